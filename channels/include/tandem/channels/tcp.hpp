@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tandem/channel.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/store.hpp>
+
+/// Channels over one TCP connection.
+namespace tandem::tcp {
+
+/// Accepts channels at an address. Close or destroy it to stop; pending accepts end with
+/// `errc::channel_closed`.
+class listener {
+ public:
+  /// @param address  numeric; `port` 0 takes a free one. Beyond loopback only with
+  /// `settings::insecure`.
+  /// @par Errors `errc::address_in_use`, `bad_input`.
+  listener(asio::any_io_executor executor, const std::string& address, std::uint16_t port,
+           const settings& options = {});
+  ~listener();
+  listener(listener&&) noexcept;
+  listener& operator=(listener&&) noexcept;
+
+  std::uint16_t port() const noexcept;
+  /// The next peer that speaks this protocol. Others are dropped, counted and logged; none may hold
+  /// it up for longer than its hello takes.
+  asio::awaitable<std::unique_ptr<channel>> accept();
+  std::uint64_t strangers() const noexcept;  ///< connections that were dropped
+  void close() noexcept;
+
+ private:
+  class state;
+  std::shared_ptr<state> state_;
+};
+
+/// Connects to a listener. Tries again until `options.meet_timeout` while nobody listens there.
+/// @par Errors `errc::unreachable`, `not_tandem`, `version_mismatch`, `timed_out`.
+asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
+                                                  settings options = {});
+
+/// The ranks that met in `meeting`, connected by TCP when they first need each other. Addresses
+/// travel through the store; so does the news of a lost rank.
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options);
+
+}  // namespace tandem::tcp

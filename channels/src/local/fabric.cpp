@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <mutex>
+#include <tandem/channels/local.hpp>
+#include <utility>
+
+#include "local/pair.hpp"
+
+namespace tandem::local {
+namespace {
+
+/// All ranks of the process: where a lost one is announced.
+struct hall : std::enable_shared_from_this<hall> {
+  struct seat {
+    asio::any_io_executor executor;
+    class rank_fabric* occupant = nullptr;
+  };
+  std::mutex mutex;
+  std::vector<seat> seats;
+  std::optional<error> lost;  // the first loss; all ranks hear this one
+
+  void announce(const error& reason);
+};
+
+class rank_fabric final : public fabric {
+ public:
+  rank_fabric(std::shared_ptr<hall> in, int rank, int size)
+      : hall_(std::move(in)), rank_(rank), channels_(static_cast<std::size_t>(size)) {}
+
+  ~rank_fabric() override {
+    {
+      const std::lock_guard lock(hall_->mutex);
+      hall_->seats[static_cast<std::size_t>(rank_)].occupant = nullptr;
+    }
+    if (!closed_) {
+      hall_->announce(
+          error(errc::peer_lost, {.peer = rank_,
+                                  .rail = {},
+                                  .phase = {},
+                                  .detail = fmt::format("rank {} is gone", rank_),
+                                  .advice = fmt::format("see what rank {} said last", rank_)}));
+    }
+    close();
+  }
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return static_cast<int>(channels_.size()); }
+  asio::any_io_executor get_executor() const noexcept override {
+    return hall_->seats[static_cast<std::size_t>(rank_)].executor;
+  }
+  channel* find(int peer) noexcept override {
+    return channels_[static_cast<std::size_t>(peer)].get();
+  }
+  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { co_return *find(peer); }
+
+  void fail(const error& reason) noexcept override {
+    fail_here(reason);
+    hall_->announce(reason);
+  }
+  void close() noexcept override {
+    closed_ = true;
+    for (const auto& c : channels_) {
+      if (c) c->close();
+    }
+  }
+
+  void fail_here(const error& reason) noexcept {
+    closed_ = true;
+    for (const auto& c : channels_) {
+      if (c) c->fail(reason);
+    }
+  }
+  void set(int peer, std::unique_ptr<channel> c) {
+    channels_[static_cast<std::size_t>(peer)] = std::move(c);
+  }
+
+ private:
+  std::shared_ptr<hall> hall_;
+  int rank_;
+  std::vector<std::unique_ptr<channel>> channels_;
+  bool closed_ = false;
+};
+
+void hall::announce(const error& reason) {
+  const std::lock_guard lock(mutex);
+  if (!lost) lost = reason;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    if (seats[i].occupant == nullptr) continue;
+    asio::post(seats[i].executor,
+               [self = shared_from_this(), i, why = *lost, alive = seats[i].occupant] {
+                 {
+                   const std::lock_guard again(self->mutex);
+                   if (self->seats[i].occupant != alive) return;
+                 }
+                 alive->fail_here(why);
+               });
+  }
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<fabric>> make_fabrics(std::vector<asio::any_io_executor> executors,
+                                                  const settings& options) {
+  const auto shared = std::make_shared<hall>();
+  const std::size_t size = executors.size();
+  std::vector<std::unique_ptr<rank_fabric>> ranks;
+  for (std::size_t i = 0; i < size; ++i) {
+    ranks.push_back(
+        std::make_unique<rank_fabric>(shared, static_cast<int>(i), static_cast<int>(size)));
+    shared->seats.push_back({executors[i], ranks[i].get()});
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = i + 1; j < size; ++j) {
+      auto [a, b] = connect_ranks(executors[i], executors[j], static_cast<int>(i),
+                                  static_cast<int>(j), options);
+      ranks[i]->set(static_cast<int>(j), std::move(a));
+      ranks[j]->set(static_cast<int>(i), std::move(b));
+    }
+  }
+  std::vector<std::unique_ptr<fabric>> result;
+  for (auto& r : ranks) result.push_back(std::move(r));
+  return result;
+}
+
+}  // namespace tandem::local

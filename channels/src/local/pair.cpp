@@ -1,0 +1,176 @@
+#include "local/pair.hpp"
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <tandem/channels/local.hpp>
+#include <utility>
+
+namespace tandem::local {
+
+wire::wire(const protocol::limits& agreed, const protocol::identity& first,
+           const protocol::identity& second, std::chrono::steady_clock::duration operation_timeout)
+    : sessions{protocol::session{agreed, first, operation_timeout},
+               protocol::session{agreed, second, operation_timeout}} {}
+
+bool wire::carry(protocol::session& from, protocol::session& to) {
+  protocol::outgoing out;
+  if (!from.next(out)) return false;
+  if (!protocol::carries_payload(out.header.type)) {
+    to.handle(out.header);
+    return true;
+  }
+  protocol::landing where;
+  if (to.begin(out.header, where)) {
+    if (where.target != nullptr && out.payload.bytes > 0) {
+      std::memcpy(where.target, out.payload.data, out.payload.bytes);
+    }
+    to.end(where);
+  }
+  from.sent(out);
+  return true;
+}
+
+void wire::pump() {
+  bool moved = true;
+  while (moved) {
+    const bool there = carry(sessions[0], sessions[1]);
+    const bool back = carry(sessions[1], sessions[0]);
+    moved = there || back;
+  }
+}
+
+end::end(std::shared_ptr<wire> over, int side, asio::any_io_executor executor)
+    : pending_owner(executor),
+      wire_(std::move(over)),
+      side_(side),
+      executor_(std::move(executor)),
+      timer_(executor_) {}
+
+bool end::start(operation& op) {
+  bool is_done = false;
+  {
+    const std::lock_guard lock(wire_->mutex);
+    mine().start(op);
+    wire_->pump();
+    is_done = mine().take_if_done(op);
+    complete_soon();
+    if (const auto peer = other()) peer->complete_soon();
+  }
+  if (!is_done && op.deadline < timer_due_) arm_timer(op.deadline);
+  return is_done;
+}
+
+void end::cancel(operation& op) {
+  const std::lock_guard lock(wire_->mutex);
+  mine().cancel(op);
+  wire_->pump();
+  complete_soon();
+  if (const auto peer = other()) peer->complete_soon();
+}
+
+void end::fail(const error& reason) {
+  const std::lock_guard lock(wire_->mutex);
+  if (mine().failed()) return;
+  mine().fail(reason);
+  complete_soon();
+  const auto peer = other();
+  if (!peer || peer->mine().failed()) return;
+  protocol::frame bye;
+  bye.type = protocol::frame_type::goodbye;
+  peer->mine().handle(bye);
+  peer->complete_soon();
+}
+
+channel_stats end::stats() const {
+  const std::lock_guard lock(wire_->mutex);
+  return mine().stats();
+}
+
+/// @pre the lock is held.
+void end::complete_soon() {
+  if (completion_posted_ || !mine().has_done()) return;
+  completion_posted_ = true;
+  asio::post(executor_, [self = shared_from_this()] { self->complete_done(); });
+}
+
+void end::complete_done() {
+  std::unique_lock lock(wire_->mutex);
+  completion_posted_ = false;
+  while (operation* op = mine().pop_done()) {
+    lock.unlock();
+    op->complete(*op);
+    lock.lock();
+  }
+}
+
+void end::arm_timer(operation::time_point when) {
+  timer_due_ = when;
+  if (when == operation::time_point::max()) return;
+  timer_.expires_at(when);
+  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (cancelled || !self) return;
+    operation::time_point next;
+    {
+      const std::lock_guard lock(self->wire_->mutex);
+      next = self->mine().expire(std::chrono::steady_clock::now()).next;
+      self->wire_->pump();
+      self->complete_soon();
+      if (const auto peer = self->other()) peer->complete_soon();
+    }
+    self->arm_timer(next);
+  });
+}
+
+void end::abandon() noexcept {
+  const auto self = weak_from_this().lock();
+  for (;;) {
+    operation* op = nullptr;
+    {
+      const std::lock_guard lock(wire_->mutex);
+      op = mine().pop_any();
+    }
+    if (op == nullptr) return;
+    op->destroy(*op);
+  }
+}
+
+namespace {
+
+class end_channel final : public channel {
+ public:
+  explicit end_channel(std::shared_ptr<end> over)
+      : end_(std::move(over)), limits_(protocol::as_channel_limits(end_->agreed())) {}
+  ~end_channel() override { close(); }
+  asio::any_io_executor get_executor() const noexcept override { return end_->get_executor(); }
+  const channel_limits& limits() const noexcept override { return limits_; }
+  channel_stats stats() const noexcept override { return end_->stats(); }
+  void fail(const error& reason) noexcept override { end_->fail(reason); }
+  bool start(operation& op) override { return end_->start(op); }
+  void cancel(operation& op) noexcept override { end_->cancel(op); }
+
+ private:
+  std::shared_ptr<end> end_;
+  channel_limits limits_;
+};
+
+}  // namespace
+
+std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> connect_ranks(
+    asio::any_io_executor first, asio::any_io_executor second, int first_rank, int second_rank,
+    const settings& options) {
+  const auto shared = std::make_shared<wire>(
+      protocol::offered(options), protocol::identity{first_rank, second_rank, "local"},
+      protocol::identity{second_rank, first_rank, "local"}, options.operation_timeout);
+  const auto a = std::make_shared<end>(shared, 0, std::move(first));
+  const auto b = std::make_shared<end>(shared, 1, std::move(second));
+  shared->ends = {a, b};
+  return {std::make_unique<end_channel>(a), std::make_unique<end_channel>(b)};
+}
+
+std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> make_pair(
+    asio::any_io_executor first, asio::any_io_executor second, const settings& options) {
+  return connect_ranks(std::move(first), std::move(second), -1, -1, options);
+}
+
+}  // namespace tandem::local

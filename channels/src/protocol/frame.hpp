@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tandem/operation.hpp>
+
+namespace tandem::protocol {
+
+/// What travels between two ends. Everything below is little endian, 64 bytes, version 1:
+///
+///    0 magic u32 "TNDM"   4 version u8      5 type u8         6 flags u16
+///    8 job epoch u32     12 rail epoch u32 16 message id u64
+///   24 chunk index u32   28 chunk count u32 32 offset u64
+///   40 payload bytes u32 44 flow u32       48 payload CRC32C u32 (0: none)
+///   52 credit u32        56 reserved u32   60 CRC32C of bytes 0..59
+///
+/// `message id` is the sender's: a running number << 16 | its slot; an eager message has no slot.
+/// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
+/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated.
+enum class frame_type : std::uint8_t {
+  eager = 1,     ///< a whole short message
+  announce = 2,  ///< a message of `offset` bytes waits for a receive
+  accept = 3,    ///< the receive for `message id` is there: send the data
+  refuse = 4,    ///< the message is longer than the receive's view of `offset` bytes
+  data = 5,      ///< a chunk of an accepted message, at `offset`
+  withdraw = 6,  ///< the sender gives up `message id`
+  credit = 7,    ///< nothing but the credit
+  goodbye = 8,   ///< the writer closes in an orderly way
+};
+
+struct frame {
+  frame_type type = frame_type::credit;
+  std::uint16_t flags = 0;
+  std::uint32_t job_epoch = 0;
+  std::uint32_t rail_epoch = 0;
+  std::uint64_t message_id = 0;
+  std::uint32_t chunk_index = 0;
+  std::uint32_t chunk_count = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t payload_bytes = 0;
+  flow_id flow = 0;
+  std::uint32_t payload_crc = 0;
+  std::uint32_t credit = 0;
+};
+
+constexpr std::size_t frame_bytes = 64;
+constexpr std::uint32_t frame_magic = 0x4d444e54;  // "TNDM"
+constexpr std::uint8_t protocol_version = 1;
+
+using wire_frame = std::array<std::byte, frame_bytes>;
+
+/// The payload follows the frame only for these two.
+constexpr bool carries_payload(frame_type type) noexcept {
+  return type == frame_type::eager || type == frame_type::data;
+}
+
+void encode(const frame& from, wire_frame& to) noexcept;
+/// Empty if the bytes are no frame of this version; `why` then says what is wrong with them.
+std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::string& why);
+
+/// Little-endian integers at unaligned places.
+template <class Integer>
+void put(std::byte* at, Integer value) noexcept {
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
+    at[i] = static_cast<std::byte>(value & 0xff);
+    value = static_cast<Integer>(static_cast<std::uint64_t>(value) >> 8);
+  }
+}
+template <class Integer>
+Integer take(const std::byte* at) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = sizeof(Integer); i-- > 0;)
+    value = value << 8 | static_cast<std::uint8_t>(at[i]);
+  return static_cast<Integer>(value);
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,348 @@
+#include "protocol/inbox.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::protocol {
+namespace {
+
+std::uint32_t cost_of(const frame& f) noexcept {
+  return f.payload_bytes + eager_overhead_bytes;
+}
+
+}  // namespace
+
+inbox::flow_state* inbox::find_flow(flow_id id) {
+  const auto found = flows_.find(id);
+  if (found != flows_.end()) return &found->second;
+  if (flows_.size() >= limits_.max_flows) return nullptr;
+  return &flows_[id];
+}
+
+void inbox::post(operation& op) {
+  flow_state* flow = find_flow(op.flow);
+  if (flow == nullptr) {
+    end_.finish(
+        op, errc::limit_exceeded,
+        fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
+    return;
+  }
+  op.at = operation::phase::queued;
+  if (flow->arrived.size() == flow->claimed) {
+    if (closed_) {
+      end_.finish(op, closed_);
+    } else {
+      flow->posted.push_back(op);
+    }
+    return;
+  }
+  const auto at = flow->arrived.begin() + static_cast<std::ptrdiff_t>(flow->claimed);
+  arrival& first = **at;
+  if (first.header.type == frame_type::announce) {
+    const std::uint64_t id = first.header.message_id;
+    flow->arrived.erase(at);
+    accept(op, *flow, *find_incoming(id));
+    return;
+  }
+  if (!first.complete) {
+    op.at = operation::phase::moving;
+    first.claimed = &op;
+    filling_.push_back(op);
+    ++flow->claimed;
+    return;
+  }
+  deliver(op, first);
+  const std::uint32_t cost = cost_of(first.header);
+  flow->arrived.erase(at);
+  consumed(op.flow, *flow, cost);
+}
+
+void inbox::deliver(operation& op, const arrival& from) {
+  const std::uint32_t bytes = from.header.payload_bytes;
+  unexpected_bytes_ -= bytes;
+  if (bytes > op.view.bytes) {
+    truncated(op, bytes);
+    return;
+  }
+  if (bytes > 0) std::memcpy(op.view.data, from.data.get(), bytes);
+  op.bytes = op.total_bytes = bytes;
+  end_.finish(op, {});
+}
+
+void inbox::truncated(operation& op, std::uint64_t message_bytes) {
+  op.bytes = 0;
+  op.total_bytes = message_bytes;
+  end_.finish(op, errc::message_truncated,
+              fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
+                          message_bytes, op.flow, op.view.bytes));
+}
+
+void inbox::accept(operation& op, flow_state& flow, incoming& message) {
+  --flow.announced;
+  if (message.total > op.view.bytes) {
+    answer(frame_type::refuse, op.flow, message.id, op.view.bytes);
+    const std::uint64_t total = message.total;
+    message = {};
+    truncated(op, total);
+    return;
+  }
+  answer(frame_type::accept, op.flow, message.id, 0);
+  message.at = incoming::state::accepted;
+  message.op = &op;
+  op.tag = message.id;
+  op.total_bytes = message.total;
+  op.at = operation::phase::moving;
+  filling_.push_back(op);
+}
+
+void inbox::cancel(operation& op, error_code reason) {
+  if (op.at == operation::phase::done) return;
+  for (landing* l : landings_) {
+    if (l->op != &op) continue;
+    l->op = nullptr;
+    l->target = nullptr;
+  }
+  if (op.at == operation::phase::moving) {
+    if (incoming* message = find_incoming(op.tag); message != nullptr && message->op == &op) {
+      message->op = nullptr;
+    }
+    for (auto& entry : flows_.find(op.flow)->second.arrived) {
+      if (entry->claimed == &op) entry->claimed = nullptr;
+    }
+  }
+  end_.finish(op, reason);
+}
+
+bool inbox::on_announce(const frame& f, std::string& why) {
+  flow_state* flow = find_flow(f.flow);
+  const std::size_t slot = f.message_id & 0xffff;
+  if (flow == nullptr || flow->announced == announced_per_flow || f.offset > max_message_bytes) {
+    why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
+    return false;
+  }
+  if (slot >= incoming_.size()) incoming_.resize(slot + 1);
+  incoming& message = incoming_[slot];
+  if (message.at != incoming::state::free) {
+    why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
+    return false;
+  }
+  message = {f.message_id, f.offset, 0, nullptr, incoming::state::announced};
+  ++flow->announced;
+  if (operation* op = flow->posted.pop_front()) {
+    accept(*op, *flow, message);
+    return true;
+  }
+  flow->arrived.push_back(std::make_unique<arrival>(arrival{f, nullptr, nullptr, true}));
+  return true;
+}
+
+bool inbox::on_withdraw(const frame& f, std::string& why) {
+  incoming* message = find_incoming(f.message_id);
+  if (message == nullptr) return true;  // refused meanwhile
+  const bool was_accepted = message->at == incoming::state::accepted;
+  operation* op = message->op;
+  const auto found = flows_.find(f.flow);
+  if (found == flows_.end()) {
+    why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
+    return false;
+  }
+  *message = {};
+  if (was_accepted) {
+    if (op != nullptr) end_.finish(*op, errc::message_cancelled);
+    return true;
+  }
+  flow_state& flow = found->second;
+  const auto same = [&f](const auto& a) { return a->header.message_id == f.message_id; };
+  const auto entry = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
+  if (entry == flow.arrived.end()) {
+    why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
+    return false;
+  }
+  flow.arrived.erase(entry);
+  --flow.announced;
+  return true;
+}
+
+bool inbox::begin(const frame& f, landing& where, std::string& why) {
+  where = {};
+  where.header = f;
+  const bool good =
+      f.type == frame_type::eager ? begin_eager(f, where, why) : begin_data(f, where, why);
+  if (good) landings_.push_back(&where);
+  return good;
+}
+
+bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
+  flow_state* flow = find_flow(f.flow);
+  if (flow == nullptr || f.payload_bytes > limits_.eager_bytes ||
+      flow->outstanding + cost_of(f) > limits_.flow_credit_bytes() ||
+      outstanding_ + cost_of(f) > limits_.credit_bytes) {
+    why = fmt::format("an eager message of {} bytes beyond the credits of flow {}", f.payload_bytes,
+                      f.flow);
+    return false;
+  }
+  flow->outstanding += cost_of(f);
+  outstanding_ += cost_of(f);
+  operation* op = flow->posted.pop_front();
+  if (op == nullptr) {
+    auto entry = std::make_unique<arrival>();
+    entry->header = f;
+    entry->data = std::make_unique_for_overwrite<std::byte[]>(f.payload_bytes);
+    where.entry = entry.get();
+    where.target = entry->data.get();
+    flow->arrived.push_back(std::move(entry));
+    unexpected_bytes_ += f.payload_bytes;
+    unexpected_peak_ = std::max(unexpected_peak_, unexpected_bytes_);
+    return true;
+  }
+  if (f.payload_bytes > op->view.bytes) {
+    truncated(*op, f.payload_bytes);
+    return true;
+  }
+  op->at = operation::phase::moving;
+  op->total_bytes = f.payload_bytes;
+  where.op = op;
+  where.target = static_cast<std::byte*>(op->view.data);
+  filling_.push_back(*op);
+  return true;
+}
+
+bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
+  incoming* message = find_incoming(f.message_id);
+  if (message == nullptr || message->at != incoming::state::accepted ||
+      f.offset != message->received || f.payload_bytes > message->total - message->received ||
+      (f.payload_bytes == 0 && message->total > 0)) {
+    why = fmt::format("data of message {:#x} at {} that was not asked for", f.message_id, f.offset);
+    return false;
+  }
+  where.op = message->op;
+  if (message->op != nullptr)
+    where.target = static_cast<std::byte*>(message->op->view.data) + f.offset;
+  return true;
+}
+
+void inbox::end(landing& where) {
+  std::erase(landings_, &where);
+  if (where.header.type == frame_type::eager) {
+    end_eager(where);
+    return;
+  }
+  incoming* message = find_incoming(where.header.message_id);
+  message->received += where.header.payload_bytes;
+  operation* op = message->op;
+  if (op != nullptr) op->bytes = message->received;
+  if (message->received < message->total) return;
+  *message = {};
+  if (op != nullptr) end_.finish(*op, {});
+}
+
+void inbox::end_eager(landing& where) {
+  const frame& f = where.header;
+  flow_state& flow = flows_.find(f.flow)->second;
+  if (where.entry == nullptr) {
+    if (where.op != nullptr) {
+      where.op->bytes = f.payload_bytes;
+      end_.finish(*where.op, {});
+    }
+    consumed(f.flow, flow, cost_of(f));
+    return;
+  }
+  where.entry->complete = true;
+  const auto same = [&where](const auto& a) { return a.get() == where.entry; };
+  const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
+  if (static_cast<std::size_t>(at - flow.arrived.begin()) >= flow.claimed) return;
+  // Claimed while it landed; the claim may have been cancelled since, which consumes the message.
+  if ((*at)->claimed != nullptr) {
+    deliver(*(*at)->claimed, **at);
+  } else {
+    unexpected_bytes_ -= f.payload_bytes;
+  }
+  flow.arrived.erase(at);
+  --flow.claimed;
+  consumed(f.flow, flow, cost_of(f));
+}
+
+void inbox::consumed(flow_id id, flow_state& flow, std::uint32_t cost) {
+  flow.outstanding -= cost;
+  outstanding_ -= cost;
+  flow.consumed += cost;
+  unreported_ += cost;
+  if (flow.owing) return;
+  flow.owing = true;
+  owing_.push_back(id);
+}
+
+std::uint32_t inbox::credit(flow_id id) {
+  const auto found = flows_.find(id);
+  if (found == flows_.end()) return 0;
+  flow_state& flow = found->second;
+  unreported_ -= flow.consumed - flow.reported;
+  flow.reported = flow.consumed;
+  return flow.consumed;
+}
+
+bool inbox::next(frame& out) {
+  if (!answers_.empty()) {
+    out = answers_.front();
+    answers_.pop_front();
+    return true;
+  }
+  // Credits ride on other frames; they go alone only when much is owed.
+  const std::uint32_t much = limits_.flow_credit_bytes() / 4;
+  while (unreported_ >= much && !owing_.empty()) {
+    const flow_id id = owing_.front();
+    owing_.pop_front();
+    flow_state& flow = flows_.find(id)->second;
+    flow.owing = false;
+    if (flow.consumed == flow.reported) continue;
+    out = {};
+    out.type = frame_type::credit;
+    out.flow = id;
+    return true;
+  }
+  return false;
+}
+
+void inbox::answer(frame_type type, flow_id flow, std::uint64_t message_id, std::uint64_t offset) {
+  frame f;
+  f.type = type;
+  f.flow = flow;
+  f.message_id = message_id;
+  f.offset = offset;
+  answers_.push_back(f);
+}
+
+void inbox::peer_closed(error_code reason) {
+  closed_ = reason;
+  for_each([this, reason](operation& op) { cancel(op, reason); });
+  for (auto& [id, flow] : flows_) {
+    std::erase_if(flow.arrived,
+                  [](const auto& a) { return a->header.type == frame_type::announce; });
+  }
+}
+
+operation* inbox::any() noexcept {
+  if (!filling_.empty()) return filling_.front();
+  for (auto& [id, flow] : flows_) {
+    if (!flow.posted.empty()) return flow.posted.front();
+  }
+  return nullptr;
+}
+
+void inbox::drop_landings() noexcept {
+  for (landing* l : landings_) *l = {};
+  landings_.clear();
+}
+
+inbox::incoming* inbox::find_incoming(std::uint64_t id) noexcept {
+  const std::size_t slot = id & 0xffff;
+  if (slot >= incoming_.size() || incoming_[slot].at == incoming::state::free ||
+      incoming_[slot].id != id) {
+    return nullptr;
+  }
+  return &incoming_[slot];
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/frame.hpp"
+#include "protocol/limits.hpp"
+#include "protocol/operation_list.hpp"
+#include "protocol/outbox.hpp"
+
+namespace tandem::protocol {
+
+struct arrival;
+
+/// Where the payload of one frame goes while it comes in. The reader fills `target` from `received`
+/// on, or drops the bytes where it is null, which it may become at any time (a cancelled receive).
+struct landing {
+  frame header;
+  std::byte* target = nullptr;
+  std::size_t received = 0;
+  operation* op = nullptr;   // the receive that is filled in place
+  arrival* entry = nullptr;  // or the store for an unexpected message
+};
+
+/// An unexpected message: an eager one with its bytes, or an announcement.
+struct arrival {
+  frame header;
+  std::unique_ptr<std::byte[]> data;
+  operation* claimed = nullptr;  // a receive came while the bytes are still landing
+  bool complete = false;
+};
+
+/// The receiving half of a session, without I/O: matches messages and receives, flow by flow and in
+/// order.
+class inbox {
+ public:
+  inbox(const limits& agreed, finisher& end) : limits_(agreed), end_(end) {}
+
+  void post(operation& op);
+  void cancel(operation& op, error_code reason);
+
+  // What the peer says. False: no correct peer does this; `why` tells what.
+  bool on_announce(const frame& f, std::string& why);
+  bool on_withdraw(const frame& f, std::string& why);
+  bool begin(const frame& f, landing& where, std::string& why);
+  void end(landing& where);
+
+  /// An accept, a refusal or a credit for the peer; false if there is none.
+  bool next(frame& out);
+  /// Eager bytes consumed on a flow, for the credit field of any frame of that flow.
+  std::uint32_t credit(flow_id flow);
+
+  /// The peer has closed: what is complete may still be received, nothing more will come.
+  void peer_closed(error_code reason);
+  void drop_landings() noexcept;
+
+  std::uint64_t unexpected_bytes() const noexcept { return unexpected_bytes_; }
+  std::uint64_t unexpected_bytes_peak() const noexcept { return unexpected_peak_; }
+
+  /// Any pending operation, null if there is none.
+  operation* any() noexcept;
+  /// Every operation, for deadlines.
+  template <class Visitor>
+  void for_each(Visitor visit) {
+    filling_.for_each(visit);
+    for (auto& [id, flow] : flows_) flow.posted.for_each(visit);
+  }
+
+ private:
+  struct flow_state {
+    operation_list posted;
+    std::deque<std::unique_ptr<arrival>> arrived;  // claimed ones first
+    std::size_t claimed = 0;
+    std::uint32_t outstanding = 0;  // eager cost not yet consumed
+    std::uint32_t consumed = 0;     // total, modulo 2^32
+    std::uint32_t reported = 0;
+    std::uint32_t announced = 0;  // open announcements
+    bool owing = false;           // in owing_
+  };
+  struct incoming {
+    enum class state : std::uint8_t { free, announced, accepted };
+    std::uint64_t id = 0;
+    std::uint64_t total = 0;
+    std::uint64_t received = 0;
+    operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
+    state at = state::free;
+  };
+
+  flow_state* find_flow(flow_id id);
+  void accept(operation& op, flow_state& flow, incoming& message);
+  bool begin_eager(const frame& f, landing& where, std::string& why);
+  bool begin_data(const frame& f, landing& where, std::string& why);
+  void end_eager(landing& where);
+  void deliver(operation& op, const arrival& from);
+  void consumed(flow_id id, flow_state& flow, std::uint32_t cost);
+  void answer(frame_type type, flow_id flow, std::uint64_t message_id, std::uint64_t offset);
+  void truncated(operation& op, std::uint64_t message_bytes);
+  incoming* find_incoming(std::uint64_t id) noexcept;
+
+  const limits limits_;
+  finisher& end_;
+  std::unordered_map<flow_id, flow_state> flows_;
+  operation_list filling_;  // accepted or landing receives
+  std::vector<incoming> incoming_;
+  std::vector<landing*> landings_;
+  std::deque<frame> answers_;
+  std::deque<flow_id> owing_;
+  std::uint32_t outstanding_ = 0;
+  std::uint32_t unreported_ = 0;
+  std::uint64_t unexpected_bytes_ = 0;
+  std::uint64_t unexpected_peak_ = 0;
+  error_code closed_;
+};
+
+}  // namespace tandem::protocol

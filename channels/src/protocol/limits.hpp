@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <tandem/channel.hpp>
+#include <tandem/settings.hpp>
+
+namespace tandem::protocol {
+
+/// What both ends have agreed on; the lesser of what each offers.
+struct limits {
+  std::uint32_t eager_bytes = 64 * 1024;
+  std::uint32_t chunk_bytes = 1024 * 1024;
+  std::uint32_t credit_bytes =
+      4 * 1024 * 1024;  ///< eager bytes that may wait unconsumed, all flows
+  std::uint32_t max_flows = 4096;
+
+  /// One flow that nobody receives may take no more than this of the credits.
+  std::uint32_t flow_credit_bytes() const noexcept { return credit_bytes / 4; }
+};
+
+/// Announced and not yet accepted messages of one flow: bounds what a receiver must remember.
+constexpr std::uint32_t announced_per_flow = 16;
+/// What an eager message costs beside its payload, so that empty ones are bounded too.
+constexpr std::uint32_t eager_overhead_bytes = 64;
+/// Slots are 16 bits of a message id: 65536 / announced_per_flow.
+constexpr std::uint32_t most_flows = 4096;
+constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 40;
+
+inline limits offered(const settings& s) noexcept {
+  return {static_cast<std::uint32_t>(s.eager_bytes), static_cast<std::uint32_t>(s.chunk_bytes),
+          static_cast<std::uint32_t>(s.credit_bytes),
+          std::min(static_cast<std::uint32_t>(s.max_flows), most_flows)};
+}
+
+inline limits agreed(const limits& a, const limits& b) noexcept {
+  return {std::min(a.eager_bytes, b.eager_bytes), std::min(a.chunk_bytes, b.chunk_bytes),
+          std::min(a.credit_bytes, b.credit_bytes), std::min(a.max_flows, b.max_flows)};
+}
+
+inline channel_limits as_channel_limits(const limits& l) {
+  return {{memory_kind::host},
+          static_cast<std::size_t>(max_message_bytes),
+          l.eager_bytes,
+          l.chunk_bytes,
+          l.max_flows};
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,269 @@
+#include "protocol/outbox.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/error.hpp>
+
+namespace tandem::protocol {
+namespace {
+
+constexpr std::uint64_t no_slot = ~std::uint64_t{0};
+
+std::uint32_t cost_of(const operation& op) noexcept {
+  return static_cast<std::uint32_t>(op.view.bytes) + eager_overhead_bytes;
+}
+
+}  // namespace
+
+outbox::flow_state* outbox::find_flow(flow_id id) {
+  const auto found = flows_.find(id);
+  if (found != flows_.end()) return &found->second;
+  if (flows_.size() >= limits_.max_flows) return nullptr;
+  return &flows_[id];
+}
+
+void outbox::post(operation& op) {
+  flow_state* flow = find_flow(op.flow);
+  if (flow == nullptr) {
+    end_.finish(
+        op, errc::limit_exceeded,
+        fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
+    return;
+  }
+  op.at = operation::phase::queued;
+  op.total_bytes = op.view.bytes;
+  op.tag = no_slot;
+  (flow->waiting.empty() ? starts_ : flow->waiting).push_back(op);
+}
+
+bool outbox::may_be_eager(const operation& op, const flow_state& flow) const noexcept {
+  if (op.view.bytes > limits_.eager_bytes) return false;
+  const std::uint32_t cost = cost_of(op);
+  return flow.sent_cost - flow.credited + cost <= limits_.flow_credit_bytes() &&
+         outstanding_ + cost <= limits_.credit_bytes;
+}
+
+bool outbox::start(operation& op, outgoing& out) {
+  flow_state& flow = flows_.find(op.flow)->second;
+  operation_list::unlink(op);
+  if (!flow.waiting.empty()) {
+    flow.waiting.push_back(op);
+    return false;
+  }
+  out.header = {};
+  out.header.flow = op.flow;
+  if (may_be_eager(op, flow)) {
+    out.header.type = frame_type::eager;
+    out.header.message_id = ++number_ << 16;
+    out.header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
+    out.payload = op.view;
+    out.op = &op;
+    op.at = operation::phase::moving;
+    flow.sent_cost += cost_of(op);
+    outstanding_ += cost_of(op);
+    writing_.push_back(op);
+    return true;
+  }
+  if (flow.announced == announced_per_flow) {
+    flow.waiting.push_back(op);
+    return false;
+  }
+  const std::size_t index = take_slot();
+  slot& s = slots_[index];
+  s.op = &op;
+  s.flow = &flow;
+  s.id = ++number_ << 16 | index;
+  const std::uint64_t chunks = (op.view.bytes + limits_.chunk_bytes - 1) / limits_.chunk_bytes;
+  s.chunks_left = static_cast<std::uint32_t>(std::max<std::uint64_t>(chunks, 1));
+  out.header.type = frame_type::announce;
+  out.header.message_id = s.id;
+  out.header.offset = op.view.bytes;
+  out.payload = {};
+  out.op = nullptr;
+  op.at = operation::phase::announced;
+  op.tag = s.id;
+  ++flow.announced;
+  announced_.push_back(op);
+  return true;
+}
+
+bool outbox::next(outgoing& out) {
+  if (!withdrawals_.empty()) {
+    out = {withdrawals_.front(), {}, nullptr};
+    withdrawals_.pop_front();
+    return true;
+  }
+  while (!starts_.empty()) {
+    if (start(*starts_.front(), out)) return true;
+  }
+  while (!turns_.empty()) {
+    slot* s = find_slot(turns_.front());
+    turns_.pop_front();
+    if (s == nullptr || s->cancelled) continue;
+    next_chunk(*s, out);
+    return true;
+  }
+  return false;
+}
+
+void outbox::next_chunk(slot& from, outgoing& out) {
+  const std::uint64_t total = from.op->view.bytes;
+  const std::uint64_t bytes = std::min<std::uint64_t>(limits_.chunk_bytes, total - from.given);
+  const std::uint64_t count =
+      std::max<std::uint64_t>((total + limits_.chunk_bytes - 1) / limits_.chunk_bytes, 1);
+  out.header = {};
+  out.header.type = frame_type::data;
+  out.header.flow = from.op->flow;
+  out.header.message_id = from.id;
+  out.header.chunk_count = static_cast<std::uint32_t>(count);
+  out.header.chunk_index = static_cast<std::uint32_t>(count - from.chunks_left);
+  out.header.offset = from.given;
+  out.header.payload_bytes = static_cast<std::uint32_t>(bytes);
+  out.payload = const_view(from.op->view).part(from.given, bytes);
+  out.op = from.op;
+  from.given += bytes;
+  ++from.in_flight;
+  if (--from.chunks_left > 0) turns_.push_back(from.id);
+}
+
+void outbox::sent(const outgoing& out) {
+  if (out.header.type == frame_type::eager) {
+    out.op->bytes = out.op->view.bytes;
+    end_.finish(*out.op, {});
+    return;
+  }
+  if (out.header.type != frame_type::data) return;
+  slot* s = find_slot(out.header.message_id);
+  if (s == nullptr) return;
+  --s->in_flight;
+  s->op->bytes += out.header.payload_bytes;
+  if (s->cancelled && s->in_flight == 0 && s->chunks_left > 0) {
+    withdraw(*s, s->cancelled);
+  } else if (s->chunks_left == 0 && s->in_flight == 0) {
+    operation& op = *s->op;
+    free_slot(*s);
+    end_.finish(op, {});
+  }
+}
+
+void outbox::cancel(operation& op, error_code reason) {
+  switch (op.at) {
+    case operation::phase::queued:
+      end_.finish(op, reason);
+      return;
+    case operation::phase::announced:
+      withdraw(*find_slot(op.tag), reason);
+      return;
+    case operation::phase::moving: {
+      slot* s = find_slot(op.tag);
+      // An eager frame that is half written must be finished: the stream has no other way on.
+      if (s == nullptr || s->op != &op) return;
+      s->cancelled = reason;
+      if (s->in_flight == 0) withdraw(*s, reason);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void outbox::finish_all(error_code reason) {
+  for_each([this, reason](operation& op) { end_.finish(op, reason); });
+  slots_.clear();
+  free_slots_.clear();
+  turns_.clear();
+  withdrawals_.clear();
+}
+
+operation* outbox::any() noexcept {
+  for (operation_list* list : {&starts_, &writing_, &announced_, &moving_}) {
+    if (!list->empty()) return list->front();
+  }
+  for (auto& [id, flow] : flows_) {
+    if (!flow.waiting.empty()) return flow.waiting.front();
+  }
+  return nullptr;
+}
+
+void outbox::withdraw(slot& s, error_code reason) {
+  frame f;
+  f.type = frame_type::withdraw;
+  f.flow = s.op->flow;
+  f.message_id = s.id;
+  withdrawals_.push_back(f);
+  operation& op = *s.op;
+  flow_state& flow = *s.flow;
+  const bool was_open = !s.accepted;
+  free_slot(s);
+  end_.finish(op, reason);
+  if (was_open) announcement_over(flow);
+}
+
+bool outbox::on_accept(const frame& f) {
+  slot* s = find_slot(f.message_id);
+  if (s == nullptr) return f.message_id >> 16 <= number_;  // withdrawn meanwhile
+  if (s->accepted) return false;
+  s->accepted = true;
+  s->op->at = operation::phase::moving;
+  operation_list::unlink(*s->op);
+  moving_.push_back(*s->op);
+  turns_.push_back(s->id);
+  announcement_over(*s->flow);
+  return true;
+}
+
+bool outbox::on_refuse(const frame& f) {
+  slot* s = find_slot(f.message_id);
+  if (s == nullptr) return f.message_id >> 16 <= number_;
+  if (s->accepted) return false;
+  operation& op = *s->op;
+  flow_state& flow = *s->flow;
+  free_slot(*s);
+  end_.finish(op, errc::message_truncated,
+              fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
+                          op.view.bytes, op.flow, f.offset));
+  announcement_over(flow);
+  return true;
+}
+
+bool outbox::on_credit(flow_id id, std::uint32_t consumed_total) {
+  const auto found = flows_.find(id);
+  if (found == flows_.end()) return consumed_total == 0;
+  flow_state& flow = found->second;
+  const std::uint32_t fresh = consumed_total - flow.credited;
+  if (fresh > flow.sent_cost - flow.credited) return false;
+  flow.credited = consumed_total;
+  outstanding_ -= fresh;
+  return true;
+}
+
+void outbox::announcement_over(flow_state& flow) {
+  --flow.announced;
+  // Those that waited are older than any start of their flow that is queued.
+  while (operation* op = flow.waiting.pop_back()) starts_.push_front(*op);
+}
+
+outbox::slot* outbox::find_slot(std::uint64_t id) noexcept {
+  const std::size_t index = id & 0xffff;
+  if (index >= slots_.size() || slots_[index].op == nullptr || slots_[index].id != id)
+    return nullptr;
+  return &slots_[index];
+}
+
+std::size_t outbox::take_slot() {
+  if (free_slots_.empty()) {
+    slots_.emplace_back();
+    return slots_.size() - 1;
+  }
+  const std::size_t index = free_slots_.back();
+  free_slots_.pop_back();
+  return index;
+}
+
+void outbox::free_slot(slot& s) noexcept {
+  const auto index = static_cast<std::size_t>(&s - slots_.data());
+  s = {};
+  free_slots_.push_back(index);
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/frame.hpp"
+#include "protocol/limits.hpp"
+#include "protocol/operation_list.hpp"
+
+namespace tandem::protocol {
+
+/// A frame on its way out. `payload` belongs to an operation that stays until `sent`.
+struct outgoing {
+  frame header;
+  const_view payload;
+  operation* op = nullptr;
+};
+
+/// Ends an operation; the session passes it on to whoever carries completions.
+class finisher {
+ public:
+  virtual void finish(operation& op, error_code result, std::string detail = {}) = 0;
+
+ protected:
+  ~finisher() = default;
+};
+
+/// The sending half of a session, without I/O: decides which frame leaves next.
+///
+/// A message starts eagerly while the receiver's credits last, else with an announcement. Starts
+/// keep the order of their flow; a flow with too many open announcements waits by itself. Chunks of
+/// accepted messages follow, one of each message in turn, so that a long message delays the others
+/// by one chunk at most.
+class outbox {
+ public:
+  outbox(const limits& agreed, finisher& end) : limits_(agreed), end_(end) {}
+
+  void post(operation& op);
+  void cancel(operation& op, error_code reason);
+  /// The next frame, or false. Every frame given out is followed by `sent`, in order, or by
+  /// `clear`.
+  bool next(outgoing& out);
+  void sent(const outgoing& out);
+
+  // Frames that the peer answers with. False: no correct peer sends this.
+  bool on_accept(const frame& f);
+  bool on_refuse(const frame& f);
+  bool on_credit(flow_id flow, std::uint32_t consumed_total);
+
+  /// Ends every operation and forgets everything: no frame may be on its way out any more.
+  void finish_all(error_code reason);
+
+  /// Any pending operation, null if there is none.
+  operation* any() noexcept;
+  /// Every operation, for deadlines.
+  template <class Visitor>
+  void for_each(Visitor visit) {
+    starts_.for_each(visit);
+    writing_.for_each(visit);
+    announced_.for_each(visit);
+    moving_.for_each(visit);
+    for (auto& [id, flow] : flows_) flow.waiting.for_each(visit);
+  }
+
+ private:
+  struct flow_state {
+    operation_list waiting;       // behind too many open announcements
+    std::uint32_t sent_cost = 0;  // eager, total, modulo 2^32
+    std::uint32_t credited = 0;   // of it consumed by the receiver
+    std::uint32_t announced = 0;  // open announcements
+  };
+  struct slot {
+    operation* op = nullptr;
+    flow_state* flow = nullptr;
+    std::uint64_t id = 0;
+    std::uint64_t given = 0;  // bytes handed out by next()
+    std::uint32_t chunks_left = 0;
+    std::uint32_t in_flight = 0;  // frames between next() and sent()
+    bool accepted = false;
+    error_code cancelled;
+  };
+
+  flow_state* find_flow(flow_id id);
+  bool start(operation& op, outgoing& out);
+  bool may_be_eager(const operation& op, const flow_state& flow) const noexcept;
+  void next_chunk(slot& from, outgoing& out);
+  slot* find_slot(std::uint64_t id) noexcept;
+  std::size_t take_slot();
+  void free_slot(slot& s) noexcept;
+  void withdraw(slot& s, error_code reason);
+  void announcement_over(flow_state& flow);
+
+  const limits limits_;
+  finisher& end_;
+  std::unordered_map<flow_id, flow_state> flows_;
+  operation_list starts_, writing_, announced_, moving_;
+  std::vector<slot> slots_;
+  std::vector<std::size_t> free_slots_;
+  std::deque<std::uint64_t> turns_;  // accepted messages with chunks left
+  std::deque<frame> withdrawals_;
+  std::uint64_t number_ = 0;
+  std::uint32_t outstanding_ = 0;  // eager cost not yet credited, all flows
+};
+
+}  // namespace tandem::protocol

@@ -1,0 +1,222 @@
+#include "protocol/session.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/error.hpp>
+
+namespace tandem::protocol {
+namespace {
+
+std::string phase_of(const operation& op) {
+  if (op.what == operation::kind::recv) {
+    return op.at == operation::phase::moving ? "recv: message arriving"
+                                             : "recv: waiting for a message";
+  }
+  switch (op.at) {
+    case operation::phase::announced:
+      return "send: waiting for the receiver";
+    case operation::phase::moving:
+      return "send: message leaving";
+    default:
+      return "send";
+  }
+}
+
+std::string_view advice_for(const error_code& code) {
+  if (code == errc::message_truncated)
+    return "give the receive a view at least as long as the message";
+  if (code == errc::timed_out)
+    return "is the peer still working? raise --operation-timeout-s if it is";
+  if (code == errc::limit_exceeded) return "use fewer flows or raise --max-flows on both sides";
+  return {};
+}
+
+}  // namespace
+
+session::session(const limits& agreed, identity who,
+                 std::chrono::steady_clock::duration operation_timeout)
+    : limits_(agreed),
+      who_(std::move(who)),
+      timeout_(operation_timeout),
+      outbox_(limits_, *this),
+      inbox_(limits_, *this) {}
+
+void session::start(operation& op) {
+  op.result = {};
+  op.failure.reset();
+  op.bytes = op.total_bytes = 0;
+  op.at = operation::phase::idle;
+  if (op.view.kind != memory_kind::host) {
+    finish(op, errc::unsupported_memory,
+           fmt::format("this channel reaches host memory only, not {}", name(op.view.kind)));
+    return;
+  }
+  if (failed_) {
+    finish(op, failed_->code(), {});
+    return;
+  }
+  if (op.what == operation::kind::recv) {
+    inbox_.post(op);
+  } else if (peer_closed_) {
+    finish(op, errc::peer_closed, {});
+  } else {
+    outbox_.post(op);
+  }
+}
+
+void session::cancel(operation& op) {
+  if (op.at == operation::phase::done || op.at == operation::phase::idle) return;
+  const error_code aborted = asio::error::operation_aborted;
+  if (op.what == operation::kind::recv) {
+    inbox_.cancel(op, aborted);
+  } else {
+    outbox_.cancel(op, aborted);
+  }
+}
+
+bool session::take_if_done(operation& op) noexcept {
+  if (op.at != operation::phase::done) {
+    // It has to wait, so it needs a deadline; the clock is read only here.
+    if (op.deadline == operation::time_point::max()) {
+      op.deadline = std::chrono::steady_clock::now() + timeout_;
+    }
+    return false;
+  }
+  operation_list::unlink(op);
+  return true;
+}
+
+bool session::next(outgoing& out) {
+  if (failed_ || peer_closed_) return false;
+  if (inbox_.next(out.header)) {
+    out.payload = {};
+    out.op = nullptr;
+  } else if (!outbox_.next(out)) {
+    return false;
+  }
+  out.header.credit = inbox_.credit(out.header.flow);
+  return true;
+}
+
+bool session::handle(const frame& f) {
+  if (!outbox_.on_credit(f.flow, f.credit)) {
+    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+  }
+  std::string why;
+  switch (f.type) {
+    case frame_type::announce:
+      return inbox_.on_announce(f, why) || violated(why);
+    case frame_type::withdraw:
+      return inbox_.on_withdraw(f, why) || violated(why);
+    case frame_type::accept:
+      return outbox_.on_accept(f) || violated("an accept for a message that was not announced");
+    case frame_type::refuse:
+      return outbox_.on_refuse(f) || violated("a refusal of a message that was not announced");
+    case frame_type::credit:
+      return true;
+    case frame_type::goodbye:
+      peer_closed_ = true;
+      inbox_.peer_closed(errc::peer_closed);
+      outbox_.finish_all(errc::peer_closed);
+      return true;
+    default:
+      return violated("a frame with payload where none may be");
+  }
+}
+
+bool session::begin(const frame& f, landing& where) {
+  if (!outbox_.on_credit(f.flow, f.credit)) {
+    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+  }
+  std::string why;
+  return inbox_.begin(f, where, why) || violated(why);
+}
+
+void session::end(landing& where) {
+  stats_.bytes_received += where.header.payload_bytes;
+  inbox_.end(where);
+}
+
+bool session::violated(std::string why) {
+  violation_ = std::move(why);
+  return false;
+}
+
+void session::fail(const error& reason) {
+  if (failed_) return;
+  failed_ = with_context(reason, {.rank = who_.rank,
+                                  .peer = who_.peer,
+                                  .rail = who_.rail,
+                                  .phase = {},
+                                  .detail = {},
+                                  .advice = {}});
+  inbox_.drop_landings();
+  const error_code code = reason.code();
+  outbox_.finish_all(code);
+  inbox_.for_each([this, code](operation& op) { finish(op, code, {}); });
+}
+
+session::deadlines session::expire(operation::time_point now) {
+  // Collected first: ending one operation moves others between the lists.
+  std::vector<operation*> late;
+  const auto look = [&late, now](operation& op) {
+    if (op.deadline <= now) late.push_back(&op);
+  };
+  outbox_.for_each(look);
+  inbox_.for_each(look);
+  deadlines found;
+  for (operation* op : late) {
+    if (op->what == operation::kind::recv) {
+      inbox_.cancel(*op, errc::timed_out);
+    } else {
+      outbox_.cancel(*op, errc::timed_out);
+      found.stuck = found.stuck || op->at != operation::phase::done;
+    }
+  }
+  const auto next = [&found](operation& op) { found.next = std::min(found.next, op.deadline); };
+  outbox_.for_each(next);
+  inbox_.for_each(next);
+  return found;
+}
+
+operation* session::pop_any() noexcept {
+  inbox_.drop_landings();
+  operation* op = outbox_.any();
+  if (op == nullptr) op = inbox_.any();
+  if (op == nullptr) return done_.pop_front();
+  operation_list::unlink(*op);
+  return op;
+}
+
+void session::finish(operation& op, error_code result, std::string detail) {
+  operation_list::unlink(op);
+  op.result = result;
+  if (!result) {
+    const bool is_send = op.what == operation::kind::send;
+    ++(is_send ? stats_.messages_sent : stats_.messages_received);
+    if (is_send) stats_.bytes_sent += op.bytes;
+  } else {
+    error_context context{
+        .rank = who_.rank,
+        .peer = who_.peer,
+        .rail = who_.rail,
+        .phase = phase_of(op),
+        .bytes_done = static_cast<std::int64_t>(op.bytes),
+        .bytes_total = op.total_bytes > 0 ? static_cast<std::int64_t>(op.total_bytes) : -1,
+        .detail = std::move(detail),
+        .advice = std::string(advice_for(result))};
+    if (failed_ && failed_->code() == result) context = with_context(*failed_, context).context();
+    op.failure = std::make_shared<const error>(result, std::move(context));
+  }
+  op.at = operation::phase::done;
+  done_.push_back(op);
+}
+
+channel_stats session::stats() const noexcept {
+  channel_stats s = stats_;
+  s.unexpected_bytes = inbox_.unexpected_bytes();
+  s.unexpected_bytes_peak = inbox_.unexpected_bytes_peak();
+  return s;
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,206 @@
+#include "tcp/connect.hpp"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cstring>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/deadline.hpp>
+
+namespace tandem::tcp {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+
+asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint to,
+                                   error_code& result) {
+  const auto [failure] = co_await socket.async_connect(to, quiet);
+  result = failure;
+}
+
+asio::awaitable<void> exchange_hellos(asio::ip::tcp::socket& socket, hello mine, hello& answer,
+                                      std::string& why, bool& known) {
+  co_await send_hello(socket, mine);
+  known = co_await read_hello(socket, answer, why);
+}
+
+}  // namespace
+
+void configure(asio::ip::tcp::socket& socket, const settings& options) {
+  error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  // A host that vanishes without a word: 5 s idle, then 3 probes a second apart; unacknowledged
+  // data 10 s.
+  using keep_idle = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
+  using keep_interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
+  using keep_count = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPCNT>;
+  using user_timeout = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
+  socket.set_option(keep_idle(5), ignored);
+  socket.set_option(keep_interval(1), ignored);
+  socket.set_option(keep_count(3), ignored);
+  socket.set_option(user_timeout(10'000), ignored);
+  if (options.socket_buffer_bytes > 0) {
+    const int bytes = static_cast<int>(options.socket_buffer_bytes);
+    socket.set_option(asio::socket_base::send_buffer_size(bytes), ignored);
+    socket.set_option(asio::socket_base::receive_buffer_size(bytes), ignored);
+  }
+}
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + address + "]" : address,
+                     endpoint.port());
+}
+
+asio::awaitable<void> send_hello(asio::ip::tcp::socket& to, hello mine) {
+  wire_hello wire;
+  encode(mine, wire);
+  // The answer, or its absence, tells what a failed write would.
+  co_await asio::async_write(to, asio::buffer(wire), quiet);
+}
+
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std::string& why) {
+  wire_hello wire{};
+  std::size_t have = 0;
+  for (;;) {
+    const auto room = asio::buffer(wire.data() + have, wire.size() - have);
+    const auto [failure, n] = co_await from.async_read_some(room, quiet);
+    if (failure) {
+      why = have == 0 ? "it closed the connection" : "it closed the connection in mid-hello";
+      co_return false;
+    }
+    have += n;
+    const std::span<const std::byte> so_far(wire.data(), have);
+    switch (decode(so_far, theirs)) {
+      case reading::complete:
+        co_return true;
+      case reading::other_version:
+        co_return true;
+      case reading::incomplete:
+        break;
+      case reading::damaged:
+        why = "its hello is damaged";
+        co_return false;
+      case reading::other_program:
+        why = "it said " + excerpt(so_far);
+        co_return false;
+    }
+  }
+}
+
+asio::awaitable<asio::ip::tcp::socket> dial(asio::ip::tcp::endpoint to, hello mine,
+                                            settings options, hello& answer) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const std::string where = to_text(to);
+  const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
+  std::chrono::milliseconds pause{10};
+  asio::steady_timer timer(executor);
+  for (;;) {
+    asio::ip::tcp::socket socket(executor);
+    error_code failure;
+    const auto left = give_up - std::chrono::steady_clock::now();
+    co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
+                           "connect to " + where, "is the address right, and no firewall between?");
+    if (!failure) {
+      configure(socket, options);
+      std::string why;
+      bool known = false;
+      co_await with_deadline(hello_limit, exchange_hellos(socket, mine, answer, why, known),
+                             "hello of " + where, "does Tandem listen there?");
+      if (!known) {
+        throw error(errc::not_tandem,
+                    fmt::format("{} answers but is no Tandem rank: {}", where, why),
+                    "is the port right?");
+      }
+      if (answer.version != mine.version) answer.answer = verdict::wrong_version;
+      if (answer.answer != verdict::welcome && answer.answer != verdict::crossed) {
+        throw refusal(answer, mine, where);
+      }
+      co_return socket;
+    }
+    if (std::chrono::steady_clock::now() + pause >= give_up) {
+      const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
+      throw error(
+          errc::unreachable,
+          fmt::format("nobody answers at {} for {:g} s: {}", where, waited_s, failure.message()),
+          "is it running, and is the address right?");
+    }
+    timer.expires_after(pause);
+    co_await timer.async_wait(asio::use_awaitable);
+    pause = std::min(pause * 2, std::chrono::milliseconds(200));
+  }
+}
+
+asio::awaitable<asio::ip::tcp::endpoint> resolve(std::string host, std::uint16_t port) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::ip::tcp::resolver resolver(executor);
+  const auto [failure, found] = co_await resolver.async_resolve(host, std::to_string(port), quiet);
+  if (failure) {
+    throw error(errc::unreachable,
+                fmt::format("no address for host '{}': {}", host, failure.message()),
+                "is the name right?");
+  }
+  co_return found.begin()->endpoint();
+}
+
+asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
+                               std::uint16_t port, const settings& options) {
+  error_code failure;
+  const asio::ip::address where = asio::ip::make_address(address, failure);
+  if (failure) {
+    throw error(errc::bad_input, fmt::format("'{}' is no numeric address", address),
+                "give one like 127.0.0.1");
+  }
+  if (!where.is_loopback() && !options.insecure) {
+    throw error(errc::bad_input, fmt::format("{} is not a loopback address", address),
+                "without a job secret ranks listen on loopback only; TANDEM_INSECURE=1 lifts this");
+  }
+  const asio::ip::tcp::endpoint endpoint(where, port);
+  asio::ip::tcp::acceptor acceptor(executor);
+  acceptor.open(endpoint.protocol(), failure);
+  if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
+  if (!failure) acceptor.bind(endpoint, failure);
+  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure == asio::error::address_in_use) {
+    throw error(errc::address_in_use, fmt::format("another process holds {}", to_text(endpoint)),
+                "end it or choose another port");
+  }
+  if (failure) {
+    throw error(errc::bad_input,
+                fmt::format("cannot listen at {}: {}", to_text(endpoint), failure.message()),
+                "choose an address of this host");
+  }
+  return acceptor;
+}
+
+std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
+                                const hello& theirs, const settings& options) {
+  error_code ignored;
+  const std::string rail = "tcp " + to_text(socket.remote_endpoint(ignored));
+  const int peer = mine.size == 0 ? -1 : (mine.to >= 0 ? mine.to : theirs.from);
+  auto made =
+      std::make_shared<link>(std::move(socket), protocol::agreed(mine.limits, theirs.limits),
+                             protocol::identity{mine.from, peer, rail}, options.operation_timeout);
+  made->run();
+  return made;
+}
+
+asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
+                                                  settings options) {
+  const asio::ip::tcp::endpoint to = co_await resolve(std::move(host), port);
+  hello mine;
+  mine.limits = protocol::offered(options);
+  hello answer;
+  asio::ip::tcp::socket socket = co_await dial(to, mine, options, answer);
+  std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options);
+  co_return std::make_unique<link_channel>(std::move(made));
+}
+
+}  // namespace tandem::tcp

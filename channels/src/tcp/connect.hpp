@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <tandem/settings.hpp>
+
+#include "tcp/hello.hpp"
+#include "tcp/link.hpp"
+
+namespace tandem::tcp {
+
+/// A stranger has so long to say who he is.
+constexpr std::chrono::seconds hello_limit{5};
+
+/// What a socket of ours looks like: no delay, buffers as set, a vanished host noticed.
+void configure(asio::ip::tcp::socket& socket, const settings& options);
+/// "127.0.0.1:29500".
+std::string to_text(const asio::ip::tcp::endpoint& endpoint);
+
+/// Connects, says `mine` and reads the answer into `answer`. Throws for every verdict but welcome
+/// and crossed.
+asio::awaitable<asio::ip::tcp::socket> dial(asio::ip::tcp::endpoint to, hello mine,
+                                            settings options, hello& answer);
+/// Reads a hello from a fresh connection. False: a stranger; `why` says what came.
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std::string& why);
+asio::awaitable<void> send_hello(asio::ip::tcp::socket& to, hello mine);
+
+/// Looks a name up. @par Errors `errc::unreachable`.
+asio::awaitable<asio::ip::tcp::endpoint> resolve(std::string host, std::uint16_t port);
+
+/// Opens a listening socket. Beyond loopback only with `settings::insecure`.
+asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
+                               std::uint16_t port, const settings& options);
+
+std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
+                                const hello& theirs, const settings& options);
+
+}  // namespace tandem::tcp

@@ -1,0 +1,243 @@
+#include "tcp/fabric.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+#include <tandem/log.hpp>
+#include <utility>
+
+namespace tandem::tcp {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+/// When a connection ends, rank 0 may know better who died first: its word is awaited for so long.
+constexpr std::chrono::milliseconds word_limit{500};
+/// A rank whose connection lost against the peer's own looks again after so long.
+constexpr std::chrono::milliseconds crossed_limit{1000};
+
+std::string address_key(int rank) {
+  return fmt::format("tcp/{}", rank);
+}
+
+asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
+  const std::size_t colon = text.rfind(' ');
+  std::uint16_t port = 0;
+  if (colon != std::string::npos)
+    std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  error_code failure;
+  const asio::ip::address address = asio::ip::make_address(text.substr(0, colon), failure);
+  if (failure || port == 0) {
+    throw error(errc::protocol_violation, fmt::format("'{}' was published as an address", text));
+  }
+  return {address, port};
+}
+
+}  // namespace
+
+mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_executor executor)
+    : store_(std::move(meeting)),
+      options_(std::move(options)),
+      executor_(std::move(executor)),
+      peers_(static_cast<std::size_t>(store_->who().size)),
+      changed_(executor_),
+      grace_(executor_) {
+  mine_.job = job_number(store_->who().job);
+  mine_.from = store_->who().rank;
+  mine_.size = store_->who().size;
+  mine_.limits = protocol::offered(options_);
+}
+
+asio::awaitable<void> mesh::open() {
+  const std::string address = store_->local_address();
+  const std::weak_ptr<mesh> weak = weak_from_this();
+  door_ = std::make_shared<greeter>(
+      listen(executor_, address, 0, options_), mine_, options_,
+      [weak](const hello& theirs) {
+        const auto self = weak.lock();
+        return self ? self->judge_guest(theirs) : verdict::wrong_job;
+      },
+      [weak](std::shared_ptr<link> guest, const hello& theirs) {
+        if (const auto self = weak.lock()) self->install(theirs.from, std::move(guest));
+      });
+  door_->run();
+  store_->on_lost([weak](const error& reason) {
+    if (const auto self = weak.lock()) self->fail(reason, false);
+  });
+  co_await store_->set(address_key(rank()), fmt::format("{} {}", address, door_->port()));
+}
+
+verdict mesh::judge_guest(const hello& theirs) noexcept {
+  const peer_state& peer = peers_[static_cast<std::size_t>(theirs.from)];
+  const bool mine_wins = peer.connecting && rank() < theirs.from;
+  return peer.made || mine_wins ? verdict::crossed : verdict::welcome;
+}
+
+void mesh::install(int peer, std::shared_ptr<link> over) {
+  peer_state& state = peers_[static_cast<std::size_t>(peer)];
+  if (state.made || is_over()) return;  // the link dies with its last owner
+  over->on_lost([weak = weak_from_this()](const error& reason) {
+    const auto self = weak.lock();
+    return self && self->on_lost(reason);
+  });
+  state.made = std::make_unique<link_channel>(std::move(over));
+  changed_.notify_all();
+}
+
+void mesh::check_peer(int peer) const {
+  if (peer >= 0 && peer < size() && peer != rank()) return;
+  throw error(errc::bad_input,
+              fmt::format("rank {} has no channel to rank {} (size {})", rank(), peer, size()));
+}
+
+asio::awaitable<std::reference_wrapper<channel>> mesh::to(int peer) {
+  check_peer(peer);
+  peer_state& state = peers_[static_cast<std::size_t>(peer)];
+  const auto self = shared_from_this();
+  while (!state.made) {
+    if (failed_) throw error(*failed_);
+    if (closed_) throw error(errc::channel_closed, "this rank has left the job");
+    if (!state.connecting) {
+      state.connecting = true;
+      state.failure.reset();
+      asio::co_spawn(executor_, connect(peer), asio::detached);
+    }
+    co_await changed_.wait();
+    if (state.failure && !state.connecting) throw error(*state.failure);
+  }
+  co_return *state.made;
+}
+
+/// Runs by itself, so that a caller who gives up takes nobody else's connection with him.
+asio::awaitable<void> mesh::connect(int peer) {
+  const auto self = shared_from_this();
+  peer_state& state = peers_[static_cast<std::size_t>(peer)];
+  try {
+    co_await dial_peer(peer);
+  } catch (const error& e) {
+    state.failure = with_context(
+        e,
+        {.rank = rank(), .peer = peer, .rail = {}, .phase = "connect", .detail = {}, .advice = {}});
+  } catch (const std::exception& e) {
+    state.failure = error(errc::unreachable, e.what());
+  }
+  state.connecting = false;
+  changed_.notify_all();
+}
+
+asio::awaitable<void> mesh::dial_peer(int peer) {
+  const peer_state& state = peers_[static_cast<std::size_t>(peer)];
+  std::vector<std::string> keys{address_key(peer)};
+  const std::vector<std::string> found =
+      co_await store_->get(std::move(keys), options_.meet_timeout);
+  const asio::ip::tcp::endpoint where = parse_endpoint(found.front());
+  asio::steady_timer timer(executor_);
+  while (!state.made && !is_over()) {
+    hello mine = mine_;
+    mine.to = peer;
+    hello answer;
+    asio::ip::tcp::socket socket = co_await dial(where, mine, options_, answer);
+    if (answer.answer == verdict::welcome) {
+      std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options_);
+      install(peer, std::move(made));
+      co_return;
+    }
+    // The peer's own connection is on its way here; look again in case that one failed.
+    timer.expires_after(crossed_limit);
+    co_await timer.async_wait(quiet);
+  }
+}
+
+bool mesh::on_lost(const error& reason) {
+  if (is_over()) return false;
+  if (blaming_) return true;
+  blaming_ = true;
+  asio::co_spawn(executor_, blame_later(reason), asio::detached);
+  return true;
+}
+
+asio::awaitable<void> mesh::blame_later(error reason) {
+  const auto self = shared_from_this();
+  grace_.expires_after(word_limit);
+  co_await grace_.async_wait(quiet);
+  fail(reason, true);
+}
+
+void mesh::fail(const error& reason, bool tell_others) noexcept {
+  if (is_over()) return;
+  const auto self = shared_from_this();
+  failed_ =
+      with_context(reason, {.rank = rank(), .rail = {}, .phase = {}, .detail = {}, .advice = {}});
+  log(log_level::info, "tcp", failed_->what());
+  if (tell_others) store_->report(reason);
+  if (door_) door_->close();
+  grace_.cancel();
+  for (peer_state& peer : peers_) {
+    if (peer.made) peer.made->fail(*failed_);
+  }
+  changed_.notify_all();
+}
+
+void mesh::close() noexcept {
+  if (closed_) return;
+  const auto self = shared_from_this();
+  closed_ = true;
+  if (door_) door_->close();
+  grace_.cancel();
+  for (peer_state& peer : peers_) {
+    if (peer.made) peer.made->close();
+  }
+  changed_.notify_all();
+  store_->leave();
+}
+
+namespace {
+
+class tcp_fabric final : public fabric {
+ public:
+  explicit tcp_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
+  ~tcp_fabric() override {
+    // Whoever goes without a goodbye leaves others waiting: they must hear why.
+    if (!mesh_->is_over()) {
+      mesh_->fail(
+          error(errc::peer_lost,
+                {.peer = mesh_->rank(),
+                 .rail = {},
+                 .phase = {},
+                 .detail = fmt::format("rank {} left in the middle of the job", mesh_->rank()),
+                 .advice = fmt::format("see the last output of rank {}", mesh_->rank())}),
+          true);
+    }
+    mesh_->close();
+  }
+
+  int rank() const noexcept override { return mesh_->rank(); }
+  int size() const noexcept override { return mesh_->size(); }
+  asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
+  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
+  channel* find(int peer) noexcept override {
+    return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;
+  }
+  void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
+  void close() noexcept override { mesh_->close(); }
+
+ private:
+  std::shared_ptr<mesh> mesh_;
+};
+
+}  // namespace
+
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
+  auto handle = std::make_unique<tcp_fabric>(made);
+  co_await made->open();
+  co_return handle;
+}
+
+}  // namespace tandem::tcp

@@ -1,0 +1,108 @@
+#include "tcp/hello.hpp"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstring>
+#include <tandem/crc32c.hpp>
+
+#include "protocol/frame.hpp"
+
+namespace tandem::tcp {
+namespace {
+
+constexpr char magic[] = {'T', 'N', 'D', 'M', 'H', 'E', 'L', 'O'};
+using protocol::put;
+using protocol::take;
+
+}  // namespace
+
+void encode(const hello& from, wire_hello& to) noexcept {
+  to.fill(std::byte{0});
+  std::byte* p = to.data();
+  std::memcpy(p, magic, sizeof magic);
+  put<std::uint32_t>(p + 8, from.version);
+  put<std::uint32_t>(p + 12, static_cast<std::uint32_t>(from.answer));
+  put<std::uint64_t>(p + 16, from.job);
+  put<std::int32_t>(p + 24, from.from);
+  put<std::int32_t>(p + 28, from.to);
+  put<std::int32_t>(p + 32, from.size);
+  put<std::uint32_t>(p + 36, from.limits.eager_bytes);
+  put<std::uint32_t>(p + 40, from.limits.chunk_bytes);
+  put<std::uint32_t>(p + 44, from.limits.credit_bytes);
+  put<std::uint32_t>(p + 48, from.limits.max_flows);
+  put<std::uint32_t>(p + 92, crc32c(p, 92));
+}
+
+reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
+  const std::byte* p = so_far.data();
+  if (std::memcmp(p, magic, std::min(so_far.size(), sizeof magic)) != 0)
+    return reading::other_program;
+  if (so_far.size() < 16) return reading::incomplete;
+  to.version = take<std::uint32_t>(p + 8);
+  to.answer = static_cast<verdict>(take<std::uint32_t>(p + 12));
+  if (to.version != protocol::protocol_version) return reading::other_version;
+  if (so_far.size() < hello_bytes) return reading::incomplete;
+  if (take<std::uint32_t>(p + 92) != crc32c(p, 92)) return reading::damaged;
+  to.job = take<std::uint64_t>(p + 16);
+  to.from = take<std::int32_t>(p + 24);
+  to.to = take<std::int32_t>(p + 28);
+  to.size = take<std::int32_t>(p + 32);
+  to.limits = {take<std::uint32_t>(p + 36), take<std::uint32_t>(p + 40),
+               take<std::uint32_t>(p + 44), take<std::uint32_t>(p + 48)};
+  const bool sane = to.limits.chunk_bytes > 0 && to.limits.max_flows > 0 &&
+                    to.limits.max_flows <= protocol::most_flows;
+  return sane ? reading::complete : reading::damaged;
+}
+
+verdict judge(const hello& theirs, const hello& mine) noexcept {
+  if (theirs.version != mine.version) return verdict::wrong_version;
+  if (theirs.job != mine.job || theirs.size != mine.size) return verdict::wrong_job;
+  const bool same_world = mine.size == 0 ? theirs.from == -1 && theirs.to == -1
+                                         : theirs.to == mine.from && theirs.from >= 0 &&
+                                               theirs.from < mine.size && theirs.from != mine.from;
+  return same_world ? verdict::welcome : verdict::wrong_rank;
+}
+
+error refusal(const hello& answer, const hello& mine, const std::string& where) {
+  switch (answer.answer) {
+    case verdict::wrong_version:
+      return error(errc::version_mismatch,
+                   fmt::format("{} speaks protocol version {}, this program {}", where,
+                               answer.version, mine.version),
+                   "use the same Tandem on every rank");
+    case verdict::wrong_job:
+      return error(errc::job_mismatch, fmt::format("{} belongs to another job", where),
+                   "is an old job still running there? choose another port or end it");
+    case verdict::wrong_rank:
+      return error(errc::rank_taken,
+                   fmt::format("{} is not rank {}, or takes this process for no rank of the job",
+                               where, mine.to),
+                   "start every rank of the job with its own number and the same size");
+    default:
+      return error(errc::protocol_violation,
+                   fmt::format("{} gave an answer of unknown meaning ({})", where,
+                               static_cast<std::uint32_t>(answer.answer)));
+  }
+}
+
+std::string excerpt(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte b : bytes.first(std::min<std::size_t>(bytes.size(), 24))) {
+    const int c = static_cast<int>(b);
+    if (std::isprint(c) != 0) {
+      text += static_cast<char>(c);
+    } else {
+      text += fmt::format("\\x{:02x}", c);
+    }
+  }
+  return "'" + text + "'";
+}
+
+std::uint64_t job_number(const std::string& job) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace tandem::tcp

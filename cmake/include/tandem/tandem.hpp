@@ -1,0 +1,18 @@
+/// Everything of Tandem in one header, for programs; a library names the headers that it uses.
+#pragma once
+
+#include <tandem/async.hpp>
+#include <tandem/channel.hpp>
+#include <tandem/channels/local.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/communicator.hpp>
+#include <tandem/collectives/pipeline.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/error.hpp>
+#include <tandem/join.hpp>
+#include <tandem/log.hpp>
+#include <tandem/memory.hpp>
+#include <tandem/run.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/version.hpp>

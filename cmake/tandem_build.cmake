@@ -1,0 +1,48 @@
+# What every target of the project shares: language, warnings, sanitizers, precompiled headers.
+
+add_library(tandem_build INTERFACE)
+target_compile_features(tandem_build INTERFACE cxx_std_20)
+target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${TANDEM_WARNINGS_AS_ERRORS}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports a false positive on coroutine frames and on Asio's recycled memory.
+  target_compile_options(tandem_build INTERFACE -Wno-maybe-uninitialized -Wno-mismatched-new-delete
+    -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow)
+endif()
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()
+
+# tandem_room(NAME SOURCES... ): one library room, with its public headers in include/ and its private ones in src/.
+function(tandem_room room)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;HEADERS;DEPENDS" ${ARGN})
+  add_library(tandem_${room} ${ROOM_SOURCES})
+  add_library(tandem::${room} ALIAS tandem_${room})
+  target_sources(tandem_${room} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${ROOM_HEADERS})
+  target_include_directories(tandem_${room} PRIVATE src)
+  target_link_libraries(tandem_${room} PUBLIC Boost::headers Threads::Threads ${ROOM_DEPENDS}
+    PRIVATE $<BUILD_INTERFACE:tandem_build> fmt::fmt)
+  target_compile_features(tandem_${room} PUBLIC cxx_std_20)
+  set_target_properties(tandem_${room} PROPERTIES EXPORT_NAME ${room} CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
+  target_precompile_headers(tandem_${room} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+endfunction()
+
+# tandem_use(TARGET): what an app, a test or a benchmark of this project gets.
+function(tandem_use target)
+  target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+endfunction()
+
+# tandem_commit(VARIABLE): the commit of the checkout, for benchmark records.
+function(tandem_commit variable)
+  execute_process(COMMAND git describe --always --dirty=+dirty --abbrev=12 --exclude=*
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE commit RESULT_VARIABLE failed
+    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(failed)
+    set(commit unknown)
+  endif()
+  set(${variable} "${commit}" PARENT_SCOPE)
+endfunction()

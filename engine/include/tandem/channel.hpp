@@ -1,0 +1,84 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <string>
+#include <tandem/error.hpp>
+#include <tandem/memory.hpp>
+#include <tandem/operation.hpp>
+#include <vector>
+
+namespace tandem {
+
+namespace asio = boost::asio;
+
+/// What a channel can do; constant over its life.
+struct channel_limits {
+  std::vector<memory_kind> kinds;     ///< memory it reads and writes
+  std::size_t max_message_bytes = 0;  ///< longest message
+  std::size_t eager_bytes = 0;        ///< up to here a message may leave before it is asked for
+  std::size_t chunk_bytes = 0;        ///< longer ones travel in pieces of this size
+  std::size_t max_flows = 0;          ///< flows a pair of ranks may use
+};
+
+/// What went through, both ways, since the channel was made.
+struct channel_stats {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload
+  std::uint64_t unexpected_bytes = 0;       ///< held now for receives that were not yet posted
+  std::uint64_t unexpected_bytes_peak = 0;  ///< the most ever held; bounded by the credits
+};
+
+/// A link to one peer that keeps messages whole and carries many independent flows.
+///
+/// The k-th send on a flow meets the k-th receive on that flow at the other end, whatever the other
+/// flows do. Short messages (`limits().eager_bytes`) leave at once while the receiver's credits
+/// last; longer ones are announced and move when a receive of at least their length is posted,
+/// straight into its view.
+///
+/// @par Lifetime  A view given to `send` or `recv` belongs to the channel until the operation
+/// completes.
+///   Destroying the channel closes it; pending operations still complete, with
+///   `errc::channel_closed`.
+/// @par Executor  All calls and completions on `get_executor()`, one at a time (a single-threaded
+///   io_context or a strand). Any number of operations may be pending.
+/// @par Cancellation  Terminal, by the coroutine's cancellation slot or `cancel`. A queued
+/// operation leaves
+///   no trace. A receive that is being filled completes at once and the rest of its message is
+///   dropped; a send that is being written completes when the piece in hand is written, and the
+///   peer's receive fails with `errc::message_cancelled`.
+/// @par Errors  `tandem::error` with rank, peer, rail, phase and bytes. A truncated or cancelled
+/// message
+///   and a passed deadline end that one operation; every other error ends the channel.
+class channel {
+ public:
+  virtual ~channel() = default;
+  virtual asio::any_io_executor get_executor() const noexcept = 0;
+  virtual const channel_limits& limits() const noexcept = 0;
+  virtual channel_stats stats() const noexcept = 0;
+
+  /// Sends one message. Completes when the view may be reused, which may be before the peer has it.
+  asio::awaitable<void> send(flow_id flow, const_view message);
+
+  /// Receives the next message of a flow and returns its length in bytes.
+  /// `errc::message_truncated` if it is longer than the view: nothing is written and the message is
+  /// gone.
+  asio::awaitable<std::size_t> recv(flow_id flow, mutable_view into);
+
+  /// Ends the channel here, at once, and tells the peer. Every pending and later operation fails
+  /// with `errc::channel_closed`. Never blocks; harmless twice.
+  void close() noexcept;
+
+  /// As `close`, with the reason that operations shall report: how one failure reaches every rank.
+  virtual void fail(const error& reason) noexcept = 0;
+
+  /// Starts an operation. True: it is already over and `complete` will not be called.
+  /// False: `complete` is called later. A deadline left at its maximum gets the channel's default.
+  virtual bool start(operation& op) = 0;
+  /// Asks for an early end; `complete` still follows, with operation_aborted or, if it was too
+  /// late, the result.
+  virtual void cancel(operation& op) noexcept = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace tandem {
+
+namespace asio = boost::asio;
+
+/// Wakes coroutines of one executor: each `wait` returns at the next `notify_all`. Nothing is
+/// remembered, so check the condition before waiting and again after.
+/// @par Cancellation Terminal: `wait` throws operation_aborted.
+class event {
+ public:
+  explicit event(const asio::any_io_executor& executor)
+      : timer_(executor, asio::steady_timer::time_point::max()) {}
+
+  asio::awaitable<void> wait();
+  void notify_all() { timer_.cancel(); }
+
+ private:
+  asio::steady_timer timer_;
+};
+
+}  // namespace tandem

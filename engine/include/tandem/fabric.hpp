@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <tandem/channel.hpp>
+
+namespace tandem {
+
+/// All ranks of a job as seen by one of them: gives the channel to a peer, made when first asked
+/// for. Communicators stand on this and know no kind of channel.
+///
+/// @par Failure  When a rank is lost, every channel of every rank's fabric fails with the same
+/// error, which
+///   names the lost rank. `fail` spreads a failure of this rank in the same way.
+/// @par Executor  One executor for the fabric, its channels and their completions.
+class fabric {
+ public:
+  virtual ~fabric() = default;
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  virtual asio::any_io_executor get_executor() const noexcept = 0;
+
+  /// The channel to `peer`, connected. The reference lives as long as the fabric.
+  /// @pre 0 <= peer < size(), peer != rank(). @par Errors `errc::unreachable`, `peer_lost`,
+  /// `timed_out`.
+  virtual asio::awaitable<std::reference_wrapper<channel>> to(int peer) = 0;
+  /// The same if it is already there, else null: no suspension on the data path.
+  virtual channel* find(int peer) noexcept = 0;
+
+  /// Tells every rank that this one cannot go on, and fails all channels here with `reason`.
+  virtual void fail(const error& reason) noexcept = 0;
+  /// Leaves the job in an orderly way. Never blocks.
+  virtual void close() noexcept = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace tandem {
+
+/// Where bytes live. The processor may touch `host` memory only.
+enum class memory_kind : std::uint8_t { host, cuda, hip };
+
+/// "host", "cuda" or "hip".
+std::string_view name(memory_kind kind) noexcept;
+
+namespace detail {
+template <class Range>
+concept bytes_like = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>;
+}
+
+/// Bytes to read: pointer, length, memory kind and device. Never owns; the caller keeps the bytes
+/// valid and unchanged until the operation that was given the view has completed.
+struct const_view {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+  memory_kind kind = memory_kind::host;
+  int device = 0;  ///< ordinal among the devices of `kind`; 0 for host
+
+  const_view() = default;
+  const_view(const void* first, std::size_t length_bytes, memory_kind k = memory_kind::host,
+             int ordinal = 0) noexcept
+      : data(first), bytes(length_bytes), kind(k), device(ordinal) {}
+  /// The elements of a contiguous range in host memory: a string, a vector, a span, an array.
+  template <detail::bytes_like Range>
+  const_view(const Range& range) noexcept  // NOLINT: a range is a view of its elements
+      : data(std::ranges::data(range)),
+        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
+
+  /// `length_bytes` from `offset_bytes` on. @pre both lie inside the view.
+  const_view part(std::size_t offset_bytes, std::size_t length_bytes) const noexcept {
+    return {static_cast<const std::byte*>(data) + offset_bytes, length_bytes, kind, device};
+  }
+};
+
+/// Bytes to write: as `const_view`. The caller neither reads nor writes them until completion.
+struct mutable_view {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  memory_kind kind = memory_kind::host;
+  int device = 0;
+
+  mutable_view() = default;
+  mutable_view(void* first, std::size_t length_bytes, memory_kind k = memory_kind::host,
+               int ordinal = 0) noexcept
+      : data(first), bytes(length_bytes), kind(k), device(ordinal) {}
+  template <detail::bytes_like Range>
+  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
+      mutable_view(Range&& range)
+  noexcept  // NOLINT: a range is a view of its elements
+      : data(std::ranges::data(range)),
+        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
+
+  operator const_view() const noexcept { return {data, bytes, kind, device}; }
+  mutable_view part(std::size_t offset_bytes, std::size_t length_bytes) const noexcept {
+    return {static_cast<std::byte*>(data) + offset_bytes, length_bytes, kind, device};
+  }
+};
+
+/// Bytes that it owns, aligned to a cache line and zeroed. Move-only; freed by the destructor.
+/// @par Errors `errc::unsupported_memory` for a kind that this build or machine cannot allocate.
+class buffer {
+ public:
+  buffer() = default;
+  explicit buffer(std::size_t bytes, memory_kind kind = memory_kind::host, int device = 0);
+
+  std::byte* data() const noexcept { return data_.get(); }
+  std::size_t size() const noexcept { return bytes_; }
+  memory_kind kind() const noexcept { return kind_; }
+  mutable_view view() const noexcept { return {data_.get(), bytes_, kind_, device_}; }
+  /// The bytes as elements of T. @pre host memory, size a multiple of sizeof(T).
+  template <class T>
+  std::span<T> as() const noexcept {
+    return {reinterpret_cast<T*>(data_.get()), bytes_ / sizeof(T)};
+  }
+
+ private:
+  struct release {
+    void operator()(std::byte* data) const noexcept;
+  };
+  std::unique_ptr<std::byte[], release> data_;
+  std::size_t bytes_ = 0;
+  memory_kind kind_ = memory_kind::host;
+  int device_ = 0;
+};
+
+}  // namespace tandem

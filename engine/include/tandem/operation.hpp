@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <tandem/error.hpp>
+#include <tandem/memory.hpp>
+
+namespace tandem {
+
+/// Names one ordered stream of messages between two ranks. Flows are independent: none blocks
+/// another.
+using flow_id = std::uint32_t;
+
+/// One send or receive, without coroutines: the caller owns the object, starts it on a channel and
+/// is told when it is over. `channel::send` and `recv` stand on it, and so can callbacks or another
+/// language.
+///
+/// The object and its view stay in place from `channel::start` until completion; `channel` links it
+/// into its own lists and allocates nothing for it.
+struct operation {
+  operation() = default;
+  operation(const operation&) = delete;
+  operation& operator=(const operation&) = delete;
+  /// Leaves the list it is in. Only a channel that is being abandoned may still know a pending one.
+  ~operation() {
+    if (next == nullptr) return;
+    previous->next = next;
+    next->previous = previous;
+  }
+
+  enum class kind : std::uint8_t { send, recv };
+  /// How far it has come; readable in an error's context.
+  enum class phase : std::uint8_t { idle, queued, announced, moving, done };
+  using time_point = std::chrono::steady_clock::time_point;
+
+  kind what = kind::send;
+  phase at = phase::idle;
+  flow_id flow = 0;
+  mutable_view view;  ///< a send only reads it
+  time_point deadline = time_point::max();
+
+  // The result, valid at completion.
+  error_code result;
+  std::shared_ptr<const error> failure;  ///< set with `result`: who, where, what to do
+  std::size_t bytes = 0;                 ///< moved; of a receive: the length of the message
+  std::size_t total_bytes = 0;           ///< of the message, where known
+
+  /// Told exactly once, on the channel's executor, never from inside `start`.
+  void (*complete)(operation&) = nullptr;
+  /// The executor goes away with the operation pending: free what waits for it, call nothing.
+  void (*destroy)(operation&) = nullptr;
+  void* owner = nullptr;  ///< for whoever made it
+
+  // The channel's own, while pending.
+  operation* next = nullptr;
+  operation* previous = nullptr;
+  std::uint64_t tag = 0;
+};
+
+}  // namespace tandem

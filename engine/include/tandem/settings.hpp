@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tandem/log.hpp>
+
+namespace tandem {
+
+/// Every knob of the engine with its default. Set it in code, or let `from_environment` fill it, or
+/// let a program pass its command line to `set`; later wins. `option_table` is the one place that
+/// documents them.
+struct settings {
+  std::size_t eager_bytes = 64 * 1024;
+  std::size_t chunk_bytes = 1024 * 1024;
+  std::size_t credit_bytes = 4 * 1024 * 1024;
+  std::size_t max_flows = 4096;
+  std::size_t socket_buffer_bytes = 0;
+  std::chrono::microseconds spin{50};
+  std::chrono::milliseconds operation_timeout{300'000};
+  std::chrono::milliseconds meet_timeout{30'000};
+  std::size_t all_reduce_ring_bytes = 32 * 1024;
+  std::size_t collective_chunk_bytes = 512 * 1024;
+  log_level log = log_level::warning;
+  bool insecure = false;  ///< listen beyond loopback though no job secret protects the connections
+
+  /// `base` with every `TANDEM_*` variable that is set. @par Errors `errc::bad_option`: which, why,
+  /// the nearest right one. An unknown TANDEM_ variable is logged as a warning, not refused.
+  static settings from_environment(settings base);
+  static settings from_environment();
+  /// Sets one option by its name (`eager-bytes`) from text (`64K`). @par Errors `errc::bad_option`;
+  /// unchanged.
+  void set(std::string_view name, std::string_view value);
+  /// Checks what no single option can: how they fit together. `from_environment` does it by itself;
+  /// call it after the last `set`. @par Errors `errc::bad_option`: the two options and what to
+  /// change.
+  void check() const;
+};
+
+/// One option as people read it.
+struct option {
+  std::string_view name;         ///< command line: --eager-bytes
+  std::string_view environment;  ///< TANDEM_EAGER_BYTES
+  std::string_view unit;         ///< bytes, us, s, words to choose from
+  std::string_view help;
+  std::string (*get)(const settings&);
+  void (*set)(settings&, std::string_view);
+};
+std::span<const option> option_table() noexcept;
+
+/// "64K", "16M", "1G" (powers of 1024) or a plain number of bytes. @par Errors `errc::bad_option`.
+std::size_t parse_bytes(std::string_view text);
+/// The shortest text that `parse_bytes` reads as so many bytes: "64K".
+std::string format_bytes(std::size_t bytes);
+/// The candidate nearest to `word` by edit distance, or empty where none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace tandem

@@ -1,0 +1,88 @@
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <tandem/channel.hpp>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using token = asio::use_awaitable_t<>;
+using waiting_handler = asio::async_result<token, void()>::handler_type;
+
+/// An operation in the frame of the coroutine that waits for it: no allocation.
+struct awaited : operation {
+  awaited(kind k, flow_id f, mutable_view v) {
+    what = k;
+    flow = f;
+    view = v;
+    complete = [](operation& op) { static_cast<awaited&>(op).resume(); };
+    destroy = [](operation& op) {
+      // The handler owns the frame that this object lives in.
+      const std::optional<waiting_handler> last = std::move(static_cast<awaited&>(op).handler);
+    };
+  }
+
+  void resume() {
+    waiting_handler h = std::move(*handler);
+    handler.reset();
+    const asio::any_io_executor mine = h.get_executor();
+    if (mine == channel_executor) {
+      h();
+    } else {
+      asio::post(mine, std::move(h));
+    }
+  }
+
+  asio::any_io_executor channel_executor;
+  std::optional<waiting_handler> handler;
+};
+
+struct suspend {
+  channel* on;
+  awaited* op;
+
+  void operator()(waiting_handler h) const {
+    auto slot = asio::get_associated_cancellation_slot(h);
+    op->handler.emplace(std::move(h));
+    if (!slot.is_connected()) return;
+    slot.assign([on = on, op = op](asio::cancellation_type) {
+      // A finished operation may outlive its channel until its completion runs.
+      if (op->at != operation::phase::done) on->cancel(*op);
+    });
+  }
+};
+
+asio::awaitable<std::size_t> carry_out(channel& on, operation::kind what, flow_id flow,
+                                       mutable_view view) {
+  awaited op(what, flow, view);
+  if (!on.start(op)) {
+    op.channel_executor = on.get_executor();
+    suspend wait{&on, &op};
+    co_await asio::async_initiate<const token&, void()>(wait, asio::use_awaitable);
+  }
+  if (op.failure) throw error(*op.failure);
+  if (op.result) throw error(op.result);
+  co_return op.bytes;
+}
+
+}  // namespace
+
+asio::awaitable<void> channel::send(flow_id flow, const_view message) {
+  // An operation holds one kind of view for both ways; a send only reads it.
+  const mutable_view view{const_cast<void*>(message.data), message.bytes, message.kind,
+                          message.device};
+  co_await carry_out(*this, operation::kind::send, flow, view);
+}
+
+asio::awaitable<std::size_t> channel::recv(flow_id flow, mutable_view into) {
+  return carry_out(*this, operation::kind::recv, flow, into);
+}
+
+void channel::close() noexcept {
+  fail(error(errc::channel_closed, {}));
+}
+
+}  // namespace tandem

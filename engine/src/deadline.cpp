@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <memory>
+#include <tandem/deadline.hpp>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using token = asio::use_awaitable_t<>;
+using parent = asio::async_result<token, void()>::handler_type;
+
+struct outcome {
+  std::exception_ptr failure;
+  bool expired = false;
+};
+
+/// Kept by the work alone, as in a join; the timer only looks at it.
+struct guard {
+  guard(parent waiting, outcome& where, const asio::any_io_executor& executor)
+      : handler(std::move(waiting)), result(where), timer(executor) {}
+  parent handler;
+  outcome& result;
+  asio::steady_timer timer;
+  asio::cancellation_signal signal;
+};
+
+struct start_guarded {
+  asio::any_io_executor executor;
+  asio::awaitable<void>* work;
+  outcome* result;
+  std::chrono::steady_clock::duration limit;
+
+  void operator()(parent handler) const {
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    auto state = std::make_shared<guard>(std::move(handler), *result, executor);
+    const std::weak_ptr<guard> weak = state;
+    if (slot.is_connected()) {
+      slot.assign([weak](asio::cancellation_type type) {
+        if (const auto alive = weak.lock()) alive->signal.emit(type);
+      });
+    }
+    state->timer.expires_after(limit);
+    state->timer.async_wait([weak](error_code cancelled) {
+      const auto alive = weak.lock();
+      if (cancelled || !alive) return;
+      alive->result.expired = true;
+      alive->signal.emit(asio::cancellation_type::terminal);
+    });
+    const auto cancel_slot = state->signal.slot();
+    asio::awaitable<void> guarded = std::move(*work);
+    const asio::any_io_executor ex = executor;
+    asio::co_spawn(ex, std::move(guarded),
+                   asio::bind_cancellation_slot(
+                       cancel_slot, [state = std::move(state)](std::exception_ptr failure) {
+                         state->timer.cancel();
+                         state->result.failure = failure;
+                         parent resume = std::move(state->handler);
+                         resume();
+                       }));
+  }
+};
+
+}  // namespace
+
+asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
+                                    asio::awaitable<void> work, std::string phase,
+                                    std::string advice) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  outcome result;
+  start_guarded start{executor, &work, &result, limit};
+  co_await asio::async_initiate<const token&, void()>(start, asio::use_awaitable);
+  if (result.expired && result.failure) {
+    const double limit_s = std::chrono::duration<double>(limit).count();
+    throw error(errc::timed_out, fmt::format("{}: not done within {:g} s", phase, limit_s),
+                std::move(advice));
+  }
+  if (result.failure) std::rethrow_exception(result.failure);
+}
+
+}  // namespace tandem

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <string_view>
+#include <tandem/error.hpp>
+
+namespace tandem {
+namespace {
+
+std::string_view words(errc value) noexcept {
+  switch (value) {
+    case errc::channel_closed:
+      return "the channel is closed";
+    case errc::peer_closed:
+      return "the peer has closed the channel";
+    case errc::peer_lost:
+      return "the peer is gone";
+    case errc::message_truncated:
+      return "the message is longer than the receiver's view";
+    case errc::message_cancelled:
+      return "the peer cancelled this message";
+    case errc::timed_out:
+      return "the deadline passed";
+    case errc::protocol_violation:
+      return "bytes arrived that no correct peer sends";
+    case errc::version_mismatch:
+      return "the peer speaks another version of the protocol";
+    case errc::not_tandem:
+      return "another program answers at this address";
+    case errc::unsupported_memory:
+      return "this kind of memory cannot be reached";
+    case errc::limit_exceeded:
+      return "a limit is exceeded";
+    case errc::rank_missing:
+      return "some ranks never came";
+    case errc::rank_taken:
+      return "two processes claim one rank";
+    case errc::size_mismatch:
+      return "the ranks disagree on how many they are";
+    case errc::address_in_use:
+      return "the address is in use";
+    case errc::unreachable:
+      return "nobody answers";
+    case errc::bad_option:
+      return "an option is wrong";
+    case errc::bad_input:
+      return "the input is wrong";
+    case errc::call_mismatch:
+      return "the ranks made different calls";
+    case errc::job_mismatch:
+      return "the peer belongs to another job";
+  }
+  return "unknown error";
+}
+
+class tandem_category final : public boost::system::error_category {
+ public:
+  const char* name() const noexcept override { return "tandem"; }
+  std::string message(int value) const override {
+    return std::string(words(static_cast<errc>(value)));
+  }
+};
+
+std::string compose(const error_code& code, const error_context& c) {
+  std::string where;
+  const auto add = [&where](const std::string& part) {
+    if (!where.empty()) where += ", ";
+    where += part;
+  };
+  if (c.rank >= 0) add(fmt::format("rank {}", c.rank));
+  if (c.peer >= 0) add(fmt::format("peer rank {}", c.peer));
+  if (!c.rail.empty()) add(c.rail);
+  if (!c.phase.empty()) add(c.phase);
+  if (c.bytes_done >= 0 && c.bytes_total >= 0) {
+    add(fmt::format("{} of {} bytes", c.bytes_done, c.bytes_total));
+  } else if (c.bytes_done >= 0) {
+    add(fmt::format("{} bytes", c.bytes_done));
+  }
+  std::string text = c.detail.empty() ? code.message() : c.detail;
+  if (!where.empty()) text += " (" + where + ")";
+  if (!c.advice.empty()) text += "; " + c.advice;
+  return text;
+}
+
+}  // namespace
+
+const boost::system::error_category& category() noexcept {
+  static const tandem_category instance;
+  return instance;
+}
+
+error_code make_error_code(errc value) noexcept {
+  return {static_cast<int>(value), category()};
+}
+
+error::error(error_code code, error_context context)
+    : system_error(code), context_(std::move(context)), text_(compose(code, context_)) {}
+
+error::error(errc code, std::string detail, std::string advice)
+    : error(
+          make_error_code(code),
+          error_context{
+              .rail = {}, .phase = {}, .detail = std::move(detail), .advice = std::move(advice)}) {}
+
+error with_context(const error& inner, const error_context& outer) {
+  error_context c = inner.context();
+  if (c.rank < 0) c.rank = outer.rank;
+  if (c.peer < 0) c.peer = outer.peer;
+  if (c.rail.empty()) c.rail = outer.rail;
+  if (c.phase.empty()) c.phase = outer.phase;
+  if (c.bytes_done < 0) c.bytes_done = outer.bytes_done;
+  if (c.bytes_total < 0) c.bytes_total = outer.bytes_total;
+  if (c.detail.empty()) c.detail = outer.detail;
+  if (c.advice.empty()) c.advice = outer.advice;
+  return error(inner.code(), std::move(c));
+}
+
+std::string describe(std::exception_ptr failure) {
+  if (!failure) return "no error";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const boost::system::system_error& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <tandem/error.hpp>
+#include <tandem/memory.hpp>
+
+namespace tandem {
+namespace {
+constexpr std::size_t alignment_bytes = 64;  // a cache line, and the widest vector register
+}
+
+std::string_view name(memory_kind kind) noexcept {
+  switch (kind) {
+    case memory_kind::host:
+      return "host";
+    case memory_kind::cuda:
+      return "cuda";
+    case memory_kind::hip:
+      return "hip";
+  }
+  return "unknown";
+}
+
+void buffer::release::operator()(std::byte* data) const noexcept {
+  std::free(data);
+}
+
+buffer::buffer(std::size_t bytes, memory_kind kind, int device)
+    : bytes_(bytes), kind_(kind), device_(device) {
+  if (kind != memory_kind::host) {
+    throw error(errc::unsupported_memory, "no driver for " + std::string(name(kind)) + " memory",
+                "use host memory");
+  }
+  if (bytes == 0) return;
+  const std::size_t rounded = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  if (rounded < bytes) throw std::bad_alloc();
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment_bytes, rounded)));
+  if (!data_) throw std::bad_alloc();
+  std::memset(data_.get(), 0, rounded);
+}
+
+}  // namespace tandem

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tandem/error.hpp>
+#include <variant>
+#include <vector>
+
+namespace tandem::rendezvous {
+
+/// What the store's connections carry. All integers are little-endian.
+///
+/// Opening, 8 bytes, once and first in each direction. It keeps this layout in every version, so
+/// that any two versions can name each other. The client speaks first; the server says nothing to
+/// strangers.
+///
+///   offset  type     field
+///   0       6 bytes  "tandem"
+///   6       u16      version of everything below
+///
+/// Then frames:
+///
+///   0       u32      bytes after this field: 1 to the limit
+///   4       u8       kind
+///   5                fields, in this order; text = u32 bytes + bytes; list = u32 items + items
+///
+///   client to server                     | server to client
+///   1 hello   i32 rank, i32 size,        | 64 accepted
+///             u32 limit_ms, u32 left_ms, | 65 refused   error
+///             text job                   | 66 started
+///   2 set     u64 id, text key,          | 67 done      u64 id
+///             text value                 | 68 values    u64 id, list of text
+///   3 get     u64 id, u32 limit_ms,      | 69 number    u64 id, i64 value
+///             list of text               | 70 failed    u64 id, error
+///   4 add     u64 id, text key,          | 71 notice    error
+///             i64 amount                 | 72 leaving
+///   5 report  error                      |
+///   6 leave                              |
+///
+///   error = u8 category (0 tandem, 1 system), i32 code, i32 rank, i32 peer, i64 bytes_done, i64
+///   bytes_total,
+///           text rail, text phase, text detail, text advice
+inline constexpr std::uint16_t store_version = 1;
+inline constexpr std::size_t opening_bytes = 8;
+inline constexpr std::size_t frame_header_bytes = 4;
+/// The longest frame a client may send once it is known, and before.
+inline constexpr std::size_t most_frame_bytes = 1024 * 1024;
+inline constexpr std::size_t most_hello_bytes = 1024;
+/// The longest frame of the server: a reply may hold the values of many keys.
+inline constexpr std::size_t most_reply_bytes = 16 * 1024 * 1024;
+
+struct hello_request {
+  int rank = 0;
+  int size = 0;
+  std::uint32_t limit_ms = 0;  ///< how long this rank waits for the others, in all
+  std::uint32_t left_ms = 0;   ///< and how much of that is left
+  std::string job;
+};
+struct set_request {
+  std::uint64_t id = 0;
+  std::string key;
+  std::string value;
+};
+struct get_request {
+  std::uint64_t id = 0;
+  std::uint32_t limit_ms = 0;
+  std::vector<std::string> keys;
+};
+struct add_request {
+  std::uint64_t id = 0;
+  std::string key;
+  std::int64_t amount = 0;
+};
+struct report_request {
+  error reason;
+};
+struct leave_request {};
+using store_request = std::variant<hello_request, set_request, get_request, add_request,
+                                   report_request, leave_request>;
+
+struct accepted_reply {};  ///< the hello is fine; others may still be missing
+struct refused_reply {     ///< the hello is not; the connection ends
+  error reason;
+};
+struct started_reply {};  ///< all ranks are here
+struct done_reply {
+  std::uint64_t id = 0;
+};
+struct values_reply {
+  std::uint64_t id = 0;
+  std::vector<std::string> values;
+};
+struct number_reply {
+  std::uint64_t id = 0;
+  std::int64_t value = 0;
+};
+struct failed_reply {
+  std::uint64_t id = 0;
+  error reason;
+};
+struct notice_reply {  ///< the job cannot go on
+  error reason;
+};
+struct leaving_reply {};  ///< rank 0 has left: the end of the connection is no failure
+using store_reply =
+    std::variant<accepted_reply, refused_reply, started_reply, done_reply, values_reply,
+                 number_reply, failed_reply, notice_reply, leaving_reply>;
+
+std::string encode_opening(std::uint16_t version = store_version);
+/// A whole frame, its length included. Texts of an error are cut at 1024 bytes.
+std::string encode(const store_request& request);
+std::string encode(const store_reply& reply);
+/// From a frame's kind and fields, without its length. Empty where no correct peer sends this.
+std::optional<store_request> decode_request(std::string_view body);
+std::optional<store_reply> decode_reply(std::string_view body);
+
+/// What came, for a person: at most 32 characters, others than printable ones as dots.
+std::string printable(std::string_view bytes);
+
+/// Cuts a stream into its opening and its frames; keeps no more than one frame and one read.
+class frame_cutter {
+ public:
+  enum class state {
+    opening,        ///< the opening is not complete
+    open,           ///< frames may come
+    stranger,       ///< not Tandem's opening
+    other_version,  ///< Tandem's, of another version
+    broken          ///< a frame of no bytes, or longer than the limit
+  };
+
+  explicit frame_cutter(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  void set_limit(std::size_t limit_bytes) { limit_bytes_ = limit_bytes; }
+  void feed(std::string_view bytes);
+  /// The next frame's kind and fields; valid until the next call of `feed`. Empty: more bytes are
+  /// needed, or the stream is not `open`.
+  std::optional<std::string_view> next();
+  state at() const noexcept { return state_; }
+  std::uint16_t version() const noexcept { return version_; }
+  /// What has come and was not yet cut.
+  std::string_view rest() const { return std::string_view(buffer_).substr(begin_); }
+  bool silent() const noexcept { return state_ == state::opening && buffer_.empty(); }
+
+ private:
+  void check_opening();
+
+  std::size_t limit_bytes_;
+  state state_ = state::opening;
+  std::uint16_t version_ = 0;
+  std::string buffer_;
+  std::size_t begin_ = 0;
+};
+
+}  // namespace tandem::rendezvous

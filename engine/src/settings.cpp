@@ -1,0 +1,300 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <ratio>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kilo = 1024, mega = kilo * 1024, giga = mega * 1024;
+
+error bad(std::string_view value, std::string_view what, std::string advice = {}) {
+  return error(errc::bad_option, fmt::format("{}: {}", value, what), std::move(advice));
+}
+
+/// Length of the unit's multiplier, or 0 for a unit that nobody knows.
+double seconds_per(std::string_view suffix, double plain) {
+  if (suffix.empty()) return plain;
+  if (suffix == "us") return 1e-6;
+  if (suffix == "ms") return 1e-3;
+  return suffix == "s" ? 1.0 : 0.0;
+}
+
+/// A time in the unit `Plain`, or with its own: "50", "200us", "1.5s".
+template <class Plain>
+double parse_seconds(std::string_view text, std::string_view unit_name) {
+  double number = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const double unit = seconds_per(suffix, static_cast<double>(Plain::num) / Plain::den);
+  if (failed != std::errc() || unit == 0.0) {
+    throw bad(text, fmt::format("not a number of {}", unit_name),
+              "write a number, or one with us, ms or s");
+  }
+  return number * unit;
+}
+
+template <std::size_t settings::*Member>
+std::string get_bytes(const settings& from) {
+  return format_bytes(from.*Member);
+}
+
+template <std::size_t settings::*Member, std::size_t Least, std::size_t Most>
+void set_bytes(settings& into, std::string_view text) {
+  const std::size_t bytes = parse_bytes(text);
+  if (bytes < Least || bytes > Most) {
+    throw bad(text, fmt::format("outside {} to {} bytes", format_bytes(Least), format_bytes(Most)));
+  }
+  into.*Member = bytes;
+}
+
+std::string get_max_flows(const settings& from) {
+  return std::to_string(from.max_flows);
+}
+
+void set_max_flows(settings& into, std::string_view text) {
+  std::size_t flows = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), flows);
+  if (failed != std::errc() || rest != text.data() + text.size()) {
+    throw bad(text, "not a number of flows");
+  }
+  if (flows < 1 || flows > mega) throw bad(text, "outside 1 to 1048576 flows");
+  into.max_flows = flows;
+}
+
+std::string get_spin(const settings& from) {
+  return std::to_string(from.spin.count());
+}
+
+void set_spin(settings& into, std::string_view text) {
+  const double seconds = parse_seconds<std::micro>(text, "microseconds");
+  if (!(seconds >= 0 && seconds <= 1)) throw bad(text, "outside 0 to 1000000 microseconds");
+  into.spin = std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6 + 0.5));
+}
+
+template <std::chrono::milliseconds settings::*Member>
+std::string get_seconds(const settings& from) {
+  return fmt::format("{}", static_cast<double>((from.*Member).count()) / 1e3);
+}
+
+template <std::chrono::milliseconds settings::*Member>
+void set_seconds(settings& into, std::string_view text) {
+  constexpr double week = 7 * 24 * 3600;
+  const double seconds = parse_seconds<std::ratio<1>>(text, "seconds");
+  if (!(seconds >= 1e-3 && seconds <= week)) throw bad(text, "outside 0.001 to 604800 seconds");
+  into.*Member = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3 + 0.5));
+}
+
+constexpr std::array levels{log_level::debug, log_level::info, log_level::warning,
+                            log_level::error};
+
+std::string get_log(const settings& from) {
+  return std::string(name(from.log));
+}
+
+void set_log(settings& into, std::string_view text) {
+  const auto* const found = std::find_if(levels.begin(), levels.end(),
+                                         [text](log_level level) { return name(level) == text; });
+  if (found == levels.end()) {
+    throw bad(text, "no such log level", "choose debug, info, warning or error");
+  }
+  into.log = *found;
+}
+
+std::string get_insecure(const settings& from) {
+  return from.insecure ? "1" : "0";
+}
+
+void set_insecure(settings& into, std::string_view text) {
+  if (text != "0" && text != "1") throw bad(text, "neither 0 nor 1");
+  into.insecure = text == "1";
+}
+
+constexpr auto max_message_part = 64 * mega;
+
+constexpr std::array<option, 12> table{{
+    {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
+     "messages up to this length leave at once, longer ones when the receiver has asked",
+     get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
+    {"chunk-bytes", "TANDEM_CHUNK_BYTES", "bytes", "long messages travel in pieces of this length",
+     get_bytes<&settings::chunk_bytes>, set_bytes<&settings::chunk_bytes, kilo, max_message_part>},
+    {"credit-bytes", "TANDEM_CREDIT_BYTES", "bytes",
+     "what a peer may send before anything was received; bounds the memory for unexpected messages",
+     get_bytes<&settings::credit_bytes>, set_bytes<&settings::credit_bytes, 4 * kilo, 16 * giga>},
+    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "most flows between two ranks", get_max_flows,
+     set_max_flows},
+    {"socket-buffer-bytes", "TANDEM_SOCKET_BUFFER_BYTES", "bytes",
+     "send and receive buffer of each socket; 0 leaves it to the kernel",
+     get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
+    {"spin-us", "TANDEM_SPIN_US", "us",
+     "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
+     set_spin},
+    {"operation-timeout-s", "TANDEM_OPERATION_TIMEOUT_S", "s",
+     "an operation that takes longer fails", get_seconds<&settings::operation_timeout>,
+     set_seconds<&settings::operation_timeout>},
+    {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s", "how long ranks wait for each other at start",
+     get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
+    {"all-reduce-ring-bytes", "TANDEM_ALL_REDUCE_RING_BYTES", "bytes",
+     "from this length on all_reduce takes the ring, below it the algorithm of least latency",
+     get_bytes<&settings::all_reduce_ring_bytes>,
+     set_bytes<&settings::all_reduce_ring_bytes, 0, 16 * giga>},
+    {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
+     "collectives pipeline their data in pieces of this length",
+     get_bytes<&settings::collective_chunk_bytes>,
+     set_bytes<&settings::collective_chunk_bytes, kilo, giga>},
+    {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
+     set_log},
+    {"insecure", "TANDEM_INSECURE", "0 or 1",
+     "1 lets the engine listen beyond loopback without a secret", get_insecure, set_insecure},
+}};
+
+/// What launchers set beside the options; `TANDEM_RUN_` is a family.
+constexpr std::array<std::string_view, 6> launch_variables{"TANDEM_RANK",       "TANDEM_SIZE",
+                                                           "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
+                                                           "TANDEM_RENDEZVOUS", "TANDEM_JOB"};
+
+bool known_variable(std::string_view variable) {
+  return variable.starts_with("TANDEM_RUN_") ||
+         std::find(launch_variables.begin(), launch_variables.end(), variable) !=
+             launch_variables.end() ||
+         std::any_of(table.begin(), table.end(),
+                     [variable](const option& o) { return o.environment == variable; });
+}
+
+void warn_of_unknown_variables() {
+  std::vector<std::string_view> candidates(launch_variables.begin(), launch_variables.end());
+  for (const option& o : table) candidates.push_back(o.environment);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view variable = text.substr(0, text.find('='));
+    if (!variable.starts_with("TANDEM_") || known_variable(variable)) continue;
+    const std::string_view near = nearest(variable, candidates);
+    log(log_level::warning, "settings",
+        fmt::format("{}: no such option{}", variable,
+                    near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+}
+
+/// Sets one option; a failure names it the way it was given: "TANDEM_SPIN_US=abc: ...".
+void set_named(settings& into, const option& which, std::string_view prefix,
+               std::string_view value) {
+  try {
+    which.set(into, value);
+  } catch (const error& e) {
+    throw error(errc::bad_option, fmt::format("{}={}", prefix, e.context().detail),
+                e.context().advice);
+  }
+}
+
+/// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours cost 1
+/// each.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::exchange(last, row);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::span<const option> option_table() noexcept {
+  return table;
+}
+
+settings settings::from_environment(settings base) {
+  for (const option& o : table) {
+    const char* const value = std::getenv(std::string(o.environment).c_str());
+    if (value != nullptr && *value != '\0') set_named(base, o, o.environment, value);
+  }
+  base.check();
+  warn_of_unknown_variables();
+  return base;
+}
+
+settings settings::from_environment() {
+  return from_environment(settings{});
+}
+
+void settings::set(std::string_view option_name, std::string_view value) {
+  std::vector<std::string_view> names;
+  for (const option& o : table) {
+    if (o.name == option_name) return set_named(*this, o, fmt::format("--{}", o.name), value);
+    names.push_back(o.name);
+  }
+  const std::string_view near = nearest(option_name, names);
+  throw error(errc::bad_option, fmt::format("--{}: no such option", option_name),
+              near.empty() ? "" : fmt::format("did you mean --{}?", near));
+}
+
+void settings::check() const {
+  if (eager_bytes > chunk_bytes) {
+    throw error(errc::bad_option,
+                fmt::format("eager-bytes {} is more than chunk-bytes {}", format_bytes(eager_bytes),
+                            format_bytes(chunk_bytes)),
+                "lower --eager-bytes or raise --chunk-bytes");
+  }
+  if (credit_bytes / 4 < eager_bytes) {
+    throw error(errc::bad_option,
+                fmt::format("credit-bytes {} is less than four times eager-bytes {}",
+                            format_bytes(credit_bytes), format_bytes(eager_bytes)),
+                "raise --credit-bytes or lower --eager-bytes");
+  }
+}
+
+std::size_t parse_bytes(std::string_view text) {
+  std::size_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, number);
+  std::size_t unit = 1;
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  if (suffix == "K" || suffix == "k") unit = kilo;
+  if (suffix == "M" || suffix == "m") unit = mega;
+  if (suffix == "G" || suffix == "g") unit = giga;
+  if (failed != std::errc() || (unit == 1 && !suffix.empty())) {
+    throw bad(text, "not a number of bytes",
+              "write a number, or one with K, M or G (powers of 1024)");
+  }
+  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "more bytes than there are");
+  return number * unit;
+}
+
+std::string format_bytes(std::size_t bytes) {
+  if (bytes != 0 && bytes % giga == 0) return fmt::format("{}G", bytes / giga);
+  if (bytes != 0 && bytes % mega == 0) return fmt::format("{}M", bytes / mega);
+  if (bytes != 0 && bytes % kilo == 0) return fmt::format("{}K", bytes / kilo);
+  return std::to_string(bytes);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  // A third of the letters wrong is still a slip; more is another word.
+  std::size_t best = (word.size() + 2) / 3 + 1;
+  std::string_view found;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best) {
+      best = distance;
+      found = candidate;
+    }
+  }
+  return found;
+}
+
+}  // namespace tandem
