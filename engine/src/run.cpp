@@ -1,6 +1,7 @@
-#include <sched.h>
-
+#include <tandem/poller.hpp>
 #include <tandem/run.hpp>
+
+#include <sched.h>
 
 namespace tandem {
 
@@ -22,15 +23,38 @@ void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
 
 namespace {
 
-/// True where a handler ran within the budget.
-bool spin(asio::io_context& context, const spin_policy& policy, std::chrono::nanoseconds budget) {
+/// The kernel's queue and posted work are looked at once in so many empty rounds of the poller: a system call
+/// more for each would double what a round costs.
+constexpr int rounds_per_look = 4;
+
+/// Marks the context as polled, for as long as the loop is in `run`.
+class polling {
+ public:
+  explicit polling(poller& p) noexcept : poller_(p) { poller_.set_polling(true); }
+  ~polling() {
+    poller_.set_polling(false);
+    poller_.arm();
+  }
+  polling(const polling&) = delete;
+  polling& operator=(const polling&) = delete;
+
+ private:
+  poller& poller_;
+};
+
+/// True where something happened within the budget.
+bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
+          std::chrono::nanoseconds budget) {
   const clock::time_point end = clock::now() + budget;
-  int empty = 0;
-  while (clock::now() < end) {
+  int looks = 0;
+  do {
+    for (int round = 0; round < rounds_per_look; ++round) {
+      if (links.poll()) return true;
+    }
     if (context.poll() > 0) return true;
     if (context.stopped()) return false;
-    if (policy.polls_per_yield > 0 && ++empty % policy.polls_per_yield == 0) sched_yield();
-  }
+    if (policy.polls_per_yield > 0 && ++looks % policy.polls_per_yield == 0) sched_yield();
+  } while (clock::now() < end);
   return false;
 }
 
@@ -38,17 +62,20 @@ bool spin(asio::io_context& context, const spin_policy& policy, std::chrono::nan
 
 spin_stats run(asio::io_context& context, spin_policy policy) {
   spin_budget budget(policy);
+  poller& links = poller::of(context.get_executor());
+  const polling mark(links);
   while (!context.stopped()) {
     context.poll();
     if (context.stopped()) break;
     // Below a microsecond a spin is a poll that was already made.
     const std::chrono::nanoseconds most = budget.next();
-    if (most >= std::chrono::microseconds(1) && spin(context, policy, most)) {
+    if (most >= std::chrono::microseconds(1) && spin(context, links, policy, most)) {
       budget.caught();
       continue;
     }
     if (context.stopped()) break;
     const clock::time_point asleep = clock::now();
+    links.arm();
     context.run_one();
     budget.missed(clock::now() - asleep);
   }

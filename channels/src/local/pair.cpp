@@ -75,9 +75,13 @@ void end::fail(const error& reason) {
   complete_soon();
   const auto peer = other();
   if (!peer || peer->mine().failed()) return;
-  protocol::frame bye;
-  bye.type = protocol::frame_type::goodbye;
-  peer->mine().handle(bye);
+  if (reason.code() == errc::channel_closed) {
+    protocol::frame bye;
+    bye.type = protocol::frame_type::goodbye;
+    peer->mine().handle(bye);
+  } else {
+    peer->mine().fail(reason);
+  }
   peer->complete_soon();
 }
 

@@ -16,7 +16,8 @@ namespace tandem::tcp {
 namespace {
 
 constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
-constexpr int reads_per_turn = 16;  // then other channels of the loop get theirs
+constexpr int reads_per_turn = 16;    // then other channels of the loop get theirs
+constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
 constexpr std::chrono::seconds linger_limit{2};
 
 std::size_t frame_total(const protocol::outgoing& out) noexcept {
@@ -28,6 +29,7 @@ std::size_t frame_total(const protocol::outgoing& out) noexcept {
 link::link(asio::ip::tcp::socket socket, const protocol::limits& agreed, protocol::identity who,
            std::chrono::steady_clock::duration operation_timeout)
     : pending_owner(socket.get_executor()),
+      pollable(socket.get_executor()),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
       session_(agreed, std::move(who), operation_timeout) {
@@ -35,7 +37,8 @@ link::link(asio::ip::tcp::socket socket, const protocol::limits& agreed, protoco
 }
 
 void link::run() {
-  asio::co_spawn(socket_.get_executor(), read_loop(), [self = shared_from_this()](auto...) {});
+  work_ = asio::prefer(socket_.get_executor(), asio::execution::outstanding_work.tracked);
+  arm();
 }
 
 bool link::start(operation& op) {
@@ -148,16 +151,37 @@ asio::awaitable<void> link::write_loop() {
 // Reading
 // -------------------------------------------------------------------------------------------
 
-asio::awaitable<void> link::read_loop() {
-  while (!read_ended_) {
-    const auto [failure] = co_await socket_.async_wait(asio::socket_base::wait_read, quiet);
-    if (failure || read_ended_) break;
-    for (int i = 0; i < reads_per_turn && !read_ended_; ++i) {
-      if (!read_some()) break;
-    }
-    flush();
-    complete_done();
+void link::read_ready() {
+  for (int i = 0; i < reads_per_turn && !read_ended_; ++i) {
+    if (!read_some()) break;
   }
+  flush();
+  complete_done();
+}
+
+void link::arm() {
+  if (armed_ || read_ended_) return;
+  armed_ = true;
+  socket_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code failure) {
+    self->armed_ = false;
+    if (failure || self->read_ended_) return;
+    self->empty_polls_ = 0;
+    self->read_ready();
+    if (!self->loop().is_polling()) self->arm();
+  });
+}
+
+bool link::poll() {
+  if (armed_ || read_ended_) return false;
+  const auto self = shared_from_this();
+  const std::uint64_t before = received_bytes_;
+  read_ready();
+  if (received_bytes_ != before || read_ended_) {
+    empty_polls_ = 0;
+    return true;
+  }
+  if (++empty_polls_ >= polls_until_cold) arm();
+  return false;
 }
 
 /// One system call. False: nothing more to read at present.
@@ -185,6 +209,7 @@ bool link::read_some() {
   message.msg_iovlen = count;
   const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
   if (n > 0) {
+    received_bytes_ += static_cast<std::uint64_t>(n);
     place(static_cast<std::size_t>(n));
     return static_cast<std::size_t>(n) == wanted;
   }
@@ -291,6 +316,7 @@ void link::fail(const error& reason, bool say_goodbye) {
   batch_first_ = batch_size_ = 0;
   session_.fail(reason);
   timer_.cancel();
+  work_ = {};
   error_code ignored;
   if (say_goodbye && between_frames && !write_ended_) {
     protocol::frame bye;
@@ -364,6 +390,7 @@ void link::arm_timer(operation::time_point when) {
 void link::abandon() noexcept {
   const auto self = weak_from_this().lock();
   closed_ = read_ended_ = write_ended_ = true;
+  work_ = {};
   batch_first_ = batch_size_ = 0;
   while (operation* op = session_.pop_any()) op->destroy(*op);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tandem/channel.hpp>
 #include <tandem/pending.hpp>
+#include <tandem/poller.hpp>
 
 #include "protocol/session.hpp"
 
@@ -18,7 +19,8 @@ namespace tandem::tcp {
 /// Writes are tried at once in the caller's `start`; a coroutine takes over while the socket is
 /// full. One coroutine reads: headers and small payloads through a staging buffer, larger payloads
 /// straight into the view.
-class link final : public std::enable_shared_from_this<link>, private pending_owner {
+class link final : public std::enable_shared_from_this<link>, private pending_owner,
+                   private pollable {
  public:
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
   /// reason.
@@ -40,7 +42,9 @@ class link final : public std::enable_shared_from_this<link>, private pending_ow
   static constexpr std::size_t batch_frames = 16;
   static constexpr std::size_t staging_bytes = 8 * 1024;
 
-  asio::awaitable<void> read_loop();
+  void read_ready();
+  bool poll() override;
+  void arm() override;
   asio::awaitable<void> write_loop();
   asio::awaitable<void> linger();
   void flush();
@@ -80,9 +84,13 @@ class link final : public std::enable_shared_from_this<link>, private pending_ow
   protocol::landing landing_;
   bool is_landing_ = false;
   bool read_ended_ = false;
+  bool armed_ = false;
+  int empty_polls_ = 0;
+  std::uint64_t received_bytes_ = 0;
 
   bool completion_posted_ = false;
   bool closed_ = false;
+  asio::any_io_executor work_;  // an open link keeps its loop running
 };
 
 /// The handle that users own: closing it closes the link.

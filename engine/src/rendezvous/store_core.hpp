@@ -6,21 +6,17 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "rendezvous/store_keys.hpp"
 #include "rendezvous/store_wire.hpp"
 
 namespace tandem::rendezvous {
 
-/// What one store may hold, whoever writes to it.
+/// What strangers may take from one store, and ranks from each other.
 struct store_limits {
-  std::size_t keys = 1'000'000;
-  std::size_t key_bytes = 1024;
-  std::size_t total_bytes = 256 * 1024 * 1024;
-  std::size_t reply_bytes = most_reply_bytes;
-  std::size_t waits_per_rank = 1024;
+  key_limits keys;
   std::size_t strangers = 64;  ///< connections that have not said who they are
   std::chrono::milliseconds identify{5'000};
 };
@@ -34,9 +30,8 @@ struct store_limits {
 /// ask later fails with it.
 class store_core {
  public:
-  using clock = std::chrono::steady_clock;
-  using time_point = clock::time_point;
-  using connection = std::uint64_t;
+  using time_point = store_keys::time_point;
+  using connection = store_keys::connection;
 
   struct plan {
     int size = 1;
@@ -72,7 +67,8 @@ class store_core {
   /// kernel.
   bool may_accept() const noexcept { return identifying_.size() < plan_.limits.strangers; }
   bool identified(connection from) const;
-  bool all_left() const noexcept { return left_ == plan_.size; }
+  /// The job has begun or failed, and every rank that came has left or is gone.
+  bool over() const noexcept { return phase_ != phase::meeting && present_ == 0; }
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
@@ -85,52 +81,29 @@ class store_core {
   struct client {
     std::string address;
     int rank = -1;
-    std::size_t waits = 0;
     time_point identify_by;
   };
-  struct wait {
-    connection from = 0;
-    get_request request;
-    std::set<std::string> missing;
-    time_point by;
-  };
-  using wait_id = std::uint64_t;
 
   void on(connection from, const hello_request& hello, time_point now);
-  void on(connection from, const set_request& request, time_point now);
-  void on(connection from, get_request& request, time_point now);
-  void on(connection from, const add_request& request, time_point now);
   std::optional<error> objection(const hello_request& hello) const;
-  std::optional<error> room_for(const std::string& key, std::size_t bytes, bool fresh) const;
   void seat_taken(connection from, const hello_request& hello, time_point now);
-  void arrived(const std::string& key);
-  void answer(connection to, const get_request& request);
-  void end_wait(wait_id id);
-  void end_waits_of(connection from);
-  void time_out(wait_id id);
   void forget(connection from);
   void drop(connection from, const std::string& why);
   void lose(int rank, errc code, const std::string& why);
   void fail(const error& cause);
   void tell_all(const store_reply& message);
   error missing_ranks() const;
+  void deliver();
   void send(connection to, store_reply message, bool close = false);
 
   plan plan_;
   phase phase_ = phase::meeting;
   std::optional<error> cause_;
   std::vector<seat> seats_;
-  int here_ = 0;
-  int left_ = 0;
+  int present_ = 0;
   std::map<connection, client> clients_;
   std::set<std::pair<time_point, connection>> identifying_;
-  std::unordered_map<std::string, std::string> values_;
-  std::unordered_map<std::string, std::int64_t> counters_;
-  std::size_t bytes_ = 0;
-  std::map<wait_id, wait> waits_;
-  std::set<std::pair<time_point, wait_id>> wait_deadlines_;
-  std::unordered_map<std::string, std::set<wait_id>> waiting_for_;
-  wait_id next_wait_ = 1;
+  store_keys keys_;
   std::vector<output> outputs_;
   std::uint64_t dropped_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "rendezvous/store_wire.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <concepts>
 #include <type_traits>
 #include <utility>
@@ -56,10 +57,16 @@ class writer {
 
   writer& put(const error& e) {
     const error_context& c = e.context();
-    put(static_cast<std::uint8_t>(e.code().category() == category() ? 0 : 1));
-    put(static_cast<std::int32_t>(e.code().value())).put(c.rank).put(c.peer);
+    const auto& where = e.code().category();
+    const bool system = where == boost::system::system_category();
+    const bool portable = system || where == category();
+    // Other categories exist in this process only: their words travel, their numbers do not.
+    const int code = portable ? e.code().value() : EIO;
+    put(static_cast<std::uint8_t>(where == category() ? 0 : 1));
+    put(static_cast<std::int32_t>(code)).put(c.rank).put(c.peer);
     put(c.bytes_done).put(c.bytes_total);
-    for (const std::string* text : {&c.rail, &c.phase, &c.detail, &c.advice}) {
+    const std::string detail = c.detail.empty() && !portable ? e.code().message() : c.detail;
+    for (const std::string* text : {&c.rail, &c.phase, &detail, &c.advice}) {
       put(std::string_view(*text).substr(0, most_error_text_bytes));
     }
     return *this;

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution_context.hpp>
+
+namespace tandem {
+
+namespace asio = boost::asio;
+
+class pollable;
+
+/// What a loop may poll by itself, faster than through the kernel's event queue: a socket, later a completion
+/// queue or a ring in shared memory. One per execution context; used on the context's thread only.
+class poller final : public asio::execution_context::service {
+ public:
+  using key_type = poller;
+  static inline asio::execution_context::id id;
+  explicit poller(asio::execution_context& context) : service(context) {}
+  static poller& of(const asio::any_io_executor& executor);
+
+  /// True while `tandem::run` drives the context. Otherwise everybody stays armed.
+  bool is_polling() const noexcept { return is_polling_; }
+  void set_polling(bool on) noexcept { is_polling_ = on; }
+
+  /// Polls everyone once; true where somebody found something.
+  bool poll();
+  /// Arms everyone: the loop is about to sleep.
+  void arm();
+
+ private:
+  friend class pollable;
+  void shutdown() noexcept override {}
+
+  pollable* first_ = nullptr;
+  pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
+  bool is_polling_ = false;
+};
+
+/// One thing that is polled. Whoever is cold arms himself and is then skipped at no cost but a call.
+class pollable {
+ public:
+  explicit pollable(const asio::any_io_executor& executor);
+  pollable(const pollable&) = delete;
+  pollable& operator=(const pollable&) = delete;
+
+ protected:
+  ~pollable();
+  poller& loop() const noexcept { return poller_; }
+
+ private:
+  friend class poller;
+  /// Looks once without blocking; true where it found something. May destroy any pollable but itself.
+  virtual bool poll() = 0;
+  /// From here on the kernel wakes the loop at the next event. Harmless twice.
+  virtual void arm() = 0;
+
+  poller& poller_;
+  pollable* next_ = nullptr;
+  pollable* previous_ = nullptr;
+};
+
+}  // namespace tandem

@@ -1,0 +1,342 @@
+#include "rendezvous/store_client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <limits>
+#include <tandem/log.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace tandem::rendezvous {
+namespace {
+
+/// How much longer than rank 0's own deadline a rank waits for its answer.
+constexpr std::chrono::milliseconds grace{2'000};
+
+std::uint32_t wire_ms(std::chrono::steady_clock::duration time) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+  using limits = std::numeric_limits<std::uint32_t>;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ms, 0, limits::max()));
+}
+
+template <class Reply>
+Reply expect(store_reply reply) {
+  if (auto* wanted = std::get_if<Reply>(&reply)) return std::move(*wanted);
+  throw error(errc::protocol_violation, "rank 0's store answered something else than was asked",
+              "build all ranks from one version of Tandem");
+}
+
+}  // namespace
+
+/// A request under way, in the frame of the coroutine that made it.
+struct store_client::waiter {
+  waiter(store_client& client, std::uint64_t id) : in(client), its_id(id), done(client.executor_) {
+    in.waiters_.emplace(id, this);
+  }
+  waiter(const waiter&) = delete;
+  waiter& operator=(const waiter&) = delete;
+  ~waiter() { in.waiters_.erase(its_id); }
+
+  store_client& in;
+  std::uint64_t its_id;
+  asio::steady_timer done;
+  std::optional<store_reply> reply;
+};
+
+store_client::store_client(const asio::any_io_executor& executor, launch_info who, settings options)
+    : executor_(executor),
+      who_(std::move(who)),
+      options_(options),
+      where_(show(who_.address, who_.port)),
+      started_(std::chrono::steady_clock::now()),
+      changed_(executor) {}
+
+// --- meeting
+
+asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time_point until) {
+  error_code ignored;
+  self->local_address_ = socket.local_endpoint(ignored).address().to_string();
+  self->cutter_ = frame_cutter(most_reply_bytes);
+  self->stage_ = stage::greeting;
+  self->link_ = std::make_shared<store_link>(std::move(socket), 0);
+  const time_point meet_by = self->started_ + self->options_.meet_timeout;
+  const hello_request hello{self->who_.rank, self->who_.size, wire_ms(self->options_.meet_timeout),
+                            wire_ms(meet_by - std::chrono::steady_clock::now()), self->who_.job};
+  self->link_->send(encode_opening() + encode(store_request(hello)));
+  self->link_->start(self);
+  self->changed_.expires_at(until);
+  while (self->stage_ == stage::greeting) {
+    co_await self->changed_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (!ignored) break;
+  }
+  if (self->stage_ == stage::over) throw *self->failure_;
+  if (self->stage_ == stage::greeting) {
+    self->trouble_ = "accepts connections but says nothing";
+    self->link_->close();
+    self->stage_ = stage::apart;
+  }
+  co_return self->stage_ != stage::apart;
+}
+
+asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until) {
+  error_code ignored;
+  self->changed_.expires_at(until + grace);
+  while (self->stage_ == stage::waiting) {
+    co_await self->changed_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (!ignored) break;
+  }
+  if (self->failure_) throw *self->failure_;
+  if (self->stage_ == stage::running) co_return;
+  const error late(
+      errc::timed_out,
+      fmt::format("rank 0 at {} accepted this rank and then kept silent", self->where_),
+      "look at rank 0: is it stopped?");
+  throw self->here(late);
+}
+
+// --- what comes
+
+void store_client::received(store_link& from, std::string_view bytes) {
+  if (&from != link_.get()) return;
+  cutter_.feed(bytes);
+  while (const auto body = cutter_.next()) {
+    std::optional<store_reply> reply = decode_reply(*body);
+    if (!reply) {
+      over(here(error(
+          errc::protocol_violation,
+          fmt::format("rank 0's store at {} sent no reply ('{}')", where_, printable(*body)))));
+      return;
+    }
+    on(std::move(*reply));
+    if (stage_ == stage::over || left_) return;
+  }
+  check_stream();
+}
+
+void store_client::check_stream() {
+  switch (cutter_.at()) {
+    case frame_cutter::state::stranger:
+      over(
+          here(error(errc::not_tandem,
+                     fmt::format("{} answers but is no Tandem store (got '{}')", where_,
+                                 printable(cutter_.rest())),
+                     "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)")));
+      break;
+    case frame_cutter::state::other_version:
+      over(here(error(errc::version_mismatch,
+                      fmt::format("rank 0's store at {} speaks version {} of its protocol, this "
+                                  "rank version {}",
+                                  where_, cutter_.version(), store_version),
+                      "build all ranks from one version of Tandem")));
+      break;
+    case frame_cutter::state::broken:
+      over(here(error(errc::protocol_violation,
+                      fmt::format("rank 0's store at {} sent a message of no bytes or beyond {}",
+                                  where_, most_reply_bytes))));
+      break;
+    default:
+      break;
+  }
+}
+
+void store_client::on(store_reply reply) {
+  if (auto* refused = std::get_if<refused_reply>(&reply)) {
+    over(here(refused->reason));
+  } else if (auto* notice = std::get_if<notice_reply>(&reply)) {
+    lost(notice->reason);
+  } else if (std::holds_alternative<leaving_reply>(reply)) {
+    rank_0_leaving_ = true;
+  } else if (std::holds_alternative<accepted_reply>(reply)) {
+    if (stage_ == stage::greeting) stage_ = stage::waiting;
+    changed_.cancel();
+  } else if (std::holds_alternative<started_reply>(reply)) {
+    if (stage_ == stage::waiting) stage_ = stage::running;
+    changed_.cancel();
+  } else if (const auto* done = std::get_if<done_reply>(&reply)) {
+    answer(done->id, std::move(reply));
+  } else if (const auto* values = std::get_if<values_reply>(&reply)) {
+    answer(values->id, std::move(reply));
+  } else if (const auto* number = std::get_if<number_reply>(&reply)) {
+    answer(number->id, std::move(reply));
+  } else if (const auto* failed = std::get_if<failed_reply>(&reply)) {
+    answer(failed->id, std::move(reply));
+  }
+}
+
+void store_client::answer(std::uint64_t id, store_reply reply) {
+  const auto found = waiters_.find(id);
+  if (found == waiters_.end()) return;  // its coroutine was cancelled
+  found->second->reply = std::move(reply);
+  found->second->done.cancel();
+}
+
+void store_client::ended(store_link& from, const error_code& why) {
+  from.close();
+  if (&from != link_.get()) return;
+  log(log_level::debug, "rendezvous",
+      fmt::format("the connection to {} ended: {}", where_, why.message()));
+  if (stage_ == stage::greeting) {
+    trouble_ = "closes connections without a word";
+    stage_ = stage::apart;
+    changed_.cancel();
+  } else if (rank_0_leaving_) {
+    over(error(errc::peer_closed, "rank 0 has left and taken the store with it",
+               "let rank 0 leave last, or ask before it leaves"));
+  } else {
+    lost(rank_0_gone());
+    over(*failure_);
+  }
+}
+
+error store_client::rank_0_gone() const {
+  error_context c;
+  c.peer = 0;
+  c.detail = fmt::format("rank 0 is gone: the store at {} ended without a goodbye", where_);
+  c.advice = "look at the last output of rank 0";
+  return error(make_error_code(errc::peer_lost), std::move(c));
+}
+
+error store_client::here(const error& inner) const {
+  error_context outer;
+  outer.rank = who_.rank;
+  return with_context(inner, outer);
+}
+
+void store_client::wake_all() {
+  changed_.cancel();
+  for (const auto& [id, each] : waiters_) each->done.cancel();
+}
+
+void store_client::over(const error& why) {
+  stage_ = stage::over;
+  if (!failure_) failure_ = why;
+  if (link_) link_->close();
+  wake_all();
+}
+
+void store_client::lost(const error& cause) {
+  if (failure_) return;
+  failure_ = cause;
+  if (stage_ != stage::running) {
+    over(cause);
+    return;
+  }
+  wake_all();
+  if (lost_handler_) {
+    const store::lost_handler handler = std::exchange(lost_handler_, {});
+    handler(cause);
+  } else {
+    cause_ = cause;
+  }
+}
+
+void store_client::on_lost(store::lost_handler handler) {
+  lost_handler_ = std::move(handler);
+  if (!cause_ || !lost_handler_) return;
+  asio::post(executor_, [self = shared_from_this()] {
+    if (!self->cause_ || !self->lost_handler_) return;
+    const error cause = *std::exchange(self->cause_, {});
+    const store::lost_handler told = std::exchange(self->lost_handler_, {});
+    told(cause);
+  });
+}
+
+// --- requests
+
+asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
+                                               store_request request,
+                                               std::chrono::milliseconds limit, std::string what) {
+  if (self->failure_) throw *self->failure_;
+  std::string frame = encode(request);
+  if (frame.size() > frame_header_bytes + most_frame_bytes) {
+    const error large(errc::limit_exceeded, fmt::format("{}: {} bytes", what, frame.size()),
+                      fmt::format("a message to the store has at most {}", most_frame_bytes));
+    throw self->here(large);
+  }
+  waiter mine(*self, id);
+  self->link_->send(std::move(frame));
+  mine.done.expires_after(limit);
+  error_code stopped;
+  co_await mine.done.async_wait(asio::redirect_error(asio::use_awaitable, stopped));
+  if (mine.reply) {
+    if (const auto* failed = std::get_if<failed_reply>(&*mine.reply)) {
+      throw self->here(failed->reason);
+    }
+    co_return std::move(*mine.reply);
+  }
+  if (self->failure_) throw *self->failure_;
+  if (stopped) throw boost::system::system_error(stopped, what);
+  error_context c;
+  c.rank = self->who_.rank;
+  c.peer = 0;
+  c.detail = fmt::format("{}: rank 0 did not answer within {:g} s", what,
+                         std::chrono::duration<double>(limit).count());
+  c.advice = "look at rank 0: is it stopped?";
+  throw error(make_error_code(errc::timed_out), std::move(c));
+}
+
+asio::awaitable<void> store_client::set(pointer self, std::string key, std::string value) {
+  const std::uint64_t id = self->next_id_++;
+  std::string what = "setting '" + printable(key) + "'";
+  store_request request = set_request{id, std::move(key), std::move(value)};
+  store_reply reply =
+      co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));
+  expect<done_reply>(std::move(reply));
+}
+
+asio::awaitable<std::vector<std::string>> store_client::get(pointer self,
+                                                            std::vector<std::string> keys,
+                                                            std::chrono::milliseconds limit) {
+  const std::uint64_t id = self->next_id_++;
+  const std::size_t count = keys.size();
+  std::string what = fmt::format("reading {} {}", count, count == 1 ? "key" : "keys");
+  store_request request = get_request{id, wire_ms(limit), std::move(keys)};
+  store_reply reply = co_await ask(self, id, std::move(request), limit + grace, std::move(what));
+  values_reply found = expect<values_reply>(std::move(reply));
+  if (found.values.size() != count) {
+    throw error(errc::protocol_violation, "rank 0's store answered another number of values");
+  }
+  co_return std::move(found.values);
+}
+
+asio::awaitable<std::int64_t> store_client::add(pointer self, std::string key,
+                                                std::int64_t amount) {
+  const std::uint64_t id = self->next_id_++;
+  std::string what = "adding to '" + printable(key) + "'";
+  store_request request = add_request{id, std::move(key), amount};
+  store_reply reply =
+      co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));
+  co_return expect<number_reply>(std::move(reply)).value;
+}
+
+// --- the end
+
+void store_client::report(const error& reason) {
+  if (left_ || failure_ || stage_ != stage::running) return;
+  link_->send(encode(store_request(report_request{reason})));
+}
+
+void store_client::leave() {
+  if (std::exchange(left_, true)) return;
+  lost_handler_ = {};
+  cause_.reset();
+  if (link_) {
+    link_->send(encode(store_request(leave_request{})));
+    link_->finish();
+  }
+  stage_ = stage::over;
+  if (!failure_) failure_ = error(errc::channel_closed, "this rank has left the store");
+  wake_all();
+}
+
+void store_client::stop() noexcept {
+  lost_handler_ = {};
+  cause_.reset();
+  if (!left_) over(error(errc::channel_closed, "this rank's store was destroyed"));
+}
+
+}  // namespace tandem::rendezvous

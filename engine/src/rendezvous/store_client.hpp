@@ -1,0 +1,96 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tandem/launch.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/store.hpp>
+#include <vector>
+
+#include "rendezvous/store_link.hpp"
+#include "rendezvous/store_wire.hpp"
+
+namespace tandem::rendezvous {
+
+/// One rank's end of the store. Any number of requests may be under way. Coroutines take the client
+/// by shared pointer: it outlives the store object while they wait.
+class store_client final : public store_link::listener,
+                           public std::enable_shared_from_this<store_client> {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using pointer = std::shared_ptr<store_client>;
+
+  store_client(const asio::any_io_executor& executor, launch_info who, settings options);
+
+  /// Says hello over a connected socket. True: rank 0 has accepted this rank. False: it closed or
+  /// kept silent, `trouble` says which; try again. @par Errors  what trying again would not change.
+  static asio::awaitable<bool> greet(pointer self, tcp::socket socket, time_point until);
+  /// Waits until all ranks are there. @par Errors  rank 0's verdict.
+  static asio::awaitable<void> wait_for_all(pointer self, time_point until);
+
+  static asio::awaitable<void> set(pointer self, std::string key, std::string value);
+  static asio::awaitable<std::vector<std::string>> get(pointer self, std::vector<std::string> keys,
+                                                       std::chrono::milliseconds limit);
+  static asio::awaitable<std::int64_t> add(pointer self, std::string key, std::int64_t amount);
+
+  void on_lost(store::lost_handler handler);
+  void report(const error& reason);
+  void leave();
+  /// Closes without a goodbye; whoever waits gets an error.
+  void stop() noexcept;
+
+  const launch_info& who() const noexcept { return who_; }
+  const std::string& local_address() const noexcept { return local_address_; }
+  const std::string& where() const noexcept { return where_; }
+  const std::string& trouble() const noexcept { return trouble_; }
+
+ private:
+  enum class stage {
+    apart,     ///< no connection yet, or none any more before it was accepted
+    greeting,  ///< hello sent
+    waiting,   ///< accepted; other ranks are missing
+    running,   ///< all are there
+    over       ///< no connection any more; `failure_` says why
+  };
+  struct waiter;
+
+  void received(store_link& from, std::string_view bytes) override;
+  void ended(store_link& from, const error_code& why) override;
+  void on(store_reply reply);
+  void check_stream();
+  void answer(std::uint64_t id, store_reply reply);
+  void wake_all();
+  void over(const error& why);
+  void lost(const error& cause);
+  error rank_0_gone() const;
+  error here(const error& inner) const;
+  static asio::awaitable<store_reply> ask(pointer self, std::uint64_t id, store_request request,
+                                          std::chrono::milliseconds limit, std::string what);
+
+  asio::any_io_executor executor_;
+  launch_info who_;
+  settings options_;
+  std::string where_;
+  time_point started_;
+  stage stage_ = stage::apart;
+  std::shared_ptr<store_link> link_;
+  frame_cutter cutter_{most_reply_bytes};
+  asio::steady_timer changed_;  ///< cancelled whenever `stage_` changes
+  std::string trouble_;
+  std::string local_address_;
+  std::optional<error> failure_;  ///< with what requests fail
+  std::optional<error> cause_;    ///< what the handler is to hear, until it has heard it
+  store::lost_handler lost_handler_;
+  bool rank_0_leaving_ = false;
+  bool left_ = false;
+  std::map<std::uint64_t, waiter*> waiters_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace tandem::rendezvous

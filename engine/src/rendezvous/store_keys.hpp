@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store_wire.hpp"
+
+namespace tandem::rendezvous {
+
+/// What one store may hold, whoever writes to it.
+struct key_limits {
+  std::size_t keys = 1'000'000;
+  std::size_t key_bytes = 1024;
+  std::size_t total_bytes = 256 * 1024 * 1024;
+  std::size_t reply_bytes = most_reply_bytes;
+  std::size_t waits_per_connection = 1024;
+};
+
+/// The keys of a store and the reads that wait for them, without I/O. Values and counters are
+/// apart: `set` and `get` see values, `add` counters.
+class store_keys {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using connection = std::uint64_t;
+
+  struct answer {
+    connection to = 0;
+    store_reply message;
+  };
+
+  explicit store_keys(key_limits limits) : limits_(limits) {}
+
+  /// A set, get or add; others are ignored. A get is answered when its last key comes, or at its
+  /// deadline.
+  void received(connection from, store_request request, time_point now);
+  void tick(time_point now);
+  /// Drops the reads of a connection that ended.
+  void forget(connection from);
+  /// Drops all reads that wait; everything asked from here on fails with `cause`.
+  void fail(const error& cause);
+
+  std::vector<answer> take() { return std::exchange(answers_, {}); }
+  std::optional<time_point> next_deadline() const;
+
+ private:
+  using wait_id = std::uint64_t;
+  struct wait {
+    connection from = 0;
+    get_request request;
+    std::set<std::string> missing;
+    time_point by;
+  };
+
+  void set(connection from, set_request& request);
+  void add(connection from, const add_request& request);
+  void get(connection from, get_request& request, time_point now);
+  std::optional<error> room_for(const std::string& key, std::size_t bytes, bool fresh) const;
+  void reply_values(connection to, const get_request& request);
+  void reply(connection to, store_reply message) { answers_.push_back({to, std::move(message)}); }
+  void arrived(const std::string& key);
+  void time_out(wait_id id);
+  void end_wait(wait_id id);
+
+  key_limits limits_;
+  std::optional<error> cause_;
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, std::int64_t> counters_;
+  std::size_t bytes_ = 0;
+  std::map<wait_id, wait> waits_;
+  std::set<std::pair<time_point, wait_id>> deadlines_;
+  std::unordered_map<std::string, std::set<wait_id>> waiting_for_;
+  std::map<connection, std::size_t> waits_of_;
+  wait_id next_wait_ = 1;
+  std::vector<answer> answers_;
+};
+
+/// "2, 5 and 12 more": at most 16 of them.
+std::string names(const std::vector<std::string>& all);
+
+inline double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace tandem::rendezvous

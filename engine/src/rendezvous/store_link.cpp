@@ -1,0 +1,115 @@
+#include "rendezvous/store_link.hpp"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <utility>
+
+namespace tandem::rendezvous {
+namespace {
+
+/// Best effort: without them a vanished host is noticed later.
+void watch_host(tcp::socket& socket) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const auto set = [&socket](int name, int value) {
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, name, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, 5);           // s of silence before the first probe
+  set(TCP_KEEPINTVL, 5);          // s between probes
+  set(TCP_KEEPCNT, 3);            // probes without an answer
+  set(TCP_USER_TIMEOUT, 20'000);  // ms that sent bytes may stay unacknowledged
+}
+
+}  // namespace
+
+store_link::store_link(tcp::socket socket, std::uint64_t id) : socket_(std::move(socket)), id_(id) {
+  watch_host(socket_);
+  error_code ignored;
+  socket_.non_blocking(true, ignored);
+}
+
+void store_link::start(std::weak_ptr<listener> to) {
+  listener_ = std::move(to);
+  read();
+}
+
+void store_link::read() {
+  socket_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](const error_code& failed, std::size_t n) {
+                            const auto to = self->listener_.lock();
+                            if (self->closed_ || self->finishing_ || !to) return;
+                            if (failed) {
+                              to->ended(*self, failed);
+                              return;
+                            }
+                            to->received(*self, std::string_view(self->chunk_.data(), n));
+                            if (!self->closed_ && !self->finishing_) self->read();
+                          });
+}
+
+void store_link::send(std::string bytes) {
+  if (closed_ || finishing_) return;
+  std::size_t done = 0;
+  while (queue_.empty() && done < bytes.size()) {
+    error_code failed;
+    const std::size_t n = socket_.write_some(asio::buffer(bytes) + done, failed);
+    if (failed == asio::error::would_block) break;
+    // The reading side hears of it too, and first of what the peer said before: it decides.
+    if (failed) return;
+    done += n;
+  }
+  if (done == bytes.size()) return;
+  bytes.erase(0, done);
+  queued_bytes_ += bytes.size();
+  queue_.push_back(std::move(bytes));
+  if (queue_.size() == 1) flush();
+}
+
+void store_link::flush() {
+  socket_.async_write_some(asio::buffer(queue_.front()) + sent_of_first_,
+                           [self = shared_from_this()](const error_code& failed, std::size_t n) {
+                             if (self->closed_) return;
+                             if (failed) {
+                               if (self->finishing_) self->close();
+                               return;
+                             }
+                             self->sent_of_first_ += n;
+                             self->queued_bytes_ -= n;
+                             if (self->sent_of_first_ == self->queue_.front().size()) {
+                               self->queue_.pop_front();
+                               self->sent_of_first_ = 0;
+                             }
+                             if (!self->queue_.empty()) {
+                               self->flush();
+                             } else if (self->finishing_) {
+                               self->close();
+                             }
+                           });
+}
+
+void store_link::finish() {
+  finishing_ = true;
+  if (queue_.empty()) close();
+}
+
+void store_link::close() noexcept {
+  if (std::exchange(closed_, true)) return;
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  socket_.close(ignored);
+}
+
+std::string show(const std::string& host, std::uint16_t port) {
+  if (host.find(':') != std::string::npos) return fmt::format("[{}]:{}", host, port);
+  return fmt::format("{}:{}", host, port);
+}
+
+std::string show(const tcp::endpoint& where) {
+  return show(where.address().to_string(), where.port());
+}
+
+}  // namespace tandem::rendezvous

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tandem/error.hpp>
+
+namespace tandem::rendezvous {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+/// One connection of the store, on either side: reads all that comes, and sends at once what the
+/// kernel takes. A pending operation keeps it alive; the listener is only looked at, so nothing
+/// keeps itself alive.
+class store_link final : public std::enable_shared_from_this<store_link> {
+ public:
+  class listener {
+   public:
+    virtual void received(store_link& from, std::string_view bytes) = 0;
+    /// The peer closed, or the connection broke. Never called after `close` or `finish`.
+    virtual void ended(store_link& from, const error_code& why) = 0;
+
+   protected:
+    ~listener() = default;
+  };
+
+  /// Takes a connected socket and sets its options: no delay, and a vanished host is noticed in
+  /// about 20 s.
+  store_link(tcp::socket socket, std::uint64_t id);
+
+  void start(std::weak_ptr<listener> to);
+  /// Never blocks and never calls the listener: what can be sent is in the kernel when it returns,
+  /// so it arrives even if the process exits next. The rest waits here.
+  void send(std::string bytes);
+  /// Closes as soon as all that was sent is in the kernel.
+  void finish();
+  void close() noexcept;
+
+  std::uint64_t id() const noexcept { return id_; }
+  std::size_t queued_bytes() const noexcept { return queued_bytes_; }
+
+ private:
+  void read();
+  void flush();
+
+  tcp::socket socket_;
+  std::uint64_t id_;
+  std::weak_ptr<listener> listener_;
+  std::deque<std::string> queue_;
+  std::size_t sent_of_first_ = 0;
+  std::size_t queued_bytes_ = 0;
+  bool finishing_ = false;
+  bool closed_ = false;
+  std::array<char, 8192> chunk_;
+};
+
+/// "127.0.0.1:29500", "[::1]:29500".
+std::string show(const std::string& host, std::uint16_t port);
+std::string show(const tcp::endpoint& where);
+
+}  // namespace tandem::rendezvous

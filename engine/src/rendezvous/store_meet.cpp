@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/log.hpp>
+#include <tandem/store.hpp>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store_client.hpp"
+#include "rendezvous/store_server.hpp"
+
+namespace tandem {
+namespace rendezvous {
+namespace {
+
+using time_point = std::chrono::steady_clock::time_point;
+using endpoints = std::vector<tcp::endpoint>;
+constexpr std::chrono::milliseconds first_pause{10};
+constexpr std::chrono::milliseconds longest_pause{250};
+/// An address that swallows packets must not use up the time in which another one might answer.
+constexpr std::chrono::milliseconds longest_connect{3'000};
+constexpr auto check_address =
+    "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and "
+    "MASTER_PORT)";
+
+class joined_store final : public store {
+ public:
+  joined_store(std::shared_ptr<store_client> client, std::shared_ptr<store_server> server)
+      : client_(std::move(client)), server_(std::move(server)) {}
+
+  ~joined_store() override {
+    client_->stop();
+    if (server_) server_->stop();
+  }
+
+  const launch_info& who() const noexcept override { return client_->who(); }
+  std::string local_address() const override { return client_->local_address(); }
+
+  asio::awaitable<void> set(std::string key, std::string value) override {
+    return store_client::set(client_, std::move(key), std::move(value));
+  }
+  asio::awaitable<std::vector<std::string>> get(std::vector<std::string> keys,
+                                                std::chrono::milliseconds limit) override {
+    return store_client::get(client_, std::move(keys), limit);
+  }
+  asio::awaitable<std::int64_t> add(std::string key, std::int64_t amount) override {
+    return store_client::add(client_, std::move(key), amount);
+  }
+  void on_lost(lost_handler handler) override { client_->on_lost(std::move(handler)); }
+
+  void report(const error& reason) noexcept override {
+    attempt([&] {
+      // Rank 0's process may end next, before it would read its own connection.
+      if (server_) {
+        server_->report(reason);
+      } else {
+        client_->report(reason);
+      }
+    });
+  }
+
+  void leave() noexcept override {
+    attempt([&] {
+      if (server_) server_->leave();
+      client_->leave();
+    });
+  }
+
+ private:
+  template <class Work>
+  static void attempt(Work work) noexcept {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      log(log_level::error, "rendezvous", e.what());
+    }
+  }
+
+  std::shared_ptr<store_client> client_;
+  std::shared_ptr<store_server> server_;
+};
+
+[[noreturn]] void fail(const launch_info& who, errc code, std::string detail, std::string advice) {
+  error_context c;
+  c.rank = who.rank;
+  if (code != errc::bad_input) c.peer = 0;
+  c.detail = std::move(detail);
+  c.advice = std::move(advice);
+  throw error(make_error_code(code), std::move(c));
+}
+
+void check(const launch_info& who) {
+  if (who.size >= 1 && who.rank >= 0 && who.rank < who.size && who.port != 0 &&
+      !who.address.empty()) {
+    return;
+  }
+  throw error(errc::bad_input,
+              fmt::format("rank {} of {} at '{}' port {} is no place in a job", who.rank, who.size,
+                          who.address, who.port),
+              "ranks count from 0 to size - 1, and the store needs an address and a port");
+}
+
+/// A look-up cannot be cancelled, so it may outlive the coroutine that asked for it.
+struct lookup {
+  explicit lookup(const asio::any_io_executor& executor) : resolver(executor), done(executor) {}
+  tcp::resolver resolver;
+  asio::steady_timer done;
+  error_code failed = asio::error::would_block;
+  endpoints found;
+};
+
+asio::awaitable<std::shared_ptr<lookup>> look_up(asio::any_io_executor executor, std::string host,
+                                                 std::uint16_t port, time_point until) {
+  const auto state = std::make_shared<lookup>(executor);
+  state->done.expires_at(until);
+  const auto keep = [state](const error_code& failed, const tcp::resolver::results_type& results) {
+    state->failed = failed;
+    for (const auto& entry : results) state->found.push_back(entry.endpoint());
+    state->done.cancel();
+  };
+  state->resolver.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service, keep);
+  error_code ignored;
+  co_await state->done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_return state;
+}
+
+asio::awaitable<void> pause(std::chrono::milliseconds time) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// A name may appear later, as that of a container that still starts: keep asking until the
+/// deadline.
+asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info who,
+                                   settings options, time_point until) {
+  error_code no_number;
+  const asio::ip::address address = asio::ip::make_address(who.address, no_number);
+  if (!no_number) {
+    endpoints one(1, tcp::endpoint(address, who.port));
+    co_return one;
+  }
+  for (bool first = true;; first = false) {
+    const std::shared_ptr<lookup> answer = co_await look_up(executor, who.address, who.port, until);
+    if (!answer->failed && !answer->found.empty()) co_return answer->found;
+    const std::string why =
+        answer->failed == asio::error::would_block ? "no answer" : answer->failed.message();
+    if (std::chrono::steady_clock::now() + longest_pause >= until) {
+      fail(who, errc::unreachable,
+           fmt::format("host '{}' has no address: {} within {:g} s", who.address, why,
+                       seconds(options.meet_timeout)),
+           check_address);
+    }
+    if (first) {
+      log(log_level::warning, "rendezvous",
+          fmt::format("host '{}' has no address yet ({}); trying again", who.address, why));
+    }
+    co_await pause(longest_pause);
+  }
+}
+
+/// Without a secret, only this machine may talk to the store.
+endpoints allowed(endpoints all, const launch_info& who, const settings& options) {
+  if (options.insecure) return all;
+  std::erase_if(all, [](const tcp::endpoint& e) { return !e.address().is_loopback(); });
+  if (all.empty()) {
+    fail(who, errc::bad_input,
+         fmt::format("the store at {} would be open to the network without a secret",
+                     show(who.address, who.port)),
+         "use 127.0.0.1 where all ranks run on one machine, or set TANDEM_INSECURE=1 in a network "
+         "you trust");
+  }
+  return all;
+}
+
+asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
+  socket.open(to.protocol());
+  // While nobody listens on a port that Linux may also give to this end, the kernel can connect the
+  // socket to itself: it must not keep rank 0 from listening there, and is no answer.
+  socket.set_option(tcp::socket::reuse_address(true));
+  co_await socket.async_connect(to, asio::use_awaitable);
+  if (socket.local_endpoint() == socket.remote_endpoint()) {
+    throw boost::system::system_error(asio::error::connection_refused);
+  }
+}
+
+/// Empty when connected, else why not.
+asio::awaitable<std::string> connect(tcp::socket& socket, tcp::endpoint to, time_point until) {
+  using duration = std::chrono::steady_clock::duration;
+  const duration left = until - std::chrono::steady_clock::now();
+  const duration limit = std::clamp<duration>(left, first_pause, longest_connect);
+  std::string why;
+  try {
+    co_await with_deadline(limit, connect_once(socket, to), "connect");
+  } catch (const boost::system::system_error& failed) {
+    why = failed.code().message();
+  }
+  co_return why;
+}
+
+/// Until rank 0 has accepted this rank.
+asio::awaitable<void> knock(std::shared_ptr<store_client> client, endpoints all, settings options,
+                            time_point until) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::string refused;
+  for (std::chrono::milliseconds wait = first_pause;; wait = std::min(2 * wait, longest_pause)) {
+    for (const tcp::endpoint& to : all) {
+      tcp::socket socket(executor);
+      refused = co_await connect(socket, to, until);
+      if (!refused.empty()) continue;
+      const bool accepted = co_await store_client::greet(client, std::move(socket), until);
+      if (accepted) co_return;
+    }
+    if (std::chrono::steady_clock::now() + wait >= until) break;
+    co_await pause(wait);
+  }
+  const double limit_s = seconds(options.meet_timeout);
+  if (refused.empty()) {
+    fail(client->who(), errc::not_tandem,
+         fmt::format("{} {} for {:g} s", client->where(), client->trouble(), limit_s),
+         "another program may own this port, or rank 0 is stopped");
+  }
+  fail(client->who(), errc::unreachable,
+       fmt::format("nobody answered at {} within {:g} s ({})", client->where(), limit_s, refused),
+       std::string("is rank 0 running? ") + check_address);
+}
+
+// A coroutine takes them by value: the caller's may be gone when it starts.
+asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) {
+  check(who);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
+  endpoints found = co_await resolve(executor, who, options, until);
+  const endpoints all = allowed(std::move(found), who, options);
+  std::shared_ptr<store_server> server;
+  if (who.rank == 0) {
+    store_core::plan plan;
+    plan.size = who.size;
+    plan.job = who.job;
+    plan.where = show(who.address, who.port);
+    plan.meet_timeout = options.meet_timeout;
+    plan.meet_by = until;
+    server = store_server::listen(executor, all.front(), std::move(plan));
+  }
+  auto client = std::make_shared<store_client>(executor, who, options);
+  // From here on its destructor closes what a failure leaves open.
+  auto joined = std::make_shared<joined_store>(client, server);
+  co_await knock(client, all, options, until);
+  co_await store_client::wait_for_all(client, until);
+  co_return joined;
+}
+
+}  // namespace
+}  // namespace rendezvous
+
+asio::awaitable<std::shared_ptr<store>> store::meet(const launch_info& who,
+                                                    const settings& options) {
+  return rendezvous::meet(who, options);
+}
+
+}  // namespace tandem

@@ -1,0 +1,194 @@
+#include "rendezvous/store_server.hpp"
+
+#include <fmt/format.h>
+
+#include <tandem/log.hpp>
+#include <utility>
+
+namespace tandem::rendezvous {
+namespace {
+
+/// A client that asks and never reads must not fill rank 0's memory.
+constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
+
+}  // namespace
+
+store_server::store_server(const asio::any_io_executor& executor, store_core::plan plan)
+    : core_(std::move(plan)), acceptor_(executor), timer_(executor), accept_again_(executor) {}
+
+std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& executor,
+                                                   const tcp::endpoint& at, store_core::plan plan) {
+  const std::string where = show(at);
+  auto server = std::make_shared<store_server>(executor, std::move(plan));
+  server->bind(at, where);
+  server->accept();
+  server->arm_timer();
+  return server;
+}
+
+void store_server::bind(const tcp::endpoint& at, const std::string& where) {
+  error_code failed;
+  acceptor_.open(at.protocol(), failed);
+  if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed) acceptor_.bind(at, failed);
+  if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
+  if (!failed) return;
+  error_context c;
+  c.rank = 0;
+  if (failed == asio::error::address_in_use) {
+    c.detail =
+        fmt::format("port {} of {} is in use: another job, or a second rank 0, listens there",
+                    at.port(), at.address().to_string());
+    c.advice = "end it, or choose another port (TANDEM_RENDEZVOUS=host:port or MASTER_PORT)";
+    throw error(make_error_code(errc::address_in_use), std::move(c));
+  }
+  c.detail = fmt::format("rank 0 cannot listen on {}: {}", where, failed.message());
+  c.advice =
+      "give an address of rank 0's own machine (TANDEM_RENDEZVOUS or MASTER_ADDR) and a port it "
+      "may use";
+  throw error(make_error_code(errc::bad_input), std::move(c));
+}
+
+void store_server::accept() {
+  if (accepting_ || stopped_ || !core_.may_accept()) return;
+  accepting_ = true;
+  acceptor_.async_accept([self = shared_from_this()](const error_code& failed, tcp::socket socket) {
+    self->accepting_ = false;
+    if (!self->stopped_) self->accepted(failed, std::move(socket));
+  });
+}
+
+void store_server::accepted(const error_code& failed, tcp::socket socket) {
+  if (failed) {
+    log(log_level::warning, "rendezvous", "cannot accept a connection: " + failed.message());
+    // Out of file descriptors, most likely: at once, it would only fail again.
+    accept_again_.expires_after(std::chrono::milliseconds(100));
+    accept_again_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+      const auto self = weak.lock();
+      if (!cancelled && self) self->accept();
+    });
+    return;
+  }
+  error_code gone;
+  const tcp::endpoint from = socket.remote_endpoint(gone);
+  const std::uint64_t id = next_id_++;
+  auto link = std::make_shared<store_link>(std::move(socket), id);
+  connections_[id].link = link;
+  core_.opened(id, gone ? "a closed connection" : show(from), std::chrono::steady_clock::now());
+  link->start(weak_from_this());
+  carry_out();
+}
+
+void store_server::received(store_link& from, std::string_view bytes) {
+  const auto found = connections_.find(from.id());
+  if (found == connections_.end()) return;
+  found->second.cutter.feed(bytes);
+  cut(found->second);
+  carry_out();
+}
+
+void store_server::cut(connection& from) {
+  const std::uint64_t id = from.link->id();
+  frame_cutter& cutter = from.cutter;
+  const auto at = cutter.at();
+  const bool ours = at == frame_cutter::state::open || at == frame_cutter::state::other_version;
+  if (ours && !from.greeted) {
+    from.greeted = true;
+    from.link->send(encode_opening());
+  }
+  while (const auto body = cutter.next()) {
+    std::optional<store_request> request = decode_request(*body);
+    if (!request) {
+      core_.malformed(id, fmt::format("no request ('{}')", printable(*body)));
+      return;
+    }
+    core_.received(id, std::move(*request), std::chrono::steady_clock::now());
+    if (core_.identified(id)) cutter.set_limit(most_frame_bytes);
+  }
+  switch (cutter.at()) {
+    case frame_cutter::state::stranger:
+      core_.malformed(id,
+                      fmt::format("it is no Tandem rank (sent '{}')", printable(cutter.rest())));
+      break;
+    case frame_cutter::state::other_version:
+      core_.malformed(id, fmt::format("it speaks version {} of the store's protocol, this is {}",
+                                      cutter.version(), store_version));
+      break;
+    case frame_cutter::state::broken:
+      core_.malformed(id, "a message of no bytes, or longer than the limit");
+      break;
+    default:
+      break;
+  }
+}
+
+void store_server::ended(store_link& from, const error_code& why) {
+  log(log_level::debug, "rendezvous",
+      fmt::format("connection {} ended: {}", from.id(), why.message()));
+  from.close();
+  connections_.erase(from.id());
+  core_.closed(from.id());
+  carry_out();
+}
+
+void store_server::carry_out() {
+  for (auto outputs = core_.take(); !outputs.empty(); outputs = core_.take()) {
+    for (store_core::output& out : outputs) {
+      const auto found = connections_.find(out.to);
+      if (found == connections_.end()) continue;
+      const std::shared_ptr<store_link> link = found->second.link;
+      if (out.message) link->send(encode(*out.message));
+      if (out.close) {
+        connections_.erase(found);
+        link->finish();
+      } else if (link->queued_bytes() > most_queued_bytes) {
+        core_.malformed(link->id(), "it does not read what it asked for");
+      }
+    }
+  }
+  if (core_.over()) {
+    stop();
+    return;
+  }
+  arm_timer();
+  accept();
+}
+
+void store_server::arm_timer() {
+  const auto next = core_.next_deadline();
+  if (stopped_ || !next) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(*next);
+  timer_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+    const auto self = weak.lock();
+    if (cancelled || !self || self->stopped_) return;
+    self->core_.tick(std::chrono::steady_clock::now());
+    self->carry_out();
+  });
+}
+
+void store_server::leave() {
+  if (stopped_) return;
+  core_.leave(0);
+  carry_out();
+}
+
+void store_server::report(const error& reason) {
+  if (stopped_) return;
+  core_.report(0, reason);
+  carry_out();
+}
+
+void store_server::stop() noexcept {
+  if (std::exchange(stopped_, true)) return;
+  error_code ignored;
+  acceptor_.close(ignored);
+  timer_.cancel();
+  accept_again_.cancel();
+  const auto connections = std::exchange(connections_, {});
+  for (const auto& [id, each] : connections) each.link->close();
+}
+
+}  // namespace tandem::rendezvous

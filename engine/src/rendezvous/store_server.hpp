@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+
+#include "rendezvous/store_core.hpp"
+#include "rendezvous/store_link.hpp"
+
+namespace tandem::rendezvous {
+
+/// Rank 0's end of the store: carries out over TCP what `store_core` decides. It runs in the
+/// executor of the store object that owns it, and stops by itself when the last rank has left.
+class store_server final : public store_link::listener,
+                           public std::enable_shared_from_this<store_server> {
+ public:
+  /// Binds, listens and starts to accept.
+  /// @par Errors `address_in_use`; `bad_input` where this machine has no such address.
+  static std::shared_ptr<store_server> listen(const asio::any_io_executor& executor,
+                                              const tcp::endpoint& at, store_core::plan plan);
+
+  store_server(const asio::any_io_executor& executor, store_core::plan plan);
+  /// Rank 0's own goodbye and report: what they tell the others is in the kernel when they return.
+  void leave();
+  void report(const error& reason);
+  /// Closes everything. Who is still connected takes it for a crash, unless rank 0 has left before.
+  void stop() noexcept;
+
+ private:
+  struct connection {
+    std::shared_ptr<store_link> link;
+    frame_cutter cutter{most_hello_bytes};
+    bool greeted = false;
+  };
+
+  void received(store_link& from, std::string_view bytes) override;
+  void ended(store_link& from, const error_code& why) override;
+  void bind(const tcp::endpoint& at, const std::string& where);
+  void accept();
+  void accepted(const error_code& failed, tcp::socket socket);
+  void cut(connection& from);
+  void carry_out();
+  void arm_timer();
+
+  store_core core_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer timer_;
+  asio::steady_timer accept_again_;
+  std::map<std::uint64_t, connection> connections_;
+  std::uint64_t next_id_ = 1;
+  bool accepting_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace tandem::rendezvous
