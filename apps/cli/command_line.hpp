@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tandem/settings.hpp>
+#include <utility>
+#include <vector>
+
+namespace tandem::cli {
+
+/// What a subcommand is, for its `--help`.
+struct usage {
+  std::string command;    ///< "tandem perf"
+  std::string arguments;  ///< "OP [options]"
+  std::string summary;    ///< one sentence
+  std::string examples;   ///< lines "  tandem perf pingpong --bytes 8", each with its end of line
+};
+
+/// The command line of one subcommand: declares options bound to variables, whose values at that
+/// moment are the defaults; then parses. Declared variables must outlive `parse`.
+///
+///   cli::command_line line({.command = "tandem perf", ...});
+///   line.positional("OP", what, "what to measure");
+///   line.option("ranks", ranks, 1, 1024, "processes to start");
+///   line.engine_options(options);
+///   if (!line.parse(args)) return 0;
+///
+/// @par Errors  `errc::bad_option`, one line: which, why, and the nearest right one. Some variables
+/// may have
+///   their new values by then.
+class command_line {
+ public:
+  explicit command_line(usage text);
+  ~command_line();
+
+  /// An option name may carry a short form: "ranks,n". One overload per kind of value. A value below
+  /// `least` is no default, and the help shows none.
+  void option(const std::string& name, std::string& value, std::string help);
+  void option(const std::string& name, int& value, int least, int most, std::string help);
+  void option(const std::string& name, double& value, double least, double most, std::string help);
+  /// One of the words.
+  void choice(const std::string& name, std::string& value, std::vector<std::string_view> words,
+              std::string help);
+  /// Bytes: 64K, 16M.
+  void bytes(const std::string& name, std::size_t& value, std::string help);
+  /// Several lengths: 8,64K,16M.
+  void bytes_list(const std::string& name, std::vector<std::size_t>& value, std::string help);
+  /// Present or not; takes no value.
+  void flag(const std::string& name, bool& value, std::string help);
+
+  /// The next argument without a dash. Optional: may be missing, then the value stays.
+  void positional(std::string name, std::string& value, std::string help, bool optional = false);
+  /// All from the first argument that is no option, or after `--`: a command with its own options.
+  void rest(std::string name, std::vector<std::string>& values, std::string help);
+
+  /// Every option of the engine (`option_table`). `parse` fills `options` from the environment,
+  /// then from the command line, checks them, and sets the least level of the process's log.
+  void engine_options(settings& options);
+
+  /// False where help was asked for and printed: the caller returns 0.
+  bool parse(std::span<const std::string> args);
+
+  /// True where the option was given on this command line.
+  bool given(std::string_view name) const;
+  /// The engine options of this command line as variables, for processes that shall inherit them.
+  std::vector<std::pair<std::string, std::string>> engine_environment() const;
+
+  std::string help() const;
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace tandem::cli

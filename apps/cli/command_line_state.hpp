@@ -1,0 +1,55 @@
+// What `command_line` keeps; private to apps/cli.
+#pragma once
+
+#include <boost/program_options/option.hpp>
+#include <tandem/error.hpp>
+#include <utility>
+
+#include "command_line.hpp"
+
+namespace tandem::cli {
+
+struct entry {
+  std::string name;
+  std::string letter;      ///< its short form, often empty
+  std::string value_name;  ///< empty for a flag
+  std::string help;
+  std::string standard;  ///< the default as text; empty where there is none to show
+  std::function<void(const std::string&)> set;
+  const tandem::option* engine = nullptr;
+  bool given = false;
+};
+
+struct positional_argument {
+  std::string name;
+  std::string* value;
+  std::string help;
+  bool optional;
+};
+
+struct command_line::state {
+  usage text;
+  std::vector<entry> entries;
+  std::vector<positional_argument> positionals;
+  std::string rest_name;
+  std::string rest_help;
+  std::vector<std::string>* rest = nullptr;
+  settings* engine = nullptr;
+
+  void add(std::string name, std::string value_name, std::string help, std::string standard,
+           std::function<void(const std::string&)> set);
+  entry* find(std::string_view name);
+  std::string bare_name(const std::string& name) const { return name.substr(0, name.find(',')); }
+  /// How many arguments come before the command that `rest` takes.
+  std::size_t own_arguments(std::span<const std::string> args);
+  std::vector<boost::program_options::option> read(const std::vector<std::string>& args);
+  void fill_positionals(const std::vector<std::string>& values);
+  std::string with_nearest(std::string_view word) const;
+};
+
+/// The error of a wrong command line.
+inline error wrong(std::string what, std::string advice = {}) {
+  return error(errc::bad_option, std::move(what), std::move(advice));
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,145 @@
+// The program `tandem`: finds the subcommand and turns what it throws into one line and an exit
+// status.
+
+#include <fmt/format.h>
+
+#include <boost/version.hpp>
+#include <cstdio>
+#include <exception>
+#include <tandem/error.hpp>
+#include <tandem/version.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/console.hpp"
+#include "perf/perf.hpp"
+#include "run/run.hpp"
+#include "train/train.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using arguments = std::span<const std::string>;
+
+struct command {
+  std::string_view name;
+  std::string_view summary;
+  int (*main)(arguments args);
+};
+
+int help_main(arguments args);
+int options_main(arguments args);
+int version_main(arguments args);
+
+constexpr command commands[] = {
+    {"train", "train a small language model across two islands, with a report", train::train_main},
+    {"perf", "measure channels and collectives", perf::perf_main},
+    {"run", "start local ranks of any command as one job", run::run_main},
+    {"options", "every option of the engine: unit, default, value in force", options_main},
+    {"version", "version, commit and what it was built with", version_main},
+    {"help", "help on a subcommand: tandem help train", help_main},
+};
+
+const command& find_command(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const command& c : commands) {
+    if (c.name == name) return c;
+    names.push_back(c.name);
+  }
+  const std::string_view near = nearest(name, names);
+  throw error(errc::bad_option, fmt::format("{}: no such subcommand", name),
+              near.empty() ? "tandem --help lists them" : fmt::format("did you mean {}?", near));
+}
+
+void print_overview(std::FILE* to) {
+  fmt::print(to,
+             "Tandem: one training job across AMD and NVIDIA GPUs.\n\n"
+             "usage: tandem SUBCOMMAND [options]\n\n");
+  for (const command& c : commands) fmt::print(to, "  {:<9} {}\n", c.name, c.summary);
+  fmt::print(to,
+             "\nExamples:\n"
+             "  tandem train                     watch a model train on two islands of two ranks\n"
+             "  tandem perf pingpong --bytes 8   how long does a short message take\n"
+             "  tandem run -n 4 -- ./program     start four ranks of a program of your own\n\n"
+             "tandem SUBCOMMAND --help says more.\n");
+}
+
+int help_main(arguments args) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h") {
+    print_overview(stdout);
+    return success;
+  }
+  const std::vector<std::string> help{"--help"};
+  return find_command(args[0]).main(help);
+}
+
+int options_main(arguments args) {
+  settings options;
+  command_line line({.command = "tandem options",
+                     .arguments = "[engine options]",
+                     .summary =
+                         "Every option of the engine: name, variable, unit, default, and the "
+                         "value in force here.",
+                     .examples = "  tandem options\n  TANDEM_SPIN_US=0 tandem options\n"});
+  line.engine_options(options);
+  if (!line.parse(args)) return success;
+  const settings standard;
+  for (const tandem::option& o : option_table()) {
+    fmt::print("--{:<24} {:<32} default {:<8} here {:<8} [{}]\n    {}\n", o.name, o.environment,
+               o.get(standard), o.get(options), o.unit, o.help);
+  }
+  return success;
+}
+
+int version_main(arguments args) {
+  command_line line({.command = "tandem version",
+                     .arguments = "",
+                     .summary = "Version, commit and what the program was built with.",
+                     .examples = "  tandem version\n"});
+  if (!line.parse(args)) return success;
+  fmt::print("tandem {} ({})\nbuilt with {} and Boost {}.{}.{}\n", version(), commit(),
+#ifdef __clang__
+             "clang " __clang_version__,
+#else
+             "GCC " __VERSION__,
+#endif
+             BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100);
+  return success;
+}
+
+/// One line on standard error; the exit status.
+int report(std::string_view who, std::exception_ptr failure) {
+  fmt::print(stderr, "{}: {}\n", who, describe(failure));
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& e) {
+    return e.code() == errc::bad_option ? wrong_usage : tandem::cli::failure;
+  } catch (...) {
+    return tandem::cli::failure;
+  }
+}
+
+int tandem_main(arguments args) {
+  std::string who = "tandem";
+  try {
+    log_to_stderr(log_level::warning);
+    if (args.empty()) {
+      print_overview(stderr);
+      return wrong_usage;
+    }
+    if (args[0] == "--help" || args[0] == "-h") return help_main({});
+    if (args[0] == "--version") return version_main({});
+    const command& chosen = find_command(args[0]);
+    who += fmt::format(" {}", chosen.name);
+    return chosen.main(args.subspan(1));
+  } catch (...) {
+    return report(who, std::current_exception());
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cli
+
+int main(int count, char** values) {
+  const std::vector<std::string> args(values + 1, values + count);
+  return tandem::cli::tandem_main(args);
+}

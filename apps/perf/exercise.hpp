@@ -1,0 +1,49 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <tandem/channel.hpp>
+#include <tandem/collectives/communicator.hpp>
+#include <vector>
+
+#include "perf/options.hpp"
+
+namespace tandem::perf {
+
+/// One operation on one rank, at one size: its loop, and what is checked of its data.
+class exercise {
+ public:
+  virtual ~exercise() = default;
+  /// Writes new data to send and overwrites what is to be received.
+  virtual void prepare(std::uint64_t epoch) = 0;
+  /// Runs `count` iterations and appends the microseconds of each to `samples_us`. The loop stands
+  /// inside so that an iteration costs no coroutine frame of its own.
+  virtual asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
+                                        std::vector<double>& samples_us) = 0;
+  /// Checks everything the last iteration left behind.
+  virtual std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) = 0;
+
+  std::uint64_t wrong = 0;  ///< found in passing, while iterating
+};
+
+/// The collective `o.op` among all ranks.
+std::unique_ptr<exercise> make_collective(communicator& among, const perf_options& o,
+                                          std::size_t bytes);
+
+/// pingpong or oneway between the first and the last rank, straight on their channel.
+/// @param rank  0 for the first, 1 for the last
+std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
+                                              std::size_t bytes);
+
+/// What a rank between the two of a point-to-point exercise does: nothing.
+std::unique_ptr<exercise> make_idle();
+
+/// Microseconds since `start`.
+inline double micros_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace tandem::perf

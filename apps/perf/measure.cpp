@@ -1,0 +1,141 @@
+#include "perf/measure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <new>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/error.hpp>
+#include <tandem/version.hpp>
+
+#include "perf/exercise.hpp"
+#include "perf/record.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+// Each stage of a measurement has data of its own.
+constexpr std::uint64_t checked_before = 0, warm = 50, timed = 60, checked_after = 70;
+constexpr double warmup_budget_us = 100e3, timed_budget_us = 500e3;
+constexpr std::int64_t usual_warmup = 20;
+
+/// Iterations whose every byte is checked. Returns their times.
+asio::awaitable<std::vector<double>> run_checked(exercise& one, std::uint64_t first_epoch,
+                                                 int count) {
+  std::vector<double> samples;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t epoch = first_epoch + static_cast<std::uint64_t>(i);
+    one.prepare(epoch);
+    co_await one.iterate(epoch, 1, samples);
+    one.wrong += one.wrong_bytes(epoch, 0);
+  }
+  co_return samples;
+}
+
+/// Rank 0's number on every rank: loops must be equally long everywhere.
+asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t mine) {
+  std::int64_t agreed = mine;
+  co_await broadcast(all, mutable_view(std::span(&agreed, 1)), 0);
+  co_return agreed;
+}
+
+std::int64_t choose_warmup(const perf_options& o, const std::vector<double>& samples) {
+  if (o.warmup >= 0) return o.warmup;
+  return std::min(usual_warmup, iterations_for(summarize(samples).p50, warmup_budget_us));
+}
+
+std::int64_t choose_iterations(const perf_options& o, std::size_t index,
+                               const std::vector<double>& samples) {
+  if (!o.iters.empty()) return o.iters[index];
+  return iterations_for(summarize(samples).p50, timed_budget_us);
+}
+
+/// The longest time of each iteration over all ranks, and the sum of their wrong bytes.
+asio::awaitable<void> merge(communicator& all, const perf_options& o, std::vector<double>& samples,
+                            std::uint64_t& wrong) {
+  if (!o.point_to_point()) {
+    co_await all_reduce(all, mutable_view(samples), data_type::float64, reduce_op::maximum);
+  }
+  std::int64_t sum = static_cast<std::int64_t>(wrong);
+  co_await all_reduce(all, mutable_view(std::span(&sum, 1)), data_type::int64, reduce_op::sum);
+  wrong = static_cast<std::uint64_t>(sum);
+}
+
+asio::awaitable<record> measure_size(communicator& all, const perf_options& o, exercise& one,
+                                     std::size_t index) {
+  std::vector<double> samples = co_await run_checked(one, checked_before, 3);
+
+  const std::int64_t warmup = co_await agree(all, choose_warmup(o, samples));
+  if (warmup > 0) {
+    samples.clear();
+    one.prepare(warm);
+    co_await one.iterate(warm, warmup, samples);
+  }
+  const std::int64_t iters = co_await agree(all, choose_iterations(o, index, samples));
+
+  one.prepare(timed);
+  samples.clear();
+  samples.reserve(static_cast<std::size_t>(iters));
+  co_await barrier(all);
+  co_await one.iterate(timed, iters, samples);
+  one.wrong += one.wrong_bytes(timed, iters - 1);
+
+  const std::vector<double> ignored = co_await run_checked(one, checked_after, 2);
+  co_await merge(all, o, samples, one.wrong);
+
+  record line;
+  line.op = o.op;
+  line.channel = o.channel;
+  line.ranks = all.size();
+  line.bytes = o.bytes[index];
+  line.depth = o.depth;
+  line.iters = iters;
+  line.time_us = summarize(std::move(samples));
+  line.wrong_bytes = one.wrong;
+  line.commit = commit();
+  line.settings = changed_settings(o.engine);
+  co_return line;
+}
+
+/// The channel between the first and the last rank; null on the ranks between them.
+asio::awaitable<channel*> find_peer(fabric& job) {
+  const int last = job.size() - 1;
+  if (job.rank() != 0 && job.rank() != last) co_return nullptr;
+  const std::reference_wrapper<channel> found = co_await job.to(job.rank() == 0 ? last : 0);
+  co_return &found.get();
+}
+
+std::unique_ptr<exercise> make_exercise(communicator& all, channel* peer, const perf_options& o,
+                                        std::size_t bytes) {
+  try {
+    if (!o.point_to_point()) return make_collective(all, o, bytes);
+    if (peer == nullptr) return make_idle();
+    return make_point_to_point(*peer, all.rank() == 0 ? 0 : 1, o, bytes);
+  } catch (const std::bad_alloc&) {
+    throw error(errc::bad_input,
+                fmt::format("no memory for {} message(s) of {} bytes", o.depth, bytes),
+                "choose smaller --bytes or --depth");
+  }
+}
+
+}  // namespace
+
+asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
+  communicator all(job, o.engine);
+  channel* peer = nullptr;
+  if (o.point_to_point()) peer = co_await find_peer(job);
+  if (out != nullptr) out->head(all.size());
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < o.bytes.size(); ++i) {
+    const std::unique_ptr<exercise> one = make_exercise(all, peer, o, o.bytes[i]);
+    const record line = co_await measure_size(all, o, *one, i);
+    if (out != nullptr) out->add(line);
+    wrong += line.wrong_bytes;
+  }
+  co_await barrier(all);
+  co_return wrong;
+}
+
+}  // namespace tandem::perf

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <tandem/fabric.hpp>
+
+#include "perf/options.hpp"
+#include "perf/report.hpp"
+
+namespace tandem::perf {
+
+/// Runs all sizes as one rank of a job and returns the wrong bytes of all ranks, the same number on
+/// each.
+/// @param out  rank 0's; null on all others
+asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out);
+
+}  // namespace tandem::perf

@@ -1,0 +1,131 @@
+#include "perf/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tandem/error.hpp>
+
+#include "cli/command_line.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+constexpr std::string_view operations[] = {"pingpong", "oneway", "allreduce", "broadcast",
+                                           "barrier"};
+constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
+constexpr std::int64_t most_iterations = 1'000'000'000;
+
+error wrong(std::string what, std::string advice = {}) {
+  return error(errc::bad_option, std::move(what), std::move(advice));
+}
+
+std::vector<std::int64_t> parse_iterations(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int64_t number = 0;
+    const auto [rest, failed] = std::from_chars(at, end, number);
+    const bool whole = failed == std::errc() && (rest == end || *rest == ',');
+    if (!whole || number < 1 || number > most_iterations) {
+      throw wrong(fmt::format("--iters={}: not whole numbers from 1 to {}", text, most_iterations),
+                  "write one number, or one for each size: 1000,200");
+    }
+    numbers.push_back(number);
+    if (rest == end) return numbers;
+    at = rest + 1;
+  }
+}
+
+std::vector<std::size_t> usual_sizes(const std::string& op) {
+  if (op == "barrier") return {0};
+  if (op == "oneway") return {mega, 16 * mega, 64 * mega};
+  return {8, kilo, 64 * kilo, mega, 16 * mega};
+}
+
+void check_operation(const std::string& op) {
+  if (std::ranges::find(operations, op) != std::end(operations)) return;
+  const std::string_view near = nearest(op, operations);
+  throw wrong(fmt::format("{}: no such operation", op),
+              near.empty() ? fmt::format("choose {}", fmt::join(operations, ", "))
+                           : fmt::format("did you mean {}?", near));
+}
+
+void check_sizes(const perf_options& o) {
+  for (const std::size_t bytes : o.bytes) {
+    if (bytes == 0 && o.op != "barrier")
+      throw wrong("--bytes=0: nothing to check", "give at least 1");
+    if (o.op == "allreduce" && bytes % sizeof(float) != 0) {
+      throw wrong(fmt::format("--bytes={}: not a multiple of 4", bytes),
+                  "allreduce sums numbers of 4 bytes (float32)");
+    }
+  }
+}
+
+/// One number of iterations for each size.
+std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t sizes) {
+  if (iters.size() == 1) iters.resize(sizes, iters[0]);
+  if (iters.size() != sizes) {
+    throw wrong(fmt::format("--iters: {} numbers for {} sizes", iters.size(), sizes),
+                "give one, or one for each size");
+  }
+  return iters;
+}
+
+}  // namespace
+
+std::optional<perf_options> parse_options(std::span<const std::string> args) {
+  perf_options o;
+  std::string iters;
+  cli::command_line line(
+      {.command = "tandem perf",
+       .arguments = "OP [options]",
+       .summary =
+           "Measures a channel or a collective; every byte is checked, and a wrong one fails the "
+           "run. "
+           "OP: pingpong (time of half a round trip), oneway (a window of messages, then one "
+           "acknowledgement), allreduce (float32 sum), broadcast, barrier. "
+           "Point-to-point is between rank 0 and the last one.",
+       .examples = "  tandem perf pingpong --bytes 8,64K\n"
+                   "  tandem perf oneway --bytes 64M --json results.jsonl\n"
+                   "  tandem perf allreduce --ranks 4 --channel local\n"
+                   "  tandem run -n 4 -- tandem perf barrier\n"});
+  line.positional("OP", o.op, "what to measure: pingpong, oneway, allreduce, broadcast or barrier");
+  line.option("ranks", o.ranks, 1, 4096,
+              "ranks to start, or that the launcher must have started (2)");
+  line.choice("channel", o.channel, {"tcp", "local"}, "what carries the messages");
+  line.bytes_list("bytes", o.bytes, "length of a message, or of each rank's data");
+  line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");
+  line.option("iters", iters, "iterations, one number or one for each size (about half a second)");
+  line.option("warmup", o.warmup, 0, 1'000'000, "iterations before those that count (at most 20)");
+  line.option("json", o.json, "write one line of JSON for each size to this file");
+  line.engine_options(o.engine);
+  if (!line.parse(args)) return std::nullopt;
+
+  check_operation(o.op);
+  if (o.op == "barrier" && line.given("bytes")) throw wrong("--bytes: a barrier carries no data");
+  if (!o.point_to_point() && line.given("depth")) {
+    throw wrong(fmt::format("--depth: {} has one call at a time", o.op),
+                "only pingpong and oneway have messages in flight");
+  }
+  if (o.point_to_point() && o.ranks == 1) throw wrong(fmt::format("--ranks=1: {} needs two", o.op));
+  if (o.bytes.empty()) o.bytes = usual_sizes(o.op);
+  if (o.depth == 0) o.depth = o.op == "oneway" ? 16 : 1;
+  check_sizes(o);
+  if (line.given("iters")) o.iters = spread(parse_iterations(iters), o.bytes.size());
+  return o;
+}
+
+std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine) {
+  const settings standard;
+  std::vector<std::pair<std::string, std::string>> changed;
+  for (const option& one : option_table()) {
+    const std::string value = one.get(engine);
+    if (value != one.get(standard)) changed.emplace_back(one.name, value);
+  }
+  return changed;
+}
+
+}  // namespace tandem::perf

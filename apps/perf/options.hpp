@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tandem/settings.hpp>
+#include <vector>
+
+namespace tandem::perf {
+
+/// What a command line asks for.
+struct perf_options {
+  std::string op;  ///< pingpong, oneway, allreduce, broadcast, barrier
+  std::string channel = "tcp";
+  int ranks = 0;  ///< 0: not given
+  std::vector<std::size_t> bytes;
+  int depth = 0;                    ///< messages in flight
+  std::vector<std::int64_t> iters;  ///< one for each size; empty: by time
+  int warmup = -1;                  ///< -1: by time
+  std::string json;                 ///< a file; empty: none
+  settings engine;
+
+  bool point_to_point() const { return op == "pingpong" || op == "oneway"; }
+};
+
+/// Reads and completes a command line: sizes and depth by operation. Empty where help was asked
+/// for.
+/// @par Errors `errc::bad_option`, one line.
+std::optional<perf_options> parse_options(std::span<const std::string> args);
+
+/// Those of the engine that differ from their defaults, by name.
+std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine);
+
+}  // namespace tandem::perf

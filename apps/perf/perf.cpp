@@ -1,0 +1,63 @@
+#include "perf/perf.hpp"
+
+#include <fmt/format.h>
+
+#include <tandem/error.hpp>
+#include <tandem/launch.hpp>
+
+#include "perf/options.hpp"
+#include "perf/ranks.hpp"
+#include "perf/report.hpp"
+#include "run/run.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+int start_tcp_ranks(std::span<const std::string> args, int ranks, const perf_options& o) {
+  const report writable(o);  // a file that cannot be written is better told before anything runs
+  std::vector<std::string> own{"perf"};
+  own.insert(own.end(), args.begin(), args.end());
+  run::launch_plan plan;
+  plan.ranks = ranks;
+  plan.command = run::self_command(own);
+  plan.prefix = false;
+  plan.name = "tandem perf";
+  return run::launch_local(plan);
+}
+
+void check_launch(const launch_info& who, const perf_options& o) {
+  if (o.channel == "local") {
+    throw error(errc::bad_option, "--channel=local: all its ranks live in one process",
+                fmt::format("start it without {}", who.launcher));
+  }
+  if (o.ranks != 0 && o.ranks != who.size) {
+    throw error(errc::bad_option,
+                fmt::format("--ranks={}: {} started {}", o.ranks, who.launcher, who.size),
+                "leave --ranks out under a launcher");
+  }
+  if (o.point_to_point() && who.size < 2) {
+    throw error(errc::bad_option, fmt::format("{} needs two ranks", o.op), "start at least two");
+  }
+}
+
+}  // namespace
+
+int perf_main(std::span<const std::string> args) {
+  const std::optional<perf_options> parsed = parse_options(args);
+  if (!parsed) return 0;
+  const perf_options& o = *parsed;
+  const std::optional<launch_info> who = find_launch();
+  const int ranks = o.ranks == 0 ? 2 : o.ranks;
+  if (who) check_launch(*who, o);
+  if (!who && o.channel == "tcp") return start_tcp_ranks(args, ranks, o);
+  const std::uint64_t wrong = who ? run_tcp(*who, o) : run_local(ranks, o);
+  if (wrong == 0) return 0;
+  if (!who || who->rank == 0) {
+    fmt::print(stderr, "tandem perf: {} bytes were wrong: the channel or the memory is broken\n",
+               wrong);
+  }
+  return 1;
+}
+
+}  // namespace tandem::perf

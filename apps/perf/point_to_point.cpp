@@ -1,0 +1,98 @@
+#include <tandem/join.hpp>
+
+#include "perf/exercise.hpp"
+#include "perf/window.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Of the group id that no communicator of this program has, so that the flows of collectives stay
+/// apart.
+constexpr flow_id flow = 4095u << 20;
+
+asio::awaitable<void> receive_whole(channel& over, std::span<std::byte> message,
+                                    std::uint64_t& wrong) {
+  const std::size_t came = co_await over.recv(flow, mutable_view(message));
+  wrong += message.size() - came;
+}
+
+asio::awaitable<void> send_window(channel& over, const window& messages) {
+  std::vector<asio::awaitable<void>> branches;
+  for (const std::span<std::byte> one : messages.messages()) {
+    branches.push_back(over.send(flow, const_view(one)));
+  }
+  co_await when_all(std::move(branches));
+}
+
+asio::awaitable<void> receive_window(channel& over, const window& messages, std::uint64_t& wrong) {
+  std::vector<asio::awaitable<void>> branches;
+  for (const std::span<std::byte> one : messages.messages()) {
+    branches.push_back(receive_whole(over, one, wrong));
+  }
+  co_await when_all(std::move(branches));
+}
+
+/// Rank 0 sends a window and receives one, rank 1 receives and sends. In a oneway exercise rank 1's
+/// window is one short acknowledgement. A window of one message needs no join.
+class exchange : public exercise {
+ public:
+  exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share)
+      : over_(over),
+        rank_(rank),
+        share_(one_way_share),
+        out_(rank, out.depth, out.bytes),
+        in_(1 - rank, in.depth, in.bytes) {}
+
+  void prepare(std::uint64_t epoch) override {
+    out_.fill(epoch, 0);
+    in_.clear();
+  }
+
+  asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
+                                std::vector<double>& samples_us) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const clock::time_point start = clock::now();
+      if (rank_ == 1) co_await receive();
+      out_.mark(epoch, i);
+      co_await send();
+      if (rank_ == 0) co_await receive();
+      wrong += in_.wrong_marks(epoch, i);
+      samples_us.push_back(micros_since(start) * share_);
+    }
+  }
+
+  std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) override {
+    return in_.wrong_bytes(epoch, last_iteration);
+  }
+
+ private:
+  asio::awaitable<void> send() {
+    if (out_.messages().size() > 1) return send_window(over_, out_);
+    return over_.send(flow, const_view(out_.messages()[0]));
+  }
+  asio::awaitable<void> receive() {
+    if (in_.messages().size() > 1) return receive_window(over_, in_, wrong);
+    return receive_whole(over_, in_.messages()[0], wrong);
+  }
+
+  channel& over_;
+  int rank_;
+  double share_;
+  window out_, in_;
+};
+
+}  // namespace
+
+std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
+                                              std::size_t bytes) {
+  const window_shape full{o.depth, bytes};
+  if (o.op == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5);
+  constexpr window_shape acknowledgement{1, 8};
+  if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0);
+  return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0);
+}
+
+}  // namespace tandem::perf

@@ -1,0 +1,99 @@
+#include "perf/ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <exception>
+#include <mutex>
+#include <tandem/channels/local.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/error.hpp>
+#include <tandem/run.hpp>
+#include <tandem/store.hpp>
+#include <thread>
+
+#include "perf/measure.hpp"
+#include "perf/report.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+/// What a rank came to: its wrong bytes, or why it could not go on.
+struct outcome {
+  std::uint64_t wrong = 0;
+  std::exception_ptr failure;
+};
+
+void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
+              const settings& engine, outcome& came) {
+  const auto done = [&came](std::exception_ptr failure, std::uint64_t wrong) {
+    came = {wrong, failure};
+  };
+  asio::co_spawn(context, std::move(work), done);
+  run(context, {.most = engine.spin});
+}
+
+asio::awaitable<std::uint64_t> run_tcp_rank(launch_info who, const perf_options& o, report* out) {
+  const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
+  const std::unique_ptr<fabric> job = co_await tcp::make_fabric(meeting, o.engine);
+  const std::uint64_t wrong = co_await measure(*job, o, out);
+  job->close();
+  meeting->leave();
+  co_return wrong;
+}
+
+/// As `measure`; a failure is told to the other ranks, whose threads would wait for ever.
+asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o, report* out) {
+  std::exception_ptr failure;
+  try {
+    const std::uint64_t wrong = co_await measure(job, o, out);
+    job.close();
+    co_return wrong;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  job.fail(error(errc::peer_lost, fmt::format("rank {}: {}", job.rank(), describe(failure))));
+  std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+std::uint64_t run_tcp(const launch_info& who, const perf_options& o) {
+  std::unique_ptr<report> out;
+  if (who.rank == 0) out = std::make_unique<report>(o);
+  outcome came;
+  asio::io_context context(1);
+  run_loop(context, run_tcp_rank(who, o, out.get()), o.engine, came);
+  if (came.failure) std::rethrow_exception(came.failure);
+  return came.wrong;
+}
+
+std::uint64_t run_local(int ranks, const perf_options& o) {
+  report out(o);
+  std::vector<std::unique_ptr<asio::io_context>> contexts;
+  std::vector<asio::any_io_executor> executors;
+  for (int rank = 0; rank < ranks; ++rank) {
+    contexts.push_back(std::make_unique<asio::io_context>());
+    executors.push_back(contexts.back()->get_executor());
+  }
+  const std::vector<std::unique_ptr<fabric>> jobs = local::make_fabrics(executors, o.engine);
+  std::mutex mutex;
+  outcome first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      outcome came;
+      run_loop(*contexts[rank], run_local_rank(*jobs[rank], o, rank == 0 ? &out : nullptr),
+               o.engine, came);
+      const std::lock_guard lock(mutex);
+      if (!first.failure) first = came;
+    });
+  }
+  for (std::thread& one : threads) one.join();
+  if (first.failure) std::rethrow_exception(first.failure);
+  return first.wrong;
+}
+
+}  // namespace tandem::perf

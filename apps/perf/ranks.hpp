@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <tandem/launch.hpp>
+
+#include "perf/options.hpp"
+
+namespace tandem::perf {
+
+/// Measures as one rank of a job over tcp. @return the wrong bytes of all ranks.
+std::uint64_t run_tcp(const launch_info& who, const perf_options& o);
+
+/// Measures with all ranks in this process, each with a thread and a loop of its own.
+/// @return the wrong bytes of all ranks.
+std::uint64_t run_local(int ranks, const perf_options& o);
+
+}  // namespace tandem::perf

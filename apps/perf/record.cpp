@@ -1,0 +1,83 @@
+#include "perf/record.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace tandem::perf {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+/// Nearest-rank percentile of sorted samples.
+double percentile(const std::vector<double>& sorted, double share) {
+  const double place = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(std::max(place, 1.0)) - 1)];
+}
+
+const char* compiler() {
+#ifdef __clang__
+  return "clang " __clang_version__;
+#else
+  return "gcc " __VERSION__;
+#endif
+}
+
+}  // namespace
+
+times_us summarize(std::vector<double> samples_us) {
+  if (samples_us.empty()) return {};
+  std::ranges::sort(samples_us);
+  return {samples_us.front(), percentile(samples_us, 0.5), percentile(samples_us, 0.99)};
+}
+
+double record::algbw_gb_per_s() const {
+  if (bytes == 0 || time_us.p50 <= 0) return 0;
+  return static_cast<double>(bytes) * depth / (time_us.p50 * 1e3);
+}
+
+double record::busbw_gb_per_s() const {
+  return op == "allreduce" ? algbw_gb_per_s() * 2 * (ranks - 1) / ranks : algbw_gb_per_s();
+}
+
+std::string record::json() const {
+  utsname machine{};
+  uname(&machine);
+  std::string changed;
+  for (const auto& [name, value] : settings) {
+    changed += fmt::format("{}{}: {}", changed.empty() ? "" : ", ", quoted(name), quoted(value));
+  }
+  return fmt::format(
+      R"({{"op": {}, "channel": {}, "ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
+      R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"
+      R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, )"
+      R"("host": {}, "commit": {}, "kernel": {}, "compiler": {}, "settings": {{{}}}, "date": "{:%FT%TZ}"}})",
+      quoted(op), quoted(channel), ranks, bytes, depth, iters, time_us.min, time_us.p50,
+      time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, quoted(machine.nodename),
+      quoted(commit), quoted(machine.release), quoted(compiler()), changed,
+      fmt::gmtime(std::time(nullptr)));
+}
+
+std::int64_t iterations_for(double iteration_us, double budget_us) {
+  return static_cast<std::int64_t>(std::clamp(budget_us / std::max(iteration_us, 0.01), 5.0, 50e3));
+}
+
+}  // namespace tandem::perf

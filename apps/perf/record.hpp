@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::perf {
+
+/// The times of all iterations of one measurement, in microseconds.
+struct times_us {
+  double min = 0, p50 = 0, p99 = 0;
+};
+
+/// Smallest, median and 99th percentile (nearest rank) of `samples_us`; zeros where there are none.
+times_us summarize(std::vector<double> samples_us);
+
+/// One measurement: a line of a results file.
+///
+/// An iteration is half a round trip of `depth` messages (pingpong), `depth` messages and one
+/// acknowledgement (oneway), or one call of a collective. `bytes` is the length of one message, or
+/// of the data of each rank.
+struct record {
+  std::string op, channel;
+  int ranks = 2;
+  std::size_t bytes = 0;
+  int depth = 1;
+  std::int64_t iters = 0;
+  times_us time_us;
+  std::uint64_t wrong_bytes = 0;
+  std::string commit = "unknown";
+  std::vector<std::pair<std::string, std::string>>
+      settings;  ///< those that differ from their defaults
+
+  /// Bytes of an iteration by its median time, in units of 1e9 bytes per second; 0 for a barrier.
+  double algbw_gb_per_s() const;
+  /// `algbw_gb_per_s` by the factor of nccl-tests (doc/PERFORMANCE.md): what the busiest link
+  /// carries. all_reduce 2(n-1)/n, others 1.
+  double busbw_gb_per_s() const;
+  /// The record as one line of JSON with host, kernel, compiler and date, without end of line.
+  std::string json() const;
+};
+
+/// How many iterations fill about `budget_us`, from the time of one: at least 5, at most 50000.
+std::int64_t iterations_for(double iteration_us, double budget_us);
+
+}  // namespace tandem::perf

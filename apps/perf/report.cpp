@@ -1,0 +1,59 @@
+#include "perf/report.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <tandem/error.hpp>
+#include <tandem/version.hpp>
+
+namespace tandem::perf {
+
+namespace {
+
+std::string meaning(const perf_options& o) {
+  if (o.op == "pingpong") return fmt::format("half a round trip of {} message(s)", o.depth);
+  if (o.op == "oneway") return fmt::format("{} message(s) and one acknowledgement", o.depth);
+  return "one call, the slowest rank's time";
+}
+
+std::string bytes_text(std::size_t bytes) {
+  constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
+  if (bytes >= mega && bytes % mega == 0) return fmt::format("{} MiB", bytes / mega);
+  if (bytes >= kilo && bytes % kilo == 0) return fmt::format("{} KiB", bytes / kilo);
+  return fmt::format("{} B", bytes);
+}
+
+}  // namespace
+
+report::report(const perf_options& o) : options_(o) {
+  if (o.json.empty()) return;
+  json_.reset(std::fopen(o.json.c_str(), "w"));
+  if (!json_) {
+    throw error(errc::bad_input, fmt::format("{}: {}", o.json, std::strerror(errno)),
+                "give --json a file that can be written");
+  }
+}
+
+void report::head(int ranks) {
+  fmt::print("{} over {}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n", options_.op,
+             options_.channel, ranks, version(), commit(), meaning(options_));
+  fmt::print("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes", "iters", "min us",
+             "p50 us", "p99 us", "algbw GB/s", "busbw GB/s", "wrong");
+  std::fflush(stdout);
+}
+
+void report::add(const record& line) {
+  fmt::print("{:>10} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>11.3f} {:>11.3f} {:>7}\n",
+             bytes_text(line.bytes), line.iters, line.time_us.min, line.time_us.p50,
+             line.time_us.p99, line.algbw_gb_per_s(), line.busbw_gb_per_s(), line.wrong_bytes);
+  std::fflush(stdout);
+  if (!json_) return;
+  fmt::print(json_.get(), "{}\n", line.json());
+  if (std::fflush(json_.get()) != 0) {
+    throw error(errc::bad_input, fmt::format("{}: {}", options_.json, std::strerror(errno)),
+                "is the disk full?");
+  }
+}
+
+}  // namespace tandem::perf

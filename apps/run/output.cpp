@@ -1,0 +1,52 @@
+#include "output.hpp"
+
+namespace tandem::run {
+
+std::string line_prefixer::feed(std::string_view bytes) {
+  std::string lines;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    const std::string_view piece = bytes.substr(0, end);
+    const std::size_t room = most_bytes - partial_.size();
+    const bool cut = piece.size() > room;
+    partial_ += piece.substr(0, room);
+    if (!cut && end == std::string_view::npos) break;
+    lines += prefix_ + partial_ + '\n';
+    partial_.clear();
+    bytes.remove_prefix(cut ? room : end + 1);
+  }
+  return lines;
+}
+
+std::string line_prefixer::finish() {
+  if (partial_.empty()) return {};
+  std::string line = prefix_ + partial_ + '\n';
+  partial_.clear();
+  return line;
+}
+
+void last_words::feed(std::string_view bytes) {
+  for (const char c : bytes) {
+    if (c == '\n' || c == '\r') {
+      keep();
+    } else if (partial_.size() < most_line_bytes_) {
+      partial_ += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+}
+
+void last_words::keep() {
+  if (partial_.find_first_not_of(' ') != std::string::npos) lines_.push_back(partial_);
+  if (lines_.size() > most_lines_) lines_.pop_front();
+  partial_.clear();
+}
+
+std::string last_words::text() const {
+  last_words ended = *this;
+  ended.keep();
+  std::string joined;
+  for (const std::string& line : ended.lines_) joined += (joined.empty() ? "" : " / ") + line;
+  return joined;
+}
+
+}  // namespace tandem::run

@@ -1,0 +1,53 @@
+#include "run.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <tandem/error.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/console.hpp"
+
+namespace tandem::run {
+
+int run_main(std::span<const std::string> args) {
+  launch_plan plan;
+  settings options;
+  int ranks = 0, port = 0;
+  double grace_s = 3;
+  bool no_prefix = false;
+  cli::command_line line(
+      {.command = "tandem run",
+       .arguments = "-n N [options] [--] COMMAND ARGS...",
+       .summary = "Starts N ranks of a command on this machine, as one job.",
+       .examples =
+           "  tandem run -n 4 -- tandem train --steps 50\n"
+           "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that reads RANK)\n"
+           "  tandem run -n 2 --spin-us 0 -- ./my_program    (engine options reach the ranks)\n"});
+  line.rest("COMMAND ARGS...", plan.command, "the program that every rank runs");
+  line.option("ranks,n", ranks, 1, 4096, "how many to start");
+  line.flag("no-prefix", no_prefix, "no \"[rank] \" before each line; a terminal stays a terminal");
+  line.option("port", port, 0, 65535, "where rank 0 listens on loopback; 0 finds a free port");
+  line.option("grace", grace_s, 0, 3600,
+              "seconds for the others to end by themselves when one has failed");
+  line.engine_options(options);
+  if (!line.parse(args)) return cli::success;
+  if (!line.given("ranks")) {
+    throw error(errc::bad_option, "-n is missing: how many ranks to start",
+                "tandem run -n 2 -- COMMAND");
+  }
+  plan.ranks = ranks;
+  plan.prefix = !no_prefix;
+  plan.port = static_cast<std::uint16_t>(port);
+  plan.grace = std::chrono::milliseconds(static_cast<int>(grace_s * 1000));
+  plan.environment = line.engine_environment();
+  try {
+    return launch_local(plan);
+  } catch (const error& e) {
+    if (e.code() != boost::system::errc::no_such_file_or_directory) throw;
+    fmt::print(stderr, "tandem run: {}\n", e.what());
+    return cli::command_not_found;
+  }
+}
+
+}  // namespace tandem::run

@@ -1,0 +1,78 @@
+// The end of a training: what every rank did goes to rank 0, for the report.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <tandem/collectives/collectives.hpp>
+
+#include "trainer.hpp"
+
+namespace tandem::train {
+namespace {
+
+constexpr std::uint16_t moments_tag = 2;
+
+/// Travels as it is: all ranks of a job are built alike, which the rendezvous makes sure of.
+struct summary {
+  double elapsed_s = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t moments = 0;
+  std::array<double, activity_count> seconds{};
+  std::array<char, 64> host{};
+};
+
+std::string layers_text(const job& what, const place& at) {
+  const int last = at.first_layer + at.layers - 1;
+  std::string text = at.first_layer == 0 ? "embedding, " : "";
+  text += at.layers == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", at.first_layer, last);
+  return last + 1 == what.model.layers ? text + ", head" : text;
+}
+
+rank_record record_of(const job& what, int rank, const summary& from) {
+  const place at = what.who.at(rank);
+  rank_record result;
+  result.name = fmt::format("rank {}", rank);
+  result.island = what.who.islands()[static_cast<std::size_t>(at.island)].name;
+  result.place = fmt::format("stage {}, replica {}", at.stage, at.replica);
+  result.layers = layers_text(what, at);
+  result.host = from.host.data();
+  result.parameters = from.parameters;
+  result.elapsed_s = from.elapsed_s;
+  result.seconds = from.seconds;
+  result.moments.resize(from.moments);
+  return result;
+}
+
+}  // namespace
+
+asio::awaitable<std::vector<rank_record>> trainer::collect() {
+  summary mine;
+  mine.elapsed_s = timeline_.elapsed_s();
+  for (const parameter<float>& one : model_.parameters()) mine.parameters += one.value.size();
+  mine.moments = timeline_.moments().size();
+  mine.seconds = timeline_.seconds();
+  gethostname(mine.host.data(), mine.host.size() - 1);
+
+  std::vector<summary> all(static_cast<std::size_t>(rank_ == 0 ? everyone_.size() : 0));
+  const const_view block(&mine, sizeof mine);
+  const mutable_view blocks(all);
+  co_await gather(everyone_, block, blocks, 0);
+  std::vector<rank_record> records;
+  if (rank_ != 0) {
+    const const_view moments(timeline_.moments());
+    co_await everyone_.send(0, moments, moments_tag);
+    co_return records;
+  }
+  for (int rank = 0; rank < everyone_.size(); ++rank) {
+    records.push_back(record_of(job_, rank, all[static_cast<std::size_t>(rank)]));
+    if (rank == 0) {
+      records.back().moments = timeline_.moments();
+      continue;
+    }
+    const mutable_view moments(records.back().moments);
+    co_await everyone_.recv(rank, moments, moments_tag);
+  }
+  co_return records;
+}
+
+}  // namespace tandem::train

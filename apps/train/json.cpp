@@ -1,0 +1,59 @@
+#include "json.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tandem::train {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string plain(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+template <class Write>
+std::string list(const std::vector<double>& values, Write write) {
+  std::string text = "[";
+  for (const double value : values) text += (text.size() > 1 ? "," : "") + write(value);
+  return text + "]";
+}
+
+}  // namespace
+
+void json_object::member(std::string_view name, std::string_view value) {
+  lines_ += fmt::format("{}{}: {}", lines_.empty() ? "{\n" : ",\n", quoted(name), value);
+}
+
+void json_object::text(std::string_view name, std::string_view value) {
+  member(name, quoted(value));
+}
+void json_object::number(std::string_view name, double value) {
+  member(name, plain(value));
+}
+void json_object::numbers(std::string_view name, const std::vector<double>& values) {
+  member(name, list(values, plain));
+}
+void json_object::bits(std::string_view name, const std::vector<double>& values) {
+  member(name, list(values, [](double value) { return fmt::format("\"{:a}\"", value); }));
+}
+
+std::string json_object::take() {
+  return lines_.empty() ? "{}\n" : lines_ + "\n}\n";
+}
+
+}  // namespace tandem::train

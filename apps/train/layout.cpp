@@ -1,0 +1,170 @@
+#include "layout.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <numeric>
+#include <tandem/error.hpp>
+
+namespace tandem::train {
+namespace {
+
+[[noreturn]] void refuse(std::string what, std::string advice) {
+  throw error(errc::bad_option, std::move(what), std::move(advice));
+}
+
+std::vector<std::string_view> pieces(std::string_view text) {
+  std::vector<std::string_view> result;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    result.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return result;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// A whole number of at least 1, or 0 where the text is none.
+int count_of(std::string_view text) {
+  int value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = failed == std::errc() && end == text.data() + text.size();
+  return whole && value >= 1 && value <= 65536 ? value : 0;
+}
+
+std::string divisors(int n) {
+  std::vector<int> result;
+  for (int i = 1; i <= n; ++i) {
+    if (n % i == 0) result.push_back(i);
+  }
+  return fmt::format("{}", fmt::join(result, ", "));
+}
+
+std::vector<island> islands_of(const layout_options& wanted) {
+  if (!wanted.islands.empty()) return parse_islands(wanted.islands);
+  const int ranks = wanted.ranks > 0 ? wanted.ranks : 4;
+  if (ranks == 1) return {{"nvidia", 1}};
+  if (ranks % 2 == 0) return {{"nvidia", ranks / 2}, {"amd", ranks / 2}};
+  refuse(fmt::format("{} ranks do not make two islands of one size", ranks),
+         fmt::format("name them: --islands nvidia:{},amd:{} --stages {}", ranks - 1, 1, ranks));
+}
+
+std::vector<int> split_of(const std::string& text, int stages, int model_layers) {
+  if (stages > model_layers) {
+    refuse(fmt::format("{} stages cannot share {} layers", stages, model_layers),
+           fmt::format("choose --stages 1 to {} or a deeper --model", model_layers));
+  }
+  std::vector<int> split(static_cast<std::size_t>(stages), model_layers / stages);
+  // The last stages hold the head as well, so the layers that are left over go to the first ones.
+  for (int i = 0; i < model_layers % stages; ++i) ++split[static_cast<std::size_t>(i)];
+  if (text.empty()) return split;
+
+  const std::string even =
+      fmt::format("the model has {} layers and the pipeline {} stages: --split {}", model_layers,
+                  stages, fmt::join(split, ","));
+  split.clear();
+  for (const std::string_view piece : pieces(text)) split.push_back(count_of(piece));
+  if (static_cast<int>(split.size()) != stages) {
+    refuse(fmt::format("--split {} names {} stages", text, split.size()), even);
+  }
+  for (const int layers : split) {
+    if (layers == 0)
+      refuse(fmt::format("--split {}: every stage needs at least one layer", text), even);
+  }
+  if (const int sum = std::accumulate(split.begin(), split.end(), 0); sum != model_layers) {
+    refuse(fmt::format("--split {} adds up to {} layers", text, sum), even);
+  }
+  return split;
+}
+
+std::string range_text(int first, int count) {
+  return count == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + count - 1);
+}
+
+}  // namespace
+
+std::vector<island> parse_islands(std::string_view text) {
+  std::vector<island> result;
+  for (const std::string_view piece : pieces(text)) {
+    const std::size_t colon = piece.find(':');
+    const int ranks = colon == std::string_view::npos ? 0 : count_of(piece.substr(colon + 1));
+    if (ranks == 0 || colon == 0) {
+      refuse(fmt::format("--islands {}: \"{}\" is no NAME:RANKS", text, piece),
+             "write it like nvidia:2,amd:2");
+    }
+    result.push_back({std::string(piece.substr(0, colon)), ranks});
+  }
+  return result;
+}
+
+layout::layout(const layout_options& wanted, int model_layers) : islands_(islands_of(wanted)) {
+  int ranks = 0;
+  for (const island& one : islands_) ranks += one.ranks;
+  if (wanted.ranks > 0 && wanted.ranks != ranks) {
+    refuse(fmt::format("--islands {} are {} ranks, and the job has {}", wanted.islands, ranks,
+                       wanted.ranks),
+           "make them agree");
+  }
+  const int stages = wanted.stages > 0 ? wanted.stages : static_cast<int>(islands_.size());
+  if (ranks % stages != 0) {
+    refuse(fmt::format("{} ranks do not divide into {} stages", ranks, stages),
+           fmt::format("choose --stages {}", divisors(ranks)));
+  }
+  replicas_ = ranks / stages;
+  int first = 0;
+  for (const island& one : islands_) {
+    if (first % replicas_ != 0 || one.ranks % replicas_ != 0) {
+      refuse(fmt::format("stages of {} ranks do not fill the islands: {} has {}", replicas_,
+                         one.name, one.ranks),
+             "a stage lies on one island; choose another number of --stages or other --islands");
+    }
+    first += one.ranks;
+  }
+  split_ = split_of(wanted.split, stages, model_layers);
+}
+
+layout layout::single(int model_layers) {
+  layout one;
+  one.islands_ = {{"alone", 1}};
+  one.split_ = {model_layers};
+  return one;
+}
+
+place layout::at(int rank) const {
+  place result;
+  result.stage = rank / replicas_;
+  result.replica = rank % replicas_;
+  for (int first = 0; first + islands_[static_cast<std::size_t>(result.island)].ranks <= rank;) {
+    first += islands_[static_cast<std::size_t>(result.island++)].ranks;
+  }
+  result.first_layer = std::accumulate(split_.begin(), split_.begin() + result.stage, 0);
+  result.layers = split_[static_cast<std::size_t>(result.stage)];
+  return result;
+}
+
+std::vector<int> layout::pipeline(int replica) const {
+  std::vector<int> ranks;
+  for (int stage = 0; stage < stages(); ++stage) ranks.push_back(rank_of(stage, replica));
+  return ranks;
+}
+
+std::vector<int> layout::replicas_of(int stage) const {
+  std::vector<int> ranks;
+  for (int replica = 0; replica < replicas_; ++replica) ranks.push_back(rank_of(stage, replica));
+  return ranks;
+}
+
+std::string layout::text() const {
+  std::string result =
+      fmt::format("{} stage{} x {} replica{}, layers {}", stages(), stages() == 1 ? "" : "s",
+                  replicas_, replicas_ == 1 ? "" : "s", fmt::join(split_, "+"));
+  int first = 0;
+  for (const island& one : islands_) {
+    result += fmt::format(", {} rank{} {}", one.name, one.ranks == 1 ? "" : "s",
+                          range_text(first, one.ranks));
+    first += one.ranks;
+  }
+  return result;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::train {
+
+/// Ranks that stand together: one vendor's machines. Numbered from 0 in the order of the islands.
+struct island {
+  std::string name;
+  int ranks = 0;
+};
+
+/// Where one rank stands in the job.
+struct place {
+  int stage = 0;    ///< of the pipeline
+  int replica = 0;  ///< of the data-parallel group of its stage
+  int island = 0;
+  int first_layer = 0;  ///< of the model's layers that its stage holds
+  int layers = 0;
+};
+
+/// What the command line says of the layout; empty or 0 stands for the default.
+struct layout_options {
+  int ranks = 0;        ///< default: those of the islands, else 4
+  std::string islands;  ///< "nvidia:2,amd:2"; default: two islands of half the ranks each
+  int stages = 0;       ///< default: one for each island
+  std::string
+      split;  ///< layers of each stage, "17,15"; default: even, the first stages take what is left
+};
+
+/// Who is what: `stages` x `replicas` ranks. Rank = stage * replicas + replica, so that a stage's
+/// replicas, which add up their gradients, are neighbours on one island.
+class layout {
+ public:
+  /// @par Errors `errc::bad_option`: what does not divide or add up, and what would.
+  layout(const layout_options& wanted, int model_layers);
+  /// All layers on one rank.
+  static layout single(int model_layers);
+
+  int ranks() const noexcept { return stages() * replicas_; }
+  int stages() const noexcept { return static_cast<int>(split_.size()); }
+  int replicas() const noexcept { return replicas_; }
+  const std::vector<island>& islands() const noexcept { return islands_; }
+  const std::vector<int>& split() const noexcept { return split_; }
+
+  /// @pre 0 <= rank < ranks().
+  place at(int rank) const;
+  int rank_of(int stage, int replica) const noexcept { return stage * replicas_ + replica; }
+  /// The ranks of one pipeline, by stage.
+  std::vector<int> pipeline(int replica) const;
+  /// The ranks that hold the same layers, by replica.
+  std::vector<int> replicas_of(int stage) const;
+  /// "2 stages x 2 replicas, layers 2+2, nvidia 0-1, amd 2-3"
+  std::string text() const;
+
+ private:
+  layout() = default;
+
+  std::vector<island> islands_;
+  std::vector<int> split_;  ///< layers, by stage
+  int replicas_ = 1;
+};
+
+/// "nvidia:2,amd:2" as islands. @par Errors `errc::bad_option`.
+std::vector<island> parse_islands(std::string_view text);
+
+}  // namespace tandem::train

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace tandem::train::kernels {
+
+/// The instruction sets the kernels were compiled with. Plain data: reading it executes none of
+/// them.
+struct instruction_sets {
+  bool avx2;
+  bool avx512;
+};
+extern const instruction_sets built_for;
+
+}  // namespace tandem::train::kernels

@@ -1,0 +1,63 @@
+#include "options.hpp"
+
+#include <limits>
+#include <vector>
+
+#include "cli/command_line.hpp"
+#include "model/config.hpp"
+
+namespace tandem::train {
+namespace {
+
+constexpr const char* examples =
+    "  tandem train                                  two islands of two ranks, and a report\n"
+    "  tandem train --model qwen2-small              the Qwen2 architecture\n"
+    "  tandem train --data book.txt --steps 500      another text, for longer\n"
+    "  tandem train --stages 4                       a pipeline of four stages, no replicas\n"
+    "  tandem train --ranks 2 --split 1,3            one rank an island, layers cut by hand\n"
+    "  tandem train --ranks 1                        one process, no communication\n"
+    "  torchrun --nproc-per-node 4 --no-python tandem train\n";
+
+void declare_training(cli::command_line& line, options& wanted) {
+  static const std::vector<std::string> names = model_names();
+  line.choice("model", wanted.model, {names.begin(), names.end()}, "architecture and size");
+  line.option("data", wanted.data, "file or folder of text to learn, taken as bytes");
+  line.option("steps", wanted.steps, 1, 1'000'000, "updates of the parameters");
+  line.option("batch", wanted.batch, 1, 65536, "sequences a step, over all replicas");
+  line.option("micro-batches", wanted.micro_batches, 1, 65536,
+              "pieces of each replica's share of the batch");
+  line.option("sequence", wanted.sequence, 0, 65536, "tokens of a sequence; 0: the model's own");
+  line.option("learning-rate", wanted.learning_rate, 1e-9, 10.0, "highest rate, after the warm-up");
+  line.option("seed", wanted.seed, 0, std::numeric_limits<int>::max(), "of parameters and batches");
+  line.choice("schedule", wanted.schedule, {"1f1b", "gpipe"},
+              "order of the micro-batches in the pipeline");
+}
+
+void declare_layout(cli::command_line& line, options& wanted) {
+  line.option("ranks", wanted.ranks, 0, 65536, "processes; 0: those of the islands, else 4");
+  line.option("islands", wanted.islands,
+              "who stands together, \"nvidia:2,amd:2\"; default: two equal halves");
+  line.option("stages", wanted.stages, 0, 65536, "of the pipeline; 0: one for each island");
+  line.option("split", wanted.split, "layers of each stage, \"17,15\"; default: even");
+}
+
+}  // namespace
+
+bool parse(std::span<const std::string> args, options& wanted) {
+  cli::command_line line(
+      {.command = "tandem train",
+       .arguments = "[options]",
+       .summary = "Trains a small language model with a pipeline across islands and replicas "
+                  "inside them, compares it with the same training in one process, and writes "
+                  "a report. Starts its own ranks where no launcher did.",
+       .examples = examples});
+  declare_training(line, wanted);
+  declare_layout(line, wanted);
+  line.option("report", wanted.report, "page to write, HTML");
+  line.option("json", wanted.json, "file for programs: every step's loss to the bit");
+  line.flag("no-reference", wanted.no_reference, "leave out the comparison with one process");
+  line.engine_options(wanted.engine);
+  return line.parse(args);
+}
+
+}  // namespace tandem::train

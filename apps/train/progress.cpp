@@ -1,0 +1,108 @@
+#include "progress.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace tandem::train {
+namespace {
+
+constexpr double smoothing = 0.1;  // weight of the newest step in the shown rate and share
+constexpr auto redraw_every = std::chrono::milliseconds(80);
+
+int columns_of(std::FILE* to) {
+  winsize size{};
+  if (ioctl(fileno(to), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+  return size.ws_col;
+}
+
+std::string rate(double tokens_per_s) {
+  if (tokens_per_s >= 1e6) return fmt::format("{:.2f}M tokens/s", tokens_per_s / 1e6);
+  if (tokens_per_s >= 1e4) return fmt::format("{:.1f}k tokens/s", tokens_per_s / 1e3);
+  return fmt::format("{:.0f} tokens/s", tokens_per_s);
+}
+
+std::string bar(int step, int steps, int width) {
+  const int full = steps > 0 ? width * std::min(step, steps) / steps : width;
+  std::string text(static_cast<std::size_t>(full), '=');
+  if (full < width) text += '>';
+  text.resize(static_cast<std::size_t>(width), ' ');
+  return "[" + text + "]";
+}
+
+double blend(double old, double fresh) {
+  return old <= 0 ? fresh : old + smoothing * (fresh - old);
+}
+
+}  // namespace
+
+std::string progress_line(const progress_state& s, int columns) {
+  std::string tail =
+      fmt::format("step {}/{}  loss {:.4f}  {}", s.step, s.steps, s.loss, rate(s.tokens_per_s));
+  if (s.wait_share >= 0) tail += fmt::format("  waiting {:.0f} %", 100 * s.wait_share);
+  if (s.left_s >= 0 && s.step < s.steps) tail += fmt::format("  {:.0f} s left", s.left_s);
+
+  const int room = columns - static_cast<int>(s.label.size() + tail.size()) - 6;
+  std::string line = s.label + "  ";
+  if (room >= 8) line += bar(s.step, s.steps, std::min(room, 30)) + "  ";
+  line += tail;
+  if (columns > 0 && line.size() > static_cast<std::size_t>(columns)) {
+    line.resize(static_cast<std::size_t>(columns));
+  }
+  return line;
+}
+
+progress::progress(std::FILE* to, std::string label, int steps)
+    : to_(to),
+      terminal_(to != nullptr && isatty(fileno(to)) == 1),
+      every_(std::max(1, steps / 20)) {
+  state_.label = std::move(label);
+  state_.steps = steps;
+}
+
+progress::~progress() {
+  finish();
+}
+
+void progress::step(double loss, double tokens, double wait_share) {
+  const clock::time_point at = clock::now();
+  const double took_s = std::max(1e-9, std::chrono::duration<double>(at - last_).count());
+  last_ = at;
+  ++state_.step;
+  state_.loss = loss;
+  state_.tokens_per_s = blend(state_.tokens_per_s, tokens / took_s);
+  state_.wait_share = wait_share < 0 ? -1 : blend(state_.wait_share, wait_share);
+  const double elapsed_s = std::chrono::duration<double>(at - start_).count();
+  state_.left_s = elapsed_s / state_.step * (state_.steps - state_.step);
+  if (to_ == nullptr) return;
+
+  const bool last = state_.step == state_.steps;
+  if (terminal_ ? last || at - shown_ >= redraw_every
+                : last || state_.step == 1 || state_.step % every_ == 0) {
+    shown_ = at;
+    show();
+  }
+}
+
+void progress::show() {
+  if (terminal_) {
+    // Carriage return and "erase to the end of the line": a shorter text leaves nothing of a longer
+    // one.
+    fmt::print(to_, "\r{}\033[K", progress_line(state_, columns_of(to_) - 1));
+    open_ = true;
+  } else {
+    fmt::print(to_, "{}\n", progress_line(state_, 0));
+  }
+  std::fflush(to_);
+}
+
+void progress::finish() {
+  if (!open_) return;
+  open_ = false;
+  fmt::print(to_, "\n");
+  std::fflush(to_);
+}
+
+}  // namespace tandem::train

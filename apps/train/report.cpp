@@ -1,0 +1,170 @@
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <tandem/error.hpp>
+
+#include "report_style.hpp"
+
+namespace tandem::train {
+namespace {
+
+std::string section(std::string_view heading, std::string_view words, const std::string& body) {
+  return fmt::format("<section><h2>{}</h2>\n<p class='quiet'>{}</p>\n{}\n</section>\n", heading,
+                     words, body);
+}
+
+std::string summary_table(const report& page) {
+  std::string rows;
+  for (const auto& [key, value] : page.summary) {
+    rows +=
+        fmt::format("<tr><th scope='row'>{}</th><td>{}</td></tr>\n", escape(key), escape(value));
+  }
+  return "<table class='summary'>" + rows + "</table>";
+}
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+std::string rank_table(const std::vector<rank_record>& ranks) {
+  std::string head = "<th>rank</th><th>island</th><th>place</th><th>layers</th><th>parameters</th>";
+  for (std::size_t i = 0; i < activity_count; ++i) {
+    head += fmt::format("<th><i class='dot a{}'></i>{}</th>", i, name(static_cast<activity>(i)));
+  }
+  std::string rows;
+  for (const rank_record& one : ranks) {
+    rows +=
+        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>", escape(one.name),
+                    escape(one.island), escape(one.place), escape(one.layers), one.parameters);
+    for (const double seconds : one.seconds) {
+      rows += "<td>" + percent(seconds, one.elapsed_s) + "</td>";
+    }
+    rows += "</tr>\n";
+  }
+  return "<div class='wide'><table><tr>" + head + "</tr>\n" + rows + "</table></div>";
+}
+
+std::vector<double> rates(const history& run) {
+  std::vector<double> result;
+  for (const double s : run.step_s) result.push_back(s > 0 ? run.tokens_per_step / s : NAN);
+  return result;
+}
+
+std::string loss_section(const report& page) {
+  line_chart chart{"loss by step", "loss, nats per token", false, {}};
+  if (!page.reference.loss.empty()) {
+    chart.curves.push_back({"one process", "reference", page.reference.loss});
+  }
+  chart.curves.push_back({"all ranks together", "joint", page.joint.loss});
+  return section(
+      "Loss",
+      page.reference.loss.empty()
+          ? "Mean cross entropy of each step's batch."
+          : "Mean cross entropy of each step's batch. The thin line lies upon the broad one "
+            "where both trainings agree.",
+      draw(chart));
+}
+
+std::string difference_section(const report& page) {
+  if (page.reference.loss.empty()) return {};
+  std::vector<double> difference;
+  bool any = false;
+  for (std::size_t i = 0; i < std::min(page.joint.loss.size(), page.reference.loss.size()); ++i) {
+    difference.push_back((page.joint.loss[i] - page.reference.loss[i]) / page.reference.loss[i]);
+    any = any || difference.back() != 0;
+  }
+  if (!any) {
+    return section("Difference", "At every step both trainings have the same bits of loss.", {});
+  }
+  return section(
+      "Difference",
+      "Loss of all ranks together minus loss of one process, over the latter. Replicas add their "
+      "gradients in another order than one process does; pipelines change no bit.",
+      draw({"relative difference by step",
+            "relative difference",
+            true,
+            {{"difference", "joint", std::move(difference)}}}));
+}
+
+std::string speed_section(const report& page) {
+  line_chart chart{"tokens per second by step", "tokens per second", true, {}};
+  if (!page.reference.loss.empty()) {
+    chart.curves.push_back({"one process", "reference", rates(page.reference)});
+  }
+  chart.curves.push_back({"all ranks together", "joint", rates(page.joint)});
+  return section("Speed", "Each step by itself; other work on the machine shows as dips.",
+                 draw(chart));
+}
+
+std::string timeline_section(const report& page) {
+  std::vector<lane> lanes;
+  for (const rank_record& one : page.ranks) {
+    lanes.push_back({one.name + " \u00b7 " + one.island, one.place, one.moments});
+  }
+  return section("Timeline",
+                 fmt::format(
+                     "{} steps from the middle of the run. Send and receive show only while the "
+                     "rank stands still for them; transfers beside computation cost nothing.",
+                     page.kept_steps),
+                 draw_lanes(lanes)) +
+         section("Where the time went", "Shares of each rank's time over the whole run.",
+                 rank_table(page.ranks));
+}
+
+}  // namespace
+
+double history::tokens_per_s() const {
+  if (step_s.empty()) return 0;
+  const std::size_t from = step_s.size() > 1 ? 1 : 0;
+  const double seconds =
+      std::accumulate(step_s.begin() + static_cast<std::ptrdiff_t>(from), step_s.end(), 0.0);
+  return seconds > 0 ? tokens_per_step * static_cast<double>(step_s.size() - from) / seconds : 0;
+}
+
+std::string verdict(const history& joint, const history& reference) {
+  const double loss = joint.loss.back();
+  if (reference.loss.empty()) return fmt::format("final loss {:.6f}; no reference was run", loss);
+  const double alone = reference.loss.back();
+  std::string text = fmt::format("final loss {:.6f}; in one process {:.6f}; ", loss, alone);
+  if (joint.loss == reference.loss)
+    return text + "difference 0 absolute, 0 relative: the same bits at every step";
+  return text + fmt::format("difference {:.1e} absolute, {:.1e} relative", std::abs(loss - alone),
+                            std::abs((loss - alone) / alone));
+}
+
+std::string render(const report& page) {
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n"
+      "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+      "<meta name='color-scheme' content='light "
+      "dark'>\n<title>{}</title>\n<style>{}</style></head>\n"
+      "<body><main>\n<h1>{}</h1>\n<p class='verdict'>{}</p>\n<p class='note'>{}</p>\n",
+      escape(page.title), style_sheet, escape(page.title),
+      escape(verdict(page.joint, page.reference)), escape(page.note));
+  html +=
+      loss_section(page) + difference_section(page) + speed_section(page) + timeline_section(page);
+  html += section("The run", "What was trained, by whom, over what.", summary_table(page));
+  return html + "</main></body></html>\n";
+}
+
+void write_file(const std::filesystem::path& file, const std::string& content) {
+  const std::filesystem::path beside = file.string() + ".part";
+  std::ofstream out(beside, std::ios::binary);
+  out << content;
+  out.close();
+  std::error_code failed;
+  if (out) std::filesystem::rename(beside, file, failed);
+  if (out && !failed) return;
+  const std::string why = failed ? failed.message() : std::strerror(errno);
+  std::filesystem::remove(beside, failed);
+  throw error(errc::bad_input, fmt::format("{}: cannot be written: {}", file.string(), why),
+              "name a file in a folder that exists and is yours");
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,120 @@
+#include "session.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <tandem/channels/local.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/run.hpp>
+#include <tandem/store.hpp>
+
+#include "progress.hpp"
+#include "trainer.hpp"
+
+namespace tandem::train {
+namespace {
+
+std::string plan_key(int rank) {
+  return fmt::format("train/plan/{}", rank);
+}
+
+/// Every rank compares its plan with rank 0's. A rank that wants something else tells all and
+/// throws.
+asio::awaitable<void> agree(store& meeting, const job& what) {
+  const int rank = meeting.who().rank;
+  const plan mine = plan_of(what);
+  if (rank == 0) {
+    co_await meeting.set(plan_key(0), to_text(mine));
+    co_return;
+  }
+  std::vector<std::string> keys{plan_key(0)};
+  const std::vector<std::string> values =
+      co_await meeting.get(std::move(keys), what.wanted.engine.meet_timeout);
+  const std::string differs = difference(mine, rank, plan_from(values.at(0)), 0);
+  if (differs.empty()) co_return;
+  const error reason(errc::call_mismatch, "the ranks want different trainings: " + differs,
+                     "start all of them with the same options and text");
+  meeting.report(reason);
+  throw reason;
+}
+
+error as_error(std::exception_ptr failure, int rank) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& known) {
+    return known;
+  } catch (...) {
+    error_context context;
+    context.rank = rank;
+    context.detail = describe(failure);
+    return error(make_error_code(errc::bad_input), context);
+  }
+}
+
+asio::awaitable<void> train_over(const job& what, fabric& over, progress& shown, outcome& result) {
+  trainer work(what, over);
+  const auto after_step = [&shown](const history& so_far) {
+    shown.step(so_far.loss.back(), so_far.tokens_per_step, so_far.wait_share.back());
+  };
+  trainer::step_handler handler = after_step;
+  co_await work.run(std::move(handler));
+  result.ranks = co_await work.collect();
+  result.course = work.course();
+  result.kept_steps = work.kept_steps();
+}
+
+/// A failure here reaches every rank; then it is thrown.
+asio::awaitable<void> train_or_fail(const job& what, fabric& over, progress& shown,
+                                    outcome& result) {
+  std::exception_ptr failure;
+  try {
+    co_await train_over(what, over, shown, result);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) {
+    over.fail(as_error(failure, over.rank()));
+    std::rethrow_exception(failure);
+  }
+  over.close();
+}
+
+asio::awaitable<void> meet_and_train(const job& what, launch_info who, outcome& result) {
+  const std::shared_ptr<store> meeting = co_await store::meet(who, what.wanted.engine);
+  co_await agree(*meeting, what);
+  const std::unique_ptr<fabric> over = co_await tcp::make_fabric(meeting, what.wanted.engine);
+  progress shown(who.rank == 0 ? stdout : nullptr, fmt::format("{} ranks", who.size),
+                 what.wanted.steps);
+  co_await train_or_fail(what, *over, shown, result);
+  meeting->leave();
+}
+
+void run_to_end(asio::io_context& loop, asio::awaitable<void> work, const settings& engine) {
+  std::exception_ptr failure;
+  asio::co_spawn(loop, std::move(work), [&failure](std::exception_ptr ended) { failure = ended; });
+  tandem::run(loop, {.most = engine.spin});
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+outcome train_together(const job& what, const launch_info& who) {
+  outcome result;
+  asio::io_context loop(1);
+  run_to_end(loop, meet_and_train(what, who, result), what.wanted.engine);
+  return result;
+}
+
+outcome train_alone(const job& what, const std::string& label) {
+  outcome result;
+  asio::io_context loop(1);
+  const std::vector<std::unique_ptr<fabric>> only =
+      local::make_fabrics({loop.get_executor()}, what.wanted.engine);
+  progress shown(stdout, label, what.wanted.steps);
+  run_to_end(loop, train_or_fail(what, *only.front(), shown, result), what.wanted.engine);
+  return result;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,97 @@
+#include "train.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+#include <tandem/error.hpp>
+#include <tandem/launch.hpp>
+#include <tandem/version.hpp>
+#include <thread>
+
+#include "job.hpp"
+#include "model/processor.hpp"
+#include "options.hpp"
+#include "page.hpp"
+#include "run/run.hpp"
+#include "session.hpp"
+
+namespace tandem::train {
+namespace {
+
+int launch(std::span<const std::string> args, int ranks) {
+  std::vector<std::string> command_args{"train"};
+  command_args.insert(command_args.end(), args.begin(), args.end());
+  run::launch_plan plan;
+  plan.ranks = ranks;
+  plan.command = run::self_command(command_args);
+  plan.prefix = false;
+  // A rank that is killed has ended the others long before; who still hangs after these is ended.
+  plan.grace = std::chrono::milliseconds(1000);
+  plan.kill_after = std::chrono::milliseconds(500);
+  plan.name = "tandem train";
+  return run::launch_local(plan);
+}
+
+void say_what(const job& what) {
+  fmt::print("Tandem {} trains {} ({:.1f} million parameters) on {} ({} kB of text)\n", version(),
+             what.model.name, static_cast<double>(parameter_count(what.model)) / 1e6,
+             what.text->source, what.text->bytes.size() / 1000);
+  fmt::print("{}; every island is made of processors here, no GPU takes part\n", what.who.text());
+  std::fflush(stdout);
+}
+
+void say_how_it_went(const job& what, const outcome& together, const history& reference) {
+  const history& course = together.course;
+  std::string speed = fmt::format("{:.0f} tokens/s on {} rank{}", course.tokens_per_s(),
+                                  what.who.ranks(), what.who.ranks() == 1 ? "" : "s");
+  if (what.who.ranks() > 1) {
+    const double waited = std::accumulate(course.wait_share.begin(), course.wait_share.end(), 0.0);
+    speed += fmt::format(", {:.0f} % of their time waiting for communication",
+                         100 * waited / static_cast<double>(course.wait_share.size()));
+  }
+  if (!reference.loss.empty())
+    speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
+  fmt::print("{}\n{}\n", speed, verdict(course, reference));
+}
+
+/// Rank 0 alone: the reference, the report and the last lines.
+void conclude(const job& what, const outcome& together) {
+  history reference;
+  if (!what.wanted.no_reference && what.who.ranks() > 1) {
+    reference = train_alone(alone(what), "1 process").course;
+  }
+  say_how_it_went(what, together, reference);
+  if (!what.wanted.json.empty()) write_file(what.wanted.json, json_of(what, together, reference));
+  if (what.wanted.report.empty()) return;
+  write_file(what.wanted.report, render(page_of(what, together, reference)));
+  fmt::print("report: {}\n", std::filesystem::absolute(what.wanted.report).string());
+}
+
+int train_rank(const job& what, const std::optional<launch_info>& place_in_job) {
+  const bool first = !place_in_job || place_in_job->rank == 0;
+  if (first) say_what(what);
+  const outcome together =
+      what.who.ranks() == 1 ? train_alone(what, "1 rank") : train_together(what, *place_in_job);
+  if (first) conclude(what, together);
+  return 0;
+}
+
+}  // namespace
+
+int train_main(std::span<const std::string> args) {
+  const std::optional<launch_info> place_in_job = find_launch();
+  options wanted;
+  // A rank that polls for messages takes the core on which another one computes.
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (place_in_job && place_in_job->local_size >= cores)
+    wanted.engine.spin = std::chrono::microseconds(0);
+  if (!parse(args, wanted)) return 0;
+  if (const char* const lacking = unsupported_processor()) throw error(errc::bad_input, lacking);
+  const job what = prepare(wanted, place_in_job ? place_in_job->size : 0);
+  if (!place_in_job && what.who.ranks() > 1) return launch(args, what.who.ranks());
+  return train_rank(what, place_in_job);
+}
+
+}  // namespace tandem::train

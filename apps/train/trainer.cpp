@@ -1,0 +1,237 @@
+#include "trainer.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <cmath>
+#include <numeric>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/join.hpp>
+
+namespace tandem::train {
+namespace {
+
+constexpr double clip_norm = 1.0;
+constexpr std::uint16_t tied_tag = 1;
+
+pipeline_kind kind_of(const job& what) {
+  return what.wanted.schedule == "gpipe" ? pipeline_kind::gpipe : pipeline_kind::one_f_one_b;
+}
+
+stage_options stage_of(const job& what, int rank) {
+  const place at = what.who.at(rank);
+  const auto schedules =
+      make_schedules(kind_of(what), what.who.stages(), what.wanted.micro_batches);
+  return {.first_layer = at.first_layer,
+          .last_layer = at.first_layer + at.layers,
+          .seed = static_cast<std::uint64_t>(what.wanted.seed),
+          .sequences = what.sequences(),
+          .sequence_length = what.sequence(),
+          .stash = tandem::check(schedules).peak_stash[static_cast<std::size_t>(at.stage)]};
+}
+
+/// Group ids: pipelines first, by replica, then the replicas' groups, by stage.
+communicator pipeline_of(const job& what, fabric& over) {
+  const int replica = what.who.at(over.rank()).replica;
+  return {over, what.wanted.engine, what.who.pipeline(replica),
+          static_cast<std::uint16_t>(1 + replica)};
+}
+
+communicator replicas_of(const job& what, fabric& over) {
+  const int stage = what.who.at(over.rank()).stage;
+  return {over, what.wanted.engine, what.who.replicas_of(stage),
+          static_cast<std::uint16_t>(1 + what.who.replicas() + stage)};
+}
+
+template <class Number>
+std::span<Number> numbers(mutable_view view) {
+  return {static_cast<Number*>(view.data), view.bytes / sizeof(Number)};
+}
+template <class Number>
+std::span<const Number> numbers(const_view view) {
+  return {static_cast<const Number*>(view.data), view.bytes / sizeof(Number)};
+}
+
+asio::awaitable<void> receive_whole(communicator& from, int peer, mutable_view into) {
+  const std::size_t bytes = co_await from.recv(peer, into, tied_tag);
+  if (bytes != into.bytes)
+    throw error(errc::call_mismatch, "the tied embedding differs in size between stages");
+}
+
+}  // namespace
+
+trainer::trainer(const job& what, fabric& over)
+    : job_(what),
+      rank_(over.rank()),
+      place_(what.who.at(rank_)),
+      model_(what.model, stage_of(what, rank_)),
+      everyone_(over, what.wanted.engine),
+      pipeline_(pipeline_of(what, over)),
+      replicas_(replicas_of(what, over)),
+      rate_{.peak = what.wanted.learning_rate,
+            .floor = what.wanted.learning_rate / 10,
+            .warmup_steps = what.wanted.steps / 10,
+            .steps = what.wanted.steps},
+      inputs_(static_cast<std::size_t>(model_.tokens())),
+      targets_(inputs_.size()),
+      tied_(model_.tied_gradient().size()),
+      totals_(model_.squared_norms().size() + 2) {
+  course_.tokens_per_step = static_cast<double>(what.tokens_per_step());
+}
+
+asio::awaitable<void> trainer::run(step_handler after_step) {
+  co_await barrier(everyone_);
+  timeline_.start();
+  const int first_kept = (job_.wanted.steps - kept_steps()) / 2;
+  for (step_ = 0; step_ < job_.wanted.steps; ++step_) {
+    timeline_.keep(step_ >= first_kept && step_ < first_kept + kept_steps());
+    const time_point begin = timeline::clock::now();
+    co_await step(step_ + 1);
+    finish_step(begin);
+    if (after_step) after_step(course_);
+  }
+}
+
+asio::awaitable<void> trainer::step(int number) {
+  loss_sum_ = 0;
+  for (turn_ = 0; turn_ < job_.turns; ++turn_) {
+    turn_loss_sum_ = 0;
+    model_.begin_step(job_.tokens_per_step());
+    co_await run_pipeline(pipeline_, kind_of(job_), job_.wanted.micro_batches, *this, this);
+    take_turn(turn_);
+  }
+  co_await sum_gradients();
+  co_await exchange_tied_gradients();
+  co_await sum_totals();
+
+  const time_point begin = timeline::clock::now();
+  std::function<void()> update = [this, number] {
+    const std::span<const double> norms(totals_.data(), totals_.size() - 2);
+    model_.apply(number, learning_rate(rate_, number), clip_scale(norms, clip_norm));
+  };
+  co_await compute_.run(std::move(update));
+  timeline_.add(activity::update, -1, begin, timeline::clock::now());
+}
+
+/// Adds the gradients of the replica whose turn it was to those of the earlier ones.
+void trainer::take_turn(int turn) {
+  loss_sum_ += turn_loss_sum_;
+  if (job_.turns == 1) return;
+  const std::span<float> fresh = model_.gradients();
+  if (turn == 0) {
+    earlier_turns_.assign(fresh.begin(), fresh.end());
+  } else {
+    for (std::size_t i = 0; i < fresh.size(); ++i) earlier_turns_[i] += fresh[i];
+  }
+  if (turn + 1 == job_.turns)
+    std::copy(earlier_turns_.begin(), earlier_turns_.end(), fresh.begin());
+}
+
+asio::awaitable<void> trainer::sum_gradients() {
+  if (replicas_.size() == 1) co_return;
+  const time_point begin = timeline::clock::now();
+  const mutable_view gradients(model_.gradients());
+  co_await all_reduce(replicas_, gradients, data_type::float32, reduce_op::sum);
+  timeline_.add(activity::all_reduce, -1, begin, timeline::clock::now());
+}
+
+asio::awaitable<void> trainer::exchange_tied_gradients() {
+  if (!tied_.empty()) {
+    const time_point begin = timeline::clock::now();
+    const int other_end = model_.is_first() ? pipeline_.size() - 1 : 0;
+    std::vector<asio::awaitable<void>> both_ways;
+    both_ways.push_back(pipeline_.send(other_end, const_view(model_.tied_gradient()), tied_tag));
+    both_ways.push_back(receive_whole(pipeline_, other_end, mutable_view(tied_)));
+    co_await when_all(std::move(both_ways));
+    timeline_.add(activity::recv, -1, begin, timeline::clock::now());
+  }
+  model_.finish_gradients(tied_);
+}
+
+asio::awaitable<void> trainer::sum_totals() {
+  const time_point begin = timeline::clock::now();
+  // Replicas have the same norms, so the first replica speaks for all; adding zeros changes no bit.
+  if (place_.replica == 0) {
+    const std::vector<double> norms = model_.squared_norms();
+    std::copy(norms.begin(), norms.end(), totals_.begin());
+  } else {
+    std::fill(totals_.begin(), totals_.end(), 0.0);
+  }
+  totals_[totals_.size() - 2] = loss_sum_;
+  totals_[totals_.size() - 1] = timeline_.waited_s();
+  const mutable_view totals(totals_);
+  co_await all_reduce(everyone_, totals, data_type::float64, reduce_op::sum);
+  if (everyone_.size() > 1) {
+    timeline_.add(activity::all_reduce, -1, begin, timeline::clock::now());
+  }
+}
+
+void trainer::finish_step(time_point begin) {
+  const double took_s = std::chrono::duration<double>(timeline::clock::now() - begin).count();
+  const double waited_s = totals_.back() - std::exchange(waited_before_s_, totals_.back());
+  const double loss = totals_[totals_.size() - 2] / static_cast<double>(job_.tokens_per_step());
+  if (!std::isfinite(loss)) {
+    throw error(errc::bad_input, fmt::format("the loss of step {} is no finite number", step_ + 1),
+                "train with a lower --learning-rate");
+  }
+  course_.loss.push_back(loss);
+  course_.step_s.push_back(took_s);
+  course_.wait_share.push_back(std::clamp(waited_s / (took_s * everyone_.size()), 0.0, 1.0));
+}
+
+/// The tokens of a micro-batch; only the two ends of the pipeline look at them.
+void trainer::load(int micro_batch) {
+  if (!model_.is_first() && !model_.is_last()) return;
+  const auto length = static_cast<std::size_t>(job_.sequence());
+  const int replica = place_.replica + turn_;
+  const int first = (replica * job_.wanted.micro_batches + micro_batch) * job_.sequences();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(job_.sequences()); ++i) {
+    sample_sequence(*job_.text, static_cast<std::uint64_t>(job_.wanted.seed),
+                    static_cast<std::uint64_t>(step_), static_cast<std::uint64_t>(first) + i,
+                    std::span(inputs_).subspan(i * length, length),
+                    std::span(targets_).subspan(i * length, length));
+  }
+}
+
+asio::awaitable<void> trainer::forward(int micro_batch, const_view in, mutable_view out) {
+  std::function<void()> work = [this, micro_batch, in, out] {
+    load(micro_batch);
+    stage_input<float> input;
+    if (model_.is_first()) input.tokens = inputs_;
+    if (!model_.is_first()) input.activations = numbers<float>(in);
+    if (model_.is_last()) input.targets = targets_;
+    turn_loss_sum_ += model_.forward(micro_batch, input, numbers<float>(out));
+  };
+  co_await compute_.run(std::move(work));
+}
+
+asio::awaitable<void> trainer::backward(int micro_batch, const_view grad_out,
+                                        mutable_view grad_in) {
+  std::function<void()> work = [this, micro_batch, grad_out, grad_in] {
+    model_.backward(micro_batch, numbers<float>(const_view(grad_out)), numbers<float>(grad_in));
+  };
+  co_await compute_.run(std::move(work));
+}
+
+void trainer::record(pipeline_activity what, int micro_batch, time_point begin, time_point end) {
+  activity mine = activity::forward;
+  switch (what) {
+    case pipeline_activity::forward:
+      mine = activity::forward;
+      break;
+    case pipeline_activity::backward:
+      mine = activity::backward;
+      break;
+    case pipeline_activity::recv:
+      mine = activity::recv;
+      break;
+    case pipeline_activity::send:
+      mine = activity::send;
+      break;
+  }
+  timeline_.add(mine, micro_batch, begin, end);
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <tandem/collectives/communicator.hpp>
+#include <tandem/collectives/pipeline.hpp>
+#include <tandem/fabric.hpp>
+#include <vector>
+
+#include "compute.hpp"
+#include "job.hpp"
+#include "model/stage.hpp"
+#include "report.hpp"
+
+namespace tandem::train {
+
+/// One rank of a training. Each step:
+///   pipeline over the micro-batches -> sum of gradients over the stage's replicas -> exchange of
+///   the tied embedding's gradients between the pipeline's ends -> one all-reduce of loss, norms
+///   and waiting time over all ranks -> clip and AdamW.
+/// Computation runs on a thread of its own. The same job gives the same bits in every run, and
+/// however many stages it has.
+class trainer final : private pipeline_stage, private pipeline_observer {
+ public:
+  /// @pre `over` has as many ranks as the job's layout and outlives the trainer.
+  trainer(const job& what, fabric& over);
+
+  using step_handler = std::function<void(const history& so_far)>;
+  /// All steps. `after_step` hears of each on the fabric's executor. The timeline's origin is a
+  /// barrier.
+  /// @par Errors As the communicators'; all ranks of the job fail together.
+  asio::awaitable<void> run(step_handler after_step);
+
+  /// What every rank did, by rank; empty elsewhere than on rank 0. All ranks call it, after `run`.
+  asio::awaitable<std::vector<rank_record>> collect();
+
+  /// The course of the whole training, the same on every rank but for the times.
+  const history& course() const noexcept { return course_; }
+  /// Steps whose moments are kept: a few from the middle of the run.
+  int kept_steps() const noexcept { return std::min(3, job_.wanted.steps); }
+
+ private:
+  std::size_t input_bytes() const override { return model_.activations() * sizeof(float); }
+  std::size_t output_bytes() const override { return model_.activations() * sizeof(float); }
+  asio::awaitable<void> forward(int micro_batch, const_view in, mutable_view out) override;
+  asio::awaitable<void> backward(int micro_batch, const_view grad_out,
+                                 mutable_view grad_in) override;
+  void record(pipeline_activity what, int micro_batch, time_point begin, time_point end) override;
+
+  asio::awaitable<void> step(int number);
+  asio::awaitable<void> sum_gradients();
+  asio::awaitable<void> exchange_tied_gradients();
+  /// Adds up over all ranks; `totals_` afterwards holds the squared norms, the loss and the waiting
+  /// time.
+  asio::awaitable<void> sum_totals();
+  void load(int micro_batch);
+  void take_turn(int turn);
+  void finish_step(time_point begin);
+
+  const job& job_;
+  int rank_;
+  place place_;
+  basic_stage<float> model_;
+  communicator everyone_;
+  communicator pipeline_;
+  communicator replicas_;
+  timeline timeline_;
+  history course_;
+  learning_rate_schedule rate_;
+  std::vector<std::uint8_t> inputs_, targets_;
+  std::vector<float> tied_;           ///< the other end's gradient of the tied embedding
+  std::vector<float> earlier_turns_;  ///< the sum of their gradients
+  std::vector<double> totals_;
+  int step_ = 0;  ///< from 0
+  int turn_ = 0;
+  double loss_sum_ = 0;
+  double turn_loss_sum_ = 0;
+  double waited_before_s_ = 0;  ///< by all ranks, until the totals of the step before
+  compute_thread compute_;      ///< last: its end waits for work that uses the rest
+};
+
+}  // namespace tandem::train

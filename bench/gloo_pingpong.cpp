@@ -1,0 +1,96 @@
+// What does Gloo give over TCP, with unbound buffers (the calls that PyTorch makes)? It sleeps in
+// epoll on a thread of its own and wakes the caller through a condition variable; it has no polling
+// mode for these calls.
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <map>
+
+#include "harness.hpp"
+
+namespace {
+
+using tandem::bench::message;
+
+class gloo_rank : public tandem::bench::endpoint {
+ public:
+  gloo_rank(int rank, int size, const std::string& folder)
+      : context_(std::make_shared<gloo::rendezvous::Context>(rank, size)) {
+    gloo::transport::tcp::attr where;
+    where.iface = "lo";
+    std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(where);
+    gloo::rendezvous::FileStore store(folder);
+    context_->connectFullMesh(store, device);
+  }
+  std::string channel() const override { return "gloo"; }
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
+
+  void send(int to, std::span<const message> window) override {
+    for (const message one : window) buffer_of(one).send(to, slot);
+    for (const message one : window) buffer_of(one).waitSend();
+  }
+  void recv(int from, std::span<const message> window) override {
+    for (const message one : window) buffer_of(one).recv(from, slot);
+    for (const message one : window) buffer_of(one).waitRecv();
+  }
+  void barrier() override {
+    gloo::BarrierOptions options(context_);
+    gloo::barrier(options);
+  }
+  void broadcast(std::span<std::byte> data, int root) override {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(reinterpret_cast<char*>(data.data()), data.size());
+    options.setRoot(root);
+    gloo::broadcast(options);
+  }
+  void all_reduce(std::span<float> data) override {
+    gloo::AllreduceOptions options(context_);
+    options.setOutput(data.data(), data.size());
+    options.setReduceFunction(
+        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+    gloo::allreduce(options);
+  }
+
+ private:
+  static constexpr std::uint64_t slot = 1;
+
+  /// Buffers are made once for each piece of memory, as a program with buffers of its own would.
+  gloo::transport::UnboundBuffer& buffer_of(message one) {
+    auto& held = buffers_[{one.data(), one.size()}];
+    if (!held) held = context_->createUnboundBuffer(one.data(), one.size());
+    return *held;
+  }
+
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::map<std::pair<void*, std::size_t>, std::unique_ptr<gloo::transport::UnboundBuffer>> buffers_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tandem::bench::plan what = tandem::bench::parse_plan(argc, argv);
+  std::string folder = (std::filesystem::temp_directory_path() / "gloo-XXXXXX").string();
+  tandem::bench::require(mkdtemp(folder.data()) != nullptr, "mkdtemp");
+  const int status = tandem::bench::fork_ranks(what.ranks, [&](int rank) {
+    try {
+      gloo_rank at(rank, what.ranks, folder);
+      return tandem::bench::measure(at, what);
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "%s\n", failure.what());
+      return 2;
+    }
+  });
+  std::filesystem::remove_all(folder);
+  return status;
+}

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+/// What all programs of bench/ share: the same sizes, the same loops, the same checks and the same
+/// record, so that two of their lines differ in nothing but the library underneath.
+namespace tandem::bench {
+
+using message = std::span<std::byte>;
+
+/// One rank of a peer library, with blocking calls.
+class endpoint {
+ public:
+  virtual ~endpoint() = default;
+  virtual std::string channel() const = 0;  ///< the name in records: "raw", "openmpi", ...
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Sends all messages of a window; returns when their memory may be reused.
+  virtual void send(int to, std::span<const message> window) = 0;
+  /// Receives as many messages, of just these lengths.
+  virtual void recv(int from, std::span<const message> window) = 0;
+
+  // Point-to-point programs leave these as they are.
+  virtual void barrier();  ///< by default: one byte to rank 0 and one back
+  virtual void broadcast(std::span<std::byte> data, int root);
+  virtual void all_reduce(std::span<float> data);  ///< sum, in place
+};
+
+struct measurement {
+  std::size_t bytes = 0;
+  std::int64_t iters = 0;
+};
+
+struct plan {
+  std::string op;  ///< pingpong, oneway, allreduce, broadcast, barrier
+  std::vector<measurement> measurements;
+  int ranks = 2;
+  int depth = 1;  ///< messages in flight; 16 for oneway
+  std::int64_t warmup = 20;
+  std::string mode;  ///< of a program with several
+};
+
+/// Reads `OP --bytes 8,64K --iters 1000,200 [--ranks N] [--depth N] [--warmup N] [--mode WORD]`.
+/// One number of iterations serves all sizes. On a wrong option: one line on stderr, exit status 2.
+plan parse_plan(int argc, char** argv);
+
+/// Runs the plan on all ranks; rank 0 prints one line of JSON for each size. 0, or 1 where a byte
+/// was wrong.
+int measure(endpoint& at, const plan& what);
+
+/// Prints a record of a point-to-point measurement, for programs with loops of their own.
+void print_record(const plan& what, const measurement& of, const std::string& channel,
+                  std::vector<double> samples_us, std::uint64_t wrong_bytes);
+
+/// Runs `body(rank)` in `ranks` processes, this one being rank 0; the worst of their exit statuses.
+int fork_ranks(int ranks, const std::function<int(int)>& body);
+
+/// A listening socket on a free loopback port, to be made before `fork_ranks`, and its port.
+struct loopback_listener {
+  int descriptor;
+  std::uint16_t port;
+};
+loopback_listener listen_on_loopback();
+/// Two connected blocking sockets over loopback TCP with TCP_NODELAY: rank 0 accepts, rank 1
+/// connects.
+int connect_pair(const loopback_listener& at, int rank);
+
+/// Ends the program with one line on stderr unless `fine`; `what` failed with errno.
+void require(bool fine, const char* what);
+
+}  // namespace tandem::bench

@@ -1,0 +1,78 @@
+// What does Open MPI give over TCP, with its blocking calls (and Isend, Irecv for windows)? Its
+// progress engine always polls.
+#include <mpi.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "harness.hpp"
+
+namespace {
+
+using tandem::bench::message;
+
+class mpi : public tandem::bench::endpoint {
+ public:
+  mpi() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  std::string channel() const override { return "openmpi"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void send(int to, std::span<const message> window) override {
+    if (window.size() == 1) {
+      MPI_Send(window[0].data(), count(window[0]), MPI_BYTE, to, 0, MPI_COMM_WORLD);
+      return;
+    }
+    requests_.resize(window.size());
+    for (std::size_t i = 0; i < window.size(); ++i) {
+      MPI_Isend(window[i].data(), count(window[i]), MPI_BYTE, to, 0, MPI_COMM_WORLD, &requests_[i]);
+    }
+    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  }
+  void recv(int from, std::span<const message> window) override {
+    if (window.size() == 1) {
+      MPI_Recv(window[0].data(), count(window[0]), MPI_BYTE, from, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+      return;
+    }
+    requests_.resize(window.size());
+    for (std::size_t i = 0; i < window.size(); ++i) {
+      MPI_Irecv(window[i].data(), count(window[i]), MPI_BYTE, from, 0, MPI_COMM_WORLD,
+                &requests_[i]);
+    }
+    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  }
+  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+  void broadcast(std::span<std::byte> data, int root) override {
+    MPI_Bcast(data.data(), count(data), MPI_BYTE, root, MPI_COMM_WORLD);
+  }
+  void all_reduce(std::span<float> data) override {
+    MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
+  }
+
+ private:
+  static int count(message one) { return static_cast<int>(one.size()); }
+  int rank_ = 0, size_ = 1;
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 2;
+  try {
+    tandem::bench::plan what = tandem::bench::parse_plan(argc, argv);
+    mpi at;
+    what.ranks = at.size();
+    status = tandem::bench::measure(at, what);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+  }
+  MPI_Finalize();
+  return status;
+}

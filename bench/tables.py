@@ -1,0 +1,142 @@
+"""Reads results files and makes tables of them; shared by compare and tabulate."""
+
+import json
+import statistics
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TANDEM = "tandem-tcp"
+POINT_TO_POINT = ["raw", "openmpi", "gloo"]
+
+
+def load(path):
+    """The records of a results file; a broken line is an error with its number."""
+    records = []
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as problem:
+            raise SystemExit(f"{path}:{number}: not a line of JSON: {problem}") from None
+    return records
+
+
+def newest(op, pattern="*.jsonl", folder=RESULTS):
+    """The newest results file (they are named by date) that has Tandem's records of an operation."""
+    for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
+        records = load(path)
+        if any(r["op"] == op and r.get("channel", TANDEM) == TANDEM for r in records):
+            return path, records
+    raise SystemExit(f"no results of '{op}' in {folder}: run bench/compare or bench/build_time")
+
+
+def bytes_text(count):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count} B"
+
+
+def number(value):
+    """Three significant digits, never an exponent."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+class Op:
+    """The records of one operation and number of ranks, by size and channel: one for each round."""
+
+    def __init__(self, records, op, ranks):
+        self.cells = {}
+        for r in records:
+            if r["op"] == op and r.get("ranks") == ranks:
+                self.cells.setdefault((r["bytes"], r["channel"]), {})[r["round"]] = r
+        self.sizes = sorted({size for size, _ in self.cells})
+
+    def value(self, size, channel, measure):
+        """The median of all rounds, or None where the channel did not run this size."""
+        rounds = self.cells.get((size, channel))
+        return statistics.median(measure(r) for r in rounds.values()) if rounds else None
+
+    def ratio(self, size, over, under, measure):
+        """The median of the ratios of the rounds: drift of the machine between rounds cancels."""
+        a, b = self.cells.get((size, over), {}), self.cells.get((size, under), {})
+        both = [measure(a[i]) / measure(b[i]) for i in sorted(a.keys() & b.keys()) if measure(b[i])]
+        return statistics.median(both) if both else None
+
+
+def p50(record):
+    return record["time_us"]["p50"]
+
+
+def algbw(record):
+    return record["algbw_gb_per_s"]
+
+
+def cell(value, suffix=""):
+    return "-" if value is None else number(value) + suffix
+
+
+def latency_table(records, op, ranks, channels, ratios):
+    """Median microseconds of each channel and how many times as long as Tandem a peer takes."""
+    data = Op(records, op, ranks)
+    rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
+    for size in data.sizes:
+        times = [cell(data.value(size, c, p50)) for c in channels]
+        factors = [cell(data.ratio(size, c, TANDEM, p50), "x") for c in ratios]
+        rows.append([bytes_text(size)] + times + factors)
+    return rows
+
+
+def bandwidth_table(records, op, ranks, channels, ratios):
+    """Median GB/s (1e9) of each channel and Tandem's share of a peer's."""
+    data = Op(records, op, ranks)
+    rows = [["bytes"] + [f"{c}, GB/s" for c in channels] + [f"tandem / {r}" for r in ratios]]
+    for size in data.sizes:
+        speeds = [cell(data.value(size, c, algbw)) for c in channels]
+        factors = [cell(data.ratio(size, TANDEM, c, algbw)) for c in ratios]
+        rows.append([bytes_text(size)] + speeds + factors)
+    return rows
+
+
+def pingpong(records, ranks=2):
+    return latency_table(records, "pingpong", ranks, [TANDEM] + POINT_TO_POINT, ["openmpi", "gloo"])
+
+
+def coroutines(records, ranks=2):
+    channels = ["asio-callback", "asio-awaitable", TANDEM]
+    return latency_table(records, "pingpong", ranks, channels, ["asio-callback", "asio-awaitable"])
+
+
+def oneway(records, ranks=2):
+    return bandwidth_table(records, "oneway", ranks, [TANDEM] + POINT_TO_POINT, POINT_TO_POINT)
+
+
+def collective(op):
+    def table(records, ranks):
+        return latency_table(records, op, ranks, [TANDEM, "openmpi", "gloo"], ["openmpi", "gloo"])
+
+    return table
+
+
+# Name -> (operation, ranks, table of records).
+TABLES = {
+    "pingpong": ("pingpong", 2, pingpong),
+    "coroutines": ("pingpong", 2, coroutines),
+    "oneway": ("oneway", 2, oneway),
+}
+for _op in ("allreduce", "broadcast", "barrier"):
+    for _ranks in (2, 4):
+        TABLES[f"{_op}-{_ranks}"] = (_op, _ranks, collective(_op))
+
+
+def plain(rows):
+    """Aligned columns for a terminal."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.rjust(w) for c, w in zip(row, widths)) for row in rows)
+
+
+def markdown(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|" + "--:|" * len(rows[0]))
+    return "\n".join(lines)

@@ -1,0 +1,36 @@
+#include <bit>
+#include <tandem/collectives/collectives.hpp>
+
+#include "call.hpp"
+
+namespace tandem {
+namespace {
+
+/// In round k every rank hears of 2^k more before it (Hensgen, Finkel and Manber 1988, Two
+/// Algorithms for Barrier Synchronization).
+asio::awaitable<void> dissemination(detail::call& c) {
+  const int n = c.in->size();
+  const int rank = c.in->rank();
+  const int rounds = std::bit_width(static_cast<unsigned>(n - 1));
+  for (int round = 0; round < rounds; ++round) {
+    c.at("dissemination", round, rounds);
+    const int to = (rank + (1 << round)) % n;
+    const int from = (rank + n - (1 << round)) % n;
+    if (!c.in->connected(to)) co_await c.in->connect(to);
+    if (!c.in->connected(from)) co_await c.in->connect(from);
+    const detail::link forward = c.in->to(to);
+    const detail::link backward = c.in->to(from);
+    co_await detail::exchange(c, forward, const_view(), backward, mutable_view());
+  }
+}
+
+}  // namespace
+
+asio::awaitable<void> barrier(communicator& among) {
+  if (among.size() == 1) return detail::nothing(among.internals());
+  detail::lease place(among.internals(), "barrier");
+  detail::call& c = *place;
+  return detail::carry_out(std::move(place), dissemination(c));
+}
+
+}  // namespace tandem

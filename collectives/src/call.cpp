@@ -1,0 +1,152 @@
+#include "call.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+
+namespace tandem::detail {
+
+void call::reserve(std::size_t bytes) {
+  if (scratch_.size() < bytes) scratch_ = buffer(bytes);
+}
+
+void call::at(const char* part, int step, int steps) noexcept {
+  part_ = part;
+  step_ = step;
+  steps_ = steps;
+}
+
+void call::open(group& with, kind what) {
+  kind_ = what;
+  if (what == kind::pipeline) {
+    with.open_pipeline();
+  } else {
+    number_ = with.open_number();
+    flow = with.flow(group::flow_class::collective, number_);
+  }
+  open_ = true;
+  at("", 0);
+}
+
+void call::close() noexcept {
+  io.reset();
+  if (!std::exchange(open_, false)) return;
+  if (kind_ == kind::pipeline) {
+    in->close_pipeline();
+  } else {
+    in->close_number(number_);
+  }
+}
+
+std::string call::phase(const std::string& inner) const {
+  std::string text = name;
+  if (*part_ != '\0') {
+    text += steps_ > 0 ? fmt::format(", {} step {} of {}", part_, step_ + 1, steps_)
+                       : fmt::format(", {} {}", part_, step_);
+  }
+  if (!inner.empty()) text += ", " + inner;
+  return text;
+}
+
+call::verdict call::judge(std::exception_ptr failure) const {
+  const int mine = in->job_rank();
+  error_context c{.rank = mine, .rail = {}, .phase = phase({}), .detail = {}, .advice = {}};
+  const auto told = [&c, mine](errc code, std::string detail) {
+    c.peer = mine;
+    c.detail = std::move(detail);
+    return error(code, c);
+  };
+  try {
+    std::rethrow_exception(failure);
+  } catch (const boost::system::system_error& e) {
+    if (e.code() == asio::error::operation_aborted) {
+      c.detail = fmt::format("{} was cancelled on this rank", name);
+      const error thrown(e.code(), c);
+      return {std::make_exception_ptr(thrown),
+              told(errc::message_cancelled, fmt::format("rank {} cancelled its {}", mine, name))};
+    }
+    const auto* ours = dynamic_cast<const error*>(&e);
+    if (ours == nullptr)
+      return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, e.what()))};
+    // What another rank has told everybody says it all.
+    c = ours->context();
+    if (c.rank >= 0 && c.rank != mine) return {failure, *ours};
+    error_code code = ours->code();
+    if (code == errc::message_truncated) {
+      code = errc::call_mismatch;
+      c.advice = "make the same call with the same length, type and settings on every rank";
+    }
+    c.rank = mine;
+    c.phase = phase(c.phase);
+    const error explained(code, c);
+    return {std::make_exception_ptr(explained), explained};
+  } catch (const std::exception& e) {
+    return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, e.what()))};
+  } catch (...) {
+    return {failure, told(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
+  }
+}
+
+lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes)
+    : in_(std::move(in)), place_(in_->take(scratch_bytes)) {
+  place_->in = in_.get();
+  place_->name = name;
+}
+
+lease::~lease() {
+  if (!place_) return;
+  place_->close();
+  if (place_->io.idle()) {
+    in_->give_back(std::move(place_));
+  } else {
+    // The coroutine was destroyed with transfers under way: they keep what they write to.
+    place_->io.outlive(place_);
+  }
+}
+
+asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, call::kind what) {
+  call& c = *place;
+  c.open(*c.in, what);
+  std::exception_ptr failure;
+  try {
+    co_await std::move(algorithm);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  const call::verdict end = c.judge(failure);
+  c.in->fail(end.told);
+  if (!c.io.idle()) {
+    // A cancelled coroutine must be able to wait here all the same.
+    const bool throws = co_await asio::this_coro::throw_if_cancelled();
+    co_await asio::this_coro::throw_if_cancelled(false);
+    c.io.cancel();
+    while (!c.io.idle()) co_await c.io.until_idle();
+    co_await asio::this_coro::throw_if_cancelled(throws);
+  }
+  std::rethrow_exception(end.thrown);
+}
+
+asio::awaitable<void> refuse(error reason) {
+  throw reason;
+  co_return;
+}
+
+asio::awaitable<void> nothing(std::shared_ptr<group> in) {
+  in->check_alive();
+  co_return;
+}
+
+asio::awaitable<void> exchange(call& c, link to, const_view message, link from, mutable_view into) {
+  transfer& out = c.transfers[0];
+  transfer& in = c.transfers[1];
+  // The receive first: what comes meanwhile goes straight to its place.
+  c.io.recv(in, from, c.flow, into);
+  c.io.send(out, to, c.flow, message);
+  while (!c.io.over(in)) co_await c.io.until(in);
+  while (!c.io.over(out)) co_await c.io.until(out);
+}
+
+}  // namespace tandem::detail

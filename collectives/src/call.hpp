@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tandem/memory.hpp>
+
+#include "flight.hpp"
+#include "group.hpp"
+
+namespace tandem::detail {
+
+/// One collective or pipeline under way, and the place it works in: transfers and scratch memory,
+/// kept by the group from call to call.
+class call {
+ public:
+  static constexpr std::size_t transfer_count = 8;
+  enum class kind { collective, pipeline };
+
+  call(const asio::any_io_executor& executor, std::size_t scratch_bytes)
+      : executor_(executor), io(transfers, executor_), scratch_(scratch_bytes) {}
+
+  /// At least as many bytes as were asked for.
+  std::byte* scratch() const noexcept { return scratch_.data(); }
+  std::size_t scratch_bytes() const noexcept { return scratch_.size(); }
+  void reserve(std::size_t bytes);
+
+  /// How far it has come, for errors: "ring step 2 of 6", or with no steps "forward of micro-batch
+  /// 2".
+  void at(const char* part, int step, int steps = 0) noexcept;
+
+  void open(group& in, kind what);
+  void close() noexcept;
+  /// The failure as this rank throws it, and as it tells the others.
+  struct verdict {
+    std::exception_ptr thrown;
+    error told;
+  };
+  verdict judge(std::exception_ptr failure) const;
+
+  group* in = nullptr;
+  const char* name = "";
+  flow_id flow = 0;  ///< of a collective
+
+ private:
+  const asio::any_io_executor executor_;
+  std::string phase(const std::string& inner) const;
+
+ public:
+  std::array<transfer, transfer_count> transfers;
+  flight io;
+
+ private:
+  buffer scratch_;
+  const char* part_ = "";
+  int step_ = 0;
+  int steps_ = 0;
+  kind kind_ = kind::collective;
+  unsigned number_ = 0;
+  bool open_ = false;
+};
+
+/// Keeps a group and one of its places together until the call is over.
+class lease {
+ public:
+  lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes = 0);
+  lease(lease&&) noexcept = default;
+  lease& operator=(lease&&) = delete;
+  ~lease();
+
+  call& operator*() const noexcept { return *place_; }
+  call* operator->() const noexcept { return place_.get(); }
+
+ private:
+  std::shared_ptr<group> in_;
+  std::shared_ptr<call> place_;
+};
+
+/// Runs a collective's algorithm from its number to its end. When it fails, ends the group, tells
+/// every rank, and throws once no transfer touches a view any more.
+asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm,
+                                call::kind what = call::kind::collective);
+
+/// Throws `reason` when awaited: how a call is refused.
+asio::awaitable<void> refuse(error reason);
+
+/// A call for which nothing need be sent. Throws what ended the group, if something did.
+asio::awaitable<void> nothing(std::shared_ptr<group> in);
+
+/// Sends one message and receives another at the same time; a step of many algorithms. Uses
+/// transfers 0 and 1.
+asio::awaitable<void> exchange(call& c, link to, const_view message, link from, mutable_view into);
+
+}  // namespace tandem::detail

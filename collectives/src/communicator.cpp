@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <numeric>
+#include <tandem/collectives/communicator.hpp>
+#include <utility>
+
+#include "group.hpp"
+
+namespace tandem {
+namespace {
+
+std::vector<int> all_of(const fabric& over) {
+  std::vector<int> ranks(static_cast<std::size_t>(over.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::uint16_t checked(std::uint16_t group_id) {
+  if (group_id != 0) return group_id;
+  throw error(errc::bad_input, "group id 0 is that of the whole job", "use 1 to 4095");
+}
+
+void check_peer(const detail::group& g, int peer, const char* what) {
+  if (peer >= 0 && peer < g.size() && peer != g.rank()) return;
+  throw error(errc::bad_input,
+              peer == g.rank()
+                  ? fmt::format("{}: rank {} is this rank", what, peer)
+                  : fmt::format("{}: no rank {} in a group of {}", what, peer, g.size()));
+}
+
+}  // namespace
+
+communicator::communicator(fabric& over, const settings& options)
+    : group_(std::make_shared<detail::group>(over, options, all_of(over), 0)) {}
+
+communicator::communicator(fabric& over, const settings& options, std::vector<int> members,
+                           std::uint16_t group_id)
+    : group_(
+          std::make_shared<detail::group>(over, options, std::move(members), checked(group_id))) {}
+
+communicator::communicator(communicator&&) noexcept = default;
+communicator& communicator::operator=(communicator&&) noexcept = default;
+communicator::~communicator() = default;
+
+int communicator::rank() const noexcept {
+  return group_->rank();
+}
+int communicator::size() const noexcept {
+  return group_->size();
+}
+asio::any_io_executor communicator::get_executor() const noexcept {
+  return group_->executor();
+}
+
+asio::awaitable<void> communicator::send(int to, const_view message, std::uint16_t tag) {
+  const std::shared_ptr<detail::group> g = group_;
+  check_peer(*g, to, "send");
+  if (!g->connected(to)) co_await g->connect(to);
+  detail::transfer out;
+  detail::flight io({&out, 1}, g->executor());
+  io.send(out, g->to(to), g->flow(detail::group::flow_class::point_to_point, tag), message);
+  while (!io.over(out)) co_await io.until(out);
+}
+
+asio::awaitable<std::size_t> communicator::recv(int from, mutable_view into, std::uint16_t tag) {
+  const std::shared_ptr<detail::group> g = group_;
+  check_peer(*g, from, "recv");
+  if (!g->connected(from)) co_await g->connect(from);
+  detail::transfer in;
+  detail::flight io({&in, 1}, g->executor());
+  io.recv_some(in, g->to(from), g->flow(detail::group::flow_class::point_to_point, tag), into);
+  while (!io.over(in)) co_await io.until(in);
+  co_return in.bytes;
+}
+
+}  // namespace tandem

@@ -1,0 +1,148 @@
+#include "flight.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace tandem::detail {
+
+struct flight::suspend {
+  flight* io;
+  transfer* until;
+
+  void operator()(waiting_handler h) const {
+    auto slot = asio::get_associated_cancellation_slot(h);
+    io->awaited_ = until;
+    io->handler_.emplace(std::move(h));
+    if (!slot.is_connected()) return;
+    slot.assign([io = io](asio::cancellation_type) { io->cancel(); });
+  }
+};
+
+void flight::send(transfer& t, const link& to, flow_id flow, const_view message) {
+  // An operation holds one kind of view for both ways; a send only reads it.
+  start(t, operation::kind::send, to, flow,
+        {const_cast<void*>(message.data), message.bytes, message.kind, message.device}, false);
+}
+
+void flight::recv(transfer& t, const link& from, flow_id flow, mutable_view into) {
+  start(t, operation::kind::recv, from, flow, into, true);
+}
+
+void flight::recv_some(transfer& t, const link& from, flow_id flow, mutable_view into) {
+  start(t, operation::kind::recv, from, flow, into, false);
+}
+
+void flight::start(transfer& t, operation::kind what, const link& way, flow_id flow,
+                   mutable_view view, bool whole) {
+  t.what = what;
+  t.at = operation::phase::idle;
+  t.flow = flow;
+  t.view = view;
+  t.deadline = operation::time_point::max();
+  t.result = {};
+  t.failure.reset();
+  t.bytes = t.total_bytes = 0;
+  t.way = way;
+  t.of = this;
+  t.whole = whole;
+  t.complete = [](operation& op) {
+    transfer& over = static_cast<transfer&>(op);
+    over.of->completed(over);
+  };
+  t.destroy = [](operation& op) {
+    transfer& gone = static_cast<transfer&>(op);
+    gone.of->destroyed(gone);
+  };
+  t.pending = !way.on->start(t);
+  if (t.pending) {
+    ++pending_;
+  } else {
+    note_result(t);
+  }
+}
+
+void flight::note_result(transfer& t) noexcept {
+  const bool is_short = t.whole && t.bytes != t.view.bytes;
+  if (failed_ == nullptr && (t.result || is_short)) failed_ = &t;
+}
+
+void flight::completed(transfer& t) {
+  t.pending = false;
+  --pending_;
+  note_result(t);
+  if (!handler_) {
+    if (pending_ == 0) const auto last = std::exchange(memory_, nullptr);
+    return;
+  }
+  const bool wakes = awaited_ == nullptr ? pending_ == 0 : !awaited_->pending || failed_ != nullptr;
+  if (!wakes) return;
+  if (cancelling_) {
+    wake_ = true;
+  } else {
+    resume();
+  }
+}
+
+/// The executor goes away. The frames that wait hold this object, so they go with the last
+/// transfer.
+void flight::destroyed(transfer& t) noexcept {
+  t.pending = false;
+  if (--pending_ > 0) return;
+  const auto last = std::exchange(memory_, nullptr);
+  const auto frames = std::exchange(handler_, std::nullopt);
+}
+
+void flight::resume() {
+  waiting_handler h = std::move(*handler_);
+  handler_.reset();
+  const asio::any_io_executor mine = h.get_executor();
+  if (mine == executor_) {
+    h();
+  } else {
+    asio::post(mine, std::move(h));
+  }
+}
+
+void flight::cancel() noexcept {
+  // A channel may complete one from inside `cancel`; the frame must not go while this loop runs.
+  cancelling_ = true;
+  for (transfer& t : transfers_) {
+    // A finished operation may outlive its channel until its completion runs.
+    if (t.pending && t.at != operation::phase::done) t.way.on->cancel(t);
+  }
+  cancelling_ = false;
+  if (std::exchange(wake_, false) && handler_) resume();
+}
+
+asio::awaitable<void> flight::until(transfer& t) {
+  suspend wait{this, &t};
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(wait, asio::use_awaitable);
+}
+
+asio::awaitable<void> flight::until_idle() {
+  suspend wait{this, nullptr};
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(wait, asio::use_awaitable);
+}
+
+void flight::throw_failure() const {
+  const transfer& t = *failed_;
+  if (t.failure) throw error(*t.failure);
+  if (t.result)
+    throw error(t.result,
+                {.peer = t.way.peer, .rail = {}, .phase = {}, .detail = {}, .advice = {}});
+  throw error(
+      errc::call_mismatch,
+      {.peer = t.way.peer,
+       .rail = {},
+       .phase = {},
+       .bytes_done = static_cast<std::int64_t>(t.bytes),
+       .bytes_total = static_cast<std::int64_t>(t.view.bytes),
+       .detail = fmt::format("rank {} sent {} bytes where {} were expected", t.way.peer, t.bytes,
+                             t.view.bytes),
+       .advice = "make the same call with the same length, type and settings on every rank"});
+}
+
+}  // namespace tandem::detail

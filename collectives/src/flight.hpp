@@ -1,0 +1,96 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tandem/channel.hpp>
+
+namespace tandem::detail {
+
+/// The way to one peer.
+struct link {
+  channel* on = nullptr;
+  int peer = -1;  ///< its rank in the job, for errors
+};
+
+/// One send or receive of a flight.
+struct transfer : operation {
+  link way;
+  class flight* of = nullptr;
+  bool pending = false;
+  bool whole = false;  ///< a receive that the message must fill
+};
+
+/// The sends and receives that one coroutine has under way at once. Starting one costs no coroutine
+/// frame and waiting for one costs one.
+///
+///   io.recv(in, from, flow, into);
+///   io.send(out, to, flow, what);
+///   while (!io.over(in)) co_await io.until(in);
+///   while (!io.over(out)) co_await io.until(out);
+///
+/// When one of them fails, `over` throws and the others still hold their views: whoever owns the
+/// flight cancels them and waits until it is idle. Stays in place while one is pending.
+class flight {
+ public:
+  /// @pre both outlive the flight.
+  flight(std::span<transfer> transfers, const asio::any_io_executor& executor) noexcept
+      : transfers_(transfers), executor_(executor) {}
+  flight(const flight&) = delete;
+  flight& operator=(const flight&) = delete;
+
+  /// @pre `t` is one of the transfers and over.
+  void send(transfer& t, const link& to, flow_id flow, const_view message);
+  /// A message that does not fill the view is `errc::call_mismatch`.
+  void recv(transfer& t, const link& from, flow_id flow, mutable_view into);
+  /// A message of any length that the view holds.
+  void recv_some(transfer& t, const link& from, flow_id flow, mutable_view into);
+
+  /// True when `t` is over. Throws the first failure of any transfer.
+  bool over(const transfer& t) const {
+    if (failed_ != nullptr) throw_failure();
+    return !t.pending;
+  }
+  bool idle() const noexcept { return pending_ == 0; }
+
+  /// Suspends until `t` is over or any transfer has failed. @pre t is pending.
+  /// Cancellation, terminal: cancels all of them.
+  asio::awaitable<void> until(transfer& t);
+  /// Suspends until none is pending. @pre not idle.
+  asio::awaitable<void> until_idle();
+
+  /// Asks all pending ones to end early.
+  void cancel() noexcept;
+  /// Forgets a failure. @pre idle.
+  void reset() noexcept { failed_ = nullptr; }
+  /// The coroutine has gone while some are pending: `memory`, which holds this, lives until none
+  /// is.
+  void outlive(std::shared_ptr<void> memory) noexcept { memory_ = std::move(memory); }
+
+ private:
+  using waiting_handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
+  struct suspend;
+
+  void start(transfer& t, operation::kind what, const link& way, flow_id flow, mutable_view view,
+             bool whole);
+  void note_result(transfer& t) noexcept;
+  void completed(transfer& t);
+  void destroyed(transfer& t) noexcept;
+  void resume();
+  [[noreturn]] void throw_failure() const;
+
+  std::span<transfer> transfers_;
+  const asio::any_io_executor& executor_;
+  std::size_t pending_ = 0;
+  transfer* failed_ = nullptr;
+  transfer* awaited_ = nullptr;  // null: the handler waits for all
+  std::optional<waiting_handler> handler_;
+  bool cancelling_ = false;
+  bool wake_ = false;  // `cancelling_` held a wake-up back
+  std::shared_ptr<void> memory_;
+};
+
+}  // namespace tandem::detail

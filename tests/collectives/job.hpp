@@ -1,0 +1,89 @@
+#pragma once
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tandem/channels/local.hpp>
+#include <tandem/collectives/communicator.hpp>
+#include <vector>
+
+namespace tandem::test {
+
+/// All ranks of a job on one io_context and one thread, so that a run is the same every time.
+class job {
+ public:
+  explicit job(int ranks, const settings& options = {}) {
+    const asio::any_io_executor here = context.get_executor();
+    const std::vector<asio::any_io_executor> executors(static_cast<std::size_t>(ranks), here);
+    fabrics = local::make_fabrics(executors, options);
+    for (const auto& f : fabrics) worlds.push_back(std::make_unique<communicator>(*f, options));
+  }
+
+  int size() const { return static_cast<int>(fabrics.size()); }
+  communicator& world(int rank) { return *worlds[static_cast<std::size_t>(rank)]; }
+
+  using rank_body = std::function<asio::awaitable<void>(int rank)>;
+
+  /// Starts `body` on every rank; `outcome` is filled as they end.
+  void start(const rank_body& body) {
+    outcome.assign(fabrics.size(), nullptr);
+    running = size();
+    for (int rank = 0; rank < size(); ++rank) {
+      asio::co_spawn(context, body(rank), [this, rank](std::exception_ptr failure) {
+        outcome[static_cast<std::size_t>(rank)] = failure;
+        --running;
+      });
+    }
+  }
+  /// Runs until all bodies have ended. False: some had not after half a minute, which is a hang.
+  bool finish() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    context.restart();
+    while (running > 0 && std::chrono::steady_clock::now() < deadline) {
+      if (context.run_one_until(deadline) == 0) break;
+    }
+    return running == 0;
+  }
+  /// Both. The text of the first failure, "hangs", or nothing.
+  std::string run(const rank_body& body) {
+    start(body);
+    if (!finish()) return "hangs";
+    for (const std::exception_ptr& failure : outcome) {
+      if (failure) return describe(failure);
+    }
+    return {};
+  }
+  /// How a rank ended; no code where it did well.
+  error_code code(int rank) const {
+    try {
+      if (const auto& failure = outcome[static_cast<std::size_t>(rank)])
+        std::rethrow_exception(failure);
+    } catch (const boost::system::system_error& e) {
+      return e.code();
+    }
+    return {};
+  }
+  error_context why(int rank) const {
+    try {
+      if (const auto& failure = outcome[static_cast<std::size_t>(rank)])
+        std::rethrow_exception(failure);
+    } catch (const error& e) {
+      return e.context();
+    } catch (...) {
+    }
+    return {.rail = {}, .phase = {}, .detail = {}, .advice = {}};
+  }
+  std::string text(int rank) const { return describe(outcome[static_cast<std::size_t>(rank)]); }
+
+  asio::io_context context;
+  std::vector<std::unique_ptr<fabric>> fabrics;
+  std::vector<std::unique_ptr<communicator>> worlds;
+  std::vector<std::exception_ptr> outcome;
+  int running = 0;
+};
+
+}  // namespace tandem::test

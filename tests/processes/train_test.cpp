@@ -1,0 +1,229 @@
+// `tandem train` as its user meets it: real processes that train, agree to the bit, and end when
+// one of them dies. TANDEM_COMMAND is the path of the program.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+
+#include "processes/child.hpp"
+
+namespace tandem::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr seconds patience{90};  // for a run of a second on an idle machine
+
+class train : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "tandem-train-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::ofstream text(folder_ / "text");
+    for (int i = 0; i < 400; ++i)
+      text << "line " << i << " of a text that repeats itself, " << i * i << "\n";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> command(const std::string& options) const {
+    std::vector<std::string> words{TANDEM_COMMAND, "train",
+                                   "--report",     (folder_ / "report.html").string(),
+                                   "--json",       (folder_ / "run.json").string()};
+    if (options.find("--data") == std::string::npos) {
+      words.insert(words.end(), {"--data", (folder_ / "text").string()});
+    }
+    std::istringstream more(options);
+    words.insert(words.end(), std::istream_iterator<std::string>(more), {});
+    return words;
+  }
+
+  /// Runs to the end; the JSON record, or nothing where it failed.
+  std::string record_of(const std::string& options) {
+    fs::remove(folder_ / "run.json");
+    child run(command(options));
+    EXPECT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    EXPECT_EQ(run.status(), 0) << options << "\n" << run.output();
+    EXPECT_EQ(run.family(), std::vector<pid_t>{}) << options;
+    std::ifstream in(folder_ / "run.json");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  /// The text between a member's name and the end of its line.
+  static std::string member(const std::string& record, const std::string& name) {
+    const std::size_t at = record.find("\"" + name + "\": ");
+    if (at == std::string::npos) return "no member " + name;
+    const std::size_t begin = at + name.size() + 4;
+    return record.substr(begin, record.find_first_of("\n", begin) - begin);
+  }
+
+  std::string bits_of(const std::string& options) {
+    return member(record_of(options), "loss_bits");
+  }
+
+  /// Expects one line of error, this status, and no process left.
+  void expect_refused(const std::string& options, int status, const std::string& says) {
+    child run(command(options));
+    ASSERT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    EXPECT_EQ(run.status(), status) << options << "\n" << run.output();
+    EXPECT_NE(run.output().find(says), std::string::npos) << options << "\n" << run.output();
+    EXPECT_EQ(std::count(run.output().begin(), run.output().end(), '\n'), 1) << run.output();
+    EXPECT_FALSE(fs::exists(folder_ / "report.html"));
+  }
+
+  fs::path folder_;
+};
+
+class bits : public train, public testing::WithParamInterface<const char*> {};
+
+TEST_P(bits, are_the_same_in_one_process_and_in_any_pipeline) {
+  const std::string common =
+      std::string("--steps 5 --batch 8 --micro-batches 4 --no-reference --model ") + GetParam();
+  const std::string alone = bits_of(common + " --ranks 1");
+  ASSERT_EQ(std::count(alone.begin(), alone.end(), 'p'), 5) << alone;
+  EXPECT_EQ(bits_of(common + " --ranks 1"), alone) << "a second run";
+  EXPECT_EQ(bits_of(common + " --ranks 2"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 2 --split 1,3 --schedule gpipe"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 4 --stages 4"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 4 --stages 4 --schedule gpipe"), alone);
+  EXPECT_NE(bits_of(common + " --ranks 2 --seed 2"), alone) << "the comparison can fail";
+}
+
+TEST_P(bits, with_replicas_runs_repeat_and_agree_with_one_process) {
+  const std::string options =
+      std::string("--steps 20 --batch 8 --micro-batches 2 --model ") + GetParam();
+  const std::string first = record_of(options);
+  EXPECT_LT(std::atof(member(first, "largest_relative_difference").c_str()), 1e-5);
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'),
+            std::count(first.begin(), first.end(), ':'));
+  EXPECT_EQ(member(record_of(options + " --no-reference"), "loss_bits"),
+            member(first, "loss_bits"));
+  const std::string gpipe = record_of(options + " --no-reference --schedule gpipe");
+  EXPECT_EQ(member(gpipe, "loss_bits"), member(first, "loss_bits"));
+}
+
+INSTANTIATE_TEST_SUITE_P(of, bits, testing::Values("llama-tiny", "qwen2-tiny"),
+                         [](const auto& one) { return std::string(one.param, 5); });
+
+TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
+  child run(command("--model llama-tiny --steps 60"));
+  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_EQ(run.status(), 0) << run.output();
+  std::ifstream in(folder_ / "run.json");
+  const std::string record(std::istreambuf_iterator<char>(in), {});
+  EXPECT_GT(std::atof(member(record, "loss").c_str() + 1), 5.0);
+  EXPECT_LT(std::atof(member(record, "final_loss").c_str()), 4.0);
+  EXPECT_NE(run.output().find("4 ranks  step 60/60"), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("1 process  step 60/60"), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("no GPU takes part"), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("final loss "), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find(" relative"), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("report: " + (folder_ / "report.html").string()), std::string::npos);
+  std::ifstream page(folder_ / "report.html");
+  const std::string html(std::istreambuf_iterator<char>(page), {});
+  EXPECT_NE(html.find("</html>"), std::string::npos);
+  for (const char* rank :
+       {"rank 0: forward", "rank 1: all-reduce", "rank 2: receive wait", "rank 3: update"}) {
+    EXPECT_NE(html.find(rank), std::string::npos) << "the timeline lacks " << rank;
+  }
+}
+
+/// Rank to kill, and the output that is waited for before.
+class killed : public train, public testing::WithParamInterface<std::tuple<int, const char*>> {};
+
+TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr seconds limit{20};
+#else
+  constexpr seconds limit{2};
+#endif
+  const auto [rank, moment] = GetParam();
+  child run(command("--model llama-tiny --steps 1000000 --batch 16"));
+  const pid_t victim = run.rank(rank, patience);
+  ASSERT_GT(victim, 0) << run.output();
+  ASSERT_TRUE(run.wait_for_output(moment, patience)) << run.output();
+  ASSERT_EQ(kill(victim, SIGKILL), 0);
+  ASSERT_TRUE(run.wait_for_end(limit)) << "still running: " << run.family().size() << "\n"
+                                       << run.output();
+  EXPECT_EQ(run.status(), 128 + SIGKILL) << run.output();
+  EXPECT_NE(run.output().find("rank " + std::to_string(rank)), std::string::npos) << run.output();
+  EXPECT_EQ(run.family(), std::vector<pid_t>{});
+  EXPECT_FALSE(fs::exists(folder_ / "report.html"));
+}
+
+INSTANTIATE_TEST_SUITE_P(at, killed,
+                         testing::Combine(testing::Range(0, 4),
+                                          testing::Values("", "Tandem", "step 1/")),
+                         [](const auto& one) {
+                           const std::string moment = std::get<1>(one.param);
+                           const std::string when = moment.empty()       ? "start"
+                                                    : moment == "Tandem" ? "greeting"
+                                                                         : "training";
+                           return when + "_rank_" + std::to_string(std::get<0>(one.param));
+                         });
+
+TEST_F(train, a_terminated_launcher_leaves_no_rank) {
+  child run(command("--model llama-tiny --steps 1000000"));
+  ASSERT_TRUE(run.wait_for_output("step 1/", patience)) << run.output();
+  ASSERT_EQ(kill(run.id(), SIGTERM), 0);
+  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  EXPECT_NE(run.status(), 0);
+  EXPECT_EQ(run.family(), std::vector<pid_t>{});
+}
+
+TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
+  expect_refused("--data /nowhere/text", 1, "/nowhere/text: No such file or directory");
+  std::ofstream(folder_ / "empty").close();
+  expect_refused("--data " + (folder_ / "empty").string(), 1,
+                 "empty: there is nothing to learn from");
+  std::ofstream(folder_ / "short") << "short";
+  expect_refused("--data " + (folder_ / "short").string(), 1, "too few for one sequence");
+  expect_refused("--stages 3", 2, "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
+  expect_refused("--split 1,2", 2, "--split 1,2 adds up to 3 layers");
+  expect_refused("--batch 6", 2, "does not divide into 2 replicas x 4 micro-batches");
+  expect_refused("--model lama-small", 2, "llama-small");
+  expect_refused("--modle llama-small", 2, "--model");
+  expect_refused("--report /nowhere/page.html", 1, "/nowhere/page.html: cannot be written");
+  expect_refused("--ranks 3", 2, "3 ranks do not make two islands");
+}
+
+std::uint16_t free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  close(probe);
+  return ntohs(address.sin_port);
+}
+
+TEST_F(train, ranks_that_want_different_things_say_what_and_who) {
+  const std::string port = std::to_string(free_port());
+  std::vector<std::unique_ptr<child>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string seed = rank == 0 ? " --seed 5" : " --seed 6";
+    ranks.push_back(std::make_unique<child>(
+        command("--model llama-tiny --steps 3" + seed),
+        std::vector<std::string>{"RANK=" + std::to_string(rank), "WORLD_SIZE=2",
+                                 "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port}));
+  }
+  for (const std::unique_ptr<child>& one : ranks) {
+    ASSERT_TRUE(one->wait_for_end(patience)) << one->output();
+    EXPECT_EQ(one->status(), 1) << one->output();
+    EXPECT_NE(one->output().find("--seed: rank 1 has 6, rank 0 has 5"), std::string::npos)
+        << one->output();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test

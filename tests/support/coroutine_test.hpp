@@ -1,0 +1,82 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tandem/error.hpp>
+#include <tandem/event.hpp>
+
+namespace tandem::test {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+using namespace std::chrono_literals;
+
+/// Who drives the loop: Asio alone, or `tandem::run`, which polls links by itself.
+enum class drive { by_asio, by_spinning };
+
+/// Runs `work` on a fresh single-threaded io_context. An exception fails the test, and so does not
+/// having finished within `limit`; then the io_context is destroyed with whatever is pending.
+void run_test(awaitable<void> work, drive how = drive::by_asio,
+              std::chrono::steady_clock::duration limit = 20s);
+
+/// As ASSERT, for coroutines, which it may not leave by `return`.
+void require(bool condition, const std::string& what);
+
+/// Work beside the test's own coroutine: wait for it, cancel it, ask for its outcome.
+class background {
+ public:
+  background(const asio::any_io_executor& executor, awaitable<std::size_t> work);
+  background(const asio::any_io_executor& executor, awaitable<void> work);
+
+  bool is_over() const noexcept { return state_->is_over; }
+  void cancel() { state_->signal.emit(asio::cancellation_type::terminal); }
+  /// Its result, or its exception.
+  awaitable<std::size_t> result();
+  /// The error that it ended with; empty if it succeeded.
+  awaitable<std::optional<error>> failure();
+
+ private:
+  struct state {
+    explicit state(const asio::any_io_executor& executor) : ended(executor) {}
+    event ended;
+    asio::cancellation_signal signal;
+    std::exception_ptr failure;
+    std::size_t value = 0;
+    bool is_over = false;
+  };
+  std::shared_ptr<state> state_;
+};
+
+/// The error that `work` ends with; empty if it succeeds.
+awaitable<std::optional<error>> failure_of(awaitable<void> work);
+awaitable<std::optional<error>> failure_of(awaitable<std::size_t> work);
+/// The error in a pointer; other exceptions become one with no code of ours.
+std::optional<error> as_error(std::exception_ptr failure);
+
+/// Fails the test unless the error is there, has this code and its text contains these words.
+void expect_error(const std::optional<error>& failure, error_code code,
+                  std::initializer_list<std::string> words = {});
+/// An operation that was cancelled.
+void expect_aborted(const std::optional<error>& failure);
+
+/// Lets everything that is ready run, so many times over.
+awaitable<void> turns(int count);
+
+/// Waits until `condition` holds; throws after ten seconds.
+template <class Condition>
+awaitable<void> until(Condition condition, std::string what) {
+  const auto give_up = std::chrono::steady_clock::now() + 10s;
+  while (!condition()) {
+    require(std::chrono::steady_clock::now() < give_up, "waited in vain: " + what);
+    co_await turns(1);
+  }
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tandem::test {
+
+/// Bytes that tell from which message, and from which place in it, they are.
+void fill(std::span<std::byte> bytes, std::uint64_t seed);
+std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed);
+/// Where the bytes first differ from `fill` of the same length, or empty.
+std::optional<std::size_t> first_wrong(std::span<const std::byte> bytes, std::uint64_t seed);
+
+}  // namespace tandem::test

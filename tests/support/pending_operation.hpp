@@ -1,0 +1,47 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <tandem/channel.hpp>
+#include <tandem/event.hpp>
+
+namespace tandem::test {
+
+/// An operation as a user without coroutines has it; counts its completions.
+struct pending_operation : operation {
+  pending_operation(channel& on, kind k, flow_id f, mutable_view v)
+      : channel_(on), ended(on.get_executor()) {
+    what = k;
+    flow = f;
+    view = v;
+    complete = [](operation& op) {
+      auto& self = static_cast<pending_operation&>(op);
+      ++self.completions;
+      self.was_inside_start = self.is_starting;
+      self.ended.notify_all();
+    };
+    destroy = [](operation&) {};
+  }
+
+  /// True: over at once.
+  bool start() {
+    is_starting = true;
+    is_over = channel_.start(*this);
+    is_starting = false;
+    return is_over;
+  }
+  void cancel() { channel_.cancel(*this); }
+
+  /// Until it is over, by whichever way.
+  boost::asio::awaitable<void> wait() {
+    while (!is_over && completions == 0) co_await ended.wait();
+  }
+
+  channel& channel_;
+  event ended;
+  int completions = 0;
+  bool is_starting = false;
+  bool was_inside_start = false;
+  bool is_over = false;
+};
+
+}  // namespace tandem::test

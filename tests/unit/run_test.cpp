@@ -1,0 +1,327 @@
+// Real processes: what `tandem run` promises about ranks, their output and their end.
+
+#include "run/run.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <tandem/error.hpp>
+
+#include "run/output.hpp"
+#include "run/process.hpp"
+
+namespace tandem::run {
+namespace {
+
+using namespace std::chrono_literals;
+using lines = std::vector<std::string>;
+
+constexpr int patience_ms = 30'000;
+
+/// Reads until `word` has come, or to the end where it is empty. False when patience ran out.
+bool read_until(int fd, const std::string& word, std::string& seen) {
+  std::array<char, 4096> bytes;
+  while (word.empty() || seen.find(word) == std::string::npos) {
+    pollfd ready{fd, POLLIN, 0};
+    if (::poll(&ready, 1, patience_ms) <= 0) return false;
+    const ssize_t count = ::read(fd, bytes.data(), bytes.size());
+    if (count <= 0) return word.empty();
+    seen.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+launch_plan shell(int ranks, const std::string& script) {
+  launch_plan plan;
+  plan.ranks = ranks;
+  plan.command = {"/bin/sh", "-c", script};
+  plan.name = "launcher";
+  return plan;
+}
+
+struct outcome {
+  int status = -1;
+  std::string output, errors;
+};
+
+std::string content(std::FILE* file) {
+  std::string text;
+  std::array<char, 65536> bytes;
+  std::rewind(file);
+  while (const std::size_t count = std::fread(bytes.data(), 1, bytes.size(), file)) {
+    text.append(bytes.data(), count);
+  }
+  return text;
+}
+
+outcome launch(launch_plan plan) {
+  using file = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  const file output(std::tmpfile(), std::fclose), errors(std::tmpfile(), std::fclose);
+  plan.output = ::fileno(output.get());
+  plan.error_output = ::fileno(errors.get());
+  outcome result;
+  result.status = launch_local(plan);
+  result.output = content(output.get());
+  result.errors = content(errors.get());
+  return result;
+}
+
+lines sorted_lines(const std::string& text) {
+  lines all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) all.push_back(line);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// A pipe whose write end every process of a job inherits: its read end sees when the last one is
+/// gone.
+class lifeline {
+ public:
+  lifeline() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    read_ = owned_fd(ends[0]);
+    write_ = owned_fd(ends[1]);
+  }
+  bool ended() {
+    write_ = owned_fd();
+    std::string nothing;
+    return read_until(read_.get(), "", nothing);
+  }
+
+ private:
+  owned_fd read_, write_;
+};
+
+/// A launcher in a process of its own, for tests that send it signals.
+class launcher_process {
+ public:
+  explicit launcher_process(launch_plan plan) {
+    pipe_ends output = make_pipe();
+    plan.output = output.write.get();
+    plan.error_output = output.write.get();
+    id_ = ::fork();
+    if (id_ == 0) ::_exit(launch_local(plan));
+    output_ = std::move(output.read);
+  }
+  ~launcher_process() {
+    if (id_ > 0) wait();
+  }
+  pid_t id() const { return id_; }
+  /// Until a word has come from the ranks `times` times.
+  bool hear(const std::string& word, int times) {
+    for (int i = 0; i < times; ++i) {
+      if (!read_until(output_.get(), word, heard_)) return false;
+      heard_.erase(0, heard_.find(word) + word.size());
+    }
+    return true;
+  }
+  /// Its output to the end; true when every writer is gone, that is, no process of the job is left.
+  bool hear_the_end() { return read_until(output_.get(), "", heard_); }
+  const std::string& heard() const { return heard_; }
+  int wait() {
+    int status = -1;
+    ::waitpid(std::exchange(id_, -1), &status, 0);
+    return status;
+  }
+
+ private:
+  pid_t id_;
+  owned_fd output_;
+  std::string heard_;
+};
+
+TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
+  launch_plan plan = shell(3,
+                           "echo place $TANDEM_RANK$RANK$TANDEM_LOCAL_RANK$LOCAL_RANK "
+                           "$TANDEM_SIZE$WORLD_SIZE$TANDEM_LOCAL_SIZE$LOCAL_WORLD_SIZE $EXTRA; "
+                           "echo x $TANDEM_RENDEZVOUS $MASTER_ADDR:$MASTER_PORT $TANDEM_JOB");
+  plan.environment = {{"EXTRA", "more"}};
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.errors, "");
+  const lines all = sorted_lines(result.output);
+  ASSERT_EQ(all.size(), 6u);
+  std::set<std::string> meeting_points;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const std::string prefix = "[" + std::to_string(rank) + "] ";
+    EXPECT_EQ(all[2 * rank],
+              prefix + "place " + std::string(4, static_cast<char>('0' + rank)) + " 3333 more");
+    meeting_points.insert(all[2 * rank + 1].substr(prefix.size()));
+  }
+  ASSERT_EQ(meeting_points.size(), 1u);
+  std::istringstream words(*meeting_points.begin());
+  std::string mark, own, torch, job;
+  words >> mark >> own >> torch >> job;
+  EXPECT_EQ(own, torch);
+  EXPECT_EQ(own.substr(0, 10), "127.0.0.1:");
+  EXPECT_EQ(job.size(), 16u);
+}
+
+TEST(Run, PrefixesWholeLinesOfBothStreamsAndAPartialLastOne) {
+  const outcome result = launch(shell(1, "echo one; printf two; echo three >&2; printf four >&2"));
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.output, "[0] one\n[0] two\n");
+  EXPECT_EQ(result.errors, "[0] three\n[0] four\n");
+}
+
+TEST(Run, WithoutPrefixOutputIsUntouched) {
+  launch_plan plan = shell(1, "printf 'a\\nb'; printf c >&2");
+  plan.prefix = false;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.output, "a\nb");
+  EXPECT_EQ(result.errors, "c");
+}
+
+TEST(Run, ThousandsOfLinesStayWholeAndInOrder) {
+  const outcome result = launch(shell(4, "seq 20000"));
+  EXPECT_EQ(result.status, 0);
+  std::array<int, 4> next{1, 1, 1, 1};
+  std::istringstream stream(result.output);
+  for (std::string line; std::getline(stream, line);) {
+    ASSERT_GT(line.size(), 4u);
+    const std::size_t rank = static_cast<std::size_t>(line[1] - '0');
+    ASSERT_LT(rank, 4u) << line;
+    ASSERT_EQ(line, "[" + std::to_string(rank) + "] " + std::to_string(next[rank])) << line;
+    ++next[rank];
+  }
+  EXPECT_EQ(next, (std::array<int, 4>{20001, 20001, 20001, 20001}));
+}
+
+TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
+  launch_plan plan =
+      shell(3,
+            "if [ $RANK = 2 ]; then echo early >&2; echo 'cannot go on' >&2; exit 3; fi; "
+            "sleep 0.3; echo ended by itself");
+  plan.grace = 20s;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(sorted_lines(result.output), (lines{"[0] ended by itself", "[1] ended by itself"}));
+  EXPECT_NE(result.errors.find("launcher: rank 2 failed first: exit status 3; its last words: "
+                               "early / cannot go on\n"),
+            std::string::npos)
+      << result.errors;
+}
+
+TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
+  launch_plan plan = shell(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; exec sleep 1000");
+  plan.grace = 50ms;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 128 + 9);
+  EXPECT_EQ(result.errors, "launcher: rank 1 failed first: killed by signal 9 (Killed)\n");
+}
+
+TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
+  lifeline life;
+  launch_plan plan = shell(2,
+                           "trap '' TERM; sleep 1000 & if [ $RANK = 1 ]; then exit 7; fi; "
+                           "while :; do sleep 1; done");
+  plan.grace = 50ms;
+  plan.kill_after = 100ms;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 7);
+  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+}
+
+TEST(Run, PassesSignalsOn) {
+  launcher_process launcher(
+      shell(2, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.1; done"));
+  ASSERT_TRUE(launcher.hear("ready", 2));
+  ::kill(launcher.id(), SIGUSR1);
+  EXPECT_TRUE(launcher.hear("got it", 2));
+  EXPECT_TRUE(launcher.hear_the_end());
+  const int status = launcher.wait();
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Run, ASignalThatEndsTheRanksIsTheStatus) {
+  launcher_process launcher(shell(2, "echo ready; exec sleep 1000"));
+  ASSERT_TRUE(launcher.hear("ready", 2));
+  ::kill(launcher.id(), SIGTERM);
+  EXPECT_TRUE(launcher.hear_the_end());
+  EXPECT_NE(launcher.heard().find("killed by signal 15 (Terminated)"), std::string::npos);
+  EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 15);
+}
+
+TEST(Run, TheSecondInterruptEndsRanksThatIgnoreTheFirst) {
+  launch_plan plan =
+      shell(1, "trap 'echo not now' INT; trap '' TERM; echo ready; while :; do sleep 0.1; done");
+  plan.kill_after = 50ms;
+  launcher_process launcher(plan);
+  ASSERT_TRUE(launcher.hear("ready", 1));
+  ::kill(launcher.id(), SIGINT);
+  ASSERT_TRUE(launcher.hear("not now", 1));
+  ::kill(launcher.id(), SIGINT);
+  EXPECT_TRUE(launcher.hear_the_end());
+  EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 9);
+}
+
+TEST(Run, AKilledLauncherLeavesNobody) {
+  lifeline life;
+  launcher_process launcher(
+      shell(3, "trap '' HUP INT TERM PIPE; sleep 1000 & echo ready; while :; do sleep 1; done"));
+  ASSERT_TRUE(launcher.hear("ready", 3));
+  ::kill(launcher.id(), SIGKILL);
+  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+  EXPECT_TRUE(WIFSIGNALED(launcher.wait()));
+}
+
+TEST(Run, ACommandThatIsNotThereIsOneClearError) {
+  launch_plan plan;
+  plan.ranks = 2;
+  plan.command = {"no-such-command-anywhere"};
+  try {
+    launch_local(plan);
+    ADD_FAILURE() << "started";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), boost::system::errc::no_such_file_or_directory);
+    EXPECT_NE(std::string(e.what()).find("cannot start no-such-command-anywhere"),
+              std::string::npos);
+  }
+}
+
+TEST(Run, SelfCommandIsThisProgram) {
+  const lines command = self_command(lines{"train", "--steps", "3"});
+  ASSERT_EQ(command.size(), 4u);
+  EXPECT_EQ(::access(command[0].c_str(), X_OK), 0);
+  EXPECT_EQ(command[3], "3");
+}
+
+TEST(LinePrefixer, CutsALineThatNeverEnds) {
+  line_prefixer prefixer("> ");
+  const std::string much(line_prefixer::most_bytes + 5, 'x');
+  EXPECT_EQ(prefixer.feed(much), "> " + much.substr(5) + "\n");
+  EXPECT_EQ(prefixer.feed("\n\ny"), "> xxxxx\n> \n");
+  EXPECT_EQ(prefixer.finish(), "> y\n");
+  EXPECT_EQ(prefixer.finish(), "");
+}
+
+TEST(LastWords, AreTheLastThreeLinesInOne) {
+  last_words words;
+  EXPECT_EQ(words.text(), "");
+  words.feed("one\ntwo\n\n  \nthree\nbar 10%\rbar 20%\rfo");
+  words.feed("ur");
+  EXPECT_EQ(words.text(), "bar 10% / bar 20% / four");
+}
+
+TEST(FirstFailure, PrefersTheKilledToThoseWhoLostIt) {
+  const int exited_well = 0, exited_1 = 1 << 8, killed = SIGKILL;
+  const std::vector<rank_end> ends{{0, exited_well}, {1, exited_1}, {2, killed}, {3, exited_1}};
+  ASSERT_TRUE(first_failure(ends));
+  EXPECT_EQ(first_failure(ends)->rank, 2);
+  EXPECT_EQ(exit_status(killed), 137);
+  EXPECT_FALSE(first_failure(std::vector<rank_end>{{0, exited_well}}));
+}
+
+}  // namespace
+}  // namespace tandem::run

@@ -1,0 +1,177 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Sets a variable for the length of a test.
+class variable {
+ public:
+  variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~variable() { ::unsetenv(name_); }
+  variable(const variable&) = delete;
+  variable& operator=(const variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+/// What the library says when `call` fails.
+template <class Call>
+std::string complaint(Call call) {
+  try {
+    call();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::bad_option);
+    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string set_complaint(std::string_view name, std::string_view value) {
+  return complaint([=] { settings{}.set(name, value); });
+}
+
+TEST(Settings, EveryOptionReadsBackItsOwnDefault) {
+  for (const option& o : option_table()) {
+    settings changed;
+    const std::string standard = o.get(changed);
+    EXPECT_FALSE(standard.empty()) << o.name;
+    o.set(changed, standard);
+    EXPECT_EQ(o.get(changed), standard) << o.name;
+  }
+}
+
+TEST(Settings, NamesVariablesAndHelpAreThereOnceEach) {
+  std::set<std::string> names;
+  for (const option& o : option_table()) {
+    std::string variable = "TANDEM_";
+    for (const char c : o.name) variable += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    EXPECT_EQ(o.environment, variable);
+    EXPECT_TRUE(names.insert(std::string(o.name)).second) << o.name;
+    EXPECT_FALSE(o.unit.empty()) << o.name;
+    EXPECT_FALSE(o.help.empty()) << o.name;
+  }
+}
+
+TEST(Settings, SetsEachKindOfValue) {
+  settings s;
+  s.set("eager-bytes", "128K");
+  s.set("chunk-bytes", "2m");
+  s.set("max-flows", "7");
+  s.set("spin-us", "0");
+  s.set("operation-timeout-s", "1.5");
+  s.set("meet-timeout-s", "200ms");
+  s.set("log", "debug");
+  s.set("insecure", "1");
+  EXPECT_EQ(s.eager_bytes, 128u * 1024);
+  EXPECT_EQ(s.chunk_bytes, 2u * 1024 * 1024);
+  EXPECT_EQ(s.max_flows, 7u);
+  EXPECT_EQ(s.spin, 0us);
+  EXPECT_EQ(s.operation_timeout, 1500ms);
+  EXPECT_EQ(s.meet_timeout, 200ms);
+  EXPECT_EQ(s.log, log_level::debug);
+  EXPECT_TRUE(s.insecure);
+  s.set("spin-us", "1ms");
+  EXPECT_EQ(s.spin, 1000us);
+}
+
+TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
+  EXPECT_NE(set_complaint("spin-us", "abc").find("--spin-us=abc: not a number of microseconds"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("spin-us", "5min").find("not a number"), std::string::npos);
+  EXPECT_NE(set_complaint("spin-us", "nan").find("outside"), std::string::npos);
+  EXPECT_NE(set_complaint("spin-us", "-1").find("outside"), std::string::npos);
+  EXPECT_NE(set_complaint("meet-timeout-s", "0").find("outside"), std::string::npos);
+  EXPECT_NE(set_complaint("chunk-bytes", "65M").find("outside 1K to 64M"), std::string::npos);
+  EXPECT_NE(set_complaint("chunk-bytes", "12Q").find("not a number of bytes"), std::string::npos);
+  EXPECT_NE(set_complaint("max-flows", "0").find("outside"), std::string::npos);
+  EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);
+  EXPECT_NE(set_complaint("insecure", "yes").find("neither 0 nor 1"), std::string::npos);
+  settings s;
+  complaint([&s] { s.set("chunk-bytes", "65M"); });
+  EXPECT_EQ(s.chunk_bytes, settings{}.chunk_bytes);
+}
+
+TEST(Settings, AWrongNameGetsTheNearestRightOne) {
+  EXPECT_EQ(set_complaint("eager-bites", "1"),
+            "--eager-bites: no such option; did you mean --eager-bytes?");
+  EXPECT_EQ(set_complaint("zzzzzzzz", "1"), "--zzzzzzzz: no such option");
+}
+
+TEST(Settings, OptionsThatDoNotFitTogetherAreRefused) {
+  settings s;
+  EXPECT_NO_THROW(s.check());
+  s.eager_bytes = 2 * s.chunk_bytes;
+  EXPECT_NE(complaint([&s] { s.check(); }).find("eager-bytes 2M is more than chunk-bytes 1M"),
+            std::string::npos);
+  s = {};
+  s.credit_bytes = 3 * s.eager_bytes;
+  EXPECT_NE(complaint([&s] { s.check(); }).find("less than four times eager-bytes"),
+            std::string::npos);
+}
+
+TEST(Settings, TheEnvironmentFillsABase) {
+  const variable spin("TANDEM_SPIN_US", "7"), empty("TANDEM_CHUNK_BYTES", "");
+  settings base;
+  base.max_flows = 9;
+  const settings s = settings::from_environment(base);
+  EXPECT_EQ(s.spin, 7us);
+  EXPECT_EQ(s.max_flows, 9u);
+  EXPECT_EQ(s.chunk_bytes, base.chunk_bytes);
+}
+
+TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
+  const variable spin("TANDEM_SPIN_US", "abc");
+  EXPECT_NE(complaint([] {
+              settings::from_environment();
+            }).find("TANDEM_SPIN_US=abc: not a number of microseconds"),
+            std::string::npos);
+}
+
+TEST(Settings, AnUnknownVariableIsAWarningAndALaunchVariableIsNot) {
+  const variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
+      family("TANDEM_RUN_ANYTHING", "1");
+  std::vector<std::string> warnings;
+  const log_sink before = set_log_sink(
+      [&warnings](const log_record& r) { warnings.emplace_back(r.text); }, log_level::warning);
+  settings::from_environment();
+  set_log_sink(before);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], "TANDEM_EAGER_BITES: no such option; did you mean TANDEM_EAGER_BYTES?");
+}
+
+TEST(Settings, BytesAreReadAndWrittenInPowersOf1024) {
+  EXPECT_EQ(parse_bytes("0"), 0u);
+  EXPECT_EQ(parse_bytes("64K"), 65536u);
+  EXPECT_EQ(parse_bytes("3g"), 3ull << 30);
+  for (const std::string_view wrong :
+       {"", "K", "-1", "1.5K", "1KB", " 1", "99999999999999999999", "99999999999999G"}) {
+    EXPECT_THROW(parse_bytes(wrong), error) << '"' << wrong << '"';
+  }
+  EXPECT_EQ(format_bytes(0), "0");
+  EXPECT_EQ(format_bytes(1023), "1023");
+  EXPECT_EQ(format_bytes(65536), "64K");
+  EXPECT_EQ(format_bytes(16u << 20), "16M");
+}
+
+TEST(Nearest, CountsSwapsAsOneSlipAndKnowsWhenNothingIsNear) {
+  const std::vector<std::string_view> words{"train", "perf", "run", "version"};
+  EXPECT_EQ(nearest("trian", words), "train");
+  EXPECT_EQ(nearest("rnu", words), "run");
+  EXPECT_EQ(nearest("perv", words), "perf");
+  EXPECT_EQ(nearest("versions", words), "version");
+  EXPECT_EQ(nearest("doctor", words), "");
+  EXPECT_EQ(nearest("", words), "");
+}
+
+}  // namespace
+}  // namespace tandem
