@@ -68,7 +68,7 @@ void check_sizes(const perf_options& o) {
 std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t sizes) {
   if (iters.size() == 1) iters.resize(sizes, iters[0]);
   if (iters.size() != sizes) {
-    throw wrong(fmt::format("--iters: {} numbers for {} sizes", iters.size(), sizes),
+    throw wrong(fmt::format("--iters: {} number(s) for {} size(s)", iters.size(), sizes),
                 "give one, or one for each size");
   }
   return iters;

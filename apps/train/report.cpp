@@ -113,7 +113,9 @@ std::string timeline_section(const report& page) {
                      "rank stands still for them; transfers beside computation cost nothing.",
                      page.kept_steps),
                  draw_lanes(lanes)) +
-         section("Where the time went", "Shares of each rank's time over the whole run.",
+         section("Where the time went",
+                 "Shares of each rank's time over the whole run. All-reduce includes waiting for "
+                 "the last rank to join.",
                  rank_table(page.ranks));
 }
 

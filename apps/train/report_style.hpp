@@ -43,7 +43,8 @@ th, td { text-align:left; padding:5px 10px 5px 0; border-bottom:1px solid var(--
 td { font-variant-numeric:tabular-nums; }
 th { font-weight:600; }
 th, .wide td { white-space:nowrap; }
-.wide table { font-size:13px; }
+.wide table { font-size:12.5px; }
+.wide th, .wide td { padding-right:8px; }
 .summary th { width:13em; color:var(--quiet); font-weight:500; }
 .dot { display:inline-block; width:10px; height:10px; border-radius:2px; margin-right:6px; }
 .dot.a0 { background:var(--a0); } .dot.a1 { background:var(--a1); } .dot.a2 { background:var(--a2); }

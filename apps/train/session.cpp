@@ -55,8 +55,9 @@ error as_error(std::exception_ptr failure, int rank) {
 
 asio::awaitable<void> train_over(const job& what, fabric& over, progress& shown, outcome& result) {
   trainer work(what, over);
-  const auto after_step = [&shown](const history& so_far) {
-    shown.step(so_far.loss.back(), so_far.tokens_per_step, so_far.wait_share.back());
+  const bool waits = over.size() > 1;
+  const auto after_step = [&shown, waits](const history& so_far) {
+    shown.step(so_far.loss.back(), so_far.tokens_per_step, waits ? so_far.wait_share.back() : -1);
   };
   trainer::step_handler handler = after_step;
   co_await work.run(std::move(handler));

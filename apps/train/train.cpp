@@ -34,10 +34,15 @@ int launch(std::span<const std::string> args, int ranks) {
   return run::launch_local(plan);
 }
 
+std::string size_text(long count) {
+  return count < 1'000'000 ? fmt::format("{} thousand", (count + 500) / 1000)
+                           : fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);
+}
+
 void say_what(const job& what) {
-  fmt::print("Tandem {} trains {} ({:.1f} million parameters) on {} ({} kB of text)\n", version(),
-             what.model.name, static_cast<double>(parameter_count(what.model)) / 1e6,
-             what.text->source, what.text->bytes.size() / 1000);
+  fmt::print("Tandem {} trains {} ({} parameters) on {} ({} kB of text)\n", version(),
+             what.model.name, size_text(parameter_count(what.model)), what.text->source,
+             what.text->bytes.size() / 1000);
   fmt::print("{}; every island is made of processors here, no GPU takes part\n", what.who.text());
   std::fflush(stdout);
 }

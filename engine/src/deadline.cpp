@@ -79,8 +79,10 @@ asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
   co_await asio::async_initiate<const token&, void()>(start, asio::use_awaitable);
   if (result.expired && result.failure) {
     const double limit_s = std::chrono::duration<double>(limit).count();
-    throw error(errc::timed_out, fmt::format("{}: not done within {:g} s", phase, limit_s),
-                std::move(advice));
+    throw error(errc::timed_out, {.rail = {},
+                                  .phase = std::move(phase),
+                                  .detail = fmt::format("not done within {:g} s", limit_s),
+                                  .advice = std::move(advice)});
   }
   if (result.failure) std::rethrow_exception(result.failure);
 }

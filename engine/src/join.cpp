@@ -29,8 +29,9 @@ struct join_state {
         on_failure(when) {}
 
   void cancel_all() {
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      if (pending == 0) return;  // the last one ended in the middle of this: `outcomes` is gone
+    // When the last one ends in the middle of this, the parent goes on and `outcomes` is gone.
+    const std::size_t branches = outcomes.size();
+    for (std::size_t i = 0; i < branches && pending > 0; ++i) {
       signals[i].emit(asio::cancellation_type::terminal);
     }
   }

@@ -307,9 +307,10 @@ std::optional<launch_info> from_slurm(const environment& get) {
   const char* job = first_set(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
   const char* step = first_set(get, {"SLURM_STEP_ID", "SLURM_STEPID"});
   info.job = job != nullptr ? *read(get, job) : "";
-  if (step != nullptr) info.job += "." + *read(get, step);
+  if (step != nullptr) info.job += fmt::format(".{}", *read(get, step));
   // A requeued job keeps its number and counts its steps from 0 again.
-  if (const variable life = read(get, "SLURM_RESTART_COUNT")) info.job += ".r" + *life;
+  if (const variable life = read(get, "SLURM_RESTART_COUNT"))
+    info.job += fmt::format(".r{}", *life);
   return info;
 }
 

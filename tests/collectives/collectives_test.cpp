@@ -173,17 +173,17 @@ TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, options);
     for (int root = 0; root < n; ++root) {
-      for (const std::size_t bytes : {0, 1, 513, 1023, 1025, 10240, 65537}) {
+      for (const std::size_t bytes : {0u, 1u, 513u, 1023u, 1025u, 10240u, 65537u}) {
         (broadcast_takes_chain(n, bytes, options.collective_chunk_bytes) ? chained : treed) = true;
-        const std::vector<std::int64_t> source = test::data_of<std::int64_t>(root, bytes / 8 + 1);
-        std::vector<std::vector<char>> data(static_cast<std::size_t>(n),
-                                            std::vector<char>(bytes, 'x'));
-        std::memcpy(data[static_cast<std::size_t>(root)].data(), source.data(), bytes);
+        std::vector<char> source(bytes);
+        for (std::size_t i = 0; i < bytes; ++i) source[i] = static_cast<char>(i * 7 + i / 256);
+        std::vector<std::vector<char>> data(static_cast<std::size_t>(n), std::vector<char>(bytes));
+        data[static_cast<std::size_t>(root)] = source;
         const std::string failed = ranks.run([&](int r) {
           return broadcast(ranks.world(r), data[static_cast<std::size_t>(r)], root);
         });
         ASSERT_EQ(failed, "") << n << " ranks, root " << root << ", " << bytes << " bytes";
-        for (const auto& got : data) ASSERT_EQ(std::memcmp(got.data(), source.data(), bytes), 0);
+        for (const std::vector<char>& got : data) ASSERT_EQ(got, source);
       }
     }
   }

@@ -50,7 +50,7 @@ static awaitable<void> round_of(channel& from, channel& to, std::size_t bytes) {
 
 static awaitable<void> all_sizes(channel& from, channel& to) {
   const channel_limits& limits = from.limits();
-  const std::size_t eager = limits.eager_bytes;
+  const std::size_t eager = std::max<std::size_t>(limits.eager_bytes, 1);
   const std::size_t chunk = limits.chunk_bytes;
   std::vector<std::size_t> sizes{0,         1,     2,         7,         63,           64,   65,
                                  eager - 1, eager, eager + 1, chunk - 1, chunk,        chunk + 1,

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <tandem/error.hpp>
 
+#include "json.hpp"
 #include "progress.hpp"
 
 namespace tandem::train {
@@ -149,6 +150,18 @@ TEST(timelines, sum_everything_and_keep_what_is_asked_for) {
   EXPECT_NEAR(line.waited_s(), 0.003, 1e-9);
   ASSERT_EQ(line.moments().size(), 1U);
   EXPECT_NEAR(line.moments()[0].end_us - line.moments()[0].begin_us, 3000, 1e-6);
+}
+
+TEST(json, keeps_every_bit_and_escapes_text) {
+  json_object all;
+  EXPECT_EQ(json_object().take(), "{}\n");
+  all.text("na\"me", "a\\b\n");
+  all.number("n", NAN);
+  all.numbers("list", {0.1, INFINITY});
+  all.bits("bits", {0.1, 1.5});
+  EXPECT_EQ(all.take(),
+            "{\n\"na\\\"me\": \"a\\\\b\\u000a\",\n\"n\": null,\n\"list\": [0.1,null],\n"
+            "\"bits\": [\"0x1.999999999999ap-4\",\"0x1.8p+0\"]\n}\n");
 }
 
 TEST(files, are_written_whole_or_not_at_all) {

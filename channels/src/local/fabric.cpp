@@ -33,15 +33,12 @@ class rank_fabric final : public fabric {
       const std::lock_guard lock(hall_->mutex);
       hall_->seats[static_cast<std::size_t>(rank_)].occupant = nullptr;
     }
-    if (!closed_) {
-      hall_->announce(
-          error(errc::peer_lost, {.peer = rank_,
-                                  .rail = {},
-                                  .phase = {},
-                                  .detail = fmt::format("rank {} is gone", rank_),
-                                  .advice = fmt::format("see what rank {} said last", rank_)}));
-    }
-    close();
+    if (closed_) return;
+    fail(error(errc::peer_lost, {.peer = rank_,
+                                 .rail = {},
+                                 .phase = {},
+                                 .detail = fmt::format("rank {} is gone", rank_),
+                                 .advice = fmt::format("see what rank {} said last", rank_)}));
   }
 
   int rank() const noexcept override { return rank_; }

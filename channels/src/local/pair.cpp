@@ -56,7 +56,7 @@ bool end::start(operation& op) {
     complete_soon();
     if (const auto peer = other()) peer->complete_soon();
   }
-  if (!is_done && op.deadline < timer_due_) arm_timer(op.deadline);
+  if (!is_done && op.due < timer_due_) arm_timer(op.due);
   return is_done;
 }
 
@@ -92,7 +92,7 @@ channel_stats end::stats() const {
 
 /// @pre the lock is held.
 void end::complete_soon() {
-  if (completion_posted_ || !mine().has_done()) return;
+  if (completion_posted_ || !(mine().has_done() || mine().is_over())) return;
   completion_posted_ = true;
   asio::post(executor_, [self = shared_from_this()] { self->complete_done(); });
 }
@@ -105,6 +105,8 @@ void end::complete_done() {
     op->complete(*op);
     lock.lock();
   }
+  // What is over has no deadlines: nothing may keep the loop running.
+  if (mine().is_over()) timer_.cancel();
 }
 
 void end::arm_timer(operation::time_point when) {
@@ -135,7 +137,7 @@ void end::abandon() noexcept {
       op = mine().pop_any();
     }
     if (op == nullptr) return;
-    op->destroy(*op);
+    if (op->destroy != nullptr) op->destroy(*op);
   }
 }
 

@@ -32,6 +32,9 @@ enum class frame_type : std::uint8_t {
   goodbye = 8,   ///< the writer closes in an orderly way
 };
 
+/// Flag of a goodbye: the writer gives up because of an error, perhaps another rank's.
+constexpr std::uint16_t in_failure = 1;
+
 struct frame {
   frame_type type = frame_type::credit;
   std::uint16_t flags = 0;

@@ -14,15 +14,15 @@ std::uint32_t cost_of(const frame& f) noexcept {
 
 }  // namespace
 
-inbox::flow_state* inbox::find_flow(flow_id id) {
+inbox::flow_state* inbox::find_flow(flow_id id, std::size_t most) {
   const auto found = flows_.find(id);
   if (found != flows_.end()) return &found->second;
-  if (flows_.size() >= limits_.max_flows) return nullptr;
+  if (flows_.size() >= most) return nullptr;
   return &flows_[id];
 }
 
 void inbox::post(operation& op) {
-  flow_state* flow = find_flow(op.flow);
+  flow_state* flow = find_flow(op.flow, limits_.max_flows);
   if (flow == nullptr) {
     end_.finish(
         op, errc::limit_exceeded,
@@ -116,7 +116,7 @@ void inbox::cancel(operation& op, error_code reason) {
 }
 
 bool inbox::on_announce(const frame& f, std::string& why) {
-  flow_state* flow = find_flow(f.flow);
+  flow_state* flow = find_flow(f.flow, most_flows_in());
   const std::size_t slot = f.message_id & 0xffff;
   if (flow == nullptr || flow->announced == announced_per_flow || f.offset > max_message_bytes) {
     why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
@@ -175,7 +175,7 @@ bool inbox::begin(const frame& f, landing& where, std::string& why) {
 }
 
 bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
-  flow_state* flow = find_flow(f.flow);
+  flow_state* flow = find_flow(f.flow, most_flows_in());
   if (flow == nullptr || f.payload_bytes > limits_.eager_bytes ||
       flow->outstanding + cost_of(f) > limits_.flow_credit_bytes() ||
       outstanding_ + cost_of(f) > limits_.credit_bytes) {

@@ -88,7 +88,10 @@ class inbox {
     state at = state::free;
   };
 
-  flow_state* find_flow(flow_id id);
+  /// Null where it would be one too many.
+  flow_state* find_flow(flow_id id, std::size_t most);
+  /// The peer keeps to `max_flows` without knowing which flows only this end has used.
+  std::size_t most_flows_in() const noexcept { return std::size_t{2} * limits_.max_flows; }
   void accept(operation& op, flow_state& flow, incoming& message);
   bool begin_eager(const frame& f, landing& where, std::string& why);
   bool begin_data(const frame& f, landing& where, std::string& why);

@@ -27,10 +27,15 @@ constexpr std::uint32_t eager_overhead_bytes = 64;
 constexpr std::uint32_t most_flows = 4096;
 constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 40;
 
+/// Credits are totals modulo 2^32, so less than half of that may be open.
+constexpr std::uint32_t most_credit_bytes = std::uint32_t{1} << 31;
+
 inline limits offered(const settings& s) noexcept {
-  return {static_cast<std::uint32_t>(s.eager_bytes), static_cast<std::uint32_t>(s.chunk_bytes),
-          static_cast<std::uint32_t>(s.credit_bytes),
-          std::min(static_cast<std::uint32_t>(s.max_flows), most_flows)};
+  const auto at_most = [](std::size_t value, std::uint32_t most) {
+    return static_cast<std::uint32_t>(std::min<std::size_t>(value, most));
+  };
+  return {at_most(s.eager_bytes, most_credit_bytes / 4), at_most(s.chunk_bytes, most_credit_bytes),
+          at_most(s.credit_bytes, most_credit_bytes), at_most(s.max_flows, most_flows)};
 }
 
 inline limits agreed(const limits& a, const limits& b) noexcept {

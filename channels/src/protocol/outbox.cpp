@@ -7,7 +7,14 @@
 namespace tandem::protocol {
 namespace {
 
-constexpr std::uint64_t no_slot = ~std::uint64_t{0};
+// Tags of operations that have no slot.
+constexpr std::uint64_t fresh = ~std::uint64_t{0};
+constexpr std::uint64_t resumed = fresh - 1;  // has waited: older than all of its flow that wait
+
+/// Slots are 16 bits of a message id.
+constexpr std::size_t most_slots = std::size_t{1} << 16;
+/// So many starts, then a chunk: a steady stream of short messages must not stop a long one.
+constexpr int starts_per_chunk = 8;
 
 std::uint32_t cost_of(const operation& op) noexcept {
   return static_cast<std::uint32_t>(op.view.bytes) + eager_overhead_bytes;
@@ -30,9 +37,15 @@ void outbox::post(operation& op) {
         fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
     return;
   }
-  op.at = operation::phase::queued;
   op.total_bytes = op.view.bytes;
-  op.tag = no_slot;
+  if (op.view.bytes > max_message_bytes) {
+    end_.finish(op, errc::limit_exceeded,
+                fmt::format("a message of {} bytes is longer than the {} that a channel carries",
+                            op.view.bytes, max_message_bytes));
+    return;
+  }
+  op.at = operation::phase::queued;
+  op.tag = fresh;
   (flow->waiting.empty() ? starts_ : flow->waiting).push_back(op);
 }
 
@@ -46,13 +59,22 @@ bool outbox::may_be_eager(const operation& op, const flow_state& flow) const noe
 bool outbox::start(operation& op, outgoing& out) {
   flow_state& flow = flows_.find(op.flow)->second;
   operation_list::unlink(op);
-  if (!flow.waiting.empty()) {
+  if (op.tag == fresh && !flow.waiting.empty()) {
     flow.waiting.push_back(op);
     return false;
   }
   out.header = {};
   out.header.flow = op.flow;
-  if (may_be_eager(op, flow)) {
+  const bool is_eager = may_be_eager(op, flow);
+  if (!is_eager && flow.announced == announced_per_flow) {
+    op.tag = fresh;
+    flow.waiting.push_front(op);
+    flow.resuming = false;
+    return false;
+  }
+  if (op.tag == resumed) resume_next(flow);
+  op.tag = fresh;
+  if (is_eager) {
     out.header.type = frame_type::eager;
     out.header.message_id = ++number_ << 16;
     out.header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
@@ -63,10 +85,6 @@ bool outbox::start(operation& op, outgoing& out) {
     outstanding_ += cost_of(op);
     writing_.push_back(op);
     return true;
-  }
-  if (flow.announced == announced_per_flow) {
-    flow.waiting.push_back(op);
-    return false;
   }
   const std::size_t index = take_slot();
   slot& s = slots_[index];
@@ -93,9 +111,17 @@ bool outbox::next(outgoing& out) {
     withdrawals_.pop_front();
     return true;
   }
-  while (!starts_.empty()) {
-    if (start(*starts_.front(), out)) return true;
+  if (starts_in_row_ >= starts_per_chunk && next_turn(out)) return true;
+  while (!starts_.empty() && (!free_slots_.empty() || slots_.size() < most_slots)) {
+    if (!start(*starts_.front(), out)) continue;
+    ++starts_in_row_;
+    return true;
   }
+  return next_turn(out);
+}
+
+bool outbox::next_turn(outgoing& out) {
+  starts_in_row_ = 0;
   while (!turns_.empty()) {
     slot* s = find_slot(turns_.front());
     turns_.pop_front();
@@ -148,9 +174,12 @@ void outbox::sent(const outgoing& out) {
 
 void outbox::cancel(operation& op, error_code reason) {
   switch (op.at) {
-    case operation::phase::queued:
+    case operation::phase::queued: {
+      const bool was_resumed = op.tag == resumed;
       end_.finish(op, reason);
+      if (was_resumed) resume_next(flows_.find(op.flow)->second);
       return;
+    }
     case operation::phase::announced:
       withdraw(*find_slot(op.tag), reason);
       return;
@@ -239,8 +268,17 @@ bool outbox::on_credit(flow_id id, std::uint32_t consumed_total) {
 
 void outbox::announcement_over(flow_state& flow) {
   --flow.announced;
-  // Those that waited are older than any start of their flow that is queued.
-  while (operation* op = flow.waiting.pop_back()) starts_.push_front(*op);
+  if (!flow.resuming) resume_next(flow);
+}
+
+/// The oldest that waits goes before any start of its flow that is queued; the next one when it has
+/// started.
+void outbox::resume_next(flow_state& flow) {
+  operation* op = flow.waiting.pop_front();
+  flow.resuming = op != nullptr;
+  if (op == nullptr) return;
+  op->tag = resumed;
+  starts_.push_front(*op);
 }
 
 outbox::slot* outbox::find_slot(std::uint64_t id) noexcept {

@@ -69,6 +69,7 @@ class outbox {
     std::uint32_t sent_cost = 0;  // eager, total, modulo 2^32
     std::uint32_t credited = 0;   // of it consumed by the receiver
     std::uint32_t announced = 0;  // open announcements
+    bool resuming = false;        // one that waited is in starts_ again
   };
   struct slot {
     operation* op = nullptr;
@@ -84,12 +85,14 @@ class outbox {
   flow_state* find_flow(flow_id id);
   bool start(operation& op, outgoing& out);
   bool may_be_eager(const operation& op, const flow_state& flow) const noexcept;
+  bool next_turn(outgoing& out);
   void next_chunk(slot& from, outgoing& out);
   slot* find_slot(std::uint64_t id) noexcept;
   std::size_t take_slot();
   void free_slot(slot& s) noexcept;
   void withdraw(slot& s, error_code reason);
   void announcement_over(flow_state& flow);
+  void resume_next(flow_state& flow);
 
   const limits limits_;
   finisher& end_;
@@ -99,6 +102,7 @@ class outbox {
   std::vector<std::size_t> free_slots_;
   std::deque<std::uint64_t> turns_;  // accepted messages with chunks left
   std::deque<frame> withdrawals_;
+  int starts_in_row_ = 0;
   std::uint64_t number_ = 0;
   std::uint32_t outstanding_ = 0;  // eager cost not yet credited, all flows
 };

@@ -27,7 +27,7 @@ std::string_view advice_for(const error_code& code) {
     return "give the receive a view at least as long as the message";
   if (code == errc::timed_out)
     return "is the peer still working? raise --operation-timeout-s if it is";
-  if (code == errc::limit_exceeded) return "use fewer flows or raise --max-flows on both sides";
+  if (code == errc::limit_exceeded) return "use fewer flows (--max-flows) and shorter messages";
   return {};
 }
 
@@ -46,6 +46,7 @@ void session::start(operation& op) {
   op.failure.reset();
   op.bytes = op.total_bytes = 0;
   op.at = operation::phase::idle;
+  op.due = operation::time_point::max();
   if (op.view.kind != memory_kind::host) {
     finish(op, errc::unsupported_memory,
            fmt::format("this channel reaches host memory only, not {}", name(op.view.kind)));
@@ -77,9 +78,9 @@ void session::cancel(operation& op) {
 bool session::take_if_done(operation& op) noexcept {
   if (op.at != operation::phase::done) {
     // It has to wait, so it needs a deadline; the clock is read only here.
-    if (op.deadline == operation::time_point::max()) {
-      op.deadline = std::chrono::steady_clock::now() + timeout_;
-    }
+    op.due = op.deadline != operation::time_point::max()
+                 ? op.deadline
+                 : std::chrono::steady_clock::now() + timeout_;
     return false;
   }
   operation_list::unlink(op);
@@ -160,7 +161,7 @@ session::deadlines session::expire(operation::time_point now) {
   // Collected first: ending one operation moves others between the lists.
   std::vector<operation*> late;
   const auto look = [&late, now](operation& op) {
-    if (op.deadline <= now) late.push_back(&op);
+    if (op.due <= now) late.push_back(&op);
   };
   outbox_.for_each(look);
   inbox_.for_each(look);
@@ -173,7 +174,9 @@ session::deadlines session::expire(operation::time_point now) {
       found.stuck = found.stuck || op->at != operation::phase::done;
     }
   }
-  const auto next = [&found](operation& op) { found.next = std::min(found.next, op.deadline); };
+  const auto next = [&found, now](operation& op) {
+    if (op.due > now) found.next = std::min(found.next, op.due);
+  };
   outbox_.for_each(next);
   inbox_.for_each(next);
   return found;

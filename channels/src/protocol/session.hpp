@@ -51,6 +51,8 @@ class session final : private finisher {
   void fail(const error& reason);
   const std::optional<error>& failed() const noexcept { return failed_; }
   bool peer_said_goodbye() const noexcept { return peer_closed_; }
+  /// No operation is pending, and none ever will be again.
+  bool is_over() const noexcept { return failed_ || peer_closed_; }
 
   struct deadlines {
     operation::time_point next = operation::time_point::max();

@@ -17,6 +17,7 @@ namespace tandem::tcp {
 namespace {
 
 constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+constexpr auto closed_at_once = "it closed the connection without a word";
 
 asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint to,
                                    error_code& result) {
@@ -28,6 +29,26 @@ asio::awaitable<void> exchange_hellos(asio::ip::tcp::socket& socket, hello mine,
                                       std::string& why, bool& known) {
   co_await send_hello(socket, mine);
   known = co_await read_hello(socket, answer, why);
+}
+
+/// Throws for every verdict but welcome and crossed.
+void check_answer(hello& answer, const hello& mine, const std::string& where) {
+  if (answer.version != mine.version) answer.answer = verdict::wrong_version;
+  if (answer.answer == verdict::welcome || answer.answer == verdict::crossed) return;
+  throw refusal(answer, mine, where);
+}
+
+error no_answer(const std::string& where, const error_code& failure, const std::string& why,
+                const settings& options) {
+  if (!failure) {
+    return error(errc::not_tandem, fmt::format("{} answers but is no Tandem rank: {}", where, why),
+                 "is the port right?");
+  }
+  const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
+  return error(
+      errc::unreachable,
+      fmt::format("nobody answers at {} for {:g} s: {}", where, waited_s, failure.message()),
+      "is it running, and is the address right?");
 }
 
 }  // namespace
@@ -73,7 +94,7 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std
     const auto room = asio::buffer(wire.data() + have, wire.size() - have);
     const auto [failure, n] = co_await from.async_read_some(room, quiet);
     if (failure) {
-      why = have == 0 ? "it closed the connection" : "it closed the connection in mid-hello";
+      why = have == 0 ? closed_at_once : "it closed the connection in mid-hello";
       co_return false;
     }
     have += n;
@@ -95,50 +116,44 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std
   }
 }
 
-asio::awaitable<asio::ip::tcp::socket> dial(asio::ip::tcp::endpoint to, hello mine,
+asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
                                             settings options, hello& answer) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const std::string where = to_text(to);
   const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
-  for (;;) {
+  for (std::size_t attempt = 0;; ++attempt) {
+    const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
     error_code failure;
     const auto left = give_up - std::chrono::steady_clock::now();
     co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
-                           "connect to " + where, "is the address right, and no firewall between?");
+                           "connect to " + to_text(to),
+                           "is the address right, and no firewall between?");
+    std::string why;
     if (!failure) {
       configure(socket, options);
-      std::string why;
       bool known = false;
       co_await with_deadline(hello_limit, exchange_hellos(socket, mine, answer, why, known),
-                             "hello of " + where, "does Tandem listen there?");
-      if (!known) {
-        throw error(errc::not_tandem,
-                    fmt::format("{} answers but is no Tandem rank: {}", where, why),
-                    "is the port right?");
+                             "hello of " + to_text(to), "does Tandem listen there?");
+      if (known) {
+        check_answer(answer, mine, to_text(to));
+        co_return socket;
       }
-      if (answer.version != mine.version) answer.answer = verdict::wrong_version;
-      if (answer.answer != verdict::welcome && answer.answer != verdict::crossed) {
-        throw refusal(answer, mine, where);
-      }
-      co_return socket;
     }
-    if (std::chrono::steady_clock::now() + pause >= give_up) {
-      const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
-      throw error(
-          errc::unreachable,
-          fmt::format("nobody answers at {} for {:g} s: {}", where, waited_s, failure.message()),
-          "is it running, and is the address right?");
+    const bool is_silent = failure || why == closed_at_once;
+    if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
+      throw no_answer(to_text(to), failure, why, options);
     }
+    if ((attempt + 1) % where.size() != 0) continue;
     timer.expires_after(pause);
     co_await timer.async_wait(asio::use_awaitable);
     pause = std::min(pause * 2, std::chrono::milliseconds(200));
   }
 }
 
-asio::awaitable<asio::ip::tcp::endpoint> resolve(std::string host, std::uint16_t port) {
+asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host,
+                                                              std::uint16_t port) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::ip::tcp::resolver resolver(executor);
   const auto [failure, found] = co_await resolver.async_resolve(host, std::to_string(port), quiet);
@@ -147,7 +162,9 @@ asio::awaitable<asio::ip::tcp::endpoint> resolve(std::string host, std::uint16_t
                 fmt::format("no address for host '{}': {}", host, failure.message()),
                 "is the name right?");
   }
-  co_return found.begin()->endpoint();
+  std::vector<asio::ip::tcp::endpoint> all;
+  for (const auto& entry : found) all.push_back(entry.endpoint());
+  co_return all;
 }
 
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
@@ -194,11 +211,11 @@ std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
 
 asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
                                                   settings options) {
-  const asio::ip::tcp::endpoint to = co_await resolve(std::move(host), port);
+  const std::vector<asio::ip::tcp::endpoint> where = co_await resolve(std::move(host), port);
   hello mine;
   mine.limits = protocol::offered(options);
   hello answer;
-  asio::ip::tcp::socket socket = co_await dial(to, mine, options, answer);
+  asio::ip::tcp::socket socket = co_await dial(where, mine, options, answer);
   std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options);
   co_return std::make_unique<link_channel>(std::move(made));
 }

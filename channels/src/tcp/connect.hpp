@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <tandem/settings.hpp>
+#include <vector>
 
 #include "tcp/hello.hpp"
 #include "tcp/link.hpp"
@@ -21,15 +22,16 @@ void configure(asio::ip::tcp::socket& socket, const settings& options);
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);
 
 /// Connects, says `mine` and reads the answer into `answer`. Throws for every verdict but welcome
-/// and crossed.
-asio::awaitable<asio::ip::tcp::socket> dial(asio::ip::tcp::endpoint to, hello mine,
+/// and crossed. Tries the addresses in turn, again and again until `options.meet_timeout`, while
+/// nobody answers or the door is closed without a word (too many were waiting there).
+asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
                                             settings options, hello& answer);
 /// Reads a hello from a fresh connection. False: a stranger; `why` says what came.
 asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std::string& why);
 asio::awaitable<void> send_hello(asio::ip::tcp::socket& to, hello mine);
 
 /// Looks a name up. @par Errors `errc::unreachable`.
-asio::awaitable<asio::ip::tcp::endpoint> resolve(std::string host, std::uint16_t port);
+asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port);
 
 /// Opens a listening socket. Beyond loopback only with `settings::insecure`.
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -79,12 +80,13 @@ verdict mesh::judge_guest(const hello& theirs) noexcept {
 
 void mesh::install(int peer, std::shared_ptr<link> over) {
   peer_state& state = peers_[static_cast<std::size_t>(peer)];
-  if (state.made || is_over()) return;  // the link dies with its last owner
+  auto made = std::make_unique<link_channel>(over);
+  if (state.made || is_over()) return;  // closes it
   over->on_lost([weak = weak_from_this()](const error& reason) {
     const auto self = weak.lock();
     return self && self->on_lost(reason);
   });
-  state.made = std::make_unique<link_channel>(std::move(over));
+  state.made = std::move(made);
   changed_.notify_all();
 }
 
@@ -104,10 +106,11 @@ asio::awaitable<std::reference_wrapper<channel>> mesh::to(int peer) {
     if (!state.connecting) {
       state.connecting = true;
       state.failure.reset();
-      asio::co_spawn(executor_, connect(peer), asio::detached);
+      asio::co_spawn(executor_, connect(peer),
+                     asio::bind_cancellation_slot(state.give_up.slot(), asio::detached));
     }
     co_await changed_.wait();
-    if (state.failure && !state.connecting) throw error(*state.failure);
+    if (state.failure && !state.connecting && !is_over()) throw error(*state.failure);
   }
   co_return *state.made;
 }
@@ -134,7 +137,8 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   std::vector<std::string> keys{address_key(peer)};
   const std::vector<std::string> found =
       co_await store_->get(std::move(keys), options_.meet_timeout);
-  const asio::ip::tcp::endpoint where = parse_endpoint(found.front());
+  std::vector<asio::ip::tcp::endpoint> where;
+  where.push_back(parse_endpoint(found.front()));
   asio::steady_timer timer(executor_);
   while (!state.made && !is_over()) {
     hello mine = mine_;
@@ -178,6 +182,7 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->fail(*failed_);
+    peer.give_up.emit(asio::cancellation_type::terminal);
   }
   changed_.notify_all();
 }
@@ -190,6 +195,7 @@ void mesh::close() noexcept {
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->close();
+    peer.give_up.emit(asio::cancellation_type::terminal);
   }
   changed_.notify_all();
   store_->leave();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
@@ -35,6 +36,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
     std::unique_ptr<channel> made;
     std::optional<error> failure;  // of the last attempt to connect
     bool connecting = false;
+    asio::cancellation_signal give_up;  // of the attempt
   };
 
   verdict judge_guest(const hello& theirs) noexcept;

@@ -39,6 +39,7 @@ void greeter::close() noexcept {
   closed_ = true;
   error_code ignored;
   acceptor_.close(ignored);
+  for (const auto& unknown : unknown_) unknown->close(ignored);
 }
 
 asio::awaitable<void> greeter::accept_loop() {
@@ -53,18 +54,23 @@ asio::awaitable<void> greeter::accept_loop() {
       co_await pause.async_wait(quiet);
       continue;
     }
-    if (unknown_ == most_unknown) {
-      count_stranger("a connection",
-                     fmt::format("{} others have yet to say who they are", most_unknown));
-      continue;
-    }
-    ++unknown_;
-    asio::co_spawn(acceptor_.get_executor(), greet(std::move(socket)),
-                   [self = shared_from_this()](auto...) { --self->unknown_; });
+    const auto guest = std::make_shared<asio::ip::tcp::socket>(std::move(socket));
+    make_room();
+    unknown_.push_back(guest);
+    asio::co_spawn(acceptor_.get_executor(), greet(guest), [self = shared_from_this()](auto...) {});
   }
 }
 
-asio::awaitable<void> greeter::greet(asio::ip::tcp::socket socket) {
+/// A rank of ours speaks at once, so the one that has been silent longest goes.
+void greeter::make_room() noexcept {
+  if (unknown_.size() < most_unknown) return;
+  error_code ignored;
+  unknown_.front()->close(ignored);
+  unknown_.pop_front();
+}
+
+asio::awaitable<void> greeter::greet(std::shared_ptr<asio::ip::tcp::socket> guest) {
+  asio::ip::tcp::socket& socket = *guest;
   error_code ignored;
   const std::string who = to_text(socket.remote_endpoint(ignored));
   hello theirs;
@@ -72,9 +78,10 @@ asio::awaitable<void> greeter::greet(asio::ip::tcp::socket socket) {
   bool known = false;
   try {
     co_await with_deadline(hello_limit, read_into(socket, theirs, why, known), "hello of " + who);
-  } catch (const error& e) {
+  } catch (const std::exception& e) {
     why = e.what();
   }
+  std::erase(unknown_, guest);
   if (closed_) co_return;
   if (!known) {
     count_stranger(who, why);

@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -27,11 +28,12 @@ class greeter : public std::enable_shared_from_this<greeter> {
   std::uint64_t strangers() const noexcept { return strangers_; }
 
  private:
-  /// Connections that have not said who they are; beyond it new ones are dropped at once.
-  static constexpr int most_unknown = 64;
+  /// Connections that have not said who they are; beyond it the oldest is dropped.
+  static constexpr std::size_t most_unknown = 64;
 
   asio::awaitable<void> accept_loop();
-  asio::awaitable<void> greet(asio::ip::tcp::socket socket);
+  void make_room() noexcept;
+  asio::awaitable<void> greet(std::shared_ptr<asio::ip::tcp::socket> guest);
   void count_stranger(const std::string& who, const std::string& why);
 
   asio::ip::tcp::acceptor acceptor_;
@@ -40,7 +42,7 @@ class greeter : public std::enable_shared_from_this<greeter> {
   judge_handler judge_;
   guest_handler on_guest_;
   std::uint16_t port_ = 0;
-  int unknown_ = 0;
+  std::deque<std::shared_ptr<asio::ip::tcp::socket>> unknown_;  // oldest first
   std::uint64_t strangers_ = 0;
   bool closed_ = false;
 };

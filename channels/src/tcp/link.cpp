@@ -9,6 +9,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
 constexpr int reads_per_turn = 16;    // then other channels of the loop get theirs
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
 constexpr std::chrono::seconds linger_limit{2};
+constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
 
 std::size_t frame_total(const protocol::outgoing& out) noexcept {
   return protocol::frame_bytes + out.payload.bytes;
@@ -47,7 +49,7 @@ bool link::start(operation& op) {
   const bool is_done = session_.take_if_done(op);
   complete_soon();
   if (is_done) return true;
-  if (op.deadline < timer_due_) arm_timer(op.deadline);
+  if (op.due < timer_due_) arm_timer(op.due);
   return false;
 }
 
@@ -109,6 +111,7 @@ bool link::write_batch() {
 }
 
 void link::advance_batch(std::size_t bytes) {
+  sent_bytes_ += bytes;
   first_done_bytes_ += bytes;
   while (batch_first_ < batch_size_ && first_done_bytes_ >= frame_total(batch_[batch_first_])) {
     first_done_bytes_ -= frame_total(batch_[batch_first_]);
@@ -131,20 +134,12 @@ asio::awaitable<void> link::write_loop() {
   while (write_blocked_ && !write_ended_) {
     const auto [failure] = co_await socket_.async_wait(asio::socket_base::wait_write, quiet);
     if (failure || write_ended_) break;
-    // A broken socket is always ready for writing; the reader ends the link.
-    int error_value = 0;
-    socklen_t length = sizeof error_value;
-    ::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error_value, &length);
-    if (error_value != 0) {
-      vanished(error_code(error_value, boost::system::system_category()));
-      complete_done();
-      break;
-    }
     while (batch_first_ < batch_size_ || fill_batch()) {
       if (!write_batch()) break;
     }
     write_blocked_ = batch_first_ < batch_size_;
-    complete_done();
+    // Not from here: what is told might start a second loop beside this one.
+    complete_soon();
   }
 }
 
@@ -215,8 +210,8 @@ bool link::read_some() {
   }
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (n < 0 && errno == EINTR) return true;
-  vanished(n == 0 ? error_code(asio::error::eof)
-                  : error_code(errno, boost::system::system_category()));
+  vanished(n == 0 ? "its connection ended without a goodbye"
+                  : error_code(errno, boost::system::system_category()).message());
   return false;
 }
 
@@ -262,6 +257,11 @@ bool link::take_frame(const std::byte* at) {
     if (!is_landing_) broken(errc::protocol_violation, session_.violation());
     return is_landing_;
   }
+  const bool gave_up = f->type == protocol::frame_type::goodbye && f->flags == protocol::in_failure;
+  if (gave_up && lost_) {
+    vanished("it gave up after an error");
+    return false;
+  }
   if (!session_.handle(*f)) {
     broken(errc::protocol_violation, session_.violation());
     return false;
@@ -285,13 +285,11 @@ void link::finish_landing() {
 // Ends
 // ----------------------------------------------------------------------------------------------
 
-void link::vanished(const error_code& why) {
+void link::vanished(const std::string& how) {
   if (closed_ || read_ended_) return;
   read_ended_ = write_ended_ = true;
   const int peer = session_.who().peer;
   const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
-  const std::string how =
-      why == asio::error::eof ? "its connection ended without a goodbye" : why.message();
   const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
                      fmt::format("see the last output of {}", who));
   log(log_level::info, "tcp", reason.what());
@@ -321,13 +319,16 @@ void link::fail(const error& reason, bool say_goodbye) {
   if (say_goodbye && between_frames && !write_ended_) {
     protocol::frame bye;
     bye.type = protocol::frame_type::goodbye;
+    bye.flags = reason.code() == errc::channel_closed ? 0 : protocol::in_failure;
     protocol::wire_frame wire;
     protocol::encode(bye, wire);
-    ::send(socket_.native_handle(), wire.data(), wire.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n =
+        ::send(socket_.native_handle(), wire.data(), wire.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     write_ended_ = read_ended_ = true;
     socket_.cancel(ignored);
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    asio::co_spawn(socket_.get_executor(), linger(), [self](auto...) {});
+    asio::co_spawn(socket_.get_executor(),
+                   linger(wire, static_cast<std::size_t>(std::max<ssize_t>(n, 0))),
+                   [self](auto...) {});
   } else {
     write_ended_ = read_ended_ = true;
     socket_.close(ignored);
@@ -336,8 +337,9 @@ void link::fail(const error& reason, bool say_goodbye) {
 }
 
 /// Closing a socket with unread bytes resets the connection, which can destroy what the peer has
-/// not read yet; so the bytes are read and dropped until the peer ends, for a bounded time.
-asio::awaitable<void> link::linger() {
+/// not read yet; so the bytes are read and dropped until the peer ends, for a bounded time. First
+/// goes what the kernel had no room for of the goodbye.
+asio::awaitable<void> link::linger(protocol::wire_frame goodbye, std::size_t said) {
   timer_.expires_after(linger_limit);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
@@ -345,12 +347,14 @@ asio::awaitable<void> link::linger() {
     error_code ignored;
     self->socket_.close(ignored);
   });
+  co_await asio::async_write(socket_, asio::buffer(goodbye) + said, quiet);
+  error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   for (;;) {
     const auto [failure, n] = co_await socket_.async_read_some(asio::buffer(staging_), quiet);
     if (failure) break;
   }
   timer_.cancel();
-  error_code ignored;
   socket_.close(ignored);
 }
 
@@ -375,12 +379,16 @@ void link::arm_timer(operation::time_point when) {
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
     if (cancelled || !self || self->closed_) return;
-    const auto found = self->session_.expire(std::chrono::steady_clock::now());
-    if (found.stuck) {
+    const auto now = std::chrono::steady_clock::now();
+    auto found = self->session_.expire(now);
+    if (found.stuck && self->sent_bytes_ == self->sent_when_late_) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
+    // The piece in hand has to be finished; while it moves, the channel lives.
+    self->sent_when_late_ = found.stuck ? self->sent_bytes_ : none_late;
+    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);
     self->flush();
     self->complete_done();
@@ -392,7 +400,9 @@ void link::abandon() noexcept {
   closed_ = read_ended_ = write_ended_ = true;
   work_ = {};
   batch_first_ = batch_size_ = 0;
-  while (operation* op = session_.pop_any()) op->destroy(*op);
+  while (operation* op = session_.pop_any()) {
+    if (op->destroy != nullptr) op->destroy(*op);
+  }
 }
 
 // The handle

@@ -19,7 +19,8 @@ namespace tandem::tcp {
 /// Writes are tried at once in the caller's `start`; a coroutine takes over while the socket is
 /// full. One coroutine reads: headers and small payloads through a staging buffer, larger payloads
 /// straight into the view.
-class link final : public std::enable_shared_from_this<link>, private pending_owner,
+class link final : public std::enable_shared_from_this<link>,
+                   private pending_owner,
                    private pollable {
  public:
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
@@ -41,12 +42,13 @@ class link final : public std::enable_shared_from_this<link>, private pending_ow
  private:
   static constexpr std::size_t batch_frames = 16;
   static constexpr std::size_t staging_bytes = 8 * 1024;
+  static constexpr std::uint64_t none_late = ~std::uint64_t{0};
 
   void read_ready();
   bool poll() override;
   void arm() override;
   asio::awaitable<void> write_loop();
-  asio::awaitable<void> linger();
+  asio::awaitable<void> linger(protocol::wire_frame goodbye, std::size_t said);
   void flush();
   bool fill_batch();
   bool write_batch();
@@ -59,7 +61,7 @@ class link final : public std::enable_shared_from_this<link>, private pending_ow
   void complete_done();
   void complete_soon();
   void arm_timer(operation::time_point when);
-  void vanished(const error_code& why);
+  void vanished(const std::string& how);
   void broken(errc code, std::string detail);
   void abandon() noexcept override;
 
@@ -75,6 +77,8 @@ class link final : public std::enable_shared_from_this<link>, private pending_ow
   std::size_t batch_size_ = 0;
   std::size_t batch_first_ = 0;
   std::size_t first_done_bytes_ = 0;  // of the first frame, header and payload
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t sent_when_late_ = none_late;  // how far writing was when a send was found late
   bool write_blocked_ = false;
   bool write_ended_ = false;
 

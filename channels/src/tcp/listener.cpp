@@ -19,7 +19,7 @@ class listener::state {
         listen(executor, address, port, options), mine, options,
         [](const hello&) { return verdict::welcome; },
         [this](std::shared_ptr<link> guest, const hello&) {
-          guests_.push_back(std::move(guest));
+          guests_.push_back(std::make_unique<link_channel>(std::move(guest)));
           ready_.notify_all();
         });
     door_->run();
@@ -31,14 +31,15 @@ class listener::state {
       if (self->closed_) throw error(errc::channel_closed, "the listener is closed");
       co_await self->ready_.wait();
     }
-    std::shared_ptr<link> guest = std::move(self->guests_.front());
+    std::unique_ptr<channel> guest = std::move(self->guests_.front());
     self->guests_.pop_front();
-    co_return std::make_unique<link_channel>(std::move(guest));
+    co_return guest;
   }
 
   void close() noexcept {
     closed_ = true;
     door_->close();
+    guests_.clear();
     ready_.notify_all();
   }
   const greeter& door() const noexcept { return *door_; }
@@ -46,7 +47,7 @@ class listener::state {
  private:
   asio::any_io_executor executor_;
   event ready_;
-  std::deque<std::shared_ptr<link>> guests_;
+  std::deque<std::unique_ptr<channel>> guests_;
   std::shared_ptr<greeter> door_;
   bool closed_ = false;
 };

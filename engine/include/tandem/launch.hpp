@@ -23,9 +23,24 @@ struct launch_info {
 using environment = std::function<std::optional<std::string>(const std::string&)>;
 environment process_environment();
 
-/// Finds rank, size and address from the launcher's variables. A complete RANK, WORLD_SIZE,
-/// MASTER_ADDR, MASTER_PORT wins; then Tandem's own, Open MPI, MPICH and PMI, Slurm. Empty where no
-/// launcher is found.
+/// Finds rank, size and address from the launcher's variables. Empty where no launcher is found.
+/// The first complete set wins:
+///
+/// 1. torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; LOCAL_RANK, LOCAL_WORLD_SIZE. The job
+///    is TORCHELASTIC_RUN_ID with TORCHELASTIC_RESTART_COUNT. Where TORCHELASTIC_USE_AGENT_STORE is
+///    True, torchrun itself serves MASTER_PORT and the port after it is taken.
+/// 2. Tandem: TANDEM_RANK, TANDEM_SIZE, TANDEM_RENDEZVOUS (host:port); TANDEM_LOCAL_RANK,
+///    TANDEM_LOCAL_SIZE, TANDEM_JOB.
+/// 3. Open MPI (OMPI_COMM_WORLD_*), MPICH and others with PMI (PMI_*, MPI_LOCAL*), MVAPICH2
+///    (MV2_COMM_WORLD_*). They name no address: TANDEM_RENDEZVOUS or MASTER_ADDR and MASTER_PORT
+///    do. Without, ranks of one host meet on loopback at a port computed from the launcher's job
+///    id, where it has one.
+/// 4. Slurm, in a step of srun: SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID,
+///    SLURM_NODEID. Address as in 3, else the first host of the step (loopback for a step on one
+///    node), port 15000 + job mod 20000.
+///
+/// Where nothing tells the local place, it follows from a loopback address: all ranks are on this
+/// host.
 /// @par Errors `errc::bad_input`: an incomplete or contradictory set, naming the variable.
 std::optional<launch_info> find_launch(const environment& get = process_environment());
 

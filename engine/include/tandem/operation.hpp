@@ -55,6 +55,7 @@ struct operation {
   // The channel's own, while pending.
   operation* next = nullptr;
   operation* previous = nullptr;
+  time_point due = time_point::max();  ///< `deadline`, or the channel's default
   std::uint64_t tag = 0;
 };
 

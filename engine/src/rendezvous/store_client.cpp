@@ -75,7 +75,8 @@ asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time
   }
   if (self->stage_ == stage::over) throw *self->failure_;
   if (self->stage_ == stage::greeting) {
-    self->trouble_ = "accepts connections but says nothing";
+    // The last try may have had no time for an answer: what an earlier one met says more.
+    if (self->trouble_.empty()) self->trouble_ = "accepts connections but says nothing";
     self->link_->close();
     self->stage_ = stage::apart;
   }
@@ -281,7 +282,7 @@ asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
 
 asio::awaitable<void> store_client::set(pointer self, std::string key, std::string value) {
   const std::uint64_t id = self->next_id_++;
-  std::string what = "setting '" + printable(key) + "'";
+  std::string what = fmt::format("setting '{}'", printable(key));
   store_request request = set_request{id, std::move(key), std::move(value)};
   store_reply reply =
       co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));
@@ -306,7 +307,7 @@ asio::awaitable<std::vector<std::string>> store_client::get(pointer self,
 asio::awaitable<std::int64_t> store_client::add(pointer self, std::string key,
                                                 std::int64_t amount) {
   const std::uint64_t id = self->next_id_++;
-  std::string what = "adding to '" + printable(key) + "'";
+  std::string what = fmt::format("adding to '{}'", printable(key));
   store_request request = add_request{id, std::move(key), amount};
   store_reply reply =
       co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));

@@ -165,7 +165,7 @@ void store_keys::reply_values(connection to, const get_request& request) {
 void store_keys::time_out(wait_id id) {
   const wait& w = waits_.at(id);
   std::vector<std::string> missing;
-  for (const std::string& key : w.missing) missing.push_back("'" + printable(key) + "'");
+  for (const std::string& key : w.missing) missing.push_back(fmt::format("'{}'", printable(key)));
   const error why(errc::timed_out,
                   fmt::format("{} {} never came to rank 0's store within {:g} s",
                               missing.size() == 1 ? "key" : "keys", names(missing),

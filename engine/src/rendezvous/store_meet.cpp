@@ -129,9 +129,9 @@ asio::awaitable<std::shared_ptr<lookup>> look_up(asio::any_io_executor executor,
   co_return state;
 }
 
-asio::awaitable<void> pause(std::chrono::milliseconds time) {
+asio::awaitable<void> pause(std::chrono::milliseconds time, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  asio::steady_timer timer(executor, time);
+  asio::steady_timer timer(executor, std::min(std::chrono::steady_clock::now() + time, until));
   co_await timer.async_wait(asio::use_awaitable);
 }
 
@@ -150,7 +150,7 @@ asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info w
     if (!answer->failed && !answer->found.empty()) co_return answer->found;
     const std::string why =
         answer->failed == asio::error::would_block ? "no answer" : answer->failed.message();
-    if (std::chrono::steady_clock::now() + longest_pause >= until) {
+    if (std::chrono::steady_clock::now() >= until) {
       fail(who, errc::unreachable,
            fmt::format("host '{}' has no address: {} within {:g} s", who.address, why,
                        seconds(options.meet_timeout)),
@@ -160,7 +160,7 @@ asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info w
       log(log_level::warning, "rendezvous",
           fmt::format("host '{}' has no address yet ({}); trying again", who.address, why));
     }
-    co_await pause(longest_pause);
+    co_await pause(longest_pause, until);
   }
 }
 
@@ -207,8 +207,9 @@ asio::awaitable<std::string> connect(tcp::socket& socket, tcp::endpoint to, time
 asio::awaitable<void> knock(std::shared_ptr<store_client> client, endpoints all, settings options,
                             time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  std::string refused;
-  for (std::chrono::milliseconds wait = first_pause;; wait = std::min(2 * wait, longest_pause)) {
+  std::string refused = "no answer";
+  std::chrono::milliseconds wait = first_pause;
+  while (std::chrono::steady_clock::now() < until) {
     for (const tcp::endpoint& to : all) {
       tcp::socket socket(executor);
       refused = co_await connect(socket, to, until);
@@ -216,8 +217,8 @@ asio::awaitable<void> knock(std::shared_ptr<store_client> client, endpoints all,
       const bool accepted = co_await store_client::greet(client, std::move(socket), until);
       if (accepted) co_return;
     }
-    if (std::chrono::steady_clock::now() + wait >= until) break;
-    co_await pause(wait);
+    co_await pause(wait, until);
+    wait = std::min(2 * wait, longest_pause);
   }
   const double limit_s = seconds(options.meet_timeout);
   if (refused.empty()) {

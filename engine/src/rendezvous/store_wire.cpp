@@ -153,6 +153,8 @@ template <class... Cases>
 struct overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+overloaded(Cases...) -> overloaded<Cases...>;
 
 }  // namespace
 

@@ -1,0 +1,98 @@
+// Deadlines: of one operation and of the channel. Only what is late ends.
+
+#include <boost/asio/use_awaitable.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "support/pending_operation.hpp"
+
+namespace tandem::test {
+
+using clock = std::chrono::steady_clock;
+
+static void expect_timed_out(const operation& op, std::initializer_list<std::string> words) {
+  EXPECT_EQ(op.result, errc::timed_out) << op.result.message();
+  if (op.failure) expect_error(*op.failure, errc::timed_out, words);
+  EXPECT_TRUE(op.failure);
+}
+
+CHANNEL_TEST(deadline_of_a_recv, settings{}) {
+  std::vector<std::byte> into(10);
+  pending_operation late(to, operation::kind::recv, 0, into);
+  late.deadline = clock::now() + 20ms;
+  EXPECT_FALSE(late.start());
+  co_await late.wait();
+  EXPECT_EQ(late.completions, 1);
+  expect_timed_out(late, {"recv: waiting for a message", "0 bytes", "--operation-timeout-s"});
+  co_await expect_usable(from, to);
+}
+
+CHANNEL_TEST(deadline_of_a_send_that_nobody_takes, small_settings()) {
+  std::vector<std::byte> message = pattern(5000, 1);
+  pending_operation late(from, operation::kind::send, 0, message);
+  late.deadline = clock::now() + 20ms;
+  EXPECT_FALSE(late.start());
+  co_await late.wait();
+  expect_timed_out(late, {"send: waiting for the receiver", "0 of 5000 bytes"});
+  co_await send_pattern(from, 1, 10, 0);
+  co_await recv_pattern(to, 1, 10, 0);  // the withdrawal came before it
+  co_await expect_usable(from, to);
+}
+
+CHANNEL_TEST(deadline_that_has_passed_before, settings{}) {
+  std::vector<std::byte> into(10);
+  pending_operation late(to, operation::kind::recv, 0, into);
+  late.deadline = clock::now() - 1s;
+  EXPECT_FALSE(late.start());
+  co_await late.wait();
+  expect_timed_out(late, {"recv"});
+  co_await expect_usable(from, to);
+}
+
+CHANNEL_TEST(deadlines_in_any_order, settings{}) {
+  constexpr int count = 12;
+  std::vector<std::unique_ptr<pending_operation>> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(std::make_unique<pending_operation>(
+        to, operation::kind::recv, static_cast<flow_id>(i % 3), mutable_view()));
+    all.back()->deadline = clock::now() + std::chrono::milliseconds((i * 7) % count * 5 + 1);
+    all.back()->start();
+  }
+  pending_operation patient(to, operation::kind::recv, 9, mutable_view());
+  patient.start();
+  for (const auto& late : all) co_await late->wait();
+  for (const auto& late : all) expect_timed_out(*late, {"recv"});
+  EXPECT_EQ(patient.completions, 0);
+  co_await from.send(9, const_view());
+  co_await patient.wait();
+  EXPECT_FALSE(patient.result);
+}
+
+/// The default must not stick to an operation that is used again and again.
+CHANNEL_TEST(deadline_is_the_callers, settings{}) {
+  std::vector<std::byte> into(10);
+  pending_operation again(to, operation::kind::recv, 0, into);
+  for (int i = 0; i < 3; ++i) {
+    again.completions = 0;
+    EXPECT_FALSE(again.start());
+    co_await send_pattern(from, 0, 10, 1);
+    co_await again.wait();
+    EXPECT_FALSE(again.result);
+    EXPECT_EQ(again.deadline, clock::time_point::max());
+  }
+}
+
+static settings impatient() {
+  settings s = small_settings();
+  s.operation_timeout = 50ms;
+  return s;
+}
+
+CHANNEL_TEST(deadline_of_the_channel, impatient()) {
+  std::vector<std::byte> into(10);
+  const auto of_recv = co_await failure_of(to.recv(0, into));
+  expect_error(of_recv, errc::timed_out, {"recv: waiting for a message"});
+  const auto of_send = co_await failure_of(send_pattern(from, 1, 5000, 1));
+  expect_error(of_send, errc::timed_out, {"send: waiting for the receiver", "0 of 5000 bytes"});
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,174 @@
+// Fabrics of every kind: all ranks in this process, on one io_context.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/local.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/join.hpp>
+#include <tandem/store.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "support/free_port.hpp"
+
+namespace tandem::test {
+namespace {
+
+using fabrics = std::vector<std::unique_ptr<fabric>>;
+
+struct fabric_case {
+  std::string name;
+  awaitable<fabrics> (*make)(int size);
+};
+
+awaitable<fabrics> make_local(int size) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_return local::make_fabrics(
+      std::vector<asio::any_io_executor>(static_cast<std::size_t>(size), executor));
+}
+
+awaitable<void> join_job(launch_info who, fabrics& all) {
+  const settings options;
+  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(meeting), options);
+  all[static_cast<std::size_t>(who.rank)] = std::move(made);
+}
+
+awaitable<fabrics> make_tcp(int size) {
+  fabrics all(static_cast<std::size_t>(size));
+  launch_info who;
+  who.size = who.local_size = size;
+  who.address = "127.0.0.1";
+  who.port = free_port();
+  who.job = "conformance";
+  std::vector<awaitable<void>> ranks;
+  for (who.rank = 0; who.rank < size; ++who.rank) {
+    who.local_rank = who.rank;
+    ranks.push_back(join_job(who, all));
+  }
+  co_await when_all(std::move(ranks));
+  co_return all;
+}
+
+class fabric_test : public testing::TestWithParam<fabric_case> {};
+
+std::uint64_t seed_of(int from, int to) {
+  return static_cast<std::uint64_t>(from * 100 + to);
+}
+
+/// Both ends connect at the same moment.
+awaitable<void> talk(fabric& mine, int peer) {
+  channel& to = co_await mine.to(peer);
+  background sender(mine.get_executor(),
+                    send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
+  co_await recv_pattern(to, 0, 300'000, seed_of(peer, mine.rank()));
+  co_await sender.result();
+  EXPECT_EQ(mine.find(peer), &to);
+}
+
+awaitable<void> talk_pair(fabric& a, fabric& b) {
+  std::vector<awaitable<void>> both;
+  both.push_back(talk(a, b.rank()));
+  both.push_back(talk(b, a.rank()));
+  co_await when_all(std::move(both));
+}
+
+awaitable<void> all_pairs_at_once(awaitable<fabrics> (*make)(int size)) {
+  constexpr int size = 4;
+  fabrics all = co_await make(size);
+  std::vector<awaitable<void>> talks;
+  for (const auto& mine : all) {
+    EXPECT_EQ(mine->size(), size);
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != mine->rank()) talks.push_back(talk(*mine, peer));
+    }
+  }
+  co_await when_all(std::move(talks));
+  for (const auto& mine : all) mine->close();
+}
+
+TEST_P(fabric_test, all_pairs_connect_at_once) {
+  run_test(all_pairs_at_once(GetParam().make), drive::by_asio, 60s);
+}
+
+awaitable<std::size_t> wait_for_ever(fabric& mine, int peer) {
+  channel& from = co_await mine.to(peer);
+  std::vector<std::byte> into(10);
+  const std::size_t length = co_await from.recv(1, into);
+  co_return length;
+}
+
+/// Pending operations of every rank with every other, and then rank 2 is no more.
+awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_failure) {
+  constexpr int size = 4;
+  fabrics all = co_await make(size);
+  std::vector<std::pair<int, background>> waiting;
+  for (const auto& mine : all) {
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == mine->rank() || mine->rank() == 2) continue;
+      waiting.emplace_back(mine->rank(), background(mine->get_executor(), wait_for_ever(*mine, peer)));
+    }
+  }
+  const auto connected = [&all] {
+    for (const auto& mine : all) {
+      for (int peer = 0; peer < size; ++peer) {
+        if (peer != mine->rank() && mine->find(peer) == nullptr) return false;
+      }
+    }
+    return true;
+  };
+  co_await until(connected, "all channels");
+  co_await turns(20);
+  if (by_failure) {
+    all[2]->fail(error(make_error_code(errc::bad_input),
+                       {.peer = 2, .rail = {}, .phase = {}, .detail = "rank 2 cannot read its data",
+                        .advice = {}}));
+  } else {
+    all[2].reset();
+  }
+  const error_code expected = make_error_code(by_failure ? errc::bad_input : errc::peer_lost);
+  for (auto& [rank, part] : waiting) {
+    const auto failure = co_await part.failure();
+    expect_error(failure, expected, {"rank 2"});
+    EXPECT_EQ(failure->context().peer, 2) << failure->what();
+    EXPECT_EQ(failure->context().rank, rank) << failure->what();
+  }
+  // And whoever asks later hears the same.
+  const auto later = co_await failure_of(wait_for_ever(*all[0], 1));
+  expect_error(later, expected, {"rank 2"});
+}
+
+TEST_P(fabric_test, a_lost_rank_is_named_to_all) {
+  run_test(lose_rank_two(GetParam().make, false), drive::by_asio, 60s);
+}
+
+TEST_P(fabric_test, a_failure_reaches_all) {
+  run_test(lose_rank_two(GetParam().make, true), drive::by_asio, 60s);
+}
+
+/// A rank that leaves in an orderly way takes nobody with it.
+awaitable<void> leave_early(awaitable<fabrics> (*make)(int size)) {
+  fabrics all = co_await make(3);
+  co_await talk_pair(*all[0], *all[1]);
+  co_await talk_pair(*all[1], *all[2]);
+  co_await talk_pair(*all[0], *all[2]);
+  background waiting(all[0]->get_executor(), wait_for_ever(*all[0], 2));
+  co_await turns(5);
+  all[2]->close();
+  all[2].reset();
+  const auto failure = co_await waiting.failure();
+  expect_error(failure, errc::peer_closed, {"peer rank 2"});
+  for (int i = 0; i < 3; ++i) co_await talk_pair(*all[0], *all[1]);
+}
+
+TEST_P(fabric_test, a_rank_may_leave_early) {
+  run_test(leave_early(GetParam().make), drive::by_asio, 60s);
+}
+
+INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
+                         testing::Values(fabric_case{"local", make_local},
+                                         fabric_case{"tcp", make_tcp}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,252 @@
+// Meeting: who is let in, who is told what, and that strangers hold nobody up.
+
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "conformance/raw_peer.hpp"
+#include "support/expected_log.hpp"
+#include "support/free_port.hpp"
+
+namespace tandem::test {
+namespace {
+
+settings hurried() {
+  settings s = small_settings();
+  s.meet_timeout = 300ms;
+  return s;
+}
+
+awaitable<std::unique_ptr<channel>> good_peer(tcp::listener& door) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port());
+  std::unique_ptr<channel> mine = co_await door.accept();
+  co_await expect_usable(*mine, *theirs);
+  co_return mine;
+}
+
+awaitable<void> stranger_says(std::string bytes, bool hang_up) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  raw_socket stranger = co_await raw_connect(door.port());
+  co_await say(stranger, std::move(bytes));
+  if (hang_up) stranger.shutdown(raw_socket::shutdown_send);
+  co_await hear_all(stranger);  // until it is dropped
+  const auto is_counted = [&door] { return door.strangers() == 1; };
+  co_await until(is_counted, "the stranger to be counted");
+  co_await good_peer(door);
+}
+
+TEST(tcp_listener, drops_garbage) {
+  expect_log("it said '\\xff\\xff");
+  run_test(stranger_says(std::string(500, '\xff'), false));
+}
+TEST(tcp_listener, drops_http) {
+  expect_log("it said 'GET / HTTP/1.1");
+  run_test(stranger_says("GET / HTTP/1.1\r\nHost: here\r\n\r\n", false));
+}
+TEST(tcp_listener, drops_who_hangs_up_in_mid_hello) {
+  expect_log("in mid-hello");
+  run_test(stranger_says("TNDMHELO\x01", true));
+}
+TEST(tcp_listener, drops_who_hangs_up_at_once) {
+  expect_log("without a word");
+  run_test(stranger_says("", true));
+}
+TEST(tcp_listener, drops_a_damaged_hello) {
+  expect_log("its hello is damaged");
+  run_test(stranger_says(std::string("TNDMHELO\x01\0\0\0", 12) + std::string(84, '\0'), false));
+}
+
+awaitable<void> silent_after_half_a_hello() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  raw_socket stranger = co_await raw_connect(door.port());
+  co_await say(stranger, std::string("TNDMHELO\x01"));
+  co_await good_peer(door);  // is not held up
+  EXPECT_EQ(door.strangers(), 0u);
+  co_await hear_all(stranger);  // until its time is over
+  const auto is_counted = [&door] { return door.strangers() == 1; };
+  co_await until(is_counted, "the stranger to be counted");
+}
+
+TEST(tcp_listener, drops_who_says_half_a_hello_and_no_more) {
+  expect_log("not done within 5 s");
+  run_test(silent_after_half_a_hello(), drive::by_asio, 60s);
+}
+
+awaitable<void> crowd() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  std::vector<raw_socket> idle;
+  for (int i = 0; i < 200; ++i) {
+    raw_socket one = co_await raw_connect(door.port());
+    idle.push_back(std::move(one));
+  }
+  for (int i = 0; i < 5; ++i) co_await good_peer(door);
+  EXPECT_GE(door.strangers(), 100u);
+}
+
+TEST(tcp_listener, lets_a_peer_in_through_a_silent_crowd) {
+  expect_log("without a word");
+  run_test(crowd());
+}
+
+awaitable<void> other_version() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  raw_socket stranger = co_await raw_connect(door.port());
+  tcp::hello theirs;
+  theirs.version = 77;
+  co_await say(stranger, theirs);
+  const std::string answer = co_await hear_all(stranger);
+  tcp::hello ours;
+  const auto* first = reinterpret_cast<const std::byte*>(answer.data());
+  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), ours), tcp::reading::complete);
+  EXPECT_EQ(ours.answer, tcp::verdict::wrong_version);
+  EXPECT_EQ(door.strangers(), 1u);
+}
+
+TEST(tcp_listener, tells_another_version_its_own) {
+  expect_log("77");
+  run_test(other_version());
+}
+
+awaitable<void> refused_addresses() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  const auto try_to_listen = [&executor](const char* address, std::uint16_t port,
+                                         const settings& options) -> std::optional<error> {
+    try {
+      tcp::listener other(executor, address, port, options);
+      return {};
+    } catch (const error& e) {
+      return e;
+    }
+  };
+  expect_error(try_to_listen("127.0.0.1", door.port(), {}), errc::address_in_use,
+               {std::to_string(door.port()), "choose another port"});
+  expect_error(try_to_listen("0.0.0.0", 0, {}), errc::bad_input, {"loopback", "TANDEM_INSECURE"});
+  expect_error(try_to_listen("::", 0, {}), errc::bad_input, {"loopback"});
+  expect_error(try_to_listen("example", 0, {}), errc::bad_input, {"'example'"});
+  settings insecure;
+  insecure.insecure = true;
+  EXPECT_FALSE(try_to_listen("0.0.0.0", 0, insecure));
+}
+
+TEST(tcp_listener, refuses_addresses_with_a_reason) {
+  run_test(refused_addresses());
+}
+
+awaitable<void> closing_door() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0);
+  std::unique_ptr<channel> never_accepted = co_await tcp::connect("127.0.0.1", door.port());
+  std::unique_ptr<channel> first = co_await door.accept();
+  std::unique_ptr<channel> second = co_await tcp::connect("127.0.0.1", door.port());
+  co_await turns(50);
+  door.close();
+  const auto orphaned = co_await failure_of(second->recv(0, mutable_view()));
+  EXPECT_TRUE(orphaned && (orphaned->code() == errc::peer_closed ||
+                           orphaned->code() == errc::peer_lost));
+  std::exception_ptr caught;
+  try {
+    co_await door.accept();
+  } catch (...) {
+    caught = std::current_exception();
+  }
+  expect_error(as_error(caught), errc::channel_closed, {"the listener is closed"});
+  co_await expect_usable(*first, *never_accepted);  // what was accepted stays
+}
+
+TEST(tcp_listener, closes) {
+  run_test(closing_door());
+}
+
+awaitable<void> connect_only(std::string host, std::uint16_t port, settings options) {
+  std::unique_ptr<channel> made = co_await tcp::connect(std::move(host), port, std::move(options));
+}
+
+awaitable<void> accept_and_say(asio::ip::tcp::acceptor& at, std::string words) {
+  raw_socket guest = co_await at.async_accept(asio::use_awaitable);
+  co_await hear(guest, tcp::hello_bytes);
+  co_await say(guest, std::move(words));
+  co_await hear_all(guest);
+}
+
+awaitable<void> answered_with(std::string words, error_code expected,
+                              std::vector<std::string> in_text) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const asio::ip::tcp::endpoint any(asio::ip::address_v4::loopback(), 0);
+  asio::ip::tcp::acceptor acceptor(executor, any);
+  const std::uint16_t port = acceptor.local_endpoint().port();
+  background server(executor, accept_and_say(acceptor, std::move(words)));
+  const auto failure = co_await failure_of(connect_only("127.0.0.1", port, settings{}));
+  expect_error(failure, expected, {std::to_string(port)});
+  for (const std::string& word : in_text) expect_error(failure, expected, {word});
+  co_await server.result();
+}
+
+TEST(tcp_connect, to_another_program) {
+  run_test(answered_with("HTTP/1.1 400 Bad Request\r\n\r\n", errc::not_tandem,
+                         {"HTTP/1.1 400", "is the port right?"}));
+}
+
+TEST(tcp_connect, to_another_version) {
+  tcp::hello other;
+  other.version = 77;
+  tcp::wire_hello wire;
+  tcp::encode(other, wire);
+  std::string bytes(reinterpret_cast<const char*>(wire.data()), wire.size());
+  run_test(answered_with(std::move(bytes), errc::version_mismatch,
+                         {"version 77", "this program 1", "same Tandem"}));
+}
+
+TEST(tcp_connect, to_nobody) {
+  const std::uint16_t port = free_port();
+  const auto body = [](std::uint16_t to) -> awaitable<void> {
+    const auto start = std::chrono::steady_clock::now();
+    const auto failure = co_await failure_of(connect_only("127.0.0.1", to, hurried()));
+    expect_error(failure, errc::unreachable, {std::to_string(to), "nobody answers", "0.3 s"});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  };
+  run_test(body(port));
+}
+
+awaitable<void> late_listener() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const std::uint16_t port = free_port();
+  background early(executor, connect_only("localhost", port, settings{}));
+  co_await turns(20);
+  EXPECT_FALSE(early.is_over());
+  tcp::listener door(executor, "127.0.0.1", port);
+  std::unique_ptr<channel> made = co_await door.accept();
+  co_await early.result();
+}
+
+TEST(tcp_connect, before_the_listener_and_by_name) {
+  run_test(late_listener());
+}
+
+awaitable<void> impatient() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  background connecting(executor, connect_only("127.0.0.1", free_port(), settings{}));
+  tcp::listener door(executor, "127.0.0.1", 0);
+  const auto accept_only = [](tcp::listener& at) -> awaitable<void> { co_await at.accept(); };
+  background accepting(executor, accept_only(door));
+  co_await turns(10);
+  connecting.cancel();
+  accepting.cancel();
+  const auto of_connect = co_await connecting.failure();
+  expect_aborted(of_connect);
+  const auto of_accept = co_await accepting.failure();
+  expect_aborted(of_accept);
+  co_await good_peer(door);
+}
+
+TEST(tcp_connect, can_be_cancelled_and_so_can_accept) {
+  run_test(impatient());
+}
+
+}  // namespace
+}  // namespace tandem::test

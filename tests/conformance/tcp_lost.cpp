@@ -1,0 +1,163 @@
+// Peers that vanish or stop without a word.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "conformance/raw_peer.hpp"
+#include "support/free_port.hpp"
+#include "support/pending_operation.hpp"
+
+namespace tandem::test {
+namespace {
+
+using protocol::frame;
+using protocol::frame_type;
+
+awaitable<void> live(std::uint16_t port) {
+  std::unique_ptr<channel> parent = co_await tcp::connect("127.0.0.1", port);
+  co_await send_pattern(*parent, 0, 1000, 1);
+  co_await parent->recv(0, mutable_view());  // which never comes
+}
+
+/// A process of its own that connects, says one message and waits.
+pid_t start_peer(std::uint16_t port) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  {
+    asio::io_context context{1};
+    asio::co_spawn(context, live(port), asio::detached);
+    context.run();
+  }
+  ::_exit(1);
+}
+
+awaitable<void> outlive(tcp::listener& door, pid_t child) {
+  std::unique_ptr<channel> peer = co_await door.accept();
+  co_await recv_pattern(*peer, 0, 1000, 1);
+  background receiver(peer->get_executor(), peer->recv(1, mutable_view()));
+  background sender(peer->get_executor(), send_pattern(*peer, 2, 1'000'000, 1));
+  co_await turns(5);
+  const auto killed_at = std::chrono::steady_clock::now();
+  ::kill(child, SIGKILL);
+  const auto of_recv = co_await receiver.failure();
+  expect_error(of_recv, errc::peer_lost,
+               {"the peer is gone", "recv: waiting for a message", "last output", "tcp 127.0.0.1:"});
+  const auto of_send = co_await sender.failure();
+  expect_error(of_send, errc::peer_lost, {"send: waiting for the receiver", "0 of 1000000 bytes"});
+  EXPECT_LT(std::chrono::steady_clock::now() - killed_at, 2s);
+}
+
+TEST(tcp_lost, killed_process) {
+  const std::uint16_t port = free_port();
+  const pid_t child = start_peer(port);
+  ASSERT_GT(child, 0);
+  const auto body = [](std::uint16_t at, pid_t who) -> awaitable<void> {
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    tcp::listener door(executor, "127.0.0.1", at);
+    co_await outlive(door, who);
+  };
+  run_test(body(port, child));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+}
+
+frame answer_to(const frame& announced) {
+  frame f;
+  f.type = frame_type::accept;
+  f.message_id = announced.message_id;
+  f.flow = announced.flow;
+  return f;
+}
+
+/// It asks for a long message and then takes no bytes: the deadline frees the sender's view, at the
+/// price of the channel, for a frame is half written.
+awaitable<void> stopped_peer() {
+  hostile_pair pair = co_await connect_hostile(settings{});
+  std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
+  pending_operation late(*pair.mine, operation::kind::send, 0, message);
+  late.deadline = std::chrono::steady_clock::now() + 100ms;
+  EXPECT_FALSE(late.start());
+  const frame announced = co_await hear_frame(pair.theirs);
+  co_await say(pair.theirs, answer_to(announced));
+  co_await late.wait();
+  EXPECT_EQ(late.result, errc::timed_out);
+  require(late.failure != nullptr, "no reason");
+  expect_error(*late.failure, errc::timed_out,
+               {"takes no more bytes", "send: message leaving", "of 67108864 bytes"});
+  const auto later = co_await failure_of(pair.mine->send(0, const_view()));
+  expect_error(later, errc::timed_out, {"takes no more bytes"});
+}
+
+TEST(tcp_lost, stopped_peer) {
+  run_test(stopped_peer());
+}
+
+awaitable<void> drain(raw_socket& from) {
+  co_await hear_all(from);
+}
+
+/// It is slow, but takes bytes: only the late message ends, when its piece in hand is written.
+awaitable<void> slow_peer() {
+  hostile_pair pair = co_await connect_hostile(settings{});
+  std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
+  pending_operation late(*pair.mine, operation::kind::send, 0, message);
+  late.deadline = std::chrono::steady_clock::now() + 100ms;
+  EXPECT_FALSE(late.start());
+  const frame announced = co_await hear_frame(pair.theirs);
+  co_await say(pair.theirs, answer_to(announced));
+  asio::steady_timer past_the_deadline(pair.mine->get_executor(), late.deadline + 50ms);
+  co_await past_the_deadline.async_wait(asio::use_awaitable);
+  EXPECT_EQ(late.completions, 0);
+  const frame withdrawn = co_await hear_frame(pair.theirs);
+  EXPECT_EQ(withdrawn.type, frame_type::withdraw);
+  EXPECT_EQ(withdrawn.message_id, announced.message_id);
+  co_await late.wait();
+  EXPECT_EQ(late.result, errc::timed_out);
+  EXPECT_LT(late.bytes, message.size());
+  std::vector<std::byte> into(10);
+  background receiver(pair.mine->get_executor(), pair.mine->recv(1, into));
+  frame alive;
+  alive.type = frame_type::eager;
+  alive.flow = 1;
+  alive.payload_bytes = 3;
+  co_await say(pair.theirs, alive, "abc");
+  const std::size_t length = co_await receiver.result();
+  EXPECT_EQ(length, 3u);
+}
+
+TEST(tcp_lost, slow_peer) {
+  run_test(slow_peer());
+}
+
+/// The socket is full when the channel closes: the goodbye follows what is in the way.
+awaitable<void> goodbye_through_a_full_socket() {
+  hostile_pair pair = co_await connect_hostile(settings{});
+  std::vector<background> senders;
+  for (int i = 0; i < 100; ++i) {
+    senders.emplace_back(pair.mine->get_executor(), send_pattern(*pair.mine, 0, 60'000, 1));
+  }
+  co_await turns(5);
+  pair.mine->close();
+  co_await drain(pair.theirs);
+  for (background& sender : senders) {
+    const auto failure = co_await sender.failure();
+    if (failure) expect_error(failure, errc::channel_closed);
+  }
+}
+
+TEST(tcp_lost, close_with_a_full_socket) {
+  run_test(goodbye_through_a_full_socket());
+}
+
+}  // namespace
+}  // namespace tandem::test
