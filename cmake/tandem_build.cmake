@@ -2,7 +2,7 @@
 
 add_library(tandem_build INTERFACE)
 target_compile_features(tandem_build INTERFACE cxx_std_20)
-target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Woverloaded-virtual
   $<$<BOOL:${TANDEM_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports a false positive on coroutine frames and on Asio's recycled memory.

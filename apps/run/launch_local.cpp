@@ -37,6 +37,10 @@ namespace {
 
 constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
 
+/// A killed process closes its sockets before its parent can see its end: a rank that lost it may
+/// be seen to fail first. Failures that come together are judged together.
+constexpr std::chrono::milliseconds together{500};
+
 /// A free port of loopback, kept for rank 0: bound and not listening, it is given to nobody else by
 /// the kernel, and a listener that allows reuse of the address, as servers do, shares it.
 std::uint16_t reserve_port(asio::ip::tcp::socket& keeper) {
@@ -124,7 +128,7 @@ class job {
   asio::awaitable<void> print(int target, std::string text);
   void reap();
   void begin_end(std::chrono::milliseconds grace);
-  std::string last_line() const;
+  std::string last_line(const rank_end& failed) const;
 
   const launch_plan& plan_;
   process_group group_;
@@ -142,7 +146,9 @@ class job {
   int relays_ = 0;
   int stops_asked_ = 0;
   int endings_begun_ = 0;
-  std::optional<rank_end> failed_;
+  std::vector<rank_end> failures_;  ///< with ranks that ended well at about the same time
+  std::chrono::steady_clock::time_point first_failure_at_;
+  bool told_to_end_ = false;
 };
 
 job::~job() {
@@ -190,7 +196,8 @@ int job::run() {
   loop_.run();
   writer_.join();
   if (broken) std::rethrow_exception(broken);
-  return failed_ ? exit_status(failed_->wait_status) : 0;
+  const std::optional<rank_end> failed = first_failure(failures_);
+  return failed ? exit_status(failed->wait_status) : 0;
 }
 
 asio::awaitable<void> job::supervise() {
@@ -204,7 +211,8 @@ asio::awaitable<void> job::supervise() {
   ++endings_begun_;  // an ending that still waits has nothing left to do
   patience_.cancel();
   co_await drain();
-  if (failed_) co_await print(plan_.error_output, last_line());
+  const std::optional<rank_end> failed = first_failure(failures_);
+  if (failed) co_await print(plan_.error_output, last_line(*failed));
 }
 
 void job::reap() {
@@ -217,9 +225,14 @@ void job::reap() {
     --running_;
     ended.push_back({static_cast<int>(rank), status});
   }
-  if (failed_) return;
-  failed_ = first_failure(ended);
-  if (failed_) begin_end(plan_.grace);
+  const auto now = std::chrono::steady_clock::now();
+  const bool first = failures_.empty();
+  if (first && !first_failure(ended)) return;
+  if (first) first_failure_at_ = now;
+  // Later ones fail because the first did, or because they were told to end.
+  if (!first && (told_to_end_ || now - first_failure_at_ > together)) return;
+  failures_.insert(failures_.end(), ended.begin(), ended.end());
+  if (first) begin_end(plan_.grace);
 }
 
 void job::begin_end(std::chrono::milliseconds grace) {
@@ -231,6 +244,7 @@ asio::awaitable<void> job::end_the_rest(std::chrono::milliseconds grace) {
   patience_.expires_after(grace);  // a later ending interrupts an earlier one's wait
   co_await patience_.async_wait(no_throw);
   if (mine != endings_begun_) co_return;
+  told_to_end_ = true;
   group_.signal(SIGTERM);
   patience_.expires_after(plan_.kill_after);
   co_await patience_.async_wait(no_throw);
@@ -293,11 +307,11 @@ asio::awaitable<void> job::print(int target, std::string text) {
                                                                        target, std::move(text));
 }
 
-std::string job::last_line() const {
-  const process& p = processes_[static_cast<std::size_t>(failed_->rank)];
+std::string job::last_line(const rank_end& failed) const {
+  const process& p = processes_[static_cast<std::size_t>(failed.rank)];
   const std::string words = p.streams.back()->words.text();
-  return fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed_->rank,
-                     how_it_ended(failed_->wait_status),
+  return fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed.rank,
+                     how_it_ended(failed.wait_status),
                      words.empty() ? "" : "; its last words: ", words);
 }
 

@@ -73,7 +73,7 @@ std::vector<attack> attacks() {
   all.push_back({"slot_taken", announcement(0x10000, 1, 9) + announcement(0x20000, 1, 9),
                  "a slot that is taken"});
   const auto flow_by_flow = [](int i) { return eager(static_cast<flow_id>(i), 0); };
-  all.push_back({"too_many_flows", repeated(129, flow_by_flow), "flow 128"});
+  all.push_back({"too_many_flows", repeated(129, flow_by_flow), "flow 127"});
   frame accept = of_type(frame_type::accept);
   accept.message_id = 7 << 16;
   all.push_back({"accept_of_nothing", wire(accept), "an accept for a message"});
@@ -99,7 +99,7 @@ class hostile_bytes : public testing::TestWithParam<attack> {};
 awaitable<void> suffer(attack by) {
   hostile_pair pair = co_await connect_hostile(small_settings());
   std::vector<std::byte> into(100);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(63, into));
+  background receiver(pair.mine->get_executor(), pair.mine->recv(1000, into));
   const std::vector<std::byte> message = pattern(5000, 1);
   background sender(pair.mine->get_executor(), pair.mine->send(62, message));
   co_await turns(2);

@@ -220,6 +220,14 @@ TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
   EXPECT_EQ(result.errors, "launcher: rank 1 failed first: killed by signal 9 (Killed)\n");
 }
 
+TEST(Run, AKilledRankIsToBlameThoughOneWhoLostItIsSeenToFailBefore) {
+  launch_plan plan = shell(2, "if [ $RANK = 1 ]; then exit 1; fi; sleep 0.05; kill -9 $$");
+  plan.grace = 20s;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 128 + 9);
+  EXPECT_NE(result.errors.find("rank 0 failed first"), std::string::npos) << result.errors;
+}
+
 TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
   lifeline life;
   launch_plan plan = shell(2,

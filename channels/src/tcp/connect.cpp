@@ -13,6 +13,8 @@
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
 
+#include "tcp/link_channel.hpp"
+
 namespace tandem::tcp {
 namespace {
 
@@ -22,6 +24,7 @@ constexpr auto closed_at_once = "it closed the connection without a word";
 asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint to,
                                    error_code& result) {
   const auto [failure] = co_await socket.async_connect(to, quiet);
+  if (failure == asio::error::operation_aborted) throw error(failure);
   result = failure;
 }
 
@@ -93,6 +96,7 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std
   for (;;) {
     const auto room = asio::buffer(wire.data() + have, wire.size() - have);
     const auto [failure, n] = co_await from.async_read_some(room, quiet);
+    if (failure == asio::error::operation_aborted) throw error(failure);
     if (failure) {
       why = have == 0 ? closed_at_once : "it closed the connection in mid-hello";
       co_return false;

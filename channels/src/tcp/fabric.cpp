@@ -12,6 +12,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "tcp/link_channel.hpp"
+
 namespace tandem::tcp {
 namespace {
 
@@ -174,8 +176,10 @@ asio::awaitable<void> mesh::blame_later(error reason) {
 void mesh::fail(const error& reason, bool tell_others) noexcept {
   if (is_over()) return;
   const auto self = shared_from_this();
-  failed_ =
-      with_context(reason, {.rank = rank(), .rail = {}, .phase = {}, .detail = {}, .advice = {}});
+  // The news may be another rank's; who tells it here is this one.
+  error_context here = reason.context();
+  here.rank = rank();
+  failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);
   if (door_) door_->close();

@@ -62,10 +62,13 @@ asio::awaitable<void> greeter::accept_loop() {
 }
 
 /// A rank of ours speaks at once, so the one that has been silent longest goes.
-void greeter::make_room() noexcept {
+void greeter::make_room() {
   if (unknown_.size() < most_unknown) return;
   error_code ignored;
-  unknown_.front()->close(ignored);
+  asio::ip::tcp::socket& oldest = *unknown_.front();
+  count_stranger(to_text(oldest.remote_endpoint(ignored)),
+                 fmt::format("{} others came after it without a word from it", most_unknown));
+  oldest.close(ignored);
   unknown_.pop_front();
 }
 
@@ -81,8 +84,8 @@ asio::awaitable<void> greeter::greet(std::shared_ptr<asio::ip::tcp::socket> gues
   } catch (const std::exception& e) {
     why = e.what();
   }
-  std::erase(unknown_, guest);
-  if (closed_) co_return;
+  const bool was_dropped = std::erase(unknown_, guest) == 0;
+  if (closed_ || was_dropped) co_return;
   if (!known) {
     count_stranger(who, why);
     co_return;

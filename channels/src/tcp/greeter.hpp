@@ -32,7 +32,7 @@ class greeter : public std::enable_shared_from_this<greeter> {
   static constexpr std::size_t most_unknown = 64;
 
   asio::awaitable<void> accept_loop();
-  void make_room() noexcept;
+  void make_room();
   asio::awaitable<void> greet(std::shared_ptr<asio::ip::tcp::socket> guest);
   void count_stranger(const std::string& who, const std::string& why);
 

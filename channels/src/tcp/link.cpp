@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -21,10 +20,6 @@ constexpr int reads_per_turn = 16;    // then other channels of the loop get the
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
 constexpr std::chrono::seconds linger_limit{2};
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
-
-std::size_t frame_total(const protocol::outgoing& out) noexcept {
-  return protocol::frame_bytes + out.payload.bytes;
-}
 
 }  // namespace
 
@@ -59,96 +54,32 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-// Writing
-// -------------------------------------------------------------------------------------------
-
-bool link::fill_batch() {
-  batch_first_ = batch_size_ = 0;
-  first_done_bytes_ = 0;
-  std::size_t bytes = 0;
-  while (batch_size_ < batch_frames && bytes < std::size_t{1} << 20) {
-    protocol::outgoing& out = batch_[batch_size_];
-    if (!session_.next(out)) break;
-    protocol::encode(out.header, headers_[batch_size_]);
-    bytes += frame_total(out);
-    ++batch_size_;
-  }
-  return batch_size_ > 0;
-}
-
-/// False: the socket is full or broken.
-bool link::write_batch() {
-  std::array<iovec, 2 * batch_frames> parts;
-  while (batch_first_ < batch_size_) {
-    std::size_t count = 0;
-    std::size_t skip = first_done_bytes_;
-    for (std::size_t i = batch_first_; i < batch_size_; ++i) {
-      const const_view payload = batch_[i].payload;
-      if (skip < protocol::frame_bytes) {
-        parts[count++] = {headers_[i].data() + skip, protocol::frame_bytes - skip};
-        skip = 0;
-      } else {
-        skip -= protocol::frame_bytes;
-      }
-      if (payload.bytes > skip) {
-        auto* bytes = static_cast<std::byte*>(const_cast<void*>(payload.data));
-        parts[count++] = {bytes + skip, payload.bytes - skip};
-      }
-      skip = 0;
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n >= 0) {
-      advance_batch(static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
-      // A broken socket is the reader's to report: it knows whether a goodbye came first.
-      return false;
-    }
-  }
-  return true;
-}
-
-void link::advance_batch(std::size_t bytes) {
-  sent_bytes_ += bytes;
-  first_done_bytes_ += bytes;
-  while (batch_first_ < batch_size_ && first_done_bytes_ >= frame_total(batch_[batch_first_])) {
-    first_done_bytes_ -= frame_total(batch_[batch_first_]);
-    session_.sent(batch_[batch_first_]);
-    ++batch_first_;
-  }
-}
-
 void link::flush() {
   if (write_blocked_ || write_ended_) return;
-  while (batch_first_ < batch_size_ || fill_batch()) {
-    if (write_batch()) continue;
-    write_blocked_ = true;
-    asio::co_spawn(socket_.get_executor(), write_loop(), [self = shared_from_this()](auto...) {});
-    return;
-  }
+  if (writer_.write_all(socket_.native_handle())) return;
+  write_blocked_ = true;
+  asio::co_spawn(socket_.get_executor(), write_loop(), [self = shared_from_this()](auto...) {});
 }
 
 asio::awaitable<void> link::write_loop() {
   while (write_blocked_ && !write_ended_) {
     const auto [failure] = co_await socket_.async_wait(asio::socket_base::wait_write, quiet);
     if (failure || write_ended_) break;
-    while (batch_first_ < batch_size_ || fill_batch()) {
-      if (!write_batch()) break;
-    }
-    write_blocked_ = batch_first_ < batch_size_;
+    write_blocked_ = !writer_.write_all(socket_.native_handle());
     // Not from here: what is told might start a second loop beside this one.
     complete_soon();
   }
 }
 
-// Reading
-// -------------------------------------------------------------------------------------------
-
 void link::read_ready() {
-  for (int i = 0; i < reads_per_turn && !read_ended_; ++i) {
-    if (!read_some()) break;
+  using outcome = frame_reader::outcome;
+  outcome came = outcome::more;
+  for (int i = 0; i < reads_per_turn && !read_ended_ && came == outcome::more; ++i) {
+    came = reader_.read_some(socket_.native_handle());
+    if (came == outcome::ended) vanished(reader_.why());
+    if (came == outcome::gave_up) heard_failure();
+    if (came == outcome::broken) broken();
+    if (came == outcome::goodbye) heard_goodbye();
   }
   flush();
   complete_done();
@@ -169,9 +100,9 @@ void link::arm() {
 bool link::poll() {
   if (armed_ || read_ended_) return false;
   const auto self = shared_from_this();
-  const std::uint64_t before = received_bytes_;
+  const std::uint64_t before = reader_.received_bytes();
   read_ready();
-  if (received_bytes_ != before || read_ended_) {
+  if (reader_.received_bytes() != before || read_ended_) {
     empty_polls_ = 0;
     return true;
   }
@@ -179,111 +110,24 @@ bool link::poll() {
   return false;
 }
 
-/// One system call. False: nothing more to read at present.
-bool link::read_some() {
-  static thread_local std::array<std::byte, 64 * 1024> dropped;
-  std::array<iovec, 2> parts;
-  std::size_t count = 0;
-  std::size_t wanted = 0;
-  if (is_landing_) {
-    const std::size_t left = landing_.header.payload_bytes - landing_.received;
-    if (landing_.target != nullptr) {
-      parts[count++] = {landing_.target + landing_.received, left};
-    } else {
-      parts[count++] = {dropped.data(), std::min(left, dropped.size())};
-    }
-    wanted += parts[0].iov_len;
-    if (parts[0].iov_len == left) parts[count++] = {staging_.data(), staging_bytes};
-  } else {
-    parts[count++] = {staging_.data() + staged_, staging_bytes - staged_};
-  }
-  if (count == 2 || !is_landing_) wanted += parts[count - 1].iov_len;
-
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
-  if (n > 0) {
-    received_bytes_ += static_cast<std::uint64_t>(n);
-    place(static_cast<std::size_t>(n));
-    return static_cast<std::size_t>(n) == wanted;
-  }
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (n < 0 && errno == EINTR) return true;
-  vanished(n == 0 ? "its connection ended without a goodbye"
-                  : error_code(errno, boost::system::system_category()).message());
-  return false;
-}
-
-void link::place(std::size_t bytes) {
-  if (is_landing_) {
-    const std::size_t left = landing_.header.payload_bytes - landing_.received;
-    const std::size_t mine = std::min(bytes, left);
-    landing_.received += mine;
-    bytes -= mine;
-    if (mine == left) finish_landing();
-  }
-  staged_ += bytes;
-  parse_staged();
-}
-
-void link::parse_staged() {
-  std::size_t at = 0;
-  while (staged_ - at >= protocol::frame_bytes && !read_ended_) {
-    if (!take_frame(staging_.data() + at)) break;
-    at += protocol::frame_bytes;
-    if (!is_landing_) continue;
-    const std::size_t here = std::min<std::size_t>(staged_ - at, landing_.header.payload_bytes);
-    if (landing_.target != nullptr && here > 0)
-      std::memcpy(landing_.target, staging_.data() + at, here);
-    landing_.received = here;
-    at += here;
-    if (here == landing_.header.payload_bytes) finish_landing();
-  }
-  staged_ -= at;
-  if (staged_ > 0 && at > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
-}
-
-bool link::take_frame(const std::byte* at) {
-  std::string why;
-  const auto header = std::span<const std::byte, protocol::frame_bytes>(at, protocol::frame_bytes);
-  const std::optional<protocol::frame> f = protocol::decode(header, why);
-  if (!f) {
-    broken(errc::protocol_violation, std::move(why));
-    return false;
-  }
-  if (protocol::carries_payload(f->type)) {
-    is_landing_ = session_.begin(*f, landing_);
-    if (!is_landing_) broken(errc::protocol_violation, session_.violation());
-    return is_landing_;
-  }
-  const bool gave_up = f->type == protocol::frame_type::goodbye && f->flags == protocol::in_failure;
-  if (gave_up && lost_) {
+/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
+/// to know.
+void link::heard_failure() {
+  if (lost_) {
     vanished("it gave up after an error");
-    return false;
+  } else {
+    fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
+         false);
   }
-  if (!session_.handle(*f)) {
-    broken(errc::protocol_violation, session_.violation());
-    return false;
-  }
-  if (session_.peer_said_goodbye()) {
-    // The peer reads no more: whatever is half written stays so.
-    write_ended_ = read_ended_ = true;
-    batch_first_ = batch_size_ = 0;
-    error_code ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-    return false;
-  }
-  return true;
 }
 
-void link::finish_landing() {
-  is_landing_ = false;
-  session_.end(landing_);
+void link::heard_goodbye() {
+  // The peer reads no more: whatever is half written stays so.
+  write_ended_ = read_ended_ = true;
+  writer_.drop();
+  error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
 }
-
-// Ends
-// ----------------------------------------------------------------------------------------------
 
 void link::vanished(const std::string& how) {
   if (closed_ || read_ended_) return;
@@ -297,9 +141,10 @@ void link::vanished(const std::string& how) {
   fail(reason, false);
 }
 
-void link::broken(errc code, std::string detail) {
+void link::broken() {
   read_ended_ = write_ended_ = true;
-  const error reason(code, "the peer sent what no correct peer sends: " + detail,
+  const error reason(errc::protocol_violation,
+                     "the peer sent what no correct peer sends: " + reader_.why(),
                      "is another program or another version at the other end?");
   log(log_level::warning, "tcp", reason.what());
   fail(reason, false);
@@ -309,9 +154,9 @@ void link::fail(const error& reason, bool say_goodbye) {
   if (closed_) return;
   closed_ = true;
   const auto self = shared_from_this();
-  is_landing_ = false;
-  const bool between_frames = first_done_bytes_ == 0;
-  batch_first_ = batch_size_ = 0;
+  reader_.drop();
+  const bool between_frames = writer_.between_frames();
+  writer_.drop();
   session_.fail(reason);
   timer_.cancel();
   work_ = {};
@@ -350,8 +195,9 @@ asio::awaitable<void> link::linger(protocol::wire_frame goodbye, std::size_t sai
   co_await asio::async_write(socket_, asio::buffer(goodbye) + said, quiet);
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  std::array<std::byte, 4096> dropped;
   for (;;) {
-    const auto [failure, n] = co_await socket_.async_read_some(asio::buffer(staging_), quiet);
+    const auto [failure, n] = co_await socket_.async_read_some(asio::buffer(dropped), quiet);
     if (failure) break;
   }
   timer_.cancel();
@@ -381,13 +227,13 @@ void link::arm_timer(operation::time_point when) {
     if (cancelled || !self || self->closed_) return;
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
-    if (found.stuck && self->sent_bytes_ == self->sent_when_late_) {
+    if (found.stuck && self->writer_.sent_bytes() == self->sent_when_late_) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
     // The piece in hand has to be finished; while it moves, the channel lives.
-    self->sent_when_late_ = found.stuck ? self->sent_bytes_ : none_late;
+    self->sent_when_late_ = found.stuck ? self->writer_.sent_bytes() : none_late;
     if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);
     self->flush();
@@ -399,28 +245,10 @@ void link::abandon() noexcept {
   const auto self = weak_from_this().lock();
   closed_ = read_ended_ = write_ended_ = true;
   work_ = {};
-  batch_first_ = batch_size_ = 0;
+  writer_.drop();
   while (operation* op = session_.pop_any()) {
     if (op->destroy != nullptr) op->destroy(*op);
   }
-}
-
-// The handle
-// ----------------------------------------------------------------------------------------
-
-link_channel::link_channel(std::shared_ptr<link> over)
-    : link_(std::move(over)), limits_(protocol::as_channel_limits(link_->state().agreed())) {}
-
-link_channel::~link_channel() {
-  close();
-}
-
-asio::any_io_executor link_channel::get_executor() const noexcept {
-  return link_->get_executor();
-}
-
-void link_channel::fail(const error& reason) noexcept {
-  link_->fail(reason, true);
 }
 
 }  // namespace tandem::tcp

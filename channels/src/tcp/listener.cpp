@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tcp/greeter.hpp"
+#include "tcp/link_channel.hpp"
 
 namespace tandem::tcp {
 

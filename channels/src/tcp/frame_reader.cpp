@@ -1,0 +1,106 @@
+#include "tcp/frame_reader.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tandem::tcp {
+
+frame_reader::outcome frame_reader::read_some(int socket) {
+  static thread_local std::array<std::byte, 64 * 1024> dropped;
+  std::array<iovec, 2> parts;
+  std::size_t count = 0;
+  bool stages = true;
+  if (is_landing_) {
+    const std::size_t left = landing_.header.payload_bytes - landing_.received;
+    if (landing_.target != nullptr) {
+      parts[count++] = {landing_.target + landing_.received, left};
+    } else {
+      parts[count++] = {dropped.data(), std::min(left, dropped.size())};
+    }
+    stages = parts[0].iov_len == left;
+  }
+  if (stages) parts[count++] = {staging_.data() + staged_, staging_bytes - staged_};
+
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  if (n > 0) {
+    const auto bytes = static_cast<std::size_t>(n);
+    received_bytes_ += bytes;
+    const outcome placed = place(bytes);
+    if (placed != outcome::more) return placed;
+    std::size_t wanted = parts[0].iov_len;
+    if (count == 2) wanted += parts[1].iov_len;
+    return bytes == wanted ? outcome::more : outcome::drained;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return outcome::drained;
+  if (n < 0 && errno == EINTR) return outcome::more;
+  why_ = n == 0 ? "its connection ended without a goodbye"
+                : error_code(errno, boost::system::system_category()).message();
+  return outcome::ended;
+}
+
+frame_reader::outcome frame_reader::place(std::size_t bytes) {
+  if (is_landing_) {
+    const std::size_t left = landing_.header.payload_bytes - landing_.received;
+    const std::size_t mine = std::min(bytes, left);
+    landing_.received += mine;
+    bytes -= mine;
+    if (mine == left) finish_landing();
+  }
+  staged_ += bytes;
+  return parse_staged();
+}
+
+frame_reader::outcome frame_reader::parse_staged() {
+  std::size_t at = 0;
+  outcome came = outcome::more;
+  while (staged_ - at >= protocol::frame_bytes) {
+    came = take_frame(staging_.data() + at);
+    if (came != outcome::more) break;
+    at += protocol::frame_bytes;
+    if (!is_landing_) continue;
+    const std::size_t here = std::min<std::size_t>(staged_ - at, landing_.header.payload_bytes);
+    if (landing_.target != nullptr && here > 0) {
+      std::memcpy(landing_.target, staging_.data() + at, here);
+    }
+    landing_.received = here;
+    at += here;
+    if (here == landing_.header.payload_bytes) finish_landing();
+  }
+  staged_ -= at;
+  if (staged_ > 0 && at > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
+  return came;
+}
+
+frame_reader::outcome frame_reader::take_frame(const std::byte* at) {
+  const auto header = std::span<const std::byte, protocol::frame_bytes>(at, protocol::frame_bytes);
+  const std::optional<protocol::frame> f = protocol::decode(header, why_);
+  if (!f) return outcome::broken;
+  if (protocol::carries_payload(f->type)) {
+    is_landing_ = session_.begin(*f, landing_);
+    if (is_landing_) return outcome::more;
+    why_ = session_.violation();
+    return outcome::broken;
+  }
+  if (f->type == protocol::frame_type::goodbye && f->flags == protocol::in_failure) {
+    return outcome::gave_up;
+  }
+  if (!session_.handle(*f)) {
+    why_ = session_.violation();
+    return outcome::broken;
+  }
+  return session_.peer_said_goodbye() ? outcome::goodbye : outcome::more;
+}
+
+void frame_reader::finish_landing() {
+  is_landing_ = false;
+  session_.end(landing_);
+}
+
+}  // namespace tandem::tcp

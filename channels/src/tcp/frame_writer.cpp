@@ -1,0 +1,84 @@
+#include "tcp/frame_writer.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+
+namespace tandem::tcp {
+namespace {
+
+/// A batch ends here: the kernel takes no more at once, and later frames may be more urgent.
+constexpr std::size_t batch_bytes = std::size_t{1} << 20;
+
+std::size_t frame_total(const protocol::outgoing& out) noexcept {
+  return protocol::frame_bytes + out.payload.bytes;
+}
+
+}  // namespace
+
+bool frame_writer::write_all(int socket) {
+  while (is_busy() || fill()) {
+    if (!write_batch(socket)) return false;
+  }
+  return true;
+}
+
+bool frame_writer::fill() {
+  first_ = size_ = 0;
+  first_done_bytes_ = 0;
+  std::size_t bytes = 0;
+  while (size_ < batch_frames && bytes < batch_bytes) {
+    protocol::outgoing& out = batch_[size_];
+    if (!session_.next(out)) break;
+    protocol::encode(out.header, headers_[size_]);
+    bytes += frame_total(out);
+    ++size_;
+  }
+  return size_ > 0;
+}
+
+bool frame_writer::write_batch(int socket) {
+  std::array<iovec, 2 * batch_frames> parts;
+  while (is_busy()) {
+    std::size_t count = 0;
+    std::size_t skip = first_done_bytes_;
+    for (std::size_t i = first_; i < size_; ++i) {
+      const const_view payload = batch_[i].payload;
+      if (skip < protocol::frame_bytes) {
+        parts[count++] = {headers_[i].data() + skip, protocol::frame_bytes - skip};
+        skip = 0;
+      } else {
+        skip -= protocol::frame_bytes;
+      }
+      if (payload.bytes > skip) {
+        auto* bytes = static_cast<std::byte*>(const_cast<void*>(payload.data));
+        parts[count++] = {bytes + skip, payload.bytes - skip};
+      }
+      skip = 0;
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t n = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      advance(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      // A broken socket is the reader's to report: it knows whether a goodbye came first.
+      return false;
+    }
+  }
+  return true;
+}
+
+void frame_writer::advance(std::size_t bytes) {
+  sent_bytes_ += bytes;
+  first_done_bytes_ += bytes;
+  while (is_busy() && first_done_bytes_ >= frame_total(batch_[first_])) {
+    first_done_bytes_ -= frame_total(batch_[first_]);
+    session_.sent(batch_[first_]);
+    ++first_;
+  }
+}
+
+}  // namespace tandem::tcp

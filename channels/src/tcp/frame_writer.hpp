@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/session.hpp"
+
+namespace tandem::tcp {
+
+/// Frames on their way into a socket: taken from the session in batches, given to the kernel
+/// together, a small message and its header in one system call.
+class frame_writer {
+ public:
+  explicit frame_writer(protocol::session& from) noexcept : session_(from) {}
+
+  /// Writes until the session has no more to say (true), or the socket is full or broken (false).
+  bool write_all(int socket);
+  /// A batch is half written: it holds views of operations.
+  bool is_busy() const noexcept { return first_ < size_; }
+  /// Nothing was given to the kernel of the next frame yet: the stream may be ended here.
+  bool between_frames() const noexcept { return first_done_bytes_ == 0; }
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
+  /// Forgets the batch. No more can be written after half a frame.
+  void drop() noexcept { first_ = size_ = 0; }
+
+ private:
+  static constexpr std::size_t batch_frames = 16;
+
+  bool fill();
+  bool write_batch(int socket);
+  void advance(std::size_t bytes);
+
+  protocol::session& session_;
+  std::array<protocol::outgoing, batch_frames> batch_;
+  std::array<protocol::wire_frame, batch_frames> headers_;
+  std::size_t size_ = 0;
+  std::size_t first_ = 0;
+  std::size_t first_done_bytes_ = 0;  // of the first frame, header and payload
+  std::uint64_t sent_bytes_ = 0;
+};
+
+}  // namespace tandem::tcp

@@ -1,0 +1,185 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tandem/store.hpp>
+#include <vector>
+
+/// Ranks of one job in one process and one io_context, over real loopback sockets.
+namespace store_testing {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using std::chrono::milliseconds;
+using tandem::errc;
+using tandem::error;
+
+inline constexpr std::chrono::seconds patience{30};
+
+/// A port that nobody else gets while this lives: bound with SO_REUSEADDR and not listening, it
+/// lets a listener share it, and the kernel hands it out to nobody.
+class reserved_port {
+ public:
+  explicit reserved_port(asio::io_context& io) : socket_(io, tcp::v4()) {
+    socket_.set_option(tcp::socket::reuse_address(true));
+    socket_.bind({asio::ip::address_v4::loopback(), 0});
+  }
+  std::uint16_t number() const { return socket_.local_endpoint().port(); }
+  std::string text() const { return "127.0.0.1:" + std::to_string(number()); }
+
+ private:
+  tcp::socket socket_;
+};
+
+/// What came of an awaitable.
+template <class T>
+struct outcome {
+  bool done = false;
+  std::optional<T> value;
+  std::optional<error> failure;
+  std::string other;
+
+  void end(std::exception_ptr e) {
+    done = true;
+    try {
+      if (e) std::rethrow_exception(e);
+    } catch (const error& known) {
+      failure = known;
+    } catch (const std::exception& unknown) {
+      other = unknown.what();
+    }
+  }
+};
+
+template <class T>
+void start(asio::io_context& io, asio::awaitable<T> work, outcome<T>& into) {
+  asio::co_spawn(io, std::move(work), [&into](std::exception_ptr e, T value) {
+    if (!e) into.value = std::move(value);
+    into.end(e);
+  });
+}
+
+struct nothing {};
+inline void start(asio::io_context& io, asio::awaitable<void> work, outcome<nothing>& into) {
+  asio::co_spawn(io, std::move(work), [&into](std::exception_ptr e) { into.end(e); });
+}
+
+using met = outcome<std::shared_ptr<tandem::store>>;
+
+class store_job : public testing::Test {
+ protected:
+  tandem::launch_info place(int rank, int size) const {
+    tandem::launch_info who;
+    who.rank = rank;
+    who.size = size;
+    who.address = "127.0.0.1";
+    who.port = port_.number();
+    who.job = "job";
+    return who;
+  }
+
+  static tandem::settings within(milliseconds meet) {
+    tandem::settings options;
+    options.meet_timeout = meet;
+    return options;
+  }
+
+  met& join(const tandem::launch_info& who, milliseconds limit = patience) {
+    met& into = joins_.emplace_back();
+    start(io_, tandem::store::meet(who, within(limit)), into);
+    return into;
+  }
+
+  template <class Ready>
+  void run_until(Ready ready) {
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    io_.restart();
+    while (!ready()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing came of it";
+      if (io_.stopped()) io_.restart();
+      io_.run_one_for(milliseconds(100));
+    }
+  }
+
+  /// Runs what is ready.
+  void settle() {
+    io_.restart();
+    while (io_.poll() > 0) continue;
+  }
+
+  /// All ranks of a job of `size`, there.
+  std::vector<std::shared_ptr<tandem::store>> all(int size) {
+    std::vector<met*> each;
+    for (int rank = 0; rank < size; ++rank) each.push_back(&join(place(rank, size)));
+    run_until([&] { return all_done(each); });
+    std::vector<std::shared_ptr<tandem::store>> stores;
+    for (const met* one : each) {
+      EXPECT_TRUE(one->value) << (one->failure ? one->failure->what() : one->other);
+      stores.push_back(one->value.value_or(nullptr));
+    }
+    joins_.clear();
+    return stores;
+  }
+
+  static bool all_done(const std::vector<met*>& each) {
+    for (const met* one : each) {
+      if (!one->done) return false;
+    }
+    return true;
+  }
+
+  template <class T>
+  outcome<T> finish(asio::awaitable<T> work) {
+    outcome<T> result;
+    start(io_, std::move(work), result);
+    run_until([&] { return result.done; });
+    return result;
+  }
+
+  outcome<nothing> finish(asio::awaitable<void> work) {
+    outcome<nothing> result;
+    start(io_, std::move(work), result);
+    run_until([&] { return result.done; });
+    return result;
+  }
+
+  asio::io_context io_;
+  reserved_port port_{io_};
+  std::deque<met> joins_;
+};
+
+inline testing::AssertionResult is(const std::optional<error>& e, errc code,
+                                   const std::vector<std::string>& parts) {
+  if (!e) return testing::AssertionFailure() << "no error";
+  const std::string text = e->what();
+  if (e->code() != code) return testing::AssertionFailure() << "another code: " << text;
+  if (text.find('\n') != std::string::npos)
+    return testing::AssertionFailure() << "two lines: " << text;
+  for (const std::string& part : parts) {
+    if (text.find(part) == std::string::npos) {
+      return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+struct heard {
+  int times = 0;
+  std::optional<error> reason;
+};
+
+inline void listen(tandem::store& s, heard& into) {
+  s.on_lost([&into](const error& reason) {
+    ++into.times;
+    into.reason = reason;
+  });
+}
+
+}  // namespace store_testing

@@ -1,0 +1,135 @@
+#include "rendezvous/store_keys.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace tandem::rendezvous;
+using std::chrono::milliseconds;
+using tandem::errc;
+
+const store_keys::time_point start(milliseconds(1'000'000));
+
+/// The answers to one connection, of one kind.
+template <class Reply>
+std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::connection id) {
+  std::vector<Reply> found;
+  for (const store_keys::answer& each : all) {
+    const Reply* reply = std::get_if<Reply>(&each.message);
+    if (reply != nullptr && each.to == id) found.push_back(*reply);
+  }
+  return found;
+}
+
+testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+TEST(store_keys, get_answers_at_once_what_is_there_in_order) {
+  store_keys keys{key_limits{}};
+  keys.received(11, set_request{1, "a", "1"}, start);
+  keys.received(11, set_request{2, "b", std::string("\0\xff", 2)}, start);
+  keys.received(11, set_request{3, "a", "new"}, start);
+  EXPECT_EQ(to<done_reply>(keys.take(), 11).size(), 3u);
+  keys.received(12, get_request{9, 1'000, {"b", "a", "b"}}, start);
+  const auto values = to<values_reply>(keys.take(), 12);
+  ASSERT_EQ(values.size(), 1u);
+  EXPECT_EQ(values[0].id, 9u);
+  EXPECT_EQ(values[0].values,
+            (std::vector<std::string>{std::string("\0\xff", 2), "new", std::string("\0\xff", 2)}));
+  keys.received(12, get_request{10, 0, {}}, start);
+  EXPECT_EQ(to<values_reply>(keys.take(), 12).size(), 1u);
+}
+
+TEST(store_keys, get_waits_for_its_last_key) {
+  store_keys keys{key_limits{}};
+  keys.received(11, get_request{1, 1'000, {"a", "b", "a"}}, start);
+  keys.received(12, get_request{2, 2'000, {"b"}}, start);
+  EXPECT_TRUE(keys.take().empty());
+  EXPECT_EQ(keys.next_deadline(), start + milliseconds(1'000));
+  keys.received(10, set_request{1, "b", "B"}, start);
+  auto out = keys.take();
+  EXPECT_EQ(to<values_reply>(out, 12).size(), 1u);
+  EXPECT_TRUE(to<values_reply>(out, 11).empty());
+  keys.received(10, set_request{2, "a", "A"}, start);
+  out = keys.take();
+  ASSERT_EQ(to<values_reply>(out, 11).size(), 1u);
+  EXPECT_EQ(to<values_reply>(out, 11)[0].values, (std::vector<std::string>{"A", "B", "A"}));
+  EXPECT_FALSE(keys.next_deadline());
+}
+
+TEST(store_keys, get_names_the_keys_that_never_came) {
+  store_keys keys{key_limits{}};
+  keys.received(10, set_request{1, "here", ""}, start);
+  keys.received(11, get_request{5, 250, {"x\n", "here", "y"}}, start);
+  keys.take();
+  keys.tick(start + milliseconds(250));
+  const auto failed = to<failed_reply>(keys.take(), 11);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].id, 5u);
+  EXPECT_EQ(failed[0].reason.code(), errc::timed_out);
+  EXPECT_TRUE(
+      has(failed[0].reason.what(), "keys 'x.', 'y' never came to rank 0's store within 0.25 s"));
+  keys.received(11, get_request{6, 0, {"z"}}, start);
+  EXPECT_EQ(to<failed_reply>(keys.take(), 11).size(), 1u);
+  EXPECT_FALSE(keys.next_deadline());
+}
+
+TEST(store_keys, add_counts_and_refuses_to_overflow) {
+  store_keys keys{key_limits{}};
+  keys.received(11, add_request{1, "n", 5}, start);
+  keys.received(12, add_request{2, "n", -7}, start);
+  auto out = keys.take();
+  EXPECT_EQ(to<number_reply>(out, 11).at(0).value, 5);
+  EXPECT_EQ(to<number_reply>(out, 12).at(0).value, -2);
+  keys.received(11, add_request{3, "n", std::numeric_limits<std::int64_t>::min()}, start);
+  const auto failed = to<failed_reply>(keys.take(), 11);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].reason.code(), errc::limit_exceeded);
+  keys.received(11, add_request{4, "n", 0}, start);
+  EXPECT_EQ(to<number_reply>(keys.take(), 11).at(0).value, -2);
+}
+
+TEST(store_keys, limits_refuse_the_request_and_change_nothing) {
+  store_keys keys{key_limits{
+      .keys = 2, .key_bytes = 4, .total_bytes = 20, .reply_bytes = 30, .waits_per_connection = 1}};
+  const auto refused = [&](store_request request) {
+    keys.received(11, std::move(request), start);
+    const auto out = keys.take();
+    const auto failed = to<failed_reply>(out, 11);
+    return failed.size() == 1 && failed[0].reason.code() == errc::limit_exceeded;
+  };
+  EXPECT_TRUE(refused(set_request{1, "", "v"}));
+  EXPECT_TRUE(refused(set_request{1, "12345", "v"}));
+  EXPECT_TRUE(refused(set_request{1, "k", std::string(20, 'x')}));
+  EXPECT_FALSE(refused(set_request{1, "k", std::string(9, 'x')}));
+  EXPECT_FALSE(refused(add_request{1, "n", 1}));
+  EXPECT_TRUE(refused(set_request{1, "m", ""}));
+  EXPECT_TRUE(refused(add_request{1, "m", 1}));
+  EXPECT_TRUE(refused(set_request{1, "k", std::string(12, 'y')}));
+  EXPECT_FALSE(refused(get_request{1, 0, {"k"}}));
+  EXPECT_TRUE(refused(get_request{1, 0, {"k", "k"}}));
+  EXPECT_FALSE(refused(get_request{1, 10, {"no"}}));
+  EXPECT_TRUE(refused(get_request{1, 10, {"no"}}));
+  keys.received(11, get_request{2, 10, {"k"}}, start);
+  EXPECT_EQ(to<values_reply>(keys.take(), 11).at(0).values.at(0), std::string(9, 'x'));
+}
+
+TEST(store_keys, a_connection_that_ended_waits_for_nothing) {
+  store_keys keys{key_limits{}};
+  keys.received(11, get_request{1, 1'000, {"a", "b"}}, start);
+  keys.received(12, get_request{1, 2'000, {"a"}}, start);
+  keys.forget(11);
+  EXPECT_EQ(keys.next_deadline(), start + milliseconds(2'000));
+  keys.received(10, set_request{1, "a", "A"}, start);
+  const auto out = keys.take();
+  EXPECT_EQ(out.size(), 2u);
+  EXPECT_EQ(to<values_reply>(out, 12).size(), 1u);
+}
+
+}  // namespace
