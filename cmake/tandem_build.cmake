@@ -7,7 +7,7 @@ target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports a false positive on coroutine frames and on Asio's recycled memory.
   target_compile_options(tandem_build INTERFACE -Wno-maybe-uninitialized -Wno-mismatched-new-delete
-    -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow)
+    -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
 endif()
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -g1)

@@ -114,8 +114,8 @@ std::uint64_t wrong_sums(std::span<const float> sums, int ranks, std::uint64_t e
 }
 
 std::uint64_t wrong_zeros(std::span<const float> sums) {
-  return sizeof(float) *
-         static_cast<std::uint64_t>(std::ranges::count_if(sums, [](float x) { return x != 0; }));
+  const auto is_changed = [](std::byte b) { return b != std::byte{0}; };
+  return static_cast<std::uint64_t>(std::ranges::count_if(std::as_bytes(sums), is_changed));
 }
 
 }  // namespace tandem::perf

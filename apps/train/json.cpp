@@ -8,7 +8,7 @@ namespace tandem::train {
 namespace {
 
 std::string quoted(std::string_view text) {
-  std::string result = "\"";
+  std::string result(1, '"');
   for (const char c : text) {
     if (c == '"' || c == '\\') {
       result += '\\';
@@ -28,9 +28,13 @@ std::string plain(double value) {
 
 template <class Write>
 std::string list(const std::vector<double>& values, Write write) {
-  std::string text = "[";
-  for (const double value : values) text += (text.size() > 1 ? "," : "") + write(value);
-  return text + "]";
+  std::string text(1, '[');
+  for (const double value : values) {
+    if (text.size() > 1) text += ',';
+    text += write(value);
+  }
+  text += ']';
+  return text;
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ call::verdict call::judge(std::exception_ptr failure) const {
     const auto* ours = dynamic_cast<const error*>(&e);
     if (ours == nullptr)
       return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, e.what()))};
+    // Another call was first to fail, and its failure ended this one.
+    if (in->failed() && in->failed()->code() == e.code()) {
+      return {std::make_exception_ptr(*in->failed()), *in->failed()};
+    }
     // What another rank has told everybody says it all.
     c = ours->context();
     if (c.rank >= 0 && c.rank != mine) return {failure, *ours};
@@ -119,10 +123,10 @@ asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, ca
   const call::verdict end = c.judge(failure);
   c.in->fail(end.told);
   if (!c.io.idle()) {
-    // A cancelled coroutine must be able to wait here all the same.
+    // The channels have failed, so all ends by itself. A cancelled coroutine must be able to wait,
+    // too.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
-    c.io.cancel();
     while (!c.io.idle()) co_await c.io.until_idle();
     co_await asio::this_coro::throw_if_cancelled(throws);
   }

@@ -51,7 +51,9 @@ class group {
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
 
-  /// Throws what ended this group, if something did.
+  /// What ended this group, if something did.
+  const std::optional<error>& failed() const noexcept { return failed_; }
+  /// Throws it.
   void check_alive() const;
   /// Ends this group and tells every rank of the job.
   void fail(const error& reason) noexcept;

@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
+#include <tandem/cancellable.hpp>
 #include <tandem/deadline.hpp>
 #include <utility>
 
@@ -29,7 +27,7 @@ struct guard {
   parent handler;
   outcome& result;
   asio::steady_timer timer;
-  asio::cancellation_signal signal;
+  cancellable running;
 };
 
 struct start_guarded {
@@ -44,7 +42,7 @@ struct start_guarded {
     const std::weak_ptr<guard> weak = state;
     if (slot.is_connected()) {
       slot.assign([weak](asio::cancellation_type type) {
-        if (const auto alive = weak.lock()) alive->signal.emit(type);
+        if (const auto alive = weak.lock()) alive->running.cancel(type);
       });
     }
     state->timer.expires_after(limit);
@@ -52,19 +50,17 @@ struct start_guarded {
       const auto alive = weak.lock();
       if (cancelled || !alive) return;
       alive->result.expired = true;
-      alive->signal.emit(asio::cancellation_type::terminal);
+      alive->running.cancel();
     });
-    const auto cancel_slot = state->signal.slot();
+    cancellable& running = state->running;
     asio::awaitable<void> guarded = std::move(*work);
     const asio::any_io_executor ex = executor;
-    asio::co_spawn(ex, std::move(guarded),
-                   asio::bind_cancellation_slot(
-                       cancel_slot, [state = std::move(state)](std::exception_ptr failure) {
-                         state->timer.cancel();
-                         state->result.failure = failure;
-                         parent resume = std::move(state->handler);
-                         resume();
-                       }));
+    running.start(ex, std::move(guarded), [state = std::move(state)](std::exception_ptr failure) {
+      state->timer.cancel();
+      state->result.failure = failure;
+      parent resume = std::move(state->handler);
+      resume();
+    });
   }
 };
 

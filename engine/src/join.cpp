@@ -1,10 +1,8 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
+#include <tandem/cancellable.hpp>
 #include <tandem/join.hpp>
 #include <utility>
 
@@ -25,14 +23,14 @@ struct join_state {
         outcomes(results),
         first(failure),
         pending(results.size()),
-        signals(std::make_unique<asio::cancellation_signal[]>(results.size())),
+        running(std::make_unique<cancellable[]>(results.size())),
         on_failure(when) {}
 
   void cancel_all() {
     // When the last one ends in the middle of this, the parent goes on and `outcomes` is gone.
     const std::size_t branches = outcomes.size();
     for (std::size_t i = 0; i < branches && pending > 0; ++i) {
-      signals[i].emit(asio::cancellation_type::terminal);
+      running[i].cancel();
     }
   }
 
@@ -40,7 +38,7 @@ struct join_state {
   std::vector<std::exception_ptr>& outcomes;
   std::exception_ptr& first;
   std::size_t pending;
-  std::unique_ptr<asio::cancellation_signal[]> signals;
+  std::unique_ptr<cancellable[]> running;
   policy on_failure;
 };
 
@@ -82,8 +80,7 @@ struct start_branches {
     std::vector<asio::awaitable<void>> all = std::move(*branches);
     const asio::any_io_executor ex = executor;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      asio::co_spawn(ex, std::move(all[i]),
-                     asio::bind_cancellation_slot(state->signals[i].slot(), branch_end{state, i}));
+      state->running[i].start(ex, std::move(all[i]), branch_end{state, i});
     }
   }
 };

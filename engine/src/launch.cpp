@@ -164,7 +164,12 @@ std::optional<launch_info> from_torchrun(const environment& get) {
   set_local_place(get, torchrun, info);
   const variable run = read(get, "TORCHELASTIC_RUN_ID");
   const variable life = read(get, "TORCHELASTIC_RESTART_COUNT");
-  if (run || life) info.job = fmt::format("{}.{}", run.value_or("none"), life.value_or("0"));
+  if (run || life) {
+    info.job = fmt::format("{}.{}", run.value_or("none"), life.value_or("0"));
+  } else {
+    // `tandem run` sets torchrun's variables beside its own.
+    info.job = read(get, "TANDEM_JOB").value_or("");
+  }
   return info;
 }
 

@@ -1,7 +1,8 @@
+#include <sched.h>
+
+#include <boost/asio/post.hpp>
 #include <tandem/poller.hpp>
 #include <tandem/run.hpp>
-
-#include <sched.h>
 
 namespace tandem {
 
@@ -23,11 +24,23 @@ void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
 
 namespace {
 
-/// The kernel's queue and posted work are looked at once in so many empty rounds of the poller: a system call
-/// more for each would double what a round costs.
+/// The kernel's queue and posted work are looked at once in so many empty rounds of the poller: a
+/// system call more for each would double what a round costs.
 constexpr int rounds_per_look = 4;
 
-/// So many handlers in a row: those that start each other without end must not keep the links waiting.
+/// Rounds of the poller, run as a handler of the context: what they complete is on the executor
+/// then, and a dispatch from it runs at once.
+struct poll_links {
+  poller* links;
+  bool* found;
+
+  void operator()() const {
+    for (int round = 0; round < rounds_per_look && !*found; ++round) *found = links->poll();
+  }
+};
+
+/// So many handlers in a row: those that start each other without end must not keep the links
+/// waiting.
 constexpr int handlers_per_turn = 64;
 
 /// How many handlers ran.
@@ -56,12 +69,12 @@ class polling {
 bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
           std::chrono::nanoseconds budget) {
   const clock::time_point end = clock::now() + budget;
+  bool found = false;
   int looks = 0;
   do {
-    for (int round = 0; round < rounds_per_look; ++round) {
-      if (links.poll()) return true;
-    }
-    if (poll_some(context) > 0) return true;
+    asio::post(context, poll_links{&links, &found});
+    const int ran = poll_some(context);
+    if (found || ran > 1) return true;
     if (context.stopped()) return false;
     if (policy.polls_per_yield > 0 && ++looks % policy.polls_per_yield == 0) sched_yield();
   } while (clock::now() < end);

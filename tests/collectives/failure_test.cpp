@@ -151,6 +151,18 @@ TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
   }
 }
 
+TEST(CollectiveFailure, IsHeardByARankThatWaitsForAnother) {
+  job ranks(3, small_pieces());
+  std::vector<std::int32_t> block(4), longer(100), all(12);
+  ranks.start([&](int r) {
+    if (r == 1) return nothing();  // and rank 0 waits for it first
+    return gather(ranks.world(r), r == 0 ? block : longer, all, 0);
+  });
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(ranks.code(0), errc::call_mismatch) << ranks.text(0);
+  EXPECT_EQ(ranks.why(0).peer, 2) << ranks.text(0);
+}
+
 TEST(CollectiveFailure, EndsTheCommunicator) {
   job ranks(3, small_pieces());
   std::vector<calls> made(3);

@@ -62,10 +62,12 @@ awaitable<void> expect_usable(channel& from, channel& to, flow_id flow = 0);
 awaitable<void> until_unexpected(channel& end, std::uint64_t bytes);
 
 /// CHANNEL_TEST(name, settings) { body of a coroutine with channel& from, channel& to }
-#define CHANNEL_TEST(test_name, test_settings)                                      \
-  static awaitable<void> test_name##_body(channel& from, channel& to);              \
-  TEST_P(channel_test, test_name) { both_ways(test_name##_body, test_settings); }   \
-  static awaitable<void> test_name##_body([[maybe_unused]] channel& from,           \
+#define CHANNEL_TEST(test_name, test_settings)                            \
+  static awaitable<void> test_name##_body(channel& from, channel& to);    \
+  TEST_P(channel_test, test_name) {                                       \
+    both_ways(test_name##_body, test_settings);                           \
+  }                                                                       \
+  static awaitable<void> test_name##_body([[maybe_unused]] channel& from, \
                                           [[maybe_unused]] channel& to)
 
 }  // namespace tandem::test

@@ -52,8 +52,8 @@ CHANNEL_TEST(deadlines_in_any_order, settings{}) {
   constexpr int count = 12;
   std::vector<std::unique_ptr<pending_operation>> all;
   for (int i = 0; i < count; ++i) {
-    all.push_back(std::make_unique<pending_operation>(
-        to, operation::kind::recv, static_cast<flow_id>(i % 3), mutable_view()));
+    all.push_back(std::make_unique<pending_operation>(to, operation::kind::recv,
+                                                      static_cast<flow_id>(i % 3), mutable_view()));
     all.back()->deadline = clock::now() + std::chrono::milliseconds((i * 7) % count * 5 + 1);
     all.back()->start();
   }

@@ -16,7 +16,8 @@ struct pending_set {
     parts.emplace_back(executor, on.recv(0, buffers[0]));
     parts.emplace_back(executor, on.recv(0, buffers[1]));
     parts.emplace_back(executor, on.send(1, buffers[2]));  // announced
-    for (int i = 0; i < 20; ++i) parts.emplace_back(executor, on.send(2, buffers[3]));  // and waiting
+    for (int i = 0; i < 20; ++i)
+      parts.emplace_back(executor, on.send(2, buffers[3]));  // and waiting
   }
   std::vector<std::vector<std::byte>> buffers{4, std::vector<std::byte>(5000, untouched)};
   std::vector<background> parts;
@@ -151,8 +152,8 @@ CHANNEL_TEST(failing_with_a_reason, settings{}) {
   const auto later = co_await failure_of(from.send(0, const_view()));
   expect_error(later, errc::call_mismatch, {"ranks made different calls"});
   const auto of_theirs = co_await theirs.failure();
-  EXPECT_TRUE(of_theirs && (of_theirs->code() == errc::peer_closed ||
-                            of_theirs->code() == errc::call_mismatch));
+  EXPECT_TRUE(of_theirs &&
+              (of_theirs->code() == errc::peer_closed || of_theirs->code() == errc::call_mismatch));
 }
 
 static awaitable<void> destroy_with_pending(std::unique_ptr<channel> from,
@@ -177,8 +178,7 @@ TEST_P(channel_test, destroy_with_pending_operations) {
 }
 
 /// Ended operations that nobody has been told of yet outlive their channel.
-static awaitable<void> destroy_and_cancel(std::unique_ptr<channel> from,
-                                          std::unique_ptr<channel> to) {
+static awaitable<void> destroy_and_cancel(std::unique_ptr<channel> from, std::unique_ptr<channel>) {
   pending_set mine(*from);
   co_await turns(5);
   from.reset();

@@ -59,8 +59,7 @@ std::uint64_t seed_of(int from, int to) {
 /// Both ends connect at the same moment.
 awaitable<void> talk(fabric& mine, int peer) {
   channel& to = co_await mine.to(peer);
-  background sender(mine.get_executor(),
-                    send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
+  background sender(mine.get_executor(), send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
   co_await recv_pattern(to, 0, 300'000, seed_of(peer, mine.rank()));
   co_await sender.result();
   EXPECT_EQ(mine.find(peer), &to);
@@ -106,7 +105,8 @@ awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_fail
   for (const auto& mine : all) {
     for (int peer = 0; peer < size; ++peer) {
       if (peer == mine->rank() || mine->rank() == 2) continue;
-      waiting.emplace_back(mine->rank(), background(mine->get_executor(), wait_for_ever(*mine, peer)));
+      waiting.emplace_back(mine->rank(),
+                           background(mine->get_executor(), wait_for_ever(*mine, peer)));
     }
   }
   const auto connected = [&all] {
@@ -120,9 +120,11 @@ awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_fail
   co_await until(connected, "all channels");
   co_await turns(20);
   if (by_failure) {
-    all[2]->fail(error(make_error_code(errc::bad_input),
-                       {.peer = 2, .rail = {}, .phase = {}, .detail = "rank 2 cannot read its data",
-                        .advice = {}}));
+    all[2]->fail(error(make_error_code(errc::bad_input), {.peer = 2,
+                                                          .rail = {},
+                                                          .phase = {},
+                                                          .detail = "rank 2 cannot read its data",
+                                                          .advice = {}}));
   } else {
     all[2].reset();
   }
@@ -168,7 +170,7 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
 INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
                          testing::Values(fabric_case{"local", make_local},
                                          fabric_case{"tcp", make_tcp}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& which) { return which.param.name; });
 
 }  // namespace
 }  // namespace tandem::test

@@ -52,9 +52,24 @@ static awaitable<void> all_sizes(channel& from, channel& to) {
   const channel_limits& limits = from.limits();
   const std::size_t eager = std::max<std::size_t>(limits.eager_bytes, 1);
   const std::size_t chunk = limits.chunk_bytes;
-  std::vector<std::size_t> sizes{0,         1,     2,         7,         63,           64,   65,
-                                 eager - 1, eager, eager + 1, chunk - 1, chunk,        chunk + 1,
-                                 2 * chunk, 3333,  100'001,   3 * chunk + 17, 7 * chunk + 1};
+  std::vector<std::size_t> sizes{0,
+                                 1,
+                                 2,
+                                 7,
+                                 63,
+                                 64,
+                                 65,
+                                 eager - 1,
+                                 eager,
+                                 eager + 1,
+                                 chunk - 1,
+                                 chunk,
+                                 chunk + 1,
+                                 2 * chunk,
+                                 3333,
+                                 100'001,
+                                 3 * chunk + 17,
+                                 7 * chunk + 1};
   for (const std::size_t bytes : sizes) co_await round_of(from, to, bytes);
 }
 

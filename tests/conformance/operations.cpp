@@ -112,8 +112,7 @@ CHANNEL_TEST(with_a_callback, settings{}) {
 
 CHANNEL_TEST(with_a_future, settings{}) {
   std::vector<std::byte> into(100);
-  std::future<std::size_t> length =
-      async(to.get_executor(), to.recv(0, into), asio::use_future);
+  std::future<std::size_t> length = async(to.get_executor(), to.recv(0, into), asio::use_future);
   std::future<void> sent =
       async(from.get_executor(), send_pattern(from, 0, 100, 1), asio::use_future);
   const auto ready = [&] {

@@ -50,9 +50,8 @@ awaitable<protocol::frame> hear_frame(raw_socket& from) {
     require(bytes.size() == protocol::frame_bytes, "the channel ended instead of saying more");
     std::string why;
     const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
-    const auto f = protocol::decode(std::span<const std::byte, protocol::frame_bytes>(
-                                        first, protocol::frame_bytes),
-                                    why);
+    const auto f = protocol::decode(
+        std::span<const std::byte, protocol::frame_bytes>(first, protocol::frame_bytes), why);
     require(f.has_value(), "the channel sent no frame: " + why);
     co_await hear(from, f->payload_bytes);
     if (f->type != protocol::frame_type::data) co_return *f;

@@ -1,7 +1,7 @@
 // Meeting: who is let in, who is told what, and that strangers hold nobody up.
 
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/raw_peer.hpp"
@@ -147,8 +147,8 @@ awaitable<void> closing_door() {
   co_await turns(50);
   door.close();
   const auto orphaned = co_await failure_of(second->recv(0, mutable_view()));
-  EXPECT_TRUE(orphaned && (orphaned->code() == errc::peer_closed ||
-                           orphaned->code() == errc::peer_lost));
+  EXPECT_TRUE(orphaned &&
+              (orphaned->code() == errc::peer_closed || orphaned->code() == errc::peer_lost));
   std::exception_ptr caught;
   try {
     co_await door.accept();

@@ -119,7 +119,7 @@ TEST_P(hostile_bytes, end_the_channel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(tcp, hostile_bytes, testing::ValuesIn(attacks()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& which) { return which.param.name; });
 
 /// An accepted message: its data may come in order and in full only, and never beyond the view.
 awaitable<void> wrong_data(std::uint64_t offset, std::size_t bytes) {

@@ -49,8 +49,9 @@ awaitable<void> outlive(tcp::listener& door, pid_t child) {
   const auto killed_at = std::chrono::steady_clock::now();
   ::kill(child, SIGKILL);
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::peer_lost,
-               {"the peer is gone", "recv: waiting for a message", "last output", "tcp 127.0.0.1:"});
+  expect_error(
+      of_recv, errc::peer_lost,
+      {"the peer is gone", "recv: waiting for a message", "last output", "tcp 127.0.0.1:"});
   const auto of_send = co_await sender.failure();
   expect_error(of_send, errc::peer_lost, {"send: waiting for the receiver", "0 of 1000000 bytes"});
   EXPECT_LT(std::chrono::steady_clock::now() - killed_at, 2s);

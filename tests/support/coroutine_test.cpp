@@ -1,6 +1,5 @@
 #include "support/coroutine_test.hpp"
 
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -45,6 +44,10 @@ awaitable<std::size_t> without_result(awaitable<void> work) {
   co_return 0;
 }
 
+awaitable<void> keep_result(awaitable<std::size_t> work, std::size_t& result) {
+  result = co_await std::move(work);
+}
+
 awaitable<void> ignore_result(awaitable<std::size_t> work) {
   co_await std::move(work);
 }
@@ -53,14 +56,12 @@ awaitable<void> ignore_result(awaitable<std::size_t> work) {
 
 background::background(const asio::any_io_executor& executor, awaitable<std::size_t> work)
     : state_(std::make_shared<state>(executor)) {
-  asio::co_spawn(executor, std::move(work),
-                 asio::bind_cancellation_slot(
-                     state_->signal.slot(), [s = state_](std::exception_ptr e, std::size_t value) {
-                       s->failure = e;
-                       s->value = value;
-                       s->is_over = true;
-                       s->ended.notify_all();
-                     }));
+  state_->running.start(executor, keep_result(std::move(work), state_->value),
+                        [s = state_](std::exception_ptr e) {
+                          s->failure = e;
+                          s->is_over = true;
+                          s->ended.notify_all();
+                        });
 }
 
 background::background(const asio::any_io_executor& executor, awaitable<void> work)

@@ -4,11 +4,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tandem/cancellable.hpp>
 #include <tandem/error.hpp>
 #include <tandem/event.hpp>
 
@@ -36,7 +36,7 @@ class background {
   background(const asio::any_io_executor& executor, awaitable<void> work);
 
   bool is_over() const noexcept { return state_->is_over; }
-  void cancel() { state_->signal.emit(asio::cancellation_type::terminal); }
+  void cancel() { state_->running.cancel(); }
   /// Its result, or its exception.
   awaitable<std::size_t> result();
   /// The error that it ended with; empty if it succeeded.
@@ -46,7 +46,7 @@ class background {
   struct state {
     explicit state(const asio::any_io_executor& executor) : ended(executor) {}
     event ended;
-    asio::cancellation_signal signal;
+    cancellable running;
     std::exception_ptr failure;
     std::size_t value = 0;
     bool is_over = false;

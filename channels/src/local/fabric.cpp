@@ -20,7 +20,8 @@ struct hall : std::enable_shared_from_this<hall> {
   std::vector<seat> seats;
   std::optional<error> lost;  // the first loss; all ranks hear this one
 
-  void announce(const error& reason);
+  /// Tells all ranks, and returns what they are told: the first loss.
+  error announce(const error& reason);
 };
 
 class rank_fabric final : public fabric {
@@ -52,8 +53,7 @@ class rank_fabric final : public fabric {
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { co_return *find(peer); }
 
   void fail(const error& reason) noexcept override {
-    fail_here(reason);
-    hall_->announce(reason);
+    fail_here(hall_->announce(reason));
   }
   void close() noexcept override {
     closed_ = true;
@@ -79,7 +79,7 @@ class rank_fabric final : public fabric {
   bool closed_ = false;
 };
 
-void hall::announce(const error& reason) {
+error hall::announce(const error& reason) {
   const std::lock_guard lock(mutex);
   if (!lost) lost = reason;
   for (std::size_t i = 0; i < seats.size(); ++i) {
@@ -93,6 +93,7 @@ void hall::announce(const error& reason) {
                  alive->fail_here(why);
                });
   }
+  return *lost;
 }
 
 }  // namespace

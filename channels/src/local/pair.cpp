@@ -44,6 +44,7 @@ end::end(std::shared_ptr<wire> over, int side, asio::any_io_executor executor)
       wire_(std::move(over)),
       side_(side),
       executor_(std::move(executor)),
+      work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
       timer_(executor_) {}
 
 bool end::start(operation& op) {
@@ -106,7 +107,9 @@ void end::complete_done() {
     lock.lock();
   }
   // What is over has no deadlines: nothing may keep the loop running.
-  if (mine().is_over()) timer_.cancel();
+  if (!mine().is_over()) return;
+  timer_.cancel();
+  work_ = {};
 }
 
 void end::arm_timer(operation::time_point when) {

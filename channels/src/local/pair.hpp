@@ -56,6 +56,7 @@ class end final : public std::enable_shared_from_this<end>, private pending_owne
   const std::shared_ptr<wire> wire_;
   const int side_;
   const asio::any_io_executor executor_;
+  asio::any_io_executor work_;  // an open end keeps its loop running
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
   bool completion_posted_ = false;  // under the lock

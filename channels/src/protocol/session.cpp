@@ -100,7 +100,8 @@ bool session::next(outgoing& out) {
 }
 
 bool session::handle(const frame& f) {
-  if (!outbox_.on_credit(f.flow, f.credit)) {
+  // A goodbye is not the session's, so it names no flow and carries no credit.
+  if (f.type != frame_type::goodbye && !outbox_.on_credit(f.flow, f.credit)) {
     return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
   }
   std::string why;

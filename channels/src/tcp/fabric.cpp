@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -108,8 +107,8 @@ asio::awaitable<std::reference_wrapper<channel>> mesh::to(int peer) {
     if (!state.connecting) {
       state.connecting = true;
       state.failure.reset();
-      asio::co_spawn(executor_, connect(peer),
-                     asio::bind_cancellation_slot(state.give_up.slot(), asio::detached));
+      state.attempt = std::make_shared<cancellable>();
+      state.attempt->start(executor_, connect(peer), [keep = state.attempt](std::exception_ptr) {});
     }
     co_await changed_.wait();
     if (state.failure && !state.connecting && !is_over()) throw error(*state.failure);
@@ -186,7 +185,7 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->fail(*failed_);
-    peer.give_up.emit(asio::cancellation_type::terminal);
+    if (peer.attempt) peer.attempt->cancel();
   }
   changed_.notify_all();
 }
@@ -199,7 +198,7 @@ void mesh::close() noexcept {
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->close();
-    peer.give_up.emit(asio::cancellation_type::terminal);
+    if (peer.attempt) peer.attempt->cancel();
   }
   changed_.notify_all();
   store_->leave();

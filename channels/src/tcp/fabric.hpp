@@ -1,9 +1,9 @@
 #pragma once
 
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
+#include <tandem/cancellable.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/event.hpp>
 #include <tandem/fabric.hpp>
@@ -36,7 +36,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
     std::unique_ptr<channel> made;
     std::optional<error> failure;  // of the last attempt to connect
     bool connecting = false;
-    asio::cancellation_signal give_up;  // of the attempt
+    std::shared_ptr<cancellable> attempt;  // the latest
   };
 
   verdict judge_guest(const hello& theirs) noexcept;

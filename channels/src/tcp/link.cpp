@@ -125,6 +125,8 @@ void link::heard_goodbye() {
   // The peer reads no more: whatever is half written stays so.
   write_ended_ = read_ended_ = true;
   writer_.drop();
+  timer_.cancel();
+  work_ = {};
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
 }

@@ -39,8 +39,8 @@ struct channel_stats {
 ///
 /// @par Lifetime  A view given to `send` or `recv` belongs to the channel until the operation
 /// completes.
-///   Destroying the channel closes it; pending operations still complete, with
-///   `errc::channel_closed`.
+///   An open channel keeps its execution context running. Destroying the channel closes it; pending
+///   operations still complete, with `errc::channel_closed`.
 /// @par Executor  All calls and completions on `get_executor()`, one at a time (a single-threaded
 ///   io_context or a strand). Any number of operations may be pending.
 /// @par Cancellation  Terminal, by the coroutine's cancellation slot or `cancel`. A queued

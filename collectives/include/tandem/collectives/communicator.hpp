@@ -61,7 +61,8 @@ class communicator {
   /// Sends one message; completes when the view may be reused. The k-th send with a tag meets the
   /// peer's k-th receive with that tag. Cancellation, deadlines and errors as `channel::send`; they
   /// end this operation only.
-  /// @par Errors `errc::bad_input` for a rank outside the group and for oneself.
+  /// @par Errors `errc::bad_input` for a rank outside the group and for oneself;
+  /// `errc::limit_exceeded`: each tag is a flow, and `settings::max_flows` bounds them.
   asio::awaitable<void> send(int to, const_view message, std::uint16_t tag = 0);
   /// Receives the next message with that tag and returns its length in bytes, which may be less
   /// than the view's.

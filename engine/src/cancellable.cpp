@@ -1,0 +1,30 @@
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <tandem/cancellable.hpp>
+#include <tandem/error.hpp>
+
+namespace tandem {
+
+void cancellable::cancel(asio::cancellation_type type) {
+  if (is_running_) {
+    signal_.emit(type);
+  } else {
+    is_cancelled_ = true;
+  }
+}
+
+asio::awaitable<void> cancellable::run(cancellable& self, asio::awaitable<void> work) {
+  self.is_running_ = true;
+  std::exception_ptr failure;
+  try {
+    if (self.is_cancelled_) throw error(asio::error::operation_aborted);
+    co_await std::move(work);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // Asio's own last step must not throw.
+  co_await asio::this_coro::throw_if_cancelled(false);
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace tandem

@@ -1,0 +1,170 @@
+// Every channel, stopped after each handler that its loop runs: by destruction in both orders, by
+// cancellation, by closing. The address sanitizer and its leak check see what is left or touched
+// too late.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/join.hpp>
+
+#include "brute_force/stepping.hpp"
+#include "conformance/channel_case.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr flow_id spare_flow = 60;
+
+std::vector<awaitable<void>> both(awaitable<void> first, awaitable<void> second) {
+  std::vector<awaitable<void>> all;
+  all.push_back(std::move(first));
+  all.push_back(std::move(second));
+  return all;
+}
+
+awaitable<void> ping_pong(channel& a, channel& b) {
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    co_await send_pattern(a, 0, 100, i);
+    co_await recv_pattern(b, 0, 100, i);
+    co_await when_all(both(recv_pattern(a, 0, 50, i), send_pattern(b, 0, 50, i)));
+  }
+}
+
+awaitable<void> announced_both_ways(channel& a, channel& b) {
+  auto there = when_all(both(send_pattern(a, 1, 5000, 1), recv_pattern(b, 1, 5000, 1)));
+  auto back = when_all(both(send_pattern(b, 1, 3000, 2), recv_pattern(a, 1, 3000, 2)));
+  co_await when_all(both(std::move(there), std::move(back)));
+}
+
+awaitable<void> with_cancellations(channel& a, channel& b) {
+  std::vector<std::byte> into(5000);
+  const std::vector<std::byte> message = pattern(5000, 1);
+  background receiver(b.get_executor(), b.recv(2, into));
+  background sender(a.get_executor(), a.send(2, message));
+  background second(a.get_executor(), a.send(2, message));
+  co_await turns(2);
+  second.cancel();
+  sender.cancel();
+  co_await sender.failure();
+  receiver.cancel();
+  co_await receiver.failure();
+  co_await second.failure();
+}
+
+awaitable<void> nested_joins(channel& a, channel& b) {
+  auto exchange = when_all(both(send_pattern(a, 3, 2000, 1), recv_pattern(b, 3, 2000, 1)));
+  auto timed = with_deadline(1h, std::move(exchange), "exchange");
+  auto other = with_deadline(
+      1h, when_all(both(send_pattern(b, 4, 20, 2), recv_pattern(a, 4, 20, 2))), "other");
+  const auto outcomes = co_await gather(both(std::move(timed), std::move(other)));
+  for (const std::exception_ptr& outcome : outcomes) {
+    if (outcome) std::rethrow_exception(outcome);
+  }
+}
+
+awaitable<void> more_than_may_be_announced(channel& a, channel& b) {
+  std::vector<awaitable<void>> all;
+  for (std::uint64_t i = 0; i < 20; ++i) all.push_back(send_pattern(a, 5, 300 + i, i));
+  for (std::uint64_t i = 0; i < 20; ++i) all.push_back(recv_pattern(b, 5, 300 + i, i));
+  co_await when_all(std::move(all));
+}
+
+using body = channel_test::body;
+constexpr body scenarios[] = {ping_pong, announced_both_ways, with_cancellations, nested_joins,
+                              more_than_may_be_announced};
+
+awaitable<void> from_connect_on(const channel_case& kind, body run) {
+  channel_pair pair = co_await kind.connect(small_settings());
+  co_await run(*pair.first, *pair.second);
+}
+
+awaitable<void> connect_into(const channel_case& kind, channel_pair& pair) {
+  channel_pair made = co_await kind.connect(small_settings());
+  pair = std::move(made);
+}
+
+/// `stop` ends the scenario after so many steps; over and over, with one step more, until it ends
+/// by itself first.
+void after_every_step(const channel_case& kind, body run,
+                      void (*stop)(stepping& loop, channel_pair& pair)) {
+  for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " steps");
+    stepping loop;
+    channel_pair pair;
+    loop.start(connect_into(kind, pair));
+    ASSERT_TRUE(loop.finish());
+    ASSERT_FALSE(loop.failure()) << loop.failure()->what();
+    loop.start(run(*pair.first, *pair.second));
+    loop.step(steps);
+    if (loop.is_over()) {
+      EXPECT_FALSE(loop.failure()) << loop.failure()->what();
+      EXPECT_GT(steps, 0u);
+      return;
+    }
+    stop(loop, pair);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+void destroy_channels(stepping&, channel_pair& pair) {
+  pair.first.reset();
+  pair.second.reset();
+}
+
+void close_one(stepping& loop, channel_pair& pair) {
+  pair.second->close();
+  EXPECT_TRUE(loop.finish()) << "still waiting after the channel was closed";
+  if (!loop.failure()) return;
+  const error_code code = loop.failure()->code();
+  EXPECT_TRUE(code == errc::channel_closed || code == errc::peer_closed ||
+              code == errc::peer_lost || code == asio::error::operation_aborted)
+      << loop.failure()->what();
+}
+
+void cancel_all(stepping& loop, channel_pair& pair) {
+  loop.cancel();
+  EXPECT_TRUE(loop.finish()) << "still waiting after it was cancelled";
+  if (loop.failure()) {
+    // A receive may hear of its cancelled sender before it is cancelled itself.
+    const error_code code = loop.failure()->code();
+    EXPECT_TRUE(code == asio::error::operation_aborted || code == errc::message_cancelled)
+        << loop.failure()->what();
+  }
+  loop.start(expect_usable(*pair.first, *pair.second, spare_flow));
+  EXPECT_TRUE(loop.finish());
+  EXPECT_FALSE(loop.failure()) << loop.failure()->what();
+}
+
+}  // namespace
+
+/// The io_context first, and with it the coroutines that own the channels.
+TEST_P(channel_test, stopped_by_destroying_the_loop) {
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  for (const body run : scenarios) {
+    for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
+      stepping loop;
+      loop.start(from_connect_on(GetParam(), run));
+      loop.step(steps);
+      if (!loop.is_over()) continue;
+      EXPECT_FALSE(loop.failure()) << loop.failure()->what();
+      break;
+    }
+  }
+}
+
+TEST_P(channel_test, stopped_by_destroying_the_channels) {
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  for (const body run : scenarios) after_every_step(GetParam(), run, destroy_channels);
+}
+
+TEST_P(channel_test, stopped_by_closing) {
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  for (const body run : scenarios) after_every_step(GetParam(), run, close_one);
+}
+
+TEST_P(channel_test, stopped_by_cancelling) {
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  for (const body run : scenarios) after_every_step(GetParam(), run, cancel_all);
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,72 @@
+// Ranks that meet through the store and connect, stopped after each handler.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/join.hpp>
+#include <tandem/store.hpp>
+
+#include "brute_force/stepping.hpp"
+#include "conformance/channel_case.hpp"
+#include "support/free_port.hpp"
+
+namespace tandem::test {
+namespace {
+
+awaitable<void> live(launch_info who) {
+  const settings options;
+  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  std::unique_ptr<fabric> mine = co_await tcp::make_fabric(std::move(meeting), options);
+  channel& other = co_await mine->to(1 - who.rank);
+  const auto me = static_cast<std::uint64_t>(who.rank);
+  std::vector<awaitable<void>> both;
+  both.push_back(send_pattern(other, 0, 100'000, me));
+  both.push_back(recv_pattern(other, 0, 100'000, 1 - me));
+  co_await when_all(std::move(both));
+  mine->close();
+}
+
+awaitable<void> two_ranks(std::uint16_t port) {
+  launch_info who;
+  who.size = who.local_size = 2;
+  who.address = "127.0.0.1";
+  who.port = port;
+  who.job = "brute force";
+  std::vector<awaitable<void>> ranks;
+  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who));
+  co_await when_all(std::move(ranks));
+}
+
+TEST(brute_force_fabric, stopped_by_destroying_the_loop) {
+  for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
+    stepping loop;
+    loop.start(two_ranks(free_port()));
+    loop.step(steps);
+    if (HasFailure()) return;
+    if (!loop.is_over()) continue;
+    EXPECT_FALSE(loop.failure()) << loop.failure()->what();
+    break;
+  }
+}
+
+TEST(brute_force_fabric, stopped_by_cancelling) {
+  for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " steps");
+    stepping loop;
+    loop.start(two_ranks(free_port()));
+    loop.step(steps);
+    if (loop.is_over()) break;
+    loop.cancel();
+    ASSERT_TRUE(loop.finish()) << "still waiting after it was cancelled";
+    // A rank may hear that the other has given up before it is cancelled itself.
+    if (loop.failure()) {
+      const error_code code = loop.failure()->code();
+      EXPECT_TRUE(code == asio::error::operation_aborted || code == errc::peer_lost)
+          << loop.failure()->what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/session.hpp"
+
+namespace tandem::test {
+
+/// An operation of a test of the protocol, with its own bytes.
+struct scripted : operation {
+  scripted(kind k, flow_id f, std::string content) : bytes_of(std::move(content)) {
+    what = k;
+    flow = f;
+    view = mutable_view(bytes_of.data(), bytes_of.size());
+  }
+  bool is_over() const noexcept { return at == phase::done; }
+  std::string received() const { return bytes_of.substr(0, bytes); }
+
+  std::string bytes_of;
+};
+
+/// A frame on the wire with its payload.
+struct packet {
+  protocol::frame header;
+  std::string payload;
+};
+
+/// Two sessions and the wire between them; nothing moves but step by step.
+class session_pair {
+ public:
+  explicit session_pair(const protocol::limits& limits)
+      : ends{std::make_unique<protocol::session>(limits, protocol::identity{0, 1, "wire"}, minute),
+             std::make_unique<protocol::session>(limits, protocol::identity{1, 0, "wire"},
+                                                 minute)} {}
+
+  protocol::session& end(int side) { return *ends[side]; }
+
+  /// Starts an operation; drops it from the finished ones, as everybody here looks at the
+  /// operation.
+  void start(int side, operation& op) {
+    end(side).start(op);
+    end(side).take_if_done(op);
+  }
+  void forget_done(int side) {
+    while (end(side).pop_done() != nullptr) {
+    }
+  }
+
+  /// The next frame leaves `side`, in full; null if it has nothing to say.
+  const packet* write(int side) {
+    protocol::outgoing out;
+    if (!end(side).next(out)) return nullptr;
+    packet p{out.header, {}};
+    if (out.payload.bytes > 0) {
+      p.payload.assign(static_cast<const char*>(out.payload.data), out.payload.bytes);
+    }
+    end(side).sent(out);
+    forget_done(side);
+    on_wire[side].push_back(std::move(p));
+    return &on_wire[side].back();
+  }
+  /// The oldest frame on its way arrives at the other side, in full. False: a violation.
+  bool deliver(int from) {
+    const packet p = std::move(on_wire[from].front());
+    on_wire[from].pop_front();
+    const bool good = deliver(from, p);
+    forget_done(1 - from);
+    return good;
+  }
+  bool deliver(int from, const packet& p) {
+    protocol::session& to = end(1 - from);
+    if (!protocol::carries_payload(p.header.type)) return to.handle(p.header);
+    protocol::landing where;
+    if (!to.begin(p.header, where)) return false;
+    if (where.target != nullptr) std::memcpy(where.target, p.payload.data(), p.payload.size());
+    to.end(where);
+    return true;
+  }
+
+  /// Everything both ways until nothing is left to say.
+  void settle() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (const int side : {0, 1}) {
+        while (write(side) != nullptr) moved = true;
+        while (!on_wire[side].empty()) {
+          EXPECT_TRUE(deliver(side)) << end(1 - side).violation();
+          moved = true;
+        }
+      }
+    }
+  }
+
+  static constexpr std::chrono::minutes minute{1};
+  std::unique_ptr<protocol::session> ends[2];
+  std::deque<packet> on_wire[2];
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,149 @@
+#include "tcp/hello.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <tandem/crc32c.hpp>
+
+#include "protocol/frame.hpp"
+
+namespace tandem::tcp {
+namespace {
+
+hello rank_hello(int from, int to, int size = 4) {
+  hello h;
+  h.job = job_number("job");
+  h.from = from;
+  h.to = to;
+  h.size = size;
+  h.limits = {1, 2, 3, 4};
+  return h;
+}
+
+std::span<const std::byte> first(const wire_hello& wire, std::size_t bytes) {
+  return std::span(wire).first(bytes);
+}
+
+TEST(hello, keeps_every_field) {
+  hello sent = rank_hello(3, 1);
+  sent.answer = verdict::crossed;
+  wire_hello wire;
+  encode(sent, wire);
+  hello got;
+  ASSERT_EQ(decode(wire, got), reading::complete);
+  EXPECT_EQ(got.version, 1u);
+  EXPECT_EQ(got.answer, verdict::crossed);
+  EXPECT_EQ(got.job, sent.job);
+  EXPECT_EQ(got.from, 3);
+  EXPECT_EQ(got.to, 1);
+  EXPECT_EQ(got.size, 4);
+  EXPECT_EQ(got.limits.eager_bytes, 1u);
+  EXPECT_EQ(got.limits.max_flows, 4u);
+}
+
+TEST(hello, is_read_piece_by_piece) {
+  wire_hello wire;
+  encode(rank_hello(0, 1), wire);
+  hello got;
+  for (std::size_t n = 1; n < hello_bytes; ++n) {
+    EXPECT_EQ(decode(first(wire, n), got), reading::incomplete) << n;
+  }
+  EXPECT_EQ(decode(wire, got), reading::complete);
+}
+
+TEST(hello, of_another_program_is_known_at_once) {
+  const std::string http = "G";
+  hello got;
+  EXPECT_EQ(decode(std::as_bytes(std::span(http)), got), reading::other_program);
+  const std::string line = "GET /\r\n";
+  EXPECT_EQ(excerpt(std::as_bytes(std::span(line))), "'GET /\\x0d\\x0a'");
+}
+
+/// Sixteen bytes name a version, whatever follows in it.
+TEST(hello, of_another_version_names_it) {
+  hello other = rank_hello(0, 1);
+  other.version = 12;
+  wire_hello wire;
+  encode(other, wire);
+  hello got;
+  EXPECT_EQ(decode(first(wire, 15), got), reading::incomplete);
+  EXPECT_EQ(decode(first(wire, 16), got), reading::other_version);
+  EXPECT_EQ(got.version, 12u);
+}
+
+TEST(hello, damage_is_found) {
+  for (std::size_t bit = 16 * 8; bit < hello_bytes * 8; ++bit) {
+    wire_hello wire;
+    encode(rank_hello(0, 1), wire);
+    wire[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    hello got;
+    EXPECT_EQ(decode(wire, got), reading::damaged) << "bit " << bit;
+  }
+}
+
+TEST(hello, senseless_limits_are_damage) {
+  for (const protocol::limits limits : {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 2, 3, 0},
+                                        protocol::limits{1, 2, 3, protocol::most_flows + 1}}) {
+    hello h = rank_hello(0, 1);
+    h.limits = limits;
+    wire_hello wire;
+    encode(h, wire);
+    hello got;
+    EXPECT_EQ(decode(wire, got), reading::damaged);
+  }
+}
+
+TEST(hello, verdicts) {
+  const hello mine = rank_hello(1, -1);
+  EXPECT_EQ(judge(rank_hello(0, 1), mine), verdict::welcome);
+  EXPECT_EQ(judge(rank_hello(0, 2), mine), verdict::wrong_rank);
+  EXPECT_EQ(judge(rank_hello(1, 1), mine), verdict::wrong_rank);
+  EXPECT_EQ(judge(rank_hello(4, 1), mine), verdict::wrong_rank);
+  EXPECT_EQ(judge(rank_hello(-1, 1), mine), verdict::wrong_rank);
+  EXPECT_EQ(judge(rank_hello(0, 1, 5), mine), verdict::wrong_job);
+  EXPECT_EQ(judge(hello{}, mine), verdict::wrong_job);
+  hello other_job = rank_hello(0, 1);
+  other_job.job = job_number("another");
+  EXPECT_EQ(judge(other_job, mine), verdict::wrong_job);
+  hello other_version = rank_hello(0, 1);
+  other_version.version = 2;
+  EXPECT_EQ(judge(other_version, mine), verdict::wrong_version);
+  EXPECT_EQ(judge(hello{}, hello{}), verdict::welcome);
+}
+
+TEST(hello, refusals_say_what_to_do) {
+  const hello mine = rank_hello(0, 1);
+  const auto text_of = [&mine](verdict v) {
+    hello answer = rank_hello(1, 0);
+    answer.answer = v;
+    answer.version = v == verdict::wrong_version ? 2 : 1;
+    return refusal(answer, mine, "127.0.0.1:5");
+  };
+  EXPECT_EQ(text_of(verdict::wrong_version).code(), errc::version_mismatch);
+  EXPECT_NE(std::string(text_of(verdict::wrong_version).what()).find("version 2, this program 1"),
+            std::string::npos);
+  EXPECT_EQ(text_of(verdict::wrong_job).code(), errc::job_mismatch);
+  EXPECT_EQ(text_of(verdict::wrong_rank).code(), errc::rank_taken);
+  EXPECT_EQ(text_of(static_cast<verdict>(99)).code(), errc::protocol_violation);
+}
+
+TEST(hello, random_bytes_do_no_harm) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    wire_hello wire;
+    encode(rank_hello(0, 1), wire);
+    for (int k = 0; k < 4; ++k) wire[random() % hello_bytes] = static_cast<std::byte>(random());
+    hello got;
+    const reading what = decode(first(wire, 1 + random() % hello_bytes), got);
+    EXPECT_LE(what, reading::damaged);
+  }
+}
+
+TEST(hello, jobs_have_numbers) {
+  EXPECT_NE(job_number("a"), job_number("b"));
+  EXPECT_EQ(job_number(""), 0xcbf29ce484222325U);
+  EXPECT_EQ(job_number("a"), 0xaf63dc4c8601ec8cU);  // FNV-1a, published
+}
+
+}  // namespace
+}  // namespace tandem::tcp

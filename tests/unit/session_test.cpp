@@ -1,0 +1,541 @@
+// The protocol step by step: which frame follows which.
+
+#include "protocol/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/error.hpp>
+
+#include "support/session_pair.hpp"
+
+namespace tandem::test {
+namespace {
+
+using protocol::frame_type;
+using kind = operation::kind;
+
+/// Eager up to 100 bytes; 4 KiB of credits, of them 1 KiB for a flow; chunks of 50 bytes.
+constexpr protocol::limits small{100, 50, 4096, 8};
+
+struct session_test : testing::Test {
+  session_pair pair{small};
+
+  void start(int side, operation& op) { pair.start(side, op); }
+  void cancel(int side, operation& op) {
+    pair.end(side).cancel(op);
+    pair.forget_done(side);
+  }
+  /// Writes the next frame and says what it is.
+  frame_type next(int side) {
+    const packet* p = pair.write(side);
+    EXPECT_NE(p, nullptr) << "nothing to say";
+    return p == nullptr ? frame_type::goodbye : p->header.type;
+  }
+  bool is_silent(int side) { return pair.write(side) == nullptr; }
+  void deliver(int from) { EXPECT_TRUE(pair.deliver(from)) << pair.end(1 - from).violation(); }
+};
+
+TEST_F(session_test, eager_message) {
+  scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
+  start(0, send);
+  EXPECT_EQ(next(0), frame_type::eager);
+  EXPECT_TRUE(send.is_over());
+  EXPECT_TRUE(is_silent(0));
+  deliver(0);
+  EXPECT_EQ(pair.end(1).stats().unexpected_bytes, 5u);
+  start(1, receive);
+  EXPECT_TRUE(receive.is_over());
+  EXPECT_EQ(receive.received(), "hello");
+  EXPECT_EQ(pair.end(1).stats().unexpected_bytes, 0u);
+}
+
+TEST_F(session_test, announced_message) {
+  const std::string text(120, 'x');
+  scripted send(kind::send, 1, text), receive(kind::recv, 1, std::string(200, ' '));
+  start(0, send);
+  EXPECT_EQ(next(0), frame_type::announce);
+  EXPECT_EQ(send.at, operation::phase::announced);
+  EXPECT_TRUE(is_silent(0)) << "data before it was asked for";
+  deliver(0);
+  EXPECT_TRUE(is_silent(1)) << "accepted without a receive";
+  start(1, receive);
+  EXPECT_EQ(receive.at, operation::phase::moving);
+  EXPECT_EQ(next(1), frame_type::accept);
+  deliver(1);
+  for (const std::uint32_t index : {0u, 1u, 2u}) {
+    const packet* p = pair.write(0);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(p->header.type, frame_type::data);
+    EXPECT_EQ(p->header.chunk_index, index);
+    EXPECT_EQ(p->header.chunk_count, 3u);
+    EXPECT_EQ(p->header.offset, index * 50u);
+    EXPECT_EQ(p->header.payload_bytes, index == 2 ? 20u : 50u);
+  }
+  EXPECT_TRUE(send.is_over());
+  for (int i = 0; i < 3; ++i) deliver(0);
+  EXPECT_EQ(receive.received(), text);
+  EXPECT_TRUE(is_silent(0) && is_silent(1));
+}
+
+TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
+  std::vector<std::unique_ptr<scripted>> sends;
+  for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each: six of them
+    sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(100, 'a')));
+    start(0, *sends.back());
+  }
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(next(0), frame_type::eager) << i;
+  EXPECT_EQ(next(0), frame_type::announce);
+  EXPECT_EQ(next(0), frame_type::announce);
+  // Another flow has credits of its own.
+  scripted other(kind::send, 2, "b");
+  start(0, other);
+  EXPECT_EQ(next(0), frame_type::eager);
+  while (!pair.on_wire[0].empty()) deliver(0);
+  // Consumed ones are told in a frame of their own when enough are owed: a quarter of a flow's.
+  scripted first(kind::recv, 1, std::string(100, ' ')),
+      second(kind::recv, 1, std::string(100, ' '));
+  start(1, first);
+  EXPECT_TRUE(is_silent(1));
+  start(1, second);
+  const packet* p = pair.write(1);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->header.type, frame_type::credit);
+  EXPECT_EQ(p->header.flow, 1u);
+  EXPECT_EQ(p->header.credit, 2 * 164u);
+  EXPECT_TRUE(is_silent(1));
+  deliver(1);
+  scripted again(kind::send, 1, std::string(100, 'c'));
+  start(0, again);
+  EXPECT_EQ(next(0), frame_type::eager);
+}
+
+TEST_F(session_test, credits_ride_on_other_frames) {
+  scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
+  start(0, send);
+  next(0);
+  deliver(0);
+  start(1, receive);
+  scripted back(kind::send, 1, "thanks");
+  start(1, back);
+  const packet* p = pair.write(1);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->header.type, frame_type::eager);
+  EXPECT_EQ(p->header.credit, 5u + 64u);
+  deliver(1);
+}
+
+TEST_F(session_test, credits_of_all_flows_together) {
+  std::vector<std::unique_ptr<scripted>> sends;
+  for (flow_id flow = 0; flow < 8; ++flow) {
+    for (int i = 0; i < 6; ++i) {
+      sends.push_back(std::make_unique<scripted>(kind::send, flow, std::string(100, 'a')));
+      start(0, *sends.back());
+    }
+  }
+  int eager = 0;
+  while (const packet* p = pair.write(0)) eager += p->header.type == frame_type::eager ? 1 : 0;
+  EXPECT_EQ(eager, 4096 / 164);
+  while (!pair.on_wire[0].empty()) deliver(0);
+  EXPECT_LE(pair.end(1).stats().unexpected_bytes_peak, 4096u);
+}
+
+TEST_F(session_test, refusal) {
+  scripted send(kind::send, 1, std::string(120, 'x')), receive(kind::recv, 1, std::string(7, ' '));
+  start(1, receive);
+  start(0, send);
+  next(0);
+  deliver(0);
+  EXPECT_TRUE(receive.is_over());
+  EXPECT_EQ(receive.result, errc::message_truncated);
+  EXPECT_EQ(receive.total_bytes, 120u);
+  EXPECT_EQ(next(1), frame_type::refuse);
+  deliver(1);
+  EXPECT_TRUE(send.is_over());
+  EXPECT_EQ(send.result, errc::message_truncated);
+  EXPECT_TRUE(is_silent(0) && is_silent(1));
+}
+
+TEST_F(session_test, withdrawal_before_a_receive) {
+  scripted send(kind::send, 1, std::string(120, 'x')),
+      receive(kind::recv, 1, std::string(200, ' '));
+  start(0, send);
+  next(0);
+  deliver(0);
+  cancel(0, send);
+  EXPECT_EQ(send.result, boost::asio::error::operation_aborted);
+  EXPECT_EQ(next(0), frame_type::withdraw);
+  deliver(0);
+  start(1, receive);
+  EXPECT_FALSE(receive.is_over());
+  EXPECT_TRUE(is_silent(1));
+  scripted next_one(kind::send, 1, "next");
+  start(0, next_one);
+  pair.settle();
+  EXPECT_EQ(receive.received(), "next");
+}
+
+TEST_F(session_test, withdrawal_crosses_an_accept) {
+  scripted send(kind::send, 1, std::string(120, 'x')),
+      receive(kind::recv, 1, std::string(200, ' '));
+  start(0, send);
+  next(0);
+  deliver(0);
+  start(1, receive);
+  EXPECT_EQ(next(1), frame_type::accept);
+  cancel(0, send);
+  EXPECT_EQ(next(0), frame_type::withdraw);
+  deliver(1);  // the accept finds nothing, which is fine
+  EXPECT_TRUE(is_silent(0));
+  deliver(0);
+  EXPECT_EQ(receive.result, errc::message_cancelled);
+}
+
+TEST_F(session_test, withdrawal_crosses_a_refusal) {
+  scripted send(kind::send, 1, std::string(120, 'x')), receive(kind::recv, 1, std::string(7, ' '));
+  start(1, receive);
+  start(0, send);
+  next(0);
+  deliver(0);
+  EXPECT_EQ(next(1), frame_type::refuse);
+  cancel(0, send);
+  EXPECT_EQ(next(0), frame_type::withdraw);
+  deliver(0);
+  deliver(1);
+  EXPECT_EQ(send.result, boost::asio::error::operation_aborted);
+  EXPECT_TRUE(is_silent(0) && is_silent(1));
+}
+
+/// The slot of a withdrawn message is taken again before the peer's old answer comes.
+TEST_F(session_test, an_old_answer_does_not_hit_a_new_message) {
+  scripted old(kind::send, 1, std::string(120, 'x')), young(kind::send, 2, std::string(130, 'y'));
+  scripted receive(kind::recv, 1, std::string(200, ' '));
+  start(0, old);
+  next(0);
+  deliver(0);
+  start(1, receive);
+  EXPECT_EQ(next(1), frame_type::accept);
+  cancel(0, old);
+  start(0, young);
+  EXPECT_EQ(next(0), frame_type::withdraw);
+  const packet* p = pair.write(0);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->header.type, frame_type::announce);
+  deliver(1);
+  EXPECT_TRUE(is_silent(0)) << "the young one was not accepted";
+  EXPECT_EQ(young.at, operation::phase::announced);
+}
+
+TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
+  scripted send(kind::send, 1, std::string(120, 'x')),
+      receive(kind::recv, 1, std::string(200, ' '));
+  start(1, receive);
+  start(0, send);
+  next(0);
+  deliver(0);
+  next(1);
+  deliver(1);
+  protocol::outgoing piece;
+  ASSERT_TRUE(pair.end(0).next(piece));
+  EXPECT_EQ(piece.header.type, frame_type::data);
+  pair.end(0).cancel(send);
+  EXPECT_FALSE(send.is_over()) << "its bytes are still being written";
+  EXPECT_TRUE(is_silent(0));
+  pair.end(0).sent(piece);
+  EXPECT_TRUE(send.is_over());
+  EXPECT_EQ(send.bytes, 50u);
+  EXPECT_EQ(next(0), frame_type::withdraw);
+  EXPECT_TRUE(pair.deliver(0, {piece.header, std::string(50, 'x')}));
+  deliver(0);
+  EXPECT_EQ(receive.result, errc::message_cancelled);
+  EXPECT_EQ(receive.bytes, 50u);
+}
+
+TEST_F(session_test, the_last_piece_is_not_withdrawn) {
+  scripted send(kind::send, 1, std::string(101, 'x')),
+      receive(kind::recv, 1, std::string(101, ' '));
+  start(1, receive);
+  start(0, send);
+  pair.write(0);
+  deliver(0);
+  pair.write(1);
+  deliver(1);
+  pair.write(0);
+  pair.write(0);
+  protocol::outgoing last;
+  ASSERT_TRUE(pair.end(0).next(last));
+  pair.end(0).cancel(send);
+  pair.end(0).sent(last);
+  EXPECT_TRUE(send.is_over());
+  EXPECT_FALSE(send.result) << "all its bytes have left";
+  EXPECT_TRUE(is_silent(0));
+}
+
+TEST_F(session_test, cancelled_receive_drops_the_rest) {
+  scripted send(kind::send, 1, std::string(120, 'x')),
+      receive(kind::recv, 1, std::string(200, ' '));
+  start(1, receive);
+  start(0, send);
+  next(0);
+  deliver(0);
+  next(1);
+  deliver(1);
+  next(0);
+  deliver(0);
+  cancel(1, receive);
+  EXPECT_TRUE(receive.is_over());
+  EXPECT_EQ(receive.bytes, 50u);
+  const std::string so_far = receive.bytes_of;
+  pair.settle();
+  EXPECT_FALSE(send.result);
+  EXPECT_EQ(receive.bytes_of, so_far);
+}
+
+/// A receive that comes while its message is still landing in the store for unexpected ones.
+TEST_F(session_test, receive_meets_a_message_that_is_arriving) {
+  scripted send(kind::send, 1, "hello"), first(kind::recv, 1, std::string(10, ' '));
+  scripted second(kind::recv, 1, std::string(10, ' ')), after(kind::send, 1, "world");
+  start(0, send);
+  next(0);
+  const packet p = pair.on_wire[0].front();
+  pair.on_wire[0].pop_front();
+  for (const bool cancelled : {false, true}) {
+    session_pair fresh(small);
+    protocol::landing where;
+    ASSERT_TRUE(fresh.end(1).begin(p.header, where));
+    fresh.start(1, first);
+    fresh.start(1, second);
+    EXPECT_FALSE(first.is_over());
+    if (cancelled) fresh.end(1).cancel(first);
+    ASSERT_NE(where.target, nullptr);
+    std::memcpy(where.target, p.payload.data(), 5);
+    fresh.end(1).end(where);
+    EXPECT_TRUE(first.is_over());
+    EXPECT_EQ(first.result,
+              cancelled ? error_code(boost::asio::error::operation_aborted) : error_code());
+    if (!cancelled) EXPECT_EQ(first.received(), "hello");
+    EXPECT_FALSE(second.is_over()) << "it has no message yet";
+    EXPECT_EQ(fresh.end(1).stats().unexpected_bytes, 0u);
+    fresh.end(1).fail(error(errc::channel_closed, {}));
+    fresh.forget_done(1);
+  }
+}
+
+TEST_F(session_test, chunks_take_turns) {
+  scripted a(kind::send, 1, std::string(200, 'a')), b(kind::send, 2, std::string(200, 'b'));
+  scripted ra(kind::recv, 1, std::string(200, ' ')), rb(kind::recv, 2, std::string(200, ' '));
+  start(1, ra);
+  start(1, rb);
+  start(0, a);
+  start(0, b);
+  next(0);
+  next(0);
+  deliver(0);
+  deliver(0);
+  next(1);
+  next(1);
+  deliver(1);
+  deliver(1);
+  std::string order;
+  while (const packet* p = pair.write(0)) order += p->payload[0];
+  EXPECT_EQ(order, "abababab");
+}
+
+/// A stream of short messages without end must not stop a long one.
+TEST_F(session_test, starts_leave_room_for_chunks) {
+  scripted big(kind::send, 1, std::string(200, 'a')), into(kind::recv, 1, std::string(200, ' '));
+  start(1, into);
+  start(0, big);
+  pair.write(0);
+  deliver(0);
+  pair.write(1);
+  deliver(1);
+  std::vector<std::unique_ptr<scripted>> all;
+  const auto another = [&] {
+    all.push_back(std::make_unique<scripted>(kind::recv, 2, std::string(1, ' ')));
+    start(1, *all.back());
+    all.push_back(std::make_unique<scripted>(kind::send, 2, "s"));
+    start(0, *all.back());
+  };
+  another();
+  for (int i = 0; i < 60 && !into.is_over(); ++i) {
+    another();
+    pair.write(0);
+    deliver(0);
+    if (pair.write(1) != nullptr) deliver(1);
+  }
+  EXPECT_TRUE(into.is_over()) << "the long message starved";
+}
+
+TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
+  std::vector<std::unique_ptr<scripted>> sends;
+  for (int i = 0; i < 40; ++i) {
+    sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
+    start(0, *sends.back());
+  }
+  scripted other(kind::send, 2, std::string(300, 'y'));
+  start(0, other);
+  int announced = 0;
+  while (const packet* p = pair.write(0)) announced += p->header.flow == 1 ? 1 : 0;
+  EXPECT_EQ(announced, 16);
+  EXPECT_EQ(other.at, operation::phase::announced) << "one full flow held up another";
+  cancel(0, *sends[3]);   // announced
+  cancel(0, *sends[20]);  // waiting
+  scripted late(kind::send, 1, "eager, but last");
+  start(0, late);
+  pair.settle();
+  for (int i = 0; i < 40; ++i) {
+    if (i == 3 || i == 20) continue;
+    scripted receive(kind::recv, 1, std::string(200, ' '));
+    start(1, receive);
+    pair.settle();
+    EXPECT_EQ(receive.bytes, 101u + static_cast<unsigned>(i));
+  }
+  scripted receive(kind::recv, 1, std::string(200, ' '));
+  start(1, receive);
+  pair.settle();
+  EXPECT_EQ(receive.received(), "eager, but last");
+}
+
+/// The one that has waited and is about to start is cancelled: those behind it go on.
+TEST_F(session_test, cancel_of_one_about_to_start) {
+  std::vector<std::unique_ptr<scripted>> sends;
+  for (int i = 0; i < 20; ++i) {
+    sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
+    start(0, *sends.back());
+  }
+  while (pair.write(0) != nullptr) {
+  }
+  while (!pair.on_wire[0].empty()) deliver(0);
+  scripted receive(kind::recv, 1, std::string(200, ' '));
+  start(1, receive);
+  next(1);
+  deliver(1);
+  cancel(0, *sends[16]);
+  pair.settle();
+  EXPECT_EQ(sends[17]->at, operation::phase::announced);
+  for (const int i : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19}) {
+    scripted more(kind::recv, 1, std::string(200, ' '));
+    start(1, more);
+    pair.settle();
+    EXPECT_EQ(more.bytes, 101u + static_cast<unsigned>(i));
+  }
+}
+
+/// Most of them are accepted long before their turn to move comes: ids must not run out of slots.
+TEST_F(session_test, more_moving_messages_than_slots) {
+  constexpr int count = 85'000;
+  std::vector<std::unique_ptr<scripted>> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(std::make_unique<scripted>(kind::recv, 1, std::string(101, ' ')));
+    start(1, *all.back());
+    all.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101, 'x')));
+    start(0, *all.back());
+  }
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (int i = 0; i < 16 && pair.write(0) != nullptr; ++i) moved = true;
+    while (!pair.on_wire[0].empty()) {
+      ASSERT_TRUE(pair.deliver(0)) << pair.end(1).violation();
+    }
+    while (pair.write(1) != nullptr) deliver(1);
+  }
+  for (const auto& op : all) ASSERT_TRUE(op->is_over() && !op->result);
+}
+
+TEST_F(session_test, expiry) {
+  const auto now = std::chrono::steady_clock::now();
+  scripted late(kind::recv, 1, "12345"), patient(kind::recv, 1, "12345");
+  scripted later(kind::send, 2, std::string(200, 'x'));
+  late.deadline = now + std::chrono::seconds(1);
+  later.deadline = now + std::chrono::seconds(2);
+  start(1, late);
+  start(1, patient);
+  start(1, later);
+  pair.write(1);
+  EXPECT_EQ(pair.end(1).expire(now).next, late.deadline);
+  const auto after = pair.end(1).expire(now + std::chrono::milliseconds(1500));
+  EXPECT_EQ(late.result, errc::timed_out);
+  EXPECT_FALSE(later.is_over());
+  EXPECT_EQ(after.next, later.deadline);
+  EXPECT_FALSE(after.stuck);
+  const auto last = pair.end(1).expire(now + std::chrono::seconds(3));
+  EXPECT_EQ(later.result, errc::timed_out);
+  EXPECT_GT(last.next, now + std::chrono::seconds(50)) << "the default of the channel: a minute";
+  EXPECT_FALSE(patient.is_over());
+  EXPECT_EQ(next(1), frame_type::withdraw);
+  pair.end(1).expire(now + std::chrono::minutes(2));
+  EXPECT_EQ(patient.result, errc::timed_out);
+}
+
+TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
+  scripted send(kind::send, 1, std::string(120, 'x')),
+      receive(kind::recv, 1, std::string(200, ' '));
+  const auto now = std::chrono::steady_clock::now();
+  send.deadline = now + std::chrono::seconds(1);
+  start(1, receive);
+  start(0, send);
+  next(0);
+  deliver(0);
+  next(1);
+  deliver(1);
+  protocol::outgoing piece;
+  ASSERT_TRUE(pair.end(0).next(piece));
+  const auto found = pair.end(0).expire(now + std::chrono::seconds(2));
+  EXPECT_TRUE(found.stuck);
+  EXPECT_GT(found.next, now + std::chrono::seconds(2)) << "a past deadline would spin";
+  EXPECT_FALSE(send.is_over());
+  pair.end(0).sent(piece);
+  EXPECT_EQ(send.result, errc::timed_out);
+}
+
+/// A goodbye is told apart from all frames of flow 0, whose credits it does not carry.
+TEST_F(session_test, goodbye_after_credits) {
+  scripted send(kind::send, 0, "a"), receive(kind::recv, 0, "?");
+  scripted back(kind::send, 0, "b"), reply(kind::recv, 0, "?");
+  start(1, receive);
+  start(0, send);
+  pair.settle();
+  start(0, reply);
+  start(1, back);
+  pair.settle();
+  protocol::frame bye;
+  bye.type = frame_type::goodbye;
+  EXPECT_TRUE(pair.end(0).handle(bye)) << pair.end(0).violation();
+  EXPECT_TRUE(pair.end(0).peer_said_goodbye());
+}
+
+TEST_F(session_test, goodbye_and_failure) {
+  scripted sent(kind::send, 1, "before"), receive(kind::recv, 2, "12345"),
+      late(kind::recv, 1, "123456");
+  scripted send(kind::send, 3, std::string(200, 'x')), refused(kind::send, 3, "x");
+  start(0, sent);
+  next(0);
+  deliver(0);
+  start(1, receive);
+  start(1, send);
+  protocol::frame bye;
+  bye.type = frame_type::goodbye;
+  EXPECT_TRUE(pair.end(1).handle(bye));
+  EXPECT_TRUE(pair.end(1).peer_said_goodbye());
+  EXPECT_EQ(receive.result, errc::peer_closed);
+  EXPECT_EQ(send.result, errc::peer_closed);
+  start(1, late);
+  EXPECT_EQ(late.received(), "before");
+  start(1, refused);
+  EXPECT_EQ(refused.result, errc::peer_closed);
+  EXPECT_TRUE(is_silent(1));
+  pair.end(1).fail(error(errc::peer_lost, "rank 0 is gone"));
+  pair.end(1).fail(error(errc::channel_closed, {}));
+  scripted after(kind::recv, 1, "x");
+  start(1, after);
+  EXPECT_EQ(after.result, errc::peer_lost);
+  ASSERT_TRUE(after.failure);
+  EXPECT_EQ(std::string(after.failure->what()).find("rank 0 is gone (rank 1, peer rank 0, wire"),
+            0u)
+      << after.failure->what();
+  pair.forget_done(1);
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <stdexcept>
+#include <tandem/run.hpp>
+#include <thread>
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(spin_budget, halves_when_spinning_finds_nothing) {
+  spin_budget budget({.most = 40us});
+  EXPECT_EQ(budget.next(), 40us);
+  budget.missed(1s);
+  EXPECT_EQ(budget.next(), 20us);
+  for (int i = 0; i < 20; ++i) budget.missed(1s);
+  EXPECT_LT(budget.next(), 1us);
+  EXPECT_EQ(budget.stats().missed, 21u);
+}
+
+TEST(spin_budget, comes_back_when_it_would_have_paid) {
+  spin_budget budget({.most = 40us});
+  for (int i = 0; i < 20; ++i) budget.missed(1s);
+  budget.missed(30us);
+  EXPECT_EQ(budget.next(), 40us);
+  budget.missed(1s);
+  budget.caught();
+  EXPECT_EQ(budget.next(), 40us);
+  EXPECT_EQ(budget.stats().caught, 1u);
+}
+
+TEST(spin_budget, of_nothing_stays_nothing) {
+  spin_budget budget({.most = 0us});
+  budget.caught();
+  budget.missed(0ns);
+  EXPECT_EQ(budget.next(), 0ns);
+}
+
+TEST(run, returns_when_out_of_work) {
+  asio::io_context context{1};
+  int ran = 0;
+  asio::post(context, [&] {
+    ++ran;
+    asio::post(context, [&] { ++ran; });
+  });
+  asio::steady_timer timer(context, 5ms);
+  timer.async_wait([&](auto) { ++ran; });
+  run(context);
+  EXPECT_EQ(ran, 3);
+  EXPECT_TRUE(context.stopped());
+}
+
+TEST(run, without_spinning) {
+  asio::io_context context{1};
+  bool ran = false;
+  asio::steady_timer timer(context, 2ms);
+  timer.async_wait([&](auto) { ran = true; });
+  const spin_stats stats = run(context, {.most = 0us});
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(stats.caught, 0u);
+}
+
+TEST(run, stops_when_told) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  asio::post(context, [&] { context.stop(); });
+  run(context);
+  EXPECT_TRUE(context.stopped());
+}
+
+TEST(run, is_woken_from_another_thread) {
+  asio::io_context context{1};
+  auto work = asio::make_work_guard(context);
+  std::thread other([&] { asio::post(context, [&] { work.reset(); }); });
+  run(context);
+  other.join();
+}
+
+TEST(run, passes_exceptions_on_and_can_go_on) {
+  asio::io_context context{1};
+  bool ran = false;
+  asio::post(context, [] { throw std::runtime_error("of a handler"); });
+  asio::post(context, [&] { ran = true; });
+  EXPECT_THROW(run(context), std::runtime_error);
+  run(context);
+  EXPECT_TRUE(ran);
+}
+
+}  // namespace
+}  // namespace tandem
