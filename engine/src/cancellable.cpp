@@ -13,8 +13,24 @@ void cancellable::cancel(asio::cancellation_type type) {
   }
 }
 
+namespace {
+
+/// Until the coroutine ends or is destroyed with its loop.
+class mark {
+ public:
+  explicit mark(bool& running) : running_(running) { running_ = true; }
+  ~mark() { running_ = false; }
+  mark(const mark&) = delete;
+  mark& operator=(const mark&) = delete;
+
+ private:
+  bool& running_;
+};
+
+}  // namespace
+
 asio::awaitable<void> cancellable::run(cancellable& self, asio::awaitable<void> work) {
-  self.is_running_ = true;
+  const mark running(self.is_running_);
   std::exception_ptr failure;
   try {
     if (self.is_cancelled_) throw error(asio::error::operation_aborted);
