@@ -50,7 +50,7 @@ struct suspend {
     if (!slot.is_connected()) return;
     slot.assign([on = on, op = op](asio::cancellation_type) {
       // A finished operation may outlive its channel until its completion runs.
-      if (op->at != operation::phase::done) on->cancel(*op);
+      if (!op->is_over()) on->cancel(*op);
     });
   }
 };

@@ -25,15 +25,15 @@ struct pending_operation : operation {
   /// True: over at once.
   bool start() {
     is_starting = true;
-    is_over = channel_.start(*this);
+    ended_in_start = channel_.start(*this);
     is_starting = false;
-    return is_over;
+    return ended_in_start;
   }
   void cancel() { channel_.cancel(*this); }
 
   /// Until it is over, by whichever way.
   boost::asio::awaitable<void> wait() {
-    while (!is_over && completions == 0) co_await ended.wait();
+    while (!ended_in_start && completions == 0) co_await ended.wait();
   }
 
   channel& channel_;
@@ -41,7 +41,7 @@ struct pending_operation : operation {
   int completions = 0;
   bool is_starting = false;
   bool was_inside_start = false;
-  bool is_over = false;
+  bool ended_in_start = false;
 };
 
 }  // namespace tandem::test

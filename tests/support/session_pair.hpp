@@ -19,7 +19,6 @@ struct scripted : operation {
     flow = f;
     view = mutable_view(bytes_of.data(), bytes_of.size());
   }
-  bool is_over() const noexcept { return at == phase::done; }
   std::string received() const { return bytes_of.substr(0, bytes); }
 
   std::string bytes_of;

@@ -29,7 +29,7 @@ void inbox::post(operation& op) {
         fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
     return;
   }
-  op.at = operation::phase::queued;
+  op.move_to(operation::phase::queued);
   if (flow->arrived.size() == flow->claimed) {
     if (closed_) {
       end_.finish(op, closed_);
@@ -47,7 +47,7 @@ void inbox::post(operation& op) {
     return;
   }
   if (!first.complete) {
-    op.at = operation::phase::moving;
+    op.move_to(operation::phase::moving);
     first.claimed = &op;
     filling_.push_back(op);
     ++flow->claimed;
@@ -93,7 +93,7 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
   message.op = &op;
   op.tag = message.id;
   op.total_bytes = message.total;
-  op.at = operation::phase::moving;
+  op.move_to(operation::phase::moving);
   filling_.push_back(op);
 }
 
@@ -201,7 +201,7 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
     truncated(*op, f.payload_bytes);
     return true;
   }
-  op->at = operation::phase::moving;
+  op->move_to(operation::phase::moving);
   op->total_bytes = f.payload_bytes;
   where.op = op;
   where.target = static_cast<std::byte*>(op->view.data);

@@ -44,7 +44,7 @@ void outbox::post(operation& op) {
                             op.view.bytes, max_message_bytes));
     return;
   }
-  op.at = operation::phase::queued;
+  op.move_to(operation::phase::queued);
   op.tag = fresh;
   (flow->waiting.empty() ? starts_ : flow->waiting).push_back(op);
 }
@@ -80,7 +80,7 @@ bool outbox::start(operation& op, outgoing& out) {
     out.header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
     out.payload = op.view;
     out.op = &op;
-    op.at = operation::phase::moving;
+    op.move_to(operation::phase::moving);
     flow.sent_cost += cost_of(op);
     outstanding_ += cost_of(op);
     writing_.push_back(op);
@@ -98,7 +98,7 @@ bool outbox::start(operation& op, outgoing& out) {
   out.header.offset = op.view.bytes;
   out.payload = {};
   out.op = nullptr;
-  op.at = operation::phase::announced;
+  op.move_to(operation::phase::announced);
   op.tag = s.id;
   ++flow.announced;
   announced_.push_back(op);
@@ -233,7 +233,7 @@ bool outbox::on_accept(const frame& f) {
   if (s == nullptr) return f.message_id >> 16 <= number_;  // withdrawn meanwhile
   if (s->accepted) return false;
   s->accepted = true;
-  s->op->at = operation::phase::moving;
+  s->op->move_to(operation::phase::moving);
   operation_list::unlink(*s->op);
   moving_.push_back(*s->op);
   turns_.push_back(s->id);
@@ -259,10 +259,10 @@ bool outbox::on_credit(flow_id id, std::uint32_t consumed_total) {
   const auto found = flows_.find(id);
   if (found == flows_.end()) return consumed_total == 0;
   flow_state& flow = found->second;
-  const std::uint32_t fresh = consumed_total - flow.credited;
-  if (fresh > flow.sent_cost - flow.credited) return false;
+  const std::uint32_t newly = consumed_total - flow.credited;
+  if (newly > flow.sent_cost - flow.credited) return false;
   flow.credited = consumed_total;
-  outstanding_ -= fresh;
+  outstanding_ -= newly;
   return true;
 }
 

@@ -45,7 +45,7 @@ void session::start(operation& op) {
   op.result = {};
   op.failure.reset();
   op.bytes = op.total_bytes = 0;
-  op.at = operation::phase::idle;
+  op.move_to(operation::phase::idle);
   op.due = operation::time_point::max();
   if (op.view.kind != memory_kind::host) {
     finish(op, errc::unsupported_memory,
@@ -212,7 +212,7 @@ void session::finish(operation& op, error_code result, std::string detail) {
     if (failed_ && failed_->code() == result) context = with_context(*failed_, context).context();
     op.failure = std::make_shared<const error>(result, std::move(context));
   }
-  op.at = operation::phase::done;
+  op.move_to(operation::phase::done);
   done_.push_back(op);
 }
 

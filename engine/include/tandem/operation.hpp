@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,15 @@ struct operation {
   /// How far it has come; readable in an error's context.
   enum class phase : std::uint8_t { idle, queued, announced, moving, done };
   using time_point = std::chrono::steady_clock::time_point;
+
+  /// A peer on another thread moves the phase of an operation here, while a cancellation looks
+  /// whether it comes too late.
+  void move_to(phase next_phase) noexcept {
+    std::atomic_ref(at).store(next_phase, std::memory_order_relaxed);
+  }
+  bool is_over() noexcept {
+    return std::atomic_ref(at).load(std::memory_order_relaxed) == phase::done;
+  }
 
   kind what = kind::send;
   phase at = phase::idle;
