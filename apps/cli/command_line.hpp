@@ -37,8 +37,8 @@ class command_line {
   explicit command_line(usage text);
   ~command_line();
 
-  /// An option name may carry a short form: "ranks,n". One overload per kind of value. A value below
-  /// `least` is no default, and the help shows none.
+  /// An option name may carry a short form: "ranks,n". One overload per kind of value. A value
+  /// below `least` is no default, and the help shows none.
   void option(const std::string& name, std::string& value, std::string help);
   void option(const std::string& name, int& value, int least, int most, std::string help);
   void option(const std::string& name, double& value, double least, double most, std::string help);

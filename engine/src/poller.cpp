@@ -1,7 +1,6 @@
-#include <tandem/poller.hpp>
-
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/query.hpp>
+#include <tandem/poller.hpp>
 
 namespace tandem {
 

@@ -1,10 +1,10 @@
 // For tests/unit (links tandem_perf): the checks of the benchmarks can fail.
-#include "perf/pattern.hpp"
-#include "perf/record.hpp"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "perf/pattern.hpp"
+#include "perf/record.hpp"
 
 namespace tandem::perf {
 namespace {

@@ -52,9 +52,7 @@ class rank_fabric final : public fabric {
   }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { co_return *find(peer); }
 
-  void fail(const error& reason) noexcept override {
-    fail_here(hall_->announce(reason));
-  }
+  void fail(const error& reason) noexcept override { fail_here(hall_->announce(reason)); }
   void close() noexcept override {
     closed_ = true;
     for (const auto& c : channels_) {

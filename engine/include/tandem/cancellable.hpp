@@ -33,8 +33,8 @@ class cancellable {
   void cancel(asio::cancellation_type type = asio::cancellation_type::terminal);
 
  private:
-  /// As `bind_cancellation_slot`, for which `co_spawn` would post the cancellation where the loop is
-  /// not running, to arrive when this object may be gone.
+  /// As `bind_cancellation_slot`, for which `co_spawn` would post the cancellation where the loop
+  /// is not running, to arrive when this object may be gone.
   template <class Handler>
   struct with_slot {
     using cancellation_slot_type = asio::cancellation_slot;

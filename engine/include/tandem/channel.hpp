@@ -41,8 +41,8 @@ struct channel_stats {
 /// completes.
 ///   An open channel keeps its execution context running. Destroying the channel closes it; pending
 ///   operations still complete, with `errc::channel_closed`.
-/// @par Executor  All calls and completions on `get_executor()`, one at a time (a single-threaded
-///   io_context or a strand). Any number of operations may be pending.
+/// @par Executor  All calls and completions on `get_executor()`, on the one thread that
+///   runs its io_context. Any number of operations may be pending.
 /// @par Cancellation  Terminal, by the coroutine's cancellation slot or `cancel`. A queued
 /// operation leaves
 ///   no trace. A receive that is being filled completes at once and the rest of its message is

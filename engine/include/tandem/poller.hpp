@@ -9,8 +9,9 @@ namespace asio = boost::asio;
 
 class pollable;
 
-/// What a loop may poll by itself, faster than through the kernel's event queue: a socket, later a completion
-/// queue or a ring in shared memory. One per execution context; used on the context's thread only.
+/// What a loop may poll by itself, faster than through the kernel's event queue: a socket, later a
+/// completion queue or a ring in shared memory. One per execution context; used on the context's
+/// thread only.
 class poller final : public asio::execution_context::service {
  public:
   using key_type = poller;
@@ -36,7 +37,8 @@ class poller final : public asio::execution_context::service {
   bool is_polling_ = false;
 };
 
-/// One thing that is polled. Whoever is cold arms himself and is then skipped at no cost but a call.
+/// One thing that is polled. Whoever is cold arms himself and is then skipped at no cost but a
+/// call.
 class pollable {
  public:
   explicit pollable(const asio::any_io_executor& executor);
@@ -49,7 +51,8 @@ class pollable {
 
  private:
   friend class poller;
-  /// Looks once without blocking; true where it found something. May destroy any pollable but itself.
+  /// Looks once without blocking; true where it found something. May destroy any pollable but
+  /// itself.
   virtual bool poll() = 0;
   /// From here on the kernel wakes the loop at the next event. Harmless twice.
   virtual void arm() = 0;
