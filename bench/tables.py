@@ -6,7 +6,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
-POINT_TO_POINT = ["raw", "openmpi", "gloo"]
+POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "gloo"]
 
 
 def load(path):
@@ -100,7 +100,7 @@ def bandwidth_table(records, op, ranks, channels, ratios):
 
 
 def pingpong(records, ranks=2):
-    return latency_table(records, "pingpong", ranks, [TANDEM] + POINT_TO_POINT, ["openmpi", "gloo"])
+    return latency_table(records, "pingpong", ranks, [TANDEM] + POINT_TO_POINT, ["raw-polled", "openmpi", "gloo"])
 
 
 def coroutines(records, ranks=2):
