@@ -22,6 +22,7 @@ struct scripted : operation {
   std::string received() const { return bytes_of.substr(0, bytes); }
 
   std::string bytes_of;
+  std::string got;  ///< kept by whoever overwrites `bytes_of` at completion
 };
 
 /// A frame on the wire with its payload.

@@ -211,9 +211,7 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
 
 bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   incoming* message = find_incoming(f.message_id);
-  if (message == nullptr || message->at != incoming::state::accepted ||
-      f.offset != message->received || f.payload_bytes > message->total - message->received ||
-      (f.payload_bytes == 0 && message->total > 0)) {
+  if (message == nullptr || message->at != incoming::state::accepted || !is_next(*message, f)) {
     why = fmt::format("data of message {:#x} at {} that was not asked for", f.message_id, f.offset);
     return false;
   }
@@ -221,6 +219,24 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   if (message->op != nullptr)
     where.target = static_cast<std::byte*>(message->op->view.data) + f.offset;
   return true;
+}
+
+/// In any order means: a whole chunk at its place, and only once.
+bool inbox::is_next(const incoming& message, const frame& f) const {
+  if (f.offset > message.total || f.payload_bytes > message.total - f.offset ||
+      (f.payload_bytes == 0 && message.total > 0)) {
+    return false;
+  }
+  if (chunks_ == chunk_order::ascending) return f.offset == message.received;
+  const std::uint64_t whole =
+      std::min<std::uint64_t>(limits_.chunk_bytes, message.total - f.offset);
+  const std::uint64_t index = f.offset / limits_.chunk_bytes;
+  return f.offset % limits_.chunk_bytes == 0 && f.payload_bytes == whole &&
+         (index >= message.arrived.size() || !message.arrived[index]);
+}
+
+void inbox::drop(landing& where) noexcept {
+  std::erase(landings_, &where);
 }
 
 void inbox::end(landing& where) {
@@ -231,6 +247,11 @@ void inbox::end(landing& where) {
   }
   incoming* message = find_incoming(where.header.message_id);
   message->received += where.header.payload_bytes;
+  if (chunks_ == chunk_order::any) {
+    const std::size_t index = where.header.offset / limits_.chunk_bytes;
+    if (index >= message->arrived.size()) message->arrived.resize(index + 1);
+    message->arrived[index] = true;
+  }
   operation* op = message->op;
   if (op != nullptr) op->bytes = message->received;
   if (message->received < message->total) return;

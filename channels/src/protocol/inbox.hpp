@@ -32,11 +32,16 @@ struct arrival {
   bool complete = false;
 };
 
+/// How the chunks of an accepted message come: one after the other, or in any order over several
+/// rails. Frames of every other type come in order either way.
+enum class chunk_order : std::uint8_t { ascending, any };
+
 /// The receiving half of a session, without I/O: matches messages and receives, flow by flow and in
 /// order.
 class inbox {
  public:
-  inbox(const limits& agreed, finisher& end) : limits_(agreed), end_(end) {}
+  inbox(const limits& agreed, finisher& end, chunk_order chunks)
+      : limits_(agreed), end_(end), chunks_(chunks) {}
 
   void post(operation& op);
   void cancel(operation& op, error_code reason);
@@ -46,6 +51,8 @@ class inbox {
   bool on_withdraw(const frame& f, std::string& why);
   bool begin(const frame& f, landing& where, std::string& why);
   void end(landing& where);
+  /// The rest of a chunk will not come here: it counts as not arrived and may begin again.
+  void drop(landing& where) noexcept;
 
   /// An accept, a refusal or a credit for the peer; false if there is none.
   bool next(frame& out);
@@ -86,6 +93,7 @@ class inbox {
     std::uint64_t received = 0;
     operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
     state at = state::free;
+    std::vector<bool> arrived = {};  // which chunks, where they come in any order
   };
 
   /// Null where it would be one too many.
@@ -95,6 +103,7 @@ class inbox {
   void accept(operation& op, flow_state& flow, incoming& message);
   bool begin_eager(const frame& f, landing& where, std::string& why);
   bool begin_data(const frame& f, landing& where, std::string& why);
+  bool is_next(const incoming& message, const frame& f) const;
   void end_eager(landing& where);
   void deliver(operation& op, const arrival& from);
   void consumed(flow_id id, flow_state& flow, std::uint32_t cost);
@@ -104,6 +113,7 @@ class inbox {
 
   const limits limits_;
   finisher& end_;
+  const chunk_order chunks_;
   std::unordered_map<flow_id, flow_state> flows_;
   operation_list filling_;  // accepted or landing receives
   std::vector<incoming> incoming_;

@@ -148,6 +148,7 @@ void outbox::next_chunk(slot& from, outgoing& out) {
   out.payload = const_view(from.op->view).part(from.given, bytes);
   out.op = from.op;
   from.given += bytes;
+  accepted_left_ -= bytes;
   ++from.in_flight;
   if (--from.chunks_left > 0) turns_.push_back(from.id);
 }
@@ -198,6 +199,7 @@ void outbox::cancel(operation& op, error_code reason) {
 
 void outbox::finish_all(error_code reason) {
   for_each([this, reason](operation& op) { end_.finish(op, reason); });
+  accepted_left_ = 0;
   slots_.clear();
   free_slots_.clear();
   turns_.clear();
@@ -237,6 +239,7 @@ bool outbox::on_accept(const frame& f) {
   operation_list::unlink(*s->op);
   moving_.push_back(*s->op);
   turns_.push_back(s->id);
+  accepted_left_ += s->op->view.bytes;
   announcement_over(*s->flow);
   return true;
 }
@@ -300,6 +303,7 @@ std::size_t outbox::take_slot() {
 
 void outbox::free_slot(slot& s) noexcept {
   const auto index = static_cast<std::size_t>(&s - slots_.data());
+  if (s.accepted) accepted_left_ -= s.op->view.bytes - s.given;
   s = {};
   free_slots_.push_back(index);
 }

@@ -48,6 +48,9 @@ class outbox {
   bool on_refuse(const frame& f);
   bool on_credit(flow_id flow, std::uint32_t consumed_total);
 
+  /// Of messages that the peer waits for, what was not yet handed out.
+  std::uint64_t accepted_bytes_left() const noexcept { return accepted_left_; }
+
   /// Ends every operation and forgets everything: no frame may be on its way out any more.
   void finish_all(error_code reason);
 
@@ -102,6 +105,7 @@ class outbox {
   std::vector<std::size_t> free_slots_;
   std::deque<std::uint64_t> turns_;  // accepted messages with chunks left
   std::deque<frame> withdrawals_;
+  std::uint64_t accepted_left_ = 0;
   int starts_in_row_ = 0;
   std::uint64_t number_ = 0;
   std::uint32_t outstanding_ = 0;  // eager cost not yet credited, all flows

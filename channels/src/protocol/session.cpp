@@ -34,12 +34,13 @@ std::string_view advice_for(const error_code& code) {
 }  // namespace
 
 session::session(const limits& agreed, identity who,
-                 std::chrono::steady_clock::duration operation_timeout)
+                 std::chrono::steady_clock::duration operation_timeout, chunk_order chunks)
     : limits_(agreed),
       who_(std::move(who)),
       timeout_(operation_timeout),
+      chunks_(chunks),
       outbox_(limits_, *this),
-      inbox_(limits_, *this) {}
+      inbox_(limits_, *this, chunks) {}
 
 void session::start(operation& op) {
   op.result = {};
@@ -95,8 +96,13 @@ bool session::next(outgoing& out) {
   } else if (!outbox_.next(out)) {
     return false;
   }
-  out.header.credit = inbox_.credit(out.header.flow);
+  if (carries_credit(out.header.type)) out.header.credit = inbox_.credit(out.header.flow);
   return true;
+}
+
+/// A chunk that overtook another frame would bring a credit older than the last.
+bool session::carries_credit(frame_type type) const noexcept {
+  return chunks_ == chunk_order::ascending || type != frame_type::data;
 }
 
 bool session::handle(const frame& f) {
@@ -127,7 +133,7 @@ bool session::handle(const frame& f) {
 }
 
 bool session::begin(const frame& f, landing& where) {
-  if (!outbox_.on_credit(f.flow, f.credit)) {
+  if (carries_credit(f.type) && !outbox_.on_credit(f.flow, f.credit)) {
     return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
   }
   std::string why;

@@ -25,8 +25,8 @@ struct identity {
 /// into a user.
 class session final : private finisher {
  public:
-  session(const limits& agreed, identity who,
-          std::chrono::steady_clock::duration operation_timeout);
+  session(const limits& agreed, identity who, std::chrono::steady_clock::duration operation_timeout,
+          chunk_order chunks = chunk_order::ascending);
 
   void start(operation& op);
   void cancel(operation& op);
@@ -45,6 +45,8 @@ class session final : private finisher {
   /// `fail`.
   bool begin(const frame& f, landing& where);
   void end(landing& where);
+  /// A chunk whose rest will not come here; it may begin again elsewhere.
+  void drop(landing& where) noexcept { inbox_.drop(where); }
   const std::string& violation() const noexcept { return violation_; }
 
   /// Fails every operation, now and later. Only the first reason counts.
@@ -66,6 +68,9 @@ class session final : private finisher {
   /// none. For an executor that goes away: freeing one operation may free others.
   operation* pop_any() noexcept;
 
+  /// Of messages that the peer waits for, what was not yet given out by `next`.
+  std::uint64_t accepted_bytes_left() const noexcept { return outbox_.accepted_bytes_left(); }
+
   const limits& agreed() const noexcept { return limits_; }
   const identity& who() const noexcept { return who_; }
   channel_stats stats() const noexcept;
@@ -73,10 +78,12 @@ class session final : private finisher {
  private:
   void finish(operation& op, error_code result, std::string detail) override;
   bool violated(std::string why);
+  bool carries_credit(frame_type type) const noexcept;
 
   const limits limits_;
   const identity who_;
   const std::chrono::steady_clock::duration timeout_;
+  const chunk_order chunks_;
   outbox outbox_;
   inbox inbox_;
   operation_list done_;

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rails/envelope.hpp"
+
+namespace tandem::rails {
+
+/// Which parcels of one direction have arrived: all below `next()` and some of the `most_parcels`
+/// from there on. The receiver's own, and the only authority on what is missing.
+class arrivals {
+ public:
+  enum class place : std::uint8_t { missing, here, beyond };
+
+  std::uint32_t next() const noexcept { return next_; }
+  place look(std::uint32_t number) const noexcept {
+    const std::int32_t distance = ahead(number, next_);
+    if (distance < 0) return place::here;
+    if (distance >= static_cast<std::int32_t>(most_parcels)) return place::beyond;
+    return bits_[number % most_parcels] ? place::here : place::missing;
+  }
+  void add(std::uint32_t number) noexcept {
+    bits_[number % most_parcels] = true;
+    if (ahead(number, last_) > 0) last_ = number;
+    for (; bits_[next_ % most_parcels]; ++next_) bits_[next_ % most_parcels] = false;
+    if (ahead(next_, last_) > 0) last_ = next_;
+  }
+  /// The body of a report; returns its length. Nothing where nothing is ahead of `next()`.
+  std::size_t write(std::span<std::byte, most_body_bytes> body) const noexcept {
+    if (last_ == next_) return 0;
+    const std::uint32_t bits = last_ - next_ + 1;
+    const std::size_t bytes = (bits + 7) / 8;
+    for (std::size_t i = 0; i < bytes; ++i) body[i] = std::byte{0};
+    for (std::uint32_t i = 0; i < bits; ++i) {
+      if (bits_[(next_ + i) % most_parcels]) body[i / 8] |= std::byte{1} << (i % 8);
+    }
+    return bytes;
+  }
+
+ private:
+  std::bitset<most_parcels> bits_;
+  std::uint32_t next_ = 0;
+  std::uint32_t last_ = 0;  // the furthest that arrived, or next_ where none is ahead of it
+};
+
+}  // namespace tandem::rails

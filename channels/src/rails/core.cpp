@@ -1,0 +1,297 @@
+#include "rails/core.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tandem/crc32c.hpp>
+
+namespace tandem::rails {
+
+core::core(const protocol::limits& agreed, protocol::identity who,
+           std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
+           const patience& bounds, bool checksums)
+    : session_(agreed, std::move(who), operation_timeout, protocol::chunk_order::any),
+      departures_(session_, lanes, checksums),
+      reception_(session_, agreed),
+      bounds_(bounds),
+      lanes_(lanes) {}
+
+void core::fail(const error& reason, bool say_goodbye) {
+  if (session_.failed()) return;
+  if (say_goodbye && !session_.peer_said_goodbye()) {
+    protocol::frame bye;
+    bye.type = protocol::frame_type::goodbye;
+    bye.flags = reason.code() == errc::channel_closed ? 0 : protocol::in_failure;
+    departures_.say_last(bye);
+  }
+  session_.fail(reason);
+  departures_.forget_chunks();
+  reception_.forget();
+}
+
+bool core::is_live(std::uint16_t lane) const noexcept {
+  return lanes_[lane].at == state::up || lanes_[lane].at == state::suspect;
+}
+
+bool core::any_live() const noexcept {
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    if (is_live(i)) return true;
+  }
+  return false;
+}
+
+void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now) {
+  lane_record& l = lanes_[lane];
+  l.at = state::up;
+  l.closing = false;
+  l.epoch = epoch;
+  l.report_due = true;
+  l.bytes_per_s = 0;
+  l.measured_bytes = departures_.arrived_bytes(lane);
+  l.measured_at = l.wrote_at = now;
+  heard(lane, now);
+}
+
+void core::lane_lost(std::uint16_t lane) {
+  lane_record& l = lanes_[lane];
+  if (!is_live(lane)) return;
+  l.at = state::lost;
+  l.closing = false;
+  if (l.landing != nullptr) reception_.drop(*l.landing);
+  l.landing = nullptr;
+  departures_.lane_lost(lane, l.epoch);
+  // Where the peer closed first, its last word is here already.
+  l.fence_open = !l.peer_closed_epoch || ahead(*l.peer_closed_epoch, l.epoch) < 0;
+  l.closed_epoch = l.epoch;
+  l.fence_due = true;
+}
+
+bool core::next(std::uint16_t lane, piece& out, time_point now) {
+  lane_record& l = lanes_[lane];
+  if (!is_live(lane) || l.closing) return false;
+  out.payload = {};
+  out.of = nullptr;
+  if (!next_fence(out) && !next_report(lane, out)) {
+    if (!may_pull(lane, now)) return false;
+    if (departures_.underway_bytes(lane) == 0) {
+      l.measured_at = now;
+      l.measured_bytes = departures_.arrived_bytes(lane);
+    }
+    parcel* const p = departures_.next(lane, l.epoch);
+    if (p == nullptr) return false;
+    envelope e;
+    e.kind = envelope_kind::parcel;
+    e.lane = lane;
+    e.epoch = l.epoch;
+    e.number = p->number;
+    e.order = p->order;
+    write_envelope(e, out);
+    protocol::wire_frame wire;
+    protocol::encode(p->out.header, wire);
+    std::copy(wire.begin(), wire.end(), out.head.begin() + envelope_bytes);
+    out.head_bytes += wire.size();
+    out.payload = p->out.payload;
+    out.of = p;
+  }
+  l.wrote_at = now;
+  return true;
+}
+
+void core::written(const piece& p) noexcept {
+  if (p.of != nullptr) departures_.written(*p.of);
+}
+
+void core::write_envelope(envelope e, piece& out) const {
+  e.arrived = reception_.arrived().next();
+  if (e.body_bytes > 0) e.order = crc32c(out.head.data() + envelope_bytes, e.body_bytes);
+  encode(e, std::span(out.head).first<envelope_bytes>());
+  out.head_bytes = envelope_bytes + e.body_bytes;
+}
+
+bool core::next_fence(piece& out) {
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    lane_record& l = lanes_[i];
+    if (!l.fence_due) continue;
+    l.fence_due = false;
+    envelope e;
+    e.kind = envelope_kind::fenced;
+    e.lane = i;
+    e.epoch = *l.closed_epoch;
+    e.number = l.fence_open ? wants_answer : 0;
+    const auto body = std::span(out.head).subspan<envelope_bytes, most_body_bytes>();
+    e.body_bytes = static_cast<std::uint32_t>(reception_.arrived().write(body));
+    write_envelope(e, out);
+    return true;
+  }
+  return false;
+}
+
+bool core::next_report(std::uint16_t lane, piece& out) {
+  lane_record& l = lanes_[lane];
+  if (!l.report_due && !reception_.owes_report()) return false;
+  l.report_due = false;
+  reception_.reported();
+  envelope e;
+  e.kind = envelope_kind::report;
+  e.lane = lane;
+  e.epoch = l.epoch;
+  const auto body = std::span(out.head).subspan<envelope_bytes, most_body_bytes>();
+  e.body_bytes = static_cast<std::uint32_t>(reception_.arrived().write(body));
+  write_envelope(e, out);
+  return true;
+}
+
+/// A lane takes its share and no more: nothing while it is silent, and at the end of the work
+/// nothing that the others would have finished before it. The lane that would finish a chunk first
+/// always may.
+bool core::may_pull(std::uint16_t lane, time_point now) const {
+  const auto chunk = static_cast<double>(session_.agreed().chunk_bytes);
+  const auto left = static_cast<double>(session_.accepted_bytes_left());
+  double others_bytes_per_s = 0, others_bytes = left;
+  double first_s = std::numeric_limits<double>::max();
+  bool others_up = false, all_known = true;
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    if (i == lane || lanes_[i].at != state::up) continue;
+    others_up = true;
+    const double bytes_per_s = rate(i, now);
+    const auto underway = static_cast<double>(departures_.underway_bytes(i));
+    all_known = all_known && bytes_per_s > 0;
+    others_bytes_per_s += bytes_per_s;
+    others_bytes += underway;
+    first_s = std::min(first_s, (underway + chunk) / bytes_per_s);
+  }
+  if (!others_up) return true;
+  if (lanes_[lane].at == state::suspect) return false;
+  const double mine = rate(lane, now);
+  if (mine <= 0 || !all_known || left == 0) return true;
+  const double my_s = (static_cast<double>(departures_.underway_bytes(lane)) + chunk) / mine;
+  return my_s <= std::max(first_s, others_bytes / others_bytes_per_s);
+}
+
+/// What was measured, or less where it has not delivered for longer than that would take.
+double core::rate(std::uint16_t lane, time_point now) const {
+  const lane_record& l = lanes_[lane];
+  const auto underway = static_cast<double>(departures_.underway_bytes(lane));
+  const double waited_s = std::chrono::duration<double>(now - l.measured_at).count();
+  if (l.bytes_per_s <= 0 || underway <= 0 || waited_s * l.bytes_per_s <= underway) {
+    return l.bytes_per_s;
+  }
+  return underway / waited_s;
+}
+
+void core::measure(time_point now) {
+  constexpr double least_s = 0.01;  // shorter samples see bursts
+  constexpr double newest = 0.3;    // weight of the last sample
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    lane_record& l = lanes_[i];
+    const std::uint64_t bytes = departures_.arrived_bytes(i) - l.measured_bytes;
+    const double elapsed_s = std::chrono::duration<double>(now - l.measured_at).count();
+    if (bytes == 0 || elapsed_s < least_s) continue;
+    const double sample = static_cast<double>(bytes) / elapsed_s;
+    l.bytes_per_s = l.bytes_per_s > 0 ? l.bytes_per_s + newest * (sample - l.bytes_per_s) : sample;
+    l.measured_at = now;
+    l.measured_bytes += bytes;
+  }
+}
+
+bool core::take(std::uint16_t lane, const envelope& e, std::span<const std::byte> body,
+                time_point now) {
+  heard(lane, now);
+  switch (e.kind) {
+    case envelope_kind::report:
+      if (!departures_.on_report(e.arrived, body)) return violated("a report of what was not sent");
+      break;
+    case envelope_kind::fenced:
+      if (!on_fenced(e, body)) return false;
+      break;
+    case envelope_kind::parcel:
+      return violated("a parcel without a frame");
+  }
+  measure(now);
+  return true;
+}
+
+/// The peer has closed this lane up to this epoch, and its report of what arrived there is final.
+bool core::on_fenced(const envelope& e, std::span<const std::byte> body) {
+  if (e.lane >= lanes_.size()) return violated(fmt::format("a fence of lane {}", e.lane));
+  lane_record& l = lanes_[e.lane];
+  const bool closes_live = is_live(e.lane) && ahead(e.epoch, l.epoch) >= 0;
+  if (closes_live) {
+    if (e.epoch != l.epoch) return violated("a fence of an epoch that never was");
+    departures_.lane_lost(e.lane, e.epoch);
+  }
+  if (!departures_.on_report(e.arrived, body)) return violated("a fence of what was not sent");
+  departures_.lane_fenced(e.lane, e.epoch);
+  if (!l.peer_closed_epoch || ahead(e.epoch, *l.peer_closed_epoch) > 0) {
+    l.peer_closed_epoch = e.epoch;
+  }
+  if (closes_live) {
+    l.closing = true;  // and then our own word
+    return true;
+  }
+  if (!l.closed_epoch || ahead(e.epoch, *l.closed_epoch) > 0) l.closed_epoch = e.epoch;
+  if (ahead(e.epoch, *l.closed_epoch) >= 0) l.fence_open = false;
+  if ((e.number & wants_answer) != 0) l.fence_due = true;
+  return true;
+}
+
+reception::outcome core::begin(std::uint16_t lane, const envelope& e, const protocol::frame& f,
+                               inbound*& into) {
+  lane_record& l = lanes_[lane];
+  into = nullptr;
+  if (e.lane != lane || e.epoch != l.epoch) {
+    violated(fmt::format("a parcel of lane {} epoch {} on lane {}", e.lane, e.epoch, lane));
+    return reception::outcome::violated;
+  }
+  if (!departures_.on_report(e.arrived, {})) {
+    violated("a parcel that reports what was not sent");
+    return reception::outcome::violated;
+  }
+  const reception::outcome result = reception_.begin(e, f, into);
+  l.landing = into;
+  return result;
+}
+
+reception::ending core::end(std::uint16_t lane) {
+  inbound& in = *lanes_[lane].landing;
+  const reception::ending result = reception_.end(in);
+  // A damaged one is dropped with its lane.
+  if (result != reception::ending::damaged) lanes_[lane].landing = nullptr;
+  return result;
+}
+
+void core::heard(std::uint16_t lane, time_point now) noexcept {
+  lane_record& l = lanes_[lane];
+  l.heard_at = heard_at_ = now;
+  if (l.at == state::suspect) l.at = state::up;
+}
+
+void core::tick(time_point now) {
+  const auto beat = bounds_.heartbeat();
+  // Where this process itself did not run, nobody else was silent.
+  const auto slept = ticked_ ? now - *ticked_ - beat : time_point::duration::zero();
+  if (slept > 2 * beat) {
+    heard_at_ += slept;
+    for (lane_record& l : lanes_) l.heard_at += slept;
+  }
+  ticked_ = now;
+  reception_.hurry();
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    lane_record& l = lanes_[i];
+    if (l.fence_open) l.fence_due = true;
+    if (!is_live(i)) continue;
+    if (now - l.wrote_at >= beat) l.report_due = true;
+    const auto silent = now - l.heard_at;
+    if (silent >= bounds_.suspect()) l.at = state::suspect;
+    if (silent >= bounds_.lost && now - heard_at_ < bounds_.suspect()) l.closing = true;
+  }
+  if (now - heard_at_ >= bounds_.peer) peer_silent_ = true;
+}
+
+bool core::violated(std::string why) {
+  why_ = std::move(why);
+  return false;
+}
+
+}  // namespace tandem::rails

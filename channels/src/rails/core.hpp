@@ -1,0 +1,127 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rails/departures.hpp"
+#include "rails/reception.hpp"
+
+namespace tandem::rails {
+
+/// How long what may be silent. The bounds follow from `lost`: hearts beat five times in it, and
+/// half of it makes a lane suspect.
+struct patience {
+  std::chrono::milliseconds lost{500};   ///< a lane, while another one of the peer is heard
+  std::chrono::milliseconds peer{2000};  ///< all lanes
+  std::chrono::milliseconds heartbeat() const noexcept { return lost / 5; }
+  std::chrono::milliseconds suspect() const noexcept { return lost / 2; }
+};
+
+/// One thing to write on a lane: its head, then the payload of a parcel.
+struct piece {
+  std::array<std::byte, envelope_bytes + most_body_bytes> head;
+  std::size_t head_bytes = 0;
+  const_view payload;
+  parcel* of = nullptr;  ///< null for a report and the like
+};
+
+/// One end of a channel of rails without I/O: a session over many lanes, each message once and in
+/// order whatever lanes die, as long as one lives.
+///
+/// A lane that dies is fenced: each end closes it, then tells the other over any lane that is up
+/// which parcels have arrived, and only then are missing ones sent again, so that no byte of the
+/// old lane can meet its own repetition. A lane that is dialled again comes under a higher epoch.
+///
+/// Whoever carries it out calls `next`/`written` to write, `take` or `begin`/`landed`/`end` to
+/// read, `tick` in time, and after each call closes what `closes` names and reports that by
+/// `lane_lost`.
+class core {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  enum class state : std::uint8_t { absent, up, suspect, lost };
+
+  core(const protocol::limits& agreed, protocol::identity who,
+       std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
+       const patience& bounds, bool checksums);
+
+  protocol::session& messages() noexcept { return session_; }
+  const protocol::session& messages() const noexcept { return session_; }
+  /// Ends every operation. With a goodbye, what was promised to earlier senders still goes out.
+  void fail(const error& reason, bool say_goodbye);
+  /// The peer has everything, and nothing more comes from here.
+  bool is_flushed() const noexcept { return departures_.empty(); }
+
+  // Lanes, as they come and go.
+  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now);
+  /// Not one byte of it is read or written any more.
+  void lane_lost(std::uint16_t lane);
+  bool closes(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
+  std::size_t lanes() const noexcept { return lanes_.size(); }
+  state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
+  std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_[lane].epoch; }
+  bool is_live(std::uint16_t lane) const noexcept;
+  bool any_live() const noexcept;
+
+  // Writing.
+  bool next(std::uint16_t lane, piece& out, time_point now);
+  void written(const piece& p) noexcept;
+
+  // Reading. False, or violated: the channel is at its end; `why`.
+  bool take(std::uint16_t lane, const envelope& e, std::span<const std::byte> body, time_point now);
+  reception::outcome begin(std::uint16_t lane, const envelope& e, const protocol::frame& f,
+                           inbound*& into);
+  void landed(inbound& in, std::size_t bytes) noexcept { reception_.landed(in, bytes); }
+  reception::ending end(std::uint16_t lane);
+  void heard(std::uint16_t lane, time_point now) noexcept;
+  const std::string& why() const noexcept { return why_.empty() ? reception_.why() : why_; }
+  bool peer_gave_up() const noexcept { return reception_.peer_gave_up(); }
+
+  /// Judges silence, makes hearts beat; to be called again after `patience::heartbeat` / 2.
+  void tick(time_point now);
+  /// Set by `tick`: nothing was heard of the peer, on any lane, for too long.
+  bool peer_is_silent() const noexcept { return peer_silent_; }
+
+  const departures& sent() const noexcept { return departures_; }
+  const reception& received() const noexcept { return reception_; }
+
+ private:
+  struct lane_record {
+    state at = state::absent;
+    bool closing = false;
+    std::uint32_t epoch = 0;
+    std::optional<std::uint32_t> closed_epoch;       // up to here, nothing is read here any more
+    std::optional<std::uint32_t> peer_closed_epoch;  // nor there; what arrived there is known
+    bool fence_open = false;  // the peer has not yet said what arrived before it closed
+    bool fence_due = false;   // our own word is to be said, again
+    bool report_due = false;
+    inbound* landing = nullptr;
+    time_point heard_at, wrote_at;
+    // Rate, measured while something is on its way.
+    double bytes_per_s = 0;
+    std::uint64_t measured_bytes = 0;
+    time_point measured_at;
+  };
+
+  bool next_fence(piece& out);
+  bool next_report(std::uint16_t lane, piece& out);
+  void write_envelope(envelope e, piece& out) const;
+  bool may_pull(std::uint16_t lane, time_point now) const;
+  double rate(std::uint16_t lane, time_point now) const;
+  void measure(time_point now);
+  bool on_fenced(const envelope& e, std::span<const std::byte> body);
+  bool violated(std::string why);
+
+  protocol::session session_;
+  departures departures_;
+  reception reception_;
+  const patience bounds_;
+  std::vector<lane_record> lanes_;
+  std::optional<time_point> ticked_;
+  time_point heard_at_;
+  bool peer_silent_ = false;
+  std::string why_;
+};
+
+}  // namespace tandem::rails

@@ -1,0 +1,114 @@
+#include "rails/lane_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <tandem/crc32c.hpp>
+
+namespace tandem::rails {
+
+std::span<const iovec> lane_reader::room() {
+  static thread_local std::array<std::byte, 64 * 1024> dropped;
+  std::size_t count = 0;
+  bool stages = true;
+  if (landing_ != nullptr) {
+    const std::size_t left = landing_->missing_bytes();
+    std::byte* const target = landing_->where.target;
+    if (target != nullptr) {
+      parts_[count++] = {target + landing_->received, std::min(left, piece_bytes)};
+    } else {
+      parts_[count++] = {dropped.data(), std::min(left, dropped.size())};
+    }
+    stages = parts_[0].iov_len == left;
+  }
+  if (stages) parts_[count++] = {staging_.data() + staged_, staging_bytes - staged_};
+  return std::span(parts_).first(count);
+}
+
+lane_reader::outcome lane_reader::advance(std::size_t bytes, core::time_point now) {
+  core_.heard(lane_, now);
+  if (landing_ != nullptr) {
+    const std::size_t mine = std::min(bytes, parts_[0].iov_len);
+    bytes -= mine;
+    const outcome result = land(mine);
+    if (result != outcome::good) return result;
+  }
+  staged_ += bytes;
+  return parse(now);
+}
+
+lane_reader::outcome lane_reader::land(std::size_t bytes) {
+  core_.landed(*landing_, bytes);
+  if (landing_->missing_bytes() > 0) return outcome::good;
+  landing_ = nullptr;
+  switch (core_.end(lane_)) {
+    case reception::ending::good:
+      return outcome::good;
+    case reception::ending::damaged:
+      return fail(outcome::broken, core_.why());
+    default:
+      return fail(outcome::violated, core_.why());
+  }
+}
+
+lane_reader::outcome lane_reader::parse(core::time_point now) {
+  std::size_t at = 0;
+  outcome result = outcome::good;
+  bool progressed = true;
+  while (result == outcome::good && progressed) {
+    const std::span<const std::byte> staged = std::span(staging_).first(staged_).subspan(at);
+    std::size_t used = 0;
+    if (landing_ == nullptr) {
+      result = take_head(staged, used, now);
+      progressed = used > 0;
+    } else {
+      used = std::min(staged.size(), landing_->missing_bytes());
+      if (landing_->where.target != nullptr && used > 0) {
+        std::memcpy(landing_->where.target + landing_->received, staged.data(), used);
+      }
+      progressed = used > 0 || landing_->missing_bytes() == 0;
+      if (progressed) result = land(used);
+    }
+    at += used;
+  }
+  staged_ -= at;
+  if (staged_ > 0 && at > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
+  return result;
+}
+
+lane_reader::outcome lane_reader::take_head(std::span<const std::byte> staged, std::size_t& used,
+                                            core::time_point now) {
+  if (staged.size() < envelope_bytes) return outcome::good;
+  std::string why;
+  const auto e = decode(staged.first<envelope_bytes>(), why);
+  if (!e) return fail(outcome::broken, std::move(why));
+  if (e->kind == envelope_kind::parcel) return take_parcel(*e, staged, used);
+  const std::size_t whole = envelope_bytes + e->body_bytes;
+  if (staged.size() < whole) return outcome::good;
+  used = whole;
+  const auto body = staged.subspan(envelope_bytes, e->body_bytes);
+  if (e->body_bytes > 0 && crc32c(body.data(), body.size()) != e->order) {
+    return fail(outcome::broken, "the checksum of a report is wrong");
+  }
+  if (core_.take(lane_, *e, body, now)) return outcome::good;
+  return fail(outcome::violated, core_.why());
+}
+
+lane_reader::outcome lane_reader::take_parcel(const envelope& e, std::span<const std::byte> staged,
+                                              std::size_t& used) {
+  if (staged.size() < envelope_bytes + protocol::frame_bytes) return outcome::good;
+  used = envelope_bytes + protocol::frame_bytes;
+  std::string why;
+  const auto f = protocol::decode(staged.subspan<envelope_bytes, protocol::frame_bytes>(), why);
+  if (!f) return fail(outcome::broken, std::move(why));
+  if (core_.begin(lane_, e, *f, landing_) == reception::outcome::violated) {
+    return fail(outcome::violated, core_.why());
+  }
+  return outcome::good;
+}
+
+lane_reader::outcome lane_reader::fail(outcome how, std::string why) {
+  why_ = std::move(why);
+  return how;
+}
+
+}  // namespace tandem::rails

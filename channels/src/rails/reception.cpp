@@ -1,0 +1,260 @@
+#include "rails/reception.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tandem/crc32c.hpp>
+
+namespace tandem::rails {
+namespace {
+
+using protocol::frame_type;
+
+// A report is due at once for a chunk, and after so many short messages.
+constexpr std::uint32_t parcels_per_report = 64;
+constexpr std::uint64_t bytes_per_report = 256 * 1024;
+
+}  // namespace
+
+reception::outcome reception::begin(const envelope& header, const protocol::frame& f,
+                                    inbound*& into) {
+  const arrivals::place place = arrived_.look(header.number);
+  if (place == arrivals::place::beyond) {
+    return refuse(fmt::format("parcel {} is beyond what may be on its way", header.number));
+  }
+  if (place == arrivals::place::here) {
+    ++repeated_;
+    owed_now_ = true;
+    return drop_payload(header, f, into);
+  }
+  if (inbound* const before = find(header.number)) {
+    if (before->on_lane) return refuse(fmt::format("parcel {} comes twice", header.number));
+    return begin_again(*before, f, into);
+  }
+  if (forgotten_) return drop_payload(header, f, into);
+  const bool is_chunk = f.type == frame_type::data;
+  if (is_chunk != (header.order == 0)) return refuse("a chunk in order, or a frame without one");
+  if (is_chunk) {
+    inbound& in = take(header, f);
+    if (session_.begin(f, in.where)) return lands(in, into);
+    free(in);
+    return refuse(session_.violation());
+  }
+  const std::int32_t distance = ahead(header.order, next_order_);
+  if (distance < 0 || distance >= static_cast<std::int32_t>(most_parcels)) {
+    return refuse(fmt::format("a frame of order {} where {} is next", header.order, next_order_));
+  }
+  return distance == 0 ? begin_ordered(header, f, into) : begin_early(header, f, into);
+}
+
+reception::outcome reception::begin_ordered(const envelope& header, const protocol::frame& f,
+                                            inbound*& into) {
+  if (f.type != frame_type::eager) {
+    if (!handle(f)) return outcome::violated;
+    arrive(header.number, 0, f.type == frame_type::goodbye);
+    step();
+    return give_early() ? outcome::taken : outcome::violated;
+  }
+  inbound& in = take(header, f);
+  if (!session_.begin(f, in.where)) {
+    free(in);
+    return refuse(session_.violation());
+  }
+  // The session matches messages when they begin, so the next may begin before this one ends.
+  step();
+  const outcome result = lands(in, into);
+  return give_early() ? result : outcome::violated;
+}
+
+reception::outcome reception::begin_early(const envelope& header, const protocol::frame& f,
+                                          inbound*& into) {
+  if (early_.contains(header.order)) return refuse("two frames of one order");
+  if (f.type != frame_type::eager) {
+    early_[header.order] = {f, nullptr};
+    arrive(header.number, 0, false);
+    return outcome::taken;
+  }
+  if (f.payload_bytes > limits_.eager_bytes ||
+      early_bytes_ + f.payload_bytes > limits_.credit_bytes) {
+    return refuse(fmt::format("a short message of {} bytes beyond the credits", f.payload_bytes));
+  }
+  inbound& in = take(header, f);
+  in.as = inbound::use::early;
+  in.early = std::make_unique_for_overwrite<std::byte[]>(f.payload_bytes);
+  in.where.target = in.early.get();
+  early_bytes_ += f.payload_bytes;
+  return lands(in, into);
+}
+
+reception::outcome reception::begin_again(inbound& in, const protocol::frame& f, inbound*& into) {
+  if (f.type != in.frame.type || f.payload_bytes != in.frame.payload_bytes) {
+    return refuse("a parcel comes again as another one");
+  }
+  in.received = 0;
+  in.crc = 0;
+  in.on_lane = true;
+  into = &in;
+  return outcome::lands;
+}
+
+/// Its bytes are on the way and have to be read.
+reception::outcome reception::drop_payload(const envelope& header, const protocol::frame& f,
+                                           inbound*& into) {
+  if (!protocol::carries_payload(f.type)) {
+    if (arrived_.look(header.number) == arrivals::place::missing) arrive(header.number, 0, false);
+    return outcome::taken;
+  }
+  into = &take(header, f);
+  into->as = inbound::use::dropped;
+  return outcome::lands;
+}
+
+reception::outcome reception::lands(inbound& in, inbound*& into) {
+  open_.push_back(&in);
+  into = &in;
+  return outcome::lands;
+}
+
+void reception::landed(inbound& in, std::size_t bytes) noexcept {
+  if (in.frame.payload_crc != 0 && in.where.target != nullptr) {
+    in.crc = crc32c(in.where.target + in.received, bytes, in.crc);
+  }
+  in.received += bytes;
+}
+
+reception::ending reception::end(inbound& in) {
+  const bool checked = in.frame.payload_crc != 0 && in.where.target != nullptr;
+  if (checked && in.crc != in.frame.payload_crc) {
+    ++damaged_count_;
+    why_ = fmt::format("the checksum of parcel {} is wrong", in.header.number);
+    return ending::damaged;
+  }
+  bool good = true;
+  switch (in.as) {
+    case inbound::use::direct:
+      arrive(in);
+      session_.end(in.where);
+      break;
+    case inbound::use::early:
+      arrive(in);
+      early_[in.header.order] = {in.frame, std::move(in.early)};
+      good = give_early();
+      break;
+    case inbound::use::dropped:
+      if (arrived_.look(in.header.number) == arrivals::place::missing) arrive(in);
+      owed_now_ = true;
+      break;
+  }
+  free(in);
+  return good ? ending::good : ending::violated;
+}
+
+void reception::drop(inbound& in) {
+  const bool begun_in_order = in.as == inbound::use::direct && in.frame.type == frame_type::eager;
+  if (begun_in_order) {
+    in.on_lane = false;
+    return;
+  }
+  if (in.as == inbound::use::direct) session_.drop(in.where);
+  if (in.as == inbound::use::early) early_bytes_ -= in.frame.payload_bytes;
+  free(in);
+}
+
+void reception::forget() {
+  forgotten_ = true;
+  early_.clear();
+  const std::vector<inbound*> open = open_;
+  for (inbound* in : open) {
+    in->as = inbound::use::dropped;
+    in->where = {};
+    in->early.reset();
+    if (!in->on_lane) free(*in);
+  }
+}
+
+bool reception::handle(const protocol::frame& f) {
+  if (forgotten_ || gave_up_) return true;
+  if (f.type == frame_type::goodbye && f.flags == protocol::in_failure) {
+    gave_up_ = true;
+    return true;
+  }
+  if (session_.handle(f)) return true;
+  refuse(session_.violation());
+  return false;
+}
+
+bool reception::give_early() {
+  for (auto found = early_.find(next_order_); found != early_.end();
+       found = early_.find(next_order_)) {
+    early_frame next = std::move(found->second);
+    early_.erase(found);
+    step();
+    if (!give(next)) return false;
+  }
+  return true;
+}
+
+bool reception::give(early_frame& next) {
+  if (next.header.type != frame_type::eager) return handle(next.header);
+  early_bytes_ -= next.header.payload_bytes;
+  protocol::landing where;
+  if (!session_.begin(next.header, where)) {
+    refuse(session_.violation());
+    return false;
+  }
+  if (where.target != nullptr && next.header.payload_bytes > 0) {
+    std::memcpy(where.target, next.payload.get(), next.header.payload_bytes);
+  }
+  session_.end(where);
+  return true;
+}
+
+void reception::arrive(const inbound& in) {
+  arrive(in.header.number, in.frame.payload_bytes, in.frame.type == frame_type::data);
+}
+
+void reception::arrive(std::uint32_t number, std::uint64_t bytes, bool at_once) {
+  arrived_.add(number);
+  ++owed_parcels_;
+  owed_bytes_ += bytes;
+  if (at_once || owed_parcels_ >= parcels_per_report || owed_bytes_ >= bytes_per_report) {
+    owed_now_ = true;
+  }
+}
+
+void reception::step() noexcept {
+  if (++next_order_ == 0) ++next_order_;
+}
+
+inbound* reception::find(std::uint32_t number) const noexcept {
+  const auto same = [number](const inbound* in) { return in->header.number == number; };
+  const auto found = std::find_if(open_.begin(), open_.end(), same);
+  return found == open_.end() ? nullptr : *found;
+}
+
+reception::outcome reception::refuse(std::string why) {
+  why_ = std::move(why);
+  return outcome::violated;
+}
+
+inbound& reception::take(const envelope& header, const protocol::frame& f) {
+  if (free_.empty()) {
+    all_.push_back(std::make_unique<inbound>());
+    free_.push_back(all_.back().get());
+  }
+  inbound& in = *free_.back();
+  free_.pop_back();
+  in = {};
+  in.header = header;
+  in.frame = f;
+  return in;
+}
+
+void reception::free(inbound& in) {
+  std::erase(open_, &in);
+  in.early.reset();
+  free_.push_back(&in);
+}
+
+}  // namespace tandem::rails

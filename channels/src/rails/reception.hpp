@@ -1,0 +1,115 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/session.hpp"
+#include "rails/arrivals.hpp"
+
+namespace tandem::rails {
+
+/// The payload of one parcel while it comes in: `received` of `frame.payload_bytes` so far, to
+/// `where.target` + `received`, or nowhere while that is null, which it may become at any time.
+struct inbound {
+  enum class use : std::uint8_t {
+    direct,  ///< into the session's view
+    early,   ///< a short message that overtook another: kept until its turn
+    dropped  ///< here already, or nobody wants it any more
+  };
+  envelope header;
+  protocol::frame frame;
+  protocol::landing where;
+  std::size_t received = 0;
+  use as = use::direct;
+  bool on_lane = true;  ///< false: begun, and its lane died; it comes again
+  std::unique_ptr<std::byte[]> early;
+  std::uint32_t crc = 0;
+
+  std::size_t missing_bytes() const noexcept { return frame.payload_bytes - received; }
+};
+
+/// The receiving half of a channel of rails, without I/O: takes parcels from many lanes, each once,
+/// gives ordered frames to the session one after the other and chunks at once.
+class reception {
+ public:
+  reception(protocol::session& into, const protocol::limits& agreed)
+      : session_(into), limits_(agreed) {}
+
+  enum class outcome : std::uint8_t {
+    taken,    ///< nothing more of it comes
+    lands,    ///< its payload follows, into `into`
+    violated  ///< no correct peer sends this: `why`
+  };
+  outcome begin(const envelope& header, const protocol::frame& f, inbound*& into);
+  /// So many more bytes are in place.
+  void landed(inbound& in, std::size_t bytes) noexcept;
+  enum class ending : std::uint8_t {
+    good,
+    damaged,  ///< its checksum is wrong: it has not arrived, and its lane is not to be trusted
+    violated
+  };
+  /// All bytes are in place. Else than good: `why`.
+  ending end(inbound& in);
+  /// Its lane is dead: the parcel has not arrived.
+  void drop(inbound& in);
+  /// The session has failed or ended: from now on parcels only count as arrived.
+  void forget();
+
+  const std::string& why() const noexcept { return why_; }
+  const arrivals& arrived() const noexcept { return arrived_; }
+  /// The peer should hear now of what arrived since the last report.
+  bool owes_report() const noexcept { return owed_now_; }
+  void hurry() noexcept { owed_now_ = owed_now_ || owed_parcels_ > 0; }
+  void reported() noexcept {
+    owed_bytes_ = 0;
+    owed_parcels_ = 0;
+    owed_now_ = false;
+  }
+  bool peer_gave_up() const noexcept { return gave_up_; }
+  std::uint64_t damaged_parcels() const noexcept { return damaged_count_; }
+  std::uint64_t repeated_parcels() const noexcept { return repeated_; }
+
+ private:
+  struct early_frame {
+    protocol::frame header;
+    std::unique_ptr<std::byte[]> payload;
+  };
+
+  outcome begin_ordered(const envelope& header, const protocol::frame& f, inbound*& into);
+  outcome begin_early(const envelope& header, const protocol::frame& f, inbound*& into);
+  outcome begin_again(inbound& in, const protocol::frame& f, inbound*& into);
+  outcome drop_payload(const envelope& header, const protocol::frame& f, inbound*& into);
+  outcome lands(inbound& in, inbound*& into);
+  outcome refuse(std::string why);
+  bool handle(const protocol::frame& f);
+  bool give_early();
+  bool give(early_frame& next);
+  void arrive(const inbound& in);
+  void arrive(std::uint32_t number, std::uint64_t bytes, bool at_once);
+  void step() noexcept;
+  inbound& take(const envelope& header, const protocol::frame& f);
+  void free(inbound& in);
+  inbound* find(std::uint32_t number) const noexcept;
+
+  protocol::session& session_;
+  const protocol::limits limits_;
+  arrivals arrived_;
+  std::uint32_t next_order_ = 1;
+  std::unordered_map<std::uint32_t, early_frame> early_;  // by order
+  std::uint64_t early_bytes_ = 0;
+  std::vector<inbound*> open_;  // parcels that land or come again: hardly more than lanes
+  std::vector<std::unique_ptr<inbound>> all_;
+  std::vector<inbound*> free_;
+  std::uint32_t owed_parcels_ = 0;
+  std::uint64_t owed_bytes_ = 0;
+  bool owed_now_ = false;
+  bool gave_up_ = false;
+  bool forgotten_ = false;
+  std::uint64_t damaged_count_ = 0;
+  std::uint64_t repeated_ = 0;
+  std::string why_;
+};
+
+}  // namespace tandem::rails

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rails/core.hpp"
+#include "rails/lane_reader.hpp"
+#include "support/session_pair.hpp"
+
+namespace tandem::test {
+
+/// Two ends of a channel of rails and the wires between them, in a time of its own; nothing moves
+/// but step by step.
+class rails_pair {
+ public:
+  struct end_state {
+    std::unique_ptr<rails::core> core;
+    std::vector<std::unique_ptr<rails::lane_reader>> readers;  // null: closed here
+    std::vector<std::optional<rails::piece>> in_hand;          // taken, and not yet in the wire
+    std::vector<std::string> inbox;                            // on their way to this end, by lane
+    std::vector<bool> passes;                                  // false: nothing gets through to it
+  };
+
+  rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::patience& bounds) {
+    for (const int side : {0, 1}) {
+      end_state& e = ends[side];
+      e.core = std::make_unique<rails::core>(limits, protocol::identity{side, 1 - side, "wires"},
+                                             std::chrono::minutes(1), lanes, bounds, true);
+      e.readers.resize(lanes);
+      e.in_hand.resize(lanes);
+      e.inbox.resize(lanes);
+      e.passes.assign(lanes, true);
+    }
+    for (std::uint16_t i = 0; i < lanes; ++i) heal(i);
+  }
+
+  rails::core& core(int side) { return *ends[side].core; }
+  bool is_open(int side, std::uint16_t lane) const { return ends[side].readers[lane] != nullptr; }
+  std::uint16_t lanes() const { return static_cast<std::uint16_t>(ends[0].readers.size()); }
+
+  void start(int side, operation& op) {
+    core(side).messages().start(op);
+    if (core(side).messages().take_if_done(op)) over(op);
+  }
+  void cancel(int side, operation& op) {
+    core(side).messages().cancel(op);
+    collect(side);
+  }
+
+  /// Takes the next piece for a lane into the hand; false where there is none.
+  bool take(int side, std::uint16_t lane) {
+    end_state& e = ends[side];
+    if (!is_open(side, lane) || e.in_hand[lane]) return false;
+    rails::piece p;
+    const bool any = e.core->next(lane, p, now);
+    collect(side);
+    if (any) e.in_hand[lane] = p;
+    return any;
+  }
+  /// What is in the hand goes into the wire.
+  void put(int side, std::uint16_t lane) {
+    end_state& e = ends[side];
+    if (!e.in_hand[lane]) return;
+    const rails::piece p = *e.in_hand[lane];
+    e.in_hand[lane].reset();
+    e.core->written(p);
+    if (!is_open(1 - side, lane)) return;
+    std::string& wire = ends[1 - side].inbox[lane];
+    wire.append(reinterpret_cast<const char*>(p.head.data()), p.head_bytes);
+    wire.append(static_cast<const char*>(p.payload.data), p.payload.bytes);
+  }
+  bool write(int side, std::uint16_t lane) {
+    if (!take(side, lane)) return false;
+    put(side, lane);
+    return true;
+  }
+
+  /// At most so many bytes arrive at `side`.
+  void deliver(int side, std::uint16_t lane, std::size_t most) {
+    end_state& e = ends[side];
+    if (!is_open(side, lane) || !e.passes[lane]) return;
+    std::string& wire = e.inbox[lane];
+    std::size_t left = std::min(most, wire.size()), done = 0;
+    while (left > 0 && good) {
+      std::size_t taken = 0;
+      for (const iovec part : e.readers[lane]->room()) {
+        const std::size_t n = std::min(part.iov_len, left);
+        std::memcpy(part.iov_base, wire.data() + done + taken, n);
+        taken += n;
+        left -= n;
+      }
+      done += taken;
+      using outcome = rails::lane_reader::outcome;
+      const outcome came = e.readers[lane]->advance(taken, now);
+      good = came != outcome::violated;
+      EXPECT_TRUE(good) << "side " << side << " lane " << lane << ": " << e.readers[lane]->why();
+      if (came == outcome::broken) {
+        ++broken;
+        collect(side);
+        return close(side, lane);
+      }
+    }
+    wire.erase(0, done);
+    collect(side);
+    obey(side);
+  }
+
+  /// This end reads and writes no more of the lane; the other may not know.
+  void close(int side, std::uint16_t lane) {
+    if (!is_open(side, lane)) return;
+    ends[side].readers[lane].reset();
+    ends[side].in_hand[lane].reset();
+    ends[side].inbox[lane].clear();
+    core(side).lane_lost(lane);
+  }
+  /// A new connection, under a new epoch, replaces what either end still has.
+  void heal(std::uint16_t lane) {
+    ++epoch;
+    for (const int side : {0, 1}) {
+      close(side, lane);
+      end_state& e = ends[side];
+      e.passes[lane] = true;
+      e.inbox[lane].clear();
+      e.readers[lane] = std::make_unique<rails::lane_reader>(*e.core, lane);
+      e.core->lane_up(lane, epoch, now);
+    }
+  }
+
+  void heal_closed() {
+    for (std::uint16_t i = 0; i < lanes(); ++i) {
+      if (!is_open(0, i) || !is_open(1, i)) heal(i);
+    }
+  }
+
+  void pass_time(std::chrono::milliseconds by) {
+    now += by;
+    for (const int side : {0, 1}) {
+      core(side).tick(now);
+      obey(side);
+    }
+  }
+  /// Everything that can move moves, without faults, until each end knows that the other has all.
+  void settle() {
+    for (int quiet = 0, rounds = 0; quiet < 2 && good; ++rounds) {
+      for (const int side : {0, 1}) {
+        for (std::uint16_t i = 0; i < lanes(); ++i) {
+          put(side, i);
+          while (write(side, i)) {
+          }
+          deliver(1 - side, i, ~std::size_t{0});
+        }
+      }
+      quiet = core(0).is_flushed() && core(1).is_flushed() ? quiet + 1 : 0;
+      if (quiet == 0 && rounds > 2) {
+        pass_time(std::chrono::milliseconds(10));
+        heal_closed();
+      }
+      if (rounds == 1000) {
+        ADD_FAILURE() << "it never comes to rest";
+        good = false;
+      }
+    }
+  }
+
+  /// What a completed receive got; its bytes are overwritten, so that a late write shows.
+  static void over(operation& op) {
+    auto& done = static_cast<scripted&>(op);
+    if (op.what != operation::kind::recv) return;
+    if (!op.result) done.got = done.received();
+    std::fill(done.bytes_of.begin(), done.bytes_of.end(), 'Z');
+  }
+
+  end_state ends[2];
+  rails::core::time_point now{std::chrono::hours(1)};
+  std::uint32_t epoch = 0;
+  bool good = true;
+  int broken = 0;  // lanes that ended by damaged bytes
+
+ private:
+  void collect(int side) {
+    while (operation* op = core(side).messages().pop_done()) over(*op);
+  }
+  void obey(int side) {
+    for (std::uint16_t i = 0; i < lanes(); ++i) {
+      if (core(side).closes(i)) close(side, i);
+    }
+  }
+};
+
+}  // namespace tandem::test

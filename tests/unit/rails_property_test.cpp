@@ -1,0 +1,224 @@
+// Two ends of a channel of rails under random schedules of loss, delay, reordering between lanes,
+// cuts and healing: each message arrives once, in order and whole, and nobody writes into memory
+// that was handed back.
+
+#include <boost/asio/error.hpp>
+#include <random>
+
+#include "support/rails_pair.hpp"
+
+namespace tandem::test {
+namespace {
+
+using kind = operation::kind;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t schedules = 40'000;
+#else
+constexpr std::uint64_t schedules = 1'000'000;
+#endif
+constexpr std::uint64_t batches = 20;  // of schedules, each a test of its own
+constexpr int steps = 90;
+constexpr int flows = 2;
+
+/// Short messages up to 24 bytes; longer ones are announced and come in chunks of 16.
+constexpr protocol::limits tiny{24, 16, 512, flows};
+constexpr rails::patience bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
+
+std::string numbered(std::uint32_t number, std::size_t bytes) {
+  std::string text(4 + bytes, static_cast<char>('a' + number % 26));
+  std::memcpy(text.data(), &number, 4);
+  return text;
+}
+std::uint32_t number_of(const std::string& text) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, text.data(), 4);
+  return number;
+}
+
+class schedule {
+ public:
+  explicit schedule(std::uint64_t seed)
+      : random_(seed), pair_(tiny, 1 + static_cast<std::size_t>(seed % 3), bounds) {}
+
+  void run() {
+    for (int i = 0; i < steps && pair_.good; ++i) step();
+    finish();
+    if (pair_.good) check();
+  }
+
+ private:
+  struct direction {
+    std::vector<std::unique_ptr<scripted>> sends[flows], recvs[flows];
+  };
+
+  std::uint64_t pick(std::uint64_t below) { return random_() % below; }
+
+  void step() {
+    const int side = static_cast<int>(pick(2));
+    const auto flow = static_cast<flow_id>(pick(flows));
+    const auto lane = static_cast<std::uint16_t>(pick(pair_.lanes()));
+    switch (pick(24)) {
+      case 0:
+      case 1:
+      case 2:
+        return post_send(side, flow);
+      case 3:
+      case 4:
+      case 5:
+        return post_recv(side, flow);
+      case 6:
+        return cancel_one(side, flow);
+      case 7:
+        return fault(side, lane);
+      case 8:
+        if (!pair_.is_open(0, lane) || pick(4) == 0) pair_.heal(lane);
+        return;
+      case 9:
+        return pair_.pass_time(std::chrono::milliseconds(pick(30)));
+      case 10:
+      case 11:
+      case 12:
+      case 13:
+      case 14:
+        pair_.take(side, lane);
+        return;
+      case 15:
+      case 16:
+      case 17:
+        return pair_.put(side, lane);
+      default:
+        return pair_.deliver(side, lane, 1 + pick(200));
+    }
+  }
+
+  void fault(int side, std::uint16_t lane) {
+    switch (pick(5)) {
+      case 0:  // nothing gets through to this side
+        pair_.ends[side].passes[lane] = false;
+        return;
+      case 1:  // it does again: what was held back comes late
+        pair_.ends[side].passes[lane] = true;
+        return;
+      case 2:  // a reset that both hear of
+        pair_.close(0, lane);
+        return pair_.close(1, lane);
+      case 3:  // one end gives up
+        return pair_.close(side, lane);
+      default: {  // one bit turns over
+        std::string& wire = pair_.ends[side].inbox[lane];
+        if (wire.empty()) return;
+        char& byte = wire[pick(wire.size())];
+        byte = static_cast<char>(byte ^ 1 << pick(8));
+      }
+    }
+  }
+  void post_send(int side, flow_id flow) {
+    const std::size_t bytes = pick(2) == 0 ? pick(21) : pick(120);
+    auto& list = ways_[side].sends[flow];
+    list.push_back(std::make_unique<scripted>(kind::send, flow, numbered(++number_, bytes)));
+    pair_.start(side, *list.back());
+  }
+  void post_recv(int side, flow_id flow) {
+    auto& list = ways_[1 - side].recvs[flow];
+    list.push_back(std::make_unique<scripted>(kind::recv, flow, std::string(130, '?')));
+    pair_.start(side, *list.back());
+  }
+  void cancel_one(int side, flow_id flow) {
+    const bool of_send = pick(2) == 0;
+    auto& list = of_send ? ways_[side].sends[flow] : ways_[1 - side].recvs[flow];
+    if (list.empty()) return;
+    scripted& op = *list[pick(list.size())];
+    if (!op.is_over()) pair_.cancel(side, op);
+  }
+
+  void settle() {
+    for (std::uint16_t i = 0; i < pair_.lanes(); ++i) {
+      for (const int side : {0, 1}) pair_.ends[side].passes[i] = true;
+    }
+    pair_.heal_closed();
+    pair_.settle();
+  }
+
+  /// Receives until every send is over, then ends the receives that are left.
+  void finish() {
+    for (int i = 0; i < 2 * steps && pair_.good; ++i) {
+      settle();
+      bool any = false;
+      for (const int side : {0, 1}) {
+        for (flow_id f = 0; f < flows; ++f) {
+          const auto& list = ways_[side].sends[f];
+          const bool open =
+              std::any_of(list.begin(), list.end(), [](const auto& op) { return !op->is_over(); });
+          const bool unexpected = pair_.core(1 - side).messages().stats().unexpected_bytes > 0;
+          if (open || unexpected) post_recv(1 - side, f);
+          any = any || open || unexpected;
+        }
+      }
+      if (!any) break;
+    }
+    settle();
+    for (const int side : {0, 1}) {
+      for (auto& list : ways_[1 - side].recvs) {
+        for (auto& op : list) {
+          if (!op->is_over()) pair_.cancel(side, *op);
+        }
+      }
+    }
+    settle();
+  }
+
+  void check() {
+    for (const int side : {0, 1}) {
+      EXPECT_TRUE(pair_.core(side).is_flushed()) << "side " << side << " still waits for a report";
+    }
+    for (direction& way : ways_) {
+      for (int f = 0; f < flows; ++f) check_flow(way, f);
+    }
+  }
+
+  void check_flow(const direction& way, int flow) {
+    std::vector<std::uint32_t> sent, got;
+    for (const auto& op : way.sends[flow]) {
+      ASSERT_TRUE(op->is_over());
+      if (!op->result) sent.push_back(number_of(op->bytes_of));
+    }
+    std::size_t aborted = 0;
+    for (const auto& op : way.recvs[flow]) {
+      ASSERT_TRUE(op->is_over());
+      EXPECT_EQ(op->bytes_of.find_first_not_of('Z'), std::string::npos)
+          << "written after it was over";
+      if (op->result == boost::asio::error::operation_aborted) ++aborted;
+      if (op->result) continue;
+      const std::uint32_t number = number_of(op->got);
+      EXPECT_EQ(op->got, numbered(number, op->got.size() - 4));
+      got.push_back(number);
+    }
+    EXPECT_TRUE(std::is_sorted(got.begin(), got.end())) << "out of order";
+    EXPECT_TRUE(std::adjacent_find(got.begin(), got.end()) == got.end()) << "twice";
+    EXPECT_TRUE(std::includes(sent.begin(), sent.end(), got.begin(), got.end()))
+        << "received what was never sent, or given up";
+    EXPECT_LE(sent.size() - got.size(), aborted) << "a message was lost";
+  }
+
+  std::mt19937_64 random_;
+  rails_pair pair_;
+  direction ways_[2];  // by the side that sends
+  std::uint32_t number_ = 0;
+};
+
+class rails_property : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(rails_property, holds_under_random_faults) {
+  const std::uint64_t each = schedules / batches;
+  for (std::uint64_t seed = GetParam() * each; seed < (GetParam() + 1) * each; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    schedule(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(batches, rails_property, testing::Range(std::uint64_t{0}, batches));
+
+}  // namespace
+}  // namespace tandem::test
