@@ -41,6 +41,19 @@ bool core::any_live() const noexcept {
   return false;
 }
 
+std::uint32_t core::next_epoch(std::uint16_t lane) const noexcept {
+  const lane_record& l = lanes_[lane];
+  std::uint32_t last = l.epoch;
+  for (const auto& closed : {l.closed_epoch, l.peer_closed_epoch}) {
+    if (closed && ahead(*closed, last) > 0) last = *closed;
+  }
+  return last + 1;
+}
+
+bool core::may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept {
+  return ahead(epoch, next_epoch(lane)) >= 0;
+}
+
 void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now) {
   lane_record& l = lanes_[lane];
   l.at = state::up;
@@ -286,7 +299,8 @@ void core::tick(time_point now) {
     if (silent >= bounds_.suspect()) l.at = state::suspect;
     if (silent >= bounds_.lost && now - heard_at_ < bounds_.suspect()) l.closing = true;
   }
-  if (now - heard_at_ >= bounds_.peer) peer_silent_ = true;
+  const bool was_heard = heard_at_ != time_point{};
+  if (was_heard && now - heard_at_ >= bounds_.peer) peer_silent_ = true;
 }
 
 bool core::violated(std::string why) {

@@ -62,6 +62,9 @@ class core {
   state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
   std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_[lane].epoch; }
   bool is_live(std::uint16_t lane) const noexcept;
+  /// Is this epoch of a lane newer than all that were, at either end?
+  bool may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept;
+  std::uint32_t next_epoch(std::uint16_t lane) const noexcept;
   bool any_live() const noexcept;
 
   // Writing.

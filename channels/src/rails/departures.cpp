@@ -49,7 +49,7 @@ parcel* departures::fresh(std::uint16_t lane, std::uint32_t epoch) {
     p.order = last_order_;
   }
   p.at = parcel::state::writing;
-  if (p.out.payload.bytes > 0) keep(p);
+  if (protocol::carries_payload(p.out.header.type)) keep(p);
   return &p;
 }
 
@@ -57,10 +57,10 @@ parcel* departures::fresh(std::uint16_t lane, std::uint32_t epoch) {
 /// the peer has it.
 void departures::keep(parcel& p) {
   const const_view from = p.out.payload;
-  if (checksums_) p.out.header.payload_crc = crc32c(from.data, from.bytes);
+  if (checksums_ && from.bytes > 0) p.out.header.payload_crc = crc32c(from.data, from.bytes);
   if (p.out.header.type == frame_type::data) return;
   p.copy = std::make_unique_for_overwrite<std::byte[]>(from.bytes);
-  std::memcpy(p.copy.get(), from.data, from.bytes);
+  if (from.bytes > 0) std::memcpy(p.copy.get(), from.data, from.bytes);
   session_.sent(p.out);
   p.out.op = nullptr;
   p.out.payload = const_view(p.copy.get(), from.bytes);

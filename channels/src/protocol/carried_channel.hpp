@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <tandem/channel.hpp>
+#include <utility>
+
+#include "protocol/session.hpp"
+
+namespace tandem::protocol {
+
+/// The handle that users own of a link, which carries out a session and outlives it: closing the
+/// handle closes the link.
+template <class Link>
+class carried_channel final : public channel {
+ public:
+  explicit carried_channel(std::shared_ptr<Link> over)
+      : link_(std::move(over)), limits_(as_channel_limits(link_->messages().agreed())) {}
+  ~carried_channel() override { close(); }
+  asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }
+  const channel_limits& limits() const noexcept override { return limits_; }
+  channel_stats stats() const noexcept override { return link_->messages().stats(); }
+  void fail(const error& reason) noexcept override { link_->fail(reason, true); }
+  bool start(operation& op) override { return link_->start(op); }
+  void cancel(operation& op) noexcept override { link_->cancel(op); }
+
+ private:
+  std::shared_ptr<Link> link_;
+  channel_limits limits_;
+};
+
+}  // namespace tandem::protocol

@@ -1,0 +1,81 @@
+#include "rails/lane_writer.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tandem::rails {
+namespace {
+
+/// A batch ends here: other lanes get their turn, and later pieces may be more urgent.
+constexpr std::size_t batch_bytes = 512 * 1024;
+
+}  // namespace
+
+lane_writer::outcome lane_writer::write_some(int socket, core::time_point now) {
+  if (!is_busy() && !fill(now)) return outcome::silent;
+  std::array<iovec, 2 * batch_pieces> parts;
+  while (is_busy()) {
+    std::size_t count = 0;
+    std::size_t skip = first_done_bytes_;
+    for (std::size_t i = first_; i < size_; ++i) {
+      piece& p = batch_[i];
+      if (skip < p.head_bytes) {
+        parts[count++] = {p.head.data() + skip, p.head_bytes - skip};
+        skip = 0;
+      } else {
+        skip -= p.head_bytes;
+      }
+      if (p.payload.bytes > skip) {
+        auto* bytes = static_cast<std::byte*>(const_cast<void*>(p.payload.data));
+        parts[count++] = {bytes + skip, p.payload.bytes - skip};
+      }
+      skip = 0;
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t n = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      advance(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      return outcome::full;
+    }
+  }
+  return outcome::wrote;
+}
+
+bool lane_writer::fill(core::time_point now) {
+  first_ = size_ = 0;
+  first_done_bytes_ = 0;
+  owned_.clear();
+  for (std::size_t bytes = 0; size_ < batch_pieces && bytes < batch_bytes; ++size_) {
+    if (!core_.next(lane_, batch_[size_], now)) break;
+    bytes += total(batch_[size_]);
+  }
+  return size_ > 0;
+}
+
+void lane_writer::advance(std::size_t bytes) {
+  first_done_bytes_ += bytes;
+  while (is_busy() && first_done_bytes_ >= total(batch_[first_])) {
+    first_done_bytes_ -= total(batch_[first_]);
+    core_.written(batch_[first_]);
+    ++first_;
+  }
+}
+
+void lane_writer::own_payloads() {
+  for (std::size_t i = first_; i < size_; ++i) {
+    const_view& payload = batch_[i].payload;
+    if (payload.bytes == 0) continue;
+    auto copy = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
+    std::memcpy(copy.get(), payload.data, payload.bytes);
+    payload = const_view(copy.get(), payload.bytes);
+    owned_.push_back(std::move(copy));
+  }
+}
+
+}  // namespace tandem::rails

@@ -1,0 +1,169 @@
+#include "rails/link.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <tandem/log.hpp>
+#include <utility>
+
+namespace tandem::rails {
+namespace {
+
+constexpr std::chrono::seconds linger_limit{2};
+constexpr std::chrono::seconds late_send_looks_again{1};
+
+}  // namespace
+
+link::link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
+           std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
+           const patience& bounds, bool checksums)
+    : pending_owner(executor),
+      pollable(executor),
+      executor_(std::move(executor)),
+      core_(agreed, std::move(who), operation_timeout, lanes, bounds, checksums),
+      bounds_(bounds),
+      lanes_(lanes),
+      names_(lanes),
+      dials_(lanes),
+      clock_(executor_),
+      deadline_(executor_) {}
+
+void link::run(dialler dial) {
+  work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
+  dial_ = std::move(dial);
+  tick();
+}
+
+bool link::start(operation& op) {
+  core_.messages().start(op);
+  flush();
+  const bool is_done = core_.messages().take_if_done(op);
+  complete_soon();
+  if (is_done) return true;
+  if (op.due < deadline_at_) arm_deadline(op.due);
+  return false;
+}
+
+void link::cancel(operation& op) {
+  core_.messages().cancel(op);
+  flush();
+  complete_soon();
+}
+
+void link::fail(const error& reason, bool say_goodbye) {
+  if (closed_) return;
+  closed_ = true;
+  const auto self = shared_from_this();
+  for (const lane_ptr& l : lanes_) {
+    if (l) l->writer.own_payloads();
+  }
+  core_.fail(reason, say_goodbye);
+  deadline_.cancel();
+  work_ = {};
+  for (const auto& dial : dials_) {
+    if (dial) dial->cancel();
+  }
+  if (say_goodbye) {
+    linger();
+  } else {
+    finish();
+  }
+  complete_soon();
+}
+
+/// What earlier senders were promised, and the goodbye, still go out, for a bounded time.
+void link::linger() {
+  lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
+  flush();
+  settle();
+}
+
+void link::finish() {
+  if (std::exchange(finished_, true)) return;
+  clock_.cancel();
+  deadline_.cancel();
+  work_ = {};
+  for (lane_ptr& l : lanes_) {
+    if (!l) continue;
+    error_code ignored;
+    l->open = false;
+    l->over.close(ignored);
+    core_.lane_lost(l->index);
+    l.reset();
+  }
+}
+
+/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
+/// to know.
+void link::heard_failure() {
+  if (lost_) {
+    vanished("it gave up after an error");
+  } else {
+    fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
+         false);
+  }
+}
+
+void link::vanished(const std::string& how) {
+  if (closed_ || std::exchange(vanished_, true)) return;
+  const int peer = core_.messages().who().peer;
+  const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
+  const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
+                     fmt::format("see the last output of {}", who));
+  log(log_level::info, "rails", reason.what());
+  if (lost_ && lost_(reason)) return;
+  fail(reason, false);
+}
+
+void link::broken(const std::string& why) {
+  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
+                     "is another program or another version at the other end?");
+  log(log_level::warning, "rails", reason.what());
+  fail(reason, false);
+}
+
+void link::complete_done() {
+  while (operation* op = core_.messages().pop_done()) op->complete(*op);
+}
+
+/// Operations end on the executor and never inside the call that started them.
+void link::complete_soon() {
+  if (completion_posted_ || !core_.messages().has_done()) return;
+  completion_posted_ = true;
+  asio::post(executor_, [self = shared_from_this()] {
+    self->completion_posted_ = false;
+    self->complete_done();
+  });
+}
+
+void link::arm_deadline(operation::time_point when) {
+  deadline_at_ = when;
+  if (closed_ || when == operation::time_point::max()) return;
+  deadline_.expires_at(when);
+  deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (!cancelled && self && !self->closed_) self->expire();
+  });
+}
+
+/// A send that is late with chunks on their way ends when the peer or its silence decides on them.
+void link::expire() {
+  const auto now = std::chrono::steady_clock::now();
+  auto found = core_.messages().expire(now);
+  if (found.stuck) found.next = std::min(found.next, now + late_send_looks_again);
+  arm_deadline(found.next);
+  flush();
+  complete_done();
+}
+
+void link::abandon() noexcept {
+  const auto self = weak_from_this().lock();
+  closed_ = finished_ = true;
+  work_ = {};
+  lanes_.assign(lanes_.size(), nullptr);
+  while (operation* op = core_.messages().pop_any()) {
+    if (op->destroy != nullptr) op->destroy(*op);
+  }
+}
+
+}  // namespace tandem::rails

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tandem/cancellable.hpp>
+#include <tandem/channel.hpp>
+#include <tandem/pending.hpp>
+#include <tandem/poller.hpp>
+#include <vector>
+
+#include "rails/core.hpp"
+#include "rails/lane_reader.hpp"
+#include "rails/lane_writer.hpp"
+
+namespace tandem::rails {
+
+/// Sockets that carry out the core of one channel: one for each lane, replaced when it dies. Kept
+/// alive by its own coroutines and by its handle.
+class link final : public std::enable_shared_from_this<link>,
+                   private pending_owner,
+                   private pollable {
+ public:
+  using socket = asio::ip::tcp::socket;
+  /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
+  /// reason.
+  using lost_handler = std::function<bool(const error& reason)>;
+  /// Connects a lane under an epoch and says what to call it. The side that has none waits for the
+  /// other's. Throws an error of `connection_refused` where nobody listens any more.
+  using dialler = std::function<asio::awaitable<socket>(std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name)>;
+
+  struct lane_info {
+    std::string name;  ///< "eth1 10.0.1.2 - 10.0.1.3"
+    std::uint64_t sent_bytes = 0;
+    core::state at = core::state::absent;
+    std::uint32_t epoch = 0;
+  };
+
+  link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
+       std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
+       const patience& bounds, bool checksums);
+
+  /// Starts the clock, and dials what is not there.
+  void run(dialler dial);
+  /// A connected and proven socket for a lane. Older epochs of it are closed; false where this one
+  /// is older itself.
+  bool attach(std::uint16_t lane, std::uint32_t epoch, socket over, std::string name);
+
+  bool start(operation& op);
+  void cancel(operation& op);
+  void fail(const error& reason, bool say_goodbye);
+  void on_lost(lost_handler handler) { lost_ = std::move(handler); }
+
+  asio::any_io_executor get_executor() { return executor_; }
+  const core& state() const noexcept { return core_; }
+  const protocol::session& messages() const noexcept { return core_.messages(); }
+  bool is_over() const noexcept { return closed_; }
+  /// Resets a lane's connection, for an administrator or a test; it is dialled again.
+  void cut(std::uint16_t index);
+  std::vector<lane_info> lanes() const;
+
+ private:
+  struct lane {
+    lane(link& of, std::uint16_t number, socket s)
+        : index(number), over(std::move(s)), reader(of.core_, number), writer(of.core_, number) {}
+    std::uint16_t index;
+    socket over;
+    lane_reader reader;
+    lane_writer writer;
+    bool open = true;
+    bool armed = false;
+    bool blocked = false;
+    int empty_polls = 0;
+  };
+  using lane_ptr = std::shared_ptr<lane>;
+
+  bool read_ready(lane& from, core::time_point now);
+  bool poll() override;
+  void arm() override;
+  void arm(const lane_ptr& which);
+  void flush();
+  bool write_some(const lane_ptr& to, core::time_point now);
+  void wait_for_room(const lane_ptr& to);
+  void lose(lane& which, const std::string& why);
+  void settle();
+  void dial_missing();
+  asio::awaitable<void> dial(std::uint16_t index);
+  asio::awaitable<void> dial_once(std::uint16_t index);
+  void tick();
+  void arm_deadline(operation::time_point when);
+  void expire();
+  void complete_done();
+  void complete_soon();
+  void vanished(const std::string& how);
+  void broken(const std::string& why);
+  void heard_failure();
+  void linger();
+  void finish();
+  void abandon() noexcept override;
+
+  const asio::any_io_executor executor_;
+  core core_;
+  const patience bounds_;
+  std::vector<lane_ptr> lanes_;  // null: no socket now
+  std::vector<std::string> names_;
+  std::vector<std::shared_ptr<cancellable>> dials_;
+  dialler dial_;
+  asio::steady_timer clock_, deadline_;
+  operation::time_point deadline_at_ = operation::time_point::max();
+  std::optional<core::time_point> lingers_until_;
+  lost_handler lost_;
+  bool completion_posted_ = false;
+  bool vanished_ = false;
+  bool closed_ = false;         // no operation is pending, nor ever will be
+  bool finished_ = false;       // no socket either
+  asio::any_io_executor work_;  // an open link keeps its loop running
+};
+
+}  // namespace tandem::rails

@@ -1,0 +1,256 @@
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/log.hpp>
+
+#include "rails/link.hpp"
+
+namespace tandem::rails {
+namespace {
+
+constexpr int reads_per_turn = 16;    // then the other lanes get theirs
+constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
+/// What the kernel holds of a lane and has not sent: it delays what is more urgent, and is lost
+/// with the lane.
+constexpr int unsent_bytes = 256 * 1024;
+constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{1000};
+
+core::time_point now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+bool link::attach(std::uint16_t index, std::uint32_t epoch, socket over, std::string name) {
+  if (closed_ || index >= lanes_.size() || !core_.may_come(index, epoch)) return false;
+  if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
+  error_code ignored;
+  over.non_blocking(true, ignored);
+  ::setsockopt(over.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes,
+               sizeof unsent_bytes);
+  names_[index] = std::move(name);
+  lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
+  core_.lane_up(index, epoch, now());
+  log(log_level::info, "rails",
+      fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));
+  arm(lanes_[index]);
+  flush();
+  return true;
+}
+
+/// A reset tells the peer at once, and takes back what the kernel still holds.
+void link::lose(lane& which, const std::string& why) {
+  if (!which.open) return;
+  log(log_level::info, "rails",
+      fmt::format("lane {} ({}) is down: {}", which.index, names_[which.index], why));
+  const lane_ptr keep = lanes_[which.index];
+  which.open = false;
+  error_code ignored;
+  which.over.set_option(asio::socket_base::linger(true, 0), ignored);
+  which.over.close(ignored);
+  lanes_[which.index].reset();
+  core_.lane_lost(which.index);
+}
+
+void link::cut(std::uint16_t index) {
+  if (!lanes_[index]) return;
+  lose(*lanes_[index], "cut on purpose");
+  settle();
+}
+
+bool link::read_ready(lane& from, core::time_point at) {
+  bool any = false;
+  for (int i = 0; i < reads_per_turn && from.open; ++i) {
+    const std::span<const iovec> room = from.reader.room();
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(room.data());
+    message.msg_iovlen = room.size();
+    const ssize_t n = ::recvmsg(from.over.native_handle(), &message, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    any = true;
+    if (n <= 0) {
+      lose(from, n == 0 ? "the peer closed it"
+                        : error_code(errno, boost::system::system_category()).message());
+      break;
+    }
+    std::size_t wanted = 0;
+    for (const iovec& part : room) wanted += part.iov_len;
+    switch (from.reader.advance(static_cast<std::size_t>(n), at)) {
+      case lane_reader::outcome::good:
+        break;
+      case lane_reader::outcome::broken:
+        lose(from, from.reader.why());
+        break;
+      case lane_reader::outcome::violated:
+        broken(from.reader.why());
+        return true;
+    }
+    if (static_cast<std::size_t>(n) < wanted) break;
+  }
+  return any;
+}
+
+void link::arm(const lane_ptr& which) {
+  if (which->armed || !which->open) return;
+  which->armed = true;
+  which->over.async_wait(asio::socket_base::wait_read,
+                         [self = shared_from_this(), which](error_code failure) {
+                           which->armed = false;
+                           if (failure || !which->open) return;
+                           which->empty_polls = 0;
+                           self->read_ready(*which, now());
+                           self->settle();
+                           if (!self->loop().is_polling()) self->arm(which);
+                         });
+}
+
+void link::arm() {
+  for (const lane_ptr& l : lanes_) {
+    if (l) arm(l);
+  }
+}
+
+bool link::poll() {
+  bool found = false;
+  std::shared_ptr<link> self;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const lane_ptr l = lanes_[i];
+    if (!l || l->armed) continue;
+    if (!self) self = shared_from_this();
+    if (read_ready(*l, now())) {
+      l->empty_polls = 0;
+      found = true;
+    } else if (++l->empty_polls >= polls_until_cold) {
+      arm(l);
+    }
+  }
+  if (found) settle();
+  return found;
+}
+
+void link::flush() {
+  const core::time_point at = now();
+  for (bool wrote = true; wrote;) {
+    wrote = false;
+    for (const lane_ptr& l : lanes_) {
+      if (l && write_some(l, at)) wrote = true;
+    }
+  }
+}
+
+bool link::write_some(const lane_ptr& to, core::time_point at) {
+  if (to->blocked || !to->open) return false;
+  const auto outcome = to->writer.write_some(to->over.native_handle(), at);
+  if (outcome == lane_writer::outcome::full) wait_for_room(to);
+  return outcome == lane_writer::outcome::wrote;
+}
+
+void link::wait_for_room(const lane_ptr& to) {
+  to->blocked = true;
+  to->over.async_wait(asio::socket_base::wait_write,
+                      [self = shared_from_this(), to](error_code failure) {
+                        to->blocked = false;
+                        if (failure || !to->open) return;
+                        self->flush();
+                        self->complete_soon();
+                      });
+}
+
+/// After every event: what the core wants closed is closed, what it has to say is said, and who
+/// waits is told.
+void link::settle() {
+  if (finished_) return complete_done();
+  const auto self = shared_from_this();
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i] && core_.closes(i)) lose(*lanes_[i], "silent, or closed by the peer");
+  }
+  flush();
+  if (core_.peer_gave_up() && !closed_) heard_failure();
+  if (core_.messages().peer_said_goodbye() && !lingers_until_) {
+    lingers_until_ = now() + std::chrono::seconds(2);
+    work_ = {};
+  }
+  const bool done = closed_ && core_.is_flushed();
+  if (done || (lingers_until_ && (!core_.any_live() || now() >= *lingers_until_))) finish();
+  dial_missing();
+  complete_done();
+}
+
+void link::dial_missing() {
+  if (!dial_ || closed_ || lingers_until_) return;
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i] || dials_[i]) continue;
+    dials_[i] = std::make_shared<cancellable>();
+    dials_[i]->start(executor_, dial(i),
+                     [self = shared_from_this(), i, keep = dials_[i]](std::exception_ptr) {
+                       self->dials_[i].reset();
+                     });
+  }
+}
+
+asio::awaitable<void> link::dial(std::uint16_t index) {
+  const auto self = shared_from_this();
+  asio::steady_timer timer(executor_);
+  std::chrono::milliseconds pause = first_pause;
+  while (!lanes_[index] && !closed_ && !lingers_until_) {
+    bool refused = false;
+    try {
+      co_await with_deadline(dial_limit, dial_once(index), "dial");
+    } catch (const error& e) {
+      if (e.code() == asio::error::operation_aborted) throw;
+      refused = e.code() == asio::error::connection_refused;
+      log(log_level::debug, "rails", e.what());
+    }
+    if (lanes_[index] || closed_) break;
+    if (refused && !core_.any_live()) {
+      vanished("it listens no more");
+      break;
+    }
+    timer.expires_after(pause);
+    co_await timer.async_wait(asio::use_awaitable);
+    pause = std::min(2 * pause, longest_pause);
+  }
+}
+
+asio::awaitable<void> link::dial_once(std::uint16_t index) {
+  const std::uint32_t epoch = core_.next_epoch(index);
+  std::string name;
+  socket over = co_await dial_(index, epoch, name);
+  attach(index, epoch, std::move(over), std::move(name));
+}
+
+/// Hearts beat and silence is judged, of what has been read so far.
+void link::tick() {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const lane_ptr l = lanes_[i];
+    if (l) read_ready(*l, now());
+  }
+  core_.tick(now());
+  if (core_.peer_is_silent()) {
+    vanished(fmt::format("not heard on any rail for {:g} s",
+                         std::chrono::duration<double>(bounds_.peer).count()));
+  }
+  settle();
+  if (finished_) return;
+  clock_.expires_after(bounds_.heartbeat() / 2);
+  clock_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (!cancelled && self) self->tick();
+  });
+}
+
+std::vector<link::lane_info> link::lanes() const {
+  std::vector<lane_info> all;
+  for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
+    all.push_back(
+        {names_[i], core_.sent().arrived_bytes(i), core_.lane_state(i), core_.lane_epoch(i)});
+  }
+  return all;
+}
+
+}  // namespace tandem::rails

@@ -1,0 +1,102 @@
+#include "support/rails_rig.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include "protocol/carried_channel.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+constexpr rails::patience bounds{};
+
+std::shared_ptr<rails::link> make_link(const asio::any_io_executor& executor,
+                                       const settings& options, int rank, std::size_t lanes) {
+  return std::make_shared<rails::link>(executor, protocol::offered(options),
+                                       protocol::identity{rank, 1 - rank, "loopback"},
+                                       options.operation_timeout, lanes, bounds, true);
+}
+
+}  // namespace
+
+rails_rig::rails_rig(const asio::any_io_executor& executor)
+    : door_(executor, {asio::ip::address_v4::loopback(), 0}) {}
+
+awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::shared_ptr<rails_rig> rig(new rails_rig(executor));
+  for (const int side : {0, 1}) rig->ends[side] = make_link(executor, options, -1, lanes);
+  asio::co_spawn(executor, rig->accept_all(), [rig](auto...) {});
+  rig->ends[1]->run(nullptr);
+  const std::weak_ptr<rails_rig> weak = rig;
+  rig->ends[0]->run([weak](std::uint16_t lane, std::uint32_t epoch, std::string& name) {
+    return weak.lock()->dial(lane, epoch, name);
+  });
+  const auto all_up = [rig] {
+    for (const auto& end : rig->ends) {
+      for (std::uint16_t i = 0; i < end->state().lanes(); ++i) {
+        if (!end->state().is_live(i)) return false;
+      }
+    }
+    return true;
+  };
+  co_await until(all_up, "lanes come up");
+  co_return rig;
+}
+
+channel_pair rails_rig::channels() {
+  channel_pair pair;
+  pair.first = std::make_unique<protocol::carried_channel<rails::link>>(ends[0]);
+  pair.second = std::make_unique<protocol::carried_channel<rails::link>>(ends[1]);
+  return pair;
+}
+
+awaitable<void> rails_rig::accept_all() {
+  for (;;) {
+    auto [failure, guest] = co_await door_.async_accept(quiet);
+    if (failure) co_return;
+    std::array<std::uint32_t, 2> hello{};
+    const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
+    if (unread) continue;
+    ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(guest), "there");
+    if (ends[1]->is_over()) door_.close();
+  }
+}
+
+awaitable<rails_rig::socket> rails_rig::dial(std::uint16_t lane, std::uint32_t epoch,
+                                             std::string& name) {
+  name = "here";
+  socket over(door_.get_executor());
+  const auto [failure] = co_await over.async_connect(door_.local_endpoint(), quiet);
+  if (failure) throw error(failure);
+  const std::array<std::uint32_t, 2> hello{lane, epoch};
+  const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(hello), quiet);
+  if (unsaid) throw error(unsaid);
+  co_return over;
+}
+
+void rails_rig::cut(std::uint16_t lane) {
+  ends[random_() % 2]->cut(lane);
+}
+
+void rails_rig::keep_cutting(int turns) {
+  asio::co_spawn(door_.get_executor(), cut_for_ever(turns),
+                 [self = shared_from_this()](auto...) {});
+}
+
+awaitable<void> rails_rig::cut_for_ever(int every) {
+  while (!ends[0]->is_over() && !ends[1]->is_over()) {
+    co_await turns(every);
+    cut(static_cast<std::uint16_t>(random_() % ends[0]->state().lanes()));
+  }
+}
+
+}  // namespace tandem::test
