@@ -155,7 +155,7 @@ TEST(RunCommand, RefusesAWrongNumberOfRanks) {
   for (const words& args : {words{"--", "true"}, words{"-n", "0", "true"},
                             words{"-n", "99999", "true"}, words{"-n", "2"}}) {
     try {
-      run::run_main(args);
+      launcher::run_main(args);
       ADD_FAILURE() << "accepted";
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::bad_option);
