@@ -52,7 +52,7 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
     transfer& over = static_cast<transfer&>(op);
     over.of->completed(over);
   };
-  t.destroy = [](operation& op) {
+  t.destroy = [](operation& op) noexcept {
     transfer& gone = static_cast<transfer&>(op);
     gone.of->destroyed(gone);
   };

@@ -19,7 +19,7 @@ struct awaited : operation {
     flow = f;
     view = v;
     complete = [](operation& op) { static_cast<awaited&>(op).resume(); };
-    destroy = [](operation& op) {
+    destroy = [](operation& op) noexcept {
       // The handler owns the frame that this object lives in.
       const std::optional<waiting_handler> last = std::move(static_cast<awaited&>(op).handler);
     };
