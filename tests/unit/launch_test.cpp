@@ -1,12 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 #include <vector>
+
+#include "support/environment_variable.hpp"
 
 namespace {
 
@@ -301,9 +302,10 @@ TEST(launch, bad_sets_are_refused_naming_the_variable) {
 }
 
 TEST(launch, the_process_environment_is_read) {
-  ::setenv("TANDEM_LAUNCH_TEST", "value", 1);
-  EXPECT_EQ(tandem::process_environment()("TANDEM_LAUNCH_TEST"), "value");
-  ::unsetenv("TANDEM_LAUNCH_TEST");
+  {
+    const tandem::test::environment_variable set("TANDEM_LAUNCH_TEST", "value");
+    EXPECT_EQ(tandem::process_environment()("TANDEM_LAUNCH_TEST"), "value");
+  }
   EXPECT_FALSE(tandem::process_environment()("TANDEM_LAUNCH_TEST"));
 }
 
