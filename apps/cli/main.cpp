@@ -33,7 +33,7 @@ int version_main(arguments args);
 constexpr command commands[] = {
     {"train", "train a small language model across two islands, with a report", train::train_main},
     {"perf", "measure channels and collectives", perf::perf_main},
-    {"run", "start local ranks of any command as one job", run::run_main},
+    {"run", "start local ranks of any command as one job", launcher::run_main},
     {"options", "every option of the engine: unit, default, value in force", options_main},
     {"version", "version, commit and what it was built with", version_main},
     {"help", "help on a subcommand: tandem help train", help_main},

@@ -18,12 +18,12 @@ int start_tcp_ranks(std::span<const std::string> args, int ranks, const perf_opt
   const report writable(o);  // a file that cannot be written is better told before anything runs
   std::vector<std::string> own{"perf"};
   own.insert(own.end(), args.begin(), args.end());
-  run::launch_plan plan;
+  launcher::launch_plan plan;
   plan.ranks = ranks;
-  plan.command = run::self_command(own);
+  plan.command = launcher::self_command(own);
   plan.prefix = false;
   plan.name = "tandem perf";
-  return run::launch_local(plan);
+  return launcher::launch_local(plan);
 }
 
 void check_launch(const launch_info& who, const perf_options& o) {

@@ -31,7 +31,7 @@
 #include "process.hpp"
 #include "run.hpp"
 
-namespace tandem::run {
+namespace tandem::launcher {
 namespace asio = boost::asio;
 namespace {
 
@@ -330,4 +330,4 @@ std::vector<std::string> self_command(std::span<const std::string> args) {
   return command;
 }
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

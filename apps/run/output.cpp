@@ -1,6 +1,6 @@
 #include "output.hpp"
 
-namespace tandem::run {
+namespace tandem::launcher {
 
 std::string line_prefixer::feed(std::string_view bytes) {
   std::string lines;
@@ -49,4 +49,4 @@ std::string last_words::text() const {
   return joined;
 }
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

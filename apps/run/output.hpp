@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tandem::run {
+namespace tandem::launcher {
 
 /// Puts a prefix before each line of a stream that comes in pieces, and gives out whole lines only.
 /// A line longer than `most_bytes` is cut there, so that memory stays bounded.
@@ -41,4 +41,4 @@ class last_words {
   std::string partial_;
 };
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

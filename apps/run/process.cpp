@@ -13,7 +13,7 @@
 #include <tandem/error.hpp>
 #include <utility>
 
-namespace tandem::run {
+namespace tandem::launcher {
 namespace {
 
 [[noreturn]] void fail(int number, const std::string& what, std::string advice = {}) {
@@ -151,4 +151,4 @@ std::optional<rank_end> first_failure(std::span<const rank_end> ended) {
   return first;
 }
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

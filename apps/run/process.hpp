@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tandem::run {
+namespace tandem::launcher {
 
 /// A file descriptor that it closes.
 class owned_fd {
@@ -69,4 +69,4 @@ std::string how_it_ended(int wait_status);
 /// one that exited, for those who lose a peer exit by themselves. Empty where all ended well.
 std::optional<rank_end> first_failure(std::span<const rank_end> ended);
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

@@ -8,7 +8,7 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 
-namespace tandem::run {
+namespace tandem::launcher {
 
 int run_main(std::span<const std::string> args) {
   launch_plan plan;
@@ -50,4 +50,4 @@ int run_main(std::span<const std::string> args) {
   }
 }
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::run {
+namespace tandem::launcher {
 
 /// What to start: `ranks` processes of one command on this machine, as one job.
 struct launch_plan {
@@ -50,4 +50,4 @@ std::vector<std::string> self_command(std::span<const std::string> args);
 /// `tandem run -n N [--] COMMAND ARGS...`; the exit status.
 int run_main(std::span<const std::string> args);
 
-}  // namespace tandem::run
+}  // namespace tandem::launcher

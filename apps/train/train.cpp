@@ -23,15 +23,15 @@ namespace {
 int launch(std::span<const std::string> args, int ranks) {
   std::vector<std::string> command_args{"train"};
   command_args.insert(command_args.end(), args.begin(), args.end());
-  run::launch_plan plan;
+  launcher::launch_plan plan;
   plan.ranks = ranks;
-  plan.command = run::self_command(command_args);
+  plan.command = launcher::self_command(command_args);
   plan.prefix = false;
   // A rank that is killed has ended the others long before; who still hangs after these is ended.
   plan.grace = std::chrono::milliseconds(1000);
   plan.kill_after = std::chrono::milliseconds(500);
   plan.name = "tandem train";
-  return run::launch_local(plan);
+  return launcher::launch_local(plan);
 }
 
 std::string size_text(long count) {

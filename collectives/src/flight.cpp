@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
 namespace tandem::detail {
@@ -52,7 +52,7 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
     transfer& over = static_cast<transfer&>(op);
     over.of->completed(over);
   };
-  t.destroy = [](operation& op) {
+  t.destroy = [](operation& op) noexcept {
     transfer& gone = static_cast<transfer&>(op);
     gone.of->destroyed(gone);
   };
@@ -82,7 +82,7 @@ void flight::completed(transfer& t) {
   if (cancelling_) {
     wake_ = true;
   } else {
-    resume();
+    resume(handler_, executor_);
   }
 }
 
@@ -95,17 +95,6 @@ void flight::destroyed(transfer& t) noexcept {
   const auto frames = std::exchange(handler_, std::nullopt);
 }
 
-void flight::resume() {
-  waiting_handler h = std::move(*handler_);
-  handler_.reset();
-  const asio::any_io_executor mine = h.get_executor();
-  if (mine == executor_) {
-    h();
-  } else {
-    asio::post(mine, std::move(h));
-  }
-}
-
 void flight::cancel() noexcept {
   // A channel may complete one from inside `cancel`; the frame must not go while this loop runs.
   cancelling_ = true;
@@ -114,7 +103,7 @@ void flight::cancel() noexcept {
     if (t.pending && t.at != operation::phase::done) t.way.on->cancel(t);
   }
   cancelling_ = false;
-  if (std::exchange(wake_, false) && handler_) resume();
+  if (std::exchange(wake_, false) && handler_) resume(handler_, executor_);
 }
 
 asio::awaitable<void> flight::until(transfer& t) {

@@ -2,11 +2,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <optional>
 #include <span>
 #include <tandem/channel.hpp>
+#include <tandem/detail/waiting.hpp>
 
 namespace tandem::detail {
 
@@ -71,7 +71,6 @@ class flight {
   void outlive(std::shared_ptr<void> memory) noexcept { memory_ = std::move(memory); }
 
  private:
-  using waiting_handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
   struct suspend;
 
   void start(transfer& t, operation::kind what, const link& way, flow_id flow, mutable_view view,
@@ -79,7 +78,6 @@ class flight {
   void note_result(transfer& t) noexcept;
   void completed(transfer& t);
   void destroyed(transfer& t) noexcept;
-  void resume();
   [[noreturn]] void throw_failure() const;
 
   std::span<transfer> transfers_;

@@ -1,16 +1,15 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <tandem/channel.hpp>
+#include <tandem/detail/waiting.hpp>
 #include <utility>
 
 namespace tandem {
 namespace {
 
 using token = asio::use_awaitable_t<>;
-using waiting_handler = asio::async_result<token, void()>::handler_type;
+using detail::waiting_handler;
 
 /// An operation in the frame of the coroutine that waits for it: no allocation.
 struct awaited : operation {
@@ -18,22 +17,14 @@ struct awaited : operation {
     what = k;
     flow = f;
     view = v;
-    complete = [](operation& op) { static_cast<awaited&>(op).resume(); };
-    destroy = [](operation& op) {
+    complete = [](operation& op) {
+      auto& self = static_cast<awaited&>(op);
+      detail::resume(self.handler, self.channel_executor);
+    };
+    destroy = [](operation& op) noexcept {
       // The handler owns the frame that this object lives in.
       const std::optional<waiting_handler> last = std::move(static_cast<awaited&>(op).handler);
     };
-  }
-
-  void resume() {
-    waiting_handler h = std::move(*handler);
-    handler.reset();
-    const asio::any_io_executor mine = h.get_executor();
-    if (mine == channel_executor) {
-      h();
-    } else {
-      asio::post(mine, std::move(h));
-    }
   }
 
   asio::any_io_executor channel_executor;

@@ -149,6 +149,12 @@ bool set_given_address(const environment& get, launch_info& info) {
   return true;
 }
 
+/// `tandem run` sets torchrun's variables beside its own.
+bool own_says_the_same(const environment& get) {
+  return has(get, "TANDEM_RENDEZVOUS") && read(get, own.rank) == read(get, torchrun.rank) &&
+         read(get, own.size) == read(get, torchrun.size);
+}
+
 std::optional<launch_info> from_torchrun(const environment& get) {
   const variable address = read(get, "MASTER_ADDR");
   if (!has(get, torchrun.rank) || !has(get, torchrun.size) || !address ||
@@ -164,10 +170,10 @@ std::optional<launch_info> from_torchrun(const environment& get) {
   set_local_place(get, torchrun, info);
   const variable run = read(get, "TORCHELASTIC_RUN_ID");
   const variable life = read(get, "TORCHELASTIC_RESTART_COUNT");
+  if (!run && !life && own_says_the_same(get)) info.launcher = "tandem run";
   if (run || life) {
     info.job = fmt::format("{}.{}", run.value_or("none"), life.value_or("0"));
   } else {
-    // `tandem run` sets torchrun's variables beside its own.
     info.job = read(get, "TANDEM_JOB").value_or("");
   }
   return info;

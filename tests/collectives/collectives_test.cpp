@@ -12,16 +12,10 @@ namespace tandem {
 namespace {
 
 using test::job;
+using test::small_pieces;
 
 /// Small pieces, so that small data already take every path: chunks, and messages that must be
 /// asked for.
-settings small_pieces() {
-  settings s;
-  s.collective_chunk_bytes = 1024;
-  s.eager_bytes = 512;
-  return s;
-}
-
 constexpr reduce_op all_ops[] = {reduce_op::sum, reduce_op::product, reduce_op::minimum,
                                  reduce_op::maximum};
 

@@ -9,13 +9,7 @@ namespace tandem {
 namespace {
 
 using test::job;
-
-settings small_pieces() {
-  settings s;
-  s.collective_chunk_bytes = 1024;
-  s.eager_bytes = 512;
-  return s;
-}
+using test::small_pieces;
 
 /// One call of every kind, with data of its own.
 struct calls {

@@ -13,6 +13,14 @@
 
 namespace tandem::test {
 
+/// Short pieces, so that few bytes reach both sides of every limit.
+inline settings small_pieces() {
+  settings s;
+  s.collective_chunk_bytes = 1024;
+  s.eager_bytes = 512;
+  return s;
+}
+
 /// All ranks of a job on one io_context and one thread, so that a run is the same every time.
 class job {
  public:

@@ -16,16 +16,10 @@ namespace {
 using test::integer_stage;
 using test::job;
 using test::make_stages;
+using test::small_pieces;
 using test::stage_list;
 
 constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_kind::one_f_one_b};
-
-/// Lengths on both sides of what may leave unasked.
-settings small_pieces() {
-  settings s;
-  s.eager_bytes = 512;
-  return s;
-}
 
 /// Throws, or never ends, in one of its calls.
 class bad_stage final : public integer_stage {

@@ -24,8 +24,6 @@ struct channel_case {
   std::string name;
   awaitable<channel_pair> (*connect)(settings options);
   drive how = drive::by_asio;
-  /// False where a close in mid-message cannot be told from a lost peer.
-  bool closes_between_frames_only = false;
 };
 
 inline std::string case_name(const testing::TestParamInfo<channel_case>& info) {

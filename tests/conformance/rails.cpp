@@ -20,7 +20,7 @@ awaitable<channel_pair> connect_one(settings options) {
 
 awaitable<channel_pair> connect_cut(settings options) {
   const std::shared_ptr<rails_rig> rig = co_await rails_rig::connect(options, 2);
-  rig->keep_cutting(50);
+  rig->keep_cutting(10ms);
   co_return rig->channels();
 }
 

@@ -17,9 +17,8 @@ awaitable<channel_pair> connect(settings options) {
 }
 
 INSTANTIATE_TEST_SUITE_P(tcp, channel_test,
-                         testing::Values(channel_case{"tcp", connect, drive::by_asio, true},
-                                         channel_case{"tcp_polled", connect, drive::by_spinning,
-                                                      true}),
+                         testing::Values(channel_case{"tcp", connect, drive::by_asio},
+                                         channel_case{"tcp_polled", connect, drive::by_spinning}),
                          case_name);
 
 }  // namespace

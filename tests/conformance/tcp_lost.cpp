@@ -72,12 +72,15 @@ TEST(tcp_lost, killed_process) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
 }
 
-frame answer_to(const frame& announced) {
-  frame f;
-  f.type = frame_type::accept;
-  f.message_id = announced.message_id;
-  f.flow = announced.flow;
-  return f;
+/// The peer hears of a long message and asks for it; the announcement.
+awaitable<frame> ask_for_message(raw_socket& peer) {
+  const frame announced = co_await hear_frame(peer);
+  frame answer;
+  answer.type = frame_type::accept;
+  answer.message_id = announced.message_id;
+  answer.flow = announced.flow;
+  co_await say(peer, answer);
+  co_return announced;
 }
 
 /// It asks for a long message and then takes no bytes: the deadline frees the sender's view, at the
@@ -88,8 +91,7 @@ awaitable<void> stopped_peer() {
   pending_operation late(*pair.mine, operation::kind::send, 0, message);
   late.deadline = std::chrono::steady_clock::now() + 100ms;
   EXPECT_FALSE(late.start());
-  const frame announced = co_await hear_frame(pair.theirs);
-  co_await say(pair.theirs, answer_to(announced));
+  co_await ask_for_message(pair.theirs);
   co_await late.wait();
   EXPECT_EQ(late.result, errc::timed_out);
   require(late.failure != nullptr, "no reason");
@@ -114,8 +116,7 @@ awaitable<void> slow_peer() {
   pending_operation late(*pair.mine, operation::kind::send, 0, message);
   late.deadline = std::chrono::steady_clock::now() + 100ms;
   EXPECT_FALSE(late.start());
-  const frame announced = co_await hear_frame(pair.theirs);
-  co_await say(pair.theirs, answer_to(announced));
+  const frame announced = co_await ask_for_message(pair.theirs);
   asio::steady_timer past_the_deadline(pair.mine->get_executor(), late.deadline + 50ms);
   co_await past_the_deadline.async_wait(asio::use_awaitable);
   EXPECT_EQ(late.completions, 0);
@@ -158,6 +159,67 @@ awaitable<void> goodbye_through_a_full_socket() {
 
 TEST(tcp_lost, close_with_a_full_socket) {
   run_test(goodbye_through_a_full_socket());
+}
+
+/// Closes while a long message fills the socket, and says how the stream ends; the data in it must
+/// be right although the caller has its memory back.
+awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_whole) {
+  settings options;
+  options.chunk_bytes = chunk_bytes;
+  hostile_pair pair = co_await connect_hostile(options);
+  std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
+  pending_operation send(*pair.mine, operation::kind::send, 0, message);
+  EXPECT_FALSE(send.start());
+  co_await ask_for_message(pair.theirs);
+  const auto has_begun = [&pair] { return pair.theirs.available() > 0; };
+  co_await until(has_begun, "data");
+  pair.mine->close();
+  co_await send.wait();
+  EXPECT_EQ(send.result, errc::channel_closed);
+  std::fill(message.begin(), message.end(), std::byte{0});
+  const std::string all = co_await hear_all(pair.theirs);
+  const auto bytes = std::as_bytes(std::span(all));
+  std::vector<std::byte> payload;
+  frame last;
+  std::size_t at = 0;
+  while (at + protocol::frame_bytes <= bytes.size()) {
+    std::string why;
+    const auto header = bytes.subspan(at).first<protocol::frame_bytes>();
+    const auto f = protocol::decode(header, why);
+    require(f.has_value(), "no frame: " + why);
+    last = *f;
+    at += protocol::frame_bytes;
+    const std::size_t here = std::min<std::size_t>(last.payload_bytes, bytes.size() - at);
+    const auto part = bytes.subspan(at, here);
+    payload.insert(payload.end(), part.begin(), part.end());
+    at += last.payload_bytes;
+  }
+  EXPECT_GT(payload.size(), 0u);
+  EXPECT_EQ(first_wrong(payload, 1), std::nullopt);
+  *ends_whole = at == bytes.size();
+  co_return last.type;
+}
+
+awaitable<void> close_in_mid_frame() {
+  bool ends_whole = false;
+  const frame_type last = co_await last_frame_of_a_close(settings{}.chunk_bytes, &ends_whole);
+  EXPECT_EQ(last, frame_type::goodbye);
+  EXPECT_TRUE(ends_whole);
+}
+
+TEST(tcp_lost, close_finishes_the_frame_in_hand) {
+  run_test(close_in_mid_frame());
+}
+
+awaitable<void> close_in_a_very_long_frame() {
+  bool ends_whole = true;
+  const frame_type last = co_await last_frame_of_a_close(std::size_t{32} << 20, &ends_whole);
+  EXPECT_EQ(last, frame_type::data);
+  EXPECT_FALSE(ends_whole);
+}
+
+TEST(tcp_lost, close_copies_no_very_long_frame) {
+  run_test(close_in_a_very_long_frame());
 }
 
 }  // namespace

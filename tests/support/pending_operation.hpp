@@ -19,7 +19,7 @@ struct pending_operation : operation {
       self.was_inside_start = self.is_starting;
       self.ended.notify_all();
     };
-    destroy = [](operation&) {};
+    destroy = [](operation&) noexcept {};
   }
 
   /// True: over at once.

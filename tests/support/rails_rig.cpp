@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -87,14 +88,16 @@ void rails_rig::cut(std::uint16_t lane) {
   ends[random_() % 2]->cut(lane);
 }
 
-void rails_rig::keep_cutting(int turns) {
-  asio::co_spawn(door_.get_executor(), cut_for_ever(turns),
+void rails_rig::keep_cutting(std::chrono::milliseconds every) {
+  asio::co_spawn(door_.get_executor(), cut_for_ever(every),
                  [self = shared_from_this()](auto...) {});
 }
 
-awaitable<void> rails_rig::cut_for_ever(int every) {
+awaitable<void> rails_rig::cut_for_ever(std::chrono::milliseconds every) {
+  asio::steady_timer timer(door_.get_executor());
   while (!ends[0]->is_over() && !ends[1]->is_over()) {
-    co_await turns(every);
+    timer.expires_after(every * (1 + random_() % 8) / 4);
+    co_await timer.async_wait(asio::use_awaitable);
     cut(static_cast<std::uint16_t>(random_() % ends[0]->state().lanes()));
   }
 }

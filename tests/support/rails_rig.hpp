@@ -21,8 +21,8 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
   channel_pair channels();
   /// Resets a lane's connection, as a middle box would.
   void cut(std::uint16_t lane);
-  /// Cuts a lane every so many turns of the loop, until both channels are over.
-  void keep_cutting(int turns);
+  /// Cuts a lane about so often, until one of the channels is over.
+  void keep_cutting(std::chrono::milliseconds every);
 
   std::shared_ptr<rails::link> ends[2];
 
@@ -30,7 +30,7 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
   using socket = asio::ip::tcp::socket;
   awaitable<void> accept_all();
   awaitable<socket> dial(std::uint16_t lane, std::uint32_t epoch, std::string& name);
-  awaitable<void> cut_for_ever(int turns);
+  awaitable<void> cut_for_ever(std::chrono::milliseconds every);
 
   explicit rails_rig(const asio::any_io_executor& executor);
   asio::ip::tcp::acceptor door_;

@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "run/run.hpp"
+#include "support/environment_variable.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -78,12 +78,12 @@ TEST(CommandLine, TheLastOfTwoWins) {
 }
 
 TEST(CommandLine, EngineOptionsComeFromEnvironmentThenCommandLine) {
-  ::setenv("TANDEM_SPIN_US", "3", 1);
-  ::setenv("TANDEM_MAX_FLOWS", "11", 1);
   sample s;
-  s.line.parse(words{"ping", "--spin-us", "4"});
-  ::unsetenv("TANDEM_SPIN_US");
-  ::unsetenv("TANDEM_MAX_FLOWS");
+  {
+    const test::environment_variable spin("TANDEM_SPIN_US", "3");
+    const test::environment_variable flows("TANDEM_MAX_FLOWS", "11");
+    s.line.parse(words{"ping", "--spin-us", "4"});
+  }
   EXPECT_EQ(s.engine.spin.count(), 4);
   EXPECT_EQ(s.engine.max_flows, 11u);
   const auto inherited = s.line.engine_environment();
@@ -155,7 +155,7 @@ TEST(RunCommand, RefusesAWrongNumberOfRanks) {
   for (const words& args : {words{"--", "true"}, words{"-n", "0", "true"},
                             words{"-n", "99999", "true"}, words{"-n", "2"}}) {
     try {
-      run::run_main(args);
+      launcher::run_main(args);
       ADD_FAILURE() << "accepted";
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::bad_option);

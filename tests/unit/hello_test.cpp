@@ -16,7 +16,7 @@ hello rank_hello(int from, int to, int size = 4) {
   h.from = from;
   h.to = to;
   h.size = size;
-  h.limits = {1, 2, 3, 4};
+  h.limits = {1, protocol::least_chunk_bytes, 3, 4};
   return h;
 }
 
@@ -82,8 +82,11 @@ TEST(hello, damage_is_found) {
 }
 
 TEST(hello, senseless_limits_are_damage) {
-  for (const protocol::limits limits : {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 2, 3, 0},
-                                        protocol::limits{1, 2, 3, protocol::most_flows + 1}}) {
+  constexpr std::uint32_t least = protocol::least_chunk_bytes;
+  for (const protocol::limits limits :
+       {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 1, 3, 4},
+        protocol::limits{1, least - 1, 3, 4}, protocol::limits{1, least, 3, 0},
+        protocol::limits{1, least, 3, protocol::most_flows + 1}}) {
     hello h = rank_hello(0, 1);
     h.limits = limits;
     wire_hello wire;
@@ -91,6 +94,20 @@ TEST(hello, senseless_limits_are_damage) {
     hello got;
     EXPECT_EQ(decode(wire, got), reading::damaged);
   }
+}
+
+/// What this side offers is sane whatever the settings say.
+TEST(hello, offers_are_sane) {
+  settings tiny;
+  tiny.eager_bytes = 0;
+  tiny.chunk_bytes = 1;
+  hello h = rank_hello(0, 1);
+  h.limits = protocol::offered(tiny);
+  EXPECT_EQ(h.limits.chunk_bytes, protocol::least_chunk_bytes);
+  wire_hello wire;
+  encode(h, wire);
+  hello got;
+  EXPECT_EQ(decode(wire, got), reading::complete);
 }
 
 TEST(hello, verdicts) {

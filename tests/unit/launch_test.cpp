@@ -1,12 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 #include <vector>
+
+#include "support/environment_variable.hpp"
 
 namespace {
 
@@ -116,6 +117,22 @@ TEST(launch, a_complete_torchrun_wins_over_everything) {
   EXPECT_EQ(info->launcher, "torchrun");
   EXPECT_EQ(info->rank, 3);
   EXPECT_EQ(info->address, "n1");
+}
+
+/// `tandem run` sets both, so that any program finds its place.
+TEST(launch, tandem_run_is_named_where_both_sets_agree) {
+  const variables bare{
+      {"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.2"}, {"MASTER_PORT", "7"}};
+  const auto info = find(bare + own);
+  EXPECT_EQ(info->launcher, "tandem run");
+  EXPECT_EQ(info->address, "10.0.0.2") << "a complete set of torchrun's wins";
+  EXPECT_EQ(info->port, 7);
+  EXPECT_EQ(info->job, "j");
+  EXPECT_EQ(find(bare)->launcher, "torchrun");
+  EXPECT_EQ(find(bare + own + variables{{"TANDEM_RANK", "2"}})->launcher, "torchrun");
+  EXPECT_EQ(find(bare + own + variables{{"TANDEM_SIZE", "5"}})->launcher, "torchrun");
+  EXPECT_EQ(find(bare + own + variables{{"TANDEM_RENDEZVOUS", ""}})->launcher, "torchrun");
+  EXPECT_EQ(find(bare + own + variables{{"TORCHELASTIC_RUN_ID", "x"}})->launcher, "torchrun");
 }
 
 TEST(launch, an_incomplete_torchrun_gives_way_to_whatever_is_complete) {
@@ -285,9 +302,10 @@ TEST(launch, bad_sets_are_refused_naming_the_variable) {
 }
 
 TEST(launch, the_process_environment_is_read) {
-  ::setenv("TANDEM_LAUNCH_TEST", "value", 1);
-  EXPECT_EQ(tandem::process_environment()("TANDEM_LAUNCH_TEST"), "value");
-  ::unsetenv("TANDEM_LAUNCH_TEST");
+  {
+    const tandem::test::environment_variable set("TANDEM_LAUNCH_TEST", "value");
+    EXPECT_EQ(tandem::process_environment()("TANDEM_LAUNCH_TEST"), "value");
+  }
   EXPECT_FALSE(tandem::process_environment()("TANDEM_LAUNCH_TEST"));
 }
 

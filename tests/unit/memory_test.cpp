@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tandem/error.hpp>
 #include <tandem/memory.hpp>
 #include <vector>
@@ -32,6 +33,13 @@ TEST(view, refuses_what_it_must) {
   static_assert(!std::is_constructible_v<mutable_view, const std::vector<int>&>);
   static_assert(!std::is_constructible_v<mutable_view, std::span<const int>>);
   static_assert(!std::is_constructible_v<const_view, const std::vector<std::string>&>);
+  static_assert(!std::is_constructible_v<const_view, decltype("text")>);
+  static_assert(!std::is_constructible_v<const_view, char(&)[5]>);
+  static_assert(!std::is_constructible_v<const_view, const char16_t(&)[5]>);
+  static_assert(std::is_constructible_v<const_view, std::string_view>);
+  static_assert(std::is_constructible_v<const_view, const std::array<char, 5>&>);
+  static_assert(std::is_constructible_v<const_view, const unsigned char(&)[5]>);
+  static_assert(std::is_constructible_v<mutable_view, char(&)[5]>);
   static_assert(std::is_convertible_v<mutable_view, const_view>);
   static_assert(!std::is_convertible_v<const_view, mutable_view>);
 }
@@ -63,10 +71,23 @@ TEST(buffer, moves) {
   buffer first(16);
   first.as<std::uint32_t>()[3] = 7;
   const std::byte* where = first.data();
-  const buffer second = std::move(first);
+  buffer second = std::move(first);
   EXPECT_EQ(second.data(), where);
   EXPECT_EQ(second.as<std::uint32_t>().size(), 4u);
   EXPECT_EQ(second.as<std::uint32_t>()[3], 7u);
+  EXPECT_EQ(first.data(), nullptr);  // NOLINT: what is left is promised
+  EXPECT_EQ(first.size(), 0u);
+  EXPECT_EQ(first.view().bytes, 0u);
+  buffer third(100);
+  third = std::move(second);
+  EXPECT_EQ(third.data(), where);
+  EXPECT_EQ(third.size(), 16u);
+  EXPECT_EQ(second.data(), nullptr);  // NOLINT
+  EXPECT_EQ(second.size(), 0u);
+  buffer& same = third;
+  third = std::move(same);
+  EXPECT_EQ(third.data(), where);
+  EXPECT_EQ(third.size(), 16u);
 }
 
 TEST(buffer, of_no_bytes) {

@@ -18,7 +18,7 @@
 #include "run/output.hpp"
 #include "run/process.hpp"
 
-namespace tandem::run {
+namespace tandem::launcher {
 namespace {
 
 using namespace std::chrono_literals;
@@ -332,4 +332,4 @@ TEST(FirstFailure, PrefersTheKilledToThoseWhoLostIt) {
 }
 
 }  // namespace
-}  // namespace tandem::run
+}  // namespace tandem::launcher

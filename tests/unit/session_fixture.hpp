@@ -27,6 +27,13 @@ struct session_test : testing::Test {
     EXPECT_NE(p, nullptr) << "nothing to say";
     return p == nullptr ? frame_type::goodbye : p->header.type;
   }
+  /// A long message of side 0 is announced and accepted: its data may leave.
+  void announce_and_accept() {
+    EXPECT_EQ(next(0), frame_type::announce);
+    deliver(0);
+    EXPECT_EQ(next(1), frame_type::accept);
+    deliver(1);
+  }
   bool is_silent(int side) { return pair.write(side) == nullptr; }
   void deliver(int from) { EXPECT_TRUE(pair.deliver(from)) << pair.end(1 - from).violation(); }
 };

@@ -32,10 +32,7 @@ TEST_F(session_test, starts_leave_room_for_chunks) {
   scripted big(kind::send, 1, std::string(200, 'a')), into(kind::recv, 1, std::string(200, ' '));
   start(1, into);
   start(0, big);
-  pair.write(0);
-  deliver(0);
-  pair.write(1);
-  deliver(1);
+  announce_and_accept();
   std::vector<std::unique_ptr<scripted>> all;
   const auto another = [&] {
     all.push_back(std::make_unique<scripted>(kind::recv, 2, std::string(1, ' ')));
@@ -162,10 +159,7 @@ TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
   send.deadline = now + std::chrono::seconds(1);
   start(1, receive);
   start(0, send);
-  next(0);
-  deliver(0);
-  next(1);
-  deliver(1);
+  announce_and_accept();
   protocol::outgoing piece;
   ASSERT_TRUE(pair.end(0).next(piece));
   const auto found = pair.end(0).expire(now + std::chrono::seconds(2));

@@ -202,10 +202,7 @@ TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
   start(0, send);
-  next(0);
-  deliver(0);
-  next(1);
-  deliver(1);
+  announce_and_accept();
   protocol::outgoing piece;
   ASSERT_TRUE(pair.end(0).next(piece));
   EXPECT_EQ(piece.header.type, frame_type::data);
@@ -227,10 +224,7 @@ TEST_F(session_test, the_last_piece_is_not_withdrawn) {
       receive(kind::recv, 1, std::string(101, ' '));
   start(1, receive);
   start(0, send);
-  pair.write(0);
-  deliver(0);
-  pair.write(1);
-  deliver(1);
+  announce_and_accept();
   pair.write(0);
   pair.write(0);
   protocol::outgoing last;
@@ -247,10 +241,7 @@ TEST_F(session_test, cancelled_receive_drops_the_rest) {
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
   start(0, send);
-  next(0);
-  deliver(0);
-  next(1);
-  deliver(1);
+  announce_and_accept();
   next(0);
   deliver(0);
   cancel(1, receive);

@@ -1,27 +1,18 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <set>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
+
+#include "support/environment_variable.hpp"
 
 namespace tandem {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// Sets a variable for the length of a test.
-class variable {
- public:
-  variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~variable() { ::unsetenv(name_); }
-  variable(const variable&) = delete;
-  variable& operator=(const variable&) = delete;
-
- private:
-  const char* name_;
-};
+using test::environment_variable;
 
 /// What the library says when `call` fails.
 template <class Call>
@@ -120,7 +111,7 @@ TEST(Settings, OptionsThatDoNotFitTogetherAreRefused) {
 }
 
 TEST(Settings, TheEnvironmentFillsABase) {
-  const variable spin("TANDEM_SPIN_US", "7"), empty("TANDEM_CHUNK_BYTES", "");
+  const environment_variable spin("TANDEM_SPIN_US", "7"), empty("TANDEM_CHUNK_BYTES", "");
   settings base;
   base.max_flows = 9;
   const settings s = settings::from_environment(base);
@@ -130,7 +121,7 @@ TEST(Settings, TheEnvironmentFillsABase) {
 }
 
 TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
-  const variable spin("TANDEM_SPIN_US", "abc");
+  const environment_variable spin("TANDEM_SPIN_US", "abc");
   EXPECT_NE(complaint([] {
               settings::from_environment();
             }).find("TANDEM_SPIN_US=abc: not a number of microseconds"),
@@ -138,7 +129,7 @@ TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
 }
 
 TEST(Settings, AnUnknownVariableIsAWarningAndALaunchVariableIsNot) {
-  const variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
+  const environment_variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
       family("TANDEM_RUN_ANYTHING", "1");
   std::vector<std::string> warnings;
   const log_sink before = set_log_sink(

@@ -7,10 +7,12 @@
 
 #include "rendezvous/store_wire.hpp"
 #include "store_fixture.hpp"
+#include "support/expected_log.hpp"
 
 namespace {
 
 using namespace store_testing;
+using tandem::test::expect_log;
 namespace wire = tandem::rendezvous;
 class store_meet_test : public store_job {};
 
@@ -94,6 +96,9 @@ TEST_F(store_meet_test, missing_ranks_are_named_to_all_who_came) {
 }
 
 TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others_meet) {
+  expect_log("already has come");
+  expect_log("was started as one of 4 ranks");
+  expect_log("this rank belongs to job 'another'");
   std::vector<met*> good{&join(place(0, 3)), &join(place(1, 3))};
   settle();
   met& second = join(place(1, 3));
@@ -117,6 +122,7 @@ TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others
 }
 
 TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
+  expect_log("already has come");
   met& zero = join(place(0, 3));
   // Two claim rank 1. When one is refused, the other has been accepted and waits.
   std::array<asio::cancellation_signal, 2> signals;
@@ -149,6 +155,7 @@ TEST_F(store_meet_test, nobody_there) {
 }
 
 TEST_F(store_meet_test, a_host_without_an_address) {
+  expect_log("host 'no-such-host.invalid' has no address yet");
   tandem::launch_info who = place(1, 2);
   who.address = "no-such-host.invalid";
   met& one = join(who, milliseconds(400));
@@ -226,6 +233,11 @@ TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
 }
 
 TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
+  for (const char* words :
+       {"it is no Tandem rank (sent 'GET /", "it is no Tandem rank (sent '......", "version 2 of",
+        "no bytes, or longer than the limit", "no request", "a request before the hello"}) {
+    expect_log(words);
+  }
   const std::vector<std::string> attacks{
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
       std::string(100'000, '\0'),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <tandem/channel.hpp>
 #include <tandem/settings.hpp>
 
@@ -26,6 +27,9 @@ constexpr std::uint32_t eager_overhead_bytes = 64;
 /// Slots are 16 bits of a message id: 65536 / announced_per_flow.
 constexpr std::uint32_t most_flows = 4096;
 constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 40;
+/// Chunks of a message are counted in 32 bits. Also the least that `settings` takes.
+constexpr std::uint32_t least_chunk_bytes = 1024;
+static_assert(max_message_bytes / least_chunk_bytes <= std::numeric_limits<std::uint32_t>::max());
 
 /// Credits are totals modulo 2^32, so less than half of that may be open.
 constexpr std::uint32_t most_credit_bytes = std::uint32_t{1} << 31;
@@ -34,7 +38,8 @@ inline limits offered(const settings& s) noexcept {
   const auto at_most = [](std::size_t value, std::uint32_t most) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(value, most));
   };
-  return {at_most(s.eager_bytes, most_credit_bytes / 4), at_most(s.chunk_bytes, most_credit_bytes),
+  return {at_most(s.eager_bytes, most_credit_bytes / 4),
+          std::max(at_most(s.chunk_bytes, most_credit_bytes), least_chunk_bytes),
           at_most(s.credit_bytes, most_credit_bytes), at_most(s.max_flows, most_flows)};
 }
 

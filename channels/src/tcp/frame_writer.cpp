@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace tandem::tcp {
@@ -16,6 +17,19 @@ std::size_t frame_total(const protocol::outgoing& out) noexcept {
 }
 
 }  // namespace
+
+std::size_t frame_writer::rest_bytes() const noexcept {
+  return first_done_bytes_ == 0 ? 0 : frame_total(batch_[first_]) - first_done_bytes_;
+}
+
+void frame_writer::append_rest(std::vector<std::byte>& to) const {
+  if (first_done_bytes_ == 0) return;
+  const std::size_t of_header = std::min(first_done_bytes_, protocol::frame_bytes);
+  to.insert(to.end(), headers_[first_].begin() + of_header, headers_[first_].end());
+  const const_view payload = batch_[first_].payload;
+  const auto* bytes = static_cast<const std::byte*>(payload.data);
+  to.insert(to.end(), bytes + (first_done_bytes_ - of_header), bytes + payload.bytes);
+}
 
 bool frame_writer::write_all(int socket) {
   while (is_busy() || fill()) {

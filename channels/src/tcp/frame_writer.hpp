@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "protocol/session.hpp"
 
@@ -18,11 +19,13 @@ class frame_writer {
   bool write_all(int socket);
   /// A batch is half written: it holds views of operations.
   bool is_busy() const noexcept { return first_ < size_; }
-  /// Nothing was given to the kernel of the next frame yet: the stream may be ended here.
-  bool between_frames() const noexcept { return first_done_bytes_ == 0; }
+  /// What the kernel has not yet got of a frame that it has begun; 0: the stream may be ended here.
+  std::size_t rest_bytes() const noexcept;
+  /// Copies just these, so that the frame can be finished without the operation's view.
+  void append_rest(std::vector<std::byte>& to) const;
   std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// Forgets the batch. No more can be written after half a frame.
-  void drop() noexcept { first_ = size_ = 0; }
+  void drop() noexcept { first_ = size_ = first_done_bytes_ = 0; }
 
  private:
   static constexpr std::size_t batch_frames = 16;

@@ -50,8 +50,8 @@ reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
   to.size = take<std::int32_t>(p + 32);
   to.limits = {take<std::uint32_t>(p + 36), take<std::uint32_t>(p + 40),
                take<std::uint32_t>(p + 44), take<std::uint32_t>(p + 48)};
-  const bool sane = to.limits.chunk_bytes > 0 && to.limits.max_flows > 0 &&
-                    to.limits.max_flows <= protocol::most_flows;
+  const bool sane = to.limits.chunk_bytes >= protocol::least_chunk_bytes &&
+                    to.limits.max_flows > 0 && to.limits.max_flows <= protocol::most_flows;
   return sane ? reading::complete : reading::damaged;
 }
 

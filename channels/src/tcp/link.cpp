@@ -18,6 +18,9 @@ namespace {
 constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
 constexpr int reads_per_turn = 16;    // then other channels of the loop get theirs
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
+// Of a frame that is half written when the channel closes. Its operation ends at once, so the rest
+// is copied; the default chunk fits.
+constexpr std::size_t most_copied_bytes = std::size_t{4} << 20;
 constexpr std::chrono::seconds linger_limit{2};
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
 
@@ -157,24 +160,28 @@ void link::fail(const error& reason, bool say_goodbye) {
   closed_ = true;
   const auto self = shared_from_this();
   reader_.drop();
-  const bool between_frames = writer_.between_frames();
+  const bool says_goodbye =
+      say_goodbye && !write_ended_ && writer_.rest_bytes() <= most_copied_bytes;
+  std::vector<std::byte> last_words;
+  if (says_goodbye) writer_.append_rest(last_words);
   writer_.drop();
   session_.fail(reason);
   timer_.cancel();
   work_ = {};
   error_code ignored;
-  if (say_goodbye && between_frames && !write_ended_) {
+  if (says_goodbye) {
     protocol::frame bye;
     bye.type = protocol::frame_type::goodbye;
     bye.flags = reason.code() == errc::channel_closed ? 0 : protocol::in_failure;
     protocol::wire_frame wire;
     protocol::encode(bye, wire);
-    const ssize_t n =
-        ::send(socket_.native_handle(), wire.data(), wire.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    last_words.insert(last_words.end(), wire.begin(), wire.end());
+    const ssize_t n = ::send(socket_.native_handle(), last_words.data(), last_words.size(),
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
     write_ended_ = read_ended_ = true;
     socket_.cancel(ignored);
     asio::co_spawn(socket_.get_executor(),
-                   linger(wire, static_cast<std::size_t>(std::max<ssize_t>(n, 0))),
+                   linger(std::move(last_words), static_cast<std::size_t>(std::max<ssize_t>(n, 0))),
                    [self](auto...) {});
   } else {
     write_ended_ = read_ended_ = true;
@@ -185,8 +192,8 @@ void link::fail(const error& reason, bool say_goodbye) {
 
 /// Closing a socket with unread bytes resets the connection, which can destroy what the peer has
 /// not read yet; so the bytes are read and dropped until the peer ends, for a bounded time. First
-/// goes what the kernel had no room for of the goodbye.
-asio::awaitable<void> link::linger(protocol::wire_frame goodbye, std::size_t said) {
+/// goes what the kernel had no room for of the last words: the rest of a frame, and the goodbye.
+asio::awaitable<void> link::linger(std::vector<std::byte> last_words, std::size_t said) {
   timer_.expires_after(linger_limit);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
@@ -194,7 +201,7 @@ asio::awaitable<void> link::linger(protocol::wire_frame goodbye, std::size_t sai
     error_code ignored;
     self->socket_.close(ignored);
   });
-  co_await asio::async_write(socket_, asio::buffer(goodbye) + said, quiet);
+  co_await asio::async_write(socket_, asio::buffer(last_words) + said, quiet);
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   std::array<std::byte, 4096> dropped;

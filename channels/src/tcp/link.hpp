@@ -8,6 +8,7 @@
 #include <tandem/channel.hpp>
 #include <tandem/pending.hpp>
 #include <tandem/poller.hpp>
+#include <vector>
 
 #include "protocol/session.hpp"
 #include "tcp/frame_reader.hpp"
@@ -48,7 +49,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool poll() override;
   void arm() override;
   asio::awaitable<void> write_loop();
-  asio::awaitable<void> linger(protocol::wire_frame goodbye, std::size_t said);
+  asio::awaitable<void> linger(std::vector<std::byte> last_words, std::size_t said);
   void flush();
   void complete_done();
   void complete_soon();

@@ -67,7 +67,9 @@ class channel {
   asio::awaitable<std::size_t> recv(flow_id flow, mutable_view into);
 
   /// Ends the channel here, at once, and tells the peer. Every pending and later operation fails
-  /// with `errc::channel_closed`. Never blocks; harmless twice.
+  /// with `errc::channel_closed`, and those of the peer with `errc::peer_closed`. Never blocks;
+  /// harmless twice. A peer that does not hear of it within seconds, or in the middle of a piece
+  /// that is too long to keep (tcp: 4 MiB), sees `errc::peer_lost`.
   void close() noexcept;
 
   /// As `close`, with the reason that operations shall report: how one failure reaches every rank.

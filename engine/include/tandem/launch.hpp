@@ -16,7 +16,7 @@ struct launch_info {
   std::string address;     ///< of rank 0's store
   std::uint16_t port = 0;  ///< of rank 0's store
   std::string job;         ///< run id: keeps two jobs, and two lives of one job, apart
-  std::string launcher;    ///< who said so: "torchrun", "Open MPI", "Slurm", ...
+  std::string launcher;    ///< who said so: "torchrun", "tandem run", "Slurm", ...
 };
 
 /// Reads a variable; empty where it is not set. Tests pass a map.
@@ -28,7 +28,9 @@ environment process_environment();
 ///
 /// 1. torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; LOCAL_RANK, LOCAL_WORLD_SIZE. The job
 ///    is TORCHELASTIC_RUN_ID with TORCHELASTIC_RESTART_COUNT. Where TORCHELASTIC_USE_AGENT_STORE is
-///    True, torchrun itself serves MASTER_PORT and the port after it is taken.
+///    True, torchrun itself serves MASTER_PORT and the port after it is taken. Without a run id and
+///    with TANDEM_RANK, TANDEM_SIZE and TANDEM_RENDEZVOUS that agree, the launcher is "tandem run"
+///    and the job is TANDEM_JOB.
 /// 2. Tandem: TANDEM_RANK, TANDEM_SIZE, TANDEM_RENDEZVOUS (host:port); TANDEM_LOCAL_RANK,
 ///    TANDEM_LOCAL_SIZE, TANDEM_JOB.
 /// 3. Open MPI (OMPI_COMM_WORLD_*), MPICH and others with PMI (PMI_*, MPI_LOCAL*), MVAPICH2

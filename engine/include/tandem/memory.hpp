@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace tandem {
 
@@ -20,7 +22,13 @@ namespace detail {
 template <class Range>
 concept bytes_like = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>;
-}
+template <class T>
+concept character = std::same_as<T, char> || std::same_as<T, wchar_t> || std::same_as<T, char8_t> ||
+    std::same_as<T, char16_t> || std::same_as<T, char32_t>;
+/// "text", or room for one: nobody can tell whether the terminating zero is meant too.
+template <class Range>
+concept character_array = std::is_array_v<Range> && character<std::ranges::range_value_t<Range>>;
+}  // namespace detail
 
 /// Bytes to read: pointer, length, memory kind and device. Never owns; the caller keeps the bytes
 /// valid and unchanged until the operation that was given the view has completed.
@@ -34,9 +42,12 @@ struct const_view {
   const_view(const void* first, std::size_t length_bytes, memory_kind k = memory_kind::host,
              int ordinal = 0) noexcept
       : data(first), bytes(length_bytes), kind(k), device(ordinal) {}
-  /// The elements of a contiguous range in host memory: a string, a vector, a span, an array.
+  /// The elements of a contiguous range in host memory: a string, a vector, a span, an array. Not
+  /// of an array of characters, such as "text": say `std::string_view("text")`, or pointer and
+  /// length.
   template <detail::bytes_like Range>
-  const_view(const Range& range) noexcept  // NOLINT: a range is a view of its elements
+  requires(!detail::character_array<Range>) const_view(const Range& range)
+  noexcept  // NOLINT: a range is a view of its elements
       : data(std::ranges::data(range)),
         bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
 
@@ -70,12 +81,21 @@ struct mutable_view {
   }
 };
 
-/// Bytes that it owns, aligned to a cache line and zeroed. Move-only; freed by the destructor.
+/// Bytes that it owns, aligned to a cache line and zeroed. Move-only: a moved-from buffer has none.
+/// Freed by the destructor.
 /// @par Errors `errc::unsupported_memory` for a kind that this build or machine cannot allocate.
 class buffer {
  public:
   buffer() = default;
   explicit buffer(std::size_t bytes, memory_kind kind = memory_kind::host, int device = 0);
+  buffer(buffer&& from) noexcept { *this = std::move(from); }
+  buffer& operator=(buffer&& from) noexcept {
+    data_ = std::move(from.data_);
+    bytes_ = std::exchange(from.bytes_, 0);
+    kind_ = from.kind_;
+    device_ = from.device_;
+    return *this;
+  }
 
   std::byte* data() const noexcept { return data_.get(); }
   std::size_t size() const noexcept { return bytes_; }

@@ -56,10 +56,13 @@ struct operation {
   std::size_t bytes = 0;                 ///< moved; of a receive: the length of the message
   std::size_t total_bytes = 0;           ///< of the message, where known
 
-  /// Told exactly once, on the channel's executor, never from inside `start`.
+  /// Told exactly once, on the channel's executor, never from inside `start`. Must not throw: the
+  /// channel is in the middle of its work, and after an exception it is only fit to be destroyed.
+  /// Not `noexcept` by type, because it may resume a coroutine that ends, and what the completion
+  /// handler of that coroutine throws belongs to whoever runs the loop.
   void (*complete)(operation&) = nullptr;
   /// The executor goes away with the operation pending: free what waits for it, call nothing.
-  void (*destroy)(operation&) = nullptr;
+  void (*destroy)(operation&) noexcept = nullptr;
   void* owner = nullptr;  ///< for whoever made it
 
   // The channel's own, while pending.

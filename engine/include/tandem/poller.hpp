@@ -10,8 +10,11 @@ namespace asio = boost::asio;
 class pollable;
 
 /// What a loop may poll by itself, faster than through the kernel's event queue: a socket, later a
-/// completion queue or a ring in shared memory. One per execution context; used on the context's
-/// thread only.
+/// completion queue or a ring in shared memory. One per execution context.
+///
+/// Its list has no lock, for every walk and every link would pay for one: pollables are made,
+/// polled and destroyed on the one thread that runs the context, or before it runs. A strand does
+/// not suffice, for all strands of a context share the list.
 class poller final : public asio::execution_context::service {
  public:
   using key_type = poller;
