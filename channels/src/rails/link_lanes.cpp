@@ -30,6 +30,7 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, socket over, std::st
   if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
   error_code ignored;
   over.non_blocking(true, ignored);
+  over.set_option(asio::ip::tcp::no_delay(true), ignored);
   ::setsockopt(over.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes,
                sizeof unsent_bytes);
   names_[index] = std::move(name);
