@@ -8,24 +8,11 @@
 #include <cmath>
 #include <ctime>
 
+#include "cli/json_text.hpp"
+
 namespace tandem::perf {
 
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 /// Nearest-rank percentile of sorted samples.
 double percentile(const std::vector<double>& sorted, double share) {
@@ -63,17 +50,18 @@ std::string record::json() const {
   uname(&machine);
   std::string changed;
   for (const auto& [name, value] : settings) {
-    changed += fmt::format("{}{}: {}", changed.empty() ? "" : ", ", quoted(name), quoted(value));
+    changed += fmt::format("{}{}: {}", changed.empty() ? "" : ", ", cli::json_text(name),
+                           cli::json_text(value));
   }
   return fmt::format(
       R"({{"op": {}, "channel": {}, "ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
       R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"
       R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, )"
       R"("host": {}, "commit": {}, "kernel": {}, "compiler": {}, "settings": {{{}}}, "date": "{:%FT%TZ}"}})",
-      quoted(op), quoted(channel), ranks, bytes, depth, iters, time_us.min, time_us.p50,
-      time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, quoted(machine.nodename),
-      quoted(commit), quoted(machine.release), quoted(compiler()), changed,
-      fmt::gmtime(std::time(nullptr)));
+      cli::json_text(op), cli::json_text(channel), ranks, bytes, depth, iters, time_us.min,
+      time_us.p50, time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes,
+      cli::json_text(machine.nodename), cli::json_text(commit), cli::json_text(machine.release),
+      cli::json_text(compiler()), changed, fmt::gmtime(std::time(nullptr)));
 }
 
 std::int64_t iterations_for(double iteration_us, double budget_us) {

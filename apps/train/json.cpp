@@ -4,23 +4,10 @@
 
 #include <cmath>
 
+#include "cli/json_text.hpp"
+
 namespace tandem::train {
 namespace {
-
-std::string quoted(std::string_view text) {
-  std::string result(1, '"');
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += fmt::format("\\u{:04x}", static_cast<int>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
 
 std::string plain(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
@@ -40,11 +27,11 @@ std::string list(const std::vector<double>& values, Write write) {
 }  // namespace
 
 void json_object::member(std::string_view name, std::string_view value) {
-  lines_ += fmt::format("{}{}: {}", lines_.empty() ? "{\n" : ",\n", quoted(name), value);
+  lines_ += fmt::format("{}{}: {}", lines_.empty() ? "{\n" : ",\n", cli::json_text(name), value);
 }
 
 void json_object::text(std::string_view name, std::string_view value) {
-  member(name, quoted(value));
+  member(name, cli::json_text(value));
 }
 void json_object::number(std::string_view name, double value) {
   member(name, plain(value));
