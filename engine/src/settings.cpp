@@ -57,18 +57,47 @@ void set_bytes(settings& into, std::string_view text) {
   into.*Member = bytes;
 }
 
-std::string get_max_flows(const settings& from) {
-  return std::to_string(from.max_flows);
+/// A whole number of things.
+template <std::size_t settings::*Member>
+std::string get_count(const settings& from) {
+  return std::to_string(from.*Member);
+}
+
+std::size_t parse_count(std::string_view text, std::size_t least, std::size_t most,
+                        std::string_view things) {
+  std::size_t count = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (failed != std::errc() || rest != text.data() + text.size()) {
+    throw bad(text, fmt::format("not a number of {}", things));
+  }
+  if (count < least || count > most) {
+    throw bad(text, fmt::format("outside {} to {} {}", least, most, things));
+  }
+  return count;
 }
 
 void set_max_flows(settings& into, std::string_view text) {
-  std::size_t flows = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), flows);
-  if (failed != std::errc() || rest != text.data() + text.size()) {
-    throw bad(text, "not a number of flows");
+  into.max_flows = parse_count(text, 1, mega, "flows");
+}
+
+void set_rail_streams(settings& into, std::string_view text) {
+  into.rail_streams = parse_count(text, 1, 16, "streams");
+}
+
+std::string get_rails(const settings& from) {
+  return from.rails.empty() ? "auto" : from.rails;
+}
+
+/// The words are read where interfaces are known; here they need only be a line of text.
+void set_rails(settings& into, std::string_view text) {
+  if (text.size() > 4 * kilo) throw bad(text.substr(0, 40), "longer than 4096 letters");
+  const bool printable =
+      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (!printable) {
+    throw bad(text, "blanks or letters that no interface has",
+              "write words with commas between them: eth0,10.0.0.0/24");
   }
-  if (flows < 1 || flows > mega) throw bad(text, "outside 1 to 1048576 flows");
-  into.max_flows = flows;
+  into.rails = text == "auto" ? std::string_view() : text;
 }
 
 std::string get_spin(const settings& from) {
@@ -121,7 +150,7 @@ void set_insecure(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 12> table{{
+constexpr std::array<option, 14> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -130,11 +159,16 @@ constexpr std::array<option, 12> table{{
     {"credit-bytes", "TANDEM_CREDIT_BYTES", "bytes",
      "what a peer may send before anything was received; bounds the memory for unexpected messages",
      get_bytes<&settings::credit_bytes>, set_bytes<&settings::credit_bytes, 4 * kilo, 16 * giga>},
-    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "most flows between two ranks", get_max_flows,
-     set_max_flows},
+    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "most flows between two ranks",
+     get_count<&settings::max_flows>, set_max_flows},
     {"socket-buffer-bytes", "TANDEM_SOCKET_BUFFER_BYTES", "bytes",
      "send and receive buffer of each socket; 0 leaves it to the kernel",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
+    {"rails", "TANDEM_RAILS", "words",
+     "NICs to use: names, addresses or subnets with commas; ^ leaves out, a number is the most",
+     get_rails, set_rails},
+    {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
+     get_count<&settings::rail_streams>, set_rail_streams},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},

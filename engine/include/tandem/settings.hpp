@@ -19,6 +19,8 @@ struct settings {
   std::size_t credit_bytes = 4 * 1024 * 1024;
   std::size_t max_flows = 4096;
   std::size_t socket_buffer_bytes = 0;
+  std::string rails;             ///< which NICs are rails, in words; empty: by itself
+  std::size_t rail_streams = 1;  ///< TCP streams on each rail
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -1,0 +1,60 @@
+#include "rails/rails.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <tandem/channels/rails.hpp>
+#include <tandem/error.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/console.hpp"
+#include "rails/table.hpp"
+
+namespace tandem::rails {
+namespace {
+
+void write_json(const std::vector<rail_choice>& choices, const std::string& file) {
+  std::ofstream to(file);
+  for (const rail_choice& one : choices) to << json(one) << '\n';
+  to.flush();
+  if (!to) {
+    throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
+                "give --json a file that can be written");
+  }
+}
+
+}  // namespace
+
+int rails_main(std::span<const std::string> args) {
+  settings options;
+  std::string file;
+  cli::command_line line(
+      {.command = "tandem rails",
+       .arguments = "[--rails WORDS] [options]",
+       .summary =
+           "Every network interface of this machine: whether a job would use it as a rail, and "
+           "why. WORDS, with commas between them: an interface (eth0, eth*), an address, a subnet "
+           "(10.0.0.0/24, fd00::/64); ^ before a word leaves out what it means; a number is the "
+           "most rails. TANDEM_RAILS takes the same words.",
+       .examples = "  tandem rails\n"
+                   "  tandem rails --rails 'eth*,^eth3'     all eth interfaces but one\n"
+                   "  tandem rails --rails 10.1.0.0/16,2    at most two in a subnet\n"
+                   "  TANDEM_RAILS=^docker0 tandem rails    as if docker0 were not there\n"
+                   "  tandem rails --json rails.jsonl       for programs, one line each\n"});
+  line.option("json", file, "write one line of JSON for each interface to this file");
+  line.engine_options(options);
+  if (!line.parse(args)) return cli::success;
+
+  const std::vector<rail_choice> choices = explain_rails(options);
+  if (!file.empty()) write_json(choices, file);
+  fmt::print("{}", table(choices));
+  const bool any = std::any_of(choices.begin(), choices.end(),
+                               [](const rail_choice& one) { return one.chosen; });
+  if (any) return cli::success;
+  throw error(errc::bad_input, "no interface can be a rail",
+              "the table says why of each; change TANDEM_RAILS or bring one up");
+}
+
+}  // namespace tandem::rails

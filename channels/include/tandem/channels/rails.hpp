@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tandem/settings.hpp>
+#include <vector>
+
+/// Many NICs as one channel. A rail is a NIC on each side and the streams bound to it.
+namespace tandem::rails {
+
+/// An interface of this machine, and whether it is a rail.
+struct rail_choice {
+  std::string interface;
+  std::string kind;                    ///< "ethernet", "wireless", "veth", "loopback", ...
+  std::string mac;                     ///< empty: none
+  std::vector<std::string> addresses;  ///< "10.1.0.2/24", all that it has
+  std::int64_t speed_mbit = -1;        ///< -1: unknown
+  int numa_node = -1;                  ///< -1: unknown
+  int mtu = 0;                         ///< bytes
+  bool up = false;                     ///< switched on, and there is a carrier
+  bool chosen = false;
+  std::string reason;  ///< "chosen: up, ethernet, 10.1.0.2/24", "left out: down"
+};
+
+/// Every interface of this machine and what `options.rails` makes of it. Loopback only without
+/// `options.insecure`. Asks the kernel; about a millisecond.
+/// @par Errors `errc::bad_option`: a word of `options.rails` that is wrong or means nothing here.
+std::vector<rail_choice> explain_rails(const settings& options);
+
+}  // namespace tandem::rails

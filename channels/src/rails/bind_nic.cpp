@@ -1,0 +1,68 @@
+#include "rails/bind_nic.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <tandem/error.hpp>
+
+namespace tandem::rails {
+namespace {
+
+/// Empty where the socket is tied to the device now, else why not.
+std::string bind_device(int handle, const nic& to, bool peer_is_here) {
+  if (peer_is_here) return "the peer is on this machine";
+  const auto length = static_cast<socklen_t>(to.name.size());
+  if (::setsockopt(handle, SOL_SOCKET, SO_BINDTODEVICE, to.name.c_str(), length) == 0) return {};
+  if (errno == EPERM) return "needs CAP_NET_RAW, or Linux 5.7";
+  return boost::system::error_code(errno, boost::system::system_category()).message();
+}
+
+}  // namespace
+
+binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::address& source,
+                 bool peer_is_here) {
+  binding got;
+  const int handle = fresh.native_handle();
+  // The port is taken at connect, when the whole of the connection is known: more of them fit.
+  const int on = 1;
+  ::setsockopt(handle, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  boost::system::error_code failure;
+  fresh.bind({source, 0}, failure);
+  if (failure) {
+    throw error(
+        errc::bad_input,
+        fmt::format("{} cannot be bound to {}: {}", source.to_string(), to.name, failure.message()),
+        "tandem rails lists interfaces and addresses");
+  }
+  got.address = true;
+  got.why_not = bind_device(handle, to, peer_is_here);
+  got.device = got.why_not.empty();
+  return got;
+}
+
+bool is_here(const std::vector<nic>& nics, const asio::ip::address& where) noexcept {
+  return where.is_loopback() || std::any_of(nics.begin(), nics.end(), [&where](const nic& n) {
+           return std::any_of(n.addresses.begin(), n.addresses.end(),
+                              [&where](const nic_address& a) { return a.where == where; });
+         });
+}
+
+std::optional<std::uint64_t> sent_by(const std::string& interface) {
+  if (interface.empty() || interface.find('/') != std::string::npos) return std::nullopt;
+  std::ifstream from("/sys/class/net/" + interface + "/statistics/tx_bytes");
+  std::uint64_t bytes = 0;
+  if (!(from >> bytes)) return std::nullopt;
+  return bytes;
+}
+
+leaving leaving_check(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
+                      std::uint64_t bytes) noexcept {
+  if (!before || !after || *after < *before) return leaving::unknown;
+  return *after - *before >= bytes ? leaving::by_it : leaving::by_another;
+}
+
+}  // namespace tandem::rails

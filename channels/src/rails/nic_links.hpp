@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tandem::rails {
+
+/// An interface as the kernel describes it in answer to RTM_GETLINK.
+struct link {
+  int index = 0;
+  std::string name;
+  std::string mac;
+  std::string driver;  ///< IFLA_INFO_KIND: "veth", "bridge"; empty for a port
+  unsigned flags = 0;  ///< IFF_*
+  unsigned type = 0;   ///< ARPHRD_*
+  int mtu = 0;
+  bool carrier = false;         ///< IFF_RUNNING follows it up to a second later
+  int master = 0;               ///< index of the bond or bridge; 0: none
+  int parent = 0;               ///< index of the peer or of what it stands on; 0: none
+  bool parent_outside = false;  ///< `parent` counts in another network namespace
+};
+
+/// All interfaces of this network namespace. sysfs would not do: it shows the namespace in which it
+/// was mounted, and does not tell a veth whose peer is outside.
+/// @par Errors `boost::system::system_error`.
+std::vector<link> find_links();
+
+}  // namespace tandem::rails

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tandem/error.hpp>
+
+#include "rails/pairing.hpp"
+#include "rails/rail_spec.hpp"
+
+namespace tandem::rails {
+namespace {
+
+constexpr std::string_view start = "rails ";
+constexpr std::string_view version = "1";
+constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without its end
+
+bool plain(char c) {
+  return c > ' ' && c < 0x7f && c != '=' && c != '+';
+}
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw error(errc::protocol_violation, fmt::format("a rank's line of rails: {}", what),
+              "all ranks must run the same Tandem");
+}
+
+/// The text before `sign`, which is cut off `rest` with it; all of it where there is no sign.
+std::string_view cut(std::string_view& rest, char sign) {
+  const std::size_t at = rest.find(sign);
+  const std::string_view part = rest.substr(0, at);
+  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + 1);
+  return part;
+}
+
+unsigned read_number(std::string_view text, unsigned most) {
+  unsigned value = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failed != std::errc() || rest != text.data() + text.size() || value > most) {
+    refuse("not a number where one belongs");
+  }
+  return value;
+}
+
+door read_door(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::size_t colon = text.rfind(':');
+  if (slash == std::string_view::npos || colon == std::string_view::npos || colon < slash) {
+    refuse("a door without subnet or port");
+  }
+  // A zone would make the address mean an interface of this machine.
+  if (text.find('%') != std::string_view::npos) refuse("a link-local address");
+  door found;
+  boost::system::error_code failure;
+  found.where = asio::ip::make_address(std::string(text.substr(0, slash)), failure);
+  if (failure) refuse("not an address where one belongs");
+  found.prefix =
+      read_number(text.substr(slash + 1, colon - slash - 1), found.where.is_v4() ? 32 : 128);
+  found.port = static_cast<std::uint16_t>(read_number(text.substr(colon + 1), 65535));
+  if (found.port == 0 || found.where.is_unspecified() || found.where.is_multicast()) {
+    refuse("a door where nobody can listen");
+  }
+  return found;
+}
+
+published_rail read_rail(std::string_view text) {
+  if (text.find('=') == std::string_view::npos) refuse("a rail without doors");
+  published_rail found;
+  const std::string_view interface = cut(text, '=');
+  const bool good = !interface.empty() && interface.size() <= max_name_bytes &&
+                    std::all_of(interface.begin(), interface.end(), plain);
+  if (!good) refuse("not the name of an interface");
+  found.interface = interface;
+  do {
+    if (found.doors.size() == max_doors) refuse("more doors than a rail may have");
+    found.doors.push_back(read_door(cut(text, '+')));
+  } while (!text.empty());
+  return found;
+}
+
+}  // namespace
+
+std::string encode(const std::vector<published_rail>& rails) {
+  std::string line = fmt::format("{}{}", start, version);
+  std::size_t told = 0;
+  for (const published_rail& one : rails) {
+    if (one.doors.empty()) continue;
+    if (++told > max_rails) break;
+    line += ' ';
+    for (const char c : one.interface.substr(0, max_name_bytes)) line += plain(c) ? c : '?';
+    for (std::size_t i = 0; i < std::min(one.doors.size(), max_doors); ++i) {
+      const door& d = one.doors[i];
+      line += fmt::format("{}{}/{}:{}", i == 0 ? '=' : '+', d.where.to_string(), d.prefix, d.port);
+    }
+  }
+  return line;
+}
+
+std::vector<published_rail> decode(std::string_view line) {
+  if (line.size() > max_published_bytes) refuse("too long");
+  if (!line.starts_with(start)) refuse("it does not begin like one");
+  line.remove_prefix(start.size());
+  const std::string_view theirs = cut(line, ' ');
+  if (theirs != version) {
+    read_number(theirs, 65535);
+    throw error(errc::version_mismatch,
+                fmt::format("a rank publishes rails of version {}, not {}", theirs, version),
+                "all ranks must run the same Tandem");
+  }
+  std::vector<published_rail> found;
+  while (!line.empty()) {
+    if (found.size() == max_rails) refuse("more rails than a rank may have");
+    found.push_back(read_rail(cut(line, ' ')));
+  }
+  return found;
+}
+
+}  // namespace tandem::rails

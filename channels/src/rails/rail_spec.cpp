@@ -1,0 +1,119 @@
+#include "rails/rail_spec.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tandem/error.hpp>
+#include <utility>
+
+#include "rails/nic.hpp"
+
+namespace tandem::rails {
+namespace {
+
+constexpr auto how_to_write =
+    "write interfaces (eth0, eth*), addresses (10.0.0.1) or subnets (10.0.0.0/24) with commas "
+    "between them, ^ before what to leave out, or a number of rails";
+
+error wrong(std::string_view word, std::string_view what, std::string advice = how_to_write) {
+  return error(errc::bad_option, fmt::format("rails {}: {}", word, what), std::move(advice));
+}
+
+bool only(std::string_view text, std::string_view letters) {
+  return text.find_first_not_of(letters) == std::string_view::npos;
+}
+
+/// A whole number, or -1.
+int whole_number(std::string_view text) {
+  int value = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failed == std::errc() && rest == text.data() + text.size() && only(text, "0123456789")
+             ? value
+             : -1;
+}
+
+void check_interface(std::string_view word, std::string_view name) {
+  if (name.size() >= IFNAMSIZ) {
+    throw wrong(word, fmt::format("longer than an interface's name ({} letters)", IFNAMSIZ - 1));
+  }
+  if (only(name, "0123456789.") || name.find(':') != std::string_view::npos) {
+    throw wrong(word, "not an address");
+  }
+  const auto odd = [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 0x7f ||
+           std::string_view("?[]\\^=").find(c) != std::string_view::npos;
+  };
+  if (std::any_of(name.begin(), name.end(), odd)) throw wrong(word, "not an interface's name");
+}
+
+rail_word parse_word(std::string_view word) {
+  rail_word found;
+  found.excludes = word.starts_with('^');
+  const std::string_view bare = found.excludes ? word.substr(1) : word;
+  if (bare.empty()) throw wrong(word, "nothing after the ^");
+  found.text = bare;
+  if (bare.find('%') != std::string_view::npos) {
+    throw wrong(word, "link-local addresses cannot be rails");
+  }
+  boost::system::error_code failure;
+  const std::size_t slash = bare.find('/');
+  found.where = asio::ip::make_address(std::string(bare.substr(0, slash)), failure);
+  if (slash != std::string_view::npos) {
+    found.what = rail_word::meaning::subnet;
+    if (failure) throw wrong(word, "not an address before the /");
+    const int prefix = whole_number(bare.substr(slash + 1));
+    const int bits = found.where.is_v4() ? 32 : 128;
+    if (prefix < 0 || prefix > bits) {
+      throw wrong(word, fmt::format("its subnet has not 0 to {} bits", bits));
+    }
+    found.prefix = static_cast<unsigned>(prefix);
+  } else if (!failure) {
+    found.what = rail_word::meaning::address;
+  } else {
+    check_interface(word, bare);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool rail_word::means(std::string_view interface) const {
+  return what == meaning::interface &&
+         ::fnmatch(text.c_str(), std::string(interface).c_str(), FNM_NOESCAPE) == 0;
+}
+
+bool rail_word::means(const asio::ip::address& address) const noexcept {
+  if (what == meaning::address) return where == address;
+  return what == meaning::subnet && in_subnet(address, where, prefix);
+}
+
+bool rail_spec::lists() const noexcept {
+  return std::any_of(words.begin(), words.end(), [](const rail_word& w) { return !w.excludes; });
+}
+
+rail_spec parse_rails(std::string_view text) {
+  rail_spec found;
+  if (text.empty() || text == "auto") return found;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    if (word.empty()) throw wrong("''", "an empty word: a comma too many");
+    if (only(word, "0123456789")) {
+      const int most = whole_number(word);
+      if (most < 1 || most > static_cast<int>(max_rails)) {
+        throw wrong(word, fmt::format("outside 1 to {} rails", max_rails));
+      }
+      if (found.most != 0) throw wrong(word, "a second number of rails");
+      found.most = static_cast<std::size_t>(most);
+    } else {
+      found.words.push_back(parse_word(word));
+    }
+    if (comma == std::string_view::npos) return found;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace tandem::rails

@@ -1,0 +1,331 @@
+#include "rails/selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+#include <utility>
+
+namespace tandem::rails {
+namespace {
+
+constexpr auto name_it = "name it in TANDEM_RAILS to use it";
+constexpr std::int64_t slowest_share = 4;
+
+/// How capable an interface is when nobody named it; 0: never taken by itself.
+enum level : int { never = 0, loopback = 1, tunnel = 2, outward = 3, wireless = 4, port = 5 };
+
+level level_of(const nic& one) {
+  if (one.kind == nic_kind::loopback) return loopback;
+  if (one.kind == nic_kind::wireless) return wireless;
+  if (one.kind == nic_kind::tunnel) return tunnel;
+  if (one.hardware) return port;
+  const bool pair = one.kind == nic_kind::veth || one.kind == nic_kind::vlan;
+  return pair && one.leaves_namespace ? outward : never;
+}
+
+std::string word_for(const nic& one) {
+  if (one.kind == nic_kind::veth)
+    return one.leaves_namespace ? "veth" : "veth pair of this machine";
+  if (one.kind == nic_kind::other) return "virtual interface";
+  return std::string(name(one.kind));
+}
+
+std::string list(const std::vector<nic_address>& addresses) {
+  std::string out;
+  for (const nic_address& a : addresses) {
+    out += fmt::format("{}{}/{}", out.empty() ? "" : ", ", a.where.to_string(), a.prefix);
+  }
+  return out;
+}
+
+/// An interface on its way through the choice.
+struct candidate {
+  const nic* one = nullptr;
+  std::size_t index = 0;
+  std::vector<nic_address> addresses;  ///< what the words leave of them
+  std::size_t place = 0;               ///< of the word that listed it
+  std::string out;                     ///< why it is left out; empty: it is not
+};
+
+class chooser {
+ public:
+  chooser(const std::vector<nic>& nics, const rail_spec& spec, bool loopback_only)
+      : nics_(nics), spec_(spec), loopback_only_(loopback_only) {}
+
+  selection choose() {
+    check_words();
+    for (std::size_t i = 0; i < nics_.size(); ++i) all_.push_back(look_at(i));
+    if (!spec_.lists()) keep_the_most_capable();
+    if (loopback_only_) keep_loopback();
+    sort_and_cut();
+    return result();
+  }
+
+ private:
+  std::string interfaces_here() const {
+    std::string names;
+    for (const nic& n : nics_) names += (names.empty() ? "" : ", ") + n.name;
+    return names.empty() ? "none" : names;
+  }
+
+  std::string_view nearest_interface(std::string_view word) const {
+    std::vector<std::string_view> names;
+    for (const nic& n : nics_) names.push_back(n.name);
+    return nearest(word, names);
+  }
+
+  /// 127.0.0.0/8 is this machine's as a whole, though one address of it is listed.
+  static bool has(const nic& one, const asio::ip::address& where) {
+    if (one.kind == nic_kind::loopback && where.is_loopback()) return true;
+    return std::any_of(one.addresses.begin(), one.addresses.end(),
+                       [&](const nic_address& a) { return a.where == where; });
+  }
+
+  bool matches_something(const rail_word& word) const {
+    return std::any_of(nics_.begin(), nics_.end(), [&word](const nic& n) {
+      if (word.what == rail_word::meaning::interface) return word.means(n.name);
+      if (word.what == rail_word::meaning::address) return has(n, word.where);
+      return std::any_of(n.addresses.begin(), n.addresses.end(),
+                         [&](const nic_address& a) { return word.means(a.where); });
+    });
+  }
+
+  void check_words() {
+    for (const rail_word& word : spec_.words) {
+      if (matches_something(word)) continue;
+      const bool by_name = word.what == rail_word::meaning::interface;
+      const std::string_view near = by_name ? nearest_interface(word.text) : "";
+      const std::string advice = near.empty() ? fmt::format("there are {}", interfaces_here())
+                                              : fmt::format("did you mean {}?", near);
+      if (word.excludes) {
+        notes_.push_back(fmt::format("rails ^{} leaves out nothing here; {}", word.text, advice));
+        continue;
+      }
+      std::string what = "no such interface";
+      if (word.what == rail_word::meaning::address) what = "no interface has this address";
+      if (word.what == rail_word::meaning::subnet) what = "no interface is in this subnet";
+      throw error(errc::bad_option, fmt::format("rails {}: {}", word.text, what),
+                  by_name ? advice : "tandem rails lists interfaces and addresses");
+    }
+  }
+
+  /// What the words and its own state leave of an interface.
+  candidate look_at(std::size_t index) const {
+    const nic& one = nics_[index];
+    candidate c{&one, index, {}, spec_.words.size(), {}};
+    if (spec_.lists()) {
+      take_listed(c);
+      if (c.place == spec_.words.size()) c.out = "not in the list of rails";
+    } else {
+      c.addresses = one.addresses;
+      std::erase_if(c.addresses, [](const nic_address& a) { return !a.unusable.empty(); });
+    }
+    if (c.out.empty()) c.out = unfit(one, c.addresses);
+    if (c.out.empty()) exclude(c);
+    return c;
+  }
+
+  void take_listed(candidate& c) const {
+    for (std::size_t i = 0; i < spec_.words.size(); ++i) {
+      const rail_word& word = spec_.words[i];
+      if (word.excludes) continue;
+      const std::size_t before = c.addresses.size();
+      bool named = word.means(c.one->name);
+      for (const nic_address& a : c.one->addresses) {
+        const bool by_name = named && a.unusable.empty();
+        if (by_name || word.means(a.where)) add(c, a);
+      }
+      const bool host_wide =
+          c.one->kind == nic_kind::loopback && word.what == rail_word::meaning::address;
+      if (host_wide && word.where.is_loopback()) {
+        add(c, {word.where, word.where.is_v4() ? 8u : 128u, ""});
+      }
+      named = named || c.addresses.size() > before;
+      if (named && c.place == spec_.words.size()) c.place = i;
+    }
+  }
+
+  static void add(candidate& c, const nic_address& address) {
+    // Link-local IPv6 means nothing without the interface, which an address on the wire has not.
+    if (address.where.is_v6() && !address.unusable.empty()) return;
+    const bool there = std::any_of(c.addresses.begin(), c.addresses.end(),
+                                   [&](const auto& a) { return a.where == address.where; });
+    if (!there) c.addresses.push_back(address);
+  }
+
+  static std::string unfit(const nic& one, const std::vector<nic_address>& addresses) {
+    if (!one.up) return "down";
+    if (!one.carrier) return "no carrier";
+    if (!addresses.empty()) return {};
+    if (!one.master.empty()) return fmt::format("no address of its own: part of {}", one.master);
+    return one.addresses.empty() ? "no address" : "only link-local addresses";
+  }
+
+  void exclude(candidate& c) const {
+    for (const rail_word& word : spec_.words) {
+      if (!word.excludes) continue;
+      const bool named = word.means(c.one->name);
+      std::erase_if(c.addresses,
+                    [&](const nic_address& a) { return named || word.means(a.where); });
+      if (!c.addresses.empty()) continue;
+      c.out = fmt::format("excluded by ^{}", word.text);
+      return;
+    }
+  }
+
+  void keep_the_most_capable() {
+    level best = never;
+    for (const candidate& c : all_) {
+      if (c.out.empty()) best = std::max(best, level_of(*c.one));
+    }
+    const bool infiniband = best == port && infiniband_is_faster();
+    std::size_t kept = 0;
+    std::string what;
+    const auto stays = [&](const nic& one) {
+      const bool other_kind = (one.kind == nic_kind::infiniband_ip) != infiniband;
+      return level_of(one) == best && best != never && !(best == port && other_kind);
+    };
+    for (const candidate& c : all_) {
+      if (!c.out.empty() || !stays(*c.one)) continue;
+      ++kept;
+      what = best == port ? infiniband ? "infiniband-ip" : "ethernet" : word_for(*c.one);
+    }
+    for (candidate& c : all_) {
+      if (!c.out.empty() || stays(*c.one)) continue;
+      if (level_of(*c.one) == never) {
+        c.out = fmt::format("{}; {}", word_for(*c.one), name_it);
+      } else {
+        const std::string speed =
+            c.one->speed_mbit > 0 ? fmt::format("{} Mbit/s ", c.one->speed_mbit) : "";
+        c.out = fmt::format("{}{} beside {} {} rail{}", speed, word_for(*c.one), kept, what,
+                            kept == 1 ? "" : "s");
+      }
+    }
+    if (best == port) leave_out_riders();
+    leave_out_the_slow();
+  }
+
+  std::int64_t fastest(std::optional<bool> infiniband) const {
+    std::int64_t most = -1;
+    for (const candidate& c : all_) {
+      const bool counts = !infiniband || (c.one->kind == nic_kind::infiniband_ip) == *infiniband;
+      if (c.out.empty() && counts) most = std::max(most, c.one->speed_mbit);
+    }
+    return most;
+  }
+
+  bool infiniband_is_faster() const {
+    const auto there = [this](bool infiniband) {
+      return std::any_of(all_.begin(), all_.end(), [infiniband](const candidate& c) {
+        return c.out.empty() && level_of(*c.one) == port &&
+               (c.one->kind == nic_kind::infiniband_ip) == infiniband;
+      });
+    };
+    return there(true) && (!there(false) || fastest(true) > fastest(false));
+  }
+
+  /// A vlan beside its own port would share the port's wire.
+  void leave_out_riders() {
+    for (candidate& c : all_) {
+      if (!c.out.empty()) continue;
+      for (const candidate& below : all_) {
+        const std::vector<std::string>& lower = c.one->lower;
+        const bool stands_on_it =
+            std::find(lower.begin(), lower.end(), below.one->name) != lower.end();
+        if (below.out.empty() && stands_on_it) {
+          c.out = fmt::format("shares the wire of {}; {}", below.one->name, name_it);
+          break;
+        }
+      }
+    }
+  }
+
+  void leave_out_the_slow() {
+    const std::int64_t most = fastest(std::nullopt);
+    for (candidate& c : all_) {
+      const std::int64_t speed = c.one->speed_mbit;
+      if (!c.out.empty() || speed <= 0 || speed >= most / slowest_share) continue;
+      c.out = fmt::format("{} Mbit/s beside {} Mbit/s; {}", speed, most, name_it);
+    }
+  }
+
+  void keep_loopback() {
+    for (candidate& c : all_) {
+      const bool is_loopback = c.one->kind == nic_kind::loopback;
+      if (!is_loopback && c.out.empty()) {
+        c.out = "without a job secret only loopback is used; TANDEM_INSECURE=1 lifts this";
+      }
+      if (!is_loopback || spec_.lists() || c.out.empty()) continue;
+      c = look_at(c.index);  // by itself, loopback was left out for what may not be used now
+    }
+  }
+
+  void sort_and_cut() {
+    for (const candidate& c : all_) {
+      if (c.out.empty()) order_.push_back(c.index);
+    }
+    std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+      return all_[a].place < all_[b].place;
+    });
+    const std::size_t most = spec_.most == 0 ? max_rails : spec_.most;
+    for (const std::size_t index : order_) {
+      add_rails(all_[index], most);
+    }
+  }
+
+  void add_rails(candidate& c, std::size_t most) {
+    const bool each = c.one->kind == nic_kind::loopback && spec_.lists();
+    if (rails_.size() >= most) {
+      c.out = fmt::format("more than {} rail{}", most, most == 1 ? "" : "s");
+    } else if (!each) {
+      rails_.push_back({c.index, c.addresses});
+    } else {
+      c.addresses.resize(std::min(c.addresses.size(), most - rails_.size()));
+      for (const nic_address& a : c.addresses) rails_.push_back({c.index, {a}});
+    }
+  }
+
+  selection result() {
+    selection found;
+    for (const candidate& c : all_) {
+      const bool chosen = c.out.empty();
+      found.verdicts.push_back(
+          {chosen, chosen ? fmt::format("chosen: up, {}, {}", word_for(*c.one), list(c.addresses))
+                          : fmt::format("left out: {}", c.out)});
+    }
+    found.rails = std::move(rails_);
+    found.notes = std::move(notes_);
+    return found;
+  }
+
+  const std::vector<nic>& nics_;
+  const rail_spec& spec_;
+  bool loopback_only_;
+  std::vector<candidate> all_;
+  std::vector<std::size_t> order_;
+  std::vector<rail_end> rails_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+selection choose(const std::vector<nic>& nics, const rail_spec& spec, bool loopback_only) {
+  return chooser(nics, spec, loopback_only).choose();
+}
+
+void require_rails(const std::vector<nic>& nics, const selection& chosen) {
+  if (!chosen.rails.empty()) return;
+  std::string reasons;
+  for (std::size_t i = 0; i < nics.size() && i < 4; ++i) {
+    reasons += fmt::format("{}{} {}", i == 0 ? "" : ", ", nics[i].name, chosen.verdicts[i].why);
+  }
+  throw error(errc::bad_option,
+              fmt::format("rails: no interface can be one ({})",
+                          reasons.empty() ? "there is none" : reasons),
+              "tandem rails says why of each; change TANDEM_RAILS or bring one up");
+}
+
+}  // namespace tandem::rails
