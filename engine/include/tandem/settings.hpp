@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tandem/log.hpp>
+#include <tandem/secret.hpp>
 
 namespace tandem {
 
@@ -26,6 +27,12 @@ struct settings {
   std::size_t collective_chunk_bytes = 512 * 1024;
   log_level log = log_level::warning;
   bool insecure = false;  ///< listen beyond loopback though no job secret protects the connections
+  std::string secret_file;  ///< the secret that all ranks of the job share; of mode 0600 or 0400
+  std::string certificate_file;  ///< PEM, with the chain up to one of `authorities_file`
+  std::string key_file;          ///< PEM, the key of the certificate
+  std::string authorities_file;  ///< PEM: whom these have signed is trusted as a rank
+  /// Where there is no file: TANDEM_SECRET. No option sets or shows it.
+  secret job_secret;
 
   /// `base` with every `TANDEM_*` variable that is set. @par Errors `errc::bad_option`: which, why,
   /// the nearest right one. An unknown TANDEM_ variable is logged as a warning, not refused.
