@@ -15,6 +15,9 @@ namespace tandem {
 /// let a program pass its command line to `set`; later wins. `option_table` is the one place that
 /// documents them.
 struct settings {
+  /// No aggregate: GCC 12 copies temporary ones byte by byte into a coroutine that takes them.
+  settings() {}
+
   std::size_t eager_bytes = 64 * 1024;
   std::size_t chunk_bytes = 1024 * 1024;
   std::size_t credit_bytes = 4 * 1024 * 1024;
