@@ -81,8 +81,8 @@ struct job_environment {
 void give_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
   for (const char* const name :
        {"TANDEM_SECRET", "TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
-    if (const auto found = variables.find(name); found != variables.end() && !found->second.empty())
-      return;
+    const auto found = variables.find(name);
+    if (found != variables.end() && !found->second.empty() && found->second != "none") return;
   }
   variables["TANDEM_SECRET"] = generated;
 }
