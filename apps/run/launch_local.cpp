@@ -26,6 +26,7 @@
 #include <memory>
 #include <random>
 #include <tandem/error.hpp>
+#include <tandem/trust.hpp>
 
 #include "output.hpp"
 #include "process.hpp"
@@ -58,8 +59,36 @@ std::string job_name() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-std::vector<std::string> rank_environment(const launch_plan& plan, int rank, std::uint16_t port,
-                                          const std::string& job) {
+/// Lets only the ranks of this job into it.
+std::string job_secret() {
+  trust::digest bytes;
+  trust::random_bytes(bytes);
+  std::string text;
+  for (const std::byte b : bytes) text += fmt::format("{:02x}", static_cast<int>(b));
+  wipe(bytes);
+  return text;
+}
+
+/// What all ranks of one job get.
+struct job_environment {
+  std::uint16_t port = 0;
+  std::string name = job_name();
+  std::string secret = job_secret();
+};
+
+/// A user's own secret or certificates come first; variables are no command line, which everybody
+/// on the machine may read.
+void give_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
+  for (const char* const name :
+       {"TANDEM_SECRET", "TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
+    const auto found = variables.find(name);
+    if (found != variables.end() && !found->second.empty() && found->second != "none") return;
+  }
+  variables["TANDEM_SECRET"] = generated;
+}
+
+std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
+                                          const job_environment& of_job) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text(*entry);
@@ -77,10 +106,11 @@ std::vector<std::string> rank_environment(const launch_plan& plan, int rank, std
        {"TANDEM_SIZE", "TANDEM_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
     variables[name] = size_text;
   }
-  variables["TANDEM_RENDEZVOUS"] = fmt::format("127.0.0.1:{}", port);
-  variables["TANDEM_JOB"] = job;
+  variables["TANDEM_RENDEZVOUS"] = fmt::format("127.0.0.1:{}", of_job.port);
+  variables["TANDEM_JOB"] = of_job.name;
   variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(port);
+  variables["MASTER_PORT"] = std::to_string(of_job.port);
+  give_secret(variables, of_job.secret);
   std::vector<std::string> texts;
   for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
   return texts;
@@ -119,7 +149,7 @@ class job {
 
  private:
   void start_all();
-  void start(int rank, std::uint16_t port, const std::string& name);
+  void start(int rank, const job_environment& of_job);
   asio::awaitable<void> supervise();
   asio::awaitable<void> pass_signals();
   asio::awaitable<void> end_the_rest(std::chrono::milliseconds grace);
@@ -159,7 +189,7 @@ job::~job() {
   }
 }
 
-void job::start(int rank, std::uint16_t port, const std::string& name) {
+void job::start(int rank, const job_environment& of_job) {
   process& p = processes_.emplace_back();
   const std::string prefix = fmt::format("[{}] ", rank);
   pipe_ends output, error_output = make_pipe();
@@ -170,16 +200,16 @@ void job::start(int rank, std::uint16_t port, const std::string& name) {
   }
   p.streams.push_back(std::make_unique<output_stream>(loop_, std::move(error_output.read),
                                                       plan_.error_output, prefix));
-  p.id = start_process(group_, plan_.command, rank_environment(plan_, rank, port, name),
+  p.id = start_process(group_, plan_.command, rank_environment(plan_, rank, of_job),
                        plan_.prefix ? output.write.get() : plan_.output, error_output.write.get());
   p.running = true;
   ++running_;
 }
 
 void job::start_all() {
-  const std::uint16_t port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
-  const std::string name = job_name();
-  for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, port, name);
+  job_environment of_job;
+  of_job.port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
+  for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, of_job);
 }
 
 int job::run() {

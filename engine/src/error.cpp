@@ -48,6 +48,8 @@ std::string_view words(errc value) noexcept {
       return "the ranks made different calls";
     case errc::job_mismatch:
       return "the peer belongs to another job";
+    case errc::not_trusted:
+      return "the peer could not prove that it belongs to this job";
   }
   return "unknown error";
 }

@@ -139,18 +139,33 @@ void set_log(settings& into, std::string_view text) {
   into.log = *found;
 }
 
-std::string get_insecure(const settings& from) {
-  return from.insecure ? "1" : "0";
+template <bool settings::*Member>
+std::string get_flag(const settings& from) {
+  return from.*Member ? "1" : "0";
 }
 
-void set_insecure(settings& into, std::string_view text) {
+template <bool settings::*Member>
+void set_flag(settings& into, std::string_view text) {
   if (text != "0" && text != "1") throw bad(text, "neither 0 nor 1");
-  into.insecure = text == "1";
+  into.*Member = text == "1";
+}
+
+constexpr std::string_view no_file = "none";
+
+template <std::string settings::*Member>
+std::string get_file(const settings& from) {
+  return (from.*Member).empty() ? std::string(no_file) : from.*Member;
+}
+
+template <std::string settings::*Member>
+void set_file(settings& into, std::string_view text) {
+  if (text.empty()) throw bad(text, "names no file", "give a path, or none");
+  into.*Member = text == no_file ? std::string_view() : text;
 }
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 14> table{{
+constexpr std::array<option, 21> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -169,6 +184,14 @@ constexpr std::array<option, 14> table{{
      get_rails, set_rails},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
+    {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",
+     "a rail that is silent for so long, while another is not, hands its work to the others",
+     get_seconds<&settings::rail_timeout>, set_seconds<&settings::rail_timeout>},
+    {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
+     "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
+     get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
+    {"checksum", "TANDEM_CHECKSUM", "0 or 1", "1 guards every payload on rails by its CRC32C",
+     get_flag<&settings::checksum>, set_flag<&settings::checksum>},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},
@@ -188,13 +211,28 @@ constexpr std::array<option, 14> table{{
     {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
      set_log},
     {"insecure", "TANDEM_INSECURE", "0 or 1",
-     "1 lets the engine listen beyond loopback without a secret", get_insecure, set_insecure},
+     "1 lets the engine listen beyond loopback without a secret", get_flag<&settings::insecure>,
+     set_flag<&settings::insecure>},
+    {"secret-file", "TANDEM_SECRET_FILE", "path or none",
+     "file of mode 0600 with the secret that all ranks of a job share; the variable TANDEM_SECRET "
+     "may hold the secret itself",
+     get_file<&settings::secret_file>, set_file<&settings::secret_file>},
+    {"certificate-file", "TANDEM_CERTIFICATE_FILE", "path or none",
+     "in place of a secret: this rank's certificate and what it was signed by (PEM)",
+     get_file<&settings::certificate_file>, set_file<&settings::certificate_file>},
+    {"key-file", "TANDEM_KEY_FILE", "path or none", "the key of the certificate (PEM)",
+     get_file<&settings::key_file>, set_file<&settings::key_file>},
+    {"authorities-file", "TANDEM_AUTHORITIES_FILE", "path or none",
+     "whoever has a certificate signed by one of these is trusted as a rank (PEM)",
+     get_file<&settings::authorities_file>, set_file<&settings::authorities_file>},
 }};
 
+constexpr auto secret_variable = "TANDEM_SECRET";
+
 /// What launchers set beside the options; `TANDEM_RUN_` is a family.
-constexpr std::array<std::string_view, 6> launch_variables{"TANDEM_RANK",       "TANDEM_SIZE",
-                                                           "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
-                                                           "TANDEM_RENDEZVOUS", "TANDEM_JOB"};
+constexpr std::array<std::string_view, 7> launch_variables{
+    "TANDEM_RANK",       "TANDEM_SIZE", "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
+    "TANDEM_RENDEZVOUS", "TANDEM_JOB",  secret_variable};
 
 bool known_variable(std::string_view variable) {
   return variable.starts_with("TANDEM_RUN_") ||
@@ -247,6 +285,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+void check_trust(const settings& s) {
+  const bool some =
+      !s.certificate_file.empty() || !s.key_file.empty() || !s.authorities_file.empty();
+  if (some && !s.secret_file.empty()) {
+    throw error(errc::bad_option, "both a secret file and certificates are given",
+                "choose --secret-file, or the three of certificates");
+  }
+  for (const option& o : table) {
+    const bool of_three =
+        o.name == "certificate-file" || o.name == "key-file" || o.name == "authorities-file";
+    if (!some || !of_three || o.get(s) != no_file) continue;
+    throw error(errc::bad_option, fmt::format("certificates without --{}", o.name),
+                "give --certificate-file, --key-file and --authorities-file");
+  }
+}
+
 }  // namespace
 
 std::span<const option> option_table() noexcept {
@@ -257,6 +311,10 @@ settings settings::from_environment(settings base) {
   for (const option& o : table) {
     const char* const value = std::getenv(std::string(o.environment).c_str());
     if (value != nullptr && *value != '\0') set_named(base, o, o.environment, value);
+  }
+  const char* const secret_text = std::getenv(secret_variable);
+  if (secret_text != nullptr && *secret_text != '\0') {
+    base.job_secret = secret(std::string_view(secret_text));
   }
   base.check();
   warn_of_unknown_variables();
@@ -291,6 +349,7 @@ void settings::check() const {
                             format_bytes(credit_bytes), format_bytes(eager_bytes)),
                 "raise --credit-bytes or lower --eager-bytes");
   }
+  check_trust(*this);
 }
 
 std::size_t parse_bytes(std::string_view text) {

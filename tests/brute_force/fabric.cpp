@@ -14,8 +14,7 @@
 namespace tandem::test {
 namespace {
 
-awaitable<void> live(launch_info who) {
-  const settings options;
+awaitable<void> live(launch_info who, settings options) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
   std::unique_ptr<fabric> mine = co_await tcp::make_fabric(std::move(meeting), options);
   channel& other = co_await mine->to(1 - who.rank);
@@ -27,21 +26,33 @@ awaitable<void> live(launch_info who) {
   mine->close();
 }
 
-awaitable<void> two_ranks(std::uint16_t port) {
+settings trusted() {
+  settings options;
+  options.job_secret = secret(std::string_view("a secret of this job"));
+  return options;
+}
+
+awaitable<void> two_ranks(std::uint16_t port, settings options) {
   launch_info who;
   who.size = who.local_size = 2;
   who.address = "127.0.0.1";
   who.port = port;
   who.job = "brute force";
   std::vector<awaitable<void>> ranks;
-  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who));
+  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who, options));
   co_await when_all(std::move(ranks));
 }
 
-TEST(brute_force_fabric, stopped_by_destroying_the_loop) {
+class brute_force_fabric : public testing::TestWithParam<settings> {};
+INSTANTIATE_TEST_SUITE_P(tcp, brute_force_fabric, testing::Values(settings{}, trusted()),
+                         [](const auto& which) {
+                           return which.param.job_secret.empty() ? "in_the_clear" : "by_secret";
+                         });
+
+TEST_P(brute_force_fabric, stopped_by_destroying_the_loop) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
     stepping loop;
-    loop.start(two_ranks(free_port()));
+    loop.start(two_ranks(free_port(), GetParam()));
     loop.step(steps);
     if (HasFailure()) return;
     if (!loop.is_over()) continue;
@@ -50,11 +61,11 @@ TEST(brute_force_fabric, stopped_by_destroying_the_loop) {
   }
 }
 
-TEST(brute_force_fabric, stopped_by_cancelling) {
+TEST_P(brute_force_fabric, stopped_by_cancelling) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
     SCOPED_TRACE("after " + std::to_string(steps) + " steps");
     stepping loop;
-    loop.start(two_ranks(free_port()));
+    loop.start(two_ranks(free_port(), GetParam()));
     loop.step(steps);
     if (loop.is_over()) break;
     loop.cancel();

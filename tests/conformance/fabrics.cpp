@@ -27,14 +27,13 @@ awaitable<fabrics> make_local(int size) {
       std::vector<asio::any_io_executor>(static_cast<std::size_t>(size), executor));
 }
 
-awaitable<void> join_job(launch_info who, fabrics& all) {
-  const settings options;
+awaitable<void> join_job(launch_info who, settings options, fabrics& all) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
   std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(meeting), options);
   all[static_cast<std::size_t>(who.rank)] = std::move(made);
 }
 
-awaitable<fabrics> make_tcp(int size) {
+awaitable<fabrics> make_tcp_with(int size, settings options) {
   fabrics all(static_cast<std::size_t>(size));
   launch_info who;
   who.size = who.local_size = size;
@@ -44,10 +43,20 @@ awaitable<fabrics> make_tcp(int size) {
   std::vector<awaitable<void>> ranks;
   for (who.rank = 0; who.rank < size; ++who.rank) {
     who.local_rank = who.rank;
-    ranks.push_back(join_job(who, all));
+    ranks.push_back(join_job(who, options, all));
   }
   co_await when_all(std::move(ranks));
   co_return all;
+}
+
+awaitable<fabrics> make_tcp(int size) {
+  return make_tcp_with(size, settings{});
+}
+
+awaitable<fabrics> make_trusted_tcp(int size) {
+  settings options;
+  options.job_secret = secret(std::string_view("a secret of this job"));
+  return make_tcp_with(size, options);
 }
 
 class fabric_test : public testing::TestWithParam<fabric_case> {};
@@ -169,7 +178,8 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
 
 INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
                          testing::Values(fabric_case{"local", make_local},
-                                         fabric_case{"tcp", make_tcp}),
+                                         fabric_case{"tcp", make_tcp},
+                                         fabric_case{"tcp_trusted", make_trusted_tcp}),
                          [](const auto& which) { return which.param.name; });
 
 }  // namespace

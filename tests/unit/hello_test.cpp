@@ -27,6 +27,11 @@ std::span<const std::byte> first(const wire_hello& wire, std::size_t bytes) {
 TEST(hello, keeps_every_field) {
   hello sent = rank_hello(3, 1);
   sent.answer = verdict::crossed;
+  sent.keyed = true;
+  sent.once[0] = std::byte{1};
+  sent.once[nonce_bytes - 1] = std::byte{2};
+  sent.rail = 5;
+  sent.epoch = 6;
   wire_hello wire;
   encode(sent, wire);
   hello got;
@@ -39,6 +44,10 @@ TEST(hello, keeps_every_field) {
   EXPECT_EQ(got.size, 4);
   EXPECT_EQ(got.limits.eager_bytes, 1u);
   EXPECT_EQ(got.limits.max_flows, 4u);
+  EXPECT_TRUE(got.keyed);
+  EXPECT_EQ(got.once, sent.once);
+  EXPECT_EQ(got.rail, 5u);
+  EXPECT_EQ(got.epoch, 6u);
 }
 
 TEST(hello, is_read_piece_by_piece) {
@@ -126,6 +135,13 @@ TEST(hello, verdicts) {
   other_version.version = 2;
   EXPECT_EQ(judge(other_version, mine), verdict::wrong_version);
   EXPECT_EQ(judge(hello{}, hello{}), verdict::welcome);
+  hello keyed = rank_hello(0, 1);
+  keyed.keyed = true;
+  EXPECT_EQ(judge(keyed, mine), verdict::not_trusted);
+  hello keyed_mine = mine;
+  keyed_mine.keyed = true;
+  EXPECT_EQ(judge(rank_hello(0, 1), keyed_mine), verdict::not_trusted);
+  EXPECT_EQ(judge(keyed, keyed_mine), verdict::welcome);
 }
 
 TEST(hello, refusals_say_what_to_do) {
@@ -141,6 +157,7 @@ TEST(hello, refusals_say_what_to_do) {
             std::string::npos);
   EXPECT_EQ(text_of(verdict::wrong_job).code(), errc::job_mismatch);
   EXPECT_EQ(text_of(verdict::wrong_rank).code(), errc::rank_taken);
+  EXPECT_EQ(text_of(verdict::not_trusted).code(), errc::not_trusted);
   EXPECT_EQ(text_of(static_cast<verdict>(99)).code(), errc::protocol_violation);
 }
 

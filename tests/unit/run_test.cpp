@@ -167,6 +167,24 @@ TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
   EXPECT_EQ(job.size(), 16u);
 }
 
+TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
+  launch_plan plan = shell(2, "echo ${#TANDEM_SECRET} $TANDEM_SECRET");
+  const lines generated = sorted_lines(launch(plan).output);
+  ASSERT_EQ(generated.size(), 2u);
+  EXPECT_EQ(generated[0].substr(4), generated[1].substr(4));
+  EXPECT_EQ(generated[0].substr(0, 7), "[0] 64 ");  // 32 bytes
+  const lines again = sorted_lines(launch(plan).output);
+  EXPECT_NE(again[0], generated[0]);
+  plan.environment = {{"TANDEM_SECRET_FILE", "none"}};
+  EXPECT_EQ(sorted_lines(launch(plan).output)[0].substr(0, 7), "[0] 64 ");
+  for (const char* const name : {"TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
+    plan.environment = {{name, "mine"}};
+    EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 0 ");
+  }
+  plan.environment = {{"TANDEM_SECRET", "mine"}};
+  EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 4 mine");
+}
+
 TEST(Run, PrefixesWholeLinesOfBothStreamsAndAPartialLastOne) {
   const outcome result = launch(shell(1, "echo one; printf two; echo three >&2; printf four >&2"));
   EXPECT_EQ(result.status, 0);

@@ -46,6 +46,8 @@ class core_test : public testing::Test {
     core.take();
   }
 
+  std::ptrdiff_t lines() const { return std::count(logged_.begin(), logged_.end(), '\n'); }
+
   store_core::time_point start_ = store_core::time_point(milliseconds(1'000'000));
   std::string logged_;
 
@@ -222,17 +224,50 @@ TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, too_many_strangers_wait_outside) {
+TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
   store_core core(plan());
-  for (store_core::connection id = 100; id < 164; ++id) {
-    EXPECT_TRUE(core.may_accept());
-    core.opened(id, "there", start_);
-  }
-  EXPECT_FALSE(core.may_accept());
+  for (store_core::connection id = 100; id < 164; ++id) core.opened(id, "there", start_);
+  core.heard(100);
+  EXPECT_TRUE(core.take().empty());
   core.opened(164, "there", start_);
-  EXPECT_TRUE(closes(core.take(), 164));
-  core.received(100, hello(1), start_);
-  EXPECT_TRUE(core.may_accept());
+  EXPECT_TRUE(closes(core.take(), 101));
+  for (store_core::connection id = 100; id < 165; ++id) core.heard(id);
+  core.opened(165, "there", start_);
+  EXPECT_TRUE(closes(core.take(), 100));
+  core.received(102, hello(1), start_);
+  core.take();
+  core.opened(166, "there", start_);  // in the place of the one that is known now
+  EXPECT_TRUE(core.take().empty());
+}
+
+TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
+  store_core core(plan());
+  for (store_core::connection id = 0; id < 1'000; ++id) core.opened(id, "there", start_);
+  EXPECT_EQ(core.take().size(), 1'000u - 64);
+  EXPECT_EQ(core.dropped(), 1'000u - 64);
+  EXPECT_EQ(lines(), 1);
+  core.tick(start_ + milliseconds(5'000));
+  EXPECT_EQ(core.dropped(), 1'000u);
+  EXPECT_EQ(lines(), 2);  // those were silent
+  EXPECT_TRUE(has(logged_, "did not say who it is within 5 s"));
+  for (store_core::connection id = 2'000; id < 2'065; ++id) {
+    core.opened(id, "there", start_ + milliseconds(10'000));
+  }
+  EXPECT_TRUE(has(logged_, "936 more of this kind"));
+  EXPECT_EQ(lines(), 3);
+}
+
+TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
+  store_core core(plan());
+  come(core, 0);
+  core.take();
+  core.opened(7, "10.0.0.9:5", start_);
+  core.untrusted(7, "its secret is another one", start_);
+  EXPECT_TRUE(closes(core.take(), 7));
+  EXPECT_TRUE(has(logged_, "10.0.0.9:5: its secret is another one"));
+  EXPECT_EQ(core.dropped(), 1u);
+  core.untrusted(7, "again", start_);
+  EXPECT_TRUE(core.take().empty());
 }
 
 TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
@@ -240,7 +275,7 @@ TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
   come(core, 0);
   core.take();
   core.opened(7, "there", start_);
-  core.malformed(7, "no request");
+  core.malformed(7, "no request", start_);
   auto out = core.take();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_TRUE(closes(out, 7));

@@ -85,15 +85,19 @@ class store_job : public testing::Test {
     return who;
   }
 
-  static tandem::settings within(milliseconds meet) {
+  tandem::settings within(milliseconds meet) const {
     tandem::settings options;
+    options.job_secret = secret_;
     options.meet_timeout = meet;
     return options;
   }
 
   met& join(const tandem::launch_info& who, milliseconds limit = patience) {
+    return join(who, within(limit));
+  }
+  met& join(const tandem::launch_info& who, const tandem::settings& options) {
     met& into = joins_.emplace_back();
-    start(io_, tandem::store::meet(who, within(limit)), into);
+    start(io_, tandem::store::meet(who, options), into);
     return into;
   }
 
@@ -151,6 +155,7 @@ class store_job : public testing::Test {
   }
 
   asio::io_context io_;
+  tandem::secret secret_;
   reserved_port port_{io_};
   std::deque<met> joins_;
 };

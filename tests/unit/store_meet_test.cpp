@@ -210,7 +210,7 @@ TEST_F(store_meet_test, another_version_behind_the_port) {
   other_program newer(io_, port_.number(), wire::encode_opening(7), true);
   met& one = join(place(1, 2));
   run_until([&] { return one.done; });
-  EXPECT_TRUE(is(one.failure, errc::version_mismatch, {"version 7", "version 1", port_.text()}));
+  EXPECT_TRUE(is(one.failure, errc::version_mismatch, {"version 7", "version 2", port_.text()}));
 }
 
 TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
@@ -241,7 +241,7 @@ TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
   const std::vector<std::string> attacks{
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
       std::string(100'000, '\0'),
-      wire::encode_opening(2) + "more",
+      wire::encode_opening(1) + "more",
       wire::encode_opening() + std::string("\xff\xff\xff\xff", 4),
       wire::encode_opening() + std::string("\x01\x08\0\0", 4) + std::string(3000, 'x'),
       wire::encode_opening() + std::string("\2\0\0\0\x01x", 6),

@@ -12,11 +12,22 @@
 namespace {
 
 using namespace store_testing;
-class store_test : public store_job {};
+const tandem::secret some_secret(std::string_view("a secret of the store's tests"));
+
+/// Without trust, and with.
+class store_test : public store_job, public testing::WithParamInterface<bool> {
+ protected:
+  store_test() {
+    if (GetParam()) secret_ = some_secret;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(store, store_test, testing::Bool(), [](const auto& which) {
+  return which.param ? "by_secret" : "in_the_clear";
+});
 
 // --- keys
 
-TEST_F(store_test, values_go_from_rank_to_rank) {
+TEST_P(store_test, values_go_from_rank_to_rank) {
   const auto ranks = all(3);
   outcome<std::vector<std::string>> got;
   start(io_, ranks[2]->get({"b", "a"}, patience), got);
@@ -29,7 +40,7 @@ TEST_F(store_test, values_go_from_rank_to_rank) {
   EXPECT_EQ(*got.value, (std::vector<std::string>{large, "A"}));
 }
 
-TEST_F(store_test, many_requests_at_once) {
+TEST_P(store_test, many_requests_at_once) {
   const auto ranks = all(3);
   std::deque<outcome<std::vector<std::string>>> reads;
   std::deque<outcome<nothing>> writes;
@@ -55,7 +66,7 @@ TEST_F(store_test, many_requests_at_once) {
   EXPECT_EQ(finish(ranks[0]->add("n", 0)).value, 199 * 200 / 2);
 }
 
-TEST_F(store_test, a_read_past_its_deadline_names_its_keys) {
+TEST_P(store_test, a_read_past_its_deadline_names_its_keys) {
   const auto ranks = all(2);
   finish(ranks[0]->set("here", "x"));
   const auto got = finish(ranks[1]->get({"here", "never", "nor this"}, milliseconds(50)));
@@ -65,14 +76,14 @@ TEST_F(store_test, a_read_past_its_deadline_names_its_keys) {
   EXPECT_EQ(finish(ranks[1]->get({"here"}, milliseconds(0))).value, std::vector<std::string>{"x"});
 }
 
-TEST_F(store_test, too_large_a_value_is_refused_and_nothing_else_breaks) {
+TEST_P(store_test, too_large_a_value_is_refused_and_nothing_else_breaks) {
   const auto ranks = all(2);
   const auto large = finish(ranks[1]->set("k", std::string(2'000'000, 'x')));
   EXPECT_TRUE(is(large.failure, errc::limit_exceeded, {"'k'", "1048576"}));
   EXPECT_FALSE(finish(ranks[1]->set("k", "small")).failure);
 }
 
-TEST_F(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
+TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
   const auto ranks = all(2);
   asio::cancellation_signal signal;
   outcome<nothing> got;
@@ -91,7 +102,7 @@ TEST_F(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
 
 // --- losses, reports, goodbyes
 
-TEST_F(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
+TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
   for (const std::size_t victim : {std::size_t{2}, std::size_t{0}}) {
     auto ranks = all(4);
     std::vector<heard> each(4);
@@ -126,7 +137,7 @@ TEST_F(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
   }
 }
 
-TEST_F(store_test, a_notice_waits_for_its_handler) {
+TEST_P(store_test, a_notice_waits_for_its_handler) {
   auto ranks = all(3);
   ranks[1].reset();
   const auto failed = finish(ranks[2]->get({"never"}, patience));
@@ -142,7 +153,7 @@ TEST_F(store_test, a_notice_waits_for_its_handler) {
   EXPECT_EQ(later.times, 0);
 }
 
-TEST_F(store_test, the_first_report_reaches_every_rank) {
+TEST_P(store_test, the_first_report_reaches_every_rank) {
   for (const std::size_t reporter : {std::size_t{1}, std::size_t{0}}) {
     auto ranks = all(3);
     std::vector<heard> each(3);
@@ -165,7 +176,7 @@ TEST_F(store_test, the_first_report_reaches_every_rank) {
   }
 }
 
-TEST_F(store_test, leaving_is_no_loss) {
+TEST_P(store_test, leaving_is_no_loss) {
   auto ranks = all(4);
   std::vector<heard> each(4);
   for (std::size_t rank = 0; rank < 4; ++rank) listen(*ranks[rank], each[rank]);
@@ -187,7 +198,7 @@ TEST_F(store_test, leaving_is_no_loss) {
   EXPECT_TRUE(after.failure);
 }
 
-TEST_F(store_test, requests_after_leaving_fail) {
+TEST_P(store_test, requests_after_leaving_fail) {
   auto ranks = all(2);
   ranks[1]->leave();
   ranks[1]->leave();
@@ -199,7 +210,7 @@ TEST_F(store_test, requests_after_leaving_fail) {
 
 // --- destruction
 
-TEST_F(store_test, a_destroyed_store_ends_what_waits_in_it) {
+TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
   auto ranks = all(2);
   std::deque<outcome<std::vector<std::string>>> waiting(2);
   start(io_, ranks[1]->get({"never"}, patience), waiting[0]);
@@ -213,7 +224,7 @@ TEST_F(store_test, a_destroyed_store_ends_what_waits_in_it) {
   io_.run();
 }
 
-TEST_F(store_test, a_handler_may_destroy_its_store) {
+TEST_P(store_test, a_handler_may_destroy_its_store) {
   auto ranks = all(3);
   bool gone = false;
   ranks[2]->on_lost([&](const error&) {
@@ -225,11 +236,10 @@ TEST_F(store_test, a_handler_may_destroy_its_store) {
   EXPECT_EQ(ranks[2], nullptr);
 }
 
-TEST(store_destruction, an_io_context_may_go_first) {
+void destroy_after_every_step(const tandem::settings& options) {
   // After every number of steps up to a met pair with reads that wait. The sanitizers see a leak or
   // a use after free.
   asio::io_context ports;
-  tandem::settings options;
   int ended_meets = 0;
   for (int steps = 0; ended_meets < 2; ++steps) {
     ASSERT_LT(steps, 1000) << "two ranks never met";
@@ -255,17 +265,24 @@ TEST(store_destruction, an_io_context_may_go_first) {
   }
 }
 
+TEST(store_destruction, an_io_context_may_go_first) {
+  tandem::settings options;
+  destroy_after_every_step(options);
+  options.job_secret = some_secret;
+  destroy_after_every_step(options);
+}
+
 // --- processes
 
 /// A rank in a process of its own: writes what it hears to `report_fd`, and ends.
-[[noreturn]] void be_rank(tandem::launch_info who, int report_fd) {
+[[noreturn]] void be_rank(tandem::launch_info who, tandem::settings options, int report_fd) {
   asio::io_context io;
   std::shared_ptr<tandem::store> mine;
   const auto say = [report_fd](const std::string& text) {
     const ssize_t written = ::write(report_fd, text.data(), text.size());
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   };
-  asio::co_spawn(io, tandem::store::meet(who, tandem::settings{}),
+  asio::co_spawn(io, tandem::store::meet(who, options),
                  [&](std::exception_ptr e, std::shared_ptr<tandem::store> s) {
                    if (e) say(tandem::describe(e));
                    mine = std::move(s);
@@ -275,10 +292,11 @@ TEST(store_destruction, an_io_context_may_go_first) {
   ::_exit(2);
 }
 
-class killed : public store_test, public testing::WithParamInterface<int> {};
+class killed : public store_job, public testing::WithParamInterface<std::tuple<int, bool>> {};
 
 TEST_P(killed, every_other_process_hears_the_same_cause) {
-  const int victim = GetParam();
+  const auto [victim, by_secret] = GetParam();
+  if (by_secret) secret_ = some_secret;
   std::array<pid_t, 3> children{};
   std::array<int, 3> pipes{};
   for (int rank = 0; rank < 3; ++rank) {
@@ -287,7 +305,7 @@ TEST_P(killed, every_other_process_hears_the_same_cause) {
     ASSERT_EQ(::pipe(ends.data()), 0);
     children[at] = ::fork();
     ASSERT_GE(children[at], 0);
-    if (children[at] == 0) be_rank(place(rank, 4), ends[1]);
+    if (children[at] == 0) be_rank(place(rank, 4), within(patience), ends[1]);
     ::close(ends[1]);
     pipes[at] = ends[0];
   }
@@ -321,6 +339,6 @@ TEST_P(killed, every_other_process_hears_the_same_cause) {
   EXPECT_TRUE(is(mine.reason, errc::peer_lost, {"rank " + std::to_string(victim) + " is gone"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(store, killed, testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(store, killed, testing::Combine(testing::Values(0, 1), testing::Bool()));
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -28,17 +29,58 @@ asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp:
   result = failure;
 }
 
-asio::awaitable<void> exchange_hellos(asio::ip::tcp::socket& socket, hello mine, hello& answer,
-                                      std::string& why, bool& known) {
-  co_await send_hello(socket, mine);
-  known = co_await read_hello(socket, answer, why);
+error other_secret(const std::string& where) {
+  return error(errc::not_trusted, fmt::format("{} has another secret than this process", where),
+               "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
+}
+
+/// Both proofs, and the listener's decision. False: it ended the connection; `why` says how.
+asio::awaitable<bool> exchange_proofs(asio::ip::tcp::socket& socket, const secret& key,
+                                      const wire_hello& mine, heard_hello& theirs,
+                                      const std::string& where, std::string& why) {
+  proof given;
+  const bool first = co_await read_proof(socket, given, why);
+  if (!first) co_return false;
+  if (!is_proof(given, step::listener, key, mine, theirs.wire)) throw other_secret(where);
+  const proof ours = prove(step::connector, key, mine, theirs.wire);
+  co_await send(socket, ours);
+  const bool second = co_await read_proof(socket, given, why);
+  if (!second) co_return false;
+  if (is_proof(given, step::crossed, key, mine, theirs.wire)) {
+    theirs.says.answer = verdict::crossed;
+  } else if (!is_proof(given, step::welcome, key, mine, theirs.wire)) {
+    throw other_secret(where);
+  }
+  co_return true;
 }
 
 /// Throws for every verdict but welcome and crossed.
 void check_answer(hello& answer, const hello& mine, const std::string& where) {
   if (answer.version != mine.version) answer.answer = verdict::wrong_version;
-  if (answer.answer == verdict::welcome || answer.answer == verdict::crossed) return;
+  const bool is_welcome = answer.answer == verdict::welcome || answer.answer == verdict::crossed;
+  if (is_welcome && answer.keyed != mine.keyed) answer.answer = verdict::not_trusted;
+  if (is_welcome && answer.keyed == mine.keyed) return;
   throw refusal(answer, mine, where);
+}
+
+/// `known` becomes false where another program, or nobody, answers; `why` says what came.
+asio::awaitable<void> introduce(asio::ip::tcp::socket& socket, hello mine, const secret& key,
+                                const std::string& where, hello& answer, std::string& why,
+                                bool& known) {
+  if (mine.keyed) trust::random_bytes(mine.once);
+  wire_hello said;
+  encode(mine, said);
+  co_await send(socket, said);
+  heard_hello theirs;
+  known = co_await read_hello(socket, theirs, why);
+  if (!known) co_return;
+  check_answer(theirs.says, mine, where);
+  // A keyed listener decides in its last proof, and only there.
+  if (mine.keyed && theirs.says.answer != verdict::welcome) {
+    throw refusal(theirs.says, mine, where);
+  }
+  if (mine.keyed) known = co_await exchange_proofs(socket, key, said, theirs, where, why);
+  answer = theirs.says;
 }
 
 error no_answer(const std::string& where, const error_code& failure, const std::string& why,
@@ -83,15 +125,21 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-asio::awaitable<void> send_hello(asio::ip::tcp::socket& to, hello mine) {
-  wire_hello wire;
-  encode(mine, wire);
-  // The answer, or its absence, tells what a failed write would.
-  co_await asio::async_write(to, asio::buffer(wire), quiet);
+asio::awaitable<void> send(asio::ip::tcp::socket& to, std::span<const std::byte> bytes) {
+  co_await asio::async_write(to, asio::buffer(bytes.data(), bytes.size()), quiet);
 }
 
-asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std::string& why) {
-  wire_hello wire{};
+asio::awaitable<bool> read_proof(asio::ip::tcp::socket& from, proof& given, std::string& why) {
+  const auto [failure, n] = co_await asio::async_read(from, asio::buffer(given), quiet);
+  if (failure == asio::error::operation_aborted) throw error(failure);
+  if (!failure) co_return true;
+  why = n == 0 ? closed_at_once : "it closed the connection in mid-proof";
+  co_return false;
+}
+
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
+                                 std::string& why) {
+  wire_hello& wire = theirs.wire;
   std::size_t have = 0;
   for (;;) {
     const auto room = asio::buffer(wire.data() + have, wire.size() - have);
@@ -103,7 +151,7 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std
     }
     have += n;
     const std::span<const std::byte> so_far(wire.data(), have);
-    switch (decode(so_far, theirs)) {
+    switch (decode(so_far, theirs.says)) {
       case reading::complete:
         co_return true;
       case reading::other_version:
@@ -121,7 +169,8 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std
 }
 
 asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            settings options, hello& answer) {
+                                            secret key, settings options, hello& answer) {
+  mine.keyed = !key.empty();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
   std::chrono::milliseconds pause{10};
@@ -138,12 +187,10 @@ asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint>
     if (!failure) {
       configure(socket, options);
       bool known = false;
-      co_await with_deadline(hello_limit, exchange_hellos(socket, mine, answer, why, known),
-                             "hello of " + to_text(to), "does Tandem listen there?");
-      if (known) {
-        check_answer(answer, mine, to_text(to));
-        co_return socket;
-      }
+      const std::string name = to_text(to);
+      co_await with_deadline(hello_limit, introduce(socket, mine, key, name, answer, why, known),
+                             "hello of " + name, "does Tandem listen there?");
+      if (known) co_return socket;
     }
     const bool is_silent = failure || why == closed_at_once;
     if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
@@ -172,16 +219,17 @@ asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host,
 }
 
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
-                               std::uint16_t port, const settings& options) {
+                               std::uint16_t port, const secret& key, const settings& options) {
   error_code failure;
   const asio::ip::address where = asio::ip::make_address(address, failure);
   if (failure) {
     throw error(errc::bad_input, fmt::format("'{}' is no numeric address", address),
                 "give one like 127.0.0.1");
   }
-  if (!where.is_loopback() && !options.insecure) {
+  if (!where.is_loopback() && !options.insecure && key.empty()) {
     throw error(errc::bad_input, fmt::format("{} is not a loopback address", address),
-                "without a job secret ranks listen on loopback only; TANDEM_INSECURE=1 lifts this");
+                "without a job secret (TANDEM_SECRET_FILE) ranks listen on loopback only; "
+                "TANDEM_INSECURE=1 lifts this");
   }
   const asio::ip::tcp::endpoint endpoint(where, port);
   asio::ip::tcp::acceptor acceptor(executor);
@@ -219,7 +267,8 @@ asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_
   hello mine;
   mine.limits = protocol::offered(options);
   hello answer;
-  asio::ip::tcp::socket socket = co_await dial(where, mine, options, answer);
+  const secret key = pair_key(options);
+  asio::ip::tcp::socket socket = co_await dial(where, mine, key, options, answer);
   std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options);
   co_return std::make_unique<link_channel>(std::move(made));
 }

@@ -4,12 +4,14 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <tandem/settings.hpp>
 #include <vector>
 
 #include "tcp/hello.hpp"
 #include "tcp/link.hpp"
+#include "tcp/proof.hpp"
 
 namespace tandem::tcp {
 
@@ -21,21 +23,32 @@ void configure(asio::ip::tcp::socket& socket, const settings& options);
 /// "127.0.0.1:29500".
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);
 
-/// Connects, says `mine` and reads the answer into `answer`. Throws for every verdict but welcome
-/// and crossed. Tries the addresses in turn, again and again until `options.meet_timeout`, while
-/// nobody answers or the door is closed without a word (too many were waiting there).
+/// Connects, says `mine` and reads the answer into `answer`; with a key, proves it and has it
+/// proven. Throws for every verdict but welcome and crossed. Tries the addresses in turn, again and
+/// again until `options.meet_timeout`, while nobody answers or the door is closed without a word
+/// (too many were waiting there).
 asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            settings options, hello& answer);
+                                            secret key, settings options, hello& answer);
+
+/// A hello as it was read.
+struct heard_hello {
+  hello says;
+  wire_hello wire{};
+};
 /// Reads a hello from a fresh connection. False: a stranger; `why` says what came.
-asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, hello& theirs, std::string& why);
-asio::awaitable<void> send_hello(asio::ip::tcp::socket& to, hello mine);
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
+                                 std::string& why);
+/// False: the connection ended instead; `why` says how.
+asio::awaitable<bool> read_proof(asio::ip::tcp::socket& from, proof& given, std::string& why);
+/// The answer, or its absence, tells what a failed write would.
+asio::awaitable<void> send(asio::ip::tcp::socket& to, std::span<const std::byte> bytes);
 
 /// Looks a name up. @par Errors `errc::unreachable`.
 asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port);
 
-/// Opens a listening socket. Beyond loopback only with `settings::insecure`.
+/// Opens a listening socket. Beyond loopback only with a key, or `settings::insecure`.
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
-                               std::uint16_t port, const settings& options);
+                               std::uint16_t port, const secret& key, const settings& options);
 
 std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
                                 const hello& theirs, const settings& options);

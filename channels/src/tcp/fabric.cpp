@@ -45,6 +45,7 @@ mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_execut
     : store_(std::move(meeting)),
       options_(std::move(options)),
       executor_(std::move(executor)),
+      key_(store_->data_key()),
       peers_(static_cast<std::size_t>(store_->who().size)),
       changed_(executor_),
       grace_(executor_) {
@@ -58,7 +59,7 @@ asio::awaitable<void> mesh::open() {
   const std::string address = store_->local_address();
   const std::weak_ptr<mesh> weak = weak_from_this();
   door_ = std::make_shared<greeter>(
-      listen(executor_, address, 0, options_), mine_, options_,
+      listen(executor_, address, 0, key_, options_), mine_, key_, options_,
       [weak](const hello& theirs) {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : verdict::wrong_job;
@@ -145,7 +146,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     hello mine = mine_;
     mine.to = peer;
     hello answer;
-    asio::ip::tcp::socket socket = co_await dial(where, mine, options_, answer);
+    asio::ip::tcp::socket socket = co_await dial(where, mine, key_, options_, answer);
     if (answer.answer == verdict::welcome) {
       std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options_);
       install(peer, std::move(made));

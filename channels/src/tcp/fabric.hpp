@@ -50,6 +50,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   std::shared_ptr<store> store_;
   const settings options_;
   const asio::any_io_executor executor_;
+  const secret key_;
   hello mine_;
   std::shared_ptr<greeter> door_;
   std::vector<peer_state> peers_;

@@ -11,6 +11,7 @@
 namespace tandem::tcp {
 namespace {
 
+constexpr std::uint32_t keyed_flag = 1;
 constexpr char magic[] = {'T', 'N', 'D', 'M', 'H', 'E', 'L', 'O'};
 using protocol::put;
 using protocol::take;
@@ -31,6 +32,10 @@ void encode(const hello& from, wire_hello& to) noexcept {
   put<std::uint32_t>(p + 40, from.limits.chunk_bytes);
   put<std::uint32_t>(p + 44, from.limits.credit_bytes);
   put<std::uint32_t>(p + 48, from.limits.max_flows);
+  put<std::uint32_t>(p + 52, from.keyed ? keyed_flag : 0);
+  std::memcpy(p + 56, from.once.data(), nonce_bytes);
+  put<std::uint32_t>(p + 72, from.rail);
+  put<std::uint32_t>(p + 76, from.epoch);
   put<std::uint32_t>(p + 92, crc32c(p, 92));
 }
 
@@ -50,6 +55,10 @@ reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
   to.size = take<std::int32_t>(p + 32);
   to.limits = {take<std::uint32_t>(p + 36), take<std::uint32_t>(p + 40),
                take<std::uint32_t>(p + 44), take<std::uint32_t>(p + 48)};
+  to.keyed = (take<std::uint32_t>(p + 52) & keyed_flag) != 0;
+  std::memcpy(to.once.data(), p + 56, nonce_bytes);
+  to.rail = take<std::uint32_t>(p + 72);
+  to.epoch = take<std::uint32_t>(p + 76);
   const bool sane = to.limits.chunk_bytes >= protocol::least_chunk_bytes &&
                     to.limits.max_flows > 0 && to.limits.max_flows <= protocol::most_flows;
   return sane ? reading::complete : reading::damaged;
@@ -57,6 +66,7 @@ reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
 
 verdict judge(const hello& theirs, const hello& mine) noexcept {
   if (theirs.version != mine.version) return verdict::wrong_version;
+  if (theirs.keyed != mine.keyed) return verdict::not_trusted;
   if (theirs.job != mine.job || theirs.size != mine.size) return verdict::wrong_job;
   const bool same_world = mine.size == 0 ? theirs.from == -1 && theirs.to == -1
                                          : theirs.to == mine.from && theirs.from >= 0 &&
@@ -79,6 +89,11 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
                    fmt::format("{} is not rank {}, or takes this process for no rank of the job",
                                where, mine.to),
                    "start every rank of the job with its own number and the same size");
+    case verdict::not_trusted:
+      return error(errc::not_trusted,
+                   where + (mine.keyed ? " has no secret, and who connects to it has one"
+                                       : " has a secret, and who connects to it has none"),
+                   "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
     default:
       return error(errc::protocol_violation,
                    fmt::format("{} gave an answer of unknown meaning ({})", where,

@@ -15,18 +15,23 @@ namespace tandem::tcp {
 ///
 ///    0 magic "TNDMHELO"   8 version u32     12 verdict u32
 ///   16 job u64           24 from rank i32   28 to rank i32    32 job size i32
-///   36 eager u32         40 chunk u32       44 credit u32     48 max flows u32   52 flags u32
-///   56 proof 32 bytes (zero: none)          88 reserved u32   92 CRC32C of bytes 0..91
+///   36 eager u32         40 chunk u32       44 credit u32     48 max flows u32
+///   52 flags u32 (1: keyed)                 56 nonce 16 bytes (zero where not keyed)
+///   72 rail u32          76 epoch u32       80 reserved       92 CRC32C of bytes 0..91
 ///
 /// The first 16 bytes keep their meaning in every version, so that two versions can name each
-/// other.
+/// other. Where both are keyed, proofs follow: see proof.hpp.
 enum class verdict : std::uint32_t {
   welcome = 0,
   wrong_version = 1,
   wrong_job = 2,
   wrong_rank = 3,  ///< `to` is not the rank that listens here, or `from` is no rank of the job
   crossed = 4,     ///< both ranks connected at once, and the other connection stays
+  not_trusted = 5  ///< one side has a key and the other has none
 };
+
+constexpr std::size_t nonce_bytes = 16;
+using nonce = std::array<std::byte, nonce_bytes>;
 
 struct hello {
   std::uint32_t version = 1;
@@ -36,6 +41,10 @@ struct hello {
   int to = -1;
   int size = 0;
   protocol::limits limits;
+  bool keyed = false;  ///< this end has a key, believes nothing without a proof and gives one
+  nonce once{};        ///< random, of this connection only
+  std::uint32_t rail = 0;
+  std::uint32_t epoch = 0;
 };
 
 constexpr std::size_t hello_bytes = 96;

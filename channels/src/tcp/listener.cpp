@@ -15,9 +15,10 @@ class listener::state {
       : executor_(executor), ready_(executor) {
     hello mine;
     mine.limits = protocol::offered(options);
+    const secret key = pair_key(options);
     // The door calls back into this object, which outlives it: closing it ends the calls.
     door_ = std::make_shared<greeter>(
-        listen(executor, address, port, options), mine, options,
+        listen(executor, address, port, key, options), mine, key, options,
         [](const hello&) { return verdict::welcome; },
         [this](std::shared_ptr<link> guest, const hello&) {
           guests_.push_back(std::make_unique<link_channel>(std::move(guest)));

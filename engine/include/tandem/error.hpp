@@ -31,6 +31,7 @@ enum class errc {
   bad_input = 18,           ///< a file or an argument is missing, empty or malformed
   call_mismatch = 19,       ///< ranks called different collectives, types or counts
   job_mismatch = 20,        ///< the peer belongs to another job
+  not_trusted = 21,         ///< the peer has another secret, or none, or no good certificate
 };
 
 const boost::system::error_category& category() noexcept;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tandem/log.hpp>
+#include <tandem/secret.hpp>
 
 namespace tandem {
 
@@ -14,6 +15,9 @@ namespace tandem {
 /// let a program pass its command line to `set`; later wins. `option_table` is the one place that
 /// documents them.
 struct settings {
+  /// No aggregate: GCC 12 copies temporary ones byte by byte into a coroutine that takes them.
+  settings() {}
+
   std::size_t eager_bytes = 64 * 1024;
   std::size_t chunk_bytes = 1024 * 1024;
   std::size_t credit_bytes = 4 * 1024 * 1024;
@@ -21,6 +25,9 @@ struct settings {
   std::size_t socket_buffer_bytes = 0;
   std::string rails;             ///< which NICs are rails, in words; empty: by itself
   std::size_t rail_streams = 1;  ///< TCP streams on each rail
+  std::chrono::milliseconds rail_timeout{500};   ///< of silence, while another rail is heard
+  std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
+  bool checksum = true;                          ///< CRC32C of every payload on rails
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
@@ -28,6 +35,12 @@ struct settings {
   std::size_t collective_chunk_bytes = 512 * 1024;
   log_level log = log_level::warning;
   bool insecure = false;  ///< listen beyond loopback though no job secret protects the connections
+  std::string secret_file;  ///< the secret that all ranks of the job share; of mode 0600 or 0400
+  std::string certificate_file;  ///< PEM, with the chain up to one of `authorities_file`
+  std::string key_file;          ///< PEM, the key of the certificate
+  std::string authorities_file;  ///< PEM: whom these have signed is trusted as a rank
+  /// Where there is no file: TANDEM_SECRET. No option sets or shows it.
+  secret job_secret;
 
   /// `base` with every `TANDEM_*` variable that is set. @par Errors `errc::bad_option`: which, why,
   /// the nearest right one. An unknown TANDEM_ variable is logged as a warning, not refused.

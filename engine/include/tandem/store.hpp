@@ -8,6 +8,7 @@
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
+#include <tandem/secret.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -36,11 +37,15 @@ class store {
   /// Joins the job: rank 0 listens at `who.address` and `who.port`, all connect (again and again
   /// where rank 0 comes later), and all wait until `size` ranks are there. A rank that is refused
   /// does not disturb the others.
+  ///
+  /// With a secret or certificates in `options`, all of it inside TLS 1.3: who does not prove
+  /// himself within 5 s and 16 KiB is dropped, counted and logged, and disturbs nobody. Every rank
+  /// of a job has the same, or none has any.
   /// @par Errors within `options.meet_timeout`: `rank_missing` (names them; same on every rank that
   ///   came), `rank_taken`, `size_mismatch`, `job_mismatch`, `address_in_use`, `unreachable`,
-  ///   `not_tandem`, `version_mismatch`; `peer_lost` where a rank that had come is gone;
-  ///   `bad_input` for a place that is none, an address that is not rank 0's machine's, and one
-  ///   beyond loopback unless `options.insecure`.
+  ///   `not_tandem`, `version_mismatch`, `not_trusted`; `peer_lost` where a rank that had come is
+  ///   gone; `bad_input` for a place that is none, an address that is not rank 0's machine's, and
+  ///   one beyond loopback without a secret unless `options.insecure`.
   static asio::awaitable<std::shared_ptr<store>> meet(const launch_info& who,
                                                       const settings& options);
 
@@ -48,6 +53,10 @@ class store {
   virtual const launch_info& who() const noexcept = 0;
   /// The local address through which this rank reached rank 0: a sensible address to publish.
   virtual std::string local_address() const = 0;
+  /// 32 random bytes of this life of the job, the same on every rank, and known to nobody who has
+  /// not proven himself to the store: with them connections of ranks prove themselves. Empty where
+  /// the job has neither secret nor certificates.
+  virtual secret data_key() const = 0;
 
   /// Replaces the value of the key. Over when rank 0 has it.
   virtual asio::awaitable<void> set(std::string key, std::string value) = 0;

@@ -47,10 +47,12 @@ struct store_client::waiter {
   std::optional<store_reply> reply;
 };
 
-store_client::store_client(const asio::any_io_executor& executor, launch_info who, settings options)
+store_client::store_client(const asio::any_io_executor& executor, launch_info who, settings options,
+                           std::shared_ptr<const trust::credentials> trust)
     : executor_(executor),
       who_(std::move(who)),
-      options_(options),
+      options_(std::move(options)),
+      trust_(std::move(trust)),
       where_(show(who_.address, who_.port)),
       started_(std::chrono::steady_clock::now()),
       changed_(executor) {}
@@ -62,7 +64,12 @@ asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time
   self->local_address_ = socket.local_endpoint(ignored).address().to_string();
   self->cutter_ = frame_cutter(most_reply_bytes);
   self->stage_ = stage::greeting;
-  self->link_ = std::make_shared<store_link>(std::move(socket), 0);
+  std::unique_ptr<trust::tls_session> session;
+  if (self->trust_) {
+    session =
+        std::make_unique<trust::tls_session>(self->trust_, trust::tls_session::side::connects);
+  }
+  self->link_ = std::make_shared<store_link>(std::move(socket), 0, std::move(session));
   const time_point meet_by = self->started_ + self->options_.meet_timeout;
   const hello_request hello{self->who_.rank, self->who_.size, wire_ms(self->options_.meet_timeout),
                             wire_ms(meet_by - std::chrono::steady_clock::now()), self->who_.job};
@@ -121,11 +128,7 @@ void store_client::received(store_link& from, std::string_view bytes) {
 void store_client::check_stream() {
   switch (cutter_.at()) {
     case frame_cutter::state::stranger:
-      over(
-          here(error(errc::not_tandem,
-                     fmt::format("{} answers but is no Tandem store (got '{}')", where_,
-                                 printable(cutter_.rest())),
-                     "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)")));
+      over(here(no_store(cutter_.rest())));
       break;
     case frame_cutter::state::other_version:
       over(here(error(errc::version_mismatch,
@@ -154,8 +157,12 @@ void store_client::on(store_reply reply) {
   } else if (std::holds_alternative<accepted_reply>(reply)) {
     if (stage_ == stage::greeting) stage_ = stage::waiting;
     changed_.cancel();
-  } else if (std::holds_alternative<started_reply>(reply)) {
-    if (stage_ == stage::waiting) stage_ = stage::running;
+  } else if (auto* started = std::get_if<started_reply>(&reply)) {
+    if (stage_ == stage::waiting) {
+      stage_ = stage::running;
+      data_key_ = secret(std::string_view(started->data_key));
+    }
+    wipe(std::as_writable_bytes(std::span(started->data_key)));
     changed_.cancel();
   } else if (const auto* done = std::get_if<done_reply>(&reply)) {
     answer(done->id, std::move(reply));
@@ -191,6 +198,39 @@ void store_client::ended(store_link& from, const error_code& why) {
     lost(rank_0_gone());
     over(*failure_);
   }
+}
+
+void store_client::untrusted(store_link& from, const trust::tls_session& session) {
+  if (&from != link_.get()) {
+    from.close();
+    return;
+  }
+  const error why = here(distrust(session));
+  if (stage_ != stage::greeting) lost(why);
+  over(why);
+}
+
+error store_client::no_store(std::string_view said) const {
+  return error(errc::not_tandem,
+               fmt::format("{} answers but is no Tandem store (got '{}')", where_, printable(said)),
+               "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
+}
+
+error store_client::distrust(const trust::tls_session& session) const {
+  if (is_opening(session.not_tls())) {
+    return error(errc::not_trusted,
+                 fmt::format("rank 0's store at {} has no secret, this rank has one", where_),
+                 "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
+  }
+  if (!session.not_tls().empty()) return no_store(session.not_tls());
+  error_context c;
+  c.peer = 0;
+  c.detail = fmt::format("rank 0's store at {} and this rank do not trust each other: {}", where_,
+                         session.why());
+  c.advice =
+      "give every rank of the job the same secret (TANDEM_SECRET_FILE or TANDEM_SECRET), and each "
+      "job a port of its own";
+  return error(make_error_code(errc::not_trusted), std::move(c));
 }
 
 error store_client::rank_0_gone() const {

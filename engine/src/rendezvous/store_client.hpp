@@ -15,6 +15,7 @@
 
 #include "rendezvous/store_link.hpp"
 #include "rendezvous/store_wire.hpp"
+#include "trust/credentials.hpp"
 
 namespace tandem::rendezvous {
 
@@ -26,7 +27,9 @@ class store_client final : public store_link::listener,
   using time_point = std::chrono::steady_clock::time_point;
   using pointer = std::shared_ptr<store_client>;
 
-  store_client(const asio::any_io_executor& executor, launch_info who, settings options);
+  /// @param trust  null: whoever answers is believed.
+  store_client(const asio::any_io_executor& executor, launch_info who, settings options,
+               std::shared_ptr<const trust::credentials> trust);
 
   /// Says hello over a connected socket. True: rank 0 has accepted this rank. False: it closed or
   /// kept silent, `trouble` says which; try again. @par Errors  what trying again would not change.
@@ -46,6 +49,7 @@ class store_client final : public store_link::listener,
   void stop() noexcept;
 
   const launch_info& who() const noexcept { return who_; }
+  const secret& data_key() const noexcept { return data_key_; }
   const std::string& local_address() const noexcept { return local_address_; }
   const std::string& where() const noexcept { return where_; }
   const std::string& trouble() const noexcept { return trouble_; }
@@ -62,6 +66,7 @@ class store_client final : public store_link::listener,
 
   void received(store_link& from, std::string_view bytes) override;
   void ended(store_link& from, const error_code& why) override;
+  void untrusted(store_link& from, const trust::tls_session& session) override;
   void on(store_reply reply);
   void check_stream();
   void answer(std::uint64_t id, store_reply reply);
@@ -69,6 +74,8 @@ class store_client final : public store_link::listener,
   void over(const error& why);
   void lost(const error& cause);
   error rank_0_gone() const;
+  error no_store(std::string_view said) const;
+  error distrust(const trust::tls_session& session) const;
   error here(const error& inner) const;
   static asio::awaitable<store_reply> ask(pointer self, std::uint64_t id, store_request request,
                                           std::chrono::milliseconds limit, std::string what);
@@ -76,6 +83,8 @@ class store_client final : public store_link::listener,
   asio::any_io_executor executor_;
   launch_info who_;
   settings options_;
+  std::shared_ptr<const trust::credentials> trust_;
+  secret data_key_;
   std::string where_;
   time_point started_;
   stage stage_ = stage::apart;

@@ -29,10 +29,23 @@ store_core::store_core(plan how)
 
 void store_core::opened(connection from, std::string address, time_point now) {
   const time_point by = now + plan_.limits.identify;
-  const bool crowded = !may_accept();
+  make_room(now);
   clients_[from] = client{std::move(address), -1, by};
   identifying_.emplace(by, from);
-  if (crowded) drop(from, "too many connections have not said who they are");
+}
+
+void store_core::make_room(time_point now) {
+  if (identifying_.size() < plan_.limits.strangers) return;
+  const auto is_silent = [this](const auto& one) { return !clients_[one.second].spoke; };
+  const auto found = std::find_if(identifying_.begin(), identifying_.end(), is_silent);
+  const auto going = found == identifying_.end() ? identifying_.begin() : found;
+  drop(going->second, "crowd",
+       fmt::format("{} connections have not said who they are", identifying_.size()), now);
+}
+
+void store_core::heard(connection from) {
+  const auto found = clients_.find(from);
+  if (found != clients_.end()) found->second.spoke = true;
 }
 
 void store_core::received(connection from, store_request request, time_point now) {
@@ -41,7 +54,7 @@ void store_core::received(connection from, store_request request, time_point now
   const int rank = found->second.rank;
   const bool is_hello = std::holds_alternative<hello_request>(request);
   if (is_hello != (rank < 0)) {
-    malformed(from, is_hello ? "a second hello" : "a request before the hello");
+    malformed(from, is_hello ? "a second hello" : "a request before the hello", now);
   } else if (const auto* hello = std::get_if<hello_request>(&request)) {
     on(from, *hello, now);
   } else if (const auto* failure = std::get_if<report_request>(&request)) {
@@ -54,11 +67,21 @@ void store_core::received(connection from, store_request request, time_point now
   }
 }
 
-void store_core::malformed(connection from, const std::string& why) {
+void store_core::untrusted(connection from, const std::string& why, time_point now) {
+  const auto found = clients_.find(from);
+  if (found == clients_.end()) return;
+  if (found->second.rank >= 0) {
+    malformed(from, why, now);
+  } else {
+    drop(from, "trust", why, now);
+  }
+}
+
+void store_core::malformed(connection from, const std::string& why, time_point now) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   const int rank = found->second.rank;
-  drop(from, why);
+  drop(from, "bytes", why, now);
   if (rank >= 0) {
     lose(rank, errc::protocol_violation,
          fmt::format("rank {} sent rank 0's store what no correct rank sends: {}", rank, why));
@@ -79,7 +102,8 @@ void store_core::closed(connection from) {
 void store_core::tick(time_point now) {
   while (!identifying_.empty() && identifying_.begin()->first <= now) {
     const double limit_s = seconds(plan_.limits.identify);
-    drop(identifying_.begin()->second, fmt::format("it said nothing for {:g} s", limit_s));
+    drop(identifying_.begin()->second, "silent",
+         fmt::format("it did not say who it is within {:g} s", limit_s), now);
   }
   keys_.tick(now);
   deliver();
@@ -154,7 +178,7 @@ void store_core::seat_taken(connection from, const hello_request& hello, time_po
   }
   if (++present_ == plan_.size) {
     phase_ = phase::running;
-    tell_all(started_reply{});
+    tell_all(started_reply{std::string(plan_.data_key.text())});
   }
 }
 
@@ -229,9 +253,11 @@ void store_core::forget(connection from) {
   clients_.erase(found);
 }
 
-void store_core::drop(connection from, const std::string& why) {
+void store_core::drop(connection from, std::string_view kind, const std::string& why,
+                      time_point now) {
   ++dropped_;
-  warn(fmt::format("dropped the connection from {}: {}", clients_[from].address, why));
+  strangers_.add(
+      kind, fmt::format("dropped the connection from {}: {}", clients_[from].address, why), now);
   forget(from);
   outputs_.push_back({from, {}, true});
 }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tandem/log_digest.hpp>
+#include <tandem/secret.hpp>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,7 @@ class store_core {
     std::chrono::milliseconds meet_timeout{30'000};
     time_point meet_by;
     store_limits limits = {};
+    secret data_key = {};  ///< goes to every rank when all are there
   };
 
   struct output {
@@ -50,10 +53,16 @@ class store_core {
 
   explicit store_core(plan how);
 
+  /// Where too many have not said who they are, one of them goes: the one that has said nothing
+  /// for longest, for a rank of ours speaks at once.
   void opened(connection from, std::string address, time_point now);
+  /// Bytes came, whatever they are.
+  void heard(connection from);
   void received(connection from, store_request request, time_point now);
   /// Bytes came that no correct rank sends, or another program's, or another version's.
-  void malformed(connection from, const std::string& why);
+  void malformed(connection from, const std::string& why, time_point now);
+  /// It did not prove that it belongs to this job.
+  void untrusted(connection from, const std::string& why, time_point now);
   void closed(connection from);
   void tick(time_point now);
 
@@ -63,9 +72,6 @@ class store_core {
 
   std::vector<output> take() { return std::exchange(outputs_, {}); }
   std::optional<time_point> next_deadline() const;
-  /// False while so many connections have not said who they are that more should wait in the
-  /// kernel.
-  bool may_accept() const noexcept { return identifying_.size() < plan_.limits.strangers; }
   bool identified(connection from) const;
   /// The job has begun or failed, and every rank that came has left or is gone.
   bool over() const noexcept { return phase_ != phase::meeting && present_ == 0; }
@@ -82,13 +88,15 @@ class store_core {
     std::string address;
     int rank = -1;
     time_point identify_by;
+    bool spoke = false;
   };
 
   void on(connection from, const hello_request& hello, time_point now);
   std::optional<error> objection(const hello_request& hello) const;
   void seat_taken(connection from, const hello_request& hello, time_point now);
   void forget(connection from);
-  void drop(connection from, const std::string& why);
+  void drop(connection from, std::string_view kind, const std::string& why, time_point now);
+  void make_room(time_point now);
   void lose(int rank, errc code, const std::string& why);
   void fail(const error& cause);
   void tell_all(const store_reply& message);
@@ -106,6 +114,7 @@ class store_core {
   store_keys keys_;
   std::vector<output> outputs_;
   std::uint64_t dropped_ = 0;
+  log_digest strangers_{log_level::warning, "rendezvous"};
 };
 
 }  // namespace tandem::rendezvous

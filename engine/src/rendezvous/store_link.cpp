@@ -26,7 +26,9 @@ void watch_host(tcp::socket& socket) {
 
 }  // namespace
 
-store_link::store_link(tcp::socket socket, std::uint64_t id) : socket_(std::move(socket)), id_(id) {
+store_link::store_link(tcp::socket socket, std::uint64_t id,
+                       std::unique_ptr<trust::tls_session> session)
+    : socket_(std::move(socket)), id_(id), session_(std::move(session)) {
   watch_host(socket_);
   error_code ignored;
   socket_.non_blocking(true, ignored);
@@ -34,6 +36,7 @@ store_link::store_link(tcp::socket socket, std::uint64_t id) : socket_(std::move
 
 void store_link::start(std::weak_ptr<listener> to) {
   listener_ = std::move(to);
+  if (session_) send_in_the_clear(session_->take_outgoing());
   read();
 }
 
@@ -46,13 +49,36 @@ void store_link::read() {
                               to->ended(*self, failed);
                               return;
                             }
-                            to->received(*self, std::string_view(self->chunk_.data(), n));
+                            self->arrived(*to, std::string_view(self->chunk_.data(), n));
                             if (!self->closed_ && !self->finishing_) self->read();
                           });
 }
 
-void store_link::send(std::string bytes) {
+void store_link::arrived(listener& to, std::string_view bytes) {
+  if (!session_) {
+    to.received(*this, bytes);
+    return;
+  }
+  to.heard(*this);
+  session_->receive(bytes);
+  send_in_the_clear(session_->take_outgoing());
+  const std::string said = session_->take_plain();
+  if (!said.empty()) to.received(*this, said);
   if (closed_ || finishing_) return;
+  if (session_->at() == trust::tls_session::state::failed) to.untrusted(*this, *session_);
+  if (session_->at() == trust::tls_session::state::ended) to.ended(*this, asio::error::eof);
+}
+
+void store_link::send(std::string bytes) {
+  if (session_) {
+    session_->send(bytes);
+    bytes = session_->take_outgoing();
+  }
+  send_in_the_clear(std::move(bytes));
+}
+
+void store_link::send_in_the_clear(std::string bytes) {
+  if (closed_ || finishing_ || bytes.empty()) return;
   std::size_t done = 0;
   while (queue_.empty() && done < bytes.size()) {
     error_code failed;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <tandem/error.hpp>
 
+#include "trust/tls_session.hpp"
+
 namespace tandem::rendezvous {
 
 namespace asio = boost::asio;
@@ -22,21 +24,29 @@ class store_link final : public std::enable_shared_from_this<store_link> {
   class listener {
    public:
     virtual void received(store_link& from, std::string_view bytes) = 0;
+    /// Bytes came that nobody answers for as yet.
+    virtual void heard(store_link& /*from*/) {}
     /// The peer closed, or the connection broke. Never called after `close` or `finish`.
     virtual void ended(store_link& from, const error_code& why) = 0;
+    /// The peer did not prove itself, or bytes came that were not its. What can be told to it is
+    /// on its way. Never called after `close` or `finish`.
+    virtual void untrusted(store_link& from, const trust::tls_session& session) = 0;
 
    protected:
     ~listener() = default;
   };
 
   /// Takes a connected socket and sets its options: no delay, and a vanished host is noticed in
-  /// about 20 s.
-  store_link(tcp::socket socket, std::uint64_t id);
+  /// about 20 s. With a session, all goes through it, and the listener hears nothing before it is
+  /// open.
+  store_link(tcp::socket socket, std::uint64_t id, std::unique_ptr<trust::tls_session> session);
 
   void start(std::weak_ptr<listener> to);
   /// Never blocks and never calls the listener: what can be sent is in the kernel when it returns,
   /// so it arrives even if the process exits next. The rest waits here.
   void send(std::string bytes);
+  /// Beside the session: for a peer that speaks no TLS.
+  void send_in_the_clear(std::string bytes);
   /// Closes as soon as all that was sent is in the kernel.
   void finish();
   void close() noexcept;
@@ -46,10 +56,12 @@ class store_link final : public std::enable_shared_from_this<store_link> {
 
  private:
   void read();
+  void arrived(listener& to, std::string_view bytes);
   void flush();
 
   tcp::socket socket_;
   std::uint64_t id_;
+  std::unique_ptr<trust::tls_session> session_;
   std::weak_ptr<listener> listener_;
   std::deque<std::string> queue_;
   std::size_t sent_of_first_ = 0;

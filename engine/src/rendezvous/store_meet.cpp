@@ -8,6 +8,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/log.hpp>
 #include <tandem/store.hpp>
+#include <tandem/trust.hpp>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class joined_store final : public store {
 
   const launch_info& who() const noexcept override { return client_->who(); }
   std::string local_address() const override { return client_->local_address(); }
+  secret data_key() const override { return client_->data_key(); }
 
   asio::awaitable<void> set(std::string key, std::string value) override {
     return store_client::set(client_, std::move(key), std::move(value));
@@ -165,15 +167,15 @@ asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info w
 }
 
 /// Without a secret, only this machine may talk to the store.
-endpoints allowed(endpoints all, const launch_info& who, const settings& options) {
-  if (options.insecure) return all;
+endpoints allowed(endpoints all, const launch_info& who, bool is_open) {
+  if (is_open) return all;
   std::erase_if(all, [](const tcp::endpoint& e) { return !e.address().is_loopback(); });
   if (all.empty()) {
     fail(who, errc::bad_input,
          fmt::format("the store at {} would be open to the network without a secret",
                      show(who.address, who.port)),
-         "use 127.0.0.1 where all ranks run on one machine, or set TANDEM_INSECURE=1 in a network "
-         "you trust");
+         "give every rank a secret (TANDEM_SECRET_FILE), use 127.0.0.1 where all ranks run on one "
+         "machine, or set TANDEM_INSECURE=1 in a network you trust");
   }
   return all;
 }
@@ -231,13 +233,34 @@ asio::awaitable<void> knock(std::shared_ptr<store_client> client, endpoints all,
        std::string("is rank 0 running? ") + check_address);
 }
 
+std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
+                                                     const settings& options) {
+  try {
+    return trust::credentials::load(options, who.job);
+  } catch (const error& e) {
+    error_context outer;
+    outer.rank = who.rank;
+    throw with_context(e, outer);
+  }
+}
+
+/// Of this life of the job only.
+secret make_data_key() {
+  trust::digest bytes;
+  trust::random_bytes(bytes);
+  secret key{std::span<const std::byte>(bytes)};
+  wipe(bytes);
+  return key;
+}
+
 // A coroutine takes them by value: the caller's may be gone when it starts.
 asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) {
   check(who);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
+  const std::shared_ptr<const trust::credentials> trust = find_trust(who, options);
   endpoints found = co_await resolve(executor, who, options, until);
-  const endpoints all = allowed(std::move(found), who, options);
+  const endpoints all = allowed(std::move(found), who, options.insecure || trust);
   std::shared_ptr<store_server> server;
   if (who.rank == 0) {
     store_core::plan plan;
@@ -246,9 +269,10 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
     plan.where = show(who.address, who.port);
     plan.meet_timeout = options.meet_timeout;
     plan.meet_by = until;
-    server = store_server::listen(executor, all.front(), std::move(plan));
+    if (trust) plan.data_key = make_data_key();
+    server = store_server::listen(executor, all.front(), std::move(plan), trust);
   }
-  auto client = std::make_shared<store_client>(executor, who, options);
+  auto client = std::make_shared<store_client>(executor, who, options, trust);
   // From here on its destructor closes what a failure leaves open.
   auto joined = std::make_shared<joined_store>(client, server);
   co_await knock(client, all, options, until);

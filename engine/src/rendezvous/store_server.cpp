@@ -11,15 +11,28 @@ namespace {
 /// A client that asks and never reads must not fill rank 0's memory.
 constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
 
+/// The first bytes of a TLS handshake (RFC 8446, section 5.1).
+constexpr std::string_view tls_opening("\x16\x03", 2);
+
+std::chrono::steady_clock::time_point now() {
+  return std::chrono::steady_clock::now();
+}
+
 }  // namespace
 
-store_server::store_server(const asio::any_io_executor& executor, store_core::plan plan)
-    : core_(std::move(plan)), acceptor_(executor), timer_(executor), accept_again_(executor) {}
+store_server::store_server(const asio::any_io_executor& executor, store_core::plan plan,
+                           trust_pointer trust)
+    : core_(std::move(plan)),
+      trust_(std::move(trust)),
+      acceptor_(executor),
+      timer_(executor),
+      accept_again_(executor) {}
 
 std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& executor,
-                                                   const tcp::endpoint& at, store_core::plan plan) {
+                                                   const tcp::endpoint& at, store_core::plan plan,
+                                                   trust_pointer trust) {
   const std::string where = show(at);
-  auto server = std::make_shared<store_server>(executor, std::move(plan));
+  auto server = std::make_shared<store_server>(executor, std::move(plan), std::move(trust));
   server->bind(at, where);
   server->accept();
   server->arm_timer();
@@ -50,7 +63,7 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
 }
 
 void store_server::accept() {
-  if (accepting_ || stopped_ || !core_.may_accept()) return;
+  if (accepting_ || stopped_) return;
   accepting_ = true;
   acceptor_.async_accept([self = shared_from_this()](const error_code& failed, tcp::socket socket) {
     self->accepting_ = false;
@@ -72,9 +85,13 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   error_code gone;
   const tcp::endpoint from = socket.remote_endpoint(gone);
   const std::uint64_t id = next_id_++;
-  auto link = std::make_shared<store_link>(std::move(socket), id);
+  std::unique_ptr<trust::tls_session> session;
+  if (trust_) {
+    session = std::make_unique<trust::tls_session>(trust_, trust::tls_session::side::accepts);
+  }
+  auto link = std::make_shared<store_link>(std::move(socket), id, std::move(session));
   connections_[id].link = link;
-  core_.opened(id, gone ? "a closed connection" : show(from), std::chrono::steady_clock::now());
+  core_.opened(id, gone ? "a closed connection" : show(from), now());
   link->start(weak_from_this());
   carry_out();
 }
@@ -82,6 +99,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
 void store_server::received(store_link& from, std::string_view bytes) {
   const auto found = connections_.find(from.id());
   if (found == connections_.end()) return;
+  core_.heard(from.id());
   found->second.cutter.feed(bytes);
   cut(found->second);
   carry_out();
@@ -99,23 +117,30 @@ void store_server::cut(connection& from) {
   while (const auto body = cutter.next()) {
     std::optional<store_request> request = decode_request(*body);
     if (!request) {
-      core_.malformed(id, fmt::format("no request ('{}')", printable(*body)));
+      core_.malformed(id, fmt::format("no request ('{}')", printable(*body)), now());
       return;
     }
-    core_.received(id, std::move(*request), std::chrono::steady_clock::now());
+    core_.received(id, std::move(*request), now());
     if (core_.identified(id)) cutter.set_limit(most_frame_bytes);
   }
   switch (cutter.at()) {
     case frame_cutter::state::stranger:
-      core_.malformed(id,
-                      fmt::format("it is no Tandem rank (sent '{}')", printable(cutter.rest())));
+      if (cutter.rest().starts_with(tls_opening)) {
+        from.link->send(encode_opening());  // so that it knows who has no secret
+        core_.untrusted(id, "it speaks TLS: it has a secret, and rank 0 has none", now());
+        break;
+      }
+      core_.malformed(id, fmt::format("it is no Tandem rank (sent '{}')", printable(cutter.rest())),
+                      now());
       break;
     case frame_cutter::state::other_version:
-      core_.malformed(id, fmt::format("it speaks version {} of the store's protocol, this is {}",
-                                      cutter.version(), store_version));
+      core_.malformed(id,
+                      fmt::format("it speaks version {} of the store's protocol, this is {}",
+                                  cutter.version(), store_version),
+                      now());
       break;
     case frame_cutter::state::broken:
-      core_.malformed(id, "a message of no bytes, or longer than the limit");
+      core_.malformed(id, "a message of no bytes, or longer than the limit", now());
       break;
     default:
       break;
@@ -131,6 +156,22 @@ void store_server::ended(store_link& from, const error_code& why) {
   carry_out();
 }
 
+void store_server::untrusted(store_link& from, const trust::tls_session& session) {
+  if (is_opening(session.not_tls())) {
+    const error why(errc::not_trusted, "rank 0's store has a secret, this rank has none",
+                    "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
+    from.send_in_the_clear(encode_opening() + encode(store_reply(refused_reply{why})));
+    core_.untrusted(from.id(), "it has no secret, and rank 0 has one", now());
+  } else if (!session.not_tls().empty()) {
+    core_.malformed(from.id(),
+                    fmt::format("it is no Tandem rank (sent '{}')", printable(session.not_tls())),
+                    now());
+  } else {
+    core_.untrusted(from.id(), session.why(), now());
+  }
+  carry_out();
+}
+
 void store_server::carry_out() {
   for (auto outputs = core_.take(); !outputs.empty(); outputs = core_.take()) {
     for (store_core::output& out : outputs) {
@@ -142,7 +183,7 @@ void store_server::carry_out() {
         connections_.erase(found);
         link->finish();
       } else if (link->queued_bytes() > most_queued_bytes) {
-        core_.malformed(link->id(), "it does not read what it asked for");
+        core_.malformed(link->id(), "it does not read what it asked for", now());
       }
     }
   }
@@ -164,7 +205,7 @@ void store_server::arm_timer() {
   timer_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     const auto self = weak.lock();
     if (cancelled || !self || self->stopped_) return;
-    self->core_.tick(std::chrono::steady_clock::now());
+    self->core_.tick(now());
     self->carry_out();
   });
 }

@@ -7,6 +7,7 @@
 
 #include "rendezvous/store_core.hpp"
 #include "rendezvous/store_link.hpp"
+#include "trust/credentials.hpp"
 
 namespace tandem::rendezvous {
 
@@ -15,12 +16,16 @@ namespace tandem::rendezvous {
 class store_server final : public store_link::listener,
                            public std::enable_shared_from_this<store_server> {
  public:
+  /// Null: whoever comes is believed.
+  using trust_pointer = std::shared_ptr<const trust::credentials>;
+
   /// Binds, listens and starts to accept.
   /// @par Errors `address_in_use`; `bad_input` where this machine has no such address.
   static std::shared_ptr<store_server> listen(const asio::any_io_executor& executor,
-                                              const tcp::endpoint& at, store_core::plan plan);
+                                              const tcp::endpoint& at, store_core::plan plan,
+                                              trust_pointer trust);
 
-  store_server(const asio::any_io_executor& executor, store_core::plan plan);
+  store_server(const asio::any_io_executor& executor, store_core::plan plan, trust_pointer trust);
   /// Rank 0's own goodbye and report: what they tell the others is in the kernel when they return.
   void leave();
   void report(const error& reason);
@@ -35,7 +40,9 @@ class store_server final : public store_link::listener,
   };
 
   void received(store_link& from, std::string_view bytes) override;
+  void heard(store_link& from) override { core_.heard(from.id()); }
   void ended(store_link& from, const error_code& why) override;
+  void untrusted(store_link& from, const trust::tls_session& session) override;
   void bind(const tcp::endpoint& at, const std::string& where);
   void accept();
   void accepted(const error_code& failed, tcp::socket socket);
@@ -44,6 +51,7 @@ class store_server final : public store_link::listener,
   void arm_timer();
 
   store_core core_;
+  trust_pointer trust_;
   tcp::acceptor acceptor_;
   asio::steady_timer timer_;
   asio::steady_timer accept_again_;

@@ -165,6 +165,11 @@ std::string encode_opening(std::uint16_t version) {
   return bytes;
 }
 
+bool is_opening(std::string_view so_far) {
+  const std::size_t known = std::min(so_far.size(), magic.size());
+  return known > 0 && so_far.substr(0, known) == magic.substr(0, known);
+}
+
 std::string encode(const store_request& request) {
   const overloaded cases{
       [](const hello_request& r) {
@@ -189,7 +194,7 @@ std::string encode(const store_reply& reply) {
   const overloaded cases{
       [](const accepted_reply&) { return writer(kind::accepted).take(); },
       [](const refused_reply& r) { return writer(kind::refused).put(r.reason).take(); },
-      [](const started_reply&) { return writer(kind::started).take(); },
+      [](const started_reply& r) { return writer(kind::started).put(r.data_key).take(); },
       [](const done_reply& r) { return writer(kind::done).put(r.id).take(); },
       [](const values_reply& r) { return writer(kind::values).put(r.id).put(r.values).take(); },
       [](const number_reply& r) { return writer(kind::number).put(r.id).put(r.value).take(); },
@@ -243,7 +248,7 @@ std::optional<store_reply> decode_reply(std::string_view body) {
       reply = refused_reply{from.reason()};
       break;
     case kind::started:
-      reply = started_reply{};
+      reply = started_reply{from.text()};
       break;
     case kind::done:
       reply = done_reply{from.number<std::uint64_t>()};

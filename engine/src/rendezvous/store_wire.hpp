@@ -13,6 +13,8 @@ namespace tandem::rendezvous {
 
 /// What the store's connections carry. All integers are little-endian.
 ///
+/// Where there is a secret or a certificate, all of it inside a TLS 1.3 connection.
+///
 /// Opening, 8 bytes, once and first in each direction. It keeps this layout in every version, so
 /// that any two versions can name each other. The client speaks first; the server says nothing to
 /// strangers.
@@ -30,7 +32,7 @@ namespace tandem::rendezvous {
 ///   client to server                     | server to client
 ///   1 hello   i32 rank, i32 size,        | 64 accepted
 ///             u32 limit_ms, u32 left_ms, | 65 refused   error
-///             text job                   | 66 started
+///             text job                   | 66 started   text data_key
 ///   2 set     u64 id, text key,          | 67 done      u64 id
 ///             text value                 | 68 values    u64 id, list of text
 ///   3 get     u64 id, u32 limit_ms,      | 69 number    u64 id, i64 value
@@ -43,7 +45,7 @@ namespace tandem::rendezvous {
 ///   error = u8 category (0 tandem, 1 system), i32 code, i32 rank, i32 peer, i64 bytes_done, i64
 ///   bytes_total,
 ///           text rail, text phase, text detail, text advice
-inline constexpr std::uint16_t store_version = 1;
+inline constexpr std::uint16_t store_version = 2;
 inline constexpr std::size_t opening_bytes = 8;
 inline constexpr std::size_t frame_header_bytes = 4;
 /// The longest frame a client may send once it is known, and before.
@@ -85,7 +87,9 @@ struct accepted_reply {};  ///< the hello is fine; others may still be missing
 struct refused_reply {     ///< the hello is not; the connection ends
   error reason;
 };
-struct started_reply {};  ///< all ranks are here
+struct started_reply {   ///< all ranks are here
+  std::string data_key;  ///< with it data connections prove themselves; empty without trust
+};
 struct done_reply {
   std::uint64_t id = 0;
 };
@@ -110,6 +114,8 @@ using store_reply =
                  number_reply, failed_reply, notice_reply, leaving_reply>;
 
 std::string encode_opening(std::uint16_t version = store_version);
+/// Whether these are, so far, the opening of some version.
+bool is_opening(std::string_view so_far);
 /// A whole frame, its length included. Texts of an error are cut at 1024 bytes.
 std::string encode(const store_request& request);
 std::string encode(const store_reply& reply);

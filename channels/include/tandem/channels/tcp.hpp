@@ -15,9 +15,10 @@ namespace tandem::tcp {
 /// `errc::channel_closed`.
 class listener {
  public:
-  /// @param address  numeric; `port` 0 takes a free one. Beyond loopback only with
+  /// @param address  numeric; `port` 0 takes a free one. Beyond loopback only with a secret
+  /// (`settings::secret_file`, `settings::job_secret`), which every peer then has to prove, or with
   /// `settings::insecure`.
-  /// @par Errors `errc::address_in_use`, `bad_input`.
+  /// @par Errors `errc::address_in_use`, `bad_input`; those of `trust::job_secret`.
   listener(asio::any_io_executor executor, const std::string& address, std::uint16_t port,
            const settings& options = {});
   ~listener();
@@ -37,12 +38,16 @@ class listener {
 };
 
 /// Connects to a listener. Tries again until `options.meet_timeout` while nobody listens there.
-/// @par Errors `errc::unreachable`, `not_tandem`, `version_mismatch`, `timed_out`.
+/// With a secret, both ends prove that they have the same; the bytes of the channel are not
+/// encrypted.
+/// @par Errors `errc::unreachable`, `not_tandem`, `version_mismatch`, `timed_out`, `not_trusted`;
+///   those of `trust::job_secret`.
 asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
                                                   settings options = {});
 
 /// The ranks that met in `meeting`, connected by TCP when they first need each other. Addresses
-/// travel through the store; so does the news of a lost rank.
+/// travel through the store; so does the news of a lost rank. Where the store has a `data_key`,
+/// every connection proves it.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options);
 

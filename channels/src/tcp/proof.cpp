@@ -1,0 +1,40 @@
+#include "tcp/proof.hpp"
+
+namespace tandem::tcp {
+namespace {
+
+std::string_view word(step what) noexcept {
+  switch (what) {
+    case step::listener:
+      return "listener";
+    case step::connector:
+      return "connector";
+    case step::welcome:
+      return "welcome";
+    case step::crossed:
+      break;
+  }
+  return "crossed";
+}
+
+}  // namespace
+
+proof prove(step what, const secret& key, const wire_hello& of_connector,
+            const wire_hello& of_listener) {
+  const std::string_view its_word = word(what);
+  return trust::hmac_sha256(key.bytes(),
+                            {std::as_bytes(std::span(its_word)), of_connector, of_listener});
+}
+
+bool is_proof(const proof& given, step what, const secret& key, const wire_hello& of_connector,
+              const wire_hello& of_listener) {
+  const proof right = prove(what, key, of_connector, of_listener);
+  return trust::equal_in_constant_time(given, right);
+}
+
+secret pair_key(const settings& options) {
+  const secret shared = trust::job_secret(options);
+  return shared.empty() ? secret() : trust::derive_key(shared, "tandem pair");
+}
+
+}  // namespace tandem::tcp

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tandem/settings.hpp>
+
+#include "support/temporary_folder.hpp"
+
+struct evp_pkey_st;
+struct x509_st;
+
+namespace tandem::test {
+
+/// Signs certificates for a test, good for an hour.
+class authority {
+ public:
+  explicit authority(std::string name);
+  ~authority();
+  authority(const authority&) = delete;
+  authority& operator=(const authority&) = delete;
+
+  /// Settings of a rank with a certificate of this authority, that trusts those of `trusted`.
+  settings certify(const temporary_folder& in, const std::string& rank,
+                   const authority& trusted) const;
+
+ private:
+  std::string name_;
+  evp_pkey_st* key_;
+  x509_st* certificate_;
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,72 @@
+#include "tcp/proof.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tandem::tcp {
+namespace {
+
+const secret key(std::string_view("0123456789abcdef0123456789abcdef"));
+const std::array steps{step::listener, step::connector, step::welcome, step::crossed};
+
+wire_hello some_hello(std::uint32_t rail, std::uint8_t once) {
+  hello h;
+  h.from = 0;
+  h.to = 1;
+  h.size = 2;
+  h.limits = {1, 2, 3, 4};
+  h.keyed = true;
+  h.rail = rail;
+  h.once.fill(std::byte{once});
+  wire_hello wire;
+  encode(h, wire);
+  return wire;
+}
+
+TEST(proof, is_good_for_its_step_key_and_hellos_only) {
+  const wire_hello a = some_hello(0, 1), b = some_hello(0, 2);
+  const secret other(std::string_view("0123456789abcdef0123456789abcdeF"));
+  for (const step one : steps) {
+    const proof given = prove(one, key, a, b);
+    for (const step two : steps) EXPECT_EQ(is_proof(given, two, key, a, b), one == two);
+    EXPECT_FALSE(is_proof(given, one, other, a, b));
+    EXPECT_FALSE(is_proof(given, one, secret(), a, b));
+    EXPECT_FALSE(is_proof(given, one, key, b, a));
+    EXPECT_FALSE(is_proof(given, one, key, a, some_hello(0, 3)));
+    EXPECT_FALSE(is_proof(given, one, key, some_hello(1, 1), b));
+  }
+}
+
+TEST(proof, covers_every_bit_of_both_hellos_and_of_itself) {
+  const wire_hello a = some_hello(0, 1), b = some_hello(0, 2);
+  const proof given = prove(step::listener, key, a, b);
+  for (std::size_t bit = 0; bit < hello_bytes * 8; ++bit) {
+    wire_hello changed = a;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_FALSE(is_proof(given, step::listener, key, changed, b)) << bit;
+    changed = b;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_FALSE(is_proof(given, step::listener, key, a, changed)) << bit;
+  }
+  for (std::size_t bit = 0; bit < given.size() * 8; ++bit) {
+    proof changed = given;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_FALSE(is_proof(changed, step::listener, key, a, b)) << bit;
+  }
+}
+
+TEST(proof, of_pairs_has_a_key_of_its_own) {
+  settings s;
+  EXPECT_TRUE(pair_key(s).empty());
+  s.job_secret = key;
+  const secret made = pair_key(s);
+  EXPECT_EQ(made.bytes().size(), 32u);
+  EXPECT_NE(made.text(), key.text());
+  EXPECT_EQ(made.text(), pair_key(s).text());
+  s.job_secret = secret(std::string_view("short"));
+  EXPECT_THROW(pair_key(s), error);
+}
+
+}  // namespace
+}  // namespace tandem::tcp

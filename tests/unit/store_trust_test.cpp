@@ -1,0 +1,344 @@
+#include <sys/resource.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <tandem/log.hpp>
+
+#include "rendezvous/store_wire.hpp"
+#include "store_fixture.hpp"
+#include "support/authority.hpp"
+#include "trust/credentials.hpp"
+#include "trust/tls_session.hpp"
+
+namespace {
+
+using namespace store_testing;
+using tandem::secret;
+using tandem::trust::credentials;
+using tandem::trust::tls_session;
+namespace wire = tandem::rendezvous;
+
+const secret ours(std::string_view("the secret of this job"));
+const secret another(std::string_view("the secret of somebody else"));
+
+class store_trust_test : public store_job {
+ protected:
+  store_trust_test() {
+    secret_ = ours;
+    old_sink_ = tandem::set_log_sink(
+        [this](const tandem::log_record& r) { logged_ += std::string(r.text) + "\n"; });
+  }
+  ~store_trust_test() override { tandem::set_log_sink(std::move(old_sink_)); }
+
+  tandem::settings with(const secret& s) const {
+    tandem::settings options = within(patience);
+    options.job_secret = s;
+    return options;
+  }
+  bool has_logged(const std::string& words) const {
+    return logged_.find(words) != std::string::npos;
+  }
+  std::ptrdiff_t lines() const { return std::count(logged_.begin(), logged_.end(), '\n'); }
+
+  met& refused(const tandem::launch_info& who, const tandem::settings& options) {
+    met& one = join(who, options);
+    run_until([&] { return one.done; });
+    EXPECT_FALSE(one.value);
+    return one;
+  }
+
+  /// Those who came before are not disturbed by who was refused.
+  void expect_job_of_two(met& zero) {
+    EXPECT_FALSE(zero.done);
+    met& one = join(place(1, 2));
+    run_until([&] { return zero.done && one.done; });
+    ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
+    EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
+    EXPECT_EQ((*one.value)->data_key().bytes().size(), 32u);
+  }
+
+  tcp::socket stranger() {
+    tcp::socket s(io_);
+    s.connect({asio::ip::address_v4::loopback(), port_.number()});
+    return s;
+  }
+
+  std::string logged_;
+
+ private:
+  tandem::log_sink old_sink_;
+};
+
+/// All that comes until the other side ends.
+struct listening {
+  explicit listening(tcp::socket& to) : from(to) { read(); }
+  void read() {
+    from.async_read_some(asio::buffer(chunk), [this](tandem::error_code failed, std::size_t n) {
+      came.append(chunk.data(), n);
+      ended = static_cast<bool>(failed);
+      if (!ended) read();
+    });
+  }
+  tcp::socket& from;
+  std::array<char, 4096> chunk{};
+  std::string came;
+  bool ended = false;
+};
+
+/// Stands in rank 0's place and passes bytes on, as they are or as `change` makes them.
+class man_in_the_middle {
+ public:
+  man_in_the_middle(asio::io_context& io, std::uint16_t port) : io_(io), to_port_(port) {
+    accept();
+  }
+  std::uint16_t port() const { return door_.local_endpoint().port(); }
+  std::string up, down;  ///< what was passed on
+
+ private:
+  void accept() {
+    door_.async_accept([this](tandem::error_code failed, tcp::socket s) {
+      if (failed) return;
+      tcp::socket& client = sockets_.emplace_back(std::move(s));
+      tcp::socket& server = sockets_.emplace_back(io_);
+      server.connect({asio::ip::address_v4::loopback(), to_port_});
+      pass(client, server, up);
+      pass(server, client, down);
+      accept();
+    });
+  }
+  void pass(tcp::socket& from, tcp::socket& to, std::string& all) {
+    std::array<char, 4096>& chunk = chunks_.emplace_back();
+    from.async_read_some(asio::buffer(chunk), [&, this](tandem::error_code failed, std::size_t n) {
+      tandem::error_code ignored;
+      all.append(chunk.data(), n);
+      asio::write(to, asio::buffer(chunk, n), ignored);
+      if (failed) {
+        to.shutdown(tcp::socket::shutdown_send, ignored);
+      } else {
+        pass(from, to, all);
+      }
+    });
+  }
+
+  asio::io_context& io_;
+  std::uint16_t to_port_;
+  tcp::acceptor door_{io_, {asio::ip::address_v4::loopback(), 0}};
+  std::deque<tcp::socket> sockets_;
+  std::deque<std::array<char, 4096>> chunks_;
+};
+
+TEST_F(store_trust_test, a_life_of_a_job_has_one_data_key_of_its_own) {
+  auto first = all(3);
+  const std::string key(first[0]->data_key().text());
+  EXPECT_EQ(key.size(), 32u);
+  for (const auto& rank : first) EXPECT_EQ(rank->data_key().text(), key);
+  for (const auto& rank : first) rank->leave();
+  first.clear();
+  io_.restart();
+  io_.run();
+  EXPECT_NE(all(2)[1]->data_key().text(), key);
+  secret_ = {};
+}
+
+TEST_F(store_trust_test, without_trust_there_is_no_data_key) {
+  secret_ = {};
+  const auto ranks = all(2);
+  EXPECT_TRUE(ranks[0]->data_key().empty());
+  EXPECT_TRUE(ranks[1]->data_key().empty());
+}
+
+TEST_F(store_trust_test, by_certificates) {
+  const tandem::test::temporary_folder folder;
+  const tandem::test::authority good("ours"), bad("others");
+  met& zero = join(place(0, 2), good.certify(folder, "rank0", good));
+  settle();
+  met& stranger = refused(place(1, 2), bad.certify(folder, "stranger", good));
+  EXPECT_TRUE(is(stranger.failure, errc::not_trusted, {port_.text(), "do not trust each other"}));
+  EXPECT_TRUE(has_logged("its certificate is not good"));
+  met& one = join(place(1, 2), good.certify(folder, "rank1", good));
+  run_until([&] { return zero.done && one.done; });
+  ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
+  EXPECT_EQ((*one.value)->data_key().text(), (*zero.value)->data_key().text());
+  EXPECT_FALSE((*one.value)->data_key().empty());
+}
+
+TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
+  met& zero = join(place(0, 2));
+  settle();
+  met& wrong = refused(place(1, 2), with(another));
+  EXPECT_TRUE(is(wrong.failure, errc::not_trusted,
+                 {port_.text(), "its secret is another one", "rank 1", "TANDEM_SECRET_FILE"}));
+  EXPECT_TRUE(has_logged("its secret is another one"));
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
+  met& zero = join(place(0, 2));
+  settle();
+  tandem::launch_info who = place(1, 2);
+  who.job = "another";
+  met& wrong = refused(who, with(ours));
+  EXPECT_TRUE(is(wrong.failure, errc::not_trusted, {port_.text(), "it belongs to another job"}));
+  EXPECT_TRUE(has_logged("it belongs to another job"));
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
+  met& zero = join(place(0, 2));
+  settle();
+  met& naive = refused(place(1, 2), with({}));
+  EXPECT_TRUE(is(naive.failure, errc::not_trusted,
+                 {"rank 0's store has a secret, this rank has none", "TANDEM_SECRET_FILE"}));
+  EXPECT_TRUE(has_logged("it has no secret, and rank 0 has one"));
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, rank_0_without_a_secret_is_told_of) {
+  secret_ = {};
+  met& zero = join(place(0, 2));
+  settle();
+  met& careful = refused(place(1, 2), with(ours));
+  EXPECT_TRUE(is(careful.failure, errc::not_trusted,
+                 {port_.text() + " has no secret, this rank has one", "TANDEM_SECRET_FILE"}));
+  EXPECT_TRUE(has_logged("it has a secret, and rank 0 has none"));
+  met& one = join(place(1, 2));
+  run_until([&] { return zero.done && one.done; });
+  EXPECT_TRUE(zero.value && one.value);
+}
+
+TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_again) {
+  met& zero = join(place(0, 2));
+  settle();
+  man_in_the_middle eve(io_, port_.number());
+  tandem::launch_info who = place(1, 2);
+  who.port = eve.port();
+  met& one = join(who);
+  run_until([&] { return zero.done && one.done; });
+  ASSERT_TRUE(zero.value && one.value);
+  EXPECT_FALSE(finish((*one.value)->set("key", "the payload of a value")).failure);
+  const std::string key((*one.value)->data_key().text());
+  for (const std::string* passed : {&eve.up, &eve.down}) {
+    EXPECT_GT(passed->size(), 200u);
+    EXPECT_EQ(passed->find("the payload"), std::string::npos);
+    EXPECT_EQ(passed->find(key), std::string::npos);
+  }
+  tcp::socket again = stranger();
+  asio::write(again, asio::buffer(eve.up));
+  listening answer(again);
+  run_until([&] { return answer.ended; });
+  EXPECT_TRUE(has_logged("dropped the connection from"));
+  EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
+}
+
+/// Nobody but a man in the middle is there: with a secret of his own, or saying what a real rank 0
+/// said once.
+TEST_F(store_trust_test, an_imposter_in_rank_0s_place_is_refused) {
+  met& imposter = join(place(0, 2), with(another));
+  settle();
+  met& one = refused(place(1, 2), with(ours));
+  EXPECT_TRUE(is(one.failure, errc::not_trusted, {port_.text(), "its secret is another one"}));
+  EXPECT_FALSE(imposter.done);
+}
+
+TEST_F(store_trust_test, other_programs_are_named) {
+  met& zero = join(place(0, 2));
+  settle();
+  tcp::socket http = stranger();
+  asio::write(http, asio::buffer(std::string("GET / HTTP/1.1\r\n")));
+  listening answer(http);
+  run_until([&] { return answer.ended; });
+  EXPECT_TRUE(has_logged("it is no Tandem rank (sent 'GET / HTTP/1.1"));
+  EXPECT_EQ(answer.came, "");
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
+  met& zero = join(place(0, 2));
+  settle();
+  std::deque<tcp::socket> scanners;
+  std::deque<listening> answers;
+  for (int i = 0; i < 100; ++i) {
+    scanners.push_back(stranger());
+    const std::string bytes = i % 2 == 0 ? "\x16\x03\x01" + std::string(500, 'x') : "SSH-2.0-x\r\n";
+    asio::write(scanners.back(), asio::buffer(bytes));
+    answers.emplace_back(scanners.back());
+  }
+  run_until([&] {
+    return std::all_of(answers.begin(), answers.end(), [](const auto& a) { return a.ended; });
+  });
+  EXPECT_LE(lines(), 3);
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
+  constexpr int crowd = 1'000;
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < crowd + 200) {
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, crowd + 200);
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (files.rlim_cur < crowd + 200) GTEST_SKIP() << "needs 1,200 open files: see ulimit -n";
+  met& zero = join(place(0, 2));
+  settle();
+  std::deque<tcp::socket> silent;
+  for (int i = 0; i < crowd; ++i) {
+    silent.push_back(stranger());
+    if (i % 50 == 0) settle();
+  }
+  expect_job_of_two(zero);
+  EXPECT_EQ(lines(), 1);
+  EXPECT_TRUE(has_logged("64 connections have not said who they are"));
+}
+
+/// A byte each second of a handshake that would be good: too slow.
+TEST_F(store_trust_test, a_handshake_has_five_seconds) {
+  met& zero = join(place(0, 2));
+  settle();
+  std::string hello =
+      tls_session(credentials::by_secret(ours, "job"), tls_session::side::connects).take_outgoing();
+  tcp::socket slow = stranger();
+  listening answer(slow);
+  asio::steady_timer each(io_);
+  std::size_t said = 0;
+  std::function<void()> say = [&] {
+    tandem::error_code ignored;
+    asio::write(slow, asio::buffer(hello.data() + said++, 1), ignored);
+    each.expires_after(std::chrono::seconds(1));
+    each.async_wait([&](tandem::error_code failed) {
+      if (!failed && !answer.ended) say();
+    });
+  };
+  say();
+  run_until([&] { return answer.ended; });
+  EXPECT_GE(said, 4u);
+  EXPECT_LT(said, 10u);
+  EXPECT_EQ(answer.came, "");
+  EXPECT_TRUE(has_logged("did not say who it is within 5 s"));
+  expect_job_of_two(zero);
+}
+
+TEST_F(store_trust_test, a_secret_opens_addresses_beyond_this_machine) {
+  tandem::launch_info who = place(0, 2);
+  who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
+  tandem::settings options = within(milliseconds(300));
+  EXPECT_TRUE(
+      is(refused(who, options).failure, errc::bad_input, {"rank 0 cannot listen on 192.0.2.77"}));
+  options.job_secret = {};
+  EXPECT_TRUE(is(refused(who, options).failure, errc::bad_input,
+                 {"without a secret", "TANDEM_SECRET_FILE"}));
+}
+
+TEST_F(store_trust_test, a_secret_file_that_cannot_be_used_ends_the_meeting) {
+  const tandem::test::temporary_folder folder;
+  tandem::settings options;
+  options.secret_file = folder.file("secret", "0123456789abcdef", 0644);
+  const auto s = finish(tandem::store::meet(place(1, 2), options));
+  EXPECT_TRUE(is(s.failure, errc::bad_input, {"its mode is 0644", "chmod 600", "rank 1"}));
+  EXPECT_EQ(s.failure->context().rank, 1);
+}
+
+}  // namespace

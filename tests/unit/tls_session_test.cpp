@@ -1,0 +1,281 @@
+#include "trust/tls_session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <tandem/error.hpp>
+
+#include "support/authority.hpp"
+#include "trust/credentials.hpp"
+
+namespace tandem::trust {
+namespace {
+
+using credentials_pointer = std::shared_ptr<const credentials>;
+using state = tls_session::state;
+
+credentials_pointer by(const std::string& text, const std::string& job = "job") {
+  return credentials::by_secret(secret(std::string_view(text)), job);
+}
+
+/// Two sessions and the wire between them.
+struct connection {
+  connection(const credentials_pointer& a, const credentials_pointer& b)
+      : client(a, tls_session::side::connects), server(b, tls_session::side::accepts) {}
+
+  /// False: nothing was on its way.
+  bool step(std::size_t most = 1 << 20) {
+    const auto move = [most](tls_session& from, std::string& wire, std::string& all,
+                             tls_session& to) {
+      const std::string out = from.take_outgoing();
+      wire += out;
+      all += out;
+      if (wire.empty()) return false;
+      to.receive(wire.substr(0, most));
+      wire.erase(0, most);
+      return true;
+    };
+    const bool there = move(client, up, all_up, server);
+    const bool back = move(server, down, all_down, client);
+    return there || back;
+  }
+  void settle(std::size_t most = 1 << 20) {
+    while (step(most)) continue;
+  }
+
+  tls_session client, server;
+  std::string up, down, all_up, all_down;
+};
+
+TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
+  connection c(by("one"), by("one"));
+  c.client.send("before the handshake ");
+  c.client.send("is done");
+  c.settle();
+  ASSERT_EQ(c.client.at(), state::open) << c.client.why();
+  ASSERT_EQ(c.server.at(), state::open) << c.server.why();
+  EXPECT_EQ(c.server.take_plain(), "before the handshake is done");
+  const std::string large(300'000, 'x');
+  c.server.send(large);
+  c.client.send("word");
+  c.settle();
+  EXPECT_EQ(c.client.take_plain(), large);
+  EXPECT_EQ(c.server.take_plain(), "word");
+  EXPECT_EQ(c.all_up.find("word"), std::string::npos);
+}
+
+TEST(tls_session, takes_its_bytes_one_by_one) {
+  connection c(by("one"), by("one"));
+  c.client.send("hello");
+  c.settle(1);
+  EXPECT_EQ(c.server.at(), state::open) << c.server.why();
+  EXPECT_EQ(c.server.take_plain(), "hello");
+  EXPECT_LT(c.all_up.size() + c.all_down.size(), 2000u);
+}
+
+TEST(tls_session, of_another_secret_opens_on_no_side) {
+  connection c(by("one"), by("another"));
+  c.client.send("nobody may read this");
+  c.settle();
+  EXPECT_EQ(c.server.at(), state::failed);
+  EXPECT_EQ(c.client.at(), state::failed);
+  EXPECT_EQ(c.server.why(), "its secret is another one");
+  EXPECT_EQ(c.client.why(), "its secret is another one");
+  EXPECT_EQ(c.server.take_plain() + c.client.take_plain(), "");
+}
+
+TEST(tls_session, of_another_job_opens_on_no_side) {
+  connection c(by("one", "job"), by("one", "job 2"));
+  c.settle();
+  EXPECT_EQ(c.server.why(), "it belongs to another job");
+  EXPECT_NE(c.client.why().find("it belongs to another job"), std::string::npos) << c.client.why();
+}
+
+TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
+  connection c(by("one"), by("one"));
+  c.client.send("transfer");
+  c.settle();
+  EXPECT_EQ(c.server.take_plain(), "transfer");
+  tls_session again(by("one"), tls_session::side::accepts);
+  again.receive(c.all_up);
+  EXPECT_EQ(again.at(), state::failed);
+  EXPECT_EQ(again.take_plain(), "");
+  tls_session client(by("one"), tls_session::side::connects);
+  client.receive(c.all_down);
+  EXPECT_EQ(client.at(), state::failed);
+}
+
+TEST(tls_session, a_reflected_handshake_is_worth_nothing) {
+  tls_session one(by("one"), tls_session::side::connects);
+  one.receive(one.take_outgoing());
+  EXPECT_EQ(one.at(), state::failed) << one.why();
+}
+
+/// Sits in between and has a secret of its own, towards either side.
+TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
+  connection to_server(by("his"), by("one")), to_client(by("one"), by("his"));
+  to_server.client.send("hello");
+  to_client.client.send("hello");
+  to_server.settle();
+  to_client.settle();
+  EXPECT_EQ(to_server.server.at(), state::failed);
+  EXPECT_EQ(to_client.client.at(), state::failed);
+  EXPECT_EQ(to_server.server.take_plain() + to_client.server.take_plain(), "");
+}
+
+TEST(tls_session, other_programs_are_known_by_their_first_byte) {
+  tls_session s(by("one"), tls_session::side::accepts);
+  s.receive("GET / HTTP/1.1\r\n");
+  EXPECT_EQ(s.at(), state::failed);
+  EXPECT_EQ(s.not_tls(), "GET / HTTP/1.1\r\n");
+  EXPECT_EQ(s.take_outgoing(), "");
+}
+
+/// Records that never make a handshake must not fill the memory.
+TEST(tls_session, a_handshake_has_an_end) {
+  tls_session s(by("one"), tls_session::side::accepts);
+  // A client hello of 60,000 bytes, in records of 1,000.
+  std::string record("\x16\x03\x01\x03\xe8", 5);
+  std::string first = record + std::string("\x01\x00\xea\x60", 4) + std::string(996, '\0');
+  s.receive(first);
+  std::size_t given = first.size();
+  while (s.at() == state::handshaking && given < 100'000) {
+    const std::string more = record + std::string(1000, '\0');
+    s.receive(more);
+    given += more.size();
+  }
+  EXPECT_EQ(s.at(), state::failed);
+  EXPECT_LE(given, tls_session::most_handshake_bytes + 2 * 1005);
+}
+
+TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
+  connection whole(by("one"), by("one"));
+  whole.client.send("hello");
+  whole.settle();
+  const std::string hello = tls_session(by("one"), tls_session::side::connects).take_outgoing();
+  for (std::size_t n = 1; n < hello.size(); n += 7) {
+    tls_session s(by("one"), tls_session::side::accepts);
+    s.receive(std::string_view(hello).substr(0, n));
+    EXPECT_EQ(s.at(), state::handshaking) << n;
+    EXPECT_EQ(s.take_outgoing(), "");
+  }
+}
+
+TEST(tls_session, damage_anywhere_ends_it) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    connection c(by("one"), by("one"));
+    c.client.send("hello");
+    std::string hello = c.client.take_outgoing();
+    // Behind the record's header: nobody looks at the version in it.
+    hello[5 + random() % (hello.size() - 5)] ^= static_cast<char>(1 + random() % 255);
+    c.server.receive(hello);
+    c.settle();
+    EXPECT_NE(c.client.at(), state::open) << i;
+    EXPECT_EQ(c.server.take_plain(), "");
+  }
+  for (int i = 0; i < 50; ++i) {
+    connection c(by("one"), by("one"));
+    c.settle();
+    c.client.send("a word of some length");
+    std::string word = c.client.take_outgoing();
+    word[5 + random() % (word.size() - 5)] ^= static_cast<char>(1 + random() % 255);
+    c.server.receive(word);
+    EXPECT_EQ(c.server.take_plain(), "");
+  }
+}
+
+TEST(tls_session, random_bytes_do_no_harm) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 2'000; ++i) {
+    tls_session s(by("one"), i % 2 == 0 ? tls_session::side::accepts : tls_session::side::connects);
+    std::string bytes("\x16\x03\x01", 3);
+    const std::size_t length = random() % 600;
+    bytes += static_cast<char>(length >> 8);
+    bytes += static_cast<char>(length);
+    while (bytes.size() < 5 + length) bytes += static_cast<char>(random());
+    s.receive(bytes);
+    EXPECT_NE(s.at(), state::open);
+    EXPECT_EQ(s.take_plain(), "");
+  }
+}
+
+// --- certificates
+
+class tls_certificates : public testing::Test {
+ protected:
+  credentials_pointer of(const std::string& rank, const test::authority& signed_by,
+                         const test::authority& trusts) {
+    return credentials::load(signed_by.certify(folder_, rank, trusts), "job");
+  }
+  const test::temporary_folder folder_;
+  const test::authority ours_{"ours"}, others_{"others"};
+};
+
+TEST_F(tls_certificates, of_one_authority_open) {
+  connection c(of("rank1", ours_, ours_), of("rank0", ours_, ours_));
+  c.client.send("hello");
+  c.settle();
+  EXPECT_EQ(c.client.at(), state::open) << c.client.why();
+  EXPECT_EQ(c.server.at(), state::open) << c.server.why();
+  EXPECT_EQ(c.server.take_plain(), "hello");
+}
+
+TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
+  connection stranger(of("rank1", others_, ours_), of("rank0", ours_, ours_));
+  stranger.client.send("hello");
+  stranger.settle();
+  EXPECT_EQ(stranger.server.at(), state::failed);
+  EXPECT_NE(stranger.server.why().find("its certificate is not good"), std::string::npos);
+  EXPECT_EQ(stranger.client.at(), state::failed);
+  EXPECT_NE(stranger.client.why().find("refuses what this end proves"), std::string::npos)
+      << stranger.client.why();
+  EXPECT_EQ(stranger.server.take_plain(), "");
+  connection imposter(of("rank1", ours_, ours_), of("rank0", others_, ours_));
+  imposter.client.send("hello");
+  imposter.settle();
+  EXPECT_EQ(imposter.client.at(), state::failed);
+  EXPECT_NE(imposter.client.why().find("its certificate is not good"), std::string::npos);
+  EXPECT_EQ(imposter.server.take_plain(), "");
+}
+
+TEST_F(tls_certificates, and_a_secret_do_not_meet) {
+  connection one(by("one"), of("rank0", ours_, ours_));
+  one.settle();
+  EXPECT_EQ(one.client.at(), state::failed);
+  EXPECT_NE(one.client.why().find("certificates"), std::string::npos) << one.client.why();
+  connection other(of("rank1", ours_, ours_), by("one"));
+  other.settle();
+  EXPECT_EQ(other.server.at(), state::failed);
+  EXPECT_NE(other.server.why().find("certificates"), std::string::npos) << other.server.why();
+  EXPECT_EQ(other.client.at(), state::failed);
+}
+
+TEST_F(tls_certificates, that_cannot_be_used_are_named) {
+  const auto complaint = [](const settings& s) -> std::string {
+    try {
+      credentials::load(s, "job");
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::bad_input);
+      return e.what();
+    }
+    return "no error";
+  };
+  const settings good = ours_.certify(folder_, "rank0", ours_);
+  const settings other = ours_.certify(folder_, "rank1", ours_);
+  for (const auto& [member, name] : {std::pair{&settings::certificate_file, "certificate file"},
+                                     {&settings::key_file, "key file"},
+                                     {&settings::authorities_file, "authorities file"}}) {
+    settings s = good;
+    s.*member = folder_.path("absent");
+    EXPECT_EQ(complaint(s).find(name), 0u) << complaint(s);
+  }
+  settings s = good;
+  s.key_file = other.key_file;
+  EXPECT_EQ(complaint(s).find("key file"), 0u) << complaint(s);
+  EXPECT_EQ(complaint(good), "no error");
+  EXPECT_EQ(credentials::load(settings{}, "job"), nullptr);
+}
+
+}  // namespace
+}  // namespace tandem::trust
