@@ -91,11 +91,13 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
        .examples = "  tandem perf pingpong --bytes 8,64K\n"
                    "  tandem perf oneway --bytes 64M --json results.jsonl\n"
                    "  tandem perf allreduce --ranks 4 --channel local\n"
+                   "  tandem perf oneway --rails eth0,eth1\n"
                    "  tandem run -n 4 -- tandem perf barrier\n"});
   line.positional("OP", o.op, "what to measure: pingpong, oneway, allreduce, broadcast or barrier");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start, or that the launcher must have started (2)");
-  line.choice("channel", o.channel, {"tcp", "local"}, "what carries the messages");
+  line.choice("channel", o.channel, {"tcp", "rails", "local"},
+              "what carries the messages; --rails chooses rails");
   line.bytes_list("bytes", o.bytes, "length of a message, or of each rank's data");
   line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");
   line.option("iters", iters, "iterations, one number or one for each size (about half a second)");
@@ -105,6 +107,13 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (!line.parse(args)) return std::nullopt;
 
   check_operation(o.op);
+  if (!o.engine.rails.empty()) {
+    if (line.given("channel") && o.channel != "rails") {
+      throw wrong(fmt::format("--channel={}: it knows no rails", o.channel),
+                  "leave out --channel or --rails");
+    }
+    o.channel = "rails";
+  }
   if (o.op == "barrier" && line.given("bytes")) throw wrong("--bytes: a barrier carries no data");
   if (!o.point_to_point() && line.given("depth")) {
     throw wrong(fmt::format("--depth: {} has one call at a time", o.op),

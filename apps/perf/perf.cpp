@@ -50,8 +50,8 @@ int perf_main(std::span<const std::string> args) {
   const std::optional<launch_info> who = find_launch();
   const int ranks = o.ranks == 0 ? 2 : o.ranks;
   if (who) check_launch(*who, o);
-  if (!who && o.channel == "tcp") return start_tcp_ranks(args, ranks, o);
-  const std::uint64_t wrong = who ? run_tcp(*who, o) : run_local(ranks, o);
+  if (!who && o.channel != "local") return start_tcp_ranks(args, ranks, o);
+  const std::uint64_t wrong = who ? run_rank(*who, o) : run_local(ranks, o);
   if (wrong == 0) return 0;
   if (!who || who->rank == 0) {
     fmt::print(stderr, "tandem perf: {} bytes were wrong: the channel or the memory is broken\n",

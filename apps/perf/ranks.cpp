@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/rails.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/error.hpp>
 #include <tandem/run.hpp>
@@ -35,9 +36,16 @@ void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
   run(context, {.most = engine.spin});
 }
 
-asio::awaitable<std::uint64_t> run_tcp_rank(launch_info who, const perf_options& o, report* out) {
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     const perf_options& o) {
+  if (o.channel == "rails") return rails::make_fabric(std::move(meeting), o.engine);
+  return tcp::make_fabric(std::move(meeting), o.engine);
+}
+
+asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_options& o,
+                                                report* out) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
-  const std::unique_ptr<fabric> job = co_await tcp::make_fabric(meeting, o.engine);
+  const std::unique_ptr<fabric> job = co_await make_fabric(meeting, o);
   const std::uint64_t wrong = co_await measure(*job, o, out);
   job->close();
   meeting->leave();
@@ -60,12 +68,12 @@ asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o
 
 }  // namespace
 
-std::uint64_t run_tcp(const launch_info& who, const perf_options& o) {
+std::uint64_t run_rank(const launch_info& who, const perf_options& o) {
   std::unique_ptr<report> out;
   if (who.rank == 0) out = std::make_unique<report>(o);
   outcome came;
   asio::io_context context(1);
-  run_loop(context, run_tcp_rank(who, o, out.get()), o.engine, came);
+  run_loop(context, run_over_network(who, o, out.get()), o.engine, came);
   if (came.failure) std::rethrow_exception(came.failure);
   return came.wrong;
 }

@@ -8,7 +8,7 @@
 namespace tandem::perf {
 
 /// Measures as one rank of a job over tcp. @return the wrong bytes of all ranks.
-std::uint64_t run_tcp(const launch_info& who, const perf_options& o);
+std::uint64_t run_rank(const launch_info& who, const perf_options& o);
 
 /// Measures with all ranks in this process, each with a thread and a loop of its own.
 /// @return the wrong bytes of all ranks.

@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/rails.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/run.hpp>
@@ -82,10 +83,17 @@ asio::awaitable<void> train_or_fail(const job& what, fabric& over, progress& sho
   over.close();
 }
 
+/// Over all rails where they were asked for, else over one connection for each pair.
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     const settings& engine) {
+  if (!engine.rails.empty()) return rails::make_fabric(std::move(meeting), engine);
+  return tcp::make_fabric(std::move(meeting), engine);
+}
+
 asio::awaitable<void> meet_and_train(const job& what, launch_info who, outcome& result) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, what.wanted.engine);
   co_await agree(*meeting, what);
-  const std::unique_ptr<fabric> over = co_await tcp::make_fabric(meeting, what.wanted.engine);
+  const std::unique_ptr<fabric> over = co_await make_fabric(meeting, what.wanted.engine);
   progress shown(who.rank == 0 ? stdout : nullptr, fmt::format("{} ranks", who.size),
                  what.wanted.steps);
   co_await train_or_fail(what, *over, shown, result);

@@ -58,6 +58,12 @@ class link final : public std::enable_shared_from_this<link>,
   const core& state() const noexcept { return core_; }
   const protocol::session& messages() const noexcept { return core_.messages(); }
   bool is_over() const noexcept { return closed_; }
+  /// This side dials its lanes; the other waits.
+  bool dials() const noexcept { return static_cast<bool>(dial_); }
+  bool may_come(std::size_t index, std::uint32_t epoch) const noexcept {
+    return !closed_ && index < lanes_.size() &&
+           core_.may_come(static_cast<std::uint16_t>(index), epoch);
+  }
   /// Resets a lane's connection, for an administrator or a test; it is dialled again.
   void cut(std::uint16_t index);
   std::vector<lane_info> lanes() const;

@@ -26,7 +26,7 @@ core::time_point now() {
 }  // namespace
 
 bool link::attach(std::uint16_t index, std::uint32_t epoch, socket over, std::string name) {
-  if (closed_ || index >= lanes_.size() || !core_.may_come(index, epoch)) return false;
+  if (!may_come(index, epoch)) return false;
   if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
   error_code ignored;
   over.non_blocking(true, ignored);

@@ -14,8 +14,6 @@
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
 
-#include "tcp/link_channel.hpp"
-
 namespace tandem::tcp {
 namespace {
 
@@ -169,7 +167,8 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& their
 }
 
 asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            secret key, settings options, hello& answer) {
+                                            secret key, settings options, hello& answer,
+                                            dial_wishes wishes) {
   mine.keyed = !key.empty();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
@@ -179,11 +178,16 @@ asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint>
     const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
     error_code failure;
+    if (wishes.prepare) {
+      socket.open(to.protocol());
+      wishes.prepare(socket);
+    }
     const auto left = give_up - std::chrono::steady_clock::now();
     co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
                            "connect to " + to_text(to),
                            "is the address right, and no firewall between?");
     std::string why;
+    if (wishes.failure != nullptr) *wishes.failure = failure;
     if (!failure) {
       configure(socket, options);
       bool known = false;

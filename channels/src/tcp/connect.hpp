@@ -3,6 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,12 +24,21 @@ void configure(asio::ip::tcp::socket& socket, const settings& options);
 /// "127.0.0.1:29500".
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);
 
+/// What a caller may want of the sockets that `dial` makes.
+struct dial_wishes {
+  /// Called with each fresh, open socket, to bind it; what it throws ends the call.
+  std::function<void(asio::ip::tcp::socket&)> prepare;
+  /// Where given: why the last attempt to connect failed.
+  error_code* failure = nullptr;
+};
+
 /// Connects, says `mine` and reads the answer into `answer`; with a key, proves it and has it
 /// proven. Throws for every verdict but welcome and crossed. Tries the addresses in turn, again and
 /// again until `options.meet_timeout`, while nobody answers or the door is closed without a word
 /// (too many were waiting there).
 asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            secret key, settings options, hello& answer);
+                                            secret key, settings options, hello& answer,
+                                            dial_wishes wishes = {});
 
 /// A hello as it was read.
 struct heard_hello {

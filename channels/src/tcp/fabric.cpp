@@ -11,7 +11,7 @@
 #include <tandem/log.hpp>
 #include <utility>
 
-#include "tcp/link_channel.hpp"
+#include "tcp/link.hpp"
 
 namespace tandem::tcp {
 namespace {
@@ -57,21 +57,47 @@ mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_execut
 
 asio::awaitable<void> mesh::open() {
   const std::string address = store_->local_address();
+  const std::uint16_t port = open_door(address);
+  watch_store();
+  co_await publish(address_key(rank()), fmt::format("{} {}", address, port));
+}
+
+std::uint16_t mesh::open_door(const std::string& address) {
   const std::weak_ptr<mesh> weak = weak_from_this();
-  door_ = std::make_shared<greeter>(
+  const auto door = std::make_shared<greeter>(
       listen(executor_, address, 0, key_, options_), mine_, key_, options_,
       [weak](const hello& theirs) {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : verdict::wrong_job;
       },
-      [weak](std::shared_ptr<link> guest, const hello& theirs) {
-        if (const auto self = weak.lock()) self->install(theirs.from, std::move(guest));
+      [weak](asio::ip::tcp::socket guest, const hello& mine, const hello& theirs) {
+        if (const auto self = weak.lock()) self->take_guest(std::move(guest), mine, theirs);
       });
-  door_->run();
-  store_->on_lost([weak](const error& reason) {
+  door->run();
+  doors_.push_back(door);
+  return door->port();
+}
+
+void mesh::watch_store() {
+  store_->on_lost([weak = weak_from_this()](const error& reason) {
     if (const auto self = weak.lock()) self->fail(reason, false);
   });
-  co_await store_->set(address_key(rank()), fmt::format("{} {}", address, door_->port()));
+}
+
+asio::awaitable<void> mesh::publish(std::string name, std::string value) {
+  return store_->set(std::move(name), std::move(value));
+}
+
+asio::awaitable<std::string> mesh::look_up(std::string name) {
+  std::vector<std::string> names(1, std::move(name));
+  std::vector<std::string> found = co_await store_->get(std::move(names), options_.meet_timeout);
+  co_return std::move(found.front());
+}
+
+hello mesh::introduction(int peer) const noexcept {
+  hello mine = mine_;
+  mine.to = peer;
+  return mine;
 }
 
 verdict mesh::judge_guest(const hello& theirs) noexcept {
@@ -80,16 +106,24 @@ verdict mesh::judge_guest(const hello& theirs) noexcept {
   return peer.made || mine_wins ? verdict::crossed : verdict::welcome;
 }
 
-void mesh::install(int peer, std::shared_ptr<link> over) {
+void mesh::take_guest(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs) {
+  const std::shared_ptr<link> over = make_link(std::move(guest), mine, theirs, options_);
+  over->on_lost(lost_handler());
+  install(theirs.from, std::make_unique<link_channel>(over));
+}
+
+void mesh::install(int peer, std::unique_ptr<channel> made) {
   peer_state& state = peers_[static_cast<std::size_t>(peer)];
-  auto made = std::make_unique<link_channel>(over);
   if (state.made || is_over()) return;  // closes it
-  over->on_lost([weak = weak_from_this()](const error& reason) {
-    const auto self = weak.lock();
-    return self && self->on_lost(reason);
-  });
   state.made = std::move(made);
   changed_.notify_all();
+}
+
+std::function<bool(const error&)> mesh::lost_handler() {
+  return [weak = weak_from_this()](const error& reason) {
+    const auto self = weak.lock();
+    return self && self->on_lost(reason);
+  };
 }
 
 void mesh::check_peer(int peer) const {
@@ -136,20 +170,17 @@ asio::awaitable<void> mesh::connect(int peer) {
 
 asio::awaitable<void> mesh::dial_peer(int peer) {
   const peer_state& state = peers_[static_cast<std::size_t>(peer)];
-  std::vector<std::string> keys{address_key(peer)};
-  const std::vector<std::string> found =
-      co_await store_->get(std::move(keys), options_.meet_timeout);
-  std::vector<asio::ip::tcp::endpoint> where;
-  where.push_back(parse_endpoint(found.front()));
+  const std::string published = co_await look_up(address_key(peer));
+  const std::vector<asio::ip::tcp::endpoint> where(1, parse_endpoint(published));
   asio::steady_timer timer(executor_);
   while (!state.made && !is_over()) {
-    hello mine = mine_;
-    mine.to = peer;
+    const hello mine = introduction(peer);
     hello answer;
     asio::ip::tcp::socket socket = co_await dial(where, mine, key_, options_, answer);
     if (answer.answer == verdict::welcome) {
-      std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options_);
-      install(peer, std::move(made));
+      const std::shared_ptr<link> over = make_link(std::move(socket), mine, answer, options_);
+      over->on_lost(lost_handler());
+      install(peer, std::make_unique<link_channel>(over));
       co_return;
     }
     // The peer's own connection is on its way here; look again in case that one failed.
@@ -182,7 +213,7 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);
-  if (door_) door_->close();
+  for (const auto& door : doors_) door->close();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->fail(*failed_);
@@ -195,7 +226,7 @@ void mesh::close() noexcept {
   if (closed_) return;
   const auto self = shared_from_this();
   closed_ = true;
-  if (door_) door_->close();
+  for (const auto& door : doors_) door->close();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->close();
@@ -207,10 +238,10 @@ void mesh::close() noexcept {
 
 namespace {
 
-class tcp_fabric final : public fabric {
+class mesh_fabric final : public fabric {
  public:
-  explicit tcp_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
-  ~tcp_fabric() override {
+  explicit mesh_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
+  ~mesh_fabric() override {
     // Whoever goes without a goodbye leaves others waiting: they must hear why.
     if (!mesh_->is_over()) {
       mesh_->fail(
@@ -241,11 +272,15 @@ class tcp_fabric final : public fabric {
 
 }  // namespace
 
+std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over) {
+  return std::make_unique<mesh_fabric>(std::move(over));
+}
+
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
-  auto handle = std::make_unique<tcp_fabric>(made);
+  std::unique_ptr<fabric> handle = make_handle(made);
   co_await made->open();
   co_return handle;
 }

@@ -15,12 +15,17 @@ namespace tandem::tcp {
 
 /// A rank's channels to all others, made on demand. Either side may connect first; when both do at
 /// once, the connection that the lower rank opened stays.
-class mesh final : public std::enable_shared_from_this<mesh> {
+///
+/// A mesh over more than one connection for each peer derives from it: what is here of the peers'
+/// lives and deaths is the same.
+class mesh : public std::enable_shared_from_this<mesh> {
  public:
   mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_executor executor);
 
+  virtual ~mesh() = default;
+
   /// Opens the door and publishes its address.
-  asio::awaitable<void> open();
+  virtual asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
   channel* find(int peer) noexcept { return peers_[static_cast<std::size_t>(peer)].made.get(); }
   void fail(const error& reason, bool tell_others) noexcept;
@@ -31,6 +36,26 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   int size() const noexcept { return mine_.size; }
   asio::any_io_executor get_executor() const noexcept { return executor_; }
 
+ protected:
+  /// Connects to a peer that is not there yet, and installs it.
+  virtual asio::awaitable<void> dial_peer(int peer);
+  virtual verdict judge_guest(const hello& theirs) noexcept;
+  virtual void take_guest(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs);
+
+  const settings& options() const noexcept { return options_; }
+  const secret& key() const noexcept { return key_; }
+  /// Who this rank is, as it says to a peer.
+  hello introduction(int peer) const noexcept;
+  /// Listens at a local address; returns the port.
+  std::uint16_t open_door(const std::string& address);
+  void watch_store();
+  asio::awaitable<void> publish(std::string name, std::string value);
+  asio::awaitable<std::string> look_up(std::string name);
+  /// The channel to a peer, unless there is one or the job is over: then it is closed.
+  void install(int peer, std::unique_ptr<channel> made);
+  /// For a link that loses its peer.
+  std::function<bool(const error&)> lost_handler();
+
  private:
   struct peer_state {
     std::unique_ptr<channel> made;
@@ -39,10 +64,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
     std::shared_ptr<cancellable> attempt;  // the latest
   };
 
-  verdict judge_guest(const hello& theirs) noexcept;
-  void install(int peer, std::shared_ptr<link> over);
   asio::awaitable<void> connect(int peer);
-  asio::awaitable<void> dial_peer(int peer);
   bool on_lost(const error& reason);
   asio::awaitable<void> blame_later(error reason);
   void check_peer(int peer) const;
@@ -52,7 +74,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   const asio::any_io_executor executor_;
   const secret key_;
   hello mine_;
-  std::shared_ptr<greeter> door_;
+  std::vector<std::shared_ptr<greeter>> doors_;
   std::vector<peer_state> peers_;
   event changed_;
   asio::steady_timer grace_;
@@ -60,5 +82,8 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   bool blaming_ = false;
   bool closed_ = false;
 };
+
+/// The handle that users own: destroying it without `close` is a failure of this rank.
+std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over);
 
 }  // namespace tandem::tcp

@@ -135,8 +135,7 @@ asio::awaitable<void> greeter::greet(std::shared_ptr<asio::ip::tcp::socket> gues
   const hello& theirs = its.theirs.says;
   if (its.answer.answer == verdict::welcome) {
     if (closed_) co_return;
-    std::shared_ptr<link> made = make_link(std::move(socket), its.answer, theirs, options_);
-    on_guest_(std::move(made), theirs);
+    on_guest_(std::move(socket), its.answer, theirs);
   } else if (its.answer.answer != verdict::crossed) {
     count_stranger("refused", who, refusal(its.answer, theirs, "this rank").what());
   }

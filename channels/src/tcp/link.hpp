@@ -10,6 +10,7 @@
 #include <tandem/poller.hpp>
 #include <vector>
 
+#include "protocol/carried_channel.hpp"
 #include "protocol/session.hpp"
 #include "tcp/frame_reader.hpp"
 #include "tcp/frame_writer.hpp"
@@ -40,7 +41,7 @@ class link final : public std::enable_shared_from_this<link>,
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
 
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
-  const protocol::session& state() const noexcept { return session_; }
+  const protocol::session& messages() const noexcept { return session_; }
 
  private:
   static constexpr std::uint64_t none_late = ~std::uint64_t{0};
@@ -80,5 +81,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool closed_ = false;
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
+
+using link_channel = protocol::carried_channel<link>;
 
 }  // namespace tandem::tcp

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tcp/greeter.hpp"
-#include "tcp/link_channel.hpp"
 
 namespace tandem::tcp {
 
@@ -20,8 +19,9 @@ class listener::state {
     door_ = std::make_shared<greeter>(
         listen(executor, address, port, key, options), mine, key, options,
         [](const hello&) { return verdict::welcome; },
-        [this](std::shared_ptr<link> guest, const hello&) {
-          guests_.push_back(std::make_unique<link_channel>(std::move(guest)));
+        [this, options](asio::ip::tcp::socket guest, const hello& ours, const hello& theirs) {
+          std::shared_ptr<link> made = make_link(std::move(guest), ours, theirs, options);
+          guests_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();
         });
     door_->run();

@@ -25,9 +25,9 @@ struct settings {
   std::size_t socket_buffer_bytes = 0;
   std::string rails;             ///< which NICs are rails, in words; empty: by itself
   std::size_t rail_streams = 1;  ///< TCP streams on each rail
-  std::chrono::milliseconds rail_timeout{500};   ///< of silence, while another rail is heard
+  std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
-  bool checksum = true;                          ///< CRC32C of every payload on rails
+  bool checksum = true;                           ///< CRC32C of every payload on rails
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
+#include <tandem/store.hpp>
 #include <vector>
 
 /// Many NICs as one channel. A rail is a NIC on each side and the streams bound to it.
@@ -26,5 +29,14 @@ struct rail_choice {
 /// `options.insecure`. Asks the kernel; about a millisecond.
 /// @par Errors `errc::bad_option`: a word of `options.rails` that is wrong or means nothing here.
 std::vector<rail_choice> explain_rails(const settings& options);
+
+/// The ranks that met in `meeting`, each pair connected over all rails that they share when they
+/// first need each other. Short messages take one rail, long ones are cut into chunks that the
+/// rails pull as fast as each of them goes. A rail that dies hands what did not arrive to the
+/// others, and comes back when it is healed; only a rank that is silent on every rail for
+/// `settings::peer_timeout` is lost. Where the store has a `data_key`, every connection proves it.
+/// @par Errors as `tcp::make_fabric`; `errc::bad_option` where `settings::rails` leaves none.
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options);
 
 }  // namespace tandem::rails

@@ -1,0 +1,213 @@
+#include "rails/mesh.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/rails.hpp>
+#include <tandem/log.hpp>
+
+#include "protocol/carried_channel.hpp"
+#include "rails/bind_nic.hpp"
+#include "rails/selection.hpp"
+
+namespace tandem::rails {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+/// One attempt to connect a lane; another one is tried next.
+constexpr std::chrono::milliseconds lane_limit{1000};
+/// A rank whose connection lost against the peer's own looks again after so long.
+constexpr std::chrono::milliseconds crossed_limit{1000};
+constexpr std::size_t most_lanes = 64;
+
+std::string key_of(int rank) {
+  return fmt::format("rails/{}", rank);
+}
+
+/// In a hello, `rail` is the lane and how many there are.
+std::uint32_t pack(std::size_t lane, std::size_t lanes) noexcept {
+  return static_cast<std::uint32_t>(lanes << 16 | lane);
+}
+std::size_t lane_of(const tcp::hello& h) noexcept {
+  return h.rail & 0xffff;
+}
+std::size_t lanes_of(const tcp::hello& h) noexcept {
+  return h.rail >> 16;
+}
+
+patience bounds_of(const settings& options) {
+  return {options.rail_timeout, options.peer_timeout};
+}
+
+}  // namespace
+
+asio::awaitable<void> mesh::open() {
+  links_.resize(static_cast<std::size_t>(size()));
+  nics_ = find_nics();
+  const bool loopback_only = key().empty() && !options().insecure;
+  const selection chosen = choose(nics_, parse_rails(options().rails), loopback_only);
+  require_rails(nics_, chosen);
+  for (const rail_end& end : chosen.rails) {
+    published_rail& rail = mine_rails_.emplace_back();
+    rail.interface = nics_[end.nic].name;
+    rail_nics_.push_back(end.nic);
+    for (const nic_address& at : end.addresses) {
+      const std::uint16_t port = open_door(at.where.to_string());
+      rail.doors.push_back({at.where, at.prefix, port});
+    }
+  }
+  watch_store();
+  std::string line = encode(mine_rails_);
+  co_await publish(key_of(rank()), std::move(line));
+}
+
+asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
+  const std::string line = co_await look_up(key_of(peer));
+  const std::vector<published_rail> theirs = decode(line);
+  const pairing found = pair_rails(mine_rails_, theirs);
+  routes all;
+  const std::size_t streams = options().rail_streams;
+  for (std::size_t stream = 0; stream < streams; ++stream) {
+    for (const rail_pair& pair : found.pairs) {
+      if (all.size() == most_lanes) break;
+      const door& from = mine_rails_[pair.mine].doors[pair.my_door];
+      const door& to = theirs[pair.theirs].doors[pair.their_door];
+      route& r = all.emplace_back();
+      r.to = {to.where, to.port};
+      r.from = from.where;
+      r.nic = rail_nics_[pair.mine];
+      r.peer_is_here = is_here(nics_, to.where);
+      r.name = fmt::format("{} {} - {}", mine_rails_[pair.mine].interface, from.where.to_string(),
+                           tcp::to_text(r.to));
+    }
+  }
+  if (all.empty()) {
+    throw error(errc::unreachable,
+                fmt::format("no rail of rank {} leads to one of rank {}", rank(), peer),
+                "tandem rails says on each host what was chosen and why");
+  }
+  co_return all;
+}
+
+asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by,
+                                                       std::uint32_t rail, std::uint32_t epoch,
+                                                       std::chrono::milliseconds limit,
+                                                       tcp::hello& answer) {
+  tcp::hello mine = introduction(peer);
+  mine.rail = rail;
+  mine.epoch = epoch;
+  settings patient = options();
+  patient.meet_timeout = limit;
+  error_code failure;
+  tcp::dial_wishes wishes;
+  wishes.failure = &failure;
+  wishes.prepare = [this, &by](asio::ip::tcp::socket& fresh) {
+    bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_here);
+  };
+  std::vector<asio::ip::tcp::endpoint> where(1, by.to);
+  asio::ip::tcp::socket made(get_executor());
+  try {
+    made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
+                              std::move(wishes));
+  } catch (const error&) {
+    if (failure == asio::error::connection_refused) throw error(failure);
+    throw;
+  }
+  co_return made;
+}
+
+/// Any lane may be the first; the others are dialled by the link itself.
+asio::awaitable<void> mesh::dial_peer(int peer) {
+  const auto all = std::make_shared<const routes>(co_await find_routes(peer));
+  const auto give_up = std::chrono::steady_clock::now() + options().meet_timeout;
+  asio::steady_timer timer(get_executor());
+  for (std::size_t attempt = 0; find(peer) == nullptr && !is_over(); ++attempt) {
+    const std::size_t lane = attempt % all->size();
+    const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
+    tcp::hello answer;
+    std::optional<asio::ip::tcp::socket> made;
+    try {
+      made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
+    } catch (const error& e) {
+      const bool nobody = e.code() == errc::unreachable || e.code() == errc::timed_out ||
+                          e.code() == asio::error::connection_refused;
+      if (!nobody || last) throw;
+      log(log_level::info, "rails", e.what());
+      continue;
+    }
+    if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
+      const std::shared_ptr<link> over = make_link(peer, answer.limits, all->size());
+      over->attach(static_cast<std::uint16_t>(lane), 1, std::move(*made), (*all)[lane].name);
+      over->run([this, keep = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
+                                                           std::string& name) {
+        return dial_again(peer, all, index, epoch, name);
+      });
+      co_return;
+    }
+    // The peer's own connection is on its way here; look again in case that one failed.
+    timer.expires_after(crossed_limit);
+    co_await timer.async_wait(quiet);
+  }
+}
+
+asio::awaitable<link::socket> mesh::dial_again(int peer, std::shared_ptr<const routes> all,
+                                               std::uint16_t lane, std::uint32_t epoch,
+                                               std::string& name) {
+  const auto self = shared_from_this();
+  const route& by = (*all)[lane];
+  name = by.name;
+  tcp::hello answer;
+  const std::uint32_t rail = pack(lane, all->size());
+  asio::ip::tcp::socket made = co_await dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  if (answer.answer != tcp::verdict::welcome) {
+    throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
+  }
+  co_return made;
+}
+
+tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
+  const std::shared_ptr<link>& over = links_[static_cast<std::size_t>(theirs.from)];
+  if (!over) {
+    const bool sane = lanes_of(theirs) >= 1 && lanes_of(theirs) <= most_lanes &&
+                      lane_of(theirs) < lanes_of(theirs);
+    return sane ? tcp::mesh::judge_guest(theirs) : tcp::verdict::crossed;
+  }
+  const bool fits = !over->dials() && over->may_come(lane_of(theirs), theirs.epoch);
+  return fits ? tcp::verdict::welcome : tcp::verdict::crossed;
+}
+
+void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp::hello& theirs) {
+  std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
+  const bool first = !over;
+  if (first) over = make_link(theirs.from, theirs.limits, lanes_of(theirs));
+  error_code ignored;
+  std::string name = fmt::format("{} - {}", tcp::to_text(guest.local_endpoint(ignored)),
+                                 tcp::to_text(guest.remote_endpoint(ignored)));
+  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
+               std::move(name));
+  if (first) over->run(nullptr);
+}
+
+std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes) {
+  const auto made = std::make_shared<link>(
+      get_executor(), protocol::agreed(introduction(peer).limits, theirs),
+      protocol::identity{rank(), peer, fmt::format("{} lanes", lanes)}, options().operation_timeout,
+      lanes, bounds_of(options()), options().checksum);
+  links_[static_cast<std::size_t>(peer)] = made;
+  made->on_lost(lost_handler());
+  install(peer, std::make_unique<protocol::carried_channel<link>>(made));
+  return made;
+}
+
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
+  std::unique_ptr<fabric> handle = tcp::make_handle(made);
+  co_await made->open();
+  co_return handle;
+}
+
+}  // namespace tandem::rails

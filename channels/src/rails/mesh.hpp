@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rails/link.hpp"
+#include "rails/nic.hpp"
+#include "rails/pairing.hpp"
+#include "tcp/fabric.hpp"
+
+namespace tandem::rails {
+
+/// A rank's channels of rails to all others, made on demand. It has a door on every rail; of two
+/// ranks, the one whose first lane stays dials all lanes, at first and whenever one dies.
+class mesh final : public tcp::mesh {
+ public:
+  using tcp::mesh::mesh;
+  asio::awaitable<void> open() override;
+
+ private:
+  /// One lane of a peer, as the dialling side sees it.
+  struct route {
+    asio::ip::tcp::endpoint to;
+    asio::ip::address from;
+    std::size_t nic = 0;
+    bool peer_is_here = false;
+    std::string name;
+  };
+  using routes = std::vector<route>;
+
+  asio::awaitable<void> dial_peer(int peer) override;
+  tcp::verdict judge_guest(const tcp::hello& theirs) noexcept override;
+  void take_guest(asio::ip::tcp::socket guest, const tcp::hello& answer,
+                  const tcp::hello& theirs) override;
+
+  asio::awaitable<routes> find_routes(int peer);
+  asio::awaitable<asio::ip::tcp::socket> dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                   std::uint32_t epoch,
+                                                   std::chrono::milliseconds limit,
+                                                   tcp::hello& answer);
+  asio::awaitable<link::socket> dial_again(int peer, std::shared_ptr<const routes> all,
+                                           std::uint16_t lane, std::uint32_t epoch,
+                                           std::string& name);
+  std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes);
+
+  std::vector<nic> nics_;
+  std::vector<published_rail> mine_rails_;
+  std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
+  std::vector<std::shared_ptr<link>> links_;  // by peer
+};
+
+}  // namespace tandem::rails
