@@ -150,6 +150,11 @@ TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
   bare.addresses.clear();
   EXPECT_EQ(rails_of({bare, vlan}, ""), "eth0.7");
   EXPECT_EQ(rails_of({port, vlan}, "eth0.7,eth0"), "eth0.7 eth0");
+  nic second = vlan;
+  second.name = "eth0.8";
+  EXPECT_EQ(rails_of({bare, vlan, second}, ""), "eth0.7");
+  EXPECT_NE(why({bare, vlan, second}, "eth0.8").find("shares the wire of eth0.7"),
+            std::string::npos);
 }
 
 TEST(RailsListed, AreTakenWhateverTheyAreInTheOrderOfTheList) {
