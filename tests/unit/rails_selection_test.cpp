@@ -200,7 +200,8 @@ TEST(RailsExcluded, LeaveTheRestAsItWouldHaveBeen) {
   EXPECT_EQ(rails_of(all, "^eth0,1"), "eth1");
   const selection chosen = chosen_of(all, "^ehh1");
   ASSERT_EQ(chosen.notes.size(), 1u);
-  EXPECT_EQ(chosen.notes[0], "rails ^ehh1 leaves out nothing here; did you mean eth1?");
+  EXPECT_EQ(chosen.notes[0], "^ehh1 leaves out nothing here; did you mean ^eth1?");
+  EXPECT_TRUE(chosen_of(all, "^virbr0,^10.200.0.0/16").notes.empty());
 }
 
 TEST(RailsOfAJobWithoutSecret, AreLoopback) {

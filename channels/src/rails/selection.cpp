@@ -71,7 +71,11 @@ class chooser {
       const std::string advice = near.empty() ? fmt::format("there are {}", interfaces_here())
                                               : fmt::format("did you mean {}?", near);
       if (word.excludes) {
-        notes_.push_back(fmt::format("rails ^{} leaves out nothing here; {}", word.text, advice));
+        // One list serves many machines; only what looks like a slip is told.
+        if (!near.empty()) {
+          notes_.push_back(
+              fmt::format("^{} leaves out nothing here; did you mean ^{}?", word.text, near));
+        }
         continue;
       }
       std::string what = "no such interface";
