@@ -150,6 +150,11 @@ TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
   bare.addresses.clear();
   EXPECT_EQ(rails_of({bare, vlan}, ""), "eth0.7");
   EXPECT_EQ(rails_of({port, vlan}, "eth0.7,eth0"), "eth0.7 eth0");
+  nic second = vlan;
+  second.name = "eth0.8";
+  EXPECT_EQ(rails_of({bare, vlan, second}, ""), "eth0.7");
+  EXPECT_NE(why({bare, vlan, second}, "eth0.8").find("shares the wire of eth0.7"),
+            std::string::npos);
 }
 
 TEST(RailsListed, AreTakenWhateverTheyAreInTheOrderOfTheList) {
@@ -195,7 +200,8 @@ TEST(RailsExcluded, LeaveTheRestAsItWouldHaveBeen) {
   EXPECT_EQ(rails_of(all, "^eth0,1"), "eth1");
   const selection chosen = chosen_of(all, "^ehh1");
   ASSERT_EQ(chosen.notes.size(), 1u);
-  EXPECT_EQ(chosen.notes[0], "rails ^ehh1 leaves out nothing here; did you mean eth1?");
+  EXPECT_EQ(chosen.notes[0], "^ehh1 leaves out nothing here; did you mean ^eth1?");
+  EXPECT_TRUE(chosen_of(all, "^virbr0,^10.200.0.0/16").notes.empty());
 }
 
 TEST(RailsOfAJobWithoutSecret, AreLoopback) {

@@ -71,6 +71,12 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.meet_timeout, 200ms);
   EXPECT_EQ(s.log, log_level::debug);
   EXPECT_TRUE(s.insecure);
+  s.set("rails", "eth0,^10.0.0.0/24");
+  s.set("rail-streams", "4");
+  EXPECT_EQ(s.rails, "eth0,^10.0.0.0/24");
+  EXPECT_EQ(s.rail_streams, 4u);
+  s.set("rails", "auto");
+  EXPECT_EQ(s.rails, "");
   s.set("spin-us", "1ms");
   EXPECT_EQ(s.spin, 1000us);
 }
@@ -85,6 +91,12 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("chunk-bytes", "65M").find("outside 1K to 64M"), std::string::npos);
   EXPECT_NE(set_complaint("chunk-bytes", "12Q").find("not a number of bytes"), std::string::npos);
   EXPECT_NE(set_complaint("max-flows", "0").find("outside"), std::string::npos);
+  EXPECT_NE(set_complaint("rails", "eth0, eth1").find("--rails=eth0, eth1: blanks"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("rails", std::string(5000, 'e')).find("longer than 4096"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
+  EXPECT_NE(set_complaint("rail-streams", "x").find("not a number of streams"), std::string::npos);
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);
   EXPECT_NE(set_complaint("insecure", "yes").find("neither 0 nor 1"), std::string::npos);
   settings s;

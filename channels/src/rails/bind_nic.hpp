@@ -19,8 +19,10 @@ struct binding {
 };
 
 /// Ties an open, unconnected socket to a NIC: to its address, port left open, and to the device
-/// where that is permitted (SO_BINDTODEVICE: CAP_NET_RAW before Linux 5.7) and reaches `peer`. A
-/// peer on this machine is reached by loopback only, so that its sockets stay without a device.
+/// where that is permitted (SO_BINDTODEVICE: CAP_NET_RAW before Linux 5.7). Of two NICs in one
+/// subnet, the address alone does not decide by which one packets leave.
+/// @param peer_is_here  the peer is on this machine (`is_here`): what it is sent goes by loopback,
+/// and a socket tied to one NIC would not reach the address of another, so that it is not tied.
 /// @par Errors `errc::bad_input`: `source` is no address of this machine, or of another family than
 /// the socket.
 binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::address& source,
@@ -38,8 +40,9 @@ enum class leaving : std::uint8_t {
   unknown,     ///< no counters, or they began anew meanwhile
 };
 
-/// Did `bytes` of payload leave by the interface between two readings of its counter? Other traffic
-/// can hide that they did not; none can show it wrongly, once the bytes are acknowledged.
+/// Did `bytes` of payload for another machine leave by the interface between two readings of its
+/// counter? Other traffic can hide that they did not; none can show it wrongly, once the bytes are
+/// acknowledged.
 leaving leaving_check(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
                       std::uint64_t bytes) noexcept;
 

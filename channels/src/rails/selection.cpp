@@ -3,35 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <utility>
 
+#include "rails/candidate.hpp"
+
 namespace tandem::rails {
 namespace {
-
-constexpr auto name_it = "name it in TANDEM_RAILS to use it";
-constexpr std::int64_t slowest_share = 4;
-
-/// How capable an interface is when nobody named it; 0: never taken by itself.
-enum level : int { never = 0, loopback = 1, tunnel = 2, outward = 3, wireless = 4, port = 5 };
-
-level level_of(const nic& one) {
-  if (one.kind == nic_kind::loopback) return loopback;
-  if (one.kind == nic_kind::wireless) return wireless;
-  if (one.kind == nic_kind::tunnel) return tunnel;
-  if (one.hardware) return port;
-  const bool pair = one.kind == nic_kind::veth || one.kind == nic_kind::vlan;
-  return pair && one.leaves_namespace ? outward : never;
-}
-
-std::string word_for(const nic& one) {
-  if (one.kind == nic_kind::veth)
-    return one.leaves_namespace ? "veth" : "veth pair of this machine";
-  if (one.kind == nic_kind::other) return "virtual interface";
-  return std::string(name(one.kind));
-}
 
 std::string list(const std::vector<nic_address>& addresses) {
   std::string out;
@@ -41,15 +20,6 @@ std::string list(const std::vector<nic_address>& addresses) {
   return out;
 }
 
-/// An interface on its way through the choice.
-struct candidate {
-  const nic* one = nullptr;
-  std::size_t index = 0;
-  std::vector<nic_address> addresses;  ///< what the words leave of them
-  std::size_t place = 0;               ///< of the word that listed it
-  std::string out;                     ///< why it is left out; empty: it is not
-};
-
 class chooser {
  public:
   chooser(const std::vector<nic>& nics, const rail_spec& spec, bool loopback_only)
@@ -58,7 +28,7 @@ class chooser {
   selection choose() {
     check_words();
     for (std::size_t i = 0; i < nics_.size(); ++i) all_.push_back(look_at(i));
-    if (!spec_.lists()) keep_the_most_capable();
+    if (!spec_.lists()) keep_the_most_capable(all_);
     if (loopback_only_) keep_loopback();
     sort_and_cut();
     return result();
@@ -101,7 +71,11 @@ class chooser {
       const std::string advice = near.empty() ? fmt::format("there are {}", interfaces_here())
                                               : fmt::format("did you mean {}?", near);
       if (word.excludes) {
-        notes_.push_back(fmt::format("rails ^{} leaves out nothing here; {}", word.text, advice));
+        // One list serves many machines; only what looks like a slip is told.
+        if (!near.empty()) {
+          notes_.push_back(
+              fmt::format("^{} leaves out nothing here; did you mean ^{}?", word.text, near));
+        }
         continue;
       }
       std::string what = "no such interface";
@@ -173,82 +147,6 @@ class chooser {
       if (!c.addresses.empty()) continue;
       c.out = fmt::format("excluded by ^{}", word.text);
       return;
-    }
-  }
-
-  void keep_the_most_capable() {
-    level best = never;
-    for (const candidate& c : all_) {
-      if (c.out.empty()) best = std::max(best, level_of(*c.one));
-    }
-    const bool infiniband = best == port && infiniband_is_faster();
-    std::size_t kept = 0;
-    std::string what;
-    const auto stays = [&](const nic& one) {
-      const bool other_kind = (one.kind == nic_kind::infiniband_ip) != infiniband;
-      return level_of(one) == best && best != never && !(best == port && other_kind);
-    };
-    for (const candidate& c : all_) {
-      if (!c.out.empty() || !stays(*c.one)) continue;
-      ++kept;
-      what = best == port ? infiniband ? "infiniband-ip" : "ethernet" : word_for(*c.one);
-    }
-    for (candidate& c : all_) {
-      if (!c.out.empty() || stays(*c.one)) continue;
-      if (level_of(*c.one) == never) {
-        c.out = fmt::format("{}; {}", word_for(*c.one), name_it);
-      } else {
-        const std::string speed =
-            c.one->speed_mbit > 0 ? fmt::format("{} Mbit/s ", c.one->speed_mbit) : "";
-        c.out = fmt::format("{}{} beside {} {} rail{}", speed, word_for(*c.one), kept, what,
-                            kept == 1 ? "" : "s");
-      }
-    }
-    if (best == port) leave_out_riders();
-    leave_out_the_slow();
-  }
-
-  std::int64_t fastest(std::optional<bool> infiniband) const {
-    std::int64_t most = -1;
-    for (const candidate& c : all_) {
-      const bool counts = !infiniband || (c.one->kind == nic_kind::infiniband_ip) == *infiniband;
-      if (c.out.empty() && counts) most = std::max(most, c.one->speed_mbit);
-    }
-    return most;
-  }
-
-  bool infiniband_is_faster() const {
-    const auto there = [this](bool infiniband) {
-      return std::any_of(all_.begin(), all_.end(), [infiniband](const candidate& c) {
-        return c.out.empty() && level_of(*c.one) == port &&
-               (c.one->kind == nic_kind::infiniband_ip) == infiniband;
-      });
-    };
-    return there(true) && (!there(false) || fastest(true) > fastest(false));
-  }
-
-  /// A vlan beside its own port would share the port's wire.
-  void leave_out_riders() {
-    for (candidate& c : all_) {
-      if (!c.out.empty()) continue;
-      for (const candidate& below : all_) {
-        const std::vector<std::string>& lower = c.one->lower;
-        const bool stands_on_it =
-            std::find(lower.begin(), lower.end(), below.one->name) != lower.end();
-        if (below.out.empty() && stands_on_it) {
-          c.out = fmt::format("shares the wire of {}; {}", below.one->name, name_it);
-          break;
-        }
-      }
-    }
-  }
-
-  void leave_out_the_slow() {
-    const std::int64_t most = fastest(std::nullopt);
-    for (candidate& c : all_) {
-      const std::int64_t speed = c.one->speed_mbit;
-      if (!c.out.empty() || speed <= 0 || speed >= most / slowest_share) continue;
-      c.out = fmt::format("{} Mbit/s beside {} Mbit/s; {}", speed, most, name_it);
     }
   }
 

@@ -23,7 +23,7 @@ struct verdict {
 struct selection {
   std::vector<verdict> verdicts;   ///< one for each interface, in their order
   std::vector<rail_end> rails;     ///< in the order in which they are paired
-  std::vector<std::string> notes;  ///< words that leave out nothing here, one line each
+  std::vector<std::string> notes;  ///< words that look like slips, one line each
 };
 
 /// Chooses rails, and says of every interface why or why not.
