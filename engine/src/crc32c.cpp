@@ -2,6 +2,8 @@
 #include <cstring>
 #include <tandem/crc32c.hpp>
 
+#include "crc32c_folding.hpp"
+
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #endif
@@ -41,12 +43,31 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned ch
   for (; bytes > 0; --bytes) narrow = _mm_crc32_u8(narrow, *p++);
   return narrow;
 }
+
+/// Below this, starting and ending the folds costs more than they save.
+constexpr std::size_t least_folded_bytes = 512;
+
+std::uint32_t by_folding_128(const unsigned char* p, std::size_t bytes,
+                             std::uint32_t crc) noexcept {
+  if (bytes < least_folded_bytes) return by_instruction(p, bytes, crc);
+  const std::size_t whole = bytes / 64 * 64;
+  return by_instruction(p + whole, bytes - whole, fold_128(p, whole / 64, crc));
+}
+
+std::uint32_t by_folding_512(const unsigned char* p, std::size_t bytes,
+                             std::uint32_t crc) noexcept {
+  if (bytes < least_folded_bytes) return by_instruction(p, bytes, crc);
+  const std::size_t whole = bytes / 256 * 256;
+  return by_instruction(p + whole, bytes - whole, fold_512(p, whole / 256, crc));
+}
 #endif
 
 using function = std::uint32_t (*)(const unsigned char*, std::size_t, std::uint32_t) noexcept;
 
 function choose() noexcept {
 #if defined(__x86_64__)
+  if (can_fold_512()) return by_folding_512;
+  if (can_fold_128()) return by_folding_128;
   if (__builtin_cpu_supports("sse4.2")) return by_instruction;
 #endif
   return by_table;

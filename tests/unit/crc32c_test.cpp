@@ -5,6 +5,8 @@
 #include <tandem/crc32c.hpp>
 #include <vector>
 
+#include "crc32c_folding.hpp"
+
 namespace tandem {
 namespace {
 
@@ -44,6 +46,38 @@ TEST(crc32c, any_length_and_alignment_in_any_pieces) {
       ASSERT_EQ(whole, bit_by_bit(p, length)) << offset << " " << length;
       const std::size_t cut = length / 3;
       ASSERT_EQ(crc32c(p + cut, length - cut, crc32c(p, cut)), whole);
+    }
+  }
+}
+
+TEST(crc32c, every_way_of_folding) {
+#if defined(__x86_64__)
+  std::mt19937 random(2);
+  std::vector<unsigned char> bytes(4096);
+  for (auto& b : bytes) b = static_cast<unsigned char>(random());
+  if (!can_fold_128()) GTEST_SKIP() << "this processor has no carry-less multiplication";
+  for (std::size_t blocks = 1; blocks <= 15; ++blocks) {
+    const unsigned char* p = bytes.data() + blocks;
+    EXPECT_EQ(~fold_128(p, blocks, ~0U), bit_by_bit(p, 64 * blocks)) << blocks;
+    if (can_fold_512()) {
+      EXPECT_EQ(~fold_512(p, blocks, ~0U), bit_by_bit(p, 256 * blocks)) << blocks;
+    }
+  }
+#else
+  GTEST_SKIP() << "folding is for x86-64";
+#endif
+}
+
+TEST(crc32c, long_data) {
+  std::vector<unsigned char> bytes(100'003);
+  std::mt19937 random(3);
+  for (auto& b : bytes) b = static_cast<unsigned char>(random());
+  for (const std::size_t length : {511u, 512u, 513u, 769u, 65536u, 100'000u}) {
+    for (const std::size_t offset : {0u, 3u}) {
+      const unsigned char* p = bytes.data() + offset;
+      EXPECT_EQ(crc32c(p, length), bit_by_bit(p, length)) << length;
+      EXPECT_EQ(crc32c(p + 700, length - length / 2, crc32c(p, 0)),
+                bit_by_bit(p + 700, length - length / 2));
     }
   }
 }

@@ -233,11 +233,9 @@ TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
 }
 
 TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
-  for (const char* words :
-       {"it is no Tandem rank (sent 'GET /", "it is no Tandem rank (sent '......", "version 2 of",
-        "no bytes, or longer than the limit", "no request", "a request before the hello"}) {
-    expect_log(words);
-  }
+  // The first of a kind, and how many more.
+  expect_log("it is no Tandem rank (sent 'GET /");
+  expect_log("more of this kind");
   const std::vector<std::string> attacks{
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
       std::string(100'000, '\0'),

@@ -2,6 +2,7 @@
 
 #include <tandem/channels/rails.hpp>
 #include <tandem/log.hpp>
+#include <tandem/trust.hpp>
 
 #include "rails/nic.hpp"
 #include "rails/selection.hpp"
@@ -11,7 +12,8 @@ namespace tandem::rails {
 std::vector<rail_choice> explain_rails(const settings& options) {
   const rail_spec spec = parse_rails(options.rails);
   const std::vector<nic> nics = find_nics();
-  const selection chosen = choose(nics, spec, !options.insecure);
+  const bool is_trusted = !trust::job_secret(options).empty() || !options.certificate_file.empty();
+  const selection chosen = choose(nics, spec, !is_trusted && !options.insecure);
   for (const std::string& note : chosen.notes) log(log_level::warning, "rails", note);
   std::vector<rail_choice> all;
   for (std::size_t i = 0; i < nics.size(); ++i) {
