@@ -10,6 +10,7 @@
 #include "rendezvous/store_wire.hpp"
 #include "store_fixture.hpp"
 #include "support/authority.hpp"
+#include "support/expected_log.hpp"
 #include "trust/credentials.hpp"
 #include "trust/tls_session.hpp"
 
@@ -256,7 +257,7 @@ TEST_F(store_trust_test, other_programs_are_named) {
 }
 
 TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
-  expect_log("more of this kind");
+  tandem::test::expect_log("more of this kind");
   met& zero = join(place(0, 2));
   settle();
   std::deque<tcp::socket> scanners;
@@ -275,7 +276,7 @@ TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
 }
 
 TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
-  expect_log("more of this kind");
+  tandem::test::expect_log("more of this kind");
   constexpr int crowd = 1'000;
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
