@@ -19,6 +19,13 @@ class carried_channel final : public channel {
   asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }
   channel_stats stats() const noexcept override { return link_->messages().stats(); }
+  std::vector<rail_stats> rails() const override {
+    if constexpr (requires { link_->rails(); }) {
+      return link_->rails();
+    } else {
+      return {};
+    }
+  }
   void fail(const error& reason) noexcept override { link_->fail(reason, true); }
   bool start(operation& op) override { return link_->start(op); }
   void cancel(operation& op) noexcept override { link_->cancel(op); }

@@ -303,6 +303,19 @@ void core::tick(time_point now) {
   if (was_heard && now - heard_at_ >= bounds_.peer) peer_silent_ = true;
 }
 
+std::string_view name(core::state of) noexcept {
+  switch (of) {
+    case core::state::up:
+      return "up";
+    case core::state::suspect:
+      return "suspect";
+    case core::state::lost:
+      return "lost";
+    default:
+      return "absent";
+  }
+}
+
 bool core::violated(std::string why) {
   why_ = std::move(why);
   return false;

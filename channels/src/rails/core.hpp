@@ -61,6 +61,9 @@ class core {
   std::size_t lanes() const noexcept { return lanes_.size(); }
   state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
   std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_[lane].epoch; }
+  double measured_bytes_per_s(std::uint16_t lane) const noexcept {
+    return lanes_[lane].bytes_per_s;
+  }
   bool is_live(std::uint16_t lane) const noexcept;
   /// Is this epoch of a lane newer than all that were, at either end?
   bool may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept;
@@ -126,5 +129,7 @@ class core {
   bool peer_silent_ = false;
   std::string why_;
 };
+
+std::string_view name(core::state of) noexcept;
 
 }  // namespace tandem::rails

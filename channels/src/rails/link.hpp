@@ -32,13 +32,6 @@ class link final : public std::enable_shared_from_this<link>,
   using dialler = std::function<asio::awaitable<socket>(std::uint16_t lane, std::uint32_t epoch,
                                                         std::string& name)>;
 
-  struct lane_info {
-    std::string name;  ///< "eth1 10.0.1.2 - 10.0.1.3"
-    std::uint64_t sent_bytes = 0;
-    core::state at = core::state::absent;
-    std::uint32_t epoch = 0;
-  };
-
   link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
        const patience& bounds, bool checksums);
@@ -66,7 +59,7 @@ class link final : public std::enable_shared_from_this<link>,
   }
   /// Resets a lane's connection, for an administrator or a test; it is dialled again.
   void cut(std::uint16_t index);
-  std::vector<lane_info> lanes() const;
+  std::vector<rail_stats> rails() const;
 
  private:
   struct lane {

@@ -245,11 +245,11 @@ void link::tick() {
   });
 }
 
-std::vector<link::lane_info> link::lanes() const {
-  std::vector<lane_info> all;
+std::vector<rail_stats> link::rails() const {
+  std::vector<rail_stats> all;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
-    all.push_back(
-        {names_[i], core_.sent().arrived_bytes(i), core_.lane_state(i), core_.lane_epoch(i)});
+    all.push_back({names_[i], name(core_.lane_state(i)), core_.lane_epoch(i),
+                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i)});
   }
   return all;
 }

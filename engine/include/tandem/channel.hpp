@@ -4,6 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <tandem/error.hpp>
 #include <tandem/memory.hpp>
 #include <tandem/operation.hpp>
@@ -28,6 +29,15 @@ struct channel_stats {
   std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload
   std::uint64_t unexpected_bytes = 0;       ///< held now for receives that were not yet posted
   std::uint64_t unexpected_bytes_peak = 0;  ///< the most ever held; bounded by the credits
+};
+
+/// One stream of a channel that has several: what it is called, how it is, what it carried.
+struct rail_stats {
+  std::string name;                 ///< "eth1 10.0.1.2 - 10.0.1.3:4000"
+  std::string_view state;           ///< "up", "suspect", "lost", "absent"
+  std::uint32_t epoch = 0;          ///< grows with every new connection
+  std::uint64_t bytes_arrived = 0;  ///< of what was sent on it, headers included
+  double bytes_per_s = 0;           ///< as last measured; 0 where nothing was
 };
 
 /// A link to one peer that keeps messages whole and carries many independent flows.
@@ -57,6 +67,8 @@ class channel {
   virtual asio::any_io_executor get_executor() const noexcept = 0;
   virtual const channel_limits& limits() const noexcept = 0;
   virtual channel_stats stats() const noexcept = 0;
+  /// The rails of a channel that has several; empty for others.
+  virtual std::vector<rail_stats> rails() const { return {}; }
 
   /// Sends one message. Completes when the view may be reused, which may be before the peer has it.
   asio::awaitable<void> send(flow_id flow, const_view message);
