@@ -179,7 +179,7 @@ TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
   EXPECT_EQ(sorted_lines(launch(plan).output)[0].substr(0, 7), "[0] 64 ");
   for (const char* const name : {"TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
     plan.environment = {{name, "mine"}};
-    EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 0 ");
+    EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 0");
   }
   plan.environment = {{"TANDEM_SECRET", "mine"}};
   EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 4 mine");

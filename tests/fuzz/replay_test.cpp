@@ -1,0 +1,40 @@
+// What the fuzzers have found worth keeping, through the same functions in every build.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "fuzz/targets.hpp"
+
+namespace tandem::fuzz {
+namespace {
+
+class corpus : public testing::TestWithParam<target> {};
+
+TEST_P(corpus, does_no_harm) {
+  const target& one = GetParam();
+  int inputs = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(TANDEM_CORPUS) / one.name)) {
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(in), {}};
+    SCOPED_TRACE(file.path().filename().string());
+    one.run(std::as_bytes(std::span(content)));
+    // And cut short, at each of its bytes where there are few.
+    const std::size_t step = content.size() / 64 + 1;
+    for (std::size_t n = 0; n < content.size(); n += step) {
+      one.run(std::as_bytes(std::span(content).first(n)));
+    }
+    ++inputs;
+  }
+  EXPECT_GE(inputs, 4) << "the corpus is missing";
+}
+
+INSTANTIATE_TEST_SUITE_P(fuzz, corpus, testing::ValuesIn(targets().begin(), targets().end()),
+                         [](const auto& which) { return std::string(which.param.name); });
+
+}  // namespace
+}  // namespace tandem::fuzz

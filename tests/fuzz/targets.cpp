@@ -1,0 +1,160 @@
+#include "fuzz/targets.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <tandem/crc32c.hpp>
+#include <tandem/operation.hpp>
+#include <vector>
+
+#include "protocol/frame.hpp"
+#include "protocol/session.hpp"
+#include "rendezvous/store_wire.hpp"
+#include "tcp/frame_reader.hpp"
+#include "tcp/hello.hpp"
+#include "trust/credentials.hpp"
+#include "trust/tls_session.hpp"
+
+namespace tandem::fuzz {
+namespace {
+
+void promise(bool kept) {
+  if (!kept) std::abort();
+}
+
+std::string_view text(bytes input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
+/// What can be read can be said again, and means the same.
+template <class Message, class Decode>
+void read_message(std::string_view body, Decode decode) {
+  const std::optional<Message> message = decode(body);
+  if (!message) return;
+  const std::string again = rendezvous::encode(*message);
+  const std::string_view its_body = std::string_view(again).substr(rendezvous::frame_header_bytes);
+  const std::optional<Message> same = decode(its_body);
+  promise(same.has_value() && rendezvous::encode(*same) == again);
+}
+
+/// The first byte: how long the pieces are in which the rest comes.
+void store_wire(bytes input) {
+  if (input.empty()) return;
+  const std::size_t piece = 1 + static_cast<std::size_t>(input.front());
+  rendezvous::frame_cutter cutter(rendezvous::most_hello_bytes);
+  for (std::string_view rest = text(input.subspan(1)); !rest.empty();) {
+    cutter.feed(rest.substr(0, piece));
+    rest.remove_prefix(std::min(piece, rest.size()));
+    while (const auto body = cutter.next()) {
+      promise(!body->empty() && body->size() <= rendezvous::most_hello_bytes);
+      read_message<rendezvous::store_request>(*body, rendezvous::decode_request);
+      read_message<rendezvous::store_reply>(*body, rendezvous::decode_reply);
+    }
+  }
+  promise(rendezvous::printable(cutter.rest()).find('\n') == std::string::npos);
+}
+
+/// With the checksum that it has, and with the right one.
+void hello(bytes input) {
+  tcp::hello heard;
+  promise(tcp::decode(input, heard) <= tcp::reading::damaged);
+  promise(tcp::excerpt(input).find('\n') == std::string::npos);
+  if (input.size() < tcp::hello_bytes) return;
+  tcp::wire_hello wire;
+  std::copy_n(input.begin(), wire.size(), wire.begin());
+  tcp::hello any;
+  tcp::wire_hello right;
+  tcp::encode(any, right);
+  std::copy_n(right.begin(), 12, wire.begin());  // the magic word and the version
+  protocol::put<std::uint32_t>(wire.data() + 92, crc32c(wire.data(), 92));
+  if (tcp::decode(wire, heard) != tcp::reading::complete) return;
+  tcp::encode(heard, right);
+  tcp::hello same;
+  promise(tcp::decode(right, same) == tcp::reading::complete && same.once == heard.once &&
+          same.job == heard.job && same.rail == heard.rail);
+  tcp::judge(heard, any);
+}
+
+/// Frames with the right magic word, version and checksum, so that more than those is tried.
+std::string frames_of(bytes input) {
+  std::string wire;
+  while (input.size() >= protocol::frame_bytes) {
+    protocol::wire_frame one;
+    std::copy_n(input.begin(), one.size(), one.begin());
+    protocol::put<std::uint32_t>(one.data(), protocol::frame_magic);
+    protocol::put<std::uint8_t>(one.data() + 4, protocol::protocol_version);
+    protocol::put<std::uint32_t>(one.data() + 60, crc32c(one.data(), 60));
+    input = input.subspan(one.size());
+    wire.append(reinterpret_cast<const char*>(one.data()), one.size());
+    const auto payload = protocol::take<std::uint32_t>(one.data() + 40);
+    const bytes follows = input.first(std::min<std::size_t>(payload, input.size()));
+    wire += text(follows);
+    input = input.subspan(follows.size());
+  }
+  wire += text(input);
+  return wire;
+}
+
+/// A session with receives and sends under way, behind the reader of a socket.
+void frames(bytes input) {
+  constexpr std::size_t most_input_bytes = 32 * 1024;  // fits into any socket's buffer
+  const std::string wire = frames_of(input.first(std::min(input.size(), most_input_bytes)));
+  std::array<int, 2> ends{};
+  promise(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+  promise(::send(ends[0], wire.data(), wire.size(), 0) == static_cast<ssize_t>(wire.size()));
+  ::close(ends[0]);
+  std::array<std::array<char, 600>, 4> memory{};
+  std::array<operation, 4> operations;
+  protocol::session session({256, 1024, 2048, 64}, {0, 1, "fuzz"}, std::chrono::minutes(1));
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    operations[i].what = i % 2 == 0 ? operation::kind::recv : operation::kind::send;
+    operations[i].flow = static_cast<flow_id>(i / 2);
+    operations[i].view = mutable_view(memory[i].data(), memory[i].size());
+    session.start(operations[i]);
+  }
+  const auto say_all = [&session] {
+    protocol::outgoing out;
+    for (int i = 0; i < 100 && session.next(out); ++i) session.sent(out);
+  };
+  say_all();
+  tcp::frame_reader reader(session);
+  using outcome = tcp::frame_reader::outcome;
+  while (reader.read_some(ends[1]) == outcome::more) say_all();
+  ::close(ends[1]);
+  reader.drop();
+  session.fail(error(errc::channel_closed, "the end"));
+  std::size_t ended = 0;
+  while (operation* const op = session.pop_any()) {
+    promise(op->bytes <= 600);
+    ++ended;
+  }
+  promise(ended == operations.size());
+}
+
+void tls(bytes input) {
+  using trust::tls_session;
+  static const auto ours =
+      trust::credentials::by_secret(secret(std::string_view("a secret of the fuzzer")), "job");
+  for (const auto side : {tls_session::side::accepts, tls_session::side::connects}) {
+    tls_session session(ours, side);
+    session.take_outgoing();
+    session.send("nobody may read this");
+    session.receive(text(input));
+    promise(session.at() != tls_session::state::open && session.take_plain().empty());
+    promise(session.take_outgoing().size() < 64 * 1024);
+  }
+}
+
+constexpr std::array<target, 4> all{
+    {{"store_wire", store_wire}, {"hello", hello}, {"frames", frames}, {"tls", tls}}};
+
+}  // namespace
+
+std::span<const target> targets() noexcept {
+  return all;
+}
+
+}  // namespace tandem::fuzz
