@@ -70,6 +70,7 @@ asio::awaitable<void> watch(const channel& from, traffic& t) {
   while (!t.over) {
     timer.expires_after(std::chrono::milliseconds(5));
     co_await timer.async_wait(quiet);
+    if (t.over) break;  // and the channel may be gone
     const std::uint64_t now = from.stats().bytes_received;
     const auto at = clock_type::now();
     if (now == seen && t.received < t.messages) {

@@ -50,6 +50,8 @@ class core {
   const protocol::session& messages() const noexcept { return session_; }
   /// Ends every operation. With a goodbye, what was promised to earlier senders still goes out.
   void fail(const error& reason, bool say_goodbye);
+  /// The peer has ended every operation: views are handed back, so chunks are not sent again.
+  void forget_chunks() { departures_.forget_chunks(); }
   /// The peer has everything, and nothing more comes from here.
   bool is_flushed() const noexcept { return departures_.empty(); }
 

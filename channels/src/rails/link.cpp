@@ -53,6 +53,7 @@ void link::cancel(operation& op) {
 void link::fail(const error& reason, bool say_goodbye) {
   if (closed_) return;
   closed_ = true;
+  if (vanished_) say_goodbye = false;  // nobody is there to hear it
   const auto self = shared_from_this();
   for (const lane_ptr& l : lanes_) {
     if (l) l->writer.own_payloads();
@@ -69,6 +70,17 @@ void link::fail(const error& reason, bool say_goodbye) {
     finish();
   }
   complete_soon();
+}
+
+/// Every operation is over, and its view with it as soon as it is told; the peer still waits to
+/// hear that its goodbye is here.
+void link::heard_goodbye() {
+  for (const lane_ptr& l : lanes_) {
+    if (l) l->writer.own_payloads();
+  }
+  core_.forget_chunks();
+  lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
+  work_ = {};
 }
 
 /// What earlier senders were promised, and the goodbye, still go out, for a bounded time.

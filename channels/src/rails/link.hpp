@@ -46,6 +46,8 @@ class link final : public std::enable_shared_from_this<link>,
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
+  /// As `on_lost`, for a peer that is there and silent.
+  void on_silent(lost_handler handler) { silent_ = std::move(handler); }
 
   asio::any_io_executor get_executor() { return executor_; }
   const core& state() const noexcept { return core_; }
@@ -96,6 +98,7 @@ class link final : public std::enable_shared_from_this<link>,
   void vanished(const std::string& how);
   void broken(const std::string& why);
   void heard_failure();
+  void heard_goodbye();
   void linger();
   void finish();
   void abandon() noexcept override;
@@ -110,7 +113,7 @@ class link final : public std::enable_shared_from_this<link>,
   asio::steady_timer clock_, deadline_;
   operation::time_point deadline_at_ = operation::time_point::max();
   std::optional<core::time_point> lingers_until_;
-  lost_handler lost_;
+  lost_handler lost_, silent_;
   bool completion_posted_ = false;
   bool vanished_ = false;
   bool closed_ = false;         // no operation is pending, nor ever will be

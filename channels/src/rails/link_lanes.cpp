@@ -167,15 +167,12 @@ void link::wait_for_room(const lane_ptr& to) {
 void link::settle() {
   if (finished_) return complete_done();
   const auto self = shared_from_this();
+  if (core_.messages().peer_said_goodbye() && !lingers_until_) heard_goodbye();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (lanes_[i] && core_.closes(i)) lose(*lanes_[i], "silent, or closed by the peer");
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();
-  if (core_.messages().peer_said_goodbye() && !lingers_until_) {
-    lingers_until_ = now() + std::chrono::seconds(2);
-    work_ = {};
-  }
   const bool done = closed_ && core_.is_flushed();
   if (done || (lingers_until_ && (!core_.any_live() || now() >= *lingers_until_))) finish();
   dial_missing();
@@ -233,6 +230,8 @@ void link::tick() {
   }
   core_.tick(now());
   if (core_.peer_is_silent()) {
+    // Nobody knows it better: its connection to rank 0 may well live.
+    if (silent_) lost_ = std::exchange(silent_, nullptr);
     vanished(fmt::format("not heard on any rail for {:g} s",
                          std::chrono::duration<double>(bounds_.peer).count()));
   }
