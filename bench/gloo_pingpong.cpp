@@ -1,6 +1,7 @@
 // What does Gloo give over TCP, with unbound buffers (the calls that PyTorch makes)? It sleeps in
 // epoll on a thread of its own and wakes the caller through a condition variable; it has no polling
-// mode for these calls.
+// mode for these calls. Forks its ranks over loopback, or is one of two ranks on an interface:
+// --mode INTERFACE,RANK,FOLDER, where the folder is empty and seen by both.
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
@@ -24,10 +25,10 @@ using tandem::bench::message;
 
 class gloo_rank : public tandem::bench::endpoint {
  public:
-  gloo_rank(int rank, int size, const std::string& folder)
+  gloo_rank(int rank, int size, const std::string& interface, const std::string& folder)
       : context_(std::make_shared<gloo::rendezvous::Context>(rank, size)) {
     gloo::transport::tcp::attr where;
-    where.iface = "lo";
+    where.iface = interface;
     std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(where);
     gloo::rendezvous::FileStore store(folder);
     context_->connectFullMesh(store, device);
@@ -78,19 +79,33 @@ class gloo_rank : public tandem::bench::endpoint {
 
 }  // namespace
 
+namespace {
+
+int run_rank(const tandem::bench::plan& what, int rank, const std::string& interface,
+             const std::string& folder) {
+  try {
+    gloo_rank at(rank, what.ranks, interface, folder);
+    return tandem::bench::measure(at, what);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 2;
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   const tandem::bench::plan what = tandem::bench::parse_plan(argc, argv);
+  if (const std::size_t comma = what.mode.find(','); comma != std::string::npos) {
+    const std::size_t second = what.mode.find(',', comma + 1);
+    const std::string rank = what.mode.substr(comma + 1, second - comma - 1);
+    return run_rank(what, std::atoi(rank.c_str()), what.mode.substr(0, comma),
+                    what.mode.substr(second + 1));
+  }
   std::string folder = (std::filesystem::temp_directory_path() / "gloo-XXXXXX").string();
   tandem::bench::require(mkdtemp(folder.data()) != nullptr, "mkdtemp");
-  const int status = tandem::bench::fork_ranks(what.ranks, [&](int rank) {
-    try {
-      gloo_rank at(rank, what.ranks, folder);
-      return tandem::bench::measure(at, what);
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "%s\n", failure.what());
-      return 2;
-    }
-  });
+  const int status = tandem::bench::fork_ranks(
+      what.ranks, [&](int rank) { return run_rank(what, rank, "lo", folder); });
   std::filesystem::remove_all(folder);
   return status;
 }

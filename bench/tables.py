@@ -24,7 +24,7 @@ def newest(op, pattern="*.jsonl", folder=RESULTS):
     """The newest results file (they are named by date) that has Tandem's records of an operation."""
     for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
         records = load(path)
-        if any(r["op"] == op and r.get("channel", TANDEM) == TANDEM for r in records):
+        if any(r["op"] == op and r.get("channel", TANDEM) in (TANDEM, "rails") for r in records):
             return path, records
     raise SystemExit(f"no results of '{op}' in {folder}: run bench/compare or bench/build_time")
 
@@ -119,11 +119,54 @@ def collective(op):
     return table
 
 
+def rails(records, _ranks=2):
+    """GB/s of each set of rails, beside one rail and beside the sum of its parts, each measured alone."""
+    cells = {}
+    for r in records:
+        cells.setdefault((r["case"], r["channel"]), {})[r["round"]] = algbw(r)
+    one, gloo = cells[("1 x 1 Gbit/s", "rails")], cells[("1 x 1 Gbit/s", "gloo")]
+
+    def ratio(case, under):
+        own = cells[(case, "rails")]
+        return statistics.median(own[i] / under(i) for i in sorted(own))
+
+    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "of the sum of its rails"]]
+    for case in [c for c, channel in cells if channel == "rails"]:
+        row = [case, number(statistics.median(cells[(case, "rails")].values()))]
+        if case == "250 + 750 Mbit/s":
+            row += ["-", "-", number(ratio(case, lambda i: sum(cells[(c, "rails")][i]
+                                                                for c in ("250 Mbit/s", "750 Mbit/s"))))]
+        elif case.endswith("x 1 Gbit/s"):
+            row += [number(ratio(case, lambda i: one[i])), number(ratio(case, lambda i: gloo[i])), "-"]
+        else:
+            row += ["-", "-", "-"]
+        rows.append(row)
+    return rows
+
+
+def rails_loopback(records, _ranks=2):
+    """GB/s over loopback of the tcp channel and of one rail, with checksums and without."""
+    data = {}
+    for r in records:
+        data.setdefault(r["bytes"], {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
+    names = ["tcp", "rails", "rails, no checksum"]
+    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off"]]
+    for size in sorted(data):
+        own = data[size]
+        pairs = [("rails", "tcp"), ("rails", "rails, no checksum")]
+        ratios = [statistics.median(own[a][i] / own[b][i] for i in own[a]) for a, b in pairs]
+        rows.append([bytes_text(size)] + [number(statistics.median(own[n].values())) for n in names]
+                    + [number(r) for r in ratios])
+    return rows
+
+
 # Name -> (operation, ranks, table of records).
 TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
     "coroutines": ("pingpong", 2, coroutines),
     "oneway": ("oneway", 2, oneway),
+    "rails": ("rails", 2, rails),
+    "rails-loopback": ("rails-loopback", 2, rails_loopback),
 }
 for _op in ("allreduce", "broadcast", "barrier"):
     for _ranks in (2, 4):

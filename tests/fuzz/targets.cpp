@@ -10,6 +10,7 @@
 #include <tandem/operation.hpp>
 #include <vector>
 
+#include "fuzz/rails_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_wire.hpp"
@@ -148,8 +149,12 @@ void tls(bytes input) {
   }
 }
 
-constexpr std::array<target, 4> all{
-    {{"store_wire", store_wire}, {"hello", hello}, {"frames", frames}, {"tls", tls}}};
+constexpr std::array<target, 6> all{{{"store_wire", store_wire},
+                                     {"hello", hello},
+                                     {"frames", frames},
+                                     {"tls", tls},
+                                     {"lanes", lanes},
+                                     {"published_rails", published_rails}}};
 
 }  // namespace
 

@@ -107,6 +107,8 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
     bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_here);
   };
   std::vector<asio::ip::tcp::endpoint> where(1, by.to);
+  const std::string& interface = nics_[by.nic].name;
+  const auto before = sent_by(interface);
   asio::ip::tcp::socket made(get_executor());
   try {
     made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
@@ -114,6 +116,15 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
   } catch (const error&) {
     if (failure == asio::error::connection_refused) throw error(failure);
     throw;
+  }
+  const bool elsewhere = !by.peer_is_here && leaving_check(before, sent_by(interface),
+                                                           tcp::hello_bytes) == leaving::by_another;
+  if (elsewhere && !warned_of_routes_) {
+    warned_of_routes_ = true;
+    log(log_level::warning, "rails",
+        fmt::format("{}: its bytes leave by another interface than {}: routes decide; allow "
+                    "SO_BINDTODEVICE or add a rule for its address",
+                    by.name, interface));
   }
   co_return made;
 }

@@ -48,6 +48,7 @@ class mesh final : public tcp::mesh {
   std::vector<published_rail> mine_rails_;
   std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
+  bool warned_of_routes_ = false;
 };
 
 }  // namespace tandem::rails
