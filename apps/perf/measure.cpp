@@ -135,6 +135,7 @@ asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, repor
     wrong += line.wrong_bytes;
   }
   co_await barrier(all);
+  if (out != nullptr && peer != nullptr) out->rails(peer->rails());
   co_return wrong;
 }
 

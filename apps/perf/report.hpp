@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <tandem/channel.hpp>
+#include <vector>
 
 #include "perf/options.hpp"
 #include "perf/record.hpp"
@@ -15,6 +17,8 @@ class report {
   explicit report(const perf_options& o);
   void head(int ranks);
   void add(const record& line);
+  /// What each rail carried, where the channel has several.
+  void rails(const std::vector<rail_stats>& all);
 
  private:
   struct close_file {
