@@ -3,6 +3,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/rails.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/join.hpp>
@@ -27,13 +28,18 @@ awaitable<fabrics> make_local(int size) {
       std::vector<asio::any_io_executor>(static_cast<std::size_t>(size), executor));
 }
 
+awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
+  if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);
+  return tcp::make_fabric(std::move(meeting), options);
+}
+
 awaitable<void> join_job(launch_info who, settings options, fabrics& all) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(meeting), options);
+  std::unique_ptr<fabric> made = co_await make_one(std::move(meeting), options);
   all[static_cast<std::size_t>(who.rank)] = std::move(made);
 }
 
-awaitable<fabrics> make_tcp_with(int size, settings options) {
+awaitable<fabrics> make_job(int size, settings options) {
   fabrics all(static_cast<std::size_t>(size));
   launch_info who;
   who.size = who.local_size = size;
@@ -50,13 +56,20 @@ awaitable<fabrics> make_tcp_with(int size, settings options) {
 }
 
 awaitable<fabrics> make_tcp(int size) {
-  return make_tcp_with(size, settings{});
+  return make_job(size, settings{});
 }
 
 awaitable<fabrics> make_trusted_tcp(int size) {
   settings options;
   options.job_secret = secret(std::string_view("a secret of this job"));
-  return make_tcp_with(size, options);
+  return make_job(size, options);
+}
+
+awaitable<fabrics> make_rails(int size) {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  return make_job(size, options);
 }
 
 class fabric_test : public testing::TestWithParam<fabric_case> {};
@@ -179,7 +192,8 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
 INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
                          testing::Values(fabric_case{"local", make_local},
                                          fabric_case{"tcp", make_tcp},
-                                         fabric_case{"tcp_trusted", make_trusted_tcp}),
+                                         fabric_case{"tcp_trusted", make_trusted_tcp},
+                                         fabric_case{"rails", make_rails}),
                          [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -131,7 +131,8 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
 
 /// Any lane may be the first; the others are dialled by the link itself.
 asio::awaitable<void> mesh::dial_peer(int peer) {
-  const auto all = std::make_shared<const routes>(co_await find_routes(peer));
+  routes found = co_await find_routes(peer);
+  const auto all = std::make_shared<const routes>(std::move(found));
   const auto give_up = std::chrono::steady_clock::now() + options().meet_timeout;
   asio::steady_timer timer(get_executor());
   for (std::size_t attempt = 0; find(peer) == nullptr && !is_over(); ++attempt) {
@@ -151,9 +152,11 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
       const std::shared_ptr<link> over = make_link(peer, answer.limits, all->size());
       over->attach(static_cast<std::uint16_t>(lane), 1, std::move(*made), (*all)[lane].name);
-      over->run([this, keep = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
-                                                           std::string& name) {
-        return dial_again(peer, all, index, epoch, name);
+      over->run([weak = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
+                                                     std::string& name) {
+        const auto self = std::static_pointer_cast<mesh>(weak.lock());
+        if (!self) throw error(errc::channel_closed, "this rank has left the job");
+        return dial_again(self, peer, all, index, epoch, name);
       });
       co_return;
     }
@@ -163,15 +166,15 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   }
 }
 
-asio::awaitable<link::socket> mesh::dial_again(int peer, std::shared_ptr<const routes> all,
+asio::awaitable<link::socket> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
+                                               std::shared_ptr<const routes> all,
                                                std::uint16_t lane, std::uint32_t epoch,
                                                std::string& name) {
-  const auto self = shared_from_this();
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  asio::ip::tcp::socket made = co_await dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  asio::ip::tcp::socket made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }

@@ -39,9 +39,10 @@ class mesh final : public tcp::mesh {
                                                    std::uint32_t epoch,
                                                    std::chrono::milliseconds limit,
                                                    tcp::hello& answer);
-  asio::awaitable<link::socket> dial_again(int peer, std::shared_ptr<const routes> all,
-                                           std::uint16_t lane, std::uint32_t epoch,
-                                           std::string& name);
+  static asio::awaitable<link::socket> dial_again(std::shared_ptr<mesh> self, int peer,
+                                                  std::shared_ptr<const routes> all,
+                                                  std::uint16_t lane, std::uint32_t epoch,
+                                                  std::string& name);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes);
 
   std::vector<nic> nics_;
