@@ -86,8 +86,7 @@ void link::heard_goodbye() {
 /// What earlier senders were promised, and the goodbye, still go out, for a bounded time.
 void link::linger() {
   lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
-  flush();
-  settle();
+  obey();
 }
 
 void link::finish() {

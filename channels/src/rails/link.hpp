@@ -87,6 +87,7 @@ class link final : public std::enable_shared_from_this<link>,
   void wait_for_room(const lane_ptr& to);
   void lose(lane& which, const std::string& why);
   void settle();
+  void obey();
   void dial_missing();
   asio::awaitable<void> dial(std::uint16_t index);
   asio::awaitable<void> dial_once(std::uint16_t index);

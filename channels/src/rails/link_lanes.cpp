@@ -162,10 +162,15 @@ void link::wait_for_room(const lane_ptr& to) {
                       });
 }
 
-/// After every event: what the core wants closed is closed, what it has to say is said, and who
-/// waits is told.
+/// After every event.
 void link::settle() {
-  if (finished_) return complete_done();
+  obey();
+  complete_done();
+}
+
+/// What the core wants closed is closed, and what it has to say is said.
+void link::obey() {
+  if (finished_) return;
   const auto self = shared_from_this();
   if (core_.messages().peer_said_goodbye() && !lingers_until_) heard_goodbye();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
@@ -176,7 +181,6 @@ void link::settle() {
   const bool done = closed_ && core_.is_flushed();
   if (done || (lingers_until_ && (!core_.any_live() || now() >= *lingers_until_))) finish();
   dial_missing();
-  complete_done();
 }
 
 void link::dial_missing() {
