@@ -29,13 +29,16 @@ namespace {
 constexpr int rounds_per_look = 4;
 
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
-/// then, and a dispatch from it runs at once.
+/// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
+/// other handlers are many: what it leaves behind belongs to the poller.
 struct poll_links {
   poller* links;
-  bool* found;
 
   void operator()() const {
-    for (int round = 0; round < rounds_per_look && !*found; ++round) *found = links->poll();
+    for (int round = 0; round < rounds_per_look && !links->look.found; ++round) {
+      links->look.found = links->poll();
+    }
+    links->look.is_posted = false;
   }
 };
 
@@ -69,12 +72,15 @@ class polling {
 bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
           std::chrono::nanoseconds budget) {
   const clock::time_point end = clock::now() + budget;
-  bool found = false;
   int looks = 0;
+  links.look.found = false;
   do {
-    asio::post(context, poll_links{&links, &found});
+    if (!links.look.is_posted) {
+      links.look.is_posted = true;
+      asio::post(context, poll_links{&links});
+    }
     const int ran = poll_some(context);
-    if (found || ran > 1) return true;
+    if (links.look.found || ran > 1) return true;
     if (context.stopped()) return false;
     if (policy.polls_per_yield > 0 && ++looks % policy.polls_per_yield == 0) sched_yield();
   } while (clock::now() < end);

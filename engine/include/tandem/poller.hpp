@@ -26,6 +26,12 @@ class poller final : public asio::execution_context::service {
   bool is_polling() const noexcept { return is_polling_; }
   void set_polling(bool on) noexcept { is_polling_ = on; }
 
+  /// The loop's own handler that polls: queued at most once, and what it found.
+  struct {
+    bool is_posted = false;
+    bool found = false;
+  } look;
+
   /// Polls everyone once; true where somebody found something.
   bool poll();
   /// Arms everyone: the loop is about to sleep.
