@@ -43,8 +43,9 @@ TANDEM_FOLDING_128 inline std::uint32_t finish(__m128i x) {
 }
 
 TANDEM_FOLDING_512 inline __m512i fold(__m512i x, __m512i k, __m512i onto) {
-  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00),
-                                   _mm512_clmulepi64_epi128(x, k, 0x11), onto, 0x96);
+  return _mm512_xor_si512(
+      _mm512_xor_si512(_mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11)),
+      onto);
 }
 TANDEM_FOLDING_512 inline __m512i wide(std::uint64_t l, std::uint64_t h) {
   return _mm512_broadcast_i32x4(constants(l, h));
