@@ -84,6 +84,10 @@ void set_rail_streams(settings& into, std::string_view text) {
   into.rail_streams = parse_count(text, 1, 16, "streams");
 }
 
+void set_checksum(settings& into, std::string_view text) {
+  into.checksum = parse_count(text, 0, 2, "0, 1 or 2");
+}
+
 std::string get_rails(const settings& from) {
   return from.rails.empty() ? "auto" : from.rails;
 }
@@ -190,8 +194,9 @@ constexpr std::array<option, 21> table{{
     {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
      "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
-    {"checksum", "TANDEM_CHECKSUM", "0 or 1", "1 guards every payload on rails by its CRC32C",
-     get_flag<&settings::checksum>, set_flag<&settings::checksum>},
+    {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
+     "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
+     get_count<&settings::checksum>, set_checksum},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},

@@ -214,6 +214,7 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);
   for (const auto& door : doors_) door->close();
+  ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->fail(*failed_);
@@ -227,6 +228,7 @@ void mesh::close() noexcept {
   const auto self = shared_from_this();
   closed_ = true;
   for (const auto& door : doors_) door->close();
+  ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->close();

@@ -41,6 +41,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual asio::awaitable<void> dial_peer(int peer);
   virtual verdict judge_guest(const hello& theirs) noexcept;
   virtual void take_guest(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs);
+  /// The mesh is over: closes what else would keep the loop running.
+  virtual void ended() noexcept {}
 
   const settings& options() const noexcept { return options_; }
   const secret& key() const noexcept { return key_; }
