@@ -120,40 +120,54 @@ def collective(op):
 
 
 def rails(records, _ranks=2):
-    """GB/s of each set of rails, beside one rail and beside the sum of its parts, each measured alone."""
+    """GB/s of each set of rails, beside one rail, beside the sum of its parts, each measured alone, and beside others."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["channel"]), {})[r["round"]] = algbw(r)
-    one, gloo = cells[("1 x 1 Gbit/s", "rails")], cells[("1 x 1 Gbit/s", "gloo")]
+    one = cells[("1 x 1 Gbit/s", "rails")]
 
     def ratio(case, under):
         own = cells[(case, "rails")]
-        return statistics.median(own[i] / under(i) for i in sorted(own))
+        return number(statistics.median(own[i] / under(i) for i in sorted(own)))
 
-    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "of the sum of its rails"]]
-    for case in [c for c, channel in cells if channel == "rails"]:
-        row = [case, number(statistics.median(cells[(case, "rails")].values()))]
+    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "times Open MPI on all", "of the sum of its rails"]]
+    for case in [c for c, channel in cells if channel == "rails" and "slowed" not in c]:
+        row = [case, number(statistics.median(cells[(case, "rails")].values())), "-", "-", "-", "-"]
+        if case.endswith("x 1 Gbit/s"):
+            row[2] = ratio(case, lambda i: one[i])
+            row[3] = ratio(case, lambda i: cells[("1 x 1 Gbit/s", "gloo")][i])
+        if (case, "openmpi") in cells:
+            row[4] = ratio(case, lambda i: cells[(case, "openmpi")][i])
         if case == "250 + 750 Mbit/s":
-            row += ["-", "-", number(ratio(case, lambda i: sum(cells[(c, "rails")][i]
-                                                                for c in ("250 Mbit/s", "750 Mbit/s"))))]
-        elif case.endswith("x 1 Gbit/s"):
-            row += [number(ratio(case, lambda i: one[i])), number(ratio(case, lambda i: gloo[i])), "-"]
-        else:
-            row += ["-", "-", "-"]
+            row[5] = ratio(case, lambda i: sum(cells[(c, "rails")][i] for c in ("250 Mbit/s", "750 Mbit/s")))
         rows.append(row)
     return rows
 
 
+def rails_trouble(records, _ranks=2):
+    """What is left of the throughput with a rail slowed in mid-message, and with strangers at the doors."""
+    one = {r["round"]: algbw(r) for r in records if r["case"] == "1 x 1 Gbit/s" and r["channel"] == "rails"}
+    strangers = [algbw(r) / one[r["round"]] for r in records if r["channel"] == "strangers"]
+    # Of the healthy rail's rate, what it carried until the end.
+    slowed = [r["rails"][1]["bytes"] / (r["time_us"]["p50"] * 1e3) / one[r["round"]]
+              for r in records if "slowed" in r["case"]]
+    return [["trouble", "measured", "ratio"],
+            ["one rail of two slowed to a tenth in mid-message", "the healthy rail's rate, of what it can",
+             number(statistics.median(slowed))],
+            ["1,000 silent strangers, 50 slow ones, a port scan", "throughput, of what it is without",
+             number(statistics.median(strangers))]]
+
+
 def rails_loopback(records, _ranks=2):
-    """GB/s over loopback of the tcp channel and of one rail, without checksums and with."""
+    """GB/s over loopback of the tcp channel and of one rail, without checksums and with, with a secret and without."""
     data = {}
     for r in records:
         data.setdefault(r["bytes"], {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
-    names = ["tcp", "rails", "rails, checksum"]
-    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off"]]
+    names = ["tcp", "rails", "rails, checksum", "rails, no secret"]
+    pairs = [("rails", "tcp"), ("rails, checksum", "rails"), ("rails", "rails, no secret")]
+    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off", "secret on / off"]]
     for size in sorted(data):
         own = data[size]
-        pairs = [("rails", "tcp"), ("rails, checksum", "rails")]
         ratios = [statistics.median(own[a][i] / own[b][i] for i in own[a]) for a, b in pairs]
         rows.append([bytes_text(size)] + [number(statistics.median(own[n].values())) for n in names]
                     + [number(r) for r in ratios])
@@ -166,6 +180,7 @@ TABLES = {
     "coroutines": ("pingpong", 2, coroutines),
     "oneway": ("oneway", 2, oneway),
     "rails": ("rails", 2, rails),
+    "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
 }
 for _op in ("allreduce", "broadcast", "barrier"):
