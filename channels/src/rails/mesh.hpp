@@ -34,6 +34,7 @@ class mesh final : public tcp::mesh {
   void take_guest(asio::ip::tcp::socket guest, const tcp::hello& answer,
                   const tcp::hello& theirs) override;
 
+  std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
   asio::awaitable<asio::ip::tcp::socket> dial_lane(int peer, const route& by, std::uint32_t rail,
                                                    std::uint32_t epoch,
