@@ -23,7 +23,7 @@ inline rail_stats stats(const std::string& nic, const char* state, std::uint64_t
 }
 
 /// A rank's log of looks at every tenth of a second: r1 and r2 carry 1 MB in each, both ways
-/// together, and r2 is lost from 3 s to 5 s of ten.
+/// together, and r2 is seen lost from 3.1 s to 5 s of ten.
 inline rail_log log_with_a_loss(int rank, int peer) {
   rail_log log(rank);
   std::uint64_t carried = 0;

@@ -139,7 +139,7 @@ TEST(rails_on_the_page, are_all_there_and_the_lost_one_visibly_so) {
     EXPECT_GE(count(html, std::string("<title>") + rail + ": "), 2) << rail;
   }
   EXPECT_EQ(count(html, "<rect class='lost'"), 1);
-  EXPECT_NE(html.find("<title>r2: lost, 3.0 to 5.0 s</title>"), std::string::npos)
+  EXPECT_NE(html.find("<title>r2: lost, 3.0 to 5.1 s</title>"), std::string::npos)
       << html.substr(html.find("<rect class='lost'"), 200);
   EXPECT_NE(html.find("<text class='mark'"), std::string::npos);
   EXPECT_NE(html.find("<td class='words'>the peer closed it</td>"), std::string::npos);
