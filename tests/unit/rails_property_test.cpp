@@ -175,6 +175,14 @@ class schedule {
     for (const int side : {0, 1}) {
       EXPECT_TRUE(pair_.core(side).is_flushed()) << "side " << side << " still waits for a report";
     }
+    // What came again after a loss is received twice.
+    for (std::uint16_t lane = 0; lane < pair_.lanes(); ++lane) {
+      for (const int side : {0, 1}) {
+        EXPECT_GE(pair_.core(1 - side).received_bytes(lane),
+                  pair_.core(side).sent().arrived_bytes(lane))
+            << "lane " << lane << " from side " << side;
+      }
+    }
     for (direction& way : ways_) {
       for (int f = 0; f < flows; ++f) check_flow(way, f);
     }

@@ -11,6 +11,10 @@ namespace {
 
 /// The arrival of less is reported when there is time, which says nothing of the lane's rate.
 constexpr std::uint64_t least_sample_bytes = bytes_per_report;
+/// As `parcel::bytes` counts at the sender.
+std::uint64_t on_wire_bytes(const protocol::frame& f) noexcept {
+  return envelope_bytes + protocol::frame_bytes + f.payload_bytes;
+}
 
 }  // namespace
 
@@ -269,14 +273,17 @@ reception::outcome core::begin(std::uint16_t lane, const envelope& e, const prot
   }
   const reception::outcome result = reception_.begin(e, f, into);
   l.landing = into;
+  if (result == reception::outcome::taken) l.received_bytes += on_wire_bytes(f);
   return result;
 }
 
 reception::ending core::end(std::uint16_t lane) {
-  inbound& in = *lanes_[lane].landing;
-  const reception::ending result = reception_.end(in);
+  lane_record& l = lanes_[lane];
+  const std::uint64_t bytes = on_wire_bytes(l.landing->frame);
+  const reception::ending result = reception_.end(*l.landing);
   // A damaged one is dropped with its lane.
-  if (result != reception::ending::damaged) lanes_[lane].landing = nullptr;
+  if (result != reception::ending::damaged) l.landing = nullptr;
+  if (result == reception::ending::good) l.received_bytes += bytes;
   return result;
 }
 

@@ -115,6 +115,11 @@ class link final : public std::enable_shared_from_this<link>,
   const patience bounds_;
   std::vector<lane_ptr> lanes_;  // null: no socket now
   std::vector<std::string> names_;
+  struct losses {
+    std::uint32_t count = 0;
+    std::string why;  ///< the last
+  };
+  std::vector<losses> lost_lanes_;
   std::vector<std::shared_ptr<cancellable>> dials_;
   dialler dial_;
   asio::steady_timer clock_, deadline_;

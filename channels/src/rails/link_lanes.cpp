@@ -50,6 +50,8 @@ void link::lose(lane& which, const std::string& why) {
   if (!which.open) return;
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is down: {}", which.index, names_[which.index], why));
+  ++lost_lanes_[which.index].count;
+  lost_lanes_[which.index].why = why;
   const lane_ptr keep = lanes_[which.index];
   which.open = false;
   error_code ignored;
@@ -281,7 +283,8 @@ std::vector<rail_stats> link::rails() const {
   std::vector<rail_stats> all;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     all.push_back({names_[i], name(core_.lane_state(i)), core_.lane_epoch(i),
-                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i)});
+                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i),
+                   core_.received_bytes(i), lost_lanes_[i].count, lost_lanes_[i].why});
   }
   return all;
 }

@@ -208,6 +208,15 @@ tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
   return fits ? tcp::verdict::welcome : tcp::verdict::crossed;
 }
 
+std::string_view mesh::interface_of(const asio::ip::address& mine) const noexcept {
+  for (const published_rail& rail : mine_rails_) {
+    for (const door& d : rail.doors) {
+      if (d.where == mine) return rail.interface;
+    }
+  }
+  return "?";
+}
+
 void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp::hello& theirs) {
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
   const bool first = !over;
@@ -216,7 +225,8 @@ void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp:
     const bool is_local = is_here(nics_, guest.remote_endpoint(ignored).address());
     over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_local);
   }
-  std::string name = fmt::format("{} - {}", tcp::to_text(guest.local_endpoint(ignored)),
+  const asio::ip::tcp::endpoint here = guest.local_endpoint(ignored);
+  std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
                                  tcp::to_text(guest.remote_endpoint(ignored)));
   over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
                std::move(name));

@@ -37,6 +37,7 @@ class mesh final : public tcp::mesh {
   void ended() noexcept override { watch_.reset(); }
   void carrier_lost(int index);
 
+  std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
   asio::awaitable<asio::ip::tcp::socket> dial_lane(int peer, const route& by, std::uint32_t rail,
                                                    std::uint32_t epoch,
