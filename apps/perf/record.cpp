@@ -56,9 +56,9 @@ std::string record::json() const {
         fmt::format("{}{}: {}", changed.empty() ? "" : ", ", json_text(name), json_text(value));
   }
   std::string rails;
-  for (const auto& [name, bytes] : rail_bytes) {
+  for (const auto& [name, carried] : rail_bytes) {
     rails += fmt::format(R"({}{{"name": {}, "bytes": {}}})", rails.empty() ? "" : ", ",
-                         json_text(name), bytes);
+                         json_text(name), carried);
   }
   if (!rails.empty()) rails = fmt::format(R"("rails": [{}], )", rails);
   return fmt::format(
