@@ -16,6 +16,8 @@
 namespace tandem::detail {
 namespace {
 
+using byte = unsigned char;
+
 struct sum {};
 struct product {};
 struct minimum {};
@@ -126,7 +128,7 @@ struct one_by_one {
   static void multiply(void* into, const void* from, std::size_t count, double by) noexcept {
     storage* const result = static_cast<storage*>(into);
     const storage* const x = static_cast<const storage*>(from);
-    const auto factor = static_cast<float>(by);
+    const float factor = one_nan(static_cast<float>(by));
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i)
       result[i] = Number::encode(Number::decode(x[i]) * factor);
@@ -138,6 +140,41 @@ struct one_by_one {
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
       result[i] = Number::encode(Number::decode(x[i]) / divisor);
+    }
+  }
+};
+
+/// Minimum and maximum of narrow numbers, which are ordered as their bits are: no need to convert.
+template <class Number>
+struct by_bits {
+  using storage = typename Number::storage;
+  using whole = std::make_signed_t<storage>;
+  static constexpr auto greatest = static_cast<whole>(Number::greatest);
+
+  static whole magnitude(whole x) {
+    return static_cast<whole>(x & static_cast<whole>(static_cast<storage>(-1) >> 1));
+  }
+  static whole order(whole x) {
+    const auto negative = static_cast<whole>(x >> (8 * sizeof(whole) - 1));
+    return static_cast<whole>((magnitude(x) ^ negative) - negative);
+  }
+  static whole all_if(bool condition) { return condition ? whole{-1} : whole{0}; }
+  static bool second(minimum, whole a, whole b) { return b < a; }
+  static bool second(maximum, whole a, whole b) { return a < b; }
+
+  template <class Op>
+  static void combine(void* into, const void* a, const void* b, std::size_t count) noexcept {
+    whole* const result = static_cast<whole*>(into);
+    const whole* const x = static_cast<const whole*>(a);
+    const whole* const y = static_cast<const whole*>(b);
+    TANDEM_INDEPENDENT_ITERATIONS
+    for (std::size_t i = 0; i < count; ++i) {
+      const whole p = x[i];
+      const whole q = y[i];
+      const auto take = static_cast<whole>(all_if(second(Op{}, order(p), order(q))) &
+                                           all_if(magnitude(q) <= greatest));
+      const auto chosen = static_cast<whole>((q & take) | (p & ~take));
+      result[i] = magnitude(p) <= greatest ? chosen : static_cast<whole>(Number::nan);
     }
   }
 };

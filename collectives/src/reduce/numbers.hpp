@@ -34,6 +34,7 @@ struct narrow_number {
   static constexpr std::int32_t infinity = ((1 << exponent_bits) - 1) << Mantissa;
   static constexpr std::int32_t nan = Infinity ? infinity + (1 << (Mantissa - 1)) : sign_bit - 1;
   static constexpr std::int32_t overflow = Infinity ? infinity : nan;
+  static constexpr std::int32_t greatest = Infinity ? infinity : nan - 1;  ///< not NaN
   static constexpr std::int32_t rebias = (127 - bias) << 23;
   static constexpr std::int32_t float_infinity = 0x7f80'0000;
   static constexpr std::int32_t least_normal = rebias + (1 << 23);
@@ -73,6 +74,8 @@ struct narrow_number {
 /// subnormal numbers for zero.
 struct bfloat16_number {
   using storage = std::uint16_t;
+  static constexpr std::int32_t nan = 0x7fc0;
+  static constexpr std::int32_t greatest = 0x7f80;
 
   static float decode(storage bits) {
     return as_float(static_cast<std::int32_t>(std::uint32_t{bits} << 16));
@@ -80,7 +83,7 @@ struct bfloat16_number {
   static storage encode(float number) {
     const auto bits = static_cast<std::uint32_t>(as_bits(number));
     const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return static_cast<storage>(number == number ? rounded : 0x7fc0);
+    return static_cast<storage>(number == number ? rounded : nan);
   }
 };
 
