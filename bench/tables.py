@@ -6,6 +6,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
+OWN = (TANDEM, "rails", "portable")
 POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "gloo"]
 
 
@@ -24,7 +25,7 @@ def newest(op, pattern="*.jsonl", folder=RESULTS):
     """The newest results file (they are named by date) that has Tandem's records of an operation."""
     for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
         records = load(path)
-        if any(r["op"] == op and r.get("channel", TANDEM) in (TANDEM, "rails") for r in records):
+        if any(r["op"] == op and r.get("channel", TANDEM) in OWN for r in records):
             return path, records
     raise SystemExit(f"no results of '{op}' in {folder}: run bench/compare or bench/build_time")
 
@@ -174,6 +175,63 @@ def rails_loopback(records, _ranks=2):
     return rows
 
 
+# Streams of a byte of data that a loop reads and writes.
+STREAMS = {"copy": 2, "read": 1, "update": 3, "multiply": 2, "divide": 2}
+SETS = ("portable", "avx2", "avx512")
+
+
+def loops(records):
+    """(what, type, instruction set, bytes) -> GB/s of data by round; memory by the type measured after it, too."""
+    cells, waiting = {}, []
+    for r in records:
+        what, kind = r["settings"]["what"], r["settings"].get("type")
+        if kind is None:
+            waiting.append(r)
+            continue
+        for memory in waiting:
+            cells.setdefault((memory["settings"]["what"], kind, "memory", memory["bytes"]), {})[memory["round"]] = \
+                algbw(memory)
+        waiting = []
+        cells.setdefault((what, kind, r["channel"], r["bytes"]), {})[r["round"]] = algbw(r)
+    return cells
+
+
+def median(cells, what, kind, channel, size):
+    rounds = cells.get((what, kind, channel, size))
+    return statistics.median(rounds.values()) if rounds else None
+
+
+def reductions(records, _ranks=1):
+    """GB/s of data of the sum, by type; beside updates of memory without arithmetic, and the slowest other operation."""
+    cells = loops(records)
+    short, long = sorted({size for _, _, _, size in cells})
+    sets = [s for s in SETS if any(channel == s for _, _, channel, _ in cells)]
+    widest = sets[-1]
+    rows = [["sum of"] + [f"{s}, {bytes_text(long)}" for s in sets] + [f"{widest} / memory", "slowest other"]
+            + [f"{s}, {bytes_text(short)}" for s in sets]]
+    for kind in dict.fromkeys(kind for _, kind, _, _ in cells):
+        own, memory = cells[("sum", kind, widest, long)], cells[("update", kind, "memory", long)]
+        ops = {w for w, k, channel, _ in cells if (k, channel) == (kind, widest) and STREAMS.get(w, 3) == 3} - {"sum"}
+        slowest = min(ops, key=lambda w: median(cells, w, kind, widest, long))
+        rows.append([kind] + [cell(median(cells, "sum", kind, s, long)) for s in sets]
+                    + [number(statistics.median(own[i] / memory[i] for i in own)),
+                       f"{slowest} {number(median(cells, slowest, kind, widest, long))}"]
+                    + [cell(median(cells, "sum", kind, s, short)) for s in sets])
+    return rows
+
+
+def memory(records, _ranks=1):
+    """What the memory gave beside them: bytes of all streams, read and written, per second."""
+    sizes = sorted({r["bytes"] for r in records}, reverse=True)
+    rows = [["memory"] + [f"GB/s, {bytes_text(size)}" for size in sizes]]
+    words = {"read": "read one stream", "copy": "copy (C library)", "update": "update one stream by another"}
+    for what, said in words.items():
+        speeds = [statistics.median(algbw(r) for r in records if r["settings"]["what"] == what and r["bytes"] == size)
+                  for size in sizes]
+        rows.append([said] + [number(s * STREAMS[what]) for s in speeds])
+    return rows
+
+
 # Name -> (operation, ranks, table of records).
 TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
@@ -182,6 +240,8 @@ TABLES = {
     "rails": ("rails", 2, rails),
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
+    "reductions": ("reduction", 1, reductions),
+    "reductions-memory": ("reduction", 1, memory),
 }
 for _op in ("allreduce", "broadcast", "barrier"):
     for _ranks in (2, 4):
