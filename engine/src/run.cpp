@@ -28,6 +28,13 @@ namespace {
 /// system call more for each would double what a round costs.
 constexpr int rounds_per_look = 4;
 
+/// Between two of them, those that only look at memory are asked so often: about a microsecond.
+constexpr int memory_rounds = 64;
+/// What they bring is often followed by more at once (an answer to an answer). So many empty rounds
+/// are waited for it, and so many rounds in all, before other handlers get their turn.
+constexpr int rounds_after_found = 32;
+constexpr int most_rounds_after_found = 128;
+
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
 /// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
 /// other handlers are many: what it leaves behind belongs to the poller.
@@ -35,9 +42,16 @@ struct poll_links {
   poller* links;
 
   void operator()() const {
-    for (int round = 0; round < rounds_per_look && !links->look.found; ++round) {
-      links->look.found = links->poll();
+    bool found = links->look.found;
+    for (int round = 0; round < rounds_per_look && !found; ++round) {
+      found = links->poll();
+      for (int i = 0; i < memory_rounds && !found; ++i) found = links->poll_memory();
     }
+    int empty = 0;
+    for (int i = 0; found && i < most_rounds_after_found && empty < rounds_after_found; ++i) {
+      empty = links->poll_memory() ? 0 : empty + 1;
+    }
+    links->look.found = found;
     links->look.is_posted = false;
   }
 };

@@ -165,7 +165,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 21> table{{
+constexpr std::array<option, 23> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -192,6 +192,11 @@ constexpr std::array<option, 21> table{{
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0 or 1", "1 guards every payload on rails by its CRC32C",
      get_flag<&settings::checksum>, set_flag<&settings::checksum>},
+    {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "0 or 1",
+     "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring",
+     get_flag<&settings::shm_single_copy>, set_flag<&settings::shm_single_copy>},
+    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes", "shm: ring of each way of a pair of ranks",
+     get_bytes<&settings::shm_ring_bytes>, set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},

@@ -28,6 +28,8 @@ struct settings {
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
   bool checksum = true;                           ///< CRC32C of every payload on rails
+  bool shm_single_copy = true;                    ///< shm: long messages are read where they lie
+  std::size_t shm_ring_bytes = 1024 * 1024;       ///< shm: each way; rounded up to a power of two
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
