@@ -32,8 +32,8 @@ constexpr int rounds_per_look = 4;
 constexpr int memory_rounds = 64;
 /// What they bring is often followed by more at once (an answer to an answer). So many empty rounds
 /// are waited for it, and so many rounds in all, before other handlers get their turn.
-constexpr int rounds_after_found = 32;
-constexpr int most_rounds_after_found = 128;
+constexpr int rounds_after_found = 200;
+constexpr int most_rounds_after_found = 1000;
 
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
 /// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
@@ -48,7 +48,9 @@ struct poll_links {
       for (int i = 0; i < memory_rounds && !found; ++i) found = links->poll_memory();
     }
     int empty = 0;
-    for (int i = 0; found && i < most_rounds_after_found && empty < rounds_after_found; ++i) {
+    for (int i = 0;
+         found && links->has_memory() && i < most_rounds_after_found && empty < rounds_after_found;
+         ++i) {
       empty = links->poll_memory() ? 0 : empty + 1;
     }
     links->look.found = found;

@@ -19,13 +19,13 @@ awaitable<channel_pair> connect(settings options) {
 }
 
 awaitable<channel_pair> connect_single_copy(settings options) {
-  options.shm_single_copy = true;
+  options.shm_single_copy = single_copy::on;
   return connect(std::move(options));
 }
 
 /// The least ring, so that it is full and goes round in most tests.
 awaitable<channel_pair> connect_ring(settings options) {
-  options.shm_single_copy = false;
+  options.shm_single_copy = single_copy::off;
   options.shm_ring_bytes = 64 * 1024;
   return connect(std::move(options));
 }

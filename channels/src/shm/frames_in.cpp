@@ -7,10 +7,12 @@
 
 namespace tandem::shm {
 
-void frames_in::probe() noexcept {
+void frames_in::probe() {
   if (has_probed_ || theirs_.is_introduced.load(std::memory_order_acquire) == 0) return;
   has_probed_ = true;
-  mine_.reads_references.store(peer_.can_read(theirs_) ? 1 : 0, std::memory_order_relaxed);
+  const bool reads =
+      peer_.can_read(theirs_) && (copies_ == single_copy::on || peer_.is_worth_reading(theirs_));
+  mine_.reads_references.store(reads ? 1 : 0, std::memory_order_relaxed);
 }
 
 frames_in::outcome frames_in::read_one() {

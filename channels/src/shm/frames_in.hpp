@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tandem/settings.hpp>
 #include <utility>
 
 #include "protocol/session.hpp"
@@ -20,15 +21,16 @@ class frames_in {
     gave_up,  ///< the peer closes because of an error; the session has not been told
   };
 
-  /// @param single_copy  false: the peer shall refer to nothing.
+  /// @param copies  `off`: the peer shall refer to nothing.
   frames_in(protocol::session& into, const memory& shared, int side, pid_t peer,
-            bool single_copy) noexcept
+            single_copy copies) noexcept
       : session_(into),
         mine_(shared.words(side)),
         theirs_(shared.words(1 - side)),
         ring_(shared.ring(1 - side), mine_.consumed),
         peer_(peer),
-        has_probed_(!single_copy) {}
+        copies_(copies),
+        has_probed_(copies == single_copy::off) {}
 
   /// One record, never blocking. After the last four, read no more.
   outcome read_one();
@@ -37,7 +39,7 @@ class frames_in {
   bool take_progress() noexcept { return std::exchange(has_progress_, false); }
   /// Finds out, as soon as the peer has introduced itself, whether its memory can be read, and
   /// tells it.
-  void probe() noexcept;
+  void probe();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   const std::string& why() const noexcept { return why_; }
   /// Forgets the payload in hand; the session does not know it any more either.
@@ -57,6 +59,7 @@ class frames_in {
   end_words& theirs_;
   ring_reader ring_;
   const peer_memory peer_;
+  const single_copy copies_;
   protocol::landing landing_;
   bool is_landing_ = false;
   bool has_probed_;

@@ -3,13 +3,13 @@
 namespace tandem::shm {
 namespace {
 
-/// From here on one copy through the kernel is faster than two without it.
+/// Below it a system call costs more than the second copy.
 constexpr std::size_t least_reference_bytes = 32 * 1024;
 
 }  // namespace
 
 bool frames_out::may_refer() const noexcept {
-  return single_copy_ && theirs_.reads_references.load(std::memory_order_relaxed) == 1;
+  return may_refer_ && theirs_.reads_references.load(std::memory_order_relaxed) == 1;
 }
 
 bool frames_out::has_room_for_reference() const noexcept {

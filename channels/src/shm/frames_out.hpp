@@ -13,11 +13,11 @@ namespace tandem::shm {
 /// longer believe what it reads.
 class frames_out {
  public:
-  frames_out(protocol::session& from, const memory& shared, int side, bool single_copy) noexcept
+  frames_out(protocol::session& from, const memory& shared, int side, single_copy copies) noexcept
       : session_(from),
         theirs_(shared.words(1 - side)),
         ring_(shared.ring(side), theirs_.consumed),
-        single_copy_(single_copy) {}
+        may_refer_(copies != single_copy::off) {}
 
   /// Writes until the session has no more to say or there is no room. True where it wrote anything.
   bool write_all();
@@ -48,7 +48,7 @@ class frames_out {
   protocol::session& session_;
   end_words& theirs_;
   ring_writer ring_;
-  const bool single_copy_;
+  const bool may_refer_;
   protocol::outgoing one_;  // the frame in hand
   bool has_one_ = false;
   bool refers_ = false;

@@ -7,7 +7,6 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <tandem/log.hpp>
-#include <tandem/trust.hpp>
 #include <utility>
 
 namespace tandem::shm {
@@ -18,28 +17,21 @@ constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
 
-std::unique_ptr<nonce> make_nonce() {
-  auto made = std::make_unique<nonce>();
-  trust::random_bytes(*made);
-  return made;
-}
-
 }  // namespace
 
-link::link(guest_socket socket, int side, bool single_copy, const protocol::limits& agreed,
+link::link(guest_socket socket, int side, single_copy copies, const protocol::limits& agreed,
            protocol::identity who, std::chrono::steady_clock::duration operation_timeout)
     : pending_owner(socket.get_executor()),
       pollable(socket.get_executor(), look::reads_memory),
       socket_(std::move(socket)),
       mine_(socket_.shared.words(side)),
       theirs_(socket_.shared.words(1 - side)),
-      once_(make_nonce()),
       timer_(socket_.get_executor()),
       session_(agreed, std::move(who), operation_timeout),
-      out_(session_, socket_.shared, side, single_copy),
-      in_(session_, socket_.shared, side, pid_of_peer(socket_), single_copy) {
+      out_(session_, socket_.shared, side, copies),
+      in_(session_, socket_.shared, side, pid_of_peer(socket_), copies) {
   socket_.non_blocking(true);
-  if (single_copy) peer_memory::introduce(mine_, *once_);
+  if (copies != single_copy::off) peer_memory::introduce(mine_);
 }
 
 link::~link() {

@@ -29,7 +29,7 @@ class link final : public std::enable_shared_from_this<link>,
   using lost_handler = std::function<bool(const error& reason)>;
 
   /// @param side  0 where this end made the memory.
-  link(guest_socket socket, int side, bool single_copy, const protocol::limits& agreed,
+  link(guest_socket socket, int side, single_copy copies, const protocol::limits& agreed,
        protocol::identity who, std::chrono::steady_clock::duration operation_timeout);
   ~link();
 
@@ -72,7 +72,6 @@ class link final : public std::enable_shared_from_this<link>,
   guest_socket socket_;
   end_words& mine_;
   end_words& theirs_;
-  const std::unique_ptr<const nonce> once_;  // at an address that the peer is told
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
   protocol::session session_;

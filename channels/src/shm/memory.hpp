@@ -30,8 +30,8 @@ struct end_words {
   std::atomic<std::uint64_t> read;                  ///< references of the other that were read
   alignas(64) std::atomic<parting> left;
   std::atomic<std::uint32_t> is_introduced;  ///< the next two are there
-  std::atomic<std::uint64_t> nonce_address;  ///< in its process, with the same bytes as `once`
-  nonce once;
+  std::atomic<std::uint64_t> address;        ///< of these words, in its process
+  nonce once;                                ///< random
   /// It can read the other's memory; 0 while it does not know.
   std::atomic<std::uint32_t> reads_references;
 };

@@ -102,7 +102,7 @@ class ring_reader {
   };
   enum class outcome : std::uint8_t { none, some, broken };
 
-  bool has_some() const noexcept;
+  bool has_some() const noexcept { return upcoming().ready.load(std::memory_order_relaxed) != 0; }
   /// The next record, which stays until `consume`; `why` says what is wrong with a broken one.
   outcome next(view& out, std::string& why) const;
   /// The piece behind the record into `to`.
@@ -111,6 +111,10 @@ class ring_reader {
   bool consume(const view& of) noexcept;
 
  private:
+  const record& upcoming() const noexcept {
+    return *reinterpret_cast<const record*>(ring_.data + (head_ & (ring_.bytes - 1)));
+  }
+
   const ring_memory ring_;
   std::atomic<std::uint64_t>& consumed_;
   std::uint64_t head_ = 0;

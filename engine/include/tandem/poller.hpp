@@ -35,6 +35,8 @@ class poller final : public asio::execution_context::service {
 
   /// Polls everyone once; true where somebody found something.
   bool poll();
+  /// Some only look at memory.
+  bool has_memory() const noexcept { return first_memory_ != nullptr; }
   /// The same for those that only look at memory: some nanoseconds each, no system call.
   bool poll_memory();
   /// Arms everyone: the loop is about to sleep.
