@@ -46,6 +46,10 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
     if (failure == asio::error::operation_aborted) throw error(failure);
     std::string why;
     if (!failure) {
+      if (!is_own_user(socket)) {
+        throw error(errc::not_trusted, fmt::format("'{}' belongs to another user", name),
+                    "start every rank of a host as the same user");
+      }
       bool known = false;
       co_await with_deadline(tcp::hello_limit,
                              tcp::introduce(socket, mine, key, name, answer, why, known),

@@ -3,8 +3,13 @@
 namespace tandem::shm {
 namespace {
 
-/// Below it a system call costs more than the second copy.
+/// Of an eager message: below it a system call costs more than the second copy.
 constexpr std::size_t least_reference_bytes = 32 * 1024;
+
+bool is_long(const protocol::outgoing& out) noexcept {
+  return out.payload.bytes >= least_reference_bytes ||
+         (out.header.type == protocol::frame_type::data && out.payload.bytes > 0);
+}
 
 }  // namespace
 
@@ -24,7 +29,7 @@ bool frames_out::write_all() {
       if (!session_.next(one_)) break;
       has_one_ = true;
       done_ = 0;
-      refers_ = one_.payload.bytes >= least_reference_bytes && may_refer();
+      refers_ = is_long(one_) && may_refer();
     }
     const std::uint64_t before = ring_.written_bytes();
     const bool whole = write_one();

@@ -23,14 +23,6 @@ namespace {
 constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int));
 
-bool is_own_user(const guest_socket& guest) noexcept {
-  ucred who{};
-  socklen_t length = sizeof who;
-  return ::getsockopt(const_cast<guest_socket&>(guest).native_handle(), SOL_SOCKET, SO_PEERCRED,
-                      &who, &length) == 0 &&
-         who.uid == ::geteuid();
-}
-
 /// At most one descriptor; the kernel closes those for which there is no space.
 descriptor descriptor_in(msghdr& message) noexcept {
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
@@ -71,6 +63,14 @@ bool take_memory(guest_socket& into, descriptor passed, std::string& why) {
 }
 
 }  // namespace
+
+bool is_own_user(const guest_socket& guest) noexcept {
+  ucred who{};
+  socklen_t length = sizeof who;
+  return ::getsockopt(const_cast<guest_socket&>(guest).native_handle(), SOL_SOCKET, SO_PEERCRED,
+                      &who, &length) == 0 &&
+         who.uid == ::geteuid();
+}
 
 asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, std::string& why) {
   if (!is_own_user(from)) {

@@ -28,6 +28,8 @@ class guest_socket : public asio::local::stream_protocol::socket {
 asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, std::string& why);
 /// Passes the memory on, if there is any.
 asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said);
+/// The process at the other end belongs to this one's user.
+bool is_own_user(const guest_socket& guest) noexcept;
 std::string describe_guest(const guest_socket& guest);
 inline void configure(guest_socket&, const settings&) noexcept {}
 
