@@ -41,6 +41,7 @@ pollable::pollable(const asio::any_io_executor& executor, look costs)
   next_ = first;
   if (next_ != nullptr) next_->previous_ = this;
   first = this;
+  if (costs_ == look::reads_memory) ++poller_.memory_links_;
 }
 
 pollable::~pollable() {
@@ -52,6 +53,7 @@ pollable::~pollable() {
     first = next_;
   }
   if (next_ != nullptr) next_->previous_ = previous_;
+  if (costs_ == look::reads_memory) --poller_.memory_links_;
 }
 
 }  // namespace tandem

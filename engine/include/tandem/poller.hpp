@@ -35,8 +35,8 @@ class poller final : public asio::execution_context::service {
 
   /// Polls everyone once; true where somebody found something.
   bool poll();
-  /// Some only look at memory.
-  bool has_memory() const noexcept { return first_memory_ != nullptr; }
+  /// How many only look at memory.
+  int memory_links() const noexcept { return memory_links_; }
   /// The same for those that only look at memory: some nanoseconds each, no system call.
   bool poll_memory();
   /// Arms everyone: the loop is about to sleep.
@@ -50,7 +50,8 @@ class poller final : public asio::execution_context::service {
 
   pollable* first_ = nullptr;         // that ask the kernel
   pollable* first_memory_ = nullptr;  // that do not
-  pollable* upcoming_ = nullptr;      // where a walk goes on, should its next one be destroyed
+  int memory_links_ = 0;
+  pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
   bool is_polling_ = false;
 };
 
