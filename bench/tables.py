@@ -6,7 +6,8 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
-OWN = (TANDEM, "rails", "portable")
+SHM = "tandem-shm"
+OWN = (TANDEM, SHM, "rails", "portable")
 POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "gloo"]
 
 
@@ -79,23 +80,23 @@ def cell(value, suffix=""):
 
 
 def latency_table(records, op, ranks, channels, ratios):
-    """Median microseconds of each channel and how many times as long as Tandem a peer takes."""
+    """Median microseconds of each channel and how many times as long as Tandem, the first, a peer takes."""
     data = Op(records, op, ranks)
     rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
     for size in data.sizes:
         times = [cell(data.value(size, c, p50)) for c in channels]
-        factors = [cell(data.ratio(size, c, TANDEM, p50), "x") for c in ratios]
+        factors = [cell(data.ratio(size, c, SHM if op.endswith("-shm") else TANDEM, p50), "x") for c in ratios]
         rows.append([bytes_text(size)] + times + factors)
     return rows
 
 
 def bandwidth_table(records, op, ranks, channels, ratios):
-    """Median GB/s (1e9) of each channel and Tandem's share of a peer's."""
+    """Median GB/s (1e9) of each channel, Tandem first, and Tandem's share of a peer's."""
     data = Op(records, op, ranks)
     rows = [["bytes"] + [f"{c}, GB/s" for c in channels] + [f"tandem / {r}" for r in ratios]]
     for size in data.sizes:
         speeds = [cell(data.value(size, c, algbw)) for c in channels]
-        factors = [cell(data.ratio(size, TANDEM, c, algbw)) for c in ratios]
+        factors = [cell(data.ratio(size, channels[0], c, algbw)) for c in ratios]
         rows.append([bytes_text(size)] + speeds + factors)
     return rows
 
@@ -111,6 +112,19 @@ def coroutines(records, ranks=2):
 
 def oneway(records, ranks=2):
     return bandwidth_table(records, "oneway", ranks, [TANDEM] + POINT_TO_POINT, POINT_TO_POINT)
+
+
+def pingpong_shm(records, ranks=2):
+    return latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi"], ["openmpi"])
+
+
+def oneway_shm(records, ranks=2):
+    peers = ["tandem-single-copy", "openmpi", "memcpy"]
+    return bandwidth_table(records, "oneway-shm", ranks, [SHM, *peers], peers)
+
+
+def allreduce_shm(records, ranks):
+    return latency_table(records, "allreduce-shm", ranks, [SHM, "openmpi"], ["openmpi"])
 
 
 def collective(op):
@@ -237,6 +251,10 @@ TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
     "coroutines": ("pingpong", 2, coroutines),
     "oneway": ("oneway", 2, oneway),
+    "pingpong-shm": ("pingpong-shm", 2, pingpong_shm),
+    "oneway-shm": ("oneway-shm", 2, oneway_shm),
+    "allreduce-shm-2": ("allreduce-shm", 2, allreduce_shm),
+    "allreduce-shm-4": ("allreduce-shm", 4, allreduce_shm),
     "rails": ("rails", 2, rails),
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),

@@ -11,6 +11,7 @@
 #include "protocol/carried_channel.hpp"
 #include "rails/bind_nic.hpp"
 #include "rails/selection.hpp"
+#include "tcp/connect.hpp"
 
 namespace tandem::rails {
 namespace {

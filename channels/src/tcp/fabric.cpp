@@ -11,6 +11,7 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "tcp/connect.hpp"
 #include "tcp/link.hpp"
 
 namespace tandem::tcp {
@@ -64,7 +65,7 @@ asio::awaitable<void> mesh::open() {
 
 std::uint16_t mesh::open_door(const std::string& address) {
   const std::weak_ptr<mesh> weak = weak_from_this();
-  const auto door = std::make_shared<greeter>(
+  const auto opened = std::make_shared<greeter>(
       listen(executor_, address, 0, key_, options_), mine_, key_, options_,
       [weak](const hello& theirs) {
         const auto self = weak.lock();
@@ -73,9 +74,14 @@ std::uint16_t mesh::open_door(const std::string& address) {
       [weak](asio::ip::tcp::socket guest, const hello& mine, const hello& theirs) {
         if (const auto self = weak.lock()) self->take_guest(std::move(guest), mine, theirs);
       });
-  door->run();
-  doors_.push_back(door);
-  return door->port();
+  opened->run();
+  const std::uint16_t port = opened->at().port();
+  keep_open(opened);
+  return port;
+}
+
+void mesh::keep_open(std::shared_ptr<door> opened) {
+  doors_.push_back(std::move(opened));
 }
 
 void mesh::watch_store() {

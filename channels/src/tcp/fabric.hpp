@@ -50,6 +50,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
   hello introduction(int peer) const noexcept;
   /// Listens at a local address; returns the port.
   std::uint16_t open_door(const std::string& address);
+  /// Closes it when the job is over here.
+  void keep_open(std::shared_ptr<door> opened);
   void watch_store();
   asio::awaitable<void> publish(std::string name, std::string value);
   asio::awaitable<std::string> look_up(std::string name);
@@ -76,7 +78,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
   const asio::any_io_executor executor_;
   const secret key_;
   hello mine_;
-  std::vector<std::shared_ptr<greeter>> doors_;
+  std::vector<std::shared_ptr<door>> doors_;
   std::vector<peer_state> peers_;
   event changed_;
   asio::steady_timer grace_;

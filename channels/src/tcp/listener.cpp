@@ -3,6 +3,7 @@
 #include <tandem/event.hpp>
 #include <utility>
 
+#include "tcp/connect.hpp"
 #include "tcp/greeter.hpp"
 
 namespace tandem::tcp {
@@ -68,7 +69,7 @@ listener& listener::operator=(listener&& other) noexcept {
 }
 
 std::uint16_t listener::port() const noexcept {
-  return state_->door().port();
+  return state_->door().at().port();
 }
 std::uint64_t listener::strangers() const noexcept {
   return state_->door().strangers();

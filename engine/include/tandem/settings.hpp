@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -10,6 +11,13 @@
 #include <tandem/secret.hpp>
 
 namespace tandem {
+
+/// How long messages go between ranks that share memory.
+enum class single_copy : std::uint8_t {
+  automatic,  ///< as `on` where that is measured to be faster, else as `off`
+  off,        ///< through a ring, copied by both ranks at once
+  on,         ///< read where they lie, by the receiver alone, where the kernel allows it
+};
 
 /// Every knob of the engine with its default. Set it in code, or let `from_environment` fill it, or
 /// let a program pass its command line to `set`; later wins. `option_table` is the one place that
@@ -31,6 +39,8 @@ struct settings {
   /// host there is no wire that could damage them: the kernel's own checksums are left out there
   /// too.
   std::size_t checksum = 1;
+  single_copy shm_single_copy = single_copy::automatic;
+  std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
