@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(batches, rails_property, testing::Range(std::uint64_t{0
 TEST(rails_property, find_a_fence_left_out) {
   std::uint64_t seed = 0;
   testing::TestPartResultArray found;
-  for (; seed < schedules / batches && found.size() == 0; ++seed) {
+  for (; seed < 50'000 && found.size() == 0; ++seed) {
     const testing::ScopedFakeTestPartResultReporter instead(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
     schedule faulty(seed);
