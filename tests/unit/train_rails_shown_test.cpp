@@ -179,7 +179,7 @@ TEST(rails_on_the_page, have_no_section_without_rails_and_survive_a_run_of_no_ti
   const std::string html = render(page_with(rails));
   EXPECT_EQ(fault_of(html), "");
   EXPECT_NE(html.find("nothing was measured"), std::string::npos);
-  for (rail_record& one : rails) one.points = {{0, 0, 0, 0, {}}, {0.02, 5, 5, 0, {}}};
+  for (rail_record& one : rails) one.points = {{0, 0, 0, {}}, {0.02, 5, 5, {}}};
   EXPECT_EQ(fault_of(render(page_with(rails))), "");
 }
 
