@@ -41,11 +41,20 @@ bool looks_alike(const rail_track::part& a, const rail_track::part& b) {
 }
 
 std::string state_words(const rail_track::part& p) {
-  if (p.lost == 0 || p.rails == 1) return std::string(name(p.worst));
+  if (p.lost == 0 || p.lost == p.rails) return std::string(name(p.worst));
   return fmt::format("{} of {} rails lost", p.lost, p.rails);
 }
 
-/// Stretches of one state as rectangles.
+std::string rectangle(std::string_view style, double from, double to, double y, double height,
+                      std::string_view title) {
+  return fmt::format(
+      "<rect class='{}' x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.1f}'>"
+      "<title>{}</title></rect>",
+      style, from, y, to - from, height, escape(title));
+}
+
+/// Stretches of one state as rectangles: grey where all rails of the track were lost, and grey
+/// below where some were.
 std::string state_bar(const rail_track& track, std::size_t number, double part_s,
                       const plot_area& in, double y) {
   std::string svg;
@@ -54,21 +63,21 @@ std::string state_bar(const rail_track& track, std::size_t number, double part_s
     const rail_track::part& first = track.parts[i];
     for (end = i + 1; end < track.parts.size() && looks_alike(track.parts[end], first);) ++end;
     if (first.rails == 0) continue;
-    const bool lost = first.worst == rail_state::lost;
     const double from = in.x(static_cast<double>(i) / count);
     const double to = in.x(static_cast<double>(end) / count);
-    svg += fmt::format(
-        "<rect class='{}{}' x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.1f}'>"
-        "<title>{}: {}, {:.1f} to {:.1f} s</title></rect>",
-        lost ? "lost" : fmt::format("f{}", number % colours),
-        !lost && first.worst != rail_state::up ? " pale" : "", from, y, to - from, bar_height,
-        escape(track.name), state_words(first), static_cast<double>(i) * part_s,
-        static_cast<double>(end) * part_s);
-    if (lost && to - from >= 30) {
-      svg +=
-          fmt::format("<text class='mark' x='{:.1f}' y='{:.1f}' text-anchor='middle'>lost</text>",
-                      (from + to) / 2, y + 10);
-    }
+    const std::string words = state_words(first);
+    const std::string title =
+        fmt::format("{}: {}, {:.1f} to {:.1f} s", track.name, words,
+                    static_cast<double>(i) * part_s, static_cast<double>(end) * part_s);
+    const bool pale = first.lost == 0 && first.worst != rail_state::up;
+    const std::string colour = fmt::format("f{}{}", number % colours, pale ? " pale" : "");
+    if (first.lost < first.rails) svg += rectangle(colour, from, to, y, bar_height, title);
+    if (first.lost == 0) continue;
+    const double height = first.lost < first.rails ? bar_height / 2 : bar_height;
+    svg += rectangle("lost", from, to, y + bar_height - height, height, title);
+    if (first.lost < first.rails || to - from < 30) continue;
+    svg += fmt::format("<text class='mark' x='{:.1f}' y='{:.1f}' text-anchor='middle'>lost</text>",
+                       (from + to) / 2, y + 10);
   }
   return svg;
 }

@@ -87,7 +87,7 @@ void rail_log::keep(double at_s, entry& of) {
   const rail_end& end = of.history.end;
   if (rank_ > end.peer) return;
   std::vector<rail_point>& points = of.history.points;
-  points.push_back({at_s, end.sent, end.received, end.times_lost, of.worst});
+  points.push_back({at_s, end.sent, end.received, of.worst});
   of.worst = end.state;
   if (points.size() >= most_points) thin_out();
 }

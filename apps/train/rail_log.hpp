@@ -18,8 +18,8 @@ struct rail_point {
   double at_s = 0;         ///< since the common start
   std::uint64_t sent = 0;  ///< bytes so far
   std::uint64_t received = 0;
-  std::uint32_t times_lost = 0;       ///< so far
   rail_state worst = rail_state::up;  ///< since the point before
+
   std::uint64_t bytes() const noexcept { return sent + received; }
 };
 

@@ -21,7 +21,7 @@ struct rail_track {
 
 /// The tracks of `rails`, all with the same parts of 0.1 s or more, at most 150 of them, from the
 /// run's start to the last point. Throughput is the mean over `window_s` around each part, as far
-/// as its rails were not lost: a window of a step shows no single messages.
+/// as its rails were not lost; a window of some steps shows no single messages.
 struct rail_tracks {
   double part_s = 0;
   std::vector<rail_track> tracks;

@@ -115,7 +115,8 @@ double step_s(const history& run) {
 std::string rails_section(const report& page) {
   if (page.rails.empty()) return {};
   const std::vector<rail_record> shown = rails_to_show(page.rails);
-  const double window_s = std::max(least_window_s, step_s(page.joint));
+  // Two steps: within one, rails are busy and idle by turns.
+  const double window_s = std::max(least_window_s, 2 * step_s(page.joint));
   const rail_tracks tracks = make_tracks(shown, window_s);
   const std::string words = fmt::format(
       "{}. {} are drawn one upon the other, those over the same two NICs as one, as means over "

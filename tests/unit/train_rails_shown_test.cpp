@@ -147,6 +147,17 @@ TEST(rails_on_the_page, are_all_there_and_the_lost_one_visibly_so) {
   EXPECT_EQ(html.find("inf"), std::string::npos);
 }
 
+TEST(rails_on_the_page, are_half_grey_where_some_of_a_nic_are_lost) {
+  std::vector<rail_record> rails = records_with_a_loss();
+  rails.push_back(rails[1]);
+  rails.back().second = 3;
+  for (rail_point& p : rails.back().points) p.worst = rail_state::up;
+  const std::string html = render(page_with(rails));
+  EXPECT_EQ(fault_of(html), "");
+  EXPECT_EQ(count(html, "<title>r2: 1 of 2 rails lost, 3.0 to 5.1 s</title>"), 2);
+  EXPECT_EQ(count(html, "<text class='mark'"), 0) << "not all of it is lost";
+}
+
 TEST(rails_on_the_page, are_escaped_and_shortened) {
   std::vector<rail_record> rails = records_with_a_loss();
   rails[0].first_nic = "<b>&'\"";
@@ -168,7 +179,7 @@ TEST(rails_on_the_page, have_no_section_without_rails_and_survive_a_run_of_no_ti
   const std::string html = render(page_with(rails));
   EXPECT_EQ(fault_of(html), "");
   EXPECT_NE(html.find("nothing was measured"), std::string::npos);
-  for (rail_record& one : rails) one.points = {{0, 0, 0, 0, {}}, {0.02, 5, 5, 0, {}}};
+  for (rail_record& one : rails) one.points = {{0, 0, 0, {}}, {0.02, 5, 5, {}}};
   EXPECT_EQ(fault_of(render(page_with(rails))), "");
 }
 
