@@ -49,8 +49,8 @@ int run_size(const tandem::bench::plan& what, const tandem::bench::measurement& 
     if (rank == 0) {
       std::vector<double> samples_us;
       for (std::uint64_t i = 1; i <= rounds; ++i) {
-        tandem::perf::fill(all, {},
-                           i);  // what fits is in this core's cache now, as a sender has it
+        // What fits is in this core's cache then, as a sender has it.
+        tandem::perf::fill(all, {}, i);
         const auto begun = clock_type::now();
         from.words->given.store(i, std::memory_order_release);
         wait_for(from.words->taken, i);
