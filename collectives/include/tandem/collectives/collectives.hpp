@@ -1,72 +1,107 @@
 #pragma once
 
-#include <cstdint>
-#include <string_view>
+#include <cstddef>
+#include <span>
+#include <tandem/collectives/algorithm.hpp>
 #include <tandem/collectives/communicator.hpp>
 #include <tandem/collectives/reduction.hpp>
 
 /// Calls that all ranks of a communicator make, in the same order and with the same sizes, types
 /// and settings.
 ///
+/// Views hold bytes; n is the number of ranks and r this one's number. "All" views hold n blocks
+/// in the order of ranks, of equal length, or with `_v` of the lengths given, which may be 0 and are
+/// the same list on every rank. Views of one call that are written to overlap nothing else, except
+/// in place, which is said by giving the same address: where a call reads a block and writes an "all"
+/// view, its own place there; where it reads an "all" view and writes a block, its own place there.
+/// What is only read is not changed.
+///
+/// @par Algorithms  `automatic` asks the communicator's plan. All ranks give the same.
 /// @par Concurrency  Up to 64 may be under way at once on one communicator; they are matched by the
-/// order in which
-///   they start, so start them in the same order on every rank. One more is refused with
-///   `errc::limit_exceeded`.
-/// @par Errors  As under communicator, Failure. `errc::call_mismatch`: ranks disagree on a size.
-/// The error's phase
-///   says how far it had come: "all_reduce, ring step 2 of 6, recv: waiting for a message".
+/// order in which they start, so start them in the same order on every rank. One more is refused
+/// with `errc::limit_exceeded`.
+/// @par Errors  As under communicator, Failure. `errc::call_mismatch`: ranks make different calls
+/// (operation, length, type, reduction, root, algorithm); every rank is told both.
+/// `errc::bad_input`: what the arguments of this rank alone show to be wrong. The error's phase
+/// says how far it had come: "all_reduce, ring step 2 of 6, recv: waiting for a message".
 /// @par Cancellation  Terminal. It ends the communicator, for the other ranks cannot finish without
-/// this one;
-///   completes late, when nothing touches the views any more.
+/// this one; completes late, when nothing touches the views any more.
 /// @par Cost  Nothing is sent for zero bytes or by a group of one.
 namespace tandem {
-
-enum class all_reduce_algorithm : std::uint8_t { automatic, ring, recursive_doubling };
-
-std::string_view name(all_reduce_algorithm how) noexcept;
 
 /// Returns when every rank has called it. Dissemination: ceil(log2 n) rounds of one empty message
 /// each way.
 asio::awaitable<void> barrier(communicator& among);
 
 /// Copies the root's `data` into every other rank's; the same length everywhere.
-/// Short data goes down a binomial tree, long data in chunks down a chain: see
-/// `broadcast_takes_chain`.
-asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root);
-
-/// True where a chain of chunks ends sooner than a binomial tree of whole messages. A pure
-/// function, so that all ranks decide alike: with C chunks the chain takes 1 + (n - 2) / C transfer
-/// times, the tree ceil(log2 n).
-bool broadcast_takes_chain(int ranks, std::size_t bytes, std::size_t chunk_bytes) noexcept;
+/// Algorithms: tree, chain, two_level.
+asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root,
+                                algorithm how = algorithm::automatic);
 
 /// Combines every rank's `data` element by element and leaves the result in all of them. Host
-/// memory, aligned to its elements. `automatic`: the ring from `settings::all_reduce_ring_bytes`
-/// on. All ranks give the same type and operation; what it computes is under `reduce_op`.
+/// memory, aligned to its elements. All ranks give the same type and operation; what it computes is
+/// under `reduce_op`. Algorithms: ring, recursive_doubling, halving_doubling, two_level.
 ///
 /// The order of combination is fixed by the number of ranks and the algorithm alone, and each
 /// element is combined once and copied, or combined from the same operands everywhere: the same
 /// ranks and data give the same bits on every rank and in every run, whichever instructions the
-/// processors have.
+/// processors have. The orders are under each algorithm in `src/algorithms.hpp`.
 ///
 /// @par Errors `errc::bad_input`: a type, an operation or a pair of both that is not defined, a
 /// factor that the type cannot hold, data that are no whole number of elements or not aligned.
-///
-/// - recursive doubling: of n ranks the first 2(n - p) join in neighbouring pairs, p the greatest
-/// power of two that is
-///   not above n; then neighbours join, then pairs, then fours: always (result of lower ranks) op
-///   (result of higher ones). n = 5: ((x0 x1) x2) (x3 x4). ceil(log2 n) messages of full length.
-/// - ring: element i of segment s = x_s, then op x_(s+1), ... around the ring to x_(s-1), the
-/// running result on the
-///   left. Segment s of E elements is [E s / n, E (s + 1) / n). 2 (n - 1) / n of the data in and
-///   out of each rank, which is the least possible; in chunks of at most
-///   `settings::collective_chunk_bytes`, one being combined while the next travels.
 asio::awaitable<void> all_reduce(communicator& among, mutable_view data, data_type type,
-                                 reduction what,
-                                 all_reduce_algorithm how = all_reduce_algorithm::automatic);
+                                 reduction what, algorithm how = algorithm::automatic);
+/// The same out of place: the result comes to `result`, of the same length.
+asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_view result,
+                                 data_type type, reduction what,
+                                 algorithm how = algorithm::automatic);
 
-/// Collects one block of equal length from each rank in `all` at the root, by rank: size() *
-/// mine.bytes there, ignored elsewhere. Every rank sends straight to the root: for results and
-/// reports.
-asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root);
+/// The result comes to the root alone; `result` is ignored elsewhere. In place: `result` is `data`.
+/// Algorithms: tree, chain.
+asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view result,
+                             data_type type, reduction what, int root,
+                             algorithm how = algorithm::automatic);
+
+/// Every rank's block comes to every rank. Algorithms: ring, bruck, direct.
+asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
+                                 algorithm how = algorithm::automatic);
+asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
+                                   std::span<const std::size_t> bytes_of_rank,
+                                   algorithm how = algorithm::automatic);
+
+/// Combines the ranks' `all` views block by block; block r of the result comes to `mine`.
+/// Algorithms: ring, pairwise, halving_doubling.
+asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
+                                     data_type type, reduction what,
+                                     algorithm how = algorithm::automatic);
+asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, mutable_view mine,
+                                       std::span<const std::size_t> bytes_of_rank, data_type type,
+                                       reduction what, algorithm how = algorithm::automatic);
+
+/// Every rank's block comes to `all` at the root; `all` is ignored elsewhere. Algorithms: direct,
+/// tree (of equal blocks).
+asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
+                             algorithm how = algorithm::automatic);
+asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
+                               std::span<const std::size_t> bytes_of_rank, int root,
+                               algorithm how = algorithm::automatic);
+
+/// Block r of the root's `all` comes to `mine`; `all` is ignored elsewhere. Algorithms: direct,
+/// tree (of equal blocks).
+asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
+                              algorithm how = algorithm::automatic);
+asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
+                                std::span<const std::size_t> bytes_of_rank, int root,
+                                algorithm how = algorithm::automatic);
+
+/// Block i of rank r's `from` comes to block r of rank i's `into`. Not in place. Algorithms:
+/// pairwise, direct, bruck (of equal blocks).
+asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_view into,
+                                 algorithm how = algorithm::automatic);
+/// `sent` and `received` are lengths by rank; what rank r sends to i is what i receives from r.
+asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
+                                   std::span<const std::size_t> sent, mutable_view into,
+                                   std::span<const std::size_t> received,
+                                   algorithm how = algorithm::automatic);
 
 }  // namespace tandem

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <tandem/collectives/algorithm.hpp>
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view collective_names[collective_count] = {
+    "barrier",        "broadcast", "reduce",  "all_reduce", "all_gather",
+    "reduce_scatter", "gather",    "scatter", "all_to_all"};
+constexpr std::string_view algorithm_names[algorithm_count] = {
+    "automatic", "ring",  "recursive_doubling", "halving_doubling", "tree",
+    "chain",     "bruck", "pairwise",           "direct",           "two_level"};
+
+constexpr algorithm for_barrier[] = {algorithm::direct};
+constexpr algorithm for_broadcast[] = {algorithm::tree, algorithm::chain};
+constexpr algorithm for_reduce[] = {algorithm::tree, algorithm::chain};
+constexpr algorithm for_all_reduce[] = {algorithm::ring, algorithm::recursive_doubling,
+                                        algorithm::halving_doubling};
+constexpr algorithm for_all_gather[] = {algorithm::ring, algorithm::bruck, algorithm::direct};
+constexpr algorithm for_reduce_scatter[] = {algorithm::ring, algorithm::pairwise,
+                                            algorithm::halving_doubling};
+constexpr algorithm for_rooted[] = {algorithm::direct, algorithm::tree};
+constexpr algorithm for_all_to_all[] = {algorithm::pairwise, algorithm::direct, algorithm::bruck};
+
+}  // namespace
+
+std::string_view name(collective what) noexcept {
+  const auto index = static_cast<std::size_t>(what);
+  return index < collective_count ? collective_names[index] : "no collective";
+}
+
+std::string_view name(algorithm how) noexcept {
+  const auto index = static_cast<std::size_t>(how);
+  return index < algorithm_count ? algorithm_names[index] : "no algorithm";
+}
+
+std::span<const algorithm> algorithms_of(collective what) noexcept {
+  switch (what) {
+    case collective::barrier:
+      return for_barrier;
+    case collective::broadcast:
+      return for_broadcast;
+    case collective::reduce:
+      return for_reduce;
+    case collective::all_reduce:
+      return for_all_reduce;
+    case collective::all_gather:
+      return for_all_gather;
+    case collective::reduce_scatter:
+      return for_reduce_scatter;
+    case collective::gather:
+    case collective::scatter:
+      return for_rooted;
+    case collective::all_to_all:
+      return for_all_to_all;
+  }
+  return {};
+}
+
+bool is_defined(collective what, algorithm how) noexcept {
+  if (how == algorithm::automatic) return static_cast<std::size_t>(what) < collective_count;
+  const std::span<const algorithm> known = algorithms_of(what);
+  return std::ranges::find(known, how) != known.end();
+}
+
+}  // namespace tandem
