@@ -165,7 +165,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 21> table{{
+constexpr std::array<option, 22> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -192,6 +192,10 @@ constexpr std::array<option, 21> table{{
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0 or 1", "1 guards every payload on rails by its CRC32C",
      get_flag<&settings::checksum>, set_flag<&settings::checksum>},
+    {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
+     "1 encrypts all that tcp and rails carry (AES-256-GCM); needs a job secret, the same on every "
+     "rank",
+     get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},

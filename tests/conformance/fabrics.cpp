@@ -72,6 +72,21 @@ awaitable<fabrics> make_rails(int size) {
   return make_job(size, options);
 }
 
+awaitable<fabrics> make_sealed_tcp(int size) {
+  settings options;
+  options.job_secret = secret(std::string_view("a secret of this job"));
+  options.encrypt = true;
+  return make_job(size, options);
+}
+
+awaitable<fabrics> make_sealed_rails(int size) {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  options.encrypt = true;
+  return make_job(size, options);
+}
+
 class fabric_test : public testing::TestWithParam<fabric_case> {};
 
 std::uint64_t seed_of(int from, int to) {
@@ -193,7 +208,9 @@ INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
                          testing::Values(fabric_case{"local", make_local},
                                          fabric_case{"tcp", make_tcp},
                                          fabric_case{"tcp_trusted", make_trusted_tcp},
-                                         fabric_case{"rails", make_rails}),
+                                         fabric_case{"tcp_sealed", make_sealed_tcp},
+                                         fabric_case{"rails", make_rails},
+                                         fabric_case{"rails_sealed", make_sealed_rails}),
                          [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -122,8 +122,9 @@ void frames(bytes input) {
   };
   say_all();
   tcp::frame_reader reader(session);
+  sealed::stream from(ends[1], {});
   using outcome = tcp::frame_reader::outcome;
-  while (reader.read_some(ends[1]) == outcome::more) say_all();
+  while (reader.read_some(from) == outcome::more) say_all();
   ::close(ends[1]);
   reader.drop();
   session.fail(error(errc::channel_closed, "the end"));

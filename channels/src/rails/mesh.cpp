@@ -91,10 +91,10 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   co_return all;
 }
 
-asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by,
-                                                       std::uint32_t rail, std::uint32_t epoch,
-                                                       std::chrono::milliseconds limit,
-                                                       tcp::hello& answer) {
+asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                    std::uint32_t epoch,
+                                                    std::chrono::milliseconds limit,
+                                                    tcp::hello& answer) {
   tcp::hello mine = introduction(peer);
   mine.rail = rail;
   mine.epoch = epoch;
@@ -109,7 +109,7 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
   std::vector<asio::ip::tcp::endpoint> where(1, by.to);
   const std::string& interface = nics_[by.nic].name;
   const auto before = sent_by(interface);
-  asio::ip::tcp::socket made(get_executor());
+  std::optional<sealed::connection> made;
   try {
     made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
                               std::move(wishes));
@@ -126,7 +126,7 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
                     "SO_BINDTODEVICE or add a rule for its address",
                     by.name, interface));
   }
-  co_return made;
+  co_return std::move(*made);
 }
 
 /// Any lane may be the first; the others are dialled by the link itself.
@@ -139,7 +139,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
-    std::optional<asio::ip::tcp::socket> made;
+    std::optional<sealed::connection> made;
     try {
       made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
     } catch (const error& e) {
@@ -166,15 +166,15 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   }
 }
 
-asio::awaitable<link::socket> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
-                                               std::shared_ptr<const routes> all,
-                                               std::uint16_t lane, std::uint32_t epoch,
-                                               std::string& name) {
+asio::awaitable<sealed::connection> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
+                                                     std::shared_ptr<const routes> all,
+                                                     std::uint16_t lane, std::uint32_t epoch,
+                                                     std::string& name) {
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  asio::ip::tcp::socket made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  sealed::connection made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }
@@ -192,13 +192,13 @@ tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
   return fits ? tcp::verdict::welcome : tcp::verdict::crossed;
 }
 
-void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp::hello& theirs) {
+void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
   const bool first = !over;
   if (first) over = make_link(theirs.from, theirs.limits, lanes_of(theirs));
   error_code ignored;
-  std::string name = fmt::format("{} - {}", tcp::to_text(guest.local_endpoint(ignored)),
-                                 tcp::to_text(guest.remote_endpoint(ignored)));
+  std::string name = fmt::format("{} - {}", tcp::to_text(guest.socket.local_endpoint(ignored)),
+                                 tcp::to_text(guest.socket.remote_endpoint(ignored)));
   over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
                std::move(name));
   if (first) over->run(nullptr);

@@ -29,6 +29,7 @@ greeter::greeter(asio::ip::tcp::acceptor at, hello mine, secret key, settings op
       on_guest_(std::move(on_guest)),
       port_(acceptor_.local_endpoint().port()) {
   mine_.keyed = !key_.empty();
+  mine_.sealed = options_.encrypt;
 }
 
 void greeter::run() {
@@ -135,7 +136,12 @@ asio::awaitable<void> greeter::greet(std::shared_ptr<asio::ip::tcp::socket> gues
   const hello& theirs = its.theirs.says;
   if (its.answer.answer == verdict::welcome) {
     if (closed_) co_return;
-    on_guest_(std::move(socket), its.answer, theirs);
+    sealed::keys seal;
+    if (mine_.sealed) {
+      seal = sealed::derive_keys(key_, its.theirs.wire, its.said, sealed::side::listener);
+    }
+    sealed::connection made(std::move(socket), std::move(seal));
+    on_guest_(std::move(made), its.answer, theirs);
   } else if (its.answer.answer != verdict::crossed) {
     count_stranger("refused", who, refusal(its.answer, theirs, "this rank").what());
   }

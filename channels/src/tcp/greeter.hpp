@@ -19,7 +19,7 @@ class greeter : public std::enable_shared_from_this<greeter> {
   /// `on_guest`.
   using judge_handler = std::function<verdict(const hello& theirs)>;
   using guest_handler =
-      std::function<void(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs)>;
+      std::function<void(sealed::connection guest, const hello& mine, const hello& theirs)>;
 
   /// @param key  empty: whoever comes is believed, and must have none either.
   greeter(asio::ip::tcp::acceptor at, hello mine, secret key, settings options, judge_handler judge,

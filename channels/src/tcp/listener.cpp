@@ -19,7 +19,7 @@ class listener::state {
     door_ = std::make_shared<greeter>(
         listen(executor, address, port, key, options), mine, key, options,
         [](const hello&) { return verdict::welcome; },
-        [this, options](asio::ip::tcp::socket guest, const hello& ours, const hello& theirs) {
+        [this, options](sealed::connection guest, const hello& ours, const hello& theirs) {
           std::shared_ptr<link> made = make_link(std::move(guest), ours, theirs, options);
           guests_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();

@@ -28,6 +28,7 @@ struct settings {
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
   bool checksum = true;                           ///< CRC32C of every payload on rails
+  bool encrypt = false;                           ///< AES-256-GCM of all that rails and tcp carry
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
