@@ -28,7 +28,7 @@ awaitable<channel_pair> connect_tcp(settings options) {
 }
 
 awaitable<channel_pair> connect_narrow_tcp(settings options) {
-  options.socket_buffer_bytes = 4096;
+  options.socket_buffer_bytes = 65536;
   return connect_tcp(std::move(options));
 }
 
@@ -39,7 +39,7 @@ awaitable<channel_pair> connect_rails(settings options) {
 }
 
 awaitable<channel_pair> connect_narrow_rails(settings options) {
-  options.socket_buffer_bytes = 4096;
+  options.socket_buffer_bytes = 65536;
   return connect_rails(std::move(options));
 }
 

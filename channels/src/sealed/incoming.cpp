@@ -12,12 +12,12 @@ namespace tandem::sealed {
 std::span<std::byte> incoming::room() noexcept {
   const std::size_t here = end_ - begin_;
   // The rest of a record that began far behind would not fit.
-  if (begin_ > 0 && begin_ + most_record_bytes > room_bytes) {
+  if (begin_ > 0 && begin_ + most_record_bytes > wire_room_bytes) {
     std::memmove(wire_.get(), wire_.get() + begin_, here);
     begin_ = 0;
     end_ = here;
   }
-  return {wire_.get() + end_, room_bytes - end_};
+  return {wire_.get() + end_, wire_room_bytes - end_};
 }
 
 std::size_t incoming::whole_record() const noexcept {

@@ -32,15 +32,13 @@ class incoming {
   const std::string& why() const noexcept { return why_; }
 
  private:
-  static constexpr std::size_t room_bytes = 2 * most_record_bytes;
-
   /// Bytes of the record in front, where it is all here, or can be none; else 0.
   std::size_t whole_record() const noexcept;
   void open_next(std::size_t record_bytes, cursor& to);
   void fail(std::string why);
 
   opener opener_;
-  std::unique_ptr<std::byte[]> wire_ = std::make_unique_for_overwrite<std::byte[]>(room_bytes);
+  std::unique_ptr<std::byte[]> wire_ = std::make_unique_for_overwrite<std::byte[]>(wire_room_bytes);
   std::size_t begin_ = 0, end_ = 0;
   std::unique_ptr<std::byte[]> plain_;  // of a record that had to be opened here
   std::size_t plain_begin_ = 0, plain_end_ = 0;

@@ -22,7 +22,7 @@ void outgoing::take(cursor& from) {
   size_ = sent_ = 0;
   while (from.left_bytes() > 0) {
     const std::size_t bytes = next_text(from);
-    if (bytes + overhead_bytes > room_bytes - size_) break;
+    if (bytes + overhead_bytes > wire_room_bytes - size_) break;
     sealer_.seal(from, bytes, wire_.get() + size_);
     size_ += bytes + overhead_bytes;
   }

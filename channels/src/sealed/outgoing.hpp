@@ -25,11 +25,8 @@ class outgoing {
   static std::size_t next_text(cursor from) noexcept;
 
  private:
-  /// What is sealed before the network is asked again: little enough to stay in the cache.
-  static constexpr std::size_t room_bytes = 2 * most_record_bytes;
-
   sealer sealer_;
-  std::unique_ptr<std::byte[]> wire_ = std::make_unique_for_overwrite<std::byte[]>(room_bytes);
+  std::unique_ptr<std::byte[]> wire_ = std::make_unique_for_overwrite<std::byte[]>(wire_room_bytes);
   std::size_t size_ = 0;
   std::size_t sent_ = 0;
 };
