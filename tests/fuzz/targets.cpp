@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuzz/rails_targets.hpp"
+#include "fuzz/sealed_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_wire.hpp"
@@ -150,12 +151,13 @@ void tls(bytes input) {
   }
 }
 
-constexpr std::array<target, 6> all{{{"store_wire", store_wire},
+constexpr std::array<target, 7> all{{{"store_wire", store_wire},
                                      {"hello", hello},
                                      {"frames", frames},
                                      {"tls", tls},
                                      {"lanes", lanes},
-                                     {"published_rails", published_rails}}};
+                                     {"published_rails", published_rails},
+                                     {"records", records}}};
 
 }  // namespace
 

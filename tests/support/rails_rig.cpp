@@ -32,11 +32,11 @@ std::shared_ptr<rails::link> make_link(const asio::any_io_executor& executor,
 rails_rig::rails_rig(const asio::any_io_executor& executor, settings options)
     : door_(executor, {asio::ip::address_v4::loopback(), 0}), options_(std::move(options)) {}
 
-awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(
-    settings options, std::size_t lanes, std::optional<std::uint32_t> mismatched_lane) {
+awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes,
+                                                         bool tapped) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::shared_ptr<rails_rig> rig(new rails_rig(executor, options));
-  rig->mismatched_lane = mismatched_lane;
+  if (tapped) rig->tap = wire_tap::open(executor, rig->door_.local_endpoint());
   for (const int side : {0, 1}) rig->ends[side] = make_link(executor, options, -1, lanes);
   asio::co_spawn(executor, rig->accept_all(), [rig](auto...) {});
   rig->ends[1]->run(nullptr);
@@ -65,10 +65,7 @@ channel_pair rails_rig::channels() {
 
 sealed::keys rails_rig::keys_of(const rig_hello& hello, sealed::side which) const {
   if (!options_.encrypt) return {};
-  rig_hello heard = hello;
-  const bool mismatched = hello[0] == mismatched_lane && hello[1] == 1;
-  if (mismatched && which == sealed::side::listener) heard[1] = 0;
-  return sealed::derive_keys(options_.job_secret, std::as_bytes(std::span(heard)), {}, which);
+  return sealed::derive_keys(options_.job_secret, std::as_bytes(std::span(hello)), {}, which);
 }
 
 sealed::connection rails_rig::dress(asio::ip::tcp::socket over, const rig_hello& hello,
@@ -94,7 +91,8 @@ awaitable<sealed::connection> rails_rig::dial(std::uint16_t lane, std::uint32_t 
                                               std::string& name) {
   name = "here";
   asio::ip::tcp::socket over(door_.get_executor());
-  const auto [failure] = co_await over.async_connect(door_.local_endpoint(), quiet);
+  const asio::ip::tcp::endpoint to = tap ? tap->endpoint() : door_.local_endpoint();
+  const auto [failure] = co_await over.async_connect(to, quiet);
   if (failure) throw error(failure);
   const rig_hello hello{lane, epoch};
   const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(hello), quiet);

@@ -3,13 +3,13 @@
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
-#include <optional>
 #include <random>
 #include <tandem/channel.hpp>
 #include <tandem/settings.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "rails/link.hpp"
+#include "support/wire_tap.hpp"
 
 namespace tandem::test {
 
@@ -17,8 +17,8 @@ namespace tandem::test {
 /// and may be cut at will. With `settings::encrypt` they are sealed, with `settings::job_secret`.
 class rails_rig : public std::enable_shared_from_this<rails_rig> {
  public:
-  static awaitable<std::shared_ptr<rails_rig>> connect(
-      settings options, std::size_t lanes, std::optional<std::uint32_t> mismatched_lane = {});
+  static awaitable<std::shared_ptr<rails_rig>> connect(settings options, std::size_t lanes,
+                                                       bool tapped = false);
 
   /// The handles, once.
   channel_pair channels();
@@ -28,8 +28,7 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
   void keep_cutting(std::chrono::milliseconds every);
 
   std::shared_ptr<rails::link> ends[2];
-  /// The first connections of this lane are sealed with another key at each end.
-  std::optional<std::uint32_t> mismatched_lane;
+  std::shared_ptr<wire_tap> tap;  ///< between the two, where they are tapped
 
  private:
   awaitable<void> accept_all();

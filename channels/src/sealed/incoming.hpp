@@ -14,7 +14,8 @@ namespace tandem::sealed {
 /// key.
 class incoming {
  public:
-  explicit incoming(secret key) : opener_(std::move(key)) {}
+  explicit incoming(secret key, std::uint64_t per_key = records_per_key)
+      : opener_(std::move(key), per_key) {}
 
   /// Where the next bytes from the network go; never empty once `open` has given out what it could.
   std::span<std::byte> room() noexcept;
