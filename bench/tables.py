@@ -6,6 +6,8 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
+SHM = "tandem-shm"
+OWN = (TANDEM, SHM, "rails", "portable")
 POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "gloo"]
 
 
@@ -24,7 +26,7 @@ def newest(op, pattern="*.jsonl", folder=RESULTS):
     """The newest results file (they are named by date) that has Tandem's records of an operation."""
     for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
         records = load(path)
-        if any(r["op"] == op and r.get("channel", TANDEM) in (TANDEM, "rails") for r in records):
+        if any(r["op"] == op and r.get("channel", TANDEM) in OWN for r in records):
             return path, records
     raise SystemExit(f"no results of '{op}' in {folder}: run bench/compare or bench/build_time")
 
@@ -78,23 +80,23 @@ def cell(value, suffix=""):
 
 
 def latency_table(records, op, ranks, channels, ratios):
-    """Median microseconds of each channel and how many times as long as Tandem a peer takes."""
+    """Median microseconds of each channel and how many times as long as Tandem, the first, a peer takes."""
     data = Op(records, op, ranks)
     rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
     for size in data.sizes:
         times = [cell(data.value(size, c, p50)) for c in channels]
-        factors = [cell(data.ratio(size, c, TANDEM, p50), "x") for c in ratios]
+        factors = [cell(data.ratio(size, c, SHM if op.endswith("-shm") else TANDEM, p50), "x") for c in ratios]
         rows.append([bytes_text(size)] + times + factors)
     return rows
 
 
 def bandwidth_table(records, op, ranks, channels, ratios):
-    """Median GB/s (1e9) of each channel and Tandem's share of a peer's."""
+    """Median GB/s (1e9) of each channel, Tandem first, and Tandem's share of a peer's."""
     data = Op(records, op, ranks)
     rows = [["bytes"] + [f"{c}, GB/s" for c in channels] + [f"tandem / {r}" for r in ratios]]
     for size in data.sizes:
         speeds = [cell(data.value(size, c, algbw)) for c in channels]
-        factors = [cell(data.ratio(size, TANDEM, c, algbw)) for c in ratios]
+        factors = [cell(data.ratio(size, channels[0], c, algbw)) for c in ratios]
         rows.append([bytes_text(size)] + speeds + factors)
     return rows
 
@@ -112,6 +114,19 @@ def oneway(records, ranks=2):
     return bandwidth_table(records, "oneway", ranks, [TANDEM] + POINT_TO_POINT, POINT_TO_POINT)
 
 
+def pingpong_shm(records, ranks=2):
+    return latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi"], ["openmpi"])
+
+
+def oneway_shm(records, ranks=2):
+    peers = ["tandem-single-copy", "openmpi", "memcpy"]
+    return bandwidth_table(records, "oneway-shm", ranks, [SHM, *peers], peers)
+
+
+def allreduce_shm(records, ranks):
+    return latency_table(records, "allreduce-shm", ranks, [SHM, "openmpi"], ["openmpi"])
+
+
 def collective(op):
     def table(records, ranks):
         return latency_table(records, op, ranks, [TANDEM, "openmpi", "gloo"], ["openmpi", "gloo"])
@@ -120,43 +135,114 @@ def collective(op):
 
 
 def rails(records, _ranks=2):
-    """GB/s of each set of rails, beside one rail and beside the sum of its parts, each measured alone."""
+    """GB/s of each set of rails, beside one rail, beside the sum of its parts, each measured alone, and beside others."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["channel"]), {})[r["round"]] = algbw(r)
-    one, gloo = cells[("1 x 1 Gbit/s", "rails")], cells[("1 x 1 Gbit/s", "gloo")]
+    one = cells[("1 x 1 Gbit/s", "rails")]
 
     def ratio(case, under):
         own = cells[(case, "rails")]
-        return statistics.median(own[i] / under(i) for i in sorted(own))
+        return number(statistics.median(own[i] / under(i) for i in sorted(own)))
 
-    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "of the sum of its rails"]]
-    for case in [c for c, channel in cells if channel == "rails"]:
-        row = [case, number(statistics.median(cells[(case, "rails")].values()))]
+    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "times Open MPI on all", "of the sum of its rails"]]
+    for case in [c for c, channel in cells if channel == "rails" and "slowed" not in c]:
+        row = [case, number(statistics.median(cells[(case, "rails")].values())), "-", "-", "-", "-"]
+        if case.endswith("x 1 Gbit/s"):
+            row[2] = ratio(case, lambda i: one[i])
+            row[3] = ratio(case, lambda i: cells[("1 x 1 Gbit/s", "gloo")][i])
+        if (case, "openmpi") in cells:
+            row[4] = ratio(case, lambda i: cells[(case, "openmpi")][i])
         if case == "250 + 750 Mbit/s":
-            row += ["-", "-", number(ratio(case, lambda i: sum(cells[(c, "rails")][i]
-                                                                for c in ("250 Mbit/s", "750 Mbit/s"))))]
-        elif case.endswith("x 1 Gbit/s"):
-            row += [number(ratio(case, lambda i: one[i])), number(ratio(case, lambda i: gloo[i])), "-"]
-        else:
-            row += ["-", "-", "-"]
+            row[5] = ratio(case, lambda i: sum(cells[(c, "rails")][i] for c in ("250 Mbit/s", "750 Mbit/s")))
         rows.append(row)
     return rows
 
 
+def rails_trouble(records, _ranks=2):
+    """What is left of the throughput with a rail slowed in mid-message, and with strangers at the doors."""
+    one = {r["round"]: algbw(r) for r in records if r["case"] == "1 x 1 Gbit/s" and r["channel"] == "rails"}
+    strangers = [algbw(r) / one[r["round"]] for r in records if r["channel"] == "strangers"]
+    # Of the healthy rail's rate, what it carried until the end.
+    slowed = [r["rails"][1]["bytes"] / (r["time_us"]["p50"] * 1e3) / one[r["round"]]
+              for r in records if "slowed" in r["case"]]
+    return [["trouble", "measured", "ratio"],
+            ["one rail of two slowed to a tenth in mid-message", "the healthy rail's rate, of what it can",
+             number(statistics.median(slowed))],
+            ["1,000 silent strangers, 50 slow ones, a port scan", "throughput, of what it is without",
+             number(statistics.median(strangers))]]
+
+
 def rails_loopback(records, _ranks=2):
-    """GB/s over loopback of the tcp channel and of one rail, with checksums and without."""
+    """GB/s over loopback of the tcp channel and of one rail, without checksums and with, with a secret and without."""
     data = {}
     for r in records:
         data.setdefault(r["bytes"], {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
-    names = ["tcp", "rails", "rails, no checksum"]
-    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off"]]
+    names = ["tcp", "rails", "rails, checksum", "rails, no secret"]
+    pairs = [("rails", "tcp"), ("rails, checksum", "rails"), ("rails", "rails, no secret")]
+    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off", "secret on / off"]]
     for size in sorted(data):
         own = data[size]
-        pairs = [("rails", "tcp"), ("rails", "rails, no checksum")]
         ratios = [statistics.median(own[a][i] / own[b][i] for i in own[a]) for a, b in pairs]
         rows.append([bytes_text(size)] + [number(statistics.median(own[n].values())) for n in names]
                     + [number(r) for r in ratios])
+    return rows
+
+
+# Streams of a byte of data that a loop reads and writes.
+STREAMS = {"copy": 2, "read": 1, "update": 3, "multiply": 2, "divide": 2}
+SETS = ("portable", "avx2", "avx512")
+
+
+def loops(records):
+    """(what, type, instruction set, bytes) -> GB/s of data by round; memory by the type measured after it, too."""
+    cells, waiting = {}, []
+    for r in records:
+        what, kind = r["settings"]["what"], r["settings"].get("type")
+        if kind is None:
+            waiting.append(r)
+            continue
+        for memory in waiting:
+            cells.setdefault((memory["settings"]["what"], kind, "memory", memory["bytes"]), {})[memory["round"]] = \
+                algbw(memory)
+        waiting = []
+        cells.setdefault((what, kind, r["channel"], r["bytes"]), {})[r["round"]] = algbw(r)
+    return cells
+
+
+def median(cells, what, kind, channel, size):
+    rounds = cells.get((what, kind, channel, size))
+    return statistics.median(rounds.values()) if rounds else None
+
+
+def reductions(records, _ranks=1):
+    """GB/s of data of the sum, by type; beside updates of memory without arithmetic, and the slowest other operation."""
+    cells = loops(records)
+    short, long = sorted({size for _, _, _, size in cells})
+    sets = [s for s in SETS if any(channel == s for _, _, channel, _ in cells)]
+    widest = sets[-1]
+    rows = [["sum of"] + [f"{s}, {bytes_text(long)}" for s in sets] + [f"{widest} / memory", "slowest other"]
+            + [f"{s}, {bytes_text(short)}" for s in sets]]
+    for kind in dict.fromkeys(kind for _, kind, _, _ in cells):
+        own, memory = cells[("sum", kind, widest, long)], cells[("update", kind, "memory", long)]
+        ops = {w for w, k, channel, _ in cells if (k, channel) == (kind, widest) and STREAMS.get(w, 3) == 3} - {"sum"}
+        slowest = min(ops, key=lambda w: median(cells, w, kind, widest, long))
+        rows.append([kind] + [cell(median(cells, "sum", kind, s, long)) for s in sets]
+                    + [number(statistics.median(own[i] / memory[i] for i in own)),
+                       f"{slowest} {number(median(cells, slowest, kind, widest, long))}"]
+                    + [cell(median(cells, "sum", kind, s, short)) for s in sets])
+    return rows
+
+
+def memory(records, _ranks=1):
+    """What the memory gave beside them: bytes of all streams, read and written, per second."""
+    sizes = sorted({r["bytes"] for r in records}, reverse=True)
+    rows = [["memory"] + [f"GB/s, {bytes_text(size)}" for size in sizes]]
+    words = {"read": "read one stream", "copy": "copy (C library)", "update": "update one stream by another"}
+    for what, said in words.items():
+        speeds = [statistics.median(algbw(r) for r in records if r["settings"]["what"] == what and r["bytes"] == size)
+                  for size in sizes]
+        rows.append([said] + [number(s * STREAMS[what]) for s in speeds])
     return rows
 
 
@@ -165,8 +251,15 @@ TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
     "coroutines": ("pingpong", 2, coroutines),
     "oneway": ("oneway", 2, oneway),
+    "pingpong-shm": ("pingpong-shm", 2, pingpong_shm),
+    "oneway-shm": ("oneway-shm", 2, oneway_shm),
+    "allreduce-shm-2": ("allreduce-shm", 2, allreduce_shm),
+    "allreduce-shm-4": ("allreduce-shm", 4, allreduce_shm),
     "rails": ("rails", 2, rails),
+    "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
+    "reductions": ("reduction", 1, reductions),
+    "reductions-memory": ("reduction", 1, memory),
 }
 for _op in ("allreduce", "broadcast", "barrier"):
     for _ranks in (2, 4):

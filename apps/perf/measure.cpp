@@ -52,6 +52,10 @@ std::int64_t choose_iterations(const perf_options& o, std::size_t index,
   return iterations_for(summarize(samples).p50, timed_budget_us);
 }
 
+std::vector<rail_stats> rails_of(const channel* peer) {
+  return peer != nullptr ? peer->rails() : std::vector<rail_stats>();
+}
+
 /// The longest time of each iteration over all ranks, and the sum of their wrong bytes.
 asio::awaitable<void> merge(communicator& all, const perf_options& o, std::vector<double>& samples,
                             std::uint64_t& wrong) {
@@ -64,7 +68,7 @@ asio::awaitable<void> merge(communicator& all, const perf_options& o, std::vecto
 }
 
 asio::awaitable<record> measure_size(communicator& all, const perf_options& o, exercise& one,
-                                     std::size_t index) {
+                                     std::size_t index, const channel* peer) {
   std::vector<double> samples = co_await run_checked(one, checked_before, 3);
 
   const std::int64_t warmup = co_await agree(all, choose_warmup(o, samples));
@@ -79,7 +83,9 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
   samples.clear();
   samples.reserve(static_cast<std::size_t>(iters));
   co_await barrier(all);
+  const std::vector<rail_stats> before = rails_of(peer);
   co_await one.iterate(timed, iters, samples);
+  const std::vector<rail_stats> after = rails_of(peer);
   one.wrong += one.wrong_bytes(timed, iters - 1);
 
   const std::vector<double> ignored = co_await run_checked(one, checked_after, 2);
@@ -94,6 +100,9 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
   line.iters = iters;
   line.time_us = summarize(std::move(samples));
   line.wrong_bytes = one.wrong;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    line.rail_bytes.emplace_back(after[i].name, after[i].bytes_arrived - before[i].bytes_arrived);
+  }
   line.commit = commit();
   line.settings = changed_settings(o.engine);
   co_return line;
@@ -130,7 +139,7 @@ asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, repor
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < o.bytes.size(); ++i) {
     const std::unique_ptr<exercise> one = make_exercise(all, peer, o, o.bytes[i]);
-    const record line = co_await measure_size(all, o, *one, i);
+    const record line = co_await measure_size(all, o, *one, i, peer);
     if (out != nullptr) out->add(line);
     wrong += line.wrong_bytes;
   }

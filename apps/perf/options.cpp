@@ -96,7 +96,7 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   line.positional("OP", o.op, "what to measure: pingpong, oneway, allreduce, broadcast or barrier");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start, or that the launcher must have started (2)");
-  line.choice("channel", o.channel, {"tcp", "rails", "local"},
+  line.choice("channel", o.channel, {"tcp", "shm", "rails", "local"},
               "what carries the messages; --rails chooses rails");
   line.bytes_list("bytes", o.bytes, "length of a message, or of each rank's data");
   line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tandem/channels/local.hpp>
 #include <tandem/channels/rails.hpp>
+#include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/error.hpp>
 #include <tandem/run.hpp>
@@ -38,6 +39,7 @@ void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      const perf_options& o) {
+  if (o.channel == "shm") return shm::make_fabric(std::move(meeting), o.engine);
   if (o.channel == "rails") return rails::make_fabric(std::move(meeting), o.engine);
   return tcp::make_fabric(std::move(meeting), o.engine);
 }

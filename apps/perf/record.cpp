@@ -55,15 +55,21 @@ std::string record::json() const {
     changed +=
         fmt::format("{}{}: {}", changed.empty() ? "" : ", ", json_text(name), json_text(value));
   }
+  std::string rails;
+  for (const auto& [name, carried] : rail_bytes) {
+    rails += fmt::format(R"({}{{"name": {}, "bytes": {}}})", rails.empty() ? "" : ", ",
+                         json_text(name), carried);
+  }
+  if (!rails.empty()) rails = fmt::format(R"("rails": [{}], )", rails);
   return fmt::format(
       R"({{"op": {}, "channel": {}, "ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
       R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"
-      R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, )"
+      R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, {})"
       R"("host": {}, "commit": {}, "kernel": {}, "compiler": {}, "settings": {{{}}}, "date": "{:%FT%TZ}"}})",
       json_text(op), json_text(channel), ranks, bytes, depth, iters, time_us.min, time_us.p50,
-      time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, json_text(machine.nodename),
-      json_text(commit), json_text(machine.release), json_text(compiler()), changed,
-      fmt::gmtime(std::time(nullptr)));
+      time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, rails,
+      json_text(machine.nodename), json_text(commit), json_text(machine.release),
+      json_text(compiler()), changed, fmt::gmtime(std::time(nullptr)));
 }
 
 std::int64_t iterations_for(double iteration_us, double budget_us) {

@@ -30,6 +30,8 @@ struct record {
   std::int64_t iters = 0;
   times_us time_us;
   std::uint64_t wrong_bytes = 0;
+  /// What each rail carried during the timed iterations, where the channel has rails.
+  std::vector<std::pair<std::string, std::uint64_t>> rail_bytes;
   std::string commit = "unknown";
   std::vector<std::pair<std::string, std::string>>
       settings;  ///< those that differ from their defaults

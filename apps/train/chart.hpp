@@ -1,9 +1,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "svg.hpp"
 #include "timeline.hpp"
 
 namespace tandem::train {
@@ -29,13 +29,6 @@ struct lane {
   std::string place;  ///< second line of the label: island, stage
   std::vector<moment> moments;
 };
-
-/// The five significant characters of HTML and XML as entities.
-std::string escape(std::string_view text);
-/// Round numbers that cover low to high in about `wanted` steps. @pre low <= high, both finite.
-std::vector<double> nice_ticks(double low, double high, int wanted);
-/// A number as a person writes it on an axis: 0.25, 12k, 3e-07.
-std::string tick_text(double value);
 
 /// The chart as an SVG element with axes, grid and legend; colours come from classes of the page.
 std::string draw(const line_chart& chart);

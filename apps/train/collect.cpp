@@ -11,12 +11,14 @@ namespace tandem::train {
 namespace {
 
 constexpr std::uint16_t moments_tag = 2;
+constexpr std::uint16_t rails_tag = 3;
 
 /// Travels as it is: all ranks of a job are built alike, which the rendezvous makes sure of.
 struct summary {
   double elapsed_s = 0;
   std::uint64_t parameters = 0;
   std::uint64_t moments = 0;
+  std::uint64_t rails = 0;
   std::array<double, activity_count> seconds{};
   std::array<char, 64> host{};
 };
@@ -40,13 +42,38 @@ rank_record record_of(const job& what, int rank, const summary& from) {
   result.elapsed_s = from.elapsed_s;
   result.seconds = from.seconds;
   result.moments.resize(from.moments);
+  result.rails.resize(from.rails);
   return result;
+}
+
+asio::awaitable<void> send_rails(communicator& over, const std::vector<rail_history>& rails) {
+  for (const rail_history& one : rails) {
+    const const_view end(&one.end, sizeof one.end);
+    co_await over.send(0, end, rails_tag);
+    if (one.points.empty()) continue;
+    const const_view points(one.points);
+    co_await over.send(0, points, rails_tag);
+  }
+}
+
+asio::awaitable<void> receive_rails(communicator& over, int from, std::vector<rail_history>& into) {
+  for (rail_history& one : into) {
+    const mutable_view end(&one.end, sizeof one.end);
+    co_await over.recv(from, end, rails_tag);
+    one.points.resize(one.end.points);
+    if (one.points.empty()) continue;
+    const mutable_view points(one.points);
+    co_await over.recv(from, points, rails_tag);
+  }
 }
 
 }  // namespace
 
 asio::awaitable<std::vector<rank_record>> trainer::collect() {
+  rails_.stop();
+  const std::vector<rail_history> rails = rails_.rails();
   summary mine;
+  mine.rails = rails.size();
   mine.elapsed_s = timeline_.elapsed_s();
   for (const parameter<float>& one : model_.parameters()) mine.parameters += one.value.size();
   mine.moments = timeline_.moments().size();
@@ -61,16 +88,19 @@ asio::awaitable<std::vector<rank_record>> trainer::collect() {
   if (rank_ != 0) {
     const const_view moments(timeline_.moments());
     co_await everyone_.send(0, moments, moments_tag);
+    co_await send_rails(everyone_, rails);
     co_return records;
   }
   for (int rank = 0; rank < everyone_.size(); ++rank) {
     records.push_back(record_of(job_, rank, all[static_cast<std::size_t>(rank)]));
     if (rank == 0) {
       records.back().moments = timeline_.moments();
+      records.back().rails = rails;
       continue;
     }
     const mutable_view moments(records.back().moments);
     co_await everyone_.recv(rank, moments, moments_tag);
+    co_await receive_rails(everyone_, rank, records.back().rails);
   }
   co_return records;
 }

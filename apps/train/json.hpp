@@ -15,6 +15,8 @@ class json_object {
   void numbers(std::string_view name, const std::vector<double>& values);
   /// As hexadecimal floats in strings, "0x1.8p+1": every bit is kept.
   void bits(std::string_view name, const std::vector<double>& values);
+  /// What is JSON already, in one line.
+  void json(std::string_view name, std::string_view value) { member(name, value); }
   std::string take();
 
  private:

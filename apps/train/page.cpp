@@ -30,6 +30,8 @@ std::string whereabouts(const outcome& together) {
 
 std::string link_text(const job& what, const outcome& together) {
   if (what.who.ranks() == 1) return "none: one rank";
+  if (!what.wanted.engine.rails.empty())
+    return fmt::format("TCP over rails: {}", what.wanted.engine.rails);
   return hosts_of(together.ranks).size() == 1 ? "TCP over this machine's loopback" : "TCP";
 }
 
@@ -66,6 +68,16 @@ std::string hardware_note(const std::vector<rank_record>& ranks) {
       where);
 }
 
+std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks) {
+  std::vector<rail_history> ends;
+  std::vector<std::string> islands;
+  for (const rank_record& one : ranks) {
+    ends.insert(ends.end(), one.rails.begin(), one.rails.end());
+    islands.push_back(one.island);
+  }
+  return join_rails(ends, islands);
+}
+
 report page_of(const job& what, const outcome& together, const history& reference) {
   report page;
   page.title = fmt::format("Tandem trains {} on {} rank{}", what.model.name, what.who.ranks(),
@@ -75,6 +87,7 @@ report page_of(const job& what, const outcome& together, const history& referenc
   page.reference = reference;
   page.ranks = together.ranks;
   page.kept_steps = together.kept_steps;
+  page.rails = rails_of(together.ranks);
   const options& o = what.wanted;
   page.summary = {
       {"model",
@@ -120,6 +133,8 @@ std::string json_of(const job& what, const outcome& together, const history& ref
   all.numbers("loss", together.course.loss);
   all.bits("loss_bits", together.course.loss);
   all.numbers("step_s", together.course.step_s);
+  const std::vector<rail_record> rails = rails_of(together.ranks);
+  if (!rails.empty()) all.json("rails", rails_json(rails));
   if (!reference.loss.empty()) {
     all.number("reference_tokens_per_s", reference.tokens_per_s());
     all.number("reference_final_loss", reference.loss.back());

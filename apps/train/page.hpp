@@ -8,6 +8,9 @@ namespace tandem::train {
 /// What islands and ranks are made of, honestly: no GPU computes here.
 std::string hardware_note(const std::vector<rank_record>& ranks);
 
+/// All rails between these ranks; empty where the channels have none.
+std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks);
+
 /// The report of a training; `reference` is empty where none was run.
 report page_of(const job& what, const outcome& together, const history& reference);
 

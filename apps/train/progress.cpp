@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace tandem::train {
 namespace {
@@ -32,6 +33,27 @@ std::string bar(int step, int steps, int width) {
   return "[" + text + "]";
 }
 
+std::string tail_of(const progress_state& s, bool waiting, const std::string& rails) {
+  std::string tail =
+      fmt::format("step {}/{}  loss {:.4f}  {}", s.step, s.steps, s.loss, rate(s.tokens_per_s));
+  if (waiting && s.wait_share >= 0) tail += fmt::format("  waiting {:.0f} %", 100 * s.wait_share);
+  if (s.left_s >= 0 && s.step < s.steps) tail += fmt::format("  {:.0f} s left", s.left_s);
+  return rails.empty() ? tail : tail + "  " + rails;
+}
+
+/// The fullest tail that has room; `is_whole` where nothing was left out of it.
+std::string fitting_tail(const progress_state& s, int room, bool& is_whole) {
+  is_whole = true;
+  for (const std::string& rails : s.rails) {
+    for (const bool waiting : {true, false}) {
+      std::string tail = tail_of(s, waiting, rails);
+      if (static_cast<int>(tail.size()) <= room) return tail;
+      is_whole = false;
+    }
+  }
+  return tail_of(s, true, "");
+}
+
 double blend(double old, double fresh) {
   return old <= 0 ? fresh : old + smoothing * (fresh - old);
 }
@@ -39,14 +61,14 @@ double blend(double old, double fresh) {
 }  // namespace
 
 std::string progress_line(const progress_state& s, int columns) {
-  std::string tail =
-      fmt::format("step {}/{}  loss {:.4f}  {}", s.step, s.steps, s.loss, rate(s.tokens_per_s));
-  if (s.wait_share >= 0) tail += fmt::format("  waiting {:.0f} %", 100 * s.wait_share);
-  if (s.left_s >= 0 && s.step < s.steps) tail += fmt::format("  {:.0f} s left", s.left_s);
+  const int indent = static_cast<int>(s.label.size()) + 2;
+  const int room_for_all = columns > 0 ? columns - indent : std::numeric_limits<int>::max();
+  bool is_whole = true;
+  const std::string tail = fitting_tail(s, room_for_all, is_whole);
 
   const int room = columns - static_cast<int>(s.label.size() + tail.size()) - 6;
   std::string line = s.label + "  ";
-  if (room >= 8) line += bar(s.step, s.steps, std::min(room, 30)) + "  ";
+  if (is_whole && room >= 8) line += bar(s.step, s.steps, std::min(room, 30)) + "  ";
   line += tail;
   if (columns > 0 && line.size() > static_cast<std::size_t>(columns)) {
     line.resize(static_cast<std::size_t>(columns));
@@ -66,7 +88,7 @@ progress::~progress() {
   finish();
 }
 
-void progress::step(double loss, double tokens, double wait_share) {
+void progress::step(double loss, double tokens, double wait_share, const rails_source& rails) {
   const clock::time_point at = clock::now();
   const double took_s = std::max(1e-9, std::chrono::duration<double>(at - last_).count());
   last_ = at;
@@ -82,6 +104,7 @@ void progress::step(double loss, double tokens, double wait_share) {
   if (terminal_ ? last || at - shown_ >= redraw_every
                 : last || state_.step == 1 || state_.step % every_ == 0) {
     shown_ = at;
+    if (rails) state_.rails = rails();
     show();
   }
 }

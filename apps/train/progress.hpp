@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace tandem::train {
 
@@ -15,10 +17,12 @@ struct progress_state {
   double tokens_per_s = 0;  ///< over the last seconds
   double wait_share = -1;   ///< of the time, waiting for communication; below 0: not shown
   double left_s = -1;       ///< estimate of what remains; below 0: not shown
+  std::vector<std::string> rails =
+      {};  ///< what they do, in ever shorter forms; empty: there are none
 };
 
-/// One line of at most `columns` characters, without an end of line; the bar takes what room is
-/// left.
+/// One line of at most `columns` characters (0: any number), without an end of line. The rails are
+/// shown as fully as there is room, before the waiting; the bar takes what room is left.
 std::string progress_line(const progress_state& state, int columns);
 
 /// Shows the steps of a run: one line that is rewritten on a terminal, else a line every twentieth
@@ -31,8 +35,11 @@ class progress {
   progress& operator=(const progress&) = delete;
   ~progress();
 
+  /// Gives `progress_state::rails`.
+  using rails_source = std::function<std::vector<std::string>()>;
   /// A step is over: its loss, its tokens and the share of it that waited (below 0: unknown).
-  void step(double loss, double tokens, double wait_share);
+  /// `rails` is asked where the step is shown.
+  void step(double loss, double tokens, double wait_share, const rails_source& rails = {});
   /// Leaves the line as it stands and goes to the next one. Harmless twice.
   void finish();
 

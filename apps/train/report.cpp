@@ -9,10 +9,13 @@
 #include <numeric>
 #include <tandem/error.hpp>
 
+#include "rail_chart.hpp"
 #include "report_style.hpp"
 
 namespace tandem::train {
 namespace {
+
+constexpr double least_window_s = 0.5;  // as the progress line's
 
 std::string section(std::string_view heading, std::string_view words, const std::string& body) {
   return fmt::format("<section><h2>{}</h2>\n<p class='quiet'>{}</p>\n{}\n</section>\n", heading,
@@ -102,6 +105,33 @@ std::string speed_section(const report& page) {
                  draw(chart));
 }
 
+/// A step's mean time.
+double step_s(const history& run) {
+  if (run.step_s.empty()) return 0;
+  return std::accumulate(run.step_s.begin(), run.step_s.end(), 0.0) /
+         static_cast<double>(run.step_s.size());
+}
+
+std::string rails_section(const report& page) {
+  if (page.rails.empty()) return {};
+  const std::vector<rail_record> shown = rails_to_show(page.rails);
+  // Two steps: within one, rails are busy and idle by turns.
+  const double window_s = std::max(least_window_s, 2 * step_s(page.joint));
+  const rail_tracks tracks = make_tracks(shown, window_s);
+  const std::string words = fmt::format(
+      "{}. {} are drawn one upon the other, those over the same two NICs as one, as means over "
+      "{:.1f} s; the bars below show how they were.",
+      escape(rails_verdict(page.rails)),
+      shown.front().crosses() ? "The rails between islands" : "The rails", window_s);
+  const std::string of_table =
+      "<p class='quiet under'>Sent and received by the first of the two ranks. The share is of "
+      "what "
+      "these "
+      "two exchanged. The epoch counts the rail's connections.</p>";
+  return section("Rails", words,
+                 draw_rails(tracks) + of_table + rail_table(page.rails, tracks.of_rail));
+}
+
 std::string timeline_section(const report& page) {
   std::vector<lane> lanes;
   for (const rank_record& one : page.ranks) {
@@ -149,8 +179,8 @@ std::string render(const report& page) {
       "<body><main>\n<h1>{}</h1>\n<p class='verdict'>{}</p>\n<p class='note'>{}</p>\n",
       escape(page.title), style_sheet, escape(page.title),
       escape(verdict(page.joint, page.reference)), escape(page.note));
-  html +=
-      loss_section(page) + difference_section(page) + speed_section(page) + timeline_section(page);
+  html += loss_section(page) + difference_section(page) + speed_section(page) +
+          rails_section(page) + timeline_section(page);
   html += section("The run", "What was trained, by whom, over what.", summary_table(page));
   return html + "</main></body></html>\n";
 }

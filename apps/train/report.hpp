@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "rail_record.hpp"
 
 namespace tandem::train {
 
@@ -31,6 +32,7 @@ struct rank_record {
   double elapsed_s = 0;
   std::array<double, activity_count> seconds{};  ///< in each activity, over the run
   std::vector<moment> moments;                   ///< of a few steps
+  std::vector<rail_history> rails = {};          ///< this rank's ends; empty where there are none
 };
 
 /// Everything on the page.
@@ -41,7 +43,8 @@ struct report {
   history joint;      ///< over all ranks
   history reference;  ///< the same training in one process; empty where it was not asked for
   std::vector<rank_record> ranks;
-  int kept_steps = 0;  ///< steps that `rank_record::moments` covers
+  int kept_steps = 0;                   ///< steps that `rank_record::moments` covers
+  std::vector<rail_record> rails = {};  ///< between all ranks; empty: no section
 };
 
 /// The final loss of both trainings and their difference, in one line; without a reference the loss

@@ -12,6 +12,7 @@
 #include <tandem/store.hpp>
 
 #include "progress.hpp"
+#include "rail_text.hpp"
 #include "trainer.hpp"
 
 namespace tandem::train {
@@ -57,8 +58,10 @@ error as_error(std::exception_ptr failure, int rank) {
 asio::awaitable<void> train_over(const job& what, fabric& over, progress& shown, outcome& result) {
   trainer work(what, over);
   const bool waits = over.size() > 1;
-  const auto after_step = [&shown, waits](const history& so_far) {
-    shown.step(so_far.loss.back(), so_far.tokens_per_step, waits ? so_far.wait_share.back() : -1);
+  const progress::rails_source rails = [&work] { return rail_texts(work.rails_now()); };
+  const auto after_step = [&shown, waits, &rails](const history& so_far) {
+    shown.step(so_far.loss.back(), so_far.tokens_per_step, waits ? so_far.wait_share.back() : -1,
+               rails);
   };
   trainer::step_handler handler = after_step;
   co_await work.run(std::move(handler));

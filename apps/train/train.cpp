@@ -58,7 +58,8 @@ void say_how_it_went(const job& what, const outcome& together, const history& re
   }
   if (!reference.loss.empty())
     speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
-  fmt::print("{}\n{}\n", speed, verdict(course, reference));
+  const std::string rails = rails_verdict(rails_of(together.ranks));
+  fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n", verdict(course, reference));
 }
 
 /// Rank 0 alone: the reference, the report and the last lines.

@@ -70,6 +70,7 @@ trainer::trainer(const job& what, fabric& over)
       everyone_(over, what.wanted.engine),
       pipeline_(pipeline_of(what, over)),
       replicas_(replicas_of(what, over)),
+      rails_(over, timeline_),
       rate_{.peak = what.wanted.learning_rate,
             .floor = what.wanted.learning_rate / 10,
             .warmup_steps = what.wanted.steps / 10,
@@ -84,6 +85,7 @@ trainer::trainer(const job& what, fabric& over)
 asio::awaitable<void> trainer::run(step_handler after_step) {
   co_await barrier(everyone_);
   timeline_.start();
+  rails_.start();
   const int first_kept = (job_.wanted.steps - kept_steps()) / 2;
   for (step_ = 0; step_ < job_.wanted.steps; ++step_) {
     timeline_.keep(step_ >= first_kept && step_ < first_kept + kept_steps());

@@ -10,6 +10,7 @@
 #include "compute.hpp"
 #include "job.hpp"
 #include "model/stage.hpp"
+#include "rail_watch.hpp"
 #include "report.hpp"
 
 namespace tandem::train {
@@ -30,6 +31,9 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   /// barrier.
   /// @par Errors As the communicators'; all ranks of the job fail together.
   asio::awaitable<void> run(step_handler after_step);
+
+  /// What this rank's rails do now, by NIC.
+  std::vector<nic_now> rails_now() { return rails_.live(); }
 
   /// What every rank did, by rank; empty elsewhere than on rank 0. All ranks call it, after `run`.
   asio::awaitable<std::vector<rank_record>> collect();
@@ -65,6 +69,7 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   communicator pipeline_;
   communicator replicas_;
   timeline timeline_;
+  rail_watch rails_;
   history course_;
   learning_rate_schedule rate_;
   std::vector<std::uint8_t> inputs_, targets_;

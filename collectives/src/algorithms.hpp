@@ -3,13 +3,14 @@
 #include <tandem/collectives/collectives.hpp>
 
 #include "call.hpp"
+#include "reduce/reducer.hpp"
 
 namespace tandem::detail {
 
 /// Recursive doubling, the excess over a power of two folded in and out (Thakur, Rabenseifner and
 /// Gropp 2005, Optimization of Collective Communication Operations in MPICH, section 4.5). Scratch:
 /// the length of the data.
-asio::awaitable<void> recursive_doubling(call& c, mutable_view data, data_type type, reduce_op op);
+asio::awaitable<void> recursive_doubling(call& c, mutable_view data, reducer by);
 
 /// How a ring cuts data: a segment per rank, each in as many chunks as any other.
 struct ring_cut {
@@ -30,7 +31,7 @@ constexpr std::size_t ring_window = 2;
 /// Reduce-scatter, then all-gather, around a ring (Patarasuk and Yuan 2009, Bandwidth Optimal
 /// All-reduce Algorithms for Clusters of Workstations). Scratch: `ring_window` of the longest
 /// chunks.
-asio::awaitable<void> ring(call& c, mutable_view data, data_type type, reduce_op op, ring_cut cut);
+asio::awaitable<void> ring(call& c, mutable_view data, reducer by, ring_cut cut);
 
 /// Whole messages down a binomial tree (Thakur et al. 2005, section 4.2).
 asio::awaitable<void> broadcast_tree(call& c, mutable_view data, int root);

@@ -2,47 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "reduce/reducer.hpp"
+
 namespace tandem {
-
-std::size_t bytes_of(data_type type) noexcept {
-  switch (type) {
-    case data_type::float32:
-    case data_type::int32:
-      return 4;
-    case data_type::float64:
-    case data_type::int64:
-      return 8;
-  }
-  return 0;
-}
-
-std::string_view name(data_type type) noexcept {
-  switch (type) {
-    case data_type::float32:
-      return "float32";
-    case data_type::float64:
-      return "float64";
-    case data_type::int32:
-      return "int32";
-    case data_type::int64:
-      return "int64";
-  }
-  return "no type";
-}
-
-std::string_view name(reduce_op op) noexcept {
-  switch (op) {
-    case reduce_op::sum:
-      return "sum";
-    case reduce_op::product:
-      return "product";
-    case reduce_op::minimum:
-      return "minimum";
-    case reduce_op::maximum:
-      return "maximum";
-  }
-  return "no operation";
-}
 
 std::string_view name(all_reduce_algorithm how) noexcept {
   switch (how) {
@@ -75,11 +37,20 @@ std::optional<error> wrong_memory(const char* call, const const_view& data) {
 }
 
 std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
-                                    reduce_op op) {
+                                    reduction what) {
   const std::size_t element_bytes = bytes_of(type);
-  if (element_bytes == 0 || op > reduce_op::maximum) {
+  if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
     return error(errc::bad_input, fmt::format("{}: type {}, operation {}", call,
-                                              static_cast<int>(type), static_cast<int>(op)));
+                                              static_cast<int>(type), static_cast<int>(what.op)));
+  }
+  if (!is_defined(type, what.op)) {
+    return error(errc::bad_input, fmt::format("{}: no {} of {}", call, name(what.op), name(type)),
+                 "combine bits as integers");
+  }
+  if (what.op == reduce_op::premultiplied_sum && !is_factor(type, what.factor)) {
+    return error(errc::bad_input,
+                 fmt::format("{}: factor {} is no {}", call, what.factor, name(type)),
+                 "give integers a whole number that they hold, others one that a float32 holds");
   }
   if (data.bytes % element_bytes != 0) {
     return error(errc::bad_input, fmt::format("{}: {} bytes are no whole number of {}", call,

@@ -13,6 +13,6 @@ namespace tandem::detail {
 std::optional<error> wrong_root(const group& g, const char* call, int root);
 std::optional<error> wrong_memory(const char* call, const const_view& data);
 std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
-                                    reduce_op op);
+                                    reduction what);
 
 }  // namespace tandem::detail

@@ -1,7 +1,6 @@
 #include <bit>
 
 #include "algorithms.hpp"
-#include "reduce.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -22,7 +21,7 @@ asio::awaitable<void> fold(call& c, mutable_view data) {
 
 }  // namespace
 
-asio::awaitable<void> recursive_doubling(call& c, mutable_view data, data_type type, reduce_op op) {
+asio::awaitable<void> recursive_doubling(call& c, mutable_view data, reducer by) {
   const int rank = c.in->rank();
   const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(c.in->size())));
   const int folded = c.in->size() - doubling;
@@ -32,6 +31,7 @@ asio::awaitable<void> recursive_doubling(call& c, mutable_view data, data_type t
   transfer& in = c.transfers[0];
   transfer& out = c.transfers[1];
 
+  by.prepare(data);
   if (is_folded && rank % 2 != 0) {
     c.at("recursive doubling, fold", 0, 1);
     co_await fold(c, data);
@@ -42,7 +42,7 @@ asio::awaitable<void> recursive_doubling(call& c, mutable_view data, data_type t
     if (!c.in->connected(rank + 1)) co_await c.in->connect(rank + 1);
     c.io.recv(in, c.in->to(rank + 1), c.flow, theirs);
     while (!c.io.over(in)) co_await c.io.until(in);
-    combine_after(data.data, theirs.data, data.bytes, type, op);
+    by.combine_after(data.data, theirs.data, data.bytes);
   }
   const int index = is_folded ? rank / 2 : rank - folded;
   for (int step = 0; step < steps; ++step) {
@@ -53,11 +53,12 @@ asio::awaitable<void> recursive_doubling(call& c, mutable_view data, data_type t
     const link there = c.in->to(peer);
     co_await exchange(c, there, data, there, theirs);
     if (other < index) {
-      combine_before(data.data, theirs.data, data.bytes, type, op);
+      by.combine_before(data.data, theirs.data, data.bytes);
     } else {
-      combine_after(data.data, theirs.data, data.bytes, type, op);
+      by.combine_after(data.data, theirs.data, data.bytes);
     }
   }
+  by.finish(data);
   if (is_folded) {
     c.at("recursive doubling, unfold", 0, 1);
     c.io.send(out, c.in->to(rank + 1), c.flow, data);

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "algorithms.hpp"
-#include "reduce.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -60,7 +59,7 @@ mutable_view ring_cut::piece(mutable_view data, int segment, std::size_t chunk) 
   return data.part(from * element_bytes, (to - from) * element_bytes);
 }
 
-asio::awaitable<void> ring(call& c, mutable_view data, data_type type, reduce_op op, ring_cut cut) {
+asio::awaitable<void> ring(call& c, mutable_view data, reducer by, ring_cut cut) {
   const int n = c.in->size();
   const way_around way{cut, data, c.scratch(), c.in->rank()};
   const int right = (way.rank + 1) % n;
@@ -76,6 +75,7 @@ asio::awaitable<void> ring(call& c, mutable_view data, data_type type, reduce_op
   transfer* const ins = c.transfers.data();
   transfer* const outs = ins + ring_window;
   for (std::size_t i = 0; i < receives_ahead; ++i) c.io.recv(ins[i], from, c.flow, way.landing(i));
+  for (std::size_t i = 0; i < cut.chunks; ++i) by.prepare(way.sent(i));
   for (std::size_t i = 0; i < sends_ahead; ++i) c.io.send(outs[i], to, c.flow, way.sent(i));
 
   for (std::size_t i = 0; i < way.pieces(); ++i) {
@@ -84,7 +84,9 @@ asio::awaitable<void> ring(call& c, mutable_view data, data_type type, reduce_op
     while (!c.io.over(in)) co_await c.io.until(in);
     if (i < way.combining()) {
       const mutable_view own = way.place(i);
-      combine_before(own.data, in.view.data, own.bytes, type, op);
+      by.prepare(own);
+      by.combine_before(own.data, in.view.data, own.bytes);
+      if (i >= way.combining() - cut.chunks) by.finish(own);
     }
     transfer& out = outs[i % sends_ahead];
     while (!c.io.over(out)) co_await c.io.until(out);

@@ -8,36 +8,52 @@ poller& poller::of(const asio::any_io_executor& executor) {
   return asio::use_service<poller>(asio::query(executor, asio::execution::context));
 }
 
-bool poller::poll() {
+bool poller::poll_all(pollable* first) {
   bool found = false;
-  for (pollable* p = first_; p != nullptr; p = upcoming_) {
+  for (pollable* p = first; p != nullptr; p = upcoming_) {
     upcoming_ = p->next_;
     if (p->poll()) found = true;
   }
   return found;
 }
 
+bool poller::poll() {
+  const bool in_memory = poll_all(first_memory_);
+  return poll_all(first_) || in_memory;
+}
+
+bool poller::poll_memory() {
+  return first_memory_ != nullptr && poll_all(first_memory_);
+}
+
 void poller::arm() {
-  for (pollable* p = first_; p != nullptr; p = upcoming_) {
-    upcoming_ = p->next_;
-    p->arm();
+  for (pollable* const first : {first_memory_, first_}) {
+    for (pollable* p = first; p != nullptr; p = upcoming_) {
+      upcoming_ = p->next_;
+      p->arm();
+    }
   }
 }
 
-pollable::pollable(const asio::any_io_executor& executor) : poller_(poller::of(executor)) {
-  next_ = poller_.first_;
+pollable::pollable(const asio::any_io_executor& executor, look costs)
+    : poller_(poller::of(executor)), costs_(costs) {
+  pollable*& first = costs_ == look::reads_memory ? poller_.first_memory_ : poller_.first_;
+  next_ = first;
   if (next_ != nullptr) next_->previous_ = this;
-  poller_.first_ = this;
+  first = this;
+  if (costs_ == look::reads_memory) ++poller_.memory_links_;
 }
 
 pollable::~pollable() {
+  pollable*& first = costs_ == look::reads_memory ? poller_.first_memory_ : poller_.first_;
   if (poller_.upcoming_ == this) poller_.upcoming_ = next_;
   if (previous_ != nullptr) {
     previous_->next_ = next_;
   } else {
-    poller_.first_ = next_;
+    first = next_;
   }
   if (next_ != nullptr) next_->previous_ = previous_;
+  if (costs_ == look::reads_memory) --poller_.memory_links_;
 }
 
 }  // namespace tandem

@@ -28,6 +28,14 @@ namespace {
 /// system call more for each would double what a round costs.
 constexpr int rounds_per_look = 4;
 
+/// Between two of them, those that only look at memory are asked again and again: so many looks,
+/// about a microsecond.
+constexpr int memory_looks = 64;
+/// What they bring is often followed by more at once (an answer to an answer): so many empty looks
+/// are waited for it, and so many in all, before other handlers get their turn.
+constexpr int looks_after_found = 200;
+constexpr int most_looks_after_found = 1000;
+
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
 /// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
 /// other handlers are many: what it leaves behind belongs to the poller.
@@ -35,10 +43,30 @@ struct poll_links {
   poller* links;
 
   void operator()() const {
-    for (int round = 0; round < rounds_per_look && !links->look.found; ++round) {
-      links->look.found = links->poll();
+    bool found = links->look.found;
+    for (int round = 0; round < rounds_per_look && !found; ++round) {
+      found = links->poll() || await_memory();
     }
+    if (found) follow_memory();
+    links->look.found = found;
     links->look.is_posted = false;
+  }
+
+  bool await_memory() const {
+    const int each = links->memory_links();
+    for (int looks = 0; each > 0 && looks < memory_looks; looks += each) {
+      if (links->poll_memory()) return true;
+    }
+    return false;
+  }
+
+  void follow_memory() const {
+    const int each = links->memory_links();
+    int empty = 0;
+    for (int looks = 0; each > 0 && looks < most_looks_after_found; looks += each) {
+      empty = links->poll_memory() ? 0 : empty + each;
+      if (empty >= looks_after_found) return;
+    }
   }
 };
 

@@ -84,6 +84,10 @@ void set_rail_streams(settings& into, std::string_view text) {
   into.rail_streams = parse_count(text, 1, 16, "streams");
 }
 
+void set_checksum(settings& into, std::string_view text) {
+  into.checksum = parse_count(text, 0, 2, "0, 1 or 2");
+}
+
 std::string get_rails(const settings& from) {
   return from.rails.empty() ? "auto" : from.rails;
 }
@@ -150,6 +154,18 @@ void set_flag(settings& into, std::string_view text) {
   into.*Member = text == "1";
 }
 
+std::string get_single_copy(const settings& from) {
+  if (from.shm_single_copy == single_copy::automatic) return "auto";
+  return from.shm_single_copy == single_copy::on ? "1" : "0";
+}
+
+void set_single_copy(settings& into, std::string_view text) {
+  if (text != "auto" && text != "0" && text != "1") throw bad(text, "neither auto nor 0 nor 1");
+  into.shm_single_copy = text == "auto" ? single_copy::automatic
+                         : text == "1"  ? single_copy::on
+                                        : single_copy::off;
+}
+
 constexpr std::string_view no_file = "none";
 
 template <std::string settings::*Member>
@@ -165,7 +181,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 22> table{{
+constexpr std::array<option, 24> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -190,12 +206,19 @@ constexpr std::array<option, 22> table{{
     {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
      "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
-    {"checksum", "TANDEM_CHECKSUM", "0 or 1", "1 guards every payload on rails by its CRC32C",
-     get_flag<&settings::checksum>, set_flag<&settings::checksum>},
+    {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
+     "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
+     get_count<&settings::checksum>, set_checksum},
     {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
      "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret, "
      "a core does 2 GB/s",
      get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
+    {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "auto, 0 or 1",
+     "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring; auto "
+     "takes what is measured to be faster when two ranks connect",
+     get_single_copy, set_single_copy},
+    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes", "shm: ring of each way of a pair of ranks",
+     get_bytes<&settings::shm_ring_bytes>, set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},
@@ -271,24 +294,6 @@ void set_named(settings& into, const option& which, std::string_view prefix,
   }
 }
 
-/// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours cost 1
-/// each.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    before = std::exchange(last, row);
-  }
-  return last[b.size()];
-}
-
 void check_trust(const settings& s) {
   const bool some =
       !s.certificate_file.empty() || !s.key_file.empty() || !s.authorities_file.empty();
@@ -354,44 +359,6 @@ void settings::check() const {
                 "raise --credit-bytes or lower --eager-bytes");
   }
   check_trust(*this);
-}
-
-std::size_t parse_bytes(std::string_view text) {
-  std::size_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, failed] = std::from_chars(text.data(), end, number);
-  std::size_t unit = 1;
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
-  if (suffix == "K" || suffix == "k") unit = kilo;
-  if (suffix == "M" || suffix == "m") unit = mega;
-  if (suffix == "G" || suffix == "g") unit = giga;
-  if (failed != std::errc() || (unit == 1 && !suffix.empty())) {
-    throw bad(text, "not a number of bytes",
-              "write a number, or one with K, M or G (powers of 1024)");
-  }
-  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "more bytes than there are");
-  return number * unit;
-}
-
-std::string format_bytes(std::size_t bytes) {
-  if (bytes != 0 && bytes % giga == 0) return fmt::format("{}G", bytes / giga);
-  if (bytes != 0 && bytes % mega == 0) return fmt::format("{}M", bytes / mega);
-  if (bytes != 0 && bytes % kilo == 0) return fmt::format("{}K", bytes / kilo);
-  return std::to_string(bytes);
-}
-
-std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  // A third of the letters wrong is still a slip; more is another word.
-  std::size_t best = (word.size() + 2) / 3 + 1;
-  std::string_view found;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best) {
-      best = distance;
-      found = candidate;
-    }
-  }
-  return found;
 }
 
 }  // namespace tandem

@@ -50,19 +50,21 @@ std::vector<T> data_of(int rank, std::size_t count) {
 
 /// Of one element: pairs, pairs of pairs... of `x[first]` to `x[first + count - 1]`, count a power
 /// of two.
-template <class T>
-T by_doubling(reduce_op op, const std::vector<T>& x, std::size_t first, std::size_t count) {
+template <class T, class Combine>
+T by_doubling(const Combine& combine, const std::vector<T>& x, std::size_t first,
+              std::size_t count) {
   if (count == 1) return x[first];
-  return apply(op, by_doubling(op, x, first, count / 2),
-               by_doubling(op, x, first + count / 2, count / 2));
+  return combine(by_doubling(combine, x, first, count / 2),
+                 by_doubling(combine, x, first + count / 2, count / 2));
 }
 
-/// all_reduce in the order that its documentation states, one element after the other.
-template <class T>
-std::vector<T> reference(reduce_op op, all_reduce_algorithm how, int ranks, std::size_t count) {
-  const auto n = static_cast<std::size_t>(ranks);
-  std::vector<std::vector<T>> all;
-  for (int r = 0; r < ranks; ++r) all.push_back(data_of<T>(r, count));
+/// `all` data, by rank, combined in the order that all_reduce's documentation states, one element
+/// after the other.
+template <class T, class Combine>
+std::vector<T> in_documented_order(const Combine& combine, all_reduce_algorithm how,
+                                   const std::vector<std::vector<T>>& all) {
+  const std::size_t n = all.size();
+  const std::size_t count = all[0].size();
   const std::size_t joined = n - std::bit_floor(n);
   std::vector<T> result(count);
   for (std::size_t e = 0; e < count; ++e) {
@@ -71,19 +73,27 @@ std::vector<T> reference(reduce_op op, all_reduce_algorithm how, int ranks, std:
       std::size_t s = 0;
       while (e >= count * (s + 1) / n) ++s;
       result[e] = all[s][e];
-      for (std::size_t k = 1; k < n; ++k) result[e] = apply(op, result[e], all[(s + k) % n][e]);
+      for (std::size_t k = 1; k < n; ++k) result[e] = combine(result[e], all[(s + k) % n][e]);
       continue;
     }
     for (std::size_t r = 0; r < n; ++r) {
       if (r < 2 * joined && r % 2 == 1) {
-        x.back() = apply(op, x.back(), all[r][e]);
+        x.back() = combine(x.back(), all[r][e]);
       } else {
         x.push_back(all[r][e]);
       }
     }
-    result[e] = by_doubling(op, x, 0, x.size());
+    result[e] = by_doubling(combine, x, 0, x.size());
   }
   return result;
+}
+
+/// What all_reduce makes of `data_of` each rank.
+template <class T>
+std::vector<T> reference(reduce_op op, all_reduce_algorithm how, int ranks, std::size_t count) {
+  std::vector<std::vector<T>> all;
+  for (int r = 0; r < ranks; ++r) all.push_back(data_of<T>(r, count));
+  return in_documented_order([op](T a, T b) { return apply(op, a, b); }, how, all);
 }
 
 }  // namespace tandem::test

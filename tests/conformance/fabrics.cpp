@@ -4,6 +4,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/local.hpp>
 #include <tandem/channels/rails.hpp>
+#include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/join.hpp>
@@ -28,18 +29,21 @@ awaitable<fabrics> make_local(int size) {
       std::vector<asio::any_io_executor>(static_cast<std::size_t>(size), executor));
 }
 
+using fabric_maker = awaitable<std::unique_ptr<fabric>> (*)(std::shared_ptr<store> meeting,
+                                                            settings options);
+
 awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
   if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);
   return tcp::make_fabric(std::move(meeting), options);
 }
 
-awaitable<void> join_job(launch_info who, settings options, fabrics& all) {
+awaitable<void> join_job(launch_info who, settings options, fabric_maker make, fabrics& all) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> made = co_await make_one(std::move(meeting), options);
+  std::unique_ptr<fabric> made = co_await make(std::move(meeting), options);
   all[static_cast<std::size_t>(who.rank)] = std::move(made);
 }
 
-awaitable<fabrics> make_job(int size, settings options) {
+awaitable<fabrics> make_job(int size, settings options, fabric_maker make = make_one) {
   fabrics all(static_cast<std::size_t>(size));
   launch_info who;
   who.size = who.local_size = size;
@@ -49,7 +53,7 @@ awaitable<fabrics> make_job(int size, settings options) {
   std::vector<awaitable<void>> ranks;
   for (who.rank = 0; who.rank < size; ++who.rank) {
     who.local_rank = who.rank;
-    ranks.push_back(join_job(who, options, all));
+    ranks.push_back(join_job(who, options, make, all));
   }
   co_await when_all(std::move(ranks));
   co_return all;
@@ -85,6 +89,24 @@ awaitable<fabrics> make_sealed_rails(int size) {
   options.job_secret = secret(std::string_view("sixteen bytes or more"));
   options.encrypt = true;
   return make_job(size, options);
+}
+
+awaitable<fabrics> make_shm(int size) {
+  return make_job(size, settings{}, shm::make_fabric);
+}
+
+awaitable<fabrics> make_trusted_shm(int size) {
+  settings options;
+  options.job_secret = secret(std::string_view("a secret of this job"));
+  options.shm_single_copy = single_copy::on;
+  return make_job(size, options, shm::make_fabric);
+}
+
+/// What stays within the host needs neither keys nor the agreement about them.
+awaitable<fabrics> make_unsealed_shm(int size) {
+  settings options;
+  options.encrypt = true;
+  return make_job(size, options, shm::make_fabric);
 }
 
 class fabric_test : public testing::TestWithParam<fabric_case> {};
@@ -204,14 +226,55 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
   run_test(leave_early(GetParam().make), drive::by_asio, 60s);
 }
 
-INSTANTIATE_TEST_SUITE_P(kinds, fabric_test,
-                         testing::Values(fabric_case{"local", make_local},
-                                         fabric_case{"tcp", make_tcp},
-                                         fabric_case{"tcp_trusted", make_trusted_tcp},
-                                         fabric_case{"tcp_sealed", make_sealed_tcp},
-                                         fabric_case{"rails", make_rails},
-                                         fabric_case{"rails_sealed", make_sealed_rails}),
-                         [](const auto& which) { return which.param.name; });
+/// Rank 1 says that it is elsewhere.
+awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> meeting,
+                                                  settings options) {
+  if (meeting->who().rank == 0) return shm::make_fabric(std::move(meeting), std::move(options));
+  const auto pretend = [](std::shared_ptr<store> from) -> awaitable<std::unique_ptr<fabric>> {
+    co_await from->set("shm/1", "another-boot:4026531840 tandem-1");
+    co_await from->get(std::vector<std::string>(1, "over"), 10s);
+    co_return nullptr;
+  };
+  return pretend(std::move(meeting));
+}
+
+awaitable<void> look_for_rank_one(launch_info who, settings options) {
+  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  std::unique_ptr<fabric> mine = co_await make_elsewhere(meeting, options);
+  if (who.rank == 0) {
+    const auto failure = co_await failure_of(wait_for_ever(*mine, 1));
+    expect_error(failure, errc::unreachable, {"rank 1 is on another host", "--channel tcp"});
+    co_await meeting->set("over", "1");
+    mine->close();
+  }
+  meeting->leave();
+}
+
+awaitable<void> one_elsewhere() {
+  launch_info who;
+  who.size = 2;
+  who.address = "127.0.0.1";
+  who.port = free_port();
+  std::vector<awaitable<void>> ranks;
+  for (who.rank = 0; who.rank < 2; ++who.rank) {
+    ranks.push_back(look_for_rank_one(who, settings{}));
+  }
+  co_await when_all(std::move(ranks));
+}
+
+TEST(shm_fabric, a_rank_on_another_host_is_named) {
+  run_test(one_elsewhere());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    kinds, fabric_test,
+    testing::Values(fabric_case{"local", make_local}, fabric_case{"tcp", make_tcp},
+                    fabric_case{"tcp_trusted", make_trusted_tcp},
+                    fabric_case{"tcp_sealed", make_sealed_tcp}, fabric_case{"rails", make_rails},
+                    fabric_case{"rails_sealed", make_sealed_rails}, fabric_case{"shm", make_shm},
+                    fabric_case{"shm_trusted", make_trusted_shm},
+                    fabric_case{"shm_unsealed", make_unsealed_shm}),
+    [](const auto& which) { return which.param.name; });
 
 }  // namespace
 }  // namespace tandem::test

@@ -12,6 +12,7 @@
 
 #include "fuzz/rails_targets.hpp"
 #include "fuzz/sealed_targets.hpp"
+#include "fuzz/shm_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_wire.hpp"
@@ -151,12 +152,13 @@ void tls(bytes input) {
   }
 }
 
-constexpr std::array<target, 7> all{{{"store_wire", store_wire},
+constexpr std::array<target, 8> all{{{"store_wire", store_wire},
                                      {"hello", hello},
                                      {"frames", frames},
                                      {"tls", tls},
                                      {"lanes", lanes},
                                      {"published_rails", published_rails},
+                                     {"shared_memory", shared_memory},
                                      {"records", records}}};
 
 }  // namespace

@@ -36,6 +36,7 @@ struct traffic {
   int received = 0;
   std::uint64_t wrong = 0;
   double longest_stall_ms = 0;
+  std::vector<double> longest_quiet_ms;  // by rail: nothing of ours arrived at the peer
   double seconds = 0;
   bool over = false;
 };
@@ -67,12 +68,23 @@ asio::awaitable<void> watch(const channel& from, traffic& t) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::uint64_t seen = 0;
   auto moved = clock_type::now();
+  std::vector<std::pair<std::uint64_t, clock_type::time_point>> rails;
   while (!t.over) {
     timer.expires_after(std::chrono::milliseconds(5));
     co_await timer.async_wait(quiet);
     if (t.over) break;  // and the channel may be gone
     const std::uint64_t now = from.stats().bytes_received;
     const auto at = clock_type::now();
+    const std::vector<tandem::rail_stats> found = from.rails();
+    rails.resize(found.size(), {0, at});
+    t.longest_quiet_ms.resize(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      auto& [bytes, when] = rails[i];
+      if (found[i].bytes_arrived != bytes) {
+        t.longest_quiet_ms[i] = std::max(t.longest_quiet_ms[i], ms_between(when, at));
+        rails[i] = {found[i].bytes_arrived, at};
+      }
+    }
     if (now == seen && t.received < t.messages) {
       t.longest_stall_ms = std::max(t.longest_stall_ms, ms_between(moved, at));
       continue;
@@ -115,10 +127,13 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
     failure = std::current_exception();
   }
   t.over = true;
-  for (const tandem::rail_stats& rail : peer.rails()) {
-    rails += fmt::format(R"({}{{"name": "{}", "state": "{}", "epoch": {}, "bytes": {}}})",
-                         rails.empty() ? "" : ", ", rail.name, rail.state, rail.epoch,
-                         rail.bytes_arrived);
+  const std::vector<tandem::rail_stats> found = peer.rails();
+  t.longest_quiet_ms.resize(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    rails += fmt::format(
+        R"({}{{"name": "{}", "state": "{}", "epoch": {}, "bytes": {}, "quiet_ms": {:.0f}}})",
+        i == 0 ? "" : ", ", found[i].name, found[i].state, found[i].epoch, found[i].bytes_arrived,
+        t.longest_quiet_ms[i]);
   }
   if (failure) std::rethrow_exception(failure);
   job->close();

@@ -134,6 +134,48 @@ TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
   }
 }
 
+TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) {
+  const std::string options = "--model llama-tiny --steps 20 --batch 8 --micro-batches 2 ";
+  std::vector<std::string> words{TANDEM_COMMAND, "run", "-n", "4", "--"};
+  const std::vector<std::string> ranks = command(options + "--rails 127.0.0.1 --rail-streams 2");
+  words.insert(words.end(), ranks.begin(), ranks.end());
+  child run(words);
+  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_EQ(run.status(), 0) << run.output();
+  EXPECT_NE(run.output().find(" lo up "), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("rails between islands carried "), std::string::npos);
+  std::ifstream in(folder_ / "run.json");
+  const std::string record(std::istreambuf_iterator<char>(in), {});
+  const std::string rails = member(record, "rails");
+  // Replica by replica the islands are joined, each pair by both streams.
+  for (const char* pair : {"[0, 2]", "[1, 3]"}) {
+    for (const char* lane : {"0", "1"}) {
+      const std::string which =
+          std::string("{\"ranks\": ") + pair +
+          R"(, "islands": ["nvidia", "amd"], "nics": ["lo", "lo"], "lane": )" + lane + ",";
+      const std::size_t at = rails.find(which);
+      ASSERT_NE(at, std::string::npos) << which << " is not in " << rails;
+      EXPECT_NE(rails.substr(at, 260).find(R"("state": "up", "epoch": 1, "times_lost": 0)"),
+                std::string::npos)
+          << rails.substr(at, 260);
+    }
+    const std::size_t at = rails.find(pair);
+    const std::size_t sent = rails.find("\"bytes_sent\": ", at);
+    const std::size_t received = rails.find("\"bytes_received\": ", at);
+    EXPECT_GT(std::atol(rails.c_str() + sent + 14), 100'000) << rails;
+    EXPECT_GT(std::atol(rails.c_str() + received + 18), 100'000) << rails;
+  }
+  std::ifstream page(folder_ / "report.html");
+  const std::string html(std::istreambuf_iterator<char>(page), {});
+  EXPECT_NE(html.find("<h2>Rails</h2>"), std::string::npos);
+  EXPECT_NE(html.find("<td>nvidia lo</td><td>amd lo</td>"), std::string::npos);
+  EXPECT_EQ(html.find("<rect class='lost'"), std::string::npos);
+  EXPECT_EQ(member(record_of(options), "loss_bits"), member(record, "loss_bits"));
+  std::ifstream without(folder_ / "run.json");
+  EXPECT_EQ(member(std::string(std::istreambuf_iterator<char>(without), {}), "rails"),
+            "no member rails");
+}
+
 /// Rank to kill, and the output that is waited for before.
 class killed : public train, public testing::WithParamInterface<std::tuple<int, const char*>> {};
 

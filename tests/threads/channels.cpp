@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/join.hpp>
 
@@ -167,6 +168,28 @@ TEST(threads, tcp_pairs_on_loops_of_their_own) {
     loops[2 * pair + 1].start(connects(port));
   }
   for (loop_thread& loop : loops) loop.join();
+}
+
+awaitable<void> listens_for_shm(shm::listener door) {
+  end on = co_await door.accept();
+  co_await traffic_and_leave(std::move(on));
+}
+awaitable<void> connects_to_shm(std::string name, settings options) {
+  end on = co_await shm::connect(std::move(name), std::move(options));
+  co_await traffic_and_leave(std::move(on));
+}
+
+TEST(threads, shm_pairs_on_loops_of_their_own) {
+  for (const single_copy copies : {single_copy::off, single_copy::on}) {
+    settings options = small_settings();
+    options.shm_single_copy = copies;
+    loop_thread loops[2];
+    shm::listener door(loops[0].executor(), "", options);
+    const std::string name = door.name();
+    loops[0].start(listens_for_shm(std::move(door)));
+    loops[1].start(connects_to_shm(name, options));
+    for (loop_thread& loop : loops) loop.join();
+  }
 }
 
 }  // namespace

@@ -80,6 +80,15 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.rail_streams, 4u);
   s.set("rails", "auto");
   EXPECT_EQ(s.rails, "");
+  EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
+  s.set("shm-single-copy", "1");
+  EXPECT_EQ(s.shm_single_copy, single_copy::on);
+  s.set("shm-single-copy", "0");
+  EXPECT_EQ(s.shm_single_copy, single_copy::off);
+  s.set("shm-single-copy", "auto");
+  EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
+  s.set("shm-ring-bytes", "4M");
+  EXPECT_EQ(s.shm_ring_bytes, 4u * 1024 * 1024);
   s.set("spin-us", "1ms");
   EXPECT_EQ(s.spin, 1000us);
 }
@@ -98,6 +107,9 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
             std::string::npos);
   EXPECT_NE(set_complaint("rails", std::string(5000, 'e')).find("longer than 4096"),
             std::string::npos);
+  EXPECT_NE(set_complaint("shm-single-copy", "yes").find("neither auto nor 0 nor 1"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("shm-ring-bytes", "32K").find("outside 64K to 1G"), std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "x").find("not a number of streams"), std::string::npos);
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);

@@ -239,6 +239,17 @@ void inbox::drop(landing& where) noexcept {
   std::erase(landings_, &where);
 }
 
+void inbox::abandon(landing& where) noexcept {
+  drop(where);
+  if (where.entry == nullptr) return;
+  flow_state& flow = flows_.find(where.header.flow)->second;
+  const auto same = [&where](const auto& a) { return a.get() == where.entry; };
+  const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
+  if (static_cast<std::size_t>(at - flow.arrived.begin()) < flow.claimed) --flow.claimed;
+  flow.arrived.erase(at);
+  unexpected_bytes_ -= where.header.payload_bytes;
+}
+
 void inbox::end(landing& where) {
   std::erase(landings_, &where);
   if (where.header.type == frame_type::eager) {

@@ -54,6 +54,9 @@ class inbox {
   /// The rest of a chunk will not come here: it counts as not arrived and may begin again.
   void drop(landing& where) noexcept;
 
+  /// The rest will never come, for the peer has left: an eager message leaves no trace.
+  void abandon(landing& where) noexcept;
+
   /// An accept, a refusal or a credit for the peer; false if there is none.
   bool next(frame& out);
   /// Eager bytes consumed on a flow, for the credit field of any frame of that flow.

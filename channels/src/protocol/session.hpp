@@ -47,6 +47,8 @@ class session final : private finisher {
   void end(landing& where);
   /// A chunk whose rest will not come here; it may begin again elsewhere.
   void drop(landing& where) noexcept { inbox_.drop(where); }
+  /// A payload whose rest will never come: an eager message leaves no trace.
+  void abandon(landing& where) noexcept { inbox_.abandon(where); }
   const std::string& violation() const noexcept { return violation_; }
 
   /// Fails every operation, now and later. Only the first reason counts.

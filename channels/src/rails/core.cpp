@@ -7,6 +7,16 @@
 #include <tandem/crc32c.hpp>
 
 namespace tandem::rails {
+namespace {
+
+/// The arrival of less is reported when there is time, which says nothing of the lane's rate.
+constexpr std::uint64_t least_sample_bytes = bytes_per_report;
+/// As `parcel::bytes` counts at the sender.
+std::uint64_t on_wire_bytes(const protocol::frame& f) noexcept {
+  return envelope_bytes + protocol::frame_bytes + f.payload_bytes;
+}
+
+}  // namespace
 
 core::core(const protocol::limits& agreed, protocol::identity who,
            std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
@@ -87,7 +97,7 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
   out.of = nullptr;
   if (!next_fence(out) && !next_report(lane, out)) {
     if (!may_pull(lane, now)) return false;
-    if (departures_.underway_bytes(lane) == 0) {
+    if (departures_.underway_bytes(lane) < least_sample_bytes) {
       l.measured_at = now;
       l.measured_bytes = departures_.arrived_bytes(lane);
     }
@@ -200,7 +210,7 @@ void core::measure(time_point now) {
     lane_record& l = lanes_[i];
     const std::uint64_t bytes = departures_.arrived_bytes(i) - l.measured_bytes;
     const double elapsed_s = std::chrono::duration<double>(now - l.measured_at).count();
-    if (bytes == 0 || elapsed_s < least_s) continue;
+    if (bytes < least_sample_bytes || elapsed_s < least_s) continue;
     const double sample = static_cast<double>(bytes) / elapsed_s;
     l.bytes_per_s = l.bytes_per_s > 0 ? l.bytes_per_s + newest * (sample - l.bytes_per_s) : sample;
     l.measured_at = now;
@@ -263,14 +273,17 @@ reception::outcome core::begin(std::uint16_t lane, const envelope& e, const prot
   }
   const reception::outcome result = reception_.begin(e, f, into);
   l.landing = into;
+  if (result == reception::outcome::taken) l.received_bytes += on_wire_bytes(f);
   return result;
 }
 
 reception::ending core::end(std::uint16_t lane) {
-  inbound& in = *lanes_[lane].landing;
-  const reception::ending result = reception_.end(in);
+  lane_record& l = lanes_[lane];
+  const std::uint64_t bytes = on_wire_bytes(l.landing->frame);
+  const reception::ending result = reception_.end(*l.landing);
   // A damaged one is dropped with its lane.
-  if (result != reception::ending::damaged) lanes_[lane].landing = nullptr;
+  if (result != reception::ending::damaged) l.landing = nullptr;
+  if (result == reception::ending::good) l.received_bytes += bytes;
   return result;
 }
 

@@ -66,6 +66,10 @@ class core {
   double measured_bytes_per_s(std::uint16_t lane) const noexcept {
     return lanes_[lane].bytes_per_s;
   }
+  /// Of parcels that came whole on a lane, headers included, since the beginning.
+  std::uint64_t received_bytes(std::uint16_t lane) const noexcept {
+    return lanes_[lane].received_bytes;
+  }
   bool is_live(std::uint16_t lane) const noexcept;
   /// Is this epoch of a lane newer than all that were, at either end?
   bool may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept;
@@ -105,6 +109,7 @@ class core {
     bool fence_due = false;   // our own word is to be said, again
     bool report_due = false;
     inbound* landing = nullptr;
+    std::uint64_t received_bytes = 0;
     time_point heard_at, wrote_at;
     // Rate, measured while something is on its way.
     double bytes_per_s = 0;

@@ -13,8 +13,10 @@ std::span<const iovec> lane_reader::room() {
   if (landing_ != nullptr) {
     const std::size_t left = landing_->missing_bytes();
     std::byte* const target = landing_->where.target;
+    const bool has_checksum = landing_->frame.payload_crc != 0;
     if (target != nullptr) {
-      parts_[count++] = {target + landing_->received, std::min(left, piece_bytes)};
+      parts_[count++] = {target + landing_->received,
+                         has_checksum ? std::min(left, piece_bytes) : left};
     } else {
       parts_[count++] = {dropped.data(), std::min(left, dropped.size())};
     }

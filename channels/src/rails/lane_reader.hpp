@@ -32,8 +32,8 @@ class lane_reader {
 
  private:
   static constexpr std::size_t staging_bytes = 8 * 1024;
-  /// Of a long payload, so much is read at once: the checksum finds it in the cache.
-  static constexpr std::size_t piece_bytes = 256 * 1024;
+  /// Of a long payload, so much is read at once where a checksum has to find it in the cache.
+  static constexpr std::size_t piece_bytes = 64 * 1024;
 
   outcome land(std::size_t bytes);
   outcome parse(core::time_point now);

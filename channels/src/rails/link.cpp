@@ -24,6 +24,7 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
       bounds_(bounds),
       lanes_(lanes),
       names_(lanes),
+      lost_lanes_(lanes),
       dials_(lanes),
       clock_(executor_),
       deadline_(executor_) {}

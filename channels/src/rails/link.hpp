@@ -14,6 +14,7 @@
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
+#include "rails/nic.hpp"
 #include "sealed/connection.hpp"
 #include "sealed/stream.hpp"
 
@@ -63,6 +64,8 @@ class link final : public std::enable_shared_from_this<link>,
   }
   /// Resets a lane's connection, for an administrator or a test; it is dialled again.
   void cut(std::uint16_t index);
+  /// The kernel says that an interface has no link: its lanes are lost now, not after a silence.
+  void carrier_lost(const nic& which);
   std::vector<rail_stats> rails() const;
 
  private:
@@ -82,6 +85,8 @@ class link final : public std::enable_shared_from_this<link>,
     bool armed = false;
     bool blocked = false;
     int empty_polls = 0;
+    int unsent_bytes = 0;         // bound of what the kernel holds unsent
+    double peak_bytes_per_s = 0;  // of late
   };
   using lane_ptr = std::shared_ptr<lane>;
 
@@ -93,6 +98,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool write_some(const lane_ptr& to, core::time_point now);
   void wait_for_room(const lane_ptr& to);
   bool has_unsent() const noexcept;
+  void bound_unsent(lane& of);
   void lose(lane& which, const std::string& why);
   void settle();
   void obey();
@@ -117,6 +123,11 @@ class link final : public std::enable_shared_from_this<link>,
   const patience bounds_;
   std::vector<lane_ptr> lanes_;  // null: no socket now
   std::vector<std::string> names_;
+  struct losses {
+    std::uint32_t count = 0;
+    std::string why;  ///< the last
+  };
+  std::vector<losses> lost_lanes_;
   std::vector<std::shared_ptr<cancellable>> dials_;
   dialler dial_;
   asio::steady_timer clock_, deadline_;

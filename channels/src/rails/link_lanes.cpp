@@ -17,9 +17,11 @@ namespace {
 
 constexpr int reads_per_turn = 16;    // then the other lanes get theirs
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
-/// What the kernel holds of a lane and has not sent: it delays what is more urgent, and is lost
-/// with the lane.
-constexpr int unsent_bytes = 256 * 1024;
+/// What the kernel holds of a lane and has not sent delays what is more urgent, and is lost with
+/// the lane: a lane's rate for so long, and no less than what one batch needs. On loopback a fixed
+/// 256 KiB costs half of the rate: writer and reader wait for each other.
+constexpr double unsent_s = 0.002;
+constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
 constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{1000};
 
 core::time_point now() {
@@ -34,11 +36,10 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, connection over, std
   error_code ignored;
   over.socket.non_blocking(true, ignored);
   over.socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  ::setsockopt(over.socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes,
-               sizeof unsent_bytes);
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
   core_.lane_up(index, epoch, now());
+  bound_unsent(*lanes_[index]);
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));
   arm(lanes_[index]);
@@ -51,6 +52,8 @@ void link::lose(lane& which, const std::string& why) {
   if (!which.open) return;
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is down: {}", which.index, names_[which.index], why));
+  ++lost_lanes_[which.index].count;
+  lost_lanes_[which.index].why = why;
   const lane_ptr keep = lanes_[which.index];
   which.open = false;
   error_code ignored;
@@ -60,9 +63,34 @@ void link::lose(lane& which, const std::string& why) {
   core_.lane_lost(which.index);
 }
 
+void link::bound_unsent(lane& of) {
+  of.peak_bytes_per_s = std::max(0.9 * of.peak_bytes_per_s, core_.measured_bytes_per_s(of.index));
+  const double bytes = unsent_s * of.peak_bytes_per_s;
+  const int bound =
+      static_cast<int>(std::clamp(bytes, double{least_unsent_bytes}, double{most_unsent_bytes}));
+  if (bound > of.unsent_bytes / 2 && bound < of.unsent_bytes * 2) return;
+  of.unsent_bytes = bound;
+  ::setsockopt(of.socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bound, sizeof bound);
+}
+
 void link::cut(std::uint16_t index) {
   if (!lanes_[index]) return;
   lose(*lanes_[index], "cut on purpose");
+  settle();
+}
+
+void link::carrier_lost(const nic& which) {
+  const auto self = shared_from_this();
+  for (const lane_ptr& l : lanes_) {
+    if (!l) continue;
+    error_code ignored;
+    const asio::ip::address local = l->socket.local_endpoint(ignored).address();
+    const bool on_it =
+        std::any_of(which.addresses.begin(), which.addresses.end(),
+                    [&local](const nic_address& address) { return address.where == local; });
+    const lane_ptr keep = l;
+    if (on_it) lose(*keep, fmt::format("the kernel says that {} has no link", which.name));
+  }
   settle();
 }
 
@@ -244,7 +272,9 @@ asio::awaitable<void> link::dial_once(std::uint16_t index) {
 void link::tick() {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const lane_ptr l = lanes_[i];
-    if (l) read_ready(*l, now());
+    if (!l) continue;
+    read_ready(*l, now());
+    if (l->open) bound_unsent(*l);
   }
   core_.tick(now());
   if (core_.peer_is_silent()) {
@@ -266,7 +296,8 @@ std::vector<rail_stats> link::rails() const {
   std::vector<rail_stats> all;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     all.push_back({names_[i], name(core_.lane_state(i)), core_.lane_epoch(i),
-                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i)});
+                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i),
+                   core_.received_bytes(i), lost_lanes_[i].count, lost_lanes_[i].why});
   }
   return all;
 }

@@ -11,6 +11,7 @@
 #include "protocol/carried_channel.hpp"
 #include "rails/bind_nic.hpp"
 #include "rails/selection.hpp"
+#include "tcp/connect.hpp"
 
 namespace tandem::rails {
 namespace {
@@ -59,8 +60,23 @@ asio::awaitable<void> mesh::open() {
     }
   }
   watch_store();
+  watch_ = std::make_unique<carrier_watch>(get_executor(), [weak = weak_from_this()](int index) {
+    const auto self = std::static_pointer_cast<mesh>(weak.lock());
+    if (self) self->carrier_lost(index);
+  });
   std::string line = encode(mine_rails_);
   co_await publish(key_of(rank()), std::move(line));
+}
+
+/// Whoever dials the lane finds out when it is well again.
+void mesh::carrier_lost(int index) {
+  for (const nic& which : nics_) {
+    if (which.index != index) continue;
+    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+      const std::shared_ptr<link> over = links_[peer];
+      if (over) over->carrier_lost(which);
+    }
+  }
 }
 
 asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
@@ -150,7 +166,8 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       continue;
     }
     if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
-      const std::shared_ptr<link> over = make_link(peer, answer.limits, all->size());
+      const std::shared_ptr<link> over =
+          make_link(peer, answer.limits, all->size(), (*all)[lane].peer_is_here);
       over->attach(static_cast<std::uint16_t>(lane), 1, std::move(*made), (*all)[lane].name);
       over->run([weak = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
                                                      std::string& name) {
@@ -192,25 +209,39 @@ tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
   return fits ? tcp::verdict::welcome : tcp::verdict::crossed;
 }
 
+std::string_view mesh::interface_of(const asio::ip::address& mine) const noexcept {
+  for (const published_rail& rail : mine_rails_) {
+    for (const door& d : rail.doors) {
+      if (d.where == mine) return rail.interface;
+    }
+  }
+  return "?";
+}
+
 void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
   const bool first = !over;
-  if (first) over = make_link(theirs.from, theirs.limits, lanes_of(theirs));
   error_code ignored;
-  std::string name = fmt::format("{} - {}", tcp::to_text(guest.socket.local_endpoint(ignored)),
+  if (first) {
+    const bool is_local = is_here(nics_, guest.socket.remote_endpoint(ignored).address());
+    over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_local);
+  }
+  const asio::ip::tcp::endpoint here = guest.socket.local_endpoint(ignored);
+  std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
                                  tcp::to_text(guest.socket.remote_endpoint(ignored)));
   over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
                std::move(name));
   if (first) over->run(nullptr);
 }
 
-std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes) {
+std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
+                                      bool peer_is_here) {
   // The tags of sealed records prove the same bytes at the same places as checksums would.
-  const bool checksums = options().checksum && !options().encrypt;
+  const bool guards = options().checksum > (peer_is_here ? 1 : 0) && !options().encrypt;
   const auto made =
       std::make_shared<link>(get_executor(), protocol::agreed(introduction(peer).limits, theirs),
                              protocol::identity{rank(), peer, fmt::format("{} lanes", lanes)},
-                             options().operation_timeout, lanes, bounds_of(options()), checksums);
+                             options().operation_timeout, lanes, bounds_of(options()), guards);
   links_[static_cast<std::size_t>(peer)] = made;
   made->on_lost(lost_handler());
   made->on_silent([weak = weak_from_this()](const error& reason) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "rails/carrier_watch.hpp"
 #include "rails/link.hpp"
 #include "rails/nic.hpp"
 #include "rails/pairing.hpp"
@@ -33,7 +34,10 @@ class mesh final : public tcp::mesh {
   tcp::verdict judge_guest(const tcp::hello& theirs) noexcept override;
   void take_guest(sealed::connection guest, const tcp::hello& answer,
                   const tcp::hello& theirs) override;
+  void ended() noexcept override { watch_.reset(); }
+  void carrier_lost(int index);
 
+  std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
   asio::awaitable<sealed::connection> dial_lane(int peer, const route& by, std::uint32_t rail,
                                                 std::uint32_t epoch,
@@ -43,12 +47,14 @@ class mesh final : public tcp::mesh {
                                                         std::shared_ptr<const routes> all,
                                                         std::uint16_t lane, std::uint32_t epoch,
                                                         std::string& name);
-  std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes);
+  std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
+                                  bool peer_is_here);
 
   std::vector<nic> nics_;
   std::vector<published_rail> mine_rails_;
   std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
+  std::unique_ptr<carrier_watch> watch_;
   bool warned_of_routes_ = false;
 };
 

@@ -48,7 +48,7 @@ std::int64_t read_number(const std::filesystem::path& file) {
   return from >> value ? value : -1;
 }
 
-nic_kind kind_of(const link& one, bool wireless) {
+nic_kind kind_of(const kernel_link& one, bool wireless) {
   if ((one.flags & IFF_LOOPBACK) != 0) return nic_kind::loopback;
   if (wireless) return nic_kind::wireless;
   const auto* const known = std::find_if(drivers.begin(), drivers.end(),
@@ -59,7 +59,7 @@ nic_kind kind_of(const link& one, bool wireless) {
   return (one.flags & IFF_POINTOPOINT) != 0 ? nic_kind::tunnel : nic_kind::other;
 }
 
-nic describe(const link& one) {
+nic describe(const kernel_link& one) {
   nic found;
   found.name = one.name;
   found.index = one.index;
@@ -93,12 +93,12 @@ bool on_hardware(const std::vector<nic>& all, const nic& one, int depth = 0) {
   });
 }
 
-void relate(const std::vector<link>& links, std::vector<nic>& all) {
+void relate(const std::vector<kernel_link>& links, std::vector<nic>& all) {
   const auto by_index = [&all](int index) {
     return std::find_if(all.begin(), all.end(), [index](const nic& n) { return n.index == index; });
   };
   for (std::size_t i = 0; i < links.size(); ++i) {
-    const link& one = links[i];
+    const kernel_link& one = links[i];
     if (const auto above = by_index(one.master); one.master != 0 && above != all.end()) {
       all[i].master = above->name;
       above->lower.push_back(one.name);
@@ -173,11 +173,11 @@ std::string_view name(nic_kind kind) noexcept {
 }
 
 std::vector<nic> find_nics() {
-  std::vector<link> links = find_links();
+  std::vector<kernel_link> links = find_links();
   std::sort(links.begin(), links.end(),
-            [](const link& a, const link& b) { return a.index < b.index; });
+            [](const kernel_link& a, const kernel_link& b) { return a.index < b.index; });
   std::vector<nic> all;
-  for (const link& one : links) all.push_back(describe(one));
+  for (const kernel_link& one : links) all.push_back(describe(one));
   relate(links, all);
   add_addresses(all);
   return all;

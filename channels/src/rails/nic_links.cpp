@@ -75,7 +75,7 @@ std::string hexadecimal(const rtattr* from) {
   return out;
 }
 
-void read_attribute(const rtattr* one, link& into) {
+void read_attribute(const rtattr* one, kernel_link& into) {
   switch (one->rta_type) {
     case IFLA_IFNAME:
       into.name = text(one);
@@ -111,8 +111,10 @@ void read_attribute(const rtattr* one, link& into) {
   }
 }
 
-link read_link(const nlmsghdr* message) {
-  link found;
+}  // namespace
+
+kernel_link read_link(const nlmsghdr* message) {
+  kernel_link found;
   const auto* const body = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
   found.index = body->ifi_index;
   found.flags = body->ifi_flags;
@@ -124,12 +126,10 @@ link read_link(const nlmsghdr* message) {
   return found;
 }
 
-}  // namespace
-
-std::vector<link> find_links() {
+std::vector<kernel_link> find_links() {
   const netlink_socket kernel;
   kernel.ask_for_links();
-  std::vector<link> all;
+  std::vector<kernel_link> all;
   // rtnetlink(7): an answer fits 32 KiB, the most that the kernel puts into one message of a dump.
   std::vector<char> buffer(32 * 1024);
   while (true) {

@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
+struct nlmsghdr;
+
 namespace tandem::rails {
 
 /// An interface as the kernel describes it in answer to RTM_GETLINK.
-struct link {
+struct kernel_link {
   int index = 0;
   std::string name;
   std::string mac;
@@ -23,6 +25,9 @@ struct link {
 /// All interfaces of this network namespace. sysfs would not do: it shows the namespace in which it
 /// was mounted, and does not tell a veth whose peer is outside.
 /// @par Errors `boost::system::system_error`.
-std::vector<link> find_links();
+std::vector<kernel_link> find_links();
+
+/// Of a message RTM_NEWLINK or RTM_DELLINK of the kernel's.
+kernel_link read_link(const nlmsghdr* message);
 
 }  // namespace tandem::rails

@@ -13,7 +13,6 @@ using protocol::frame_type;
 
 // A report is due at once for a chunk, and after so many short messages.
 constexpr std::uint32_t parcels_per_report = 64;
-constexpr std::uint64_t bytes_per_report = 256 * 1024;
 
 }  // namespace
 

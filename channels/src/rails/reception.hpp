@@ -10,6 +10,9 @@
 
 namespace tandem::rails {
 
+/// Bytes of short messages after which their arrival is reported at once.
+constexpr std::uint64_t bytes_per_report = 256 * 1024;
+
 /// The payload of one parcel while it comes in: `received` of `frame.payload_bytes` so far, to
 /// `where.target` + `received`, or nowhere while that is null, which it may become at any time.
 struct inbound {

@@ -5,11 +5,9 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/connect.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <cstring>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
@@ -18,71 +16,12 @@ namespace tandem::tcp {
 namespace {
 
 constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
-constexpr auto closed_at_once = "it closed the connection without a word";
 
 asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint to,
                                    error_code& result) {
   const auto [failure] = co_await socket.async_connect(to, quiet);
   if (failure == asio::error::operation_aborted) throw error(failure);
   result = failure;
-}
-
-error other_secret(const std::string& where) {
-  return error(errc::not_trusted, fmt::format("{} has another secret than this process", where),
-               "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
-}
-
-/// Both proofs, and the listener's decision. False: it ended the connection; `why` says how.
-asio::awaitable<bool> exchange_proofs(asio::ip::tcp::socket& socket, const secret& key,
-                                      const wire_hello& mine, heard_hello& theirs,
-                                      const std::string& where, std::string& why) {
-  proof given;
-  const bool first = co_await read_proof(socket, given, why);
-  if (!first) co_return false;
-  if (!is_proof(given, step::listener, key, mine, theirs.wire)) throw other_secret(where);
-  const proof ours = prove(step::connector, key, mine, theirs.wire);
-  co_await send(socket, ours);
-  const bool second = co_await read_proof(socket, given, why);
-  if (!second) co_return false;
-  if (is_proof(given, step::crossed, key, mine, theirs.wire)) {
-    theirs.says.answer = verdict::crossed;
-  } else if (!is_proof(given, step::welcome, key, mine, theirs.wire)) {
-    throw other_secret(where);
-  }
-  co_return true;
-}
-
-/// Throws for every verdict but welcome and crossed.
-void check_answer(hello& answer, const hello& mine, const std::string& where) {
-  if (answer.version != mine.version) answer.answer = verdict::wrong_version;
-  const bool is_welcome = answer.answer == verdict::welcome || answer.answer == verdict::crossed;
-  const bool same_trust = answer.keyed == mine.keyed;
-  if (is_welcome && same_trust && answer.sealed == mine.sealed) return;
-  if (is_welcome) answer.answer = same_trust ? verdict::not_sealed : verdict::not_trusted;
-  throw refusal(answer, mine, where);
-}
-
-/// `known` becomes false where another program, or nobody, answers; `why` says what came.
-asio::awaitable<void> introduce(asio::ip::tcp::socket& socket, hello mine, const secret& key,
-                                const std::string& where, hello& answer, sealed::keys& seal,
-                                std::string& why, bool& known) {
-  if (mine.keyed) trust::random_bytes(mine.once);
-  wire_hello said;
-  encode(mine, said);
-  co_await send(socket, said);
-  heard_hello theirs;
-  known = co_await read_hello(socket, theirs, why);
-  if (!known) co_return;
-  check_answer(theirs.says, mine, where);
-  // A keyed listener decides in its last proof, and only there.
-  if (mine.keyed && theirs.says.answer != verdict::welcome) {
-    throw refusal(theirs.says, mine, where);
-  }
-  if (mine.keyed) known = co_await exchange_proofs(socket, key, said, theirs, where, why);
-  if (mine.sealed) {
-    seal = sealed::derive_keys(key, said, theirs.wire, sealed::side::connector);
-  }
-  answer = theirs.says;
 }
 
 error no_answer(const std::string& where, const error_code& failure, const std::string& why,
@@ -127,16 +66,9 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-asio::awaitable<void> send(asio::ip::tcp::socket& to, std::span<const std::byte> bytes) {
-  co_await asio::async_write(to, asio::buffer(bytes.data(), bytes.size()), quiet);
-}
-
-asio::awaitable<bool> read_proof(asio::ip::tcp::socket& from, proof& given, std::string& why) {
-  const auto [failure, n] = co_await asio::async_read(from, asio::buffer(given), quiet);
-  if (failure == asio::error::operation_aborted) throw error(failure);
-  if (!failure) co_return true;
-  why = n == 0 ? closed_at_once : "it closed the connection in mid-proof";
-  co_return false;
+std::string describe_guest(const asio::ip::tcp::socket& guest) {
+  error_code ignored;
+  return to_text(guest.remote_endpoint(ignored));
 }
 
 asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
@@ -153,20 +85,8 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& their
     }
     have += n;
     const std::span<const std::byte> so_far(wire.data(), have);
-    switch (decode(so_far, theirs.says)) {
-      case reading::complete:
-        co_return true;
-      case reading::other_version:
-        co_return true;
-      case reading::incomplete:
-        break;
-      case reading::damaged:
-        why = "its hello is damaged";
-        co_return false;
-      case reading::other_program:
-        why = "it said " + excerpt(so_far);
-        co_return false;
-    }
+    const std::optional<bool> known = come_to_know(so_far, theirs.says, why);
+    if (known) co_return *known;
   }
 }
 

@@ -11,19 +11,17 @@
 #include <vector>
 
 #include "sealed/connection.hpp"
-#include "tcp/hello.hpp"
+#include "tcp/introduce.hpp"
 #include "tcp/link.hpp"
-#include "tcp/proof.hpp"
 
 namespace tandem::tcp {
-
-/// A stranger has so long to say who he is.
-constexpr std::chrono::seconds hello_limit{5};
 
 /// What a socket of ours looks like: no delay, buffers as set, a vanished host noticed.
 void configure(asio::ip::tcp::socket& socket, const settings& options);
 /// "127.0.0.1:29500".
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);
+/// Who is at the other end of it, for the log.
+std::string describe_guest(const asio::ip::tcp::socket& guest);
 
 /// What a caller may want of the sockets that `dial` makes.
 struct dial_wishes {
@@ -42,18 +40,9 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
                                          secret key, settings options, hello& answer,
                                          dial_wishes wishes = {});
 
-/// A hello as it was read.
-struct heard_hello {
-  hello says;
-  wire_hello wire{};
-};
 /// Reads a hello from a fresh connection. False: a stranger; `why` says what came.
 asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
                                  std::string& why);
-/// False: the connection ended instead; `why` says how.
-asio::awaitable<bool> read_proof(asio::ip::tcp::socket& from, proof& given, std::string& why);
-/// The answer, or its absence, tells what a failed write would.
-asio::awaitable<void> send(asio::ip::tcp::socket& to, std::span<const std::byte> bytes);
 
 /// Looks a name up. @par Errors `errc::unreachable`.
 asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port);

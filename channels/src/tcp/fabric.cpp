@@ -11,6 +11,7 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "tcp/connect.hpp"
 #include "tcp/link.hpp"
 
 namespace tandem::tcp {
@@ -64,18 +65,27 @@ asio::awaitable<void> mesh::open() {
 
 std::uint16_t mesh::open_door(const std::string& address) {
   const std::weak_ptr<mesh> weak = weak_from_this();
-  const auto door = std::make_shared<greeter>(
+  const auto opened = std::make_shared<greeter>(
       listen(executor_, address, 0, key_, options_), mine_, key_, options_,
       [weak](const hello& theirs) {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : verdict::wrong_job;
       },
-      [weak](sealed::connection guest, const hello& mine, const hello& theirs) {
-        if (const auto self = weak.lock()) self->take_guest(std::move(guest), mine, theirs);
+      [weak](asio::ip::tcp::socket guest, sealed::keys seal, const hello& mine,
+             const hello& theirs) {
+        const auto self = weak.lock();
+        if (!self) return;
+        sealed::connection over(std::move(guest), std::move(seal));
+        self->take_guest(std::move(over), mine, theirs);
       });
-  door->run();
-  doors_.push_back(door);
-  return door->port();
+  opened->run();
+  const std::uint16_t port = opened->at().port();
+  keep_open(opened);
+  return port;
+}
+
+void mesh::keep_open(std::shared_ptr<door> opened) {
+  doors_.push_back(std::move(opened));
 }
 
 void mesh::watch_store() {
@@ -214,6 +224,7 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);
   for (const auto& door : doors_) door->close();
+  ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->fail(*failed_);
@@ -227,6 +238,7 @@ void mesh::close() noexcept {
   const auto self = shared_from_this();
   closed_ = true;
   for (const auto& door : doors_) door->close();
+  ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
     if (peer.made) peer.made->close();

@@ -9,6 +9,7 @@
 #include <tandem/fabric.hpp>
 #include <vector>
 
+#include "sealed/connection.hpp"
 #include "tcp/greeter.hpp"
 
 namespace tandem::tcp {
@@ -41,6 +42,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual asio::awaitable<void> dial_peer(int peer);
   virtual verdict judge_guest(const hello& theirs) noexcept;
   virtual void take_guest(sealed::connection guest, const hello& mine, const hello& theirs);
+  /// The mesh is over: closes what else would keep the loop running.
+  virtual void ended() noexcept {}
 
   const settings& options() const noexcept { return options_; }
   const secret& key() const noexcept { return key_; }
@@ -48,6 +51,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
   hello introduction(int peer) const noexcept;
   /// Listens at a local address; returns the port.
   std::uint16_t open_door(const std::string& address);
+  /// Closes it when the job is over here.
+  void keep_open(std::shared_ptr<door> opened);
   void watch_store();
   asio::awaitable<void> publish(std::string name, std::string value);
   asio::awaitable<std::string> look_up(std::string name);
@@ -74,7 +79,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
   const asio::any_io_executor executor_;
   const secret key_;
   hello mine_;
-  std::vector<std::shared_ptr<greeter>> doors_;
+  std::vector<std::shared_ptr<door>> doors_;
   std::vector<peer_state> peers_;
   event changed_;
   asio::steady_timer grace_;

@@ -1,33 +1,59 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <tandem/log_digest.hpp>
+#include <tandem/settings.hpp>
 
-#include "tcp/connect.hpp"
+#include "sealed/keys.hpp"
+#include "tcp/hello.hpp"
+#include "tcp/introduce.hpp"
 
 namespace tandem::tcp {
 
+/// Whose word a record in the log is.
+template <class Socket>
+constexpr std::string_view room_of = "tcp";
+
+/// What goes through it leaves the host, and is sealed where the settings want that.
+template <class Socket>
+constexpr bool may_be_sealed = true;
+
+/// What a rank keeps open for others to come.
+class door {
+ public:
+  virtual ~door() = default;
+  virtual void close() noexcept = 0;
+};
+
 /// The door: accepts connections, reads their hellos side by side, and hands over those that are
 /// welcome. A stranger costs a bounded number of bytes for a bounded time and holds nobody up.
-class greeter : public std::enable_shared_from_this<greeter> {
+///
+/// A kind of socket has, beside what `introduce.hpp` wants of it: `configure(socket, settings)` and
+/// `describe_guest(socket)`. greeter_body.hpp has the bodies; each kind instantiates them once.
+template <class Socket>
+class basic_greeter final : public door,
+                            public std::enable_shared_from_this<basic_greeter<Socket>> {
  public:
+  using protocol = typename Socket::protocol_type;
+  using acceptor = asio::basic_socket_acceptor<protocol>;
   /// Answers a good hello: the verdict goes to the peer, and on welcome the connection to
-  /// `on_guest`.
+  /// `on_guest`, with the keys of what follows where it is sealed.
   using judge_handler = std::function<verdict(const hello& theirs)>;
   using guest_handler =
-      std::function<void(sealed::connection guest, const hello& mine, const hello& theirs)>;
+      std::function<void(Socket guest, sealed::keys seal, const hello& mine, const hello& theirs)>;
 
   /// @param key  empty: whoever comes is believed, and must have none either.
-  greeter(asio::ip::tcp::acceptor at, hello mine, secret key, settings options, judge_handler judge,
-          guest_handler on_guest);
+  basic_greeter(acceptor at, hello mine, secret key, settings options, judge_handler judge,
+                guest_handler on_guest);
 
   void run();
-  void close() noexcept;
-  std::uint16_t port() const noexcept { return port_; }
+  void close() noexcept override;
+  const typename protocol::endpoint& at() const noexcept { return at_; }
   std::uint64_t strangers() const noexcept { return strangers_; }
 
  private:
@@ -43,24 +69,27 @@ class greeter : public std::enable_shared_from_this<greeter> {
     std::string why;
   };
 
-  asio::awaitable<void> hear(asio::ip::tcp::socket& guest, introduction& its);
-  asio::awaitable<void> decide(asio::ip::tcp::socket& guest, introduction& its);
+  asio::awaitable<void> hear(Socket& guest, introduction& its);
+  asio::awaitable<void> decide(Socket& guest, introduction& its);
   asio::awaitable<void> accept_loop();
   void make_room();
-  asio::awaitable<void> greet(std::shared_ptr<asio::ip::tcp::socket> guest);
+  asio::awaitable<void> greet(std::shared_ptr<Socket> guest);
   void count_stranger(std::string_view kind, const std::string& who, const std::string& why);
 
-  asio::ip::tcp::acceptor acceptor_;
+  acceptor acceptor_;
   hello mine_;
   const secret key_;
   const settings options_;
   judge_handler judge_;
   guest_handler on_guest_;
-  std::uint16_t port_ = 0;
-  std::deque<std::shared_ptr<asio::ip::tcp::socket>> unknown_;  // oldest first
+  const typename protocol::endpoint at_;
+  std::deque<std::shared_ptr<Socket>> unknown_;  // oldest first
   std::uint64_t strangers_ = 0;
-  log_digest dropped_{log_level::warning, "tcp"};
+  log_digest dropped_{log_level::warning, room_of<Socket>};
   bool closed_ = false;
 };
+
+using greeter = basic_greeter<asio::ip::tcp::socket>;
+extern template class basic_greeter<asio::ip::tcp::socket>;
 
 }  // namespace tandem::tcp

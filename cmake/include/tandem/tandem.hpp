@@ -5,6 +5,7 @@
 #include <tandem/channel.hpp>
 #include <tandem/channels/local.hpp>
 #include <tandem/channels/rails.hpp>
+#include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/collectives/communicator.hpp>

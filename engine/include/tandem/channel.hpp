@@ -33,11 +33,14 @@ struct channel_stats {
 
 /// One stream of a channel that has several: what it is called, how it is, what it carried.
 struct rail_stats {
-  std::string name;                 ///< "eth1 10.0.1.2 - 10.0.1.3:4000"
-  std::string_view state;           ///< "up", "suspect", "lost", "absent"
-  std::uint32_t epoch = 0;          ///< grows with every new connection
-  std::uint64_t bytes_arrived = 0;  ///< of what was sent on it, headers included
-  double bytes_per_s = 0;           ///< as last measured; 0 where nothing was
+  std::string name;         ///< "eth1 10.0.1.2 - 10.0.1.3:4000": interface and end here, end there
+  std::string_view state;   ///< "up", "suspect", "lost", "absent"
+  std::uint32_t epoch = 0;  ///< grows with every new connection
+  std::uint64_t bytes_arrived = 0;   ///< of what was sent on it, headers included
+  double bytes_per_s = 0;            ///< of those, as last measured; 0 where nothing was
+  std::uint64_t bytes_received = 0;  ///< came whole on it from the peer, headers included
+  std::uint32_t times_lost = 0;
+  std::string why_lost;  ///< the last time; empty: never
 };
 
 /// A link to one peer that keeps messages whole and carries many independent flows.

@@ -2,6 +2,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <cstdint>
 
 namespace tandem {
 
@@ -34,6 +35,10 @@ class poller final : public asio::execution_context::service {
 
   /// Polls everyone once; true where somebody found something.
   bool poll();
+  /// How many only look at memory.
+  int memory_links() const noexcept { return memory_links_; }
+  /// The same for those that only look at memory: some nanoseconds each, no system call.
+  bool poll_memory();
   /// Arms everyone: the loop is about to sleep.
   void arm();
 
@@ -41,7 +46,11 @@ class poller final : public asio::execution_context::service {
   friend class pollable;
   void shutdown() noexcept override {}
 
-  pollable* first_ = nullptr;
+  bool poll_all(pollable* first);
+
+  pollable* first_ = nullptr;         // that ask the kernel
+  pollable* first_memory_ = nullptr;  // that do not
+  int memory_links_ = 0;
   pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
   bool is_polling_ = false;
 };
@@ -50,7 +59,9 @@ class poller final : public asio::execution_context::service {
 /// call.
 class pollable {
  public:
-  explicit pollable(const asio::any_io_executor& executor);
+  /// What a look costs: a system call, or a glance at memory that may be repeated many times over.
+  enum class look : std::uint8_t { asks_kernel, reads_memory };
+  explicit pollable(const asio::any_io_executor& executor, look costs = look::asks_kernel);
   pollable(const pollable&) = delete;
   pollable& operator=(const pollable&) = delete;
 
@@ -69,6 +80,7 @@ class pollable {
   poller& poller_;
   pollable* next_ = nullptr;
   pollable* previous_ = nullptr;
+  const look costs_;
 };
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -10,6 +11,13 @@
 #include <tandem/secret.hpp>
 
 namespace tandem {
+
+/// How long messages go between ranks that share memory.
+enum class single_copy : std::uint8_t {
+  automatic,  ///< as `on` where that is measured to be faster, else as `off`
+  off,        ///< through a ring, copied by both ranks at once
+  on,         ///< read where they lie, by the receiver alone, where the kernel allows it
+};
 
 /// Every knob of the engine with its default. Set it in code, or let `from_environment` fill it, or
 /// let a program pass its command line to `set`; later wins. `option_table` is the one place that
@@ -27,8 +35,13 @@ struct settings {
   std::size_t rail_streams = 1;  ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
-  bool checksum = true;                           ///< CRC32C of every payload on rails
-  bool encrypt = false;                           ///< AES-256-GCM of all that rails and tcp carry
+  /// CRC32C of payloads on rails: 0 of none, 1 on rails that leave this host, 2 of all. Within a
+  /// host there is no wire that could damage them: the kernel's own checksums are left out there
+  /// too.
+  std::size_t checksum = 1;
+  bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
+  single_copy shm_single_copy = single_copy::automatic;
+  std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

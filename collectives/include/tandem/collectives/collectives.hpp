@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 #include <tandem/collectives/communicator.hpp>
+#include <tandem/collectives/reduction.hpp>
 
 /// Calls that all ranks of a communicator make, in the same order and with the same sizes, types
 /// and settings.
@@ -20,14 +21,8 @@
 /// @par Cost  Nothing is sent for zero bytes or by a group of one.
 namespace tandem {
 
-enum class data_type : std::uint8_t { float32, float64, int32, int64 };
-enum class reduce_op : std::uint8_t { sum, product, minimum, maximum };
 enum class all_reduce_algorithm : std::uint8_t { automatic, ring, recursive_doubling };
 
-/// Of one element.
-std::size_t bytes_of(data_type type) noexcept;
-std::string_view name(data_type type) noexcept;
-std::string_view name(reduce_op op) noexcept;
 std::string_view name(all_reduce_algorithm how) noexcept;
 
 /// Returns when every rank has called it. Dissemination: ceil(log2 n) rounds of one empty message
@@ -46,13 +41,15 @@ bool broadcast_takes_chain(int ranks, std::size_t bytes, std::size_t chunk_bytes
 
 /// Combines every rank's `data` element by element and leaves the result in all of them. Host
 /// memory, aligned to its elements. `automatic`: the ring from `settings::all_reduce_ring_bytes`
-/// on.
+/// on. All ranks give the same type and operation; what it computes is under `reduce_op`.
 ///
 /// The order of combination is fixed by the number of ranks and the algorithm alone, and each
 /// element is combined once and copied, or combined from the same operands everywhere: the same
-/// ranks and data give the same bits on every rank and in every run. Integers wrap around.
-/// minimum(a, b) is b < a ? b : a, maximum(a, b) is a < b ? b : a, with a from the earlier ranks;
-/// only which NaN comes out of two is left open.
+/// ranks and data give the same bits on every rank and in every run, whichever instructions the
+/// processors have.
+///
+/// @par Errors `errc::bad_input`: a type, an operation or a pair of both that is not defined, a
+/// factor that the type cannot hold, data that are no whole number of elements or not aligned.
 ///
 /// - recursive doubling: of n ranks the first 2(n - p) join in neighbouring pairs, p the greatest
 /// power of two that is
@@ -64,7 +61,7 @@ bool broadcast_takes_chain(int ranks, std::size_t bytes, std::size_t chunk_bytes
 ///   out of each rank, which is the least possible; in chunks of at most
 ///   `settings::collective_chunk_bytes`, one being combined while the next travels.
 asio::awaitable<void> all_reduce(communicator& among, mutable_view data, data_type type,
-                                 reduce_op op,
+                                 reduction what,
                                  all_reduce_algorithm how = all_reduce_algorithm::automatic);
 
 /// Collects one block of equal length from each rank in `all` at the root, by rank: size() *

@@ -1,0 +1,153 @@
+#include "rail_log.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::train {
+namespace {
+
+constexpr double shortest_rate_s = 0.5;  // shorter intervals show single messages
+
+rail_state state_of(std::string_view text) noexcept {
+  for (const rail_state one : {rail_state::up, rail_state::suspect, rail_state::lost}) {
+    if (text == name(one)) return one;
+  }
+  return rail_state::absent;
+}
+
+template <std::size_t size>
+void copy(std::string_view text, std::array<char, size>& into) noexcept {
+  into = {};
+  std::copy_n(text.begin(), std::min(text.size(), size - 1), into.begin());
+}
+
+}  // namespace
+
+std::string_view name(rail_state of) noexcept {
+  switch (of) {
+    case rail_state::up:
+      return "up";
+    case rail_state::suspect:
+      return "suspect";
+    case rail_state::absent:
+      return "absent";
+    case rail_state::lost:
+      return "lost";
+  }
+  return "unknown";
+}
+
+std::string nic_of(std::string_view rail_name) {
+  std::string nic(rail_name.substr(0, rail_name.find(' ')));
+  for (char& c : nic) {
+    if (static_cast<unsigned char>(c) < 0x21 || c == 0x7f) c = '?';
+  }
+  return nic.empty() ? "?" : nic;
+}
+
+rail_log::entry& rail_log::find(double at_s, int peer, std::size_t lane) {
+  const auto number = static_cast<std::int32_t>(lane);
+  for (entry& one : entries_) {
+    if (one.history.end.peer == peer && one.history.end.lane == number) return one;
+  }
+  entry& fresh = entries_.emplace_back();
+  fresh.history.end.rank = rank_;
+  fresh.history.end.peer = peer;
+  fresh.history.end.lane = number;
+  // It came between two looks, and what it has carried by now it has carried since the first.
+  if (rank_ < peer && look_before_s_ < at_s) {
+    fresh.history.points.push_back({.at_s = look_before_s_});
+  }
+  return fresh;
+}
+
+void rail_log::take(double at_s, int peer, const std::vector<rail_stats>& now) {
+  if (at_s > look_s_) look_before_s_ = std::exchange(look_s_, at_s);
+  for (std::size_t lane = 0; lane < now.size(); ++lane) {
+    const rail_stats& from = now[lane];
+    entry& one = find(at_s, peer, lane);
+    rail_end& end = one.history.end;
+    const rail_state state = state_of(from.state);
+    // Not yet there is no trouble, once it has come.
+    if (end.state == rail_state::absent) one.worst = rail_state::up;
+    one.worst = std::max(one.worst, from.times_lost > end.times_lost ? rail_state::lost : state);
+    end.state = state;
+    end.epoch = from.epoch;
+    end.times_lost = from.times_lost;
+    end.sent = from.bytes_arrived;
+    end.received = from.bytes_received;
+    copy(nic_of(from.name), end.nic);
+    copy(from.why_lost, end.why_lost);
+    const std::vector<rail_point>& points = one.history.points;
+    if (points.empty() || at_s - points.back().at_s >= kept_every_s_) keep(at_s, one);
+  }
+}
+
+void rail_log::keep(double at_s, entry& of) {
+  const rail_end& end = of.history.end;
+  if (rank_ > end.peer) return;
+  std::vector<rail_point>& points = of.history.points;
+  points.push_back({at_s, end.sent, end.received, of.worst});
+  of.worst = end.state;
+  if (points.size() >= most_points) thin_out();
+}
+
+/// Every other point goes, and the next one tells of its worst state.
+void rail_log::thin_out() {
+  kept_every_s_ *= 2;
+  for (entry& one : entries_) {
+    std::vector<rail_point>& points = one.history.points;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < points.size(); i += 2) {
+      rail_point p = points[i];
+      if (i > 0) p.worst = std::max(p.worst, points[i - 1].worst);
+      points[kept++] = p;
+    }
+    // The last one stays: bytes are counted up to there.
+    if (points.size() % 2 == 0 && !points.empty()) points[kept++] = points.back();
+    points.resize(kept);
+  }
+}
+
+void rail_log::finish(double at_s) {
+  for (entry& one : entries_) {
+    if (one.history.points.empty() || one.history.points.back().at_s < at_s) keep(at_s, one);
+  }
+}
+
+std::vector<nic_now> rail_log::live(double at_s) {
+  const bool rates_are_old = at_s - marked_s_ >= shortest_rate_s;
+  std::vector<nic_now> nics;
+  for (entry& one : entries_) {
+    const rail_end& end = one.history.end;
+    if (rates_are_old) {
+      const double elapsed_s = at_s - std::max(marked_s_, 0.0);
+      const auto bytes = static_cast<double>(end.bytes() - one.marked_bytes);
+      one.bytes_per_s = elapsed_s > 0 ? bytes / elapsed_s : 0;
+      one.marked_bytes = end.bytes();
+    }
+    const std::string_view nic = end.nic.data();
+    auto of = std::find_if(nics.begin(), nics.end(), [nic](const auto& n) { return n.nic == nic; });
+    if (of == nics.end()) {
+      nics.push_back({.nic = std::string(nic)});
+      of = nics.end() - 1;
+    }
+    ++of->lanes;
+    if (end.state == rail_state::up) ++of->up;
+    of->worst = std::max(of->worst, end.state);
+    of->bytes_per_s += one.bytes_per_s;
+  }
+  if (rates_are_old) marked_s_ = at_s;
+  return nics;
+}
+
+std::vector<rail_history> rail_log::rails() const {
+  std::vector<rail_history> all;
+  for (const entry& one : entries_) {
+    all.push_back(one.history);
+    all.back().end.points = one.history.points.size();
+  }
+  return all;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::train {
+
+/// One drawing is so many units wide; the page scales it to the column.
+inline constexpr double svg_width = 960;
+
+/// Least and greatest of what it was given. What is not finite does not count.
+struct range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void take(double value);
+  /// 0 at low, 1 at high.
+  double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
+};
+
+/// The area of a chart inside its axes, in units of the drawing; y grows downwards.
+struct plot_area {
+  double left = 0, right = 0, top = 0, bottom = 0;
+
+  double width() const noexcept { return right - left; }
+  double height() const noexcept { return bottom - top; }
+  double x(double share) const noexcept { return left + share * width(); }
+  double y(double share) const noexcept { return bottom - share * height(); }
+};
+
+/// The five significant characters of HTML and XML as entities.
+std::string escape(std::string_view text);
+/// Round numbers that cover low to high in about `wanted` steps. @pre low <= high, both finite.
+std::vector<double> nice_ticks(double low, double high, int wanted);
+/// A number as a person writes it on an axis: 0.25, 12k, 3e-07.
+std::string tick_text(double value);
+
+/// The beginning of a drawing; `title` is for readers who cannot see it.
+std::string open_svg(double height, std::string_view title);
+/// @param anchor  "start", "middle" or "end": what of the words is at x
+std::string svg_text(double x, double y, std::string_view anchor, std::string_view words);
+/// Grid, numbers and label of the vertical axis.
+std::string y_axis(const plot_area& in, const range& y, std::string_view label);
+/// Values at equal distances from left to right as a path; what is not finite leaves a gap, and a
+/// value alone is a dot.
+std::string curve_path(const plot_area& in, const range& y, std::span<const double> values,
+                       std::string_view style);
+
+}  // namespace tandem::train

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tandem/channel.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/store.hpp>
+
+/// Channels between processes of one user on one host, through memory that they share.
+///
+/// Two rings in a piece of memory without a name, one each way: nothing is left behind, whoever
+/// dies of whatever. While both ends poll, a message takes no system call; an end that sleeps is
+/// woken through the Unix socket by which the two have met, whose end is also the news of a death.
+/// Long messages are read where they lie in the sender's memory, in one copy, where the kernel
+/// allows that (process_vm_readv) and `settings::shm_single_copy` asks for it, and go through the
+/// ring otherwise.
+namespace tandem::shm {
+
+/// Accepts channels under a name. Close or destroy it to stop; pending accepts end with
+/// `errc::channel_closed`.
+class listener {
+ public:
+  /// @param name  in this network namespace; empty: one that nobody else has. With a secret
+  /// (`settings::secret_file`, `settings::job_secret`) every peer has to prove it. Processes of
+  /// other users are refused.
+  /// @par Errors `errc::address_in_use`, `bad_input`; those of `trust::job_secret`.
+  explicit listener(asio::any_io_executor executor, const std::string& name = {},
+                    const settings& options = {});
+  ~listener();
+  listener(listener&&) noexcept;
+  listener& operator=(listener&&) noexcept;
+
+  const std::string& name() const noexcept;
+  /// The next peer that speaks this protocol. Others are dropped, counted and logged; none may hold
+  /// it up for longer than its hello takes.
+  asio::awaitable<std::unique_ptr<channel>> accept();
+  std::uint64_t strangers() const noexcept;  ///< connections that were dropped
+  void close() noexcept;
+
+ private:
+  class state;
+  std::shared_ptr<state> state_;
+};
+
+/// Connects to a listener of this host. Tries again until `options.meet_timeout` while nobody
+/// listens there.
+/// @par Errors `errc::unreachable`, `not_tandem`, `version_mismatch`, `timed_out`, `not_trusted`;
+///   `limit_exceeded` where there is no memory; those of `trust::job_secret`.
+asio::awaitable<std::unique_ptr<channel>> connect(std::string name, settings options = {});
+
+/// The ranks that met in `meeting`, all on one host, connected when they first need each other.
+/// Names travel through the store; so does the news of a lost rank. Where the store has a
+/// `data_key`, every connection proves it.
+/// @par Errors of `fabric::to`: `errc::unreachable` names the rank that is on another host, or in a
+///   container with a network of its own.
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options);
+
+}  // namespace tandem::shm

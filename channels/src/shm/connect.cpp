@@ -1,0 +1,100 @@
+#include "shm/connect.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fstream>
+#include <tandem/channels/shm.hpp>
+#include <tandem/deadline.hpp>
+
+namespace tandem::shm {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+
+error no_answer(const std::string& name, const error_code& failure, const std::string& why,
+                const settings& options) {
+  if (!failure) {
+    return error(errc::not_tandem, fmt::format("'{}' answers but is no Tandem rank: {}", name, why),
+                 "is the name right?");
+  }
+  const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
+  return error(errc::unreachable,
+               fmt::format("nobody on this host answers as '{}' for {:g} s: {}", name, waited_s,
+                           failure.message()),
+               "is it running, on this host and in no container of its own?");
+}
+
+}  // namespace
+
+asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key, settings options,
+                                   tcp::hello& answer) {
+  mine.keyed = !key.empty();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
+  const auto where = abstract_endpoint(name);
+  std::chrono::milliseconds pause{10};
+  asio::steady_timer timer(executor);
+  for (;;) {
+    guest_socket socket(executor);
+    socket.shared = memory::create(options.shm_ring_bytes);
+    const auto [failure] = co_await socket.async_connect(where, quiet);
+    if (failure == asio::error::operation_aborted) throw error(failure);
+    std::string why;
+    if (!failure) {
+      if (!is_own_user(socket)) {
+        throw error(errc::not_trusted, fmt::format("'{}' belongs to another user", name),
+                    "start every rank of a host as the same user");
+      }
+      bool known = false;
+      sealed::keys none;
+      co_await with_deadline(tcp::hello_limit,
+                             tcp::introduce(socket, mine, key, name, answer, none, why, known),
+                             "hello of " + name, "does Tandem listen there?");
+      if (known) co_return socket;
+    }
+    const bool is_silent = failure || why == tcp::closed_at_once;
+    if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
+      throw no_answer(name, failure, why, options);
+    }
+    timer.expires_after(pause);
+    co_await timer.async_wait(asio::use_awaitable);
+    pause = std::min(pause * 2, std::chrono::milliseconds(200));
+  }
+}
+
+std::shared_ptr<link> make_link(guest_socket socket, int side, const tcp::hello& mine,
+                                const tcp::hello& theirs, const settings& options) {
+  const std::string rail = fmt::format("shm process {}", pid_of_peer(socket));
+  const int peer = mine.size == 0 ? -1 : (mine.to >= 0 ? mine.to : theirs.from);
+  auto made =
+      std::make_shared<link>(std::move(socket), side, options.shm_single_copy,
+                             protocol::agreed(mine.limits, theirs.limits),
+                             protocol::identity{mine.from, peer, rail}, options.operation_timeout);
+  made->run();
+  return made;
+}
+
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network {};
+  ::stat("/proc/self/ns/net", &network);
+  return fmt::format("{}:{}", boot, network.st_ino);
+}
+
+asio::awaitable<std::unique_ptr<channel>> connect(std::string name, settings options) {
+  tcp::hello mine;
+  mine.limits = protocol::offered(options);
+  tcp::hello answer;
+  const secret key = tcp::pair_key(options);
+  guest_socket socket = co_await dial(std::move(name), mine, key, options, answer);
+  std::shared_ptr<link> made = make_link(std::move(socket), 0, mine, answer, options);
+  co_return std::make_unique<link_channel>(std::move(made));
+}
+
+}  // namespace tandem::shm

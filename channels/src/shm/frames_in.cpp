@@ -1,0 +1,117 @@
+#include "shm/frames_in.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tandem::shm {
+
+void frames_in::probe() {
+  if (has_probed_ || theirs_.is_introduced.load(std::memory_order_acquire) == 0) return;
+  has_probed_ = true;
+  const bool reads =
+      peer_.can_read(theirs_) && (copies_ == single_copy::on || peer_.is_worth_reading(theirs_));
+  mine_.reads_references.store(reads ? 1 : 0, std::memory_order_relaxed);
+}
+
+frames_in::outcome frames_in::read_one() {
+  ring_reader::view r;
+  switch (ring_.next(r, why_)) {
+    case ring_reader::outcome::none:
+      return outcome::drained;
+    case ring_reader::outcome::broken:
+      return outcome::broken;
+    case ring_reader::outcome::some:
+      break;
+  }
+  if (!has_probed_) probe();
+  const outcome came = take(r);
+  if (ring_.consume(r)) has_progress_ = true;
+  return came;
+}
+
+frames_in::outcome frames_in::wrong(std::string why) {
+  why_ = std::move(why);
+  return outcome::broken;
+}
+
+frames_in::outcome frames_in::take(const ring_reader::view& r) {
+  if (is_landing_) {
+    const std::size_t left = landing_.header.payload_bytes - landing_.received;
+    if (r.how != carriage::more || r.here_bytes > left) {
+      return wrong(fmt::format("{} bytes where the rest of a payload of {} has to come",
+                               r.here_bytes, landing_.header.payload_bytes));
+    }
+    land(r);
+    return outcome::more;
+  }
+  if (r.how == carriage::more) return wrong("more of a payload that has not begun");
+  if (!protocol::carries_payload(r.header.type)) return take_plain(r.header);
+  if (!session_.begin(r.header, landing_)) return wrong(session_.violation());
+  if (r.how == carriage::reference) return take_reference(r);
+  is_landing_ = true;
+  land(r);
+  return outcome::more;
+}
+
+void frames_in::land(const ring_reader::view& r) {
+  if (landing_.target != nullptr && r.here_bytes > 0) {
+    std::byte* const to = landing_.target + landing_.received;
+    if (r.how == carriage::inside) {
+      std::memcpy(to, r.inside, r.here_bytes);
+    } else {
+      ring_.copy(r, to);
+    }
+  }
+  landing_.received += r.here_bytes;
+  received_bytes_ += r.here_bytes;
+  if (landing_.received < landing_.header.payload_bytes) return;
+  is_landing_ = false;
+  session_.end(landing_);
+}
+
+/// The peer takes its memory back when it leaves: what was read is believed only if it had not left
+/// when all of it was read.
+frames_in::outcome frames_in::take_reference(const ring_reader::view& r) {
+  int failure = 0;
+  if (landing_.target != nullptr) {
+    failure = peer_.read(landing_.target, r.address(), r.header.payload_bytes);
+  }
+  // Written back as it is: this comes after what was read, and before the peer writes the word.
+  parting left = parting::none;
+  if (!theirs_.left.compare_exchange_strong(left, parting::none, std::memory_order_acq_rel)) {
+    session_.abandon(landing_);
+    return outcome::parted;
+  }
+  if (failure == ESRCH) {
+    session_.abandon(landing_);
+    why_ = "its process has ended";
+    return outcome::ended;
+  }
+  if (failure != 0) {
+    session_.abandon(landing_);
+    return wrong(fmt::format("{} bytes of its memory cannot be read: {}", r.header.payload_bytes,
+                             error_code(failure, boost::system::system_category()).message()));
+  }
+  landing_.received = r.header.payload_bytes;
+  received_bytes_ += r.header.payload_bytes;
+  session_.end(landing_);
+  mine_.read.store(++read_, std::memory_order_release);
+  has_progress_ = true;
+  return outcome::more;
+}
+
+void frames_in::abandon_payload() noexcept {
+  if (std::exchange(is_landing_, false)) session_.abandon(landing_);
+}
+
+frames_in::outcome frames_in::take_plain(const protocol::frame& f) {
+  if (f.type == protocol::frame_type::goodbye) {
+    return wrong("a goodbye inside the ring");
+  }
+  if (!session_.handle(f)) return wrong(session_.violation());
+  return outcome::more;
+}
+
+}  // namespace tandem::shm

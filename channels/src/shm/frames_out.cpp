@@ -1,0 +1,86 @@
+#include "shm/frames_out.hpp"
+
+namespace tandem::shm {
+namespace {
+
+/// Of an eager message: below it a system call costs more than the second copy.
+constexpr std::size_t least_reference_bytes = 32 * 1024;
+
+bool is_long(const protocol::outgoing& out) noexcept {
+  return out.payload.bytes >= least_reference_bytes ||
+         (out.header.type == protocol::frame_type::data && out.payload.bytes > 0);
+}
+
+}  // namespace
+
+bool frames_out::may_refer() const noexcept {
+  return may_refer_ && theirs_.reads_references.load(std::memory_order_relaxed) == 1;
+}
+
+bool frames_out::has_room_for_reference() const noexcept {
+  return given_ == read_ || (given_ - read_ < most_references &&
+                             referred_bytes_ + one_.payload.bytes <= most_referred_bytes);
+}
+
+bool frames_out::write_all() {
+  bool wrote = false;
+  for (;;) {
+    if (!has_one_) {
+      if (!session_.next(one_)) break;
+      has_one_ = true;
+      done_ = 0;
+      refers_ = is_long(one_) && may_refer();
+    }
+    const std::uint64_t before = ring_.written_bytes();
+    const bool whole = write_one();
+    wrote = wrote || ring_.written_bytes() != before;
+    if (!whole) break;
+    has_one_ = false;
+    if (!refers_) session_.sent(one_);
+  }
+  return wrote;
+}
+
+/// True: all of the frame in hand is in the ring.
+bool frames_out::write_one() {
+  const protocol::frame& f = one_.header;
+  if (refers_) {
+    if (!has_room_for_reference() || !ring_.write(f, one_.payload.data, carriage::reference)) {
+      return false;
+    }
+    references_[given_++ % most_references] = one_;
+    referred_bytes_ += one_.payload.bytes;
+    return true;
+  }
+  if (one_.payload.bytes <= record::inside_bytes) {
+    return ring_.write(f, one_.payload.data, carriage::inside);
+  }
+  return ring_.write_pieces(f, static_cast<const std::byte*>(one_.payload.data), done_);
+}
+
+bool frames_out::has_acknowledgements() const noexcept {
+  return given_ != read_ && theirs_.read.load(std::memory_order_relaxed) != read_;
+}
+
+bool frames_out::take_acknowledgements() {
+  if (!has_acknowledgements()) return false;
+  const std::uint64_t read = theirs_.read.load(std::memory_order_acquire);
+  if (read - read_ > given_ - read_) {
+    broken_ = true;
+    return false;
+  }
+  while (read_ != read) {
+    const protocol::outgoing& first = references_[read_++ % most_references];
+    referred_bytes_ -= first.payload.bytes;
+    session_.sent(first);
+  }
+  return true;
+}
+
+void frames_out::drop() noexcept {
+  has_one_ = false;
+  read_ = given_;
+  referred_bytes_ = 0;
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,165 @@
+#include "shm/guest_socket.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <tandem/trust.hpp>
+
+#include "tcp/greeter_body.hpp"
+
+namespace tandem::tcp {
+
+template class basic_greeter<shm::guest_socket>;
+
+}  // namespace tandem::tcp
+
+namespace tandem::shm {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int));
+
+/// At most one descriptor; the kernel closes those for which there is no space.
+descriptor descriptor_in(msghdr& message) noexcept {
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  const bool has_one = head != nullptr && head->cmsg_level == SOL_SOCKET &&
+                       head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int));
+  if (!has_one) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
+  return descriptor(fd);
+}
+
+ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passed) noexcept {
+  alignas(cmsghdr) std::array<std::byte, control_bytes> control;
+  iovec part{into.data(), into.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(from.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n <= 0) return n;
+  descriptor found = descriptor_in(message);
+  if (found.is_open()) passed = std::move(found);
+  return n;
+}
+
+/// The connecting side has its memory already, and is given none.
+bool take_memory(guest_socket& into, descriptor passed, std::string& why) {
+  if (into.shared.is_open()) return true;
+  try {
+    into.shared = memory::open(std::move(passed));
+    into.shared.forget_descriptor();
+    return true;
+  } catch (const error& e) {
+    why = e.context().detail;
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_own_user(const guest_socket& guest) noexcept {
+  ucred who{};
+  socklen_t length = sizeof who;
+  return ::getsockopt(const_cast<guest_socket&>(guest).native_handle(), SOL_SOCKET, SO_PEERCRED,
+                      &who, &length) == 0 &&
+         who.uid == ::geteuid();
+}
+
+asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, std::string& why) {
+  if (!is_own_user(from)) {
+    why = "it belongs to another user";
+    co_return false;
+  }
+  tcp::wire_hello& wire = theirs.wire;
+  std::size_t have = 0;
+  descriptor passed;
+  for (;;) {
+    const auto [failure] = co_await from.async_wait(guest_socket::wait_read, quiet);
+    if (failure) throw error(failure);
+    const ssize_t n = receive(from, std::span(wire).subspan(have), passed);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (n <= 0) {
+      why = have == 0 ? tcp::closed_at_once : "it closed the connection in mid-hello";
+      co_return false;
+    }
+    have += static_cast<std::size_t>(n);
+    const std::span<const std::byte> so_far(wire.data(), have);
+    const std::optional<bool> known = tcp::come_to_know(so_far, theirs.says, why);
+    if (!known) continue;
+    // Another version may pass on something else: it is refused by its number.
+    const bool same = theirs.says.version == protocol::protocol_version;
+    co_return *known && (!same || take_memory(from, std::move(passed), why));
+  }
+}
+
+/// The socket is fresh, so all of it fits.
+asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said) {
+  alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
+  iovec part{const_cast<std::byte*>(said.data()), said.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = to.shared.get_descriptor();
+  std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  ::sendmsg(to.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  to.shared.forget_descriptor();
+  co_return;
+}
+
+pid_t pid_of_peer(const guest_socket& guest) noexcept {
+  ucred who{};
+  socklen_t length = sizeof who;
+  const int found = ::getsockopt(const_cast<guest_socket&>(guest).native_handle(), SOL_SOCKET,
+                                 SO_PEERCRED, &who, &length);
+  return found == 0 ? who.pid : 0;
+}
+
+std::string describe_guest(const guest_socket& guest) {
+  return fmt::format("process {}", pid_of_peer(guest));
+}
+
+asio::local::stream_protocol::endpoint abstract_endpoint(const std::string& name) {
+  return asio::local::stream_protocol::endpoint(std::string(1, '\0') + name);
+}
+
+std::string random_name() {
+  std::array<std::byte, 16> bytes;
+  trust::random_bytes(bytes);
+  std::string name = "tandem-";
+  for (const std::byte b : bytes) name += fmt::format("{:02x}", static_cast<unsigned>(b));
+  return name;
+}
+
+guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& executor,
+                                             const std::string& name) {
+  const auto at = abstract_endpoint(name);
+  guest_socket::protocol_type::acceptor acceptor(executor);
+  error_code failure;
+  acceptor.open(at.protocol(), failure);
+  if (!failure) acceptor.bind(at, failure);
+  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure == asio::error::address_in_use) {
+    throw error(errc::address_in_use, fmt::format("another process holds the name '{}'", name),
+                "choose another name");
+  }
+  if (failure) {
+    throw error(errc::bad_input, fmt::format("cannot listen as '{}': {}", name, failure.message()),
+                "choose a name of at most 100 letters");
+  }
+  return acceptor;
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,303 @@
+#include "shm/link.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <tandem/log.hpp>
+#include <utility>
+
+namespace tandem::shm {
+namespace {
+
+// Then other channels of the loop get theirs, and the peer hears how far this end is.
+constexpr int records_per_turn = 64;
+constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
+constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
+
+}  // namespace
+
+link::link(guest_socket socket, int side, single_copy copies, const protocol::limits& agreed,
+           protocol::identity who, std::chrono::steady_clock::duration operation_timeout)
+    : pending_owner(socket.get_executor()),
+      pollable(socket.get_executor(), look::reads_memory),
+      socket_(std::move(socket)),
+      mine_(socket_.shared.words(side)),
+      theirs_(socket_.shared.words(1 - side)),
+      timer_(socket_.get_executor()),
+      session_(agreed, std::move(who), operation_timeout),
+      out_(session_, socket_.shared, side, copies),
+      in_(session_, socket_.shared, side, pid_of_peer(socket_), copies) {
+  socket_.non_blocking(true);
+  if (copies != single_copy::off) peer_memory::introduce(mine_);
+}
+
+link::~link() {
+  leave(parting::silent);
+}
+
+void link::run() {
+  work_ = asio::prefer(socket_.get_executor(), asio::execution::outstanding_work.tracked);
+  in_.probe();
+  watch();
+  arm();
+}
+
+bool link::start(operation& op) {
+  session_.start(op);
+  flush();
+  const bool is_done = session_.take_if_done(op);
+  complete_soon();
+  if (is_done) return true;
+  if (op.due < timer_due_) arm_timer(op.due);
+  return false;
+}
+
+void link::cancel(operation& op) {
+  session_.cancel(op);
+  flush();
+  complete_soon();
+}
+
+/// Who found it asleep rings once: the word says for what, and is 0 until the end sleeps again.
+void link::ring_bell(std::uint32_t for_what) noexcept {
+  // Adds nothing: it comes after all that was published, and before or after the peer's own change.
+  const std::uint32_t asleep = theirs_.asleep.fetch_add(0, std::memory_order_acq_rel);
+  if ((asleep & for_what) == 0 || theirs_.asleep.exchange(0, std::memory_order_acq_rel) == 0) {
+    return;
+  }
+  const char bell = 1;
+  ::send(socket_.native_handle(), &bell, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void link::flush() {
+  if (write_ended_) return;
+  if (out_.write_all()) ring_bell(wakes_for_records);
+  if (out_.is_broken()) return broken("it says to have read what was never written");
+  // It sleeps, and from now on for more than it has said.
+  if (is_asleep_ && out_.waits()) {
+    is_asleep_ = false;
+    arm();
+  }
+}
+
+bool link::has_news() const noexcept {
+  return in_.has_some() || out_.may_go_on();
+}
+
+void link::progress() {
+  using outcome = frames_in::outcome;
+  out_.take_acknowledgements();
+  outcome came = outcome::more;
+  const std::uint64_t enough = in_.received_bytes() + bytes_per_turn;
+  for (int i = 0; i < records_per_turn && !read_ended_ && came == outcome::more; ++i) {
+    came = in_.read_one();
+    take(came);
+    if (in_.received_bytes() >= enough) break;
+  }
+  flush();
+  if (in_.take_progress() && !read_ended_) ring_bell(wakes_for_progress);
+  complete_done();
+}
+
+void link::take(frames_in::outcome came) {
+  using outcome = frames_in::outcome;
+  if (came == outcome::ended) vanished(in_.why());
+  if (came == outcome::broken) broken(in_.why());
+  if (came == outcome::parted) conclude();
+}
+
+/// The peer has gone: what it had written before that counts, and nothing that comes later.
+void link::read_to_end() {
+  using outcome = frames_in::outcome;
+  out_.take_acknowledgements();
+  outcome came = outcome::more;
+  const std::size_t most = socket_.shared.ring_bytes() / record_bytes;
+  for (std::size_t i = 0; i < most && !read_ended_ && came == outcome::more; ++i) {
+    came = in_.read_one();
+    take(came);
+  }
+  if (!read_ended_) conclude();
+}
+
+/// Nothing more will come; how the peer left says what that means.
+void link::conclude() {
+  in_.abandon_payload();
+  switch (theirs_.left.load(std::memory_order_acquire)) {
+    case parting::goodbye:
+      return heard_goodbye();
+    case parting::in_failure:
+      return heard_failure();
+    default:
+      return vanished("its connection ended without a goodbye");
+  }
+}
+
+/// False: the peer is gone. The bytes mean nothing but that somebody rang.
+bool link::hear_socket() {
+  std::array<std::byte, 64> bells;
+  const ssize_t n = ::recv(socket_.native_handle(), bells.data(), bells.size(), MSG_DONTWAIT);
+  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+void link::watch() {
+  socket_.async_wait(guest_socket::wait_read, [self = shared_from_this()](error_code failure) {
+    if (failure || self->read_ended_) return;
+    if (!self->hear_socket()) {
+      self->read_to_end();
+      self->complete_done();
+      return;
+    }
+    self->wake();
+    if (!self->read_ended_) self->watch();
+  });
+}
+
+void link::wake() {
+  is_asleep_ = false;
+  mine_.asleep.store(0, std::memory_order_relaxed);
+  progress();
+  if (!loop().is_polling()) arm();
+}
+
+void link::arm() {
+  if (is_asleep_ || read_ended_) return;
+  is_asleep_ = true;
+  const std::uint32_t what = out_.waits() ? wakes_for_progress : 0;
+  mine_.asleep.exchange(wakes_for_records | what, std::memory_order_acq_rel);
+  if (!has_news() || look_posted_) return;
+  look_posted_ = true;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->look_posted_ = false;
+    if (!self->read_ended_) self->wake();
+  });
+}
+
+bool link::poll() {
+  if (is_asleep_) {
+    is_asleep_ = false;
+    mine_.asleep.store(0, std::memory_order_relaxed);
+  }
+  if (read_ended_ || !has_news()) return false;
+  const auto self = shared_from_this();
+  progress();
+  return true;
+}
+
+/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
+/// to know.
+void link::heard_failure() {
+  if (lost_) {
+    vanished("it gave up after an error");
+  } else {
+    fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
+         false);
+  }
+}
+
+void link::heard_goodbye() {
+  write_ended_ = read_ended_ = true;
+  out_.drop();
+  protocol::frame bye;
+  bye.type = protocol::frame_type::goodbye;
+  session_.handle(bye);
+  timer_.cancel();
+  work_ = {};
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+void link::vanished(const std::string& how) {
+  if (closed_ || read_ended_) return;
+  read_ended_ = write_ended_ = true;
+  const int peer = session_.who().peer;
+  const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
+  const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
+                     fmt::format("see the last output of {}", who));
+  log(log_level::info, "shm", reason.what());
+  if (lost_ && lost_(reason)) return;
+  fail(reason, false);
+}
+
+void link::broken(const std::string& why) {
+  read_ended_ = write_ended_ = true;
+  const error reason(errc::protocol_violation, "the peer wrote what no correct peer writes: " + why,
+                     "is another version at the other end?");
+  log(log_level::warning, "shm", reason.what());
+  fail(reason, false);
+}
+
+/// From here on the peer believes nothing that it reads of this process' memory.
+void link::leave(parting how) noexcept {
+  parting none = parting::none;
+  mine_.left.compare_exchange_strong(none, how, std::memory_order_acq_rel);
+}
+
+void link::fail(const error& reason, bool say_goodbye) {
+  if (closed_) return;
+  closed_ = true;
+  const auto self = shared_from_this();
+  const parting word =
+      reason.code() == errc::channel_closed ? parting::goodbye : parting::in_failure;
+  leave(say_goodbye && !write_ended_ ? word : parting::silent);
+  write_ended_ = read_ended_ = true;
+  in_.drop();
+  out_.drop();
+  session_.fail(reason);
+  timer_.cancel();
+  work_ = {};
+  error_code ignored;
+  socket_.close(ignored);
+  complete_soon();
+}
+
+void link::complete_done() {
+  while (operation* op = session_.pop_done()) op->complete(*op);
+}
+
+/// Operations end on the executor and never inside the call that started them.
+void link::complete_soon() {
+  if (completion_posted_ || !session_.has_done()) return;
+  completion_posted_ = true;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->completion_posted_ = false;
+    self->complete_done();
+  });
+}
+
+void link::arm_timer(operation::time_point when) {
+  timer_due_ = when;
+  if (closed_ || when == operation::time_point::max()) return;
+  timer_.expires_at(when);
+  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (cancelled || !self || self->closed_) return;
+    const auto now = std::chrono::steady_clock::now();
+    auto found = self->session_.expire(now);
+    if (found.stuck && self->out_.moved() == self->moved_when_late_) {
+      self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
+                 false);
+    }
+    // The piece in hand has to be finished; while it moves, the channel lives.
+    self->moved_when_late_ = found.stuck ? self->out_.moved() : none_late;
+    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
+    self->arm_timer(found.next);
+    self->flush();
+    self->complete_done();
+  });
+}
+
+void link::abandon() noexcept {
+  const auto self = weak_from_this().lock();
+  leave(parting::silent);
+  closed_ = read_ended_ = write_ended_ = true;
+  work_ = {};
+  out_.drop();
+  while (operation* op = session_.pop_any()) {
+    if (op->destroy != nullptr) op->destroy(*op);
+  }
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <tandem/channel.hpp>
+#include <tandem/pending.hpp>
+#include <tandem/poller.hpp>
+
+#include "protocol/carried_channel.hpp"
+#include "protocol/session.hpp"
+#include "shm/frames_in.hpp"
+#include "shm/frames_out.hpp"
+#include "shm/guest_socket.hpp"
+
+namespace tandem::shm {
+
+/// Carries out a session through memory that two processes share. Kept alive by what waits on its
+/// socket and by its handle.
+///
+/// The socket brings two things: its end, when the peer is gone, and a byte for an end that sleeps.
+/// An end says that it sleeps, then looks once more; the other publishes, then looks whether it is
+/// asleep; so one of both sees the other, and while both poll there is no system call.
+class link final : public std::enable_shared_from_this<link>,
+                   private pending_owner,
+                   private pollable {
+ public:
+  /// As of `tcp::link`.
+  using lost_handler = std::function<bool(const error& reason)>;
+
+  /// @param side  0 where this end made the memory.
+  link(guest_socket socket, int side, single_copy copies, const protocol::limits& agreed,
+       protocol::identity who, std::chrono::steady_clock::duration operation_timeout);
+  ~link();
+
+  void run();  ///< starts reading
+  bool start(operation& op);
+  void cancel(operation& op);
+  void fail(const error& reason, bool say_goodbye);
+  void on_lost(lost_handler handler) { lost_ = std::move(handler); }
+
+  asio::any_io_executor get_executor() { return socket_.get_executor(); }
+  const protocol::session& messages() const noexcept { return session_; }
+  /// Long messages from here are read where they lie.
+  bool peer_reads_references() const noexcept { return out_.may_refer(); }
+
+ private:
+  static constexpr std::uint64_t none_late = ~std::uint64_t{0};
+
+  void watch();
+  bool hear_socket();
+  bool has_news() const noexcept;
+  void progress();
+  void read_to_end();
+  void take(frames_in::outcome came);
+  void conclude();
+  void wake();
+  bool poll() override;
+  void arm() override;
+  void flush();
+  void ring_bell(std::uint32_t for_what) noexcept;
+  void complete_done();
+  void complete_soon();
+  void arm_timer(operation::time_point when);
+  void vanished(const std::string& how);
+  void broken(const std::string& why);
+  void heard_goodbye();
+  void heard_failure();
+  void leave(parting how) noexcept;
+  void abandon() noexcept override;
+
+  guest_socket socket_;
+  end_words& mine_;
+  end_words& theirs_;
+  asio::steady_timer timer_;
+  operation::time_point timer_due_ = operation::time_point::max();
+  protocol::session session_;
+  lost_handler lost_;
+
+  frames_out out_;
+  frames_in in_;
+  std::uint64_t moved_when_late_ = none_late;  // how far writing was when a send was found late
+  bool write_ended_ = false;
+  bool read_ended_ = false;
+  bool is_asleep_ = false;
+  bool look_posted_ = false;
+  bool completion_posted_ = false;
+  bool closed_ = false;
+  asio::any_io_executor work_;  // an open link keeps its loop running
+};
+
+using link_channel = protocol::carried_channel<link>;
+
+}  // namespace tandem::shm

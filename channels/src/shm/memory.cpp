@@ -1,0 +1,99 @@
+#include "shm/memory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <tandem/error.hpp>
+
+namespace tandem::shm {
+namespace {
+
+constexpr std::size_t words_bytes = 4096;
+constexpr std::size_t words_stride = 1024;
+static_assert(sizeof(end_words) <= words_stride);
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+constexpr std::size_t total_bytes(std::size_t ring_bytes) noexcept {
+  return words_bytes + 2 * ring_bytes;
+}
+
+std::string system_word(int code) {
+  return error_code(code, boost::system::system_category()).message();
+}
+
+error no_memory(std::size_t bytes, int code) {
+  return error(errc::limit_exceeded,
+               fmt::format("no shared memory of {} bytes: {}", bytes, system_word(code)),
+               "lower --shm-ring-bytes, or allow more memory and descriptors");
+}
+
+}  // namespace
+
+memory memory::create(std::size_t ring_bytes) {
+  ring_bytes = std::bit_ceil(std::clamp(ring_bytes, least_ring_bytes, most_ring_bytes));
+  const std::size_t total = total_bytes(ring_bytes);
+  descriptor file(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.is_open() || ::ftruncate(file.get(), static_cast<off_t>(total)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
+    throw no_memory(total, errno);
+  }
+  return memory(std::move(file), ring_bytes);
+}
+
+memory memory::open(descriptor from) {
+  struct stat about {};
+  const int seals = from.is_open() ? ::fcntl(from.get(), F_GET_SEALS) : -1;
+  const bool is_sealed = seals >= 0 && (seals & size_seals) == size_seals;
+  if (!is_sealed || ::fstat(from.get(), &about) != 0) {
+    throw error(errc::protocol_violation, "what it passed is no sealed memory");
+  }
+  const auto total = static_cast<std::size_t>(about.st_size);
+  const std::size_t ring_bytes = total < words_bytes ? 0 : (total - words_bytes) / 2;
+  const bool fits = std::has_single_bit(ring_bytes) && ring_bytes >= least_ring_bytes &&
+                    ring_bytes <= most_ring_bytes && total_bytes(ring_bytes) == total;
+  if (!fits) {
+    throw error(errc::protocol_violation,
+                fmt::format("the memory that it passed has {} bytes, which is no pair of rings",
+                            about.st_size));
+  }
+  return memory(std::move(from), ring_bytes);
+}
+
+memory::memory(descriptor file, std::size_t ring_bytes)
+    : file_(std::move(file)), ring_bytes_(ring_bytes) {
+  const std::size_t total = total_bytes(ring_bytes);
+  void* const at = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+  if (at == MAP_FAILED) throw no_memory(total, errno);
+  base_ = static_cast<std::byte*>(at);
+}
+
+memory::memory(memory&& other) noexcept
+    : file_(std::move(other.file_)),
+      base_(std::exchange(other.base_, nullptr)),
+      ring_bytes_(other.ring_bytes_) {}
+
+memory& memory::operator=(memory&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(base_, other.base_);
+  std::swap(ring_bytes_, other.ring_bytes_);
+  return *this;
+}
+
+memory::~memory() {
+  if (base_ != nullptr) ::munmap(base_, total_bytes(ring_bytes_));
+}
+
+end_words& memory::words(int side) const noexcept {
+  return *reinterpret_cast<end_words*>(base_ + static_cast<std::size_t>(side) * words_stride);
+}
+
+ring_memory memory::ring(int side) const noexcept {
+  return {base_ + words_bytes + static_cast<std::size_t>(side) * ring_bytes_, ring_bytes_};
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,92 @@
+#include "shm/mesh.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/shm.hpp>
+
+namespace tandem::shm {
+namespace {
+
+constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+/// A rank whose connection lost against the peer's own looks again after so long.
+constexpr std::chrono::milliseconds crossed_limit{1000};
+
+std::string key_of(int rank) {
+  return fmt::format("shm/{}", rank);
+}
+
+/// What a rank publishes: where it is, a blank, the name of its door.
+std::string door_of(const std::string& published, int peer) {
+  const std::string here = host_identity() + ' ';
+  if (!published.starts_with(here)) {
+    throw error(
+        errc::unreachable,
+        fmt::format("rank {} is on another host, or in a container with another network", peer),
+        "shared memory reaches one host: choose --channel tcp or rails");
+  }
+  return published.substr(here.size());
+}
+
+}  // namespace
+
+asio::awaitable<void> mesh::open() {
+  std::string name = random_name();
+  const std::weak_ptr<mesh> weak = std::static_pointer_cast<mesh>(shared_from_this());
+  const auto opened = std::make_shared<greeter>(
+      listen(get_executor(), name), introduction(-1), key(), options(),
+      [weak](const tcp::hello& theirs) {
+        const auto self = weak.lock();
+        return self ? self->judge_guest(theirs) : tcp::verdict::wrong_job;
+      },
+      [weak](guest_socket guest, const sealed::keys&, const tcp::hello& mine,
+             const tcp::hello& theirs) {
+        if (const auto self = weak.lock()) {
+          self->take(std::move(guest), 1, theirs.from, mine, theirs);
+        }
+      });
+  opened->run();
+  keep_open(opened);
+  watch_store();
+  std::string line = host_identity() + ' ' + name;
+  co_await publish(key_of(rank()), std::move(line));
+}
+
+void mesh::take(guest_socket guest, int side, int peer, const tcp::hello& mine,
+                const tcp::hello& theirs) {
+  const std::shared_ptr<link> over = make_link(std::move(guest), side, mine, theirs, options());
+  over->on_lost(lost_handler());
+  install(peer, std::make_unique<link_channel>(over));
+}
+
+asio::awaitable<void> mesh::dial_peer(int peer) {
+  const std::string published = co_await look_up(key_of(peer));
+  const std::string name = door_of(published, peer);
+  asio::steady_timer timer(get_executor());
+  while (find(peer) == nullptr && !is_over()) {
+    const tcp::hello mine = introduction(peer);
+    tcp::hello answer;
+    guest_socket socket = co_await dial(name, mine, key(), options(), answer);
+    if (answer.answer == tcp::verdict::welcome) {
+      take(std::move(socket), 0, peer, mine, answer);
+      co_return;
+    }
+    // The peer's own connection is on its way here; look again in case that one failed.
+    timer.expires_after(crossed_limit);
+    co_await timer.async_wait(quiet);
+  }
+}
+
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
+  std::unique_ptr<fabric> handle = tcp::make_handle(made);
+  co_await made->open();
+  co_return handle;
+}
+
+}  // namespace tandem::shm

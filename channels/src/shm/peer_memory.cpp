@@ -1,0 +1,91 @@
+#include "shm/peer_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <tandem/trust.hpp>
+
+namespace tandem::shm {
+namespace {
+
+/// Yama's "only a parent, or whom the process names".
+bool only_parents_may_look() noexcept {
+  const descriptor scope(::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC));
+  char word = '0';
+  return scope.is_open() && ::read(scope.get(), &word, 1) == 1 && word == '1';
+}
+
+constexpr std::size_t tried_bytes = 64 * 1024;
+/// A ring moves about as much as one copy in memory, for both ends copy at once, but keeps both of
+/// them busy. On two cores of AMD EPYC under a hypervisor the kernel reads at a quarter of that,
+/// and the ring wins by 1.3 to 3 times from 64 KiB to 64 MiB, with two ranks as with four.
+constexpr int worth_percent = 70;
+
+/// Of some times, the first of which only brings the pages.
+template <class Work>
+std::chrono::nanoseconds least_time(Work work) {
+  using clock = std::chrono::steady_clock;
+  std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 4; ++i) {
+    const clock::time_point begun = clock::now();
+    work();
+    if (i > 0) least = std::min<std::chrono::nanoseconds>(least, clock::now() - begun);
+  }
+  return least;
+}
+
+}  // namespace
+
+void peer_memory::introduce(end_words& mine) {
+  static const bool asks = only_parents_may_look();
+  if (asks) ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  nonce once;
+  trust::random_bytes(once);
+  mine.once = once;
+  mine.address.store(reinterpret_cast<std::uintptr_t>(&mine), std::memory_order_relaxed);
+  mine.is_introduced.store(1, std::memory_order_release);
+}
+
+bool peer_memory::can_read(const end_words& theirs) const noexcept {
+  if (pid_ == 0) return false;
+  nonce said, found{};
+  std::memcpy(&said, &theirs.once, sizeof said);
+  const std::uint64_t address = theirs.address.load(std::memory_order_relaxed);
+  const std::uint64_t at = address + offsetof(end_words, once);
+  return read(found.data(), at, found.size()) == 0 && found == said && said != nonce{};
+}
+
+bool peer_memory::is_worth_reading(const end_words& theirs) const {
+  const std::uint64_t address = theirs.address.load(std::memory_order_relaxed);
+  const auto* const mapped = reinterpret_cast<const std::byte*>(&theirs);
+  const auto into = std::make_unique<std::byte[]>(tried_bytes);
+  bool fails = false;
+  const auto reading =
+      least_time([&] { fails = read(into.get(), address, tried_bytes) != 0 || fails; });
+  const auto copying = least_time([&] { std::memcpy(into.get(), mapped, tried_bytes); });
+  return !fails && reading * worth_percent <= copying * 100;
+}
+
+int peer_memory::read(std::byte* to, std::uint64_t address, std::size_t bytes) const noexcept {
+  while (bytes > 0) {
+    const iovec here{to, bytes};
+    const iovec there{reinterpret_cast<void*>(address), bytes};
+    const ssize_t n = ::process_vm_readv(pid_, &here, 1, &there, 1, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EFAULT;
+    const std::size_t got = std::min(bytes, static_cast<std::size_t>(n));
+    to += got;
+    address += got;
+    bytes -= got;
+  }
+  return 0;
+}
+
+}  // namespace tandem::shm

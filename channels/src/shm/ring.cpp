@@ -1,0 +1,159 @@
+#include "shm/ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::shm {
+namespace {
+
+constexpr std::size_t padded(std::size_t bytes) noexcept {
+  return (bytes + record_bytes - 1) / record_bytes * record_bytes;
+}
+
+}  // namespace
+
+record& ring_writer::at(std::uint64_t position) const noexcept {
+  return *reinterpret_cast<record*>(ring_.data + (position & (ring_.bytes - 1)));
+}
+
+/// With the zeroed word behind it.
+bool ring_writer::has_room(std::size_t bytes) noexcept {
+  const std::uint64_t wanted = tail_ + bytes + record_bytes;
+  if (wanted - known_consumed_ <= ring_.bytes) return true;
+  const std::uint64_t consumed = consumed_.load(std::memory_order_acquire);
+  if (consumed < known_consumed_ || consumed > tail_) {
+    broken_ = true;
+    return false;
+  }
+  known_consumed_ = consumed;
+  return wanted - known_consumed_ <= ring_.bytes;
+}
+
+void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
+                       std::uint32_t here) const noexcept {
+  to.type = static_cast<std::uint8_t>(f.type);
+  to.how = static_cast<std::uint8_t>(how);
+  to.flags = f.flags;
+  to.flow = f.flow;
+  to.credit = f.credit;
+  to.message_id = f.message_id;
+  to.offset = f.offset;
+  to.payload_bytes = f.payload_bytes;
+  to.here_bytes = here;
+}
+
+void ring_writer::publish(record& what, std::size_t bytes) noexcept {
+  tail_ += bytes;
+  at(tail_).ready.store(0, std::memory_order_relaxed);
+  what.ready.store(record::is_ready, std::memory_order_release);
+  // The word that the next record zeroes: the reader's core may still have it, and getting it back
+  // then would hold up the store that the reader waits for.
+  __builtin_prefetch(&at(tail_ + record_bytes), 1);
+}
+
+bool ring_writer::write(const protocol::frame& f, const void* payload, carriage how) {
+  if (!has_room(record_bytes)) return false;
+  record& to = at(tail_);
+  if (how == carriage::reference) {
+    fill(to, f, how, 0);
+    protocol::put<std::uint64_t>(to.inside, reinterpret_cast<std::uintptr_t>(payload));
+  } else {
+    fill(to, f, how, f.payload_bytes);
+    if (f.payload_bytes > 0) std::memcpy(to.inside, payload, f.payload_bytes);
+  }
+  publish(to, record_bytes);
+  return true;
+}
+
+bool ring_writer::write_pieces(const protocol::frame& f, const std::byte* payload,
+                               std::uint64_t& done) {
+  while (done < f.payload_bytes) {
+    const std::size_t here = std::min<std::size_t>(piece_bytes, f.payload_bytes - done);
+    if (!has_room(record_bytes + padded(here))) return false;
+    record& to = at(tail_);
+    fill(to, f, done == 0 ? carriage::behind : carriage::more, static_cast<std::uint32_t>(here));
+    const std::size_t start = (tail_ + record_bytes) & (ring_.bytes - 1);
+    const std::size_t first = std::min(here, ring_.bytes - start);
+    std::memcpy(ring_.data + start, payload + done, first);
+    if (here > first) std::memcpy(ring_.data, payload + done + first, here - first);
+    done += here;
+    publish(to, record_bytes + padded(here));
+  }
+  return true;
+}
+
+ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
+  const record& from = upcoming();
+  const std::uint32_t ready = from.ready.load(std::memory_order_acquire);
+  if (ready == 0) return outcome::none;
+  if (ready != record::is_ready) {
+    why = fmt::format("a record starts with {:#010x}", ready);
+    return outcome::broken;
+  }
+  struct {
+    std::uint8_t type, how;
+  } kind;
+  std::memcpy(&kind, &from.type, sizeof kind);
+  protocol::frame& f = out.header;
+  f = {};
+  std::memcpy(&f.flags, &from.flags, sizeof f.flags);
+  std::memcpy(&f.flow, &from.flow, sizeof f.flow);
+  std::memcpy(&f.credit, &from.credit, sizeof f.credit);
+  std::memcpy(&f.message_id, &from.message_id, sizeof f.message_id);
+  std::memcpy(&f.offset, &from.offset, sizeof f.offset);
+  std::memcpy(&f.payload_bytes, &from.payload_bytes, sizeof f.payload_bytes);
+  std::memcpy(&out.here_bytes, &from.here_bytes, sizeof out.here_bytes);
+  std::memcpy(out.inside, from.inside, sizeof out.inside);
+  // Nothing below looks into the ring again.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (kind.type < 1 || kind.type > static_cast<std::uint8_t>(protocol::frame_type::goodbye)) {
+    why = fmt::format("a record of unknown type {}", kind.type);
+    return outcome::broken;
+  }
+  f.type = static_cast<protocol::frame_type>(kind.type);
+  out.how = static_cast<carriage>(kind.how);
+  if (f.payload_bytes > 0 && !protocol::carries_payload(f.type)) {
+    why = fmt::format("a record of type {} with {} payload bytes", kind.type, f.payload_bytes);
+    return outcome::broken;
+  }
+  bool fits = false;
+  switch (out.how) {
+    case carriage::inside:
+      fits = out.here_bytes == f.payload_bytes && f.payload_bytes <= record::inside_bytes;
+      break;
+    case carriage::behind:
+    case carriage::more:
+      fits =
+          out.here_bytes > 0 && out.here_bytes <= piece_bytes && out.here_bytes <= f.payload_bytes;
+      break;
+    case carriage::reference:
+      fits = out.here_bytes == 0 && f.payload_bytes > 0;
+      break;
+  }
+  if (fits) return outcome::some;
+  why = fmt::format("a record with {} of {} bytes, carried in way {}", out.here_bytes,
+                    f.payload_bytes, kind.how);
+  return outcome::broken;
+}
+
+void ring_reader::copy(const view& of, std::byte* to) const noexcept {
+  const std::size_t start = (head_ + record_bytes) & (ring_.bytes - 1);
+  const std::size_t first = std::min<std::size_t>(of.here_bytes, ring_.bytes - start);
+  std::memcpy(to, ring_.data + start, first);
+  if (of.here_bytes > first) std::memcpy(to + first, ring_.data, of.here_bytes - first);
+}
+
+/// The writer is told rarely, for each telling costs both a cache line: what it does not know of is
+/// less than a quarter of the ring, and a record needs less than what is left then.
+bool ring_reader::consume(const view& of) noexcept {
+  const bool is_behind = of.how == carriage::behind || of.how == carriage::more;
+  head_ += record_bytes + (is_behind ? padded(of.here_bytes) : 0);
+  if (head_ - told_ < ring_.bytes / 4) return false;
+  told_ = head_;
+  consumed_.store(head_, std::memory_order_release);
+  return true;
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/log.hpp>
+#include <utility>
+
+#include "tcp/greeter.hpp"
+
+namespace tandem::tcp {
+
+template <class Socket>
+basic_greeter<Socket>::basic_greeter(acceptor at, hello mine, secret key, settings options,
+                                     judge_handler judge, guest_handler on_guest)
+    : acceptor_(std::move(at)),
+      mine_(mine),
+      key_(std::move(key)),
+      options_(std::move(options)),
+      judge_(std::move(judge)),
+      on_guest_(std::move(on_guest)),
+      at_(acceptor_.local_endpoint()) {
+  mine_.keyed = !key_.empty();
+  mine_.sealed = options_.encrypt && may_be_sealed<Socket>;
+}
+
+template <class Socket>
+void basic_greeter<Socket>::run() {
+  asio::co_spawn(acceptor_.get_executor(), accept_loop(),
+                 [self = this->shared_from_this()](auto...) {});
+}
+
+template <class Socket>
+void basic_greeter<Socket>::close() noexcept {
+  closed_ = true;
+  error_code ignored;
+  acceptor_.close(ignored);
+  for (const auto& unknown : unknown_) unknown->close(ignored);
+}
+
+template <class Socket>
+asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
+  asio::steady_timer pause(acceptor_.get_executor());
+  while (!closed_) {
+    auto [failure, socket] = co_await acceptor_.async_accept(asio::as_tuple(asio::use_awaitable));
+    if (closed_) break;
+    if (failure) {
+      // Out of descriptors, most likely: trying again at once would only burn the processor.
+      log(log_level::warning, room_of<Socket>, "accept failed: " + failure.message());
+      pause.expires_after(std::chrono::milliseconds(50));
+      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      continue;
+    }
+    const auto guest = std::make_shared<Socket>(std::move(socket));
+    make_room();
+    unknown_.push_back(guest);
+    asio::co_spawn(acceptor_.get_executor(), greet(guest),
+                   [self = this->shared_from_this()](auto...) {});
+  }
+}
+
+/// A rank of ours speaks at once, so the one that has been silent longest goes.
+template <class Socket>
+void basic_greeter<Socket>::make_room() {
+  if (unknown_.size() < most_unknown) return;
+  error_code ignored;
+  Socket& oldest = *unknown_.front();
+  count_stranger("crowd", describe_guest(oldest),
+                 fmt::format("{} others came after it without a word from it", most_unknown));
+  oldest.close(ignored);
+  unknown_.pop_front();
+}
+
+/// Until the guest has said who he is and, with a key, proven it.
+template <class Socket>
+asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& its) {
+  its.known = co_await read_hello(guest, its.theirs, its.why);
+  if (!its.known) co_return;
+  const hello& theirs = its.theirs.says;
+  its.answer = mine_;
+  its.answer.to = theirs.from;
+  its.answer.answer = judge(theirs, mine_);
+  if (!mine_.keyed || its.answer.answer != verdict::welcome) co_return;
+  trust::random_bytes(its.answer.once);
+  encode(its.answer, its.said);
+  std::array<std::byte, hello_bytes + trust::digest_bytes> words;
+  const proof ours = prove(step::listener, key_, its.theirs.wire, its.said);
+  std::copy(its.said.begin(), its.said.end(), words.begin());
+  std::copy(ours.begin(), ours.end(), words.begin() + hello_bytes);
+  co_await send(guest, words);
+  proof given;
+  its.known = co_await read_proof(guest, given, its.why);
+  if (!its.known) {
+    its.why = "it left in place of a proof: does it have another secret?";
+  } else if (!is_proof(given, step::connector, key_, its.theirs.wire, its.said)) {
+    its.known = false;
+    its.why = "its secret is another one";
+  }
+}
+
+/// Tells the guest, whose words are known by now, what becomes of him.
+template <class Socket>
+asio::awaitable<void> basic_greeter<Socket>::decide(Socket& guest, introduction& its) {
+  verdict& answer = its.answer.answer;
+  const bool proven = mine_.keyed && answer == verdict::welcome;
+  if (answer == verdict::welcome) answer = judge_(its.theirs.says);
+  if (proven) {
+    const step what = answer == verdict::welcome ? step::welcome : step::crossed;
+    const proof last = prove(what, key_, its.theirs.wire, its.said);
+    co_await send(guest, last);
+  } else {
+    encode(its.answer, its.said);
+    co_await send(guest, its.said);
+  }
+}
+
+template <class Socket>
+asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest) {
+  Socket& socket = *guest;
+  const std::string who = describe_guest(socket);
+  introduction its;
+  try {
+    co_await with_deadline(hello_limit, hear(socket, its), "hello of " + who);
+  } catch (const std::exception& e) {
+    its.known = false;
+    its.why = e.what();
+  }
+  const bool was_dropped = std::erase(unknown_, guest) == 0;
+  if (closed_ || was_dropped) co_return;
+  if (!its.known) {
+    count_stranger("hello", who, its.why);
+    co_return;
+  }
+  configure(socket, options_);
+  co_await decide(socket, its);
+  const hello& theirs = its.theirs.says;
+  if (its.answer.answer == verdict::welcome) {
+    if (closed_) co_return;
+    sealed::keys seal;
+    if (mine_.sealed) {
+      seal = sealed::derive_keys(key_, its.theirs.wire, its.said, sealed::side::listener);
+    }
+    on_guest_(std::move(socket), std::move(seal), its.answer, theirs);
+  } else if (its.answer.answer != verdict::crossed) {
+    count_stranger("refused", who, refusal(its.answer, theirs, "this rank").what());
+  }
+}
+
+template <class Socket>
+void basic_greeter<Socket>::count_stranger(std::string_view kind, const std::string& who,
+                                           const std::string& why) {
+  ++strangers_;
+  dropped_.add(kind, fmt::format("dropped {}: {}", who, why), std::chrono::steady_clock::now());
+}
+
+}  // namespace tandem::tcp

@@ -1,0 +1,52 @@
+// For avx2.cpp only, which says what instructions this is compiled for.
+#pragma once
+
+#include <immintrin.h>
+
+#include "loops.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// A block of 16 numbers as float32.
+struct values {
+  __m256 low, high;
+};
+
+inline values apply(sum, values a, values b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline values apply(product, values a, values b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline values times(values x, float by) {
+  const __m256 all = _mm256_set1_ps(by);
+  return {_mm256_mul_ps(x.low, all), _mm256_mul_ps(x.high, all)};
+}
+inline values over(values x, float by) {
+  const __m256 all = _mm256_set1_ps(by);
+  return {_mm256_div_ps(x.low, all), _mm256_div_ps(x.high, all)};
+}
+
+inline __m256i both(__m128i low, __m128i high) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+/// Puts back in order what was packed in each half by itself.
+inline __m256i in_order(__m256i packed) {
+  return _mm256_permute4x64_epi64(packed, 0xd8);
+}
+inline __m256 one_nan(__m256 x) {
+  const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc0'0000));
+  return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+inline values from_halves(__m256i x) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
+}
+template <int Rounding>
+inline __m256i to_halves(values x) {
+  return both(_mm256_cvtps_ph(x.low, Rounding), _mm256_cvtps_ph(x.high, Rounding));
+}
+
+}  // namespace
+}  // namespace tandem::detail

@@ -1,0 +1,59 @@
+#include "kernels.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tandem::detail {
+namespace {
+
+#if defined(__x86_64__)
+bool has_f16c() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+// These ask for the operating system's part, too: that it saves the wide registers.
+bool has_avx2() noexcept {
+  return __builtin_cpu_supports("avx2") && has_f16c();
+}
+bool has_avx512() noexcept {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+const kernel_table& choose() noexcept {
+  for (const instruction_set which : {instruction_set::avx512, instruction_set::avx2}) {
+    if (const kernel_table* const table = kernels_for(which)) return *table;
+  }
+  return portable_kernels;
+}
+
+}  // namespace
+
+std::string_view name(instruction_set which) noexcept {
+  switch (which) {
+    case instruction_set::portable:
+      return "portable";
+    case instruction_set::avx2:
+      return "avx2";
+    case instruction_set::avx512:
+      return "avx512";
+  }
+  return "no instruction set";
+}
+
+const kernel_table* kernels_for(instruction_set which) noexcept {
+#if defined(__x86_64__)
+  if (which == instruction_set::avx2) return has_avx2() ? &avx2_kernels : nullptr;
+  if (which == instruction_set::avx512) return has_avx512() ? &avx512_kernels : nullptr;
+#endif
+  return which == instruction_set::portable ? &portable_kernels : nullptr;
+}
+
+const kernel_table& kernels() noexcept {
+  static const kernel_table& chosen = choose();
+  return chosen;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,107 @@
+// Included by the sources of one instruction set each, which compile all of it for themselves: so
+// everything has internal linkage, and nothing is taken from the standard library that would not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__FAST_MATH__)
+#error "the reductions promise bits and NaNs that -ffast-math does not keep"
+#endif
+
+namespace tandem::detail {
+namespace {
+
+/// std::bit_cast, which without optimisation is a function that the linker would share.
+inline float as_float(std::int32_t bits) {
+  return __builtin_bit_cast(float, bits);
+}
+inline std::int32_t as_bits(float x) {
+  return __builtin_bit_cast(std::int32_t, x);
+}
+
+/// A sign, `Width` - 1 - `Mantissa` bits of exponent and `Mantissa` of mantissa. Without `Infinity`
+/// the greatest exponent is one of numbers, but for the last mantissa, which is NaN. Written
+/// without branches and with signed integers, so that every compiler can vectorise it for every
+/// processor.
+template <class Storage, int Width, int Mantissa, bool Infinity>
+struct narrow_number {
+  using storage = Storage;
+  static constexpr int exponent_bits = Width - 1 - Mantissa;
+  static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  static constexpr int shift = 23 - Mantissa;
+  static constexpr std::int32_t sign_bit = 1 << (Width - 1);
+  static constexpr std::int32_t infinity = ((1 << exponent_bits) - 1) << Mantissa;
+  static constexpr std::int32_t nan = Infinity ? infinity + (1 << (Mantissa - 1)) : sign_bit - 1;
+  static constexpr std::int32_t overflow = Infinity ? infinity : nan;
+  static constexpr std::int32_t greatest = Infinity ? infinity : nan - 1;  ///< not NaN
+  static constexpr std::int32_t rebias = (127 - bias) << 23;
+  static constexpr std::int32_t float_infinity = 0x7f80'0000;
+  static constexpr std::int32_t least_normal = rebias + (1 << 23);
+  static constexpr std::int32_t first_special = (Infinity ? infinity : nan) << shift;
+
+  static float decode(Storage stored) {
+    const std::int32_t bits = stored;
+    const std::int32_t magnitude = (bits & (sign_bit - 1)) << shift;
+    // Without an exponent, 1.m 2^e - 2^e is 0.m 2^e.
+    const float subnormal = as_float(magnitude + least_normal) - as_float(least_normal);
+    std::int32_t x = magnitude < (1 << 23) ? as_bits(subnormal) : magnitude + rebias;
+    x = magnitude >= first_special ? magnitude | float_infinity : x;
+    return as_float(x | ((bits & sign_bit) != 0 ? INT32_MIN : 0));
+  }
+
+  /// Rounds to nearest even.
+  static Storage encode(float number) {
+    // The last bit of this is worth as much as that of a subnormal result: adding it rounds.
+    constexpr std::int32_t rounder = (127 + 24 - bias - Mantissa) << 23;
+    const std::int32_t bits = as_bits(number);
+    const std::int32_t magnitude = bits & INT32_MAX;
+    const std::int32_t half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
+    // Of what is less than infinity the sum has no more than 31 bits.
+    const std::int32_t finite = magnitude < float_infinity ? magnitude : float_infinity;
+    const std::int32_t normal = ((finite + half) >> shift) - (rebias >> shift);
+    const std::int32_t subnormal = as_bits(as_float(finite) + as_float(rounder)) - rounder;
+    std::int32_t x = magnitude < least_normal ? subnormal : normal;
+    x = x < overflow ? x : overflow;
+    x = magnitude > float_infinity ? nan : x;
+    const std::int32_t sign = bits < 0 ? sign_bit : 0;
+    const bool is_nan = Infinity ? magnitude > float_infinity : x == nan;
+    return static_cast<Storage>(is_nan ? x : x | sign);
+  }
+};
+
+/// The upper half of a float32. Without the processor's own instructions for it: AVX512_BF16 takes
+/// subnormal numbers for zero.
+struct bfloat16_number {
+  using storage = std::uint16_t;
+  static constexpr std::int32_t nan = 0x7fc0;
+  static constexpr std::int32_t greatest = 0x7f80;
+
+  static float decode(storage bits) {
+    return as_float(static_cast<std::int32_t>(std::uint32_t{bits} << 16));
+  }
+  static storage encode(float number) {
+    const auto bits = static_cast<std::uint32_t>(as_bits(number));
+    const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return static_cast<storage>(number == number ? rounded : nan);
+  }
+};
+
+using float16_number = narrow_number<std::uint16_t, 16, 10, true>;
+using e4m3_number = narrow_number<std::uint8_t, 8, 3, false>;
+using e5m2_number = narrow_number<std::uint8_t, 8, 2, true>;
+
+/// The one NaN that results have.
+inline float one_nan(float x) {
+  return x == x ? x : as_float(0x7fc0'0000);
+}
+inline double one_nan(double x) {
+  return x == x ? x : __builtin_bit_cast(double, std::int64_t{0x7ff8'0000'0000'0000});
+}
+template <class Integer>
+inline Integer one_nan(Integer x) {
+  return x;
+}
+
+}  // namespace
+}  // namespace tandem::detail

@@ -1,0 +1,64 @@
+// As numbers.hpp: for the sources of one instruction set each.
+#pragma once
+
+#include "kernels.hpp"
+#include "loops.hpp"
+
+namespace tandem::detail {
+namespace {
+
+constexpr std::size_t at(data_type type) {
+  return static_cast<std::size_t>(type);
+}
+constexpr std::size_t at(reduce_op op) {
+  return static_cast<std::size_t>(op);
+}
+
+/// What is done to all numbers. `Order` has the loops of minimum and maximum.
+template <class Numbers, class Order, class Quotient = Numbers>
+constexpr void enter(kernel_table& table, data_type type) {
+  combine_kernel(&row)[reduce_op_count] = table.combine[at(type)];
+  row[at(reduce_op::sum)] = Numbers::template combine<sum>;
+  row[at(reduce_op::average)] = Numbers::template combine<sum>;
+  row[at(reduce_op::premultiplied_sum)] = Numbers::template combine<sum>;
+  row[at(reduce_op::product)] = Numbers::template combine<product>;
+  row[at(reduce_op::minimum)] = Order::template combine<minimum>;
+  row[at(reduce_op::maximum)] = Order::template combine<maximum>;
+  table.multiply[at(type)] = Numbers::multiply;
+  table.divide[at(type)] = Quotient::divide;
+}
+
+/// Sums and products of signed integers are those of unsigned ones, and so are their bits.
+template <class T>
+constexpr void enter_integer(kernel_table& table, data_type type) {
+  using unsigned_loops = plain<std::make_unsigned_t<T>>;
+  enter<unsigned_loops, plain<T>, plain<T>>(table, type);
+  combine_kernel(&row)[reduce_op_count] = table.combine[at(type)];
+  row[at(reduce_op::band)] = unsigned_loops::template combine<band>;
+  row[at(reduce_op::bor)] = unsigned_loops::template combine<bor>;
+  row[at(reduce_op::bxor)] = unsigned_loops::template combine<bxor>;
+}
+
+/// `Narrow` names the loops over float16, bfloat16, e4m3 and e5m2.
+template <class Narrow>
+constexpr kernel_table make_table() {
+  kernel_table table{};
+  enter<plain<float>, plain<float>>(table, data_type::float32);
+  enter<plain<double>, plain<double>>(table, data_type::float64);
+  enter_integer<std::int8_t>(table, data_type::int8);
+  enter_integer<std::int16_t>(table, data_type::int16);
+  enter_integer<std::int32_t>(table, data_type::int32);
+  enter_integer<std::int64_t>(table, data_type::int64);
+  enter_integer<std::uint8_t>(table, data_type::uint8);
+  enter_integer<std::uint16_t>(table, data_type::uint16);
+  enter_integer<std::uint32_t>(table, data_type::uint32);
+  enter_integer<std::uint64_t>(table, data_type::uint64);
+  enter<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
+  enter<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
+  enter<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
+  enter<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
+  return table;
+}
+
+}  // namespace
+}  // namespace tandem::detail

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kilo = 1024, mega = kilo * 1024, giga = mega * 1024;
+
+error bad(std::string_view value, std::string_view what, std::string advice = {}) {
+  return error(errc::bad_option, fmt::format("{}: {}", value, what), std::move(advice));
+}
+
+/// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours cost 1
+/// each.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::exchange(last, row);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::size_t parse_bytes(std::string_view text) {
+  std::size_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, number);
+  std::size_t unit = 1;
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  if (suffix == "K" || suffix == "k") unit = kilo;
+  if (suffix == "M" || suffix == "m") unit = mega;
+  if (suffix == "G" || suffix == "g") unit = giga;
+  if (failed != std::errc() || (unit == 1 && !suffix.empty())) {
+    throw bad(text, "not a number of bytes",
+              "write a number, or one with K, M or G (powers of 1024)");
+  }
+  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "more bytes than there are");
+  return number * unit;
+}
+
+std::string format_bytes(std::size_t bytes) {
+  if (bytes != 0 && bytes % giga == 0) return fmt::format("{}G", bytes / giga);
+  if (bytes != 0 && bytes % mega == 0) return fmt::format("{}M", bytes / mega);
+  if (bytes != 0 && bytes % kilo == 0) return fmt::format("{}K", bytes / kilo);
+  return std::to_string(bytes);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  // A third of the letters wrong is still a slip; more is another word.
+  std::size_t best = (word.size() + 2) / 3 + 1;
+  std::string_view found;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best) {
+      best = distance;
+      found = candidate;
+    }
+  }
+  return found;
+}
+
+}  // namespace tandem

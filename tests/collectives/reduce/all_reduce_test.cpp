@@ -1,0 +1,143 @@
+// all_reduce of every type and operation, each step as the slow reference does it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tandem/collectives/collectives.hpp>
+
+#include "collectives/job.hpp"
+#include "collectives/reduce/slow.hpp"
+#include "collectives/reference.hpp"
+
+namespace tandem {
+namespace {
+
+using test::all_ops;
+using test::all_types;
+using test::element;
+using test::job;
+
+/// Each rank its own, and one that every type holds.
+double factor_of(int rank) {
+  return rank + 2;
+}
+
+std::vector<element> elements_of(data_type type, int rank, std::size_t count) {
+  std::vector<element> elements =
+      test::random_elements(type, count, static_cast<unsigned>(rank) + 1);
+  if (test::is_integer(type)) return elements;
+  // Most of them of one size, so that they round; the others anything.
+  const element one = type == data_type::float64   ? element{0x3ff} << 52
+                      : type == data_type::float32 ? 0x3f800000
+                                                   : test::slow_nearest(type, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i % 8 != 0) elements[i] = one + elements[i] % (one / 8);
+  }
+  return elements;
+}
+
+std::vector<element> expected_of(data_type type, reduce_op op, all_reduce_algorithm how,
+                                 std::vector<std::vector<element>> all) {
+  const int n = static_cast<int>(all.size());
+  if (op == reduce_op::premultiplied_sum) {
+    for (int r = 0; r < n; ++r) {
+      for (element& e : all[static_cast<std::size_t>(r)]) {
+        e = test::slow_multiply(type, e, factor_of(r));
+      }
+    }
+  }
+  if (n == 1) return all[0];
+  std::vector<element> result = test::in_documented_order(
+      [&](element a, element b) { return test::slow_combine(type, op, a, b); }, how, all);
+  if (op == reduce_op::average) {
+    for (element& e : result) e = test::slow_divide(type, e, n);
+  }
+  return result;
+}
+
+void expect_reduced(job& ranks, data_type type, reduce_op op, all_reduce_algorithm how,
+                    std::size_t count) {
+  SCOPED_TRACE(fmt::format("{} {} of {} {} on {} ranks", name(how), name(op), count, name(type),
+                           ranks.size()));
+  std::vector<std::vector<element>> brought;
+  std::vector<std::vector<std::byte>> data;
+  for (int r = 0; r < ranks.size(); ++r) {
+    brought.push_back(elements_of(type, r, count));
+    data.push_back(test::packed(type, brought.back()));
+  }
+  const std::string failed = ranks.run([&](int r) {
+    const reduction what(op, factor_of(r));
+    return all_reduce(ranks.world(r), data[static_cast<std::size_t>(r)], type, what, how);
+  });
+  ASSERT_EQ(failed, "");
+  const std::vector<element> expected = expected_of(type, op, how, brought);
+  for (const std::vector<std::byte>& got : data) {
+    ASSERT_EQ(test::unpacked(type, got.data(), count), expected);
+  }
+}
+
+TEST(AllReduceTypes, AllWithAllOperations) {
+  for (const int n : {1, 2, 3, 6}) {
+    job ranks(n, test::small_pieces());
+    for (const data_type type : all_types) {
+      for (const reduce_op op : all_ops) {
+        if (!is_defined(type, op)) continue;
+        for (const std::size_t count : {std::size_t{1}, std::size_t{2501}}) {
+          expect_reduced(ranks, type, op, all_reduce_algorithm::ring, count);
+          expect_reduced(ranks, type, op, all_reduce_algorithm::recursive_doubling, count);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(AllReduceTypes, UndefinedPairsAndFactorsAreRefused) {
+  job ranks(2, test::small_pieces());
+  std::vector<std::uint32_t> data[2] = {{1, 2}, {3, 4}};
+  const auto refused = [&](data_type type, reduction what) {
+    EXPECT_NE(ranks.run([&](int r) { return all_reduce(ranks.world(r), data[r], type, what); }),
+              "hangs");
+    EXPECT_EQ(ranks.code(0), errc::bad_input);
+    EXPECT_EQ(ranks.code(1), errc::bad_input);
+    return ranks.why(1).detail;
+  };
+  EXPECT_EQ(refused(data_type::float16, reduce_op::bxor), "all_reduce: no bxor of float16");
+  EXPECT_EQ(refused(data_type::float32, reduce_op::band), "all_reduce: no band of float32");
+  EXPECT_EQ(refused(data_type::uint32, premultiplied_sum(0.5)),
+            "all_reduce: factor 0.5 is no uint32");
+  EXPECT_EQ(refused(data_type::bfloat16, premultiplied_sum(1e300)),
+            "all_reduce: factor 1e+300 is no bfloat16");
+  EXPECT_EQ(refused(static_cast<data_type>(14), reduce_op::sum),
+            "all_reduce: type 14, operation 0");
+  EXPECT_EQ(refused(data_type::int8, static_cast<reduce_op>(9)), "all_reduce: type 4, operation 9");
+
+  // Nothing has changed, and a factor that is not used is not looked at.
+  EXPECT_EQ(ranks.run([&](int r) {
+    return all_reduce(ranks.world(r), data[r], data_type::uint32, {reduce_op::sum, 0.5});
+  }),
+            "");
+  EXPECT_EQ(data[0], (std::vector<std::uint32_t>{4, 6}));
+  EXPECT_EQ(data[1], data[0]);
+}
+
+TEST(AllReduceTypes, OverflowAndNanReachEveryRank) {
+  job ranks(3, test::small_pieces());
+  // 448 is e4m3's greatest number; 0xff is NaN.
+  const std::vector<std::uint8_t> brought[3] = {{0x7e, 0x38, 0xfe}, {0x7e, 0xff, 0xfe}, {0, 0, 0}};
+  std::vector<std::uint8_t> data[3] = {brought[0], brought[1], brought[2]};
+  ASSERT_EQ(ranks.run([&](int r) {
+    return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, reduce_op::average);
+  }),
+            "");
+  for (const auto& got : data) EXPECT_EQ(got, (std::vector<std::uint8_t>{0x7f, 0x7f, 0x7f}));
+  for (int r = 0; r < 3; ++r) data[r] = brought[r];
+  ASSERT_EQ(ranks.run([&](int r) {
+    return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, premultiplied_sum(0.25));
+  }),
+            "");
+  // 112 + 112 = 224
+  for (const auto& got : data) EXPECT_EQ(got, (std::vector<std::uint8_t>{0x76, 0x7f, 0xf6}));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,275 @@
+// Every loop of every instruction set against arithmetic of one element at a time.
+#include "reduce/kernels.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "collectives/reduce/slow.hpp"
+
+namespace tandem::detail {
+namespace {
+
+using test::all_ops;
+using test::all_types;
+using test::element;
+
+std::size_t at(data_type type) {
+  return static_cast<std::size_t>(type);
+}
+std::size_t at(reduce_op op) {
+  return static_cast<std::size_t>(op);
+}
+
+class Kernels : public testing::TestWithParam<instruction_set> {
+ protected:
+  void SetUp() override {
+    table = kernels_for(GetParam());
+    if (table == nullptr) GTEST_SKIP() << "this processor has no " << name(GetParam());
+  }
+
+  std::vector<element> combined(data_type type, reduce_op op, const std::vector<element>& a,
+                                const std::vector<element>& b) const {
+    std::vector<std::byte> into(a.size() * bytes_of(type));
+    table->combine[at(type)][at(op)](into.data(), test::packed(type, a).data(),
+                                     test::packed(type, b).data(), a.size());
+    return test::unpacked(type, into.data(), a.size());
+  }
+
+  void expect_combined(data_type type, reduce_op op, const std::vector<element>& a,
+                       const std::vector<element>& b) const {
+    const std::vector<element> got = combined(type, op, a, b);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(got[i], test::slow_combine(type, op, a[i], b[i])) << fmt::format(
+          "{} of {}: {:#x} and {:#x} give {:#x}", name(op), name(type), a[i], b[i], got[i]);
+    }
+  }
+  void expect_combined(data_type type, const std::vector<element>& a,
+                       const std::vector<element>& b) const {
+    for (const reduce_op op : all_ops) {
+      if (is_defined(type, op)) expect_combined(type, op, a, b);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  template <class Slow>
+  void expect_scaled(scale_kernel kernel, Slow slow, data_type type, double by,
+                     const std::vector<element>& a) const {
+    std::vector<std::byte> data = test::packed(type, a);
+    kernel(data.data(), data.data(), a.size(), by);
+    const std::vector<element> got = test::unpacked(type, data.data(), a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(got[i], slow(a[i]))
+          << fmt::format("{}: {:#x} by {} gives {:#x}", name(type), a[i], by, got[i]);
+    }
+  }
+  void expect_multiplied(data_type type, double by, const std::vector<element>& a) const {
+    const auto slow = [&](element e) { return test::slow_multiply(type, e, by); };
+    expect_scaled(table->multiply[at(type)], slow, type, by, a);
+  }
+  void expect_divided(data_type type, int by, const std::vector<element>& a) const {
+    const auto slow = [&](element e) { return test::slow_divide(type, e, by); };
+    expect_scaled(table->divide[at(type)], slow, type, by, a);
+  }
+
+  const kernel_table* table = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, Kernels, testing::ValuesIn(instruction_sets),
+                         [](const auto& set) { return std::string(name(set.param)); });
+
+/// All elements of a type of at most 16 bits, or the special ones and some that are not.
+std::vector<element> many(data_type type) {
+  if (bytes_of(type) <= 2) return test::every_element(type);
+  std::vector<element> elements = test::special_elements(type);
+  const std::vector<element> random = test::random_elements(type, 4000, 5);
+  elements.insert(elements.end(), random.begin(), random.end());
+  return elements;
+}
+
+TEST_P(Kernels, AreThereForWhatIsDefined) {
+  for (const data_type type : all_types) {
+    for (const reduce_op op : all_ops) {
+      EXPECT_EQ(table->combine[at(type)][at(op)] != nullptr, is_defined(type, op))
+          << name(op) << " of " << name(type);
+    }
+    EXPECT_NE(table->multiply[at(type)], nullptr);
+    EXPECT_NE(table->divide[at(type)], nullptr);
+  }
+}
+
+TEST_P(Kernels, CombineEveryPairOf8Bits) {
+  for (const data_type type : all_types) {
+    if (bytes_of(type) != 1) continue;
+    std::vector<element> a, b;
+    for (element i = 0; i < 65536; ++i) {
+      a.push_back(i / 256);
+      b.push_back(i % 256);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
+  }
+}
+
+TEST_P(Kernels, CombineEveryPairOfSpecialElements) {
+  for (const data_type type : all_types) {
+    const std::vector<element> special = test::special_elements(type);
+    std::vector<element> a, b;
+    for (const element x : special) {
+      a.insert(a.end(), special.size(), x);
+      b.insert(b.end(), special.begin(), special.end());
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
+  }
+}
+
+TEST_P(Kernels, CombineAnything) {
+  for (const data_type type : all_types) {
+    const std::vector<element> a = many(type);
+    std::vector<element> b = a;
+    std::shuffle(b.begin(), b.end(), std::mt19937_64(7));
+    ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
+    // Near each other, where sums cancel.
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = a[i] ^ (b[i] & 7);
+    ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
+  }
+}
+
+TEST_P(Kernels, ConvertEveryNumberToFloat32AndBack) {
+  for (const data_type type :
+       {data_type::float16, data_type::bfloat16, data_type::float8_e4m3, data_type::float8_e5m2}) {
+    const std::vector<element> all = test::every_element(type);
+    std::vector<std::byte> data = test::packed(type, all);
+    table->multiply[at(type)](data.data(), data.data(), all.size(), 1);
+    const std::vector<element> got = test::unpacked(type, data.data(), all.size());
+    for (const element e : all) {
+      const bool is_nan = test::slow_value(type, e) != test::slow_value(type, e);
+      const element nan = test::slow_nearest(type, __builtin_nanf(""));
+      ASSERT_EQ(got[e], is_nan ? nan : e) << fmt::format("{} {:#x}", name(type), e);
+    }
+  }
+}
+
+TEST_P(Kernels, Multiply) {
+  for (const data_type type : all_types) {
+    const std::vector<element> a = many(type);
+    for (const double by : {0.0, 1.0, 2.0, 3.0, 100.0}) {
+      ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, by, a));
+    }
+    if (test::is_integer(type)) {
+      double most = type == data_type::uint64 ? 0x1p63 : 200;
+      if (test::is_signed(type)) most = type == data_type::int64 ? -0x1p63 : -7;
+      ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, most, a));
+      continue;
+    }
+    // What is left of the numbers rounds in every place, becomes subnormal, and overflows.
+    for (const double by : {0.1, -1.0 / 3, 0.75, 0x1.0002p0, 0x1p-4, 1.1e-5, 3e-40, 12345.678, 1e30,
+                            static_cast<double>(__builtin_inff()), __builtin_nan("")}) {
+      ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, by, a));
+    }
+  }
+}
+
+TEST_P(Kernels, Divide) {
+  for (const data_type type : all_types) {
+    const std::vector<element> a = many(type);
+    for (const int by : {1, 2, 3, 7, 10, 255, 1000, 4097, 1 << 24}) {
+      ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, a));
+    }
+  }
+}
+
+struct placement {
+  const char* words;
+  bool into_a, into_b, same;
+};
+
+TEST_P(Kernels, TakeAnyCountPlaceAndSharing) {
+  const placement placements[] = {{"apart", false, false, false},
+                                  {"into a", true, false, false},
+                                  {"into b", false, true, false},
+                                  {"a and b the same", false, false, true},
+                                  {"all the same", true, true, true}};
+  std::vector<std::size_t> counts{127, 128, 129, 1000};
+  for (std::size_t i = 0; i <= 70; ++i) counts.push_back(i);
+  constexpr std::size_t margin = 8;
+  for (const data_type type : all_types) {
+    const std::vector<element> x = test::random_elements(type, 1000 + 2 * margin, 11);
+    const std::vector<element> y = test::random_elements(type, 1000 + 2 * margin, 12);
+    const reduce_op op = test::is_integer(type) ? reduce_op::product : reduce_op::sum;
+    for (const placement& where : placements) {
+      for (const std::size_t count : counts) {
+        const std::size_t offset = count % 5;
+        std::vector<std::byte> a = test::packed(type, x);
+        std::vector<std::byte> b = test::packed(type, y);
+        std::vector<std::byte> c(a.size(), std::byte{0x5a});
+        std::vector<std::byte>& into = where.into_a ? a : where.into_b ? b : c;
+        const std::vector<std::byte> before = into;
+        const std::size_t first = offset * bytes_of(type);
+        std::byte* const second = (where.same ? a : b).data() + first;
+        table->combine[at(type)][at(op)](into.data() + first, a.data() + first, second, count);
+        std::vector<element> expected = test::unpacked(type, before.data(), x.size());
+        for (std::size_t i = offset; i < offset + count; ++i) {
+          expected[i] = test::slow_combine(type, op, x[i], where.same ? x[i] : y[i]);
+        }
+        ASSERT_EQ(test::unpacked(type, into.data(), x.size()), expected)
+            << name(type) << ", " << count << " elements, " << where.words;
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, ScaleAnyCountInPlaceOrNot) {
+  for (const data_type type : all_types) {
+    for (std::size_t count = 0; count <= 70; ++count) {
+      const std::vector<element> a = test::random_elements(type, count + 1, 13);
+      for (const bool in_place : {true, false}) {
+        std::vector<std::byte> from = test::packed(type, a);
+        std::vector<std::byte> apart = from;
+        std::vector<std::byte>& into = in_place ? from : apart;
+        table->multiply[at(type)](into.data(), from.data(), count, 3);
+        table->divide[at(type)](into.data(), into.data(), count, 2);
+        std::vector<element> expected = a;
+        for (std::size_t i = 0; i < count; ++i) {
+          expected[i] = test::slow_divide(type, test::slow_multiply(type, a[i], 3), 2);
+        }
+        ASSERT_EQ(test::unpacked(type, into.data(), count + 1), expected)
+            << name(type) << ", " << count << " elements";
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, GiveTheSameBitsAsThePortableOnes) {
+  for (const data_type type : all_types) {
+    // Not random bits alone: of wide numbers few of those meet.
+    std::vector<element> a = test::random_elements(type, 50'001, 17);
+    std::vector<element> b = test::random_elements(type, 50'001, 18);
+    const std::vector<element> special = test::special_elements(type);
+    for (std::size_t i = 0; i < a.size(); i += 3) a[i] = special[i % special.size()];
+    for (std::size_t i = 0; i < b.size(); i += 4) b[i] = special[i / 7 % special.size()];
+    const std::vector<std::byte> x = test::packed(type, a), y = test::packed(type, b);
+    std::vector<std::byte> one(x.size()), other(x.size());
+    for (const reduce_op op : all_ops) {
+      if (!is_defined(type, op)) continue;
+      table->combine[at(type)][at(op)](one.data(), x.data(), y.data(), a.size());
+      portable_kernels.combine[at(type)][at(op)](other.data(), x.data(), y.data(), a.size());
+      EXPECT_EQ(one, other) << name(op) << " of " << name(type);
+    }
+  }
+}
+
+TEST(KernelChoice, IsTheWidestThatThisProcessorHas) {
+  const kernel_table* widest = nullptr;
+  for (const instruction_set which : instruction_sets) {
+    if (const kernel_table* const table = kernels_for(which)) widest = table;
+  }
+  EXPECT_EQ(&kernels(), widest);
+  EXPECT_EQ(kernels_for(instruction_set::portable), &portable_kernels);
+  EXPECT_EQ(kernels_for(static_cast<instruction_set>(9)), nullptr);
+}
+
+}  // namespace
+}  // namespace tandem::detail

@@ -1,0 +1,133 @@
+#include "reduce/reducer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "collectives/reduce/slow.hpp"
+
+namespace tandem::detail {
+namespace {
+
+using test::all_ops;
+using test::all_types;
+
+TEST(DataTypes, HaveNamesAndLengths) {
+  EXPECT_EQ(name(data_type::float8_e4m3), "float8_e4m3");
+  EXPECT_EQ(name(data_type::uint16), "uint16");
+  EXPECT_EQ(name(reduce_op::premultiplied_sum), "premultiplied_sum");
+  EXPECT_EQ(name(static_cast<data_type>(14)), "no type");
+  EXPECT_EQ(name(static_cast<reduce_op>(9)), "no operation");
+  EXPECT_EQ(bytes_of(static_cast<data_type>(14)), 0u);
+  for (const data_type type : all_types) {
+    // The digits before an underscore are the bits.
+    const std::string_view text = name(type);
+    const std::string bits(text.substr(text.find_first_of("0123456789")));
+    EXPECT_EQ(bytes_of(type) * 8, std::stoul(bits)) << text;
+  }
+}
+
+TEST(DataTypes, KeepTheValuesThatTheyHad) {
+  EXPECT_EQ(static_cast<int>(data_type::float32), 0);
+  EXPECT_EQ(static_cast<int>(data_type::float64), 1);
+  EXPECT_EQ(static_cast<int>(data_type::int32), 2);
+  EXPECT_EQ(static_cast<int>(data_type::int64), 3);
+  EXPECT_EQ(static_cast<int>(reduce_op::sum), 0);
+  EXPECT_EQ(static_cast<int>(reduce_op::maximum), 3);
+}
+
+TEST(DataTypes, HaveBitOperationsIfTheyAreIntegers) {
+  for (const data_type type : all_types) {
+    for (const reduce_op op : all_ops) {
+      const bool of_bits = name(op).front() == 'b';
+      EXPECT_EQ(is_defined(type, op), !of_bits || test::is_integer(type))
+          << name(op) << " of " << name(type);
+    }
+    EXPECT_FALSE(is_defined(type, static_cast<reduce_op>(9)));
+  }
+  EXPECT_FALSE(is_defined(static_cast<data_type>(14), reduce_op::sum));
+}
+
+TEST(Factors, AreWhatTheTypeHolds) {
+  EXPECT_TRUE(is_factor(data_type::int8, 127));
+  EXPECT_TRUE(is_factor(data_type::int8, -128));
+  EXPECT_FALSE(is_factor(data_type::int8, 128));
+  EXPECT_FALSE(is_factor(data_type::int8, -129));
+  EXPECT_FALSE(is_factor(data_type::int8, 0.5));
+  EXPECT_TRUE(is_factor(data_type::uint8, 255));
+  EXPECT_FALSE(is_factor(data_type::uint8, -1));
+  EXPECT_FALSE(is_factor(data_type::uint8, 256));
+  EXPECT_TRUE(is_factor(data_type::int64, -0x1p63));
+  EXPECT_FALSE(is_factor(data_type::int64, 0x1p63));
+  EXPECT_TRUE(is_factor(data_type::uint64, 0x1p63));
+  EXPECT_FALSE(is_factor(data_type::uint64, 0x1p64));
+  EXPECT_FALSE(is_factor(data_type::int32, std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_FALSE(is_factor(data_type::int32, std::numeric_limits<double>::infinity()));
+  EXPECT_TRUE(is_factor(data_type::float64, 1e300));
+  EXPECT_FALSE(is_factor(data_type::float32, 1e300));
+  EXPECT_FALSE(is_factor(data_type::float16, -1e300));
+  EXPECT_TRUE(is_factor(data_type::float8_e4m3, 0.125));
+  EXPECT_TRUE(is_factor(data_type::bfloat16, std::numeric_limits<double>::infinity()));
+}
+
+/// Zeros of both signs tell which operand was taken.
+TEST(Reducer, KeepsTheOrderOfItsOperands) {
+  const reducer by(data_type::float32, reduce_op::minimum, 2);
+  const float minus = -0.0f, plus = 0.0f;
+  float into = plus;
+  by.combine_before(&into, &minus, sizeof(into));
+  EXPECT_TRUE(std::signbit(into));
+  into = plus;
+  by.combine_after(&into, &minus, sizeof(into));
+  EXPECT_FALSE(std::signbit(into));
+  by.combine(&into, &minus, &plus, sizeof(into));
+  EXPECT_TRUE(std::signbit(into));
+}
+
+TEST(Reducer, MultipliesFirstOnlyForAPremultipliedSum) {
+  const std::vector<std::int16_t> from{1, -2, 30'000};
+  std::vector<std::int16_t> into(3);
+  const reducer times(data_type::int16, premultiplied_sum(-3), 2);
+  times.prepare(into.data(), from.data(), 6);
+  EXPECT_EQ(into, (std::vector<std::int16_t>{-3, 6, -24'464}));
+  times.prepare(mutable_view(into));
+  EXPECT_EQ(into, (std::vector<std::int16_t>{9, -18, 7'856}));
+  times.finish(mutable_view(into));
+  EXPECT_EQ(into, (std::vector<std::int16_t>{9, -18, 7'856}));
+
+  const reducer sum(data_type::int16, {reduce_op::sum, -3}, 2);
+  sum.prepare(into.data(), from.data(), 6);
+  EXPECT_EQ(into, from);
+  sum.prepare(mutable_view(into));
+  EXPECT_EQ(into, from);
+}
+
+TEST(Reducer, DividesAtTheEndOnlyForAnAverage) {
+  std::vector<std::int8_t> sums{7, -7, 100, -128};
+  const reducer by(data_type::int8, reduce_op::average, 3);
+  EXPECT_EQ(by.element_bytes(), 1u);
+  by.prepare(mutable_view(sums));
+  by.finish(mutable_view(sums));
+  EXPECT_EQ(sums, (std::vector<std::int8_t>{2, -2, 33, -42}));
+  std::vector<double> exact{1, -1, std::numeric_limits<double>::infinity()};
+  reducer(data_type::float64, reduce_op::average, 3).finish(mutable_view(exact));
+  EXPECT_EQ(exact, (std::vector<double>{1.0 / 3, -1.0 / 3, exact[2]}));
+  reducer(data_type::float64, reduce_op::sum, 3).finish(mutable_view(exact));
+  EXPECT_EQ(exact[0], 1.0 / 3);
+}
+
+TEST(Reducer, WorksWithEachInstructionSet) {
+  for (const instruction_set which : instruction_sets) {
+    const kernel_table* const table = kernels_for(which);
+    if (table == nullptr) continue;
+    std::vector<std::uint8_t> into{1, 2, 3}, other{7, 7, 7};
+    reducer(data_type::uint8, reduce_op::bxor, 2, *table)
+        .combine_before(into.data(), other.data(), 3);
+    EXPECT_EQ(into, (std::vector<std::uint8_t>{6, 5, 4})) << name(which);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::detail

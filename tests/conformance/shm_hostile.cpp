@@ -1,0 +1,198 @@
+// A peer that has introduced itself properly writes what no correct peer writes into the memory
+// that both share: the channel ends with an error that says what it was, and no byte outside the
+// ring is touched (AddressSanitizer looks).
+
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+
+#include "conformance/shm_peer.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+using protocol::frame_type;
+using shm::carriage;
+
+settings hostile_settings() {
+  settings s = small_settings();
+  s.shm_single_copy = single_copy::on;
+  s.shm_ring_bytes = 64 * 1024;
+  return s;
+}
+
+void put(shm::record& to, frame_type type, carriage how, std::uint32_t payload_bytes,
+         std::uint32_t here_bytes) {
+  to.type = static_cast<std::uint8_t>(type);
+  to.how = static_cast<std::uint8_t>(how);
+  to.flow = 1;
+  to.payload_bytes = payload_bytes;
+  to.here_bytes = here_bytes;
+}
+
+/// Writes one record at the start of the ring.
+template <frame_type Type, carriage How, std::uint32_t PayloadBytes, std::uint32_t HereBytes>
+void one_record(hostile_memory& by) {
+  put(by.record_at(0), Type, How, PayloadBytes, HereBytes);
+  by.publish(0);
+}
+
+struct memory_attack {
+  std::string name;
+  void (*carry_out)(hostile_memory& by);
+  std::string complaint;
+};
+
+void bad_ready_word(hostile_memory& by) {
+  by.record_at(0).ready.store(0x12345678);
+}
+void bad_carriage(hostile_memory& by) {
+  put(by.record_at(0), frame_type::eager, carriage::inside, 8, 8);
+  by.record_at(0).how = 200;
+  by.publish(0);
+}
+void unknown_type(hostile_memory& by) {
+  put(by.record_at(0), static_cast<frame_type>(99), carriage::inside, 0, 0);
+  by.publish(0);
+}
+void accept_of_nothing(hostile_memory& by) {
+  put(by.record_at(0), frame_type::accept, carriage::inside, 0, 0);
+  by.record_at(0).message_id = std::uint64_t{1} << 40;
+  by.publish(0);
+}
+void begun(hostile_memory& by) {
+  put(by.record_at(0), frame_type::eager, carriage::behind, 200, 100);
+  by.publish(0);
+}
+void another_frame_in_mid_payload(hostile_memory& by) {
+  put(by.record_at(192), frame_type::eager, carriage::inside, 8, 8);
+  by.publish(192);
+  begun(by);
+}
+void more_than_the_payload(hostile_memory& by) {
+  put(by.record_at(192), frame_type::eager, carriage::more, 200, 101);
+  by.publish(192);
+  begun(by);
+}
+void consumed_too_much(hostile_memory& by) {
+  by.words().consumed.store(~std::uint64_t{0} / 2);
+  // The channel looks at the word when its ring is full.
+  by.words().asleep.store(shm::wakes_for_records);
+}
+
+std::vector<memory_attack> attacks() {
+  constexpr auto eager = frame_type::eager;
+  return {
+      {"bad_ready_word", bad_ready_word, "a record starts with 0x12345678"},
+      {"bad_carriage", bad_carriage, "carried in way 200"},
+      {"unknown_type", unknown_type, "unknown type 99"},
+      {"inside_too_long", one_record<eager, carriage::inside, 25, 25>, "25 of 25 bytes"},
+      {"inside_and_not_whole", one_record<eager, carriage::inside, 20, 10>, "10 of 20 bytes"},
+      {"piece_too_long", one_record<eager, carriage::behind, 20000, 20000>, "20000 of 20000 bytes"},
+      {"piece_beyond_payload", one_record<eager, carriage::behind, 100, 200>, "200 of 100 bytes"},
+      {"piece_of_nothing", one_record<eager, carriage::behind, 100, 0>, "0 of 100 bytes"},
+      {"payload_of_4_gib", one_record<eager, carriage::behind, 0xffffffffu, 64>,
+       "beyond the credits of flow 1"},
+      {"more_of_nothing", one_record<eager, carriage::more, 100, 100>, "has not begun"},
+      {"another_frame_in_mid_payload", another_frame_in_mid_payload,
+       "8 bytes where the rest of a payload of 200 has to come"},
+      {"more_than_the_payload", more_than_the_payload, "101 bytes where the rest"},
+      {"reference_to_nothing", one_record<eager, carriage::reference, 100, 0>,
+       "100 bytes of its memory cannot be read"},
+      {"reference_too_long", one_record<eager, carriage::reference, 257, 0>,
+       "257 bytes beyond the credits"},
+      {"payload_on_control_frame", one_record<frame_type::credit, carriage::inside, 5, 5>,
+       "a record of type 7 with 5 payload bytes"},
+      {"data_never_asked_for", one_record<frame_type::data, carriage::inside, 8, 8>,
+       "was not asked for"},
+      {"accept_of_nothing", accept_of_nothing, "an accept for a message"},
+      {"goodbye_in_the_ring", one_record<frame_type::goodbye, carriage::inside, 0, 0>,
+       "a goodbye inside the ring"},
+      {"consumed_too_much", consumed_too_much, "read what was never written"},
+  };
+}
+
+class hostile_memory_test : public testing::TestWithParam<memory_attack> {};
+
+awaitable<void> suffer(memory_attack by) {
+  hostile_memory pair = co_await connect_hostile_memory(hostile_settings());
+  std::vector<std::byte> into(100);
+  background receiver(pair.mine->get_executor(), pair.mine->recv(1000, into));
+  std::vector<background> senders;
+  for (flow_id flow = 0; flow < 64; ++flow) {  // announced, and as many as fill the ring
+    for (int i = 0; i < 20; ++i) {
+      senders.emplace_back(pair.mine->get_executor(), send_pattern(*pair.mine, flow, 5000, 1));
+    }
+  }
+  co_await turns(2);
+  by.carry_out(pair);
+  pair.ring_bell();
+  const auto of_recv = co_await receiver.failure();
+  expect_error(of_recv, errc::protocol_violation, {"no correct peer writes", by.complaint});
+  const auto of_send = co_await senders.back().failure();
+  expect_error(of_send, errc::protocol_violation, {by.complaint});
+  const auto later = co_await failure_of(pair.mine->send(0, const_view()));
+  expect_error(later, errc::protocol_violation, {by.complaint});
+}
+
+TEST_P(hostile_memory_test, ends_the_channel) {
+  expect_log(GetParam().complaint);
+  run_test(suffer(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(attacks()),
+                         [](const auto& which) { return which.param.name; });
+
+/// It says to have read a reference that it was never given.
+awaitable<void> read_too_much() {
+  settings options = hostile_settings();
+  hostile_memory pair = co_await connect_hostile_memory(options);
+  pair.words().reads_references.store(1);
+  const std::vector<std::byte> message = pattern(5000, 1);
+  background sender(pair.mine->get_executor(), pair.mine->send(62, message));
+  co_await turns(2);
+  shm::record& accept = pair.record_at(0);
+  put(accept, frame_type::accept, carriage::inside, 0, 0);
+  accept.flow = 62;
+  accept.message_id = 1 << 16;
+  pair.publish(0);
+  pair.ring_bell();
+  co_await turns(5);
+  pair.words().read.store(1000);
+  pair.ring_bell();
+  const auto failure = co_await sender.failure();
+  expect_error(failure, errc::protocol_violation, {"read what was never written"});
+}
+
+TEST(shm_hostile, read_too_much) {
+  expect_log("read what was never written");
+  run_test(read_too_much());
+}
+
+/// Everything in the ring is noise, again and again.
+awaitable<void> noise(std::uint64_t seed) {
+  hostile_memory pair = co_await connect_hostile_memory(hostile_settings());
+  std::vector<std::byte> into(100);
+  background receiver(pair.mine->get_executor(), pair.mine->recv(1, into));
+  const shm::ring_memory ring = pair.theirs.shared.ring(0);
+  const std::vector<std::byte> bytes = pattern(ring.bytes, seed);
+  std::memcpy(ring.data, bytes.data(), bytes.size());
+  for (std::size_t at = 0; at < ring.bytes; at += shm::record_bytes) {
+    pair.record_at(at).type %= 10;
+    pair.record_at(at).how %= 5;
+    pair.publish(at);
+  }
+  pair.ring_bell();
+  const auto failure = co_await receiver.failure();
+  expect_error(failure, errc::protocol_violation, {"no correct peer writes"});
+}
+
+TEST(shm_hostile, noise_in_the_ring) {
+  expect_log("no correct peer writes");
+  for (std::uint64_t seed = 1; seed < 50; ++seed) {
+    run_test(noise(seed));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,164 @@
+// Peers that vanish in the middle of a message, either way, and what is left behind: nothing.
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <filesystem>
+
+#include "conformance/shm_peer.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr std::size_t long_bytes = std::size_t{512} << 20;
+
+struct way {
+  std::string name;
+  single_copy copies;
+};
+
+settings with(single_copy copies) {
+  settings s;
+  s.shm_single_copy = copies;
+  return s;
+}
+
+/// Says that it lives; then moves a message without end.
+awaitable<void> sends_for_ever(std::string name, settings options) {
+  std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
+  co_await send_pattern(*parent, 0, 1000, 1);
+  const std::vector<std::byte> message(long_bytes, std::byte{7});
+  for (;;) co_await parent->send(1, message);
+}
+
+awaitable<void> receives_for_ever(std::string name, settings options) {
+  std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
+  co_await send_pattern(*parent, 0, 1000, 1);
+  std::vector<std::byte> into(long_bytes);
+  for (;;) co_await parent->recv(1, into);
+}
+
+std::size_t names_in_dev_shm() {
+  const std::filesystem::directory_iterator all("/dev/shm");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+void kill_and_wait(pid_t child) {
+  ::kill(child, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+}
+
+awaitable<void> loses_a_sender(settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", options);
+  const pid_t child = start_shm_peer(sends_for_ever, door.name(), options);
+  require(child > 0, "no process");
+  std::unique_ptr<channel> peer = co_await door.accept();
+  co_await recv_pattern(*peer, 0, 1000, 1);
+  std::vector<std::byte> into(long_bytes);
+  background receiver(executor, peer->recv(1, into));
+  background other(executor, peer->recv(2, mutable_view()));
+  const auto has_begun = [&peer] { return peer->stats().bytes_received > 1'000'000; };
+  co_await until(has_begun, "the first bytes");
+  kill_and_wait(child);
+  const auto failure = co_await receiver.failure();
+  expect_error(failure, errc::peer_lost,
+               {"the peer is gone", "recv: message arriving", "of 536870912 bytes"});
+  const auto of_other = co_await other.failure();
+  expect_error(of_other, errc::peer_lost, {"the peer is gone", "last output"});
+}
+
+awaitable<void> loses_a_receiver(settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", options);
+  const pid_t child = start_shm_peer(receives_for_ever, door.name(), options);
+  require(child > 0, "no process");
+  std::unique_ptr<channel> peer = co_await door.accept();
+  co_await recv_pattern(*peer, 0, 1000, 1);
+  std::vector<std::byte> message(long_bytes, std::byte{7});
+  background sender(executor, peer->send(1, message));
+  co_await turns(20);
+  kill_and_wait(child);
+  const auto failure = co_await sender.failure();
+  expect_error(failure, errc::peer_lost, {"the peer is gone", "of 536870912 bytes"});
+  std::fill(message.begin(), message.end(), std::byte{0});  // ours again
+}
+
+class shm_lost : public testing::TestWithParam<way> {};
+
+TEST_P(shm_lost, sender_killed_in_mid_message) {
+  const std::size_t names = names_in_dev_shm();
+  run_test(loses_a_sender(with(GetParam().copies)));
+  EXPECT_EQ(names_in_dev_shm(), names);
+}
+TEST_P(shm_lost, receiver_killed_in_mid_message) {
+  const std::size_t names = names_in_dev_shm();
+  run_test(loses_a_receiver(with(GetParam().copies)));
+  EXPECT_EQ(names_in_dev_shm(), names);
+}
+
+INSTANTIATE_TEST_SUITE_P(shm, shm_lost,
+                         testing::Values(way{"single_copy", single_copy::on},
+                                         way{"ring", single_copy::off}),
+                         [](const auto& which) { return which.param.name; });
+
+/// The peer's socket ends in the middle of an eager payload: the message leaves no trace.
+awaitable<void> ends_in_mid_payload(shm::parting how, errc expected) {
+  hostile_memory pair = co_await connect_hostile_memory(small_settings());
+  shm::record& first = pair.record_at(0);
+  first.type = static_cast<std::uint8_t>(protocol::frame_type::eager);
+  first.how = static_cast<std::uint8_t>(shm::carriage::behind);
+  first.payload_bytes = 200;
+  first.here_bytes = 100;
+  pair.publish(0);
+  pair.ring_bell();
+  co_await until_unexpected(*pair.mine, 200);
+  std::vector<std::byte> into(200);
+  background claims(pair.mine->get_executor(), pair.mine->recv(0, into));
+  co_await turns(2);
+  pair.words().left.store(how);
+  pair.theirs.close();
+  const auto failure = co_await claims.failure();
+  expect_error(failure, expected);
+  EXPECT_EQ(pair.mine->stats().unexpected_bytes, 0u);
+  const auto later = co_await failure_of(pair.mine->recv(0, into));
+  expect_error(later, expected);
+}
+
+TEST(shm_parting, silent_in_mid_payload) {
+  run_test(ends_in_mid_payload(shm::parting::none, errc::peer_lost));
+}
+TEST(shm_parting, goodbye_in_mid_payload) {
+  run_test(ends_in_mid_payload(shm::parting::goodbye, errc::peer_closed));
+}
+
+/// What a peer wrote before it left is received, and its memory is not believed after it.
+awaitable<void> takes_its_memory_back() {
+  settings options = small_settings();
+  options.shm_single_copy = single_copy::on;
+  hostile_memory pair = co_await connect_hostile_memory(options);
+  std::vector<std::byte> into(200);
+  background receiver(pair.mine->get_executor(), pair.mine->recv(0, into));
+  co_await turns(2);
+  const std::vector<std::byte> message(200, std::byte{1});
+  shm::record& first = pair.record_at(0);
+  first.type = static_cast<std::uint8_t>(protocol::frame_type::eager);
+  first.how = static_cast<std::uint8_t>(shm::carriage::reference);
+  first.payload_bytes = 200;
+  protocol::put<std::uint64_t>(first.inside, reinterpret_cast<std::uintptr_t>(message.data()));
+  pair.publish(0);
+  pair.words().left.store(shm::parting::goodbye);
+  pair.ring_bell();
+  const auto failure = co_await receiver.failure();
+  expect_error(failure, errc::peer_closed, {"the peer has closed"});
+}
+
+TEST(shm_parting, a_reference_of_one_that_left_is_not_believed) {
+  run_test(takes_its_memory_back());
+}
+
+}  // namespace
+}  // namespace tandem::test

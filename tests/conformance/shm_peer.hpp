@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <tandem/channels/shm.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "shm/connect.hpp"
+
+namespace tandem::test {
+
+/// Two ends in this process.
+awaitable<channel_pair> connect_shm(settings options);
+
+/// A channel of ours whose peer has introduced itself properly and then writes what a test wants
+/// into the memory that both share.
+struct hostile_memory {
+  std::unique_ptr<channel> mine;
+  shm::guest_socket theirs;
+
+  shm::end_words& words() { return theirs.shared.words(0); }
+  shm::record& record_at(std::size_t position) {
+    return *reinterpret_cast<shm::record*>(theirs.shared.ring(0).data + position);
+  }
+  /// As if a record were complete there.
+  void publish(std::size_t position) {
+    record_at(position).ready.store(shm::record::is_ready, std::memory_order_release);
+  }
+  /// Wakes the channel's loop, whatever its words say.
+  void ring_bell();
+};
+awaitable<hostile_memory> connect_hostile_memory(settings options);
+
+/// Runs `live` in a process of its own, which is killed when it returns.
+pid_t start_shm_peer(awaitable<void> (*live)(std::string name, settings options), std::string name,
+                     settings options);
+
+}  // namespace tandem::test

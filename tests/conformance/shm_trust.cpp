@@ -1,0 +1,228 @@
+// Who may connect through shared memory, and what the kernel may forbid.
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cstddef>
+
+#include "conformance/shm_peer.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+settings with_secret(std::string_view text = "a secret of this job") {
+  settings s = small_settings();
+  s.job_secret = secret(text);
+  return s;
+}
+
+awaitable<void> connect_only(std::string name, settings options) {
+  std::unique_ptr<channel> made = co_await shm::connect(std::move(name), std::move(options));
+}
+
+awaitable<void> counted(shm::listener& door, std::uint64_t count) {
+  const auto is_counted = [&door, count] { return door.strangers() == count; };
+  co_await until(is_counted, "the stranger to be counted");
+}
+
+awaitable<void> good_peer(shm::listener& door, settings options) {
+  std::unique_ptr<channel> theirs = co_await shm::connect(door.name(), options);
+  std::unique_ptr<channel> mine = co_await door.accept();
+  co_await expect_usable(*mine, *theirs);
+}
+
+awaitable<void> refused_with(settings ours, settings theirs, std::string words) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", ours);
+  const auto failure = co_await failure_of(connect_only(door.name(), theirs));
+  expect_error(failure, errc::not_trusted, {words, "TANDEM_SECRET_FILE"});
+  co_await counted(door, 1);
+  co_await good_peer(door, ours);
+}
+
+TEST(shm_trust, another_secret_is_refused) {
+  expect_log("it left in place of a proof");
+  run_test(refused_with(with_secret(), with_secret("somebody else's secret"), "another secret"));
+}
+TEST(shm_trust, who_has_no_secret_is_refused) {
+  expect_log("has a secret, and who connects to it has none");
+  run_test(refused_with(with_secret(), small_settings(), "has a secret"));
+}
+TEST(shm_trust, a_listener_without_a_secret_is_refused) {
+  expect_log("has no secret, and who connects to it has one");
+  run_test(refused_with(small_settings(), with_secret(), "has no secret"));
+}
+
+TEST(shm_trust, nobody_listens) {
+  const auto body = []() -> awaitable<void> {
+    settings options;
+    options.meet_timeout = 50ms;
+    const auto failure = co_await failure_of(connect_only("tandem-nobody", options));
+    expect_error(failure, errc::unreachable, {"nobody on this host answers as 'tandem-nobody'"});
+  };
+  run_test(body());
+}
+
+TEST(shm_trust, a_name_is_held_once) {
+  const auto body = []() -> awaitable<void> {
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    const shm::listener door(executor);
+    EXPECT_THROW(shm::listener(executor, door.name()), error);
+  };
+  run_test(body());
+}
+
+/// Who connects and says nothing is dropped when others come; ranks of ours are not held up.
+awaitable<void> crowd() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", with_secret());
+  const auto where = shm::abstract_endpoint(door.name());
+  std::vector<asio::local::stream_protocol::socket> strangers;
+  for (int i = 0; i < 1000; ++i) {
+    strangers.emplace_back(executor);
+    co_await strangers.back().async_connect(where, asio::use_awaitable);
+    if (i % 100 == 99) co_await good_peer(door, with_secret());
+  }
+  const auto only_the_last_wait = [&door] { return door.strangers() >= 1000 - 64; };
+  co_await until(only_the_last_wait, "the others to be dropped");
+  co_await good_peer(door, with_secret());
+}
+
+TEST(shm_trust, a_crowd_of_strangers_is_bounded) {
+  expect_log("others came after it");
+  run_test(crowd(), drive::by_asio, 60s);
+}
+
+awaitable<void> says(std::string words) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", small_settings());
+  asio::local::stream_protocol::socket stranger(executor);
+  co_await stranger.async_connect(shm::abstract_endpoint(door.name()), asio::use_awaitable);
+  co_await asio::async_write(stranger, asio::buffer(words), asio::use_awaitable);
+  co_await counted(door, 1);
+  co_await good_peer(door, small_settings());
+}
+
+TEST(shm_trust, another_program) {
+  expect_log("it said 'GET / HTTP/1.1'");
+  run_test(says("GET / HTTP/1.1"));
+}
+
+std::string plain_hello() {
+  tcp::hello mine;
+  mine.limits = protocol::offered(small_settings());
+  tcp::wire_hello wire;
+  tcp::encode(mine, wire);
+  return std::string(reinterpret_cast<const char*>(wire.data()), wire.size());
+}
+
+TEST(shm_trust, a_hello_without_memory) {
+  expect_log("no sealed memory");
+  run_test(says(plain_hello()));
+}
+
+/// Memory that another program has made: a file that may shrink, or one of another size.
+void rejects_memory(std::size_t bytes, int seals, const std::string& complaint) {
+  shm::descriptor file(::memfd_create("tandem test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+  ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+  try {
+    shm::memory::open(std::move(file));
+    ADD_FAILURE() << "it was taken";
+  } catch (const error& e) {
+    expect_error(e, errc::protocol_violation, {complaint});
+  }
+}
+
+TEST(shm_trust, foreign_memory_is_refused) {
+  constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  constexpr std::size_t right = 4096 + 2 * 65536;
+  rejects_memory(right, 0, "no sealed memory");
+  rejects_memory(right, F_SEAL_GROW | F_SEAL_SEAL, "no sealed memory");
+  rejects_memory(right - 1, all, "no pair of rings");
+  rejects_memory(right + 128, all, "no pair of rings");
+  rejects_memory(0, all, "no pair of rings");
+  rejects_memory(4096 + 2 * 4096, all, "no pair of rings");
+}
+
+/// From now on, this process may not read the memory of another.
+void forbid_reading_others() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog all{sizeof program / sizeof *program, program};
+  const bool done = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                    ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) == 0;
+  if (!done) ::_exit(3);
+}
+
+awaitable<void> echoes_without_reading(std::string name, settings options) {
+  forbid_reading_others();
+  std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
+  co_await recv_pattern(*parent, 0, 5'000'000, 1);
+  co_await send_pattern(*parent, 0, 5'000'000, 2);
+  co_await parent->recv(1, mutable_view());
+}
+
+awaitable<void> falls_back() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  settings options;
+  options.shm_single_copy = single_copy::on;
+  shm::listener door(executor, "", options);
+  const pid_t child = start_shm_peer(echoes_without_reading, door.name(), options);
+  require(child > 0, "no process");
+  std::unique_ptr<channel> peer = co_await door.accept();
+  co_await send_pattern(*peer, 0, 5'000'000, 1);
+  co_await recv_pattern(*peer, 0, 5'000'000, 2);
+  co_await peer->send(1, const_view());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(shm_trust, who_may_not_read_takes_the_ring) {
+  run_test(falls_back());
+}
+
+/// Of another user: refused before a word of his is read.
+awaitable<void> connects_as_nobody(std::string name, settings options) {
+  if (::setresuid(65534, 65534, 65534) != 0) ::_exit(3);
+  const auto failure = co_await failure_of(connect_only(std::move(name), std::move(options)));
+  expect_error(failure, errc::not_trusted, {"belongs to another user"});
+}
+
+awaitable<void> refuses_another_user() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  shm::listener door(executor, "", small_settings());
+  settings options = small_settings();
+  options.meet_timeout = 1ms;
+  const pid_t child = start_shm_peer(connects_as_nobody, door.name(), options);
+  require(child > 0, "no process");
+  co_await counted(door, 1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(shm_trust, another_user_is_refused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  expect_log("it belongs to another user");
+  run_test(refuses_another_user());
+}
+
+}  // namespace
+}  // namespace tandem::test

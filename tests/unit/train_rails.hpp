@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rail_record.hpp"
+
+namespace tandem::train {
+
+/// What a channel says of one rail; one that was lost came back under the next epoch.
+inline rail_stats stats(const std::string& nic, const char* state, std::uint64_t sent,
+                        std::uint64_t received, std::uint32_t times_lost = 0) {
+  rail_stats one;
+  one.name = nic + " 10.0.1.2 - 10.0.1.3:4000";
+  one.state = state;
+  one.epoch = 1 + times_lost;
+  one.bytes_arrived = sent;
+  one.bytes_received = received;
+  one.times_lost = times_lost;
+  if (times_lost > 0) one.why_lost = "the peer closed it";
+  return one;
+}
+
+/// A rank's log of looks at every tenth of a second: r1 and r2 carry 1 MB in each, both ways
+/// together, and r2 is seen lost from 3.1 s to 5 s of ten.
+inline rail_log log_with_a_loss(int rank, int peer) {
+  rail_log log(rank);
+  std::uint64_t carried = 0;
+  for (int look = 0; look <= 100; ++look) {
+    const bool lost = look > 30 && look <= 50;
+    if (look > 0 && !lost) carried += 500'000;
+    log.take(look / 10.0, peer,
+             {stats("r1", "up", 500'000u * look, 500'000u * look),
+              stats("r2", lost ? "lost" : "up", carried, carried, look > 30 ? 1 : 0)});
+  }
+  log.finish(10.0);
+  return log;
+}
+
+inline std::vector<rail_record> records_with_a_loss() {
+  std::vector<rail_history> ends = log_with_a_loss(0, 1).rails();
+  const std::vector<rail_history> there = log_with_a_loss(1, 0).rails();
+  ends.insert(ends.end(), there.begin(), there.end());
+  return join_rails(ends, {"nvidia", "amd"});
+}
+
+}  // namespace tandem::train
