@@ -42,7 +42,9 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
   rig->ends[1]->run(nullptr);
   const std::weak_ptr<rails_rig> weak = rig;
   rig->ends[0]->run([weak](std::uint16_t lane, std::uint32_t epoch, std::string& name) {
-    return weak.lock()->dial(lane, epoch, name);
+    std::shared_ptr<rails_rig> there = weak.lock();
+    if (!there) throw error(asio::error::connection_refused);
+    return dial(std::move(there), lane, epoch, name);
   });
   const auto all_up = [rig] {
     for (const auto& end : rig->ends) {
@@ -87,17 +89,20 @@ awaitable<void> rails_rig::accept_all() {
   }
 }
 
-awaitable<sealed::connection> rails_rig::dial(std::uint16_t lane, std::uint32_t epoch,
-                                              std::string& name) {
+awaitable<sealed::connection> rails_rig::dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
+                                              std::uint32_t epoch, std::string& name) {
   name = "here";
-  asio::ip::tcp::socket over(door_.get_executor());
-  const asio::ip::tcp::endpoint to = tap ? tap->endpoint() : door_.local_endpoint();
+  error_code closed;
+  asio::ip::tcp::endpoint to = self->door_.local_endpoint(closed);
+  if (closed) throw error(asio::error::connection_refused);
+  if (self->tap) to = self->tap->endpoint();
+  asio::ip::tcp::socket over(self->door_.get_executor());
   const auto [failure] = co_await over.async_connect(to, quiet);
   if (failure) throw error(failure);
   const rig_hello hello{lane, epoch};
   const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(hello), quiet);
   if (unsaid) throw error(unsaid);
-  co_return dress(std::move(over), hello, sealed::side::connector);
+  co_return self->dress(std::move(over), hello, sealed::side::connector);
 }
 
 void rails_rig::cut(std::uint16_t lane) {

@@ -32,7 +32,8 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
 
  private:
   awaitable<void> accept_all();
-  awaitable<sealed::connection> dial(std::uint16_t lane, std::uint32_t epoch, std::string& name);
+  static awaitable<sealed::connection> dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
+                                            std::uint32_t epoch, std::string& name);
   awaitable<void> cut_for_ever(std::chrono::milliseconds every);
 
   using rig_hello = std::array<std::uint32_t, 2>;
