@@ -47,9 +47,10 @@ int run_size(const tandem::bench::plan& what, const tandem::bench::measurement& 
   return tandem::bench::fork_ranks(2, [&](int rank) {
     const std::span<std::byte> all(from.data, of.bytes * depth);
     if (rank == 0) {
-      tandem::perf::fill(all, {}, 0);
       std::vector<double> samples_us;
       for (std::uint64_t i = 1; i <= rounds; ++i) {
+        // What fits is in this core's cache then, as a sender has it.
+        tandem::perf::fill(all, {}, i);
         const auto begun = clock_type::now();
         from.words->given.store(i, std::memory_order_release);
         wait_for(from.words->taken, i);
@@ -70,7 +71,7 @@ int run_size(const tandem::bench::plan& what, const tandem::bench::measurement& 
       from.words->taken.store(i, std::memory_order_release);
     }
     from.words->wrong_bytes =
-        tandem::perf::wrong_bytes(std::span<const std::byte>(own.get(), all.size()), {}, 0);
+        tandem::perf::wrong_bytes(std::span<const std::byte>(own.get(), all.size()), {}, rounds);
     from.words->taken.store(rounds + 1, std::memory_order_release);
     return 0;
   });

@@ -71,6 +71,8 @@ asio::awaitable<void> receive_rails(communicator& over, int from, std::vector<ra
 
 asio::awaitable<std::vector<rank_record>> trainer::collect() {
   rails_.stop();
+  // Nobody closes a rail that another one still looks at: its end would pass for a loss.
+  co_await barrier(everyone_);
   const std::vector<rail_history> rails = rails_.rails();
   summary mine;
   mine.rails = rails.size();

@@ -2,7 +2,9 @@
 //
 // Both formats are those of a float16 with fewer bits, e4m3 times 2^-8: the processor's conversions
 // do most of the work. So that nothing is rounded twice, what has more bits than a float16 is made
-// odd there: truncated, with the last bit set where that lost something.
+// odd there: truncated, with the last bit set where that lost something. Sums need not be: where a
+// float16 cannot hold one, the smaller number is too small to bring it near the middle between two
+// results, having four bits at most.
 #pragma once
 
 #include "avx2_vectors.hpp"
@@ -33,19 +35,7 @@ inline __m256i to_odd_halves(values x) {
   return _mm256_or_si256(halves, _mm256_and_si256(lost, _mm256_set1_epi16(1)));
 }
 
-/// Sets the last of the bits that a float16 keeps where one is set that it does not.
-inline __m256 made_odd(__m256 x) {
-  const __m256i bits = _mm256_castps_si256(x);
-  const __m256i lost = _mm256_set1_epi32(0x1fff);
-  const __m256i carry = _mm256_add_epi32(_mm256_and_si256(bits, lost), lost);
-  const __m256i odd = _mm256_and_si256(carry, _mm256_set1_epi32(0x2000));
-  return _mm256_castsi256_ps(_mm256_or_si256(bits, odd));
-}
-/// As to_odd_halves, for sums of two numbers of these formats only. Where such a sum is subnormal
-/// as a float16 it loses nothing.
-inline __m256i sums_to_odd_halves(values x) {
-  return to_halves<_MM_FROUND_TO_ZERO>({made_odd(x.low), made_odd(x.high)});
-}
+constexpr int nearest = _MM_FROUND_TO_NEAREST_INT;
 
 /// Without the lowest `Bits`, rounded to nearest even.
 template <int Bits>
@@ -63,7 +53,7 @@ struct e5m2_format {
   static values load(const byte* p) { return {half(p), half(p + 8)}; }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x)); }
   static void add(byte* p, const byte* a, const byte* b) {
-    narrow(p, sums_to_odd_halves(apply(sum{}, load(a), load(b))));
+    narrow(p, to_halves<nearest>(apply(sum{}, load(a), load(b))));
   }
 
  private:
@@ -93,7 +83,7 @@ struct e4m3_format {
     const __m128i nans = _mm_or_si128(are_nan(load_16(a)), are_nan(load_16(b)));
     const values x{half(a), half(a + 8)};
     const values y{half(b), half(b + 8)};
-    narrow(p, sums_to_odd_halves(apply(sum{}, x, y)), nans);
+    narrow(p, to_halves<nearest>(apply(sum{}, x, y)), nans);
   }
 
  private:

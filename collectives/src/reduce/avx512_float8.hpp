@@ -2,7 +2,9 @@
 //
 // Both formats are those of a float16 with fewer bits, e4m3 times 2^-8: the processor's conversions
 // do most of the work. So that nothing is rounded twice, what has more bits than a float16 is made
-// odd there: truncated, with the last bit set where that lost something.
+// odd there: truncated, with the last bit set where that lost something. Sums need not be: where a
+// float16 cannot hold one, the smaller number is too small to bring it near the middle between two
+// results, having four bits at most.
 #pragma once
 
 #include "avx512_vectors.hpp"
@@ -28,19 +30,7 @@ inline __m512i to_odd_halves(values x) {
   return _mm512_or_si512(halves, _mm512_maskz_set1_epi16(lost, 1));
 }
 
-/// Sets the last of the bits that a float16 keeps where one is set that it does not.
-inline __m512 made_odd(__m512 x) {
-  const __m512i bits = _mm512_castps_si512(x);
-  const __m512i lost = _mm512_set1_epi32(0x1fff);
-  const __m512i carry = _mm512_add_epi32(_mm512_and_si512(bits, lost), lost);
-  const __m512i odd = _mm512_and_si512(carry, _mm512_set1_epi32(0x2000));
-  return _mm512_castsi512_ps(_mm512_or_si512(bits, odd));
-}
-/// As to_odd_halves, for sums of two numbers of these formats only. Where such a sum is subnormal
-/// as a float16 it loses nothing.
-inline __m512i sums_to_odd_halves(values x) {
-  return to_halves<_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC>({made_odd(x.low), made_odd(x.high)});
-}
+constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// Without the lowest `Bits`, rounded to nearest even.
 template <int Bits>
@@ -58,7 +48,7 @@ struct e5m2_format {
   static values load(const byte* p) { return {half(p), half(p + 16)}; }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x)); }
   static void add(byte* p, const byte* a, const byte* b) {
-    narrow(p, sums_to_odd_halves(apply(sum{}, load(a), load(b))));
+    narrow(p, to_halves<nearest>(apply(sum{}, load(a), load(b))));
   }
 
  private:
@@ -90,7 +80,7 @@ struct e4m3_format {
     const __mmask32 nans = are_nan(load_32(a)) | are_nan(load_32(b));
     const values x{half(a), half(a + 16)};
     const values y{half(b), half(b + 16)};
-    narrow(p, sums_to_odd_halves(apply(sum{}, x, y)), nans);
+    narrow(p, to_halves<nearest>(apply(sum{}, x, y)), nans);
   }
 
  private:

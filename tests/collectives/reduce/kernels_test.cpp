@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -164,9 +165,11 @@ TEST_P(Kernels, Multiply) {
       ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, most, a));
       continue;
     }
-    // What is left of the numbers rounds in every place, becomes subnormal, and overflows.
-    for (const double by : {0.1, -1.0 / 3, 0.75, 0x1.0002p0, 0x1p-4, 1.1e-5, 3e-40, 12345.678, 1e30,
-                            static_cast<double>(__builtin_inff()), __builtin_nan("")}) {
+    // What is left of the numbers rounds in every place, becomes subnormal, and overflows. The last
+    // is NaN with all bits set.
+    for (const double by :
+         {0.1, -1.0 / 3, 0.75, 0x1.0002p0, 0x1p-4, 1.1e-5, 3e-40, 12345.678, 1e30,
+          static_cast<double>(__builtin_inff()), std::bit_cast<double>(~std::uint64_t{0})}) {
       ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, by, a));
     }
   }
