@@ -29,12 +29,12 @@ struct outcome {
 };
 
 void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
-              const settings& engine, outcome& came) {
+              const spin_policy& spin, outcome& came) {
   const auto done = [&came](std::exception_ptr failure, std::uint64_t wrong) {
     came = {wrong, failure};
   };
   asio::co_spawn(context, std::move(work), done);
-  run(context, {.most = engine.spin});
+  run(context, spin);
 }
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
@@ -75,7 +75,8 @@ std::uint64_t run_rank(const launch_info& who, const perf_options& o) {
   if (who.rank == 0) out = std::make_unique<report>(o);
   outcome came;
   asio::io_context context(1);
-  run_loop(context, run_over_network(who, o, out.get()), o.engine, came);
+  run_loop(context, run_over_network(who, o, out.get()),
+           spin_policy_for(who.local_size, o.engine.spin), came);
   if (came.failure) std::rethrow_exception(came.failure);
   return came.wrong;
 }
@@ -96,7 +97,7 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
     threads.emplace_back([&, rank] {
       outcome came;
       run_loop(*contexts[rank], run_local_rank(*jobs[rank], o, rank == 0 ? &out : nullptr),
-               o.engine, came);
+               spin_policy_for(ranks, o.engine.spin), came);
       const std::lock_guard lock(mutex);
       if (!first.failure) first = came;
     });

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <tandem/poller.hpp>
 #include <tandem/run.hpp>
+#include <thread>
 
 namespace tandem {
 
@@ -41,15 +42,22 @@ constexpr int most_looks_after_found = 1000;
 /// other handlers are many: what it leaves behind belongs to the poller.
 struct poll_links {
   poller* links;
+  bool crowded;
 
   void operator()() const {
     bool found = links->look.found;
     for (int round = 0; round < rounds_per_look && !found; ++round) {
-      found = links->poll() || await_memory();
+      found = links->poll() || (crowded ? after_others() : await_memory());
     }
-    if (found) follow_memory();
+    if (found && !crowded) follow_memory();
     links->look.found = found;
     links->look.is_posted = false;
+  }
+
+  /// Those who have the answer have run meanwhile.
+  bool after_others() const {
+    sched_yield();
+    return links->poll_memory();
   }
 
   bool await_memory() const {
@@ -105,17 +113,23 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
   do {
     if (!links.look.is_posted) {
       links.look.is_posted = true;
-      asio::post(context, poll_links{&links});
+      asio::post(context, poll_links{&links, policy.crowded});
     }
     const int ran = poll_some(context);
     if (links.look.found || ran > 1) return true;
     if (context.stopped()) return false;
-    if (policy.polls_per_yield > 0 && ++looks % policy.polls_per_yield == 0) sched_yield();
+    if (policy.polls_per_yield > 0 && !policy.crowded && ++looks % policy.polls_per_yield == 0)
+      sched_yield();
   } while (clock::now() < end);
   return false;
 }
 
 }  // namespace
+
+spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return {.most = most, .crowded = cores > 0 && loops_on_host > cores};
+}
 
 spin_stats run(asio::io_context& context, spin_policy policy) {
   spin_budget budget(policy);

@@ -14,6 +14,9 @@ namespace asio = boost::asio;
 struct spin_policy {
   std::chrono::microseconds most{50};  ///< longest spin; 0 sleeps at once
   int polls_per_yield = 1;             ///< give the core away after this many empty polls; 0 never
+  /// Other loops wait for this core: what it waits for comes only when they run, so it is given away
+  /// after every look that finds nothing.
+  bool crowded = false;
 };
 
 /// What a loop did: whether spinning paid.
@@ -21,6 +24,9 @@ struct spin_stats {
   std::uint64_t caught = 0;  ///< spins that found an event
   std::uint64_t missed = 0;  ///< spins that ended in sleep
 };
+
+/// That of one of so many loops on this host, with or without a core for each.
+spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept;
 
 /// Decides how long to spin next. No clock and no I/O of its own.
 class spin_budget {
