@@ -2,15 +2,19 @@
 // epoll on a thread of its own and wakes the caller through a condition variable; it has no polling
 // mode for these calls. Forks its ranks over loopback, or is one of two ranks on an interface:
 // --mode INTERFACE,RANK,FOLDER, where the folder is empty and seen by both.
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
+#include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -62,8 +66,33 @@ class gloo_rank : public tandem::bench::endpoint {
         static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
     gloo::allreduce(options);
   }
+  void all_gather(std::span<std::byte> mine, std::span<std::byte> all) override {
+    gloo::AllgatherOptions options(context_);
+    options.setInput(reinterpret_cast<char*>(mine.data()), mine.size());
+    options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
+    gloo::allgather(options);
+  }
+  /// Gloo has it only as an older class, which is made once for its memory and works in place.
+  void reduce_scatter(std::span<float> all, std::span<float> mine) override {
+    std::unique_ptr<scatterer>& held = scatterers_[all.data()];
+    if (!held) {
+      const std::vector<int> shares(static_cast<std::size_t>(size()),
+                                    static_cast<int>(mine.size()));
+      held = std::make_unique<scatterer>(context_, std::vector<float*>{all.data()},
+                                         static_cast<int>(all.size()), shares);
+    }
+    held->run();
+    std::ranges::copy(all.first(mine.size()), mine.begin());
+  }
+  void all_to_all(std::span<std::byte> from, std::span<std::byte> into) override {
+    gloo::AlltoallOptions options(context_);
+    options.setInput(reinterpret_cast<char*>(from.data()), from.size());
+    options.setOutput(reinterpret_cast<char*>(into.data()), into.size());
+    gloo::alltoall(options);
+  }
 
  private:
+  using scatterer = gloo::ReduceScatterHalvingDoubling<float>;
   static constexpr std::uint64_t slot = 1;
 
   /// Buffers are made once for each piece of memory, as a program with buffers of its own would.
@@ -75,6 +104,7 @@ class gloo_rank : public tandem::bench::endpoint {
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::map<std::pair<void*, std::size_t>, std::unique_ptr<gloo::transport::UnboundBuffer>> buffers_;
+  std::map<float*, std::unique_ptr<scatterer>> scatterers_;
 };
 
 }  // namespace
