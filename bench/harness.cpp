@@ -92,7 +92,7 @@ int measure(endpoint& at, const plan& what) {
     const std::unique_ptr<exercise> one = make_exercise(at, what, bytes);
     run_checked(*one, 0, 3);
     one->prepare(timed_epoch, 0);
-    for (std::int64_t i = 0; i < what.warmup; ++i) {
+    for (std::int64_t i = 0; i < std::min(what.warmup, of.iters); ++i) {
       one->before(timed_epoch, i, false);
       one->iterate(timed_epoch, i);
     }

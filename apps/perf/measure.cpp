@@ -41,8 +41,11 @@ asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t mine) {
   co_return agreed;
 }
 
-std::int64_t choose_warmup(const perf_options& o, const std::vector<double>& samples) {
-  if (o.warmup >= 0) return o.warmup;
+std::int64_t choose_warmup(const perf_options& o, std::size_t index,
+                           const std::vector<double>& samples) {
+  if (o.warmup >= 0) {
+    return o.iters.empty() ? o.warmup : std::min<std::int64_t>(o.warmup, o.iters[index]);
+  }
   return std::min(usual_warmup, iterations_for(summarize(samples).p50, warmup_budget_us));
 }
 
@@ -71,7 +74,7 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
                                      std::size_t index, const channel* peer) {
   std::vector<double> samples = co_await run_checked(one, checked_before, 3);
 
-  const std::int64_t warmup = co_await agree(all, choose_warmup(o, samples));
+  const std::int64_t warmup = co_await agree(all, choose_warmup(o, index, samples));
   if (warmup > 0) {
     samples.clear();
     one.prepare(warm);

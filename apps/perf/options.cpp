@@ -158,7 +158,8 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
                   "for each rank, rounded to whole ones");
   line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");
   line.option("iters", iters, "iterations, one number or one for each size (about half a second)");
-  line.option("warmup", o.warmup, 0, 1'000'000, "iterations before those that count (at most 20)");
+  line.option("warmup", o.warmup, 0, 1'000'000,
+              "iterations before those that count, never more than these (at most 20)");
   line.option("json", o.json, "write one line of JSON for each size to this file");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
