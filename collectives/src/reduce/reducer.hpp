@@ -22,6 +22,8 @@ class reducer {
 
   std::size_t element_bytes() const noexcept { return element_bytes_; }
 
+  /// Elements change as they are brought.
+  bool prepares() const noexcept { return multiply_ != nullptr; }
   /// into = from as this rank brings it: times the factor of a premultiplied_sum.
   void prepare(void* into, const void* from, std::size_t bytes) const noexcept;
   void prepare(mutable_view own) const noexcept { prepare(own.data, own.data, own.bytes); }

@@ -39,6 +39,7 @@ struct settings {
   /// host there is no wire that could damage them: the kernel's own checksums are left out there
   /// too.
   std::size_t checksum = 1;
+  bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
   single_copy shm_single_copy = single_copy::automatic;
   std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
   std::chrono::microseconds spin{50};
