@@ -8,13 +8,11 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
-#include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -72,18 +70,6 @@ class gloo_rank : public tandem::bench::endpoint {
     options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
     gloo::allgather(options);
   }
-  /// Gloo has it only as an older class, which is made once for its memory and works in place.
-  void reduce_scatter(std::span<float> all, std::span<float> mine) override {
-    std::unique_ptr<scatterer>& held = scatterers_[all.data()];
-    if (!held) {
-      const std::vector<int> shares(static_cast<std::size_t>(size()),
-                                    static_cast<int>(mine.size()));
-      held = std::make_unique<scatterer>(context_, std::vector<float*>{all.data()},
-                                         static_cast<int>(all.size()), shares);
-    }
-    held->run();
-    std::ranges::copy(all.first(mine.size()), mine.begin());
-  }
   void all_to_all(std::span<std::byte> from, std::span<std::byte> into) override {
     gloo::AlltoallOptions options(context_);
     options.setInput(reinterpret_cast<char*>(from.data()), from.size());
@@ -92,7 +78,6 @@ class gloo_rank : public tandem::bench::endpoint {
   }
 
  private:
-  using scatterer = gloo::ReduceScatterHalvingDoubling<float>;
   static constexpr std::uint64_t slot = 1;
 
   /// Buffers are made once for each piece of memory, as a program with buffers of its own would.
@@ -104,7 +89,6 @@ class gloo_rank : public tandem::bench::endpoint {
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::map<std::pair<void*, std::size_t>, std::unique_ptr<gloo::transport::UnboundBuffer>> buffers_;
-  std::map<float*, std::unique_ptr<scatterer>> scatterers_;
 };
 
 }  // namespace
