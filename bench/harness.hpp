@@ -29,6 +29,12 @@ class endpoint {
   virtual void barrier();  ///< by default: one byte to rank 0 and one back
   virtual void broadcast(std::span<std::byte> data, int root);
   virtual void all_reduce(std::span<float> data);  ///< sum, in place
+  /// Every rank's block to every rank.
+  virtual void all_gather(std::span<std::byte> mine, std::span<std::byte> all);
+  /// Sums; this rank's block comes to `mine`. May spoil `all`.
+  virtual void reduce_scatter(std::span<float> all, std::span<float> mine);
+  /// Block i to rank i.
+  virtual void all_to_all(std::span<std::byte> from, std::span<std::byte> into);
 };
 
 struct measurement {
@@ -37,7 +43,7 @@ struct measurement {
 };
 
 struct plan {
-  std::string op;  ///< pingpong, oneway, allreduce, broadcast, barrier
+  std::string op;  ///< a name of perf/operation.cpp
   std::vector<measurement> measurements;
   int ranks = 2;
   int depth = 1;  ///< messages in flight; 16 for oneway

@@ -53,7 +53,8 @@ plan parse_plan(int argc, char** argv) {
   if (argc < 2) refuse("no operation given");
   plan made;
   made.op = argv[1];
-  const std::vector<std::string> known{"pingpong", "oneway", "allreduce", "broadcast", "barrier"};
+  const std::vector<std::string> known{"pingpong",  "oneway",        "allreduce", "broadcast",
+                                       "allgather", "reducescatter", "alltoall",  "barrier"};
   if (std::ranges::find(known, made.op) == known.end()) refuse("no operation '" + made.op + "'");
   if (made.op == "oneway") made.depth = 16;
   std::vector<std::size_t> bytes{0}, iters{1000};

@@ -8,7 +8,8 @@ RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
 SHM = "tandem-shm"
 OWN = (TANDEM, SHM, "rails", "portable")
-POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "gloo"]
+POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
+COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
 
 
 def load(path):
@@ -54,6 +55,7 @@ class Op:
             if r["op"] == op and r.get("ranks") == ranks:
                 self.cells.setdefault((r["bytes"], r["channel"]), {})[r["round"]] = r
         self.sizes = sorted({size for size, _ in self.cells})
+        self.channels = {channel for _, channel in self.cells}
 
     def value(self, size, channel, measure):
         """The median of all rounds, or None where the channel did not run this size."""
@@ -80,8 +82,9 @@ def cell(value, suffix=""):
 
 
 def latency_table(records, op, ranks, channels, ratios):
-    """Median microseconds of each channel and how many times as long as Tandem, the first, a peer takes."""
+    """Median microseconds of each channel that ran, and how many times as long as Tandem, the first, a peer takes."""
     data = Op(records, op, ranks)
+    channels, ratios = ([c for c in all_ if c in data.channels] for all_ in (channels, ratios))
     rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
     for size in data.sizes:
         times = [cell(data.value(size, c, p50)) for c in channels]
@@ -91,8 +94,9 @@ def latency_table(records, op, ranks, channels, ratios):
 
 
 def bandwidth_table(records, op, ranks, channels, ratios):
-    """Median GB/s (1e9) of each channel, Tandem first, and Tandem's share of a peer's."""
+    """Median GB/s (1e9) of each channel that ran, Tandem first, and Tandem's share of a peer's."""
     data = Op(records, op, ranks)
+    channels, ratios = ([c for c in all_ if c in data.channels] for all_ in (channels, ratios))
     rows = [["bytes"] + [f"{c}, GB/s" for c in channels] + [f"tandem / {r}" for r in ratios]]
     for size in data.sizes:
         speeds = [cell(data.value(size, c, algbw)) for c in channels]
@@ -102,7 +106,7 @@ def bandwidth_table(records, op, ranks, channels, ratios):
 
 
 def pingpong(records, ranks=2):
-    return latency_table(records, "pingpong", ranks, [TANDEM] + POINT_TO_POINT, ["raw-polled", "openmpi", "gloo"])
+    return latency_table(records, "pingpong", ranks, [TANDEM] + POINT_TO_POINT, ["raw-polled", "openmpi", "mpich", "gloo"])
 
 
 def coroutines(records, ranks=2):
@@ -115,21 +119,19 @@ def oneway(records, ranks=2):
 
 
 def pingpong_shm(records, ranks=2):
-    return latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi"], ["openmpi"])
+    return latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi", "mpich"], ["openmpi", "mpich"])
 
 
 def oneway_shm(records, ranks=2):
-    peers = ["tandem-single-copy", "openmpi", "memcpy"]
+    peers = ["tandem-single-copy", "openmpi", "mpich", "memcpy"]
     return bandwidth_table(records, "oneway-shm", ranks, [SHM, *peers], peers)
 
 
-def allreduce_shm(records, ranks):
-    return latency_table(records, "allreduce-shm", ranks, [SHM, "openmpi"], ["openmpi"])
-
-
 def collective(op):
+    peers = ["openmpi", "mpich"] + ([] if op.endswith("-shm") else ["gloo"])
+
     def table(records, ranks):
-        return latency_table(records, op, ranks, [TANDEM, "openmpi", "gloo"], ["openmpi", "gloo"])
+        return latency_table(records, op, ranks, [SHM if op.endswith("-shm") else TANDEM, *peers], peers)
 
     return table
 
@@ -253,15 +255,13 @@ TABLES = {
     "oneway": ("oneway", 2, oneway),
     "pingpong-shm": ("pingpong-shm", 2, pingpong_shm),
     "oneway-shm": ("oneway-shm", 2, oneway_shm),
-    "allreduce-shm-2": ("allreduce-shm", 2, allreduce_shm),
-    "allreduce-shm-4": ("allreduce-shm", 4, allreduce_shm),
     "rails": ("rails", 2, rails),
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
     "reductions": ("reduction", 1, reductions),
     "reductions-memory": ("reduction", 1, memory),
 }
-for _op in ("allreduce", "broadcast", "barrier"):
+for _op in (*COLLECTIVES, *(f"{op}-shm" for op in COLLECTIVES), "barrier"):
     for _ranks in (2, 4):
         TABLES[f"{_op}-{_ranks}"] = (_op, _ranks, collective(_op))
 

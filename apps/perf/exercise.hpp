@@ -8,6 +8,7 @@
 #include <tandem/collectives/communicator.hpp>
 #include <vector>
 
+#include "perf/collective_data.hpp"
 #include "perf/options.hpp"
 
 namespace tandem::perf {
@@ -30,7 +31,11 @@ class exercise {
 
 /// The collective `o.op` among all ranks.
 std::unique_ptr<exercise> make_collective(communicator& among, const perf_options& o,
-                                          std::size_t bytes);
+                                          const part& mine);
+
+/// sendrecv, straight on the channels to the rank after and the rank before, which may be one.
+std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
+                                          const part& mine);
 
 /// pingpong or oneway between the first and the last rank, straight on their channel.
 /// @param rank  0 for the first, 1 for the last

@@ -41,8 +41,11 @@ asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t mine) {
   co_return agreed;
 }
 
-std::int64_t choose_warmup(const perf_options& o, const std::vector<double>& samples) {
-  if (o.warmup >= 0) return o.warmup;
+std::int64_t choose_warmup(const perf_options& o, std::size_t index,
+                           const std::vector<double>& samples) {
+  if (o.warmup >= 0) {
+    return o.iters.empty() ? o.warmup : std::min<std::int64_t>(o.warmup, o.iters[index]);
+  }
   return std::min(usual_warmup, iterations_for(summarize(samples).p50, warmup_budget_us));
 }
 
@@ -71,7 +74,7 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
                                      std::size_t index, const channel* peer) {
   std::vector<double> samples = co_await run_checked(one, checked_before, 3);
 
-  const std::int64_t warmup = co_await agree(all, choose_warmup(o, samples));
+  const std::int64_t warmup = co_await agree(all, choose_warmup(o, index, samples));
   if (warmup > 0) {
     samples.clear();
     one.prepare(warm);
@@ -92,10 +95,15 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
   co_await merge(all, o, samples, one.wrong);
 
   record line;
-  line.op = o.op;
+  line.op = o.op->name;
+  if (o.how != algorithm::automatic) line.algorithm = name(o.how);
+  if (o.op->reduces) {
+    line.type = name(o.type);
+    line.reduction = name(o.reduction);
+  }
   line.channel = o.channel;
   line.ranks = all.size();
-  line.bytes = o.bytes[index];
+  line.bytes = bytes_moved(*o.op, o.bytes[index], all.size(), o.element_bytes());
   line.depth = o.depth;
   line.iters = iters;
   line.time_us = summarize(std::move(samples));
@@ -116,12 +124,45 @@ asio::awaitable<channel*> find_peer(fabric& job) {
   co_return &found.get();
 }
 
-std::unique_ptr<exercise> make_exercise(communicator& all, channel* peer, const perf_options& o,
-                                        std::size_t bytes) {
+/// The channels that the exercise itself speaks through.
+struct peers {
+  channel* across = nullptr;  ///< between the first and the last rank, on these
+  channel *next = nullptr, *previous = nullptr;
+};
+
+asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
+  peers found;
+  if (o.point_to_point()) found.across = co_await find_peer(job);
+  if (o.op->who == pattern_of_ranks::neighbours) {
+    const int n = job.size();
+    const std::reference_wrapper<channel> next = co_await job.to((job.rank() + 1) % n);
+    const std::reference_wrapper<channel> previous = co_await job.to((job.rank() + n - 1) % n);
+    found.next = &next.get();
+    found.previous = &previous.get();
+  }
+  co_return found;
+}
+
+void check_terms(const perf_options& o, int ranks) {
+  if (!o.op->reduces || terms::possible(o.type, o.reduction, ranks)) return;
+  throw error(errc::bad_option,
+              fmt::format("--type={}: what {} ranks combine (--reduction={}) is not exact in it",
+                          name(o.type), ranks, name(o.reduction)),
+              "choose a wider type or fewer ranks");
+}
+
+std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
+                                        const perf_options& o, std::size_t bytes) {
   try {
-    if (!o.point_to_point()) return make_collective(all, o, bytes);
-    if (peer == nullptr) return make_idle();
-    return make_point_to_point(*peer, all.rank() == 0 ? 0 : 1, o, bytes);
+    if (o.point_to_point()) {
+      if (found.across == nullptr) return make_idle();
+      return make_point_to_point(*found.across, all.rank() == 0 ? 0 : 1, o, bytes);
+    }
+    const part mine{
+        all.rank(), all.size(),        bytes_moved(*o.op, bytes, all.size(), o.element_bytes()),
+        o.type,     o.element_bytes(), o.reduction};
+    if (found.next != nullptr) return make_neighbours(*found.next, *found.previous, o, mine);
+    return make_collective(all, o, mine);
   } catch (const std::bad_alloc&) {
     throw error(errc::bad_input,
                 fmt::format("no memory for {} message(s) of {} bytes", o.depth, bytes),
@@ -133,12 +174,13 @@ std::unique_ptr<exercise> make_exercise(communicator& all, channel* peer, const 
 
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
   communicator all(job, o.engine);
-  channel* peer = nullptr;
-  if (o.point_to_point()) peer = co_await find_peer(job);
+  check_terms(o, all.size());
+  const peers found = co_await find_peers(job, o);
+  channel* const peer = found.across != nullptr ? found.across : found.next;
   if (out != nullptr) out->head(all.size());
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < o.bytes.size(); ++i) {
-    const std::unique_ptr<exercise> one = make_exercise(all, peer, o, o.bytes[i]);
+    const std::unique_ptr<exercise> one = make_exercise(all, found, o, o.bytes[i]);
     const record line = co_await measure_size(all, o, *one, i, peer);
     if (out != nullptr) out->add(line);
     wrong += line.wrong_bytes;

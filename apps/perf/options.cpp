@@ -12,8 +12,6 @@ namespace tandem::perf {
 
 namespace {
 
-constexpr std::string_view operations[] = {"pingpong", "oneway", "allreduce", "broadcast",
-                                           "barrier"};
 constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
 constexpr std::int64_t most_iterations = 1'000'000'000;
 
@@ -39,27 +37,75 @@ std::vector<std::int64_t> parse_iterations(const std::string& text) {
   }
 }
 
-std::vector<std::size_t> usual_sizes(const std::string& op) {
+std::vector<std::size_t> usual_sizes(std::string_view op) {
   if (op == "barrier") return {0};
   if (op == "oneway") return {mega, 16 * mega, 64 * mega};
   return {8, kilo, 64 * kilo, mega, 16 * mega};
 }
 
-void check_operation(const std::string& op) {
-  if (std::ranges::find(operations, op) != std::end(operations)) return;
-  const std::string_view near = nearest(op, operations);
-  throw wrong(fmt::format("{}: no such operation", op),
-              near.empty() ? fmt::format("choose {}", fmt::join(operations, ", "))
+const operation* parse_operation(const std::string& word) {
+  if (const operation* const found = find_operation(word)) return found;
+  std::vector<std::string_view> names;
+  for (const operation& one : operations()) names.push_back(one.name);
+  const std::string_view near = nearest(word, names);
+  throw wrong(fmt::format("{}: no such operation", word),
+              near.empty() ? fmt::format("choose {}", fmt::join(names, ", "))
                            : fmt::format("did you mean {}?", near));
 }
 
+algorithm parse_algorithm(const operation& op, const std::string& word) {
+  const std::optional<collective> what = collective_of(op);
+  if (!what || what == collective::barrier) {
+    throw wrong(fmt::format("--algorithm: {} has no choice of algorithms", op.name));
+  }
+  std::vector<std::string_view> names{name(algorithm::automatic)};
+  for (const algorithm one : algorithms_of(*what)) {
+    if (word == name(one)) return one;
+    names.push_back(name(one));
+  }
+  if (word == names[0]) return algorithm::automatic;
+  throw wrong(fmt::format("--algorithm={}: {} has none of that name", word, op.name),
+              fmt::format("choose {}", fmt::join(names, ", ")));
+}
+
+/// The first of an enumeration of that name. @pre there is one
+template <class Enumeration>
+Enumeration named(const std::string& word) {
+  auto one = Enumeration{};
+  while (name(one) != word) one = static_cast<Enumeration>(static_cast<int>(one) + 1);
+  return one;
+}
+
+/// The names of all `Enumeration`s that `exists`.
+template <class Enumeration, class Exists>
+std::vector<std::string_view> names_of(Exists exists) {
+  std::vector<std::string_view> names;
+  for (auto one = Enumeration{}; exists(one);
+       one = static_cast<Enumeration>(static_cast<int>(one) + 1)) {
+    names.push_back(name(one));
+  }
+  return names;
+}
+
+void check_reduction(const perf_options& o, bool given) {
+  if (!o.op->reduces && given) {
+    throw wrong(fmt::format("--type, --reduction: {} reduces nothing", o.op->name));
+  }
+  if (!is_defined(o.type, o.reduction)) {
+    throw wrong(fmt::format("--reduction={}: not of {}", name(o.reduction), name(o.type)),
+                "only integers have bits to combine");
+  }
+}
+
 void check_sizes(const perf_options& o) {
+  const std::size_t element_bytes = o.element_bytes();
   for (const std::size_t bytes : o.bytes) {
-    if (bytes == 0 && o.op != "barrier")
+    if (bytes == 0 && o.op->name != "barrier")
       throw wrong("--bytes=0: nothing to check", "give at least 1");
-    if (o.op == "allreduce" && bytes % sizeof(float) != 0) {
-      throw wrong(fmt::format("--bytes={}: not a multiple of 4", bytes),
-                  "allreduce sums numbers of 4 bytes (float32)");
+    if (!o.op->blocks && bytes % element_bytes != 0) {
+      throw wrong(fmt::format("--bytes={}: not a multiple of {}", bytes, element_bytes),
+                  fmt::format("{} combines numbers of {} bytes ({})", o.op->name, element_bytes,
+                              name(o.type)));
     }
   }
 }
@@ -78,7 +124,7 @@ std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t si
 
 std::optional<perf_options> parse_options(std::span<const std::string> args) {
   perf_options o;
-  std::string iters;
+  std::string op, iters, how(name(o.how)), type(name(o.type)), reduction(name(o.reduction));
   cli::command_line line(
       {.command = "tandem perf",
        .arguments = "OP [options]",
@@ -86,27 +132,43 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
            "Measures a channel or a collective; every byte is checked, and a wrong one fails the "
            "run. "
            "OP: pingpong (time of half a round trip), oneway (a window of messages, then one "
-           "acknowledgement), allreduce (float32 sum), broadcast, barrier. "
-           "Point-to-point is between rank 0 and the last one.",
+           "acknowledgement), both between rank 0 and the last one; sendrecv (each rank to the "
+           "next); "
+           "allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, "
+           "barrier. The root is rank 0.",
        .examples = "  tandem perf pingpong --bytes 8,64K\n"
                    "  tandem perf oneway --bytes 64M --json results.jsonl\n"
-                   "  tandem perf allreduce --ranks 4 --channel local\n"
+                   "  tandem perf allreduce --ranks 4 --channel local --algorithm ring\n"
+                   "  tandem perf reducescatter --type bfloat16 --reduction average\n"
                    "  tandem perf oneway --rails eth0,eth1\n"
                    "  tandem run -n 4 -- tandem perf barrier\n"});
-  line.positional("OP", o.op, "what to measure: pingpong, oneway, allreduce, broadcast or barrier");
+  line.positional("OP", op, "what to measure");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start, or that the launcher must have started (2)");
   line.choice("channel", o.channel, {"tcp", "shm", "rails", "local"},
               "what carries the messages; --rails chooses rails");
-  line.bytes_list("bytes", o.bytes, "length of a message, or of each rank's data");
+  line.option("algorithm", how, "how a collective is done; a wrong word is told the right ones");
+  line.choice("type", type, names_of<data_type>([](data_type one) { return bytes_of(one) > 0; }),
+              "what is reduced");
+  line.choice("reduction", reduction,
+              names_of<reduce_op>([](reduce_op one) { return is_defined(data_type::int32, one); }),
+              "how; premultiplied_sum by 2");
+  line.bytes_list("bytes", o.bytes,
+                  "length of a message, or of each rank's data: of all blocks, where there is one "
+                  "for each rank, rounded to whole ones");
   line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");
   line.option("iters", iters, "iterations, one number or one for each size (about half a second)");
-  line.option("warmup", o.warmup, 0, 1'000'000, "iterations before those that count (at most 20)");
+  line.option("warmup", o.warmup, 0, 1'000'000,
+              "iterations before those that count, never more than these (at most 20)");
   line.option("json", o.json, "write one line of JSON for each size to this file");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
 
-  check_operation(o.op);
+  o.op = parse_operation(op);
+  if (line.given("algorithm")) o.how = parse_algorithm(*o.op, how);
+  o.type = named<data_type>(type);
+  o.reduction = named<reduce_op>(reduction);
+  check_reduction(o, line.given("type") || line.given("reduction"));
   if (!o.engine.rails.empty()) {
     if (line.given("channel") && o.channel != "rails") {
       throw wrong(fmt::format("--channel={}: it knows no rails", o.channel),
@@ -114,17 +176,27 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
     }
     o.channel = "rails";
   }
-  if (o.op == "barrier" && line.given("bytes")) throw wrong("--bytes: a barrier carries no data");
+  if (o.op->name == "barrier" && line.given("bytes"))
+    throw wrong("--bytes: a barrier carries no data");
   if (!o.point_to_point() && line.given("depth")) {
-    throw wrong(fmt::format("--depth: {} has one call at a time", o.op),
+    throw wrong(fmt::format("--depth: {} has one call at a time", o.op->name),
                 "only pingpong and oneway have messages in flight");
   }
-  if (o.point_to_point() && o.ranks == 1) throw wrong(fmt::format("--ranks=1: {} needs two", o.op));
-  if (o.bytes.empty()) o.bytes = usual_sizes(o.op);
-  if (o.depth == 0) o.depth = o.op == "oneway" ? 16 : 1;
+  if (o.op->who != pattern_of_ranks::all && o.ranks == 1)
+    throw wrong(fmt::format("--ranks=1: {} needs two", o.op->name));
+  if (o.bytes.empty()) o.bytes = usual_sizes(o.op->name);
+  if (o.depth == 0) o.depth = o.op->name == "oneway" ? 16 : 1;
   check_sizes(o);
   if (line.given("iters")) o.iters = spread(parse_iterations(iters), o.bytes.size());
   return o;
+}
+
+std::optional<collective> collective_of(const operation& op) noexcept {
+  if (op.who != pattern_of_ranks::all) return std::nullopt;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    if (find_operation(name(static_cast<collective>(i))) == &op) return static_cast<collective>(i);
+  }
+  return std::nullopt;
 }
 
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine) {

@@ -4,14 +4,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tandem/collectives/algorithm.hpp>
+#include <tandem/collectives/reduction.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
+
+#include "perf/operation.hpp"
 
 namespace tandem::perf {
 
 /// What a command line asks for.
 struct perf_options {
-  std::string op;  ///< pingpong, oneway, allreduce, broadcast, barrier
+  const operation* op = nullptr;
+  algorithm how = algorithm::automatic;
+  data_type type = data_type::float32;
+  reduce_op reduction = reduce_op::sum;
   std::string channel = "tcp";
   int ranks = 0;  ///< 0: not given
   std::vector<std::size_t> bytes;
@@ -21,13 +28,18 @@ struct perf_options {
   std::string json;                 ///< a file; empty: none
   settings engine;
 
-  bool point_to_point() const { return op == "pingpong" || op == "oneway"; }
+  bool point_to_point() const { return op->who == pattern_of_ranks::pair; }
+  /// What it combines, or bytes.
+  std::size_t element_bytes() const { return op->reduces ? bytes_of(type) : 1; }
 };
 
 /// Reads and completes a command line: sizes and depth by operation. Empty where help was asked
 /// for.
 /// @par Errors `errc::bad_option`, one line.
 std::optional<perf_options> parse_options(std::span<const std::string> args);
+
+/// The collective that an operation calls; empty where it calls none.
+std::optional<collective> collective_of(const operation& op) noexcept;
 
 /// Those of the engine that differ from their defaults, by name.
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine);

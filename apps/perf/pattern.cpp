@@ -46,11 +46,6 @@ std::uint64_t mark_of(const message_id& id, std::uint64_t iteration) {
   return mix(seed_of(id) ^ mix(iteration + 1));
 }
 
-float term(std::size_t index, int rank, std::uint64_t epoch) {
-  const auto shift = static_cast<std::uint32_t>(rank) * 29 + static_cast<std::uint32_t>(epoch) * 13;
-  return static_cast<float>((static_cast<std::uint32_t>(index) * 7 + shift) & 127);
-}
-
 }  // namespace
 
 void fill(std::span<std::byte> message, const message_id& id, std::uint64_t iteration) {
@@ -97,25 +92,6 @@ std::uint64_t wrong_bytes(std::span<const std::byte> message, const message_id& 
 
 void clear(std::span<std::byte> message) {
   std::memset(message.data(), 0xA5, message.size());
-}
-
-void fill_terms(std::span<float> terms, int rank, std::uint64_t epoch) {
-  for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = term(i, rank, epoch);
-}
-
-std::uint64_t wrong_sums(std::span<const float> sums, int ranks, std::uint64_t epoch) {
-  std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    float expected = 0;
-    for (int rank = 0; rank < ranks; ++rank) expected += term(i, rank, epoch);
-    if (sums[i] != expected) wrong += sizeof(float);
-  }
-  return wrong;
-}
-
-std::uint64_t wrong_zeros(std::span<const float> sums) {
-  const auto is_changed = [](std::byte b) { return b != std::byte{0}; };
-  return static_cast<std::uint64_t>(std::ranges::count_if(std::as_bytes(sums), is_changed));
 }
 
 }  // namespace tandem::perf

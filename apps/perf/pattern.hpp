@@ -33,12 +33,4 @@ std::uint64_t wrong_bytes(std::span<const std::byte> message, const message_id& 
 /// Overwrites with bytes that no pattern leaves behind, so that a message that never came is seen.
 void clear(std::span<std::byte> message);
 
-/// One rank's share of a reduction: small whole numbers, whose sums are exact in float32 up to 2^17
-/// ranks.
-void fill_terms(std::span<float> terms, int rank, std::uint64_t epoch);
-/// How many bytes of `sums` differ from the sum of the terms of all ranks.
-std::uint64_t wrong_sums(std::span<const float> sums, int ranks, std::uint64_t epoch);
-/// How many bytes are not zero: for data whose sum is zero, however often it is reduced.
-std::uint64_t wrong_zeros(std::span<const float> sums);
-
 }  // namespace tandem::perf

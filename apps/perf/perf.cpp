@@ -36,8 +36,9 @@ void check_launch(const launch_info& who, const perf_options& o) {
                 fmt::format("--ranks={}: {} started {}", o.ranks, who.launcher, who.size),
                 "leave --ranks out under a launcher");
   }
-  if (o.point_to_point() && who.size < 2) {
-    throw error(errc::bad_option, fmt::format("{} needs two ranks", o.op), "start at least two");
+  if (o.op->who != pattern_of_ranks::all && who.size < 2) {
+    throw error(errc::bad_option, fmt::format("{} needs two ranks", o.op->name),
+                "start at least two");
   }
 }
 

@@ -35,6 +35,34 @@ asio::awaitable<void> receive_window(channel& over, const window& messages, std:
   co_await when_all(std::move(branches));
 }
 
+/// Each rank sends to the next and receives from the one before, both at once.
+class neighbours : public exercise {
+ public:
+  neighbours(channel& next, channel& previous, std::unique_ptr<collective_data> data)
+      : next_(next), previous_(previous), data_(std::move(data)) {}
+  void prepare(std::uint64_t epoch) override { data_->prepare(epoch); }
+  asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
+                                std::vector<double>& samples_us) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      data_->before(epoch, i, i + 1 == count);
+      const clock::time_point start = clock::now();
+      std::vector<asio::awaitable<void>> both;
+      both.push_back(next_.send(flow, const_view(data_->input())));
+      both.push_back(receive_whole(previous_, data_->output(), wrong));
+      co_await when_all(std::move(both));
+      samples_us.push_back(micros_since(start));
+      wrong += data_->after(epoch, i);
+    }
+  }
+  std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) override {
+    return data_->wrong_bytes(epoch, last_iteration);
+  }
+
+ private:
+  channel &next_, &previous_;
+  std::unique_ptr<collective_data> data_;
+};
+
 /// Rank 0 sends a window and receives one, rank 1 receives and sends. In a oneway exercise rank 1's
 /// window is one short acknowledgement. A window of one message needs no join.
 class exchange : public exercise {
@@ -84,12 +112,30 @@ class exchange : public exercise {
   window out_, in_;
 };
 
+class idle : public exercise {
+ public:
+  void prepare(std::uint64_t) override {}
+  asio::awaitable<void> iterate(std::uint64_t, std::int64_t, std::vector<double>&) override {
+    co_return;
+  }
+  std::uint64_t wrong_bytes(std::uint64_t, std::int64_t) override { return 0; }
+};
+
 }  // namespace
+
+std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
+                                          const part& mine) {
+  return std::make_unique<neighbours>(next, previous, make_data(*o.op, mine));
+}
+
+std::unique_ptr<exercise> make_idle() {
+  return std::make_unique<idle>();
+}
 
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
                                               std::size_t bytes) {
   const window_shape full{o.depth, bytes};
-  if (o.op == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5);
+  if (o.op->name == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5);
   constexpr window_shape acknowledgement{1, 8};
   if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0);
   return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0);

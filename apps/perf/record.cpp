@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "cli/json_text.hpp"
+#include "perf/operation.hpp"
 
 namespace tandem::perf {
 
@@ -44,7 +45,8 @@ double record::algbw_gb_per_s() const {
 }
 
 double record::busbw_gb_per_s() const {
-  return op == "allreduce" ? algbw_gb_per_s() * 2 * (ranks - 1) / ranks : algbw_gb_per_s();
+  const operation* const what = find_operation(op);
+  return algbw_gb_per_s() * (what != nullptr ? what->busbw_factor(ranks) : 1);
 }
 
 std::string record::json() const {
@@ -61,12 +63,17 @@ std::string record::json() const {
                          json_text(name), carried);
   }
   if (!rails.empty()) rails = fmt::format(R"("rails": [{}], )", rails);
+  std::string how;
+  for (const auto& [name, word] :
+       {std::pair("algorithm", &algorithm), {"type", &type}, {"reduction", &reduction}}) {
+    if (!word->empty()) how += fmt::format(R"("{}": {}, )", name, json_text(*word));
+  }
   return fmt::format(
-      R"({{"op": {}, "channel": {}, "ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
+      R"({{"op": {}, "channel": {}, {}"ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
       R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"
       R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, {})"
       R"("host": {}, "commit": {}, "kernel": {}, "compiler": {}, "settings": {{{}}}, "date": "{:%FT%TZ}"}})",
-      json_text(op), json_text(channel), ranks, bytes, depth, iters, time_us.min, time_us.p50,
+      json_text(op), json_text(channel), how, ranks, bytes, depth, iters, time_us.min, time_us.p50,
       time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, rails,
       json_text(machine.nodename), json_text(commit), json_text(machine.release),
       json_text(compiler()), changed, fmt::gmtime(std::time(nullptr)));

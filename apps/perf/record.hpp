@@ -20,10 +20,13 @@ times_us summarize(std::vector<double> samples_us);
 /// One measurement: a line of a results file.
 ///
 /// An iteration is half a round trip of `depth` messages (pingpong), `depth` messages and one
-/// acknowledgement (oneway), or one call of a collective. `bytes` is the length of one message, or
-/// of the data of each rank.
+/// acknowledgement (oneway), or one call of a collective, or one message to the next rank
+/// (sendrecv). `bytes` is the length of one message, or of the data of each rank: of all blocks
+/// where the operation has one for each rank, as in nccl-tests.
 struct record {
   std::string op, channel;
+  std::string algorithm;        ///< empty: the plan's
+  std::string type, reduction;  ///< empty: it reduces nothing
   int ranks = 2;
   std::size_t bytes = 0;
   int depth = 1;
@@ -38,8 +41,8 @@ struct record {
 
   /// Bytes of an iteration by its median time, in units of 1e9 bytes per second; 0 for a barrier.
   double algbw_gb_per_s() const;
-  /// `algbw_gb_per_s` by the factor of nccl-tests (doc/PERFORMANCE.md): what the busiest link
-  /// carries. all_reduce 2(n-1)/n, others 1.
+  /// `algbw_gb_per_s` by the operation's factor, of nccl-tests (operation.cpp): what the busiest
+  /// link carries.
   double busbw_gb_per_s() const;
   /// The record as one line of JSON with host, kernel, compiler and date, without end of line.
   std::string json() const;

@@ -12,9 +12,18 @@ namespace tandem::perf {
 namespace {
 
 std::string meaning(const perf_options& o) {
-  if (o.op == "pingpong") return fmt::format("half a round trip of {} message(s)", o.depth);
-  if (o.op == "oneway") return fmt::format("{} message(s) and one acknowledgement", o.depth);
+  if (o.op->name == "pingpong") return fmt::format("half a round trip of {} message(s)", o.depth);
+  if (o.op->name == "oneway") return fmt::format("{} message(s) and one acknowledgement", o.depth);
+  if (o.op->who == pattern_of_ranks::neighbours) return "one message each, the slowest rank's time";
   return "one call, the slowest rank's time";
+}
+
+/// " of bfloat16 (sum), ring", as far as it was chosen.
+std::string how(const perf_options& o) {
+  std::string text;
+  if (o.op->reduces) text = fmt::format(" of {} ({})", name(o.type), name(o.reduction));
+  if (o.how != algorithm::automatic) text += fmt::format(", {},", name(o.how));
+  return text;
 }
 
 std::string bytes_text(std::size_t bytes) {
@@ -36,8 +45,9 @@ report::report(const perf_options& o) : options_(o) {
 }
 
 void report::head(int ranks) {
-  fmt::print("{} over {}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n", options_.op,
-             options_.channel, ranks, version(), commit(), meaning(options_));
+  fmt::print("{}{} over {}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
+             options_.op->name, how(options_), options_.channel, ranks, version(), commit(),
+             meaning(options_));
   fmt::print("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes", "iters", "min us",
              "p50 us", "p99 us", "algbw GB/s", "busbw GB/s", "wrong");
   std::fflush(stdout);

@@ -7,6 +7,26 @@
 
 namespace tandem::perf {
 
+/// Zeroed bytes that begin at a cache line.
+class aligned_memory {
+ public:
+  explicit aligned_memory(std::size_t bytes) : memory_(bytes + line_bytes) {
+    void* first = memory_.data();
+    std::size_t space = memory_.size();
+    std::align(line_bytes, bytes, first, space);
+    bytes_ = {static_cast<std::byte*>(first), bytes};
+  }
+  aligned_memory(const aligned_memory&) = delete;
+  aligned_memory& operator=(const aligned_memory&) = delete;
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+
+  static constexpr std::size_t line_bytes = 64;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::span<std::byte> bytes_;
+};
+
 /// How many messages, how long each.
 struct window_shape {
   int depth = 1;
@@ -20,12 +40,9 @@ class window {
  public:
   /// @param sender  the rank whose pattern the messages carry
   window(int sender, int depth, std::size_t bytes)
-      : sender_(sender), stride_((bytes + 63) / 64 * 64), memory_(stride_ * depth + 64) {
-    void* first = memory_.data();
-    std::size_t space = memory_.size();
-    std::align(64, stride_ * depth, first, space);
+      : sender_(sender), memory_(stride(bytes) * static_cast<std::size_t>(depth)) {
     for (int slot = 0; slot < depth; ++slot) {
-      messages_.emplace_back(static_cast<std::byte*>(first) + stride_ * slot, bytes);
+      messages_.push_back(memory_.bytes().subspan(stride(bytes) * slot, bytes));
     }
   }
   window(const window&) = delete;
@@ -64,9 +81,13 @@ class window {
  private:
   int depth() const noexcept { return static_cast<int>(messages_.size()); }
 
+  static std::size_t stride(std::size_t bytes) noexcept {
+    constexpr std::size_t line = aligned_memory::line_bytes;
+    return (bytes + line - 1) / line * line;
+  }
+
   int sender_;
-  std::size_t stride_;
-  std::vector<std::byte> memory_;
+  aligned_memory memory_;
   std::vector<std::span<std::byte>> messages_;
 };
 

@@ -1,8 +1,10 @@
 // For tests/unit (links tandem_perf): the checks of the benchmarks can fail.
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
+#include "perf/operation.hpp"
 #include "perf/pattern.hpp"
 #include "perf/record.hpp"
 
@@ -40,18 +42,6 @@ TEST_P(pattern_of_every_length, differs_by_rank_slot_epoch_and_iteration) {
 INSTANTIATE_TEST_SUITE_P(, pattern_of_every_length,
                          testing::Values(1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 100, 4097));
 
-TEST(reduction_terms, are_summed_exactly_and_a_wrong_one_is_counted) {
-  std::vector<float> sums(1000), terms(1000);
-  for (int rank = 0; rank < 5; ++rank) {
-    fill_terms(terms, rank, 9);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += terms[i];
-  }
-  EXPECT_EQ(wrong_sums(sums, 5, 9), 0u);
-  sums[17] += 1;
-  EXPECT_EQ(wrong_sums(sums, 5, 9), 4u);
-  EXPECT_EQ(wrong_zeros(std::vector<float>{0, 0, 1}), 2u);
-}
-
 TEST(summary, takes_nearest_ranks) {
   std::vector<double> samples;
   for (int i = 100; i >= 1; --i) samples.push_back(i);
@@ -62,16 +52,48 @@ TEST(summary, takes_nearest_ranks) {
   EXPECT_EQ(summarize({}).p50, 0);
 }
 
-TEST(bandwidth, has_the_factors_of_nccl_tests) {
+TEST(bandwidth, of_the_bus_is_by_the_factors_of_nccl_tests) {
+  const std::pair<const char*, double> factors[] = {
+      {"allreduce", 1.5}, {"allgather", 0.75}, {"reducescatter", 0.75},
+      {"alltoall", 0.75}, {"gather", 0.75},    {"scatter", 0.75},
+      {"broadcast", 1},   {"reduce", 1},       {"sendrecv", 1},
+      {"pingpong", 1},    {"oneway", 1}};
   record line;
-  line.op = "allreduce";
   line.ranks = 4;
   line.bytes = 1000;
   line.time_us = {1, 1, 1};
-  EXPECT_DOUBLE_EQ(line.algbw_gb_per_s(), 1.0);
-  EXPECT_DOUBLE_EQ(line.busbw_gb_per_s(), 1.5);
-  line.op = "broadcast";
-  EXPECT_DOUBLE_EQ(line.busbw_gb_per_s(), 1.0);
+  for (const auto& [op, factor] : factors) {
+    line.op = op;
+    EXPECT_DOUBLE_EQ(line.algbw_gb_per_s(), 1.0) << op;
+    EXPECT_DOUBLE_EQ(line.busbw_gb_per_s(), factor) << op;
+  }
+  line.op = "barrier";
+  line.bytes = 0;
+  EXPECT_EQ(line.busbw_gb_per_s(), 0);
+  EXPECT_EQ(std::size(factors) + 1, operations().size()) << "an operation without a line above";
+}
+
+TEST(operation, is_found_by_either_spelling) {
+  EXPECT_EQ(find_operation("all_reduce"), find_operation("allreduce"));
+  EXPECT_EQ(find_operation("reduce-scatter"), find_operation("reducescatter"));
+  EXPECT_EQ(find_operation("all_to_all")->name, "alltoall");
+  EXPECT_EQ(find_operation("allreduced"), nullptr);
+  EXPECT_EQ(find_operation(""), nullptr);
+}
+
+TEST(operation, of_blocks_takes_whole_ones) {
+  const operation& gather = *find_operation("gather");
+  EXPECT_EQ(bytes_moved(gather, 100, 3, 4), 96u);
+  EXPECT_EQ(bytes_moved(gather, 8, 3, 4), 12u) << "no block is empty";
+  EXPECT_EQ(bytes_moved(gather, 8, 4, 1), 8u);
+  EXPECT_EQ(bytes_moved(*find_operation("broadcast"), 100, 3, 4), 100u);
+}
+
+TEST(json_line, names_the_algorithm_where_one_was_given) {
+  record line;
+  EXPECT_EQ(line.json().find("algorithm"), std::string::npos);
+  line.algorithm = "ring";
+  EXPECT_NE(line.json().find(R"("algorithm": "ring", )"), std::string::npos);
 }
 
 TEST(json_line, quotes_what_must_be_quoted) {

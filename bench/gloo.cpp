@@ -2,7 +2,9 @@
 // epoll on a thread of its own and wakes the caller through a condition variable; it has no polling
 // mode for these calls. Forks its ranks over loopback, or is one of two ranks on an interface:
 // --mode INTERFACE,RANK,FOLDER, where the folder is empty and seen by both.
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
@@ -61,6 +63,18 @@ class gloo_rank : public tandem::bench::endpoint {
     options.setReduceFunction(
         static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
     gloo::allreduce(options);
+  }
+  void all_gather(std::span<std::byte> mine, std::span<std::byte> all) override {
+    gloo::AllgatherOptions options(context_);
+    options.setInput(reinterpret_cast<char*>(mine.data()), mine.size());
+    options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
+    gloo::allgather(options);
+  }
+  void all_to_all(std::span<std::byte> from, std::span<std::byte> into) override {
+    gloo::AlltoallOptions options(context_);
+    options.setInput(reinterpret_cast<char*>(from.data()), from.size());
+    options.setOutput(reinterpret_cast<char*>(into.data()), into.size());
+    gloo::alltoall(options);
   }
 
  private:

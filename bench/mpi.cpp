@@ -1,5 +1,6 @@
-// What does Open MPI give over TCP, with its blocking calls (and Isend, Irecv for windows)? Its
-// progress engine always polls.
+// What do Open MPI and MPICH give, over TCP and through shared memory, with their blocking calls
+// (and Isend, Irecv for windows)? Their progress engines always poll. Which of both, the compiler
+// says.
 #include <mpi.h>
 
 #include <cstdio>
@@ -17,9 +18,19 @@ class mpi : public tandem::bench::endpoint {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
-  std::string channel() const override { return "openmpi"; }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  std::string channel() const override {
+#ifdef MPICH_VERSION
+    return "mpich";
+#else
+    return "openmpi";
+#endif
+  }
+  int rank() const override {
+    return rank_;
+  }
+  int size() const override {
+    return size_;
+  }
 
   void send(int to, std::span<const message> window) override {
     if (window.size() == 1) {
@@ -45,7 +56,9 @@ class mpi : public tandem::bench::endpoint {
     }
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
   }
-  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+  void barrier() override {
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   void broadcast(std::span<std::byte> data, int root) override {
     MPI_Bcast(data.data(), count(data), MPI_BYTE, root, MPI_COMM_WORLD);
   }
@@ -53,9 +66,23 @@ class mpi : public tandem::bench::endpoint {
     MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);
   }
+  void all_gather(std::span<std::byte> mine, std::span<std::byte> all) override {
+    MPI_Allgather(mine.data(), count(mine), MPI_BYTE, all.data(), count(mine), MPI_BYTE,
+                  MPI_COMM_WORLD);
+  }
+  void reduce_scatter(std::span<float> all, std::span<float> mine) override {
+    MPI_Reduce_scatter_block(all.data(), mine.data(), static_cast<int>(mine.size()), MPI_FLOAT,
+                             MPI_SUM, MPI_COMM_WORLD);
+  }
+  void all_to_all(std::span<std::byte> from, std::span<std::byte> into) override {
+    const int block = static_cast<int>(from.size()) / size_;
+    MPI_Alltoall(from.data(), block, MPI_BYTE, into.data(), block, MPI_BYTE, MPI_COMM_WORLD);
+  }
 
  private:
-  static int count(message one) { return static_cast<int>(one.size()); }
+  static int count(message one) {
+    return static_cast<int>(one.size());
+  }
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> requests_;
 };

@@ -1,0 +1,143 @@
+#include "perf/collective_data.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "perf/pattern.hpp"
+#include "perf/window.hpp"
+
+namespace tandem::perf {
+
+namespace {
+
+/// Whose pattern a block carries, and to which place.
+struct block {
+  int sender = 0, slot = 0;
+};
+
+/// Equal blocks that arrive as they were sent.
+class moved_data : public collective_data {
+ public:
+  moved_data(std::vector<block> sent, std::vector<block> received, std::size_t block_bytes)
+      : sent_(std::move(sent)),
+        received_(std::move(received)),
+        block_bytes_(block_bytes),
+        out_(sent_.size() * block_bytes),
+        in_(received_.size() * block_bytes) {}
+
+  void prepare(std::uint64_t epoch) override {
+    for (std::size_t i = 0; i < sent_.size(); ++i) fill(of(out_, i), id(sent_[i], epoch), 0);
+    clear(in_.bytes());
+  }
+  void before(std::uint64_t epoch, std::uint64_t iteration, bool) override {
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+      mark(of(out_, i), id(sent_[i], epoch), iteration);
+    }
+  }
+  std::uint64_t after(std::uint64_t epoch, std::uint64_t iteration) override {
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < received_.size(); ++i) {
+      wrong += wrong_marks(of(in_, i), id(received_[i], epoch), iteration);
+    }
+    return wrong;
+  }
+  std::uint64_t wrong_bytes(std::uint64_t epoch, std::uint64_t iteration) override {
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < received_.size(); ++i) {
+      wrong += perf::wrong_bytes(of(in_, i), id(received_[i], epoch), iteration);
+    }
+    return wrong;
+  }
+  std::span<std::byte> input() override { return out_.bytes(); }
+  std::span<std::byte> output() override { return in_.bytes(); }
+
+ private:
+  static message_id id(const block& one, std::uint64_t epoch) {
+    return {one.sender, one.slot, epoch};
+  }
+  std::span<std::byte> of(aligned_memory& all, std::size_t index) const {
+    return all.bytes().subspan(index * block_bytes_, block_bytes_);
+  }
+
+  std::vector<block> sent_, received_;
+  std::size_t block_bytes_;
+  aligned_memory out_, in_;
+};
+
+/// All calls but the last reduce zeros, whose result is zero however often it is reduced in place,
+/// and which a stray byte would spoil; the last one reduces numbers that are checked one by one.
+class reduced_data : public collective_data {
+ public:
+  /// @param result_bytes  what comes out, from `offset` of the whole on; in place: all, here
+  reduced_data(const part& mine, bool in_place, std::size_t offset, std::size_t result_bytes)
+      : mine_(mine),
+        terms_(mine.type, mine.reduction, mine.ranks),
+        first_(offset / mine.element_bytes),
+        zeros_(mine.bytes),
+        full_(mine.bytes),
+        out_(in_place ? 0 : result_bytes),
+        now_(&full_),
+        in_place_(in_place) {}
+
+  void prepare(std::uint64_t epoch) override {
+    terms_.fill(full_.bytes(), mine_.rank, epoch);
+    clear(out_.bytes());
+  }
+  void before(std::uint64_t, std::uint64_t, bool last) override { now_ = last ? &full_ : &zeros_; }
+  std::uint64_t after(std::uint64_t, std::uint64_t) override { return 0; }
+  std::uint64_t wrong_bytes(std::uint64_t epoch, std::uint64_t) override {
+    return terms_.wrong_bytes(in_place_ ? full_.bytes() : out_.bytes(), first_, epoch) +
+           wrong_zeros(zeros_.bytes());
+  }
+  std::span<std::byte> input() override { return now_->bytes(); }
+  std::span<std::byte> output() override { return in_place_ ? now_->bytes() : out_.bytes(); }
+
+ private:
+  part mine_;
+  terms terms_;
+  std::size_t first_;
+  aligned_memory zeros_, full_, out_;
+  aligned_memory* now_;
+  bool in_place_;
+};
+
+/// One block of each rank, to the place that is its own or the one given.
+std::vector<block> from_all(int ranks, int slot) {
+  std::vector<block> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back({rank, slot});
+  return all;
+}
+
+std::vector<block> to_all(int rank, int ranks) {
+  std::vector<block> all;
+  for (int slot = 0; slot < ranks; ++slot) all.push_back({rank, slot});
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<collective_data> make_data(const operation& what, const part& mine) {
+  const auto [rank, ranks, bytes, type, element_bytes, reduction] = mine;
+  const std::size_t share = what.blocks ? bytes / static_cast<std::size_t>(ranks) : bytes;
+  const bool root = rank == 0;
+  const auto moved = [share](std::vector<block> sent, std::vector<block> received) {
+    return std::make_unique<moved_data>(std::move(sent), std::move(received), share);
+  };
+  const std::vector<block> none, own{{rank, 0}};
+  if (what.name == "allreduce") return std::make_unique<reduced_data>(mine, true, 0, bytes);
+  if (what.name == "reduce")
+    return std::make_unique<reduced_data>(mine, false, 0, root ? bytes : 0);
+  if (what.name == "reducescatter") {
+    const std::size_t offset = share * static_cast<std::size_t>(rank);
+    return std::make_unique<reduced_data>(mine, false, offset, share);
+  }
+  if (what.name == "broadcast") return root ? moved(own, none) : moved(none, {{0, 0}});
+  if (what.name == "allgather") return moved(own, from_all(ranks, 0));
+  if (what.name == "gather") return moved(own, root ? from_all(ranks, 0) : none);
+  if (what.name == "scatter") return moved(root ? to_all(0, ranks) : none, {{0, rank}});
+  if (what.name == "alltoall") return moved(to_all(rank, ranks), from_all(ranks, rank));
+  if (what.name == "sendrecv") return moved(own, {{(rank + ranks - 1) % ranks, 0}});
+  return moved(none, none);
+}
+
+}  // namespace tandem::perf
