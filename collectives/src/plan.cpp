@@ -88,12 +88,13 @@ std::uint32_t plan::hash() const {
 }
 
 std::string describe(const plan_rule& rule) {
-  if (!has_chunks(rule.how)) return std::string(name(rule.how));
+  if (!has_chunks(rule.what, rule.how)) return std::string(name(rule.how));
   return fmt::format("{}, chunk {}", name(rule.how), format_bytes(rule.chunk_bytes));
 }
 
-bool has_chunks(algorithm how) noexcept {
-  return how == algorithm::ring || how == algorithm::chain || how == algorithm::two_level;
+bool has_chunks(collective what, algorithm how) noexcept {
+  return how == algorithm::ring || how == algorithm::chain || how == algorithm::two_level ||
+         (how == algorithm::pairwise && what == collective::reduce_scatter);
 }
 
 }  // namespace tandem

@@ -35,7 +35,7 @@ std::vector<candidate> candidates_of(collective what, const detail::layout& wher
     const std::vector<detail::step> steps = detail::steps_of(what, how, where);
     std::size_t chunk = longest;
     result.push_back({how, chunk, steps});
-    while (has_chunks(how) && chunk / 2 >= least_chunk_bytes) {
+    while (has_chunks(what, how) && chunk / 2 >= least_chunk_bytes) {
       chunk /= 2;
       result.push_back({how, chunk, steps});
     }

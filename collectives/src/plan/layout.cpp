@@ -22,4 +22,10 @@ bool layout::equal() const noexcept {
       members, [this](const std::vector<int>& m) { return m.size() == members[0].size(); });
 }
 
+std::size_t layout::most_ranks() const noexcept {
+  std::size_t most = 0;
+  for (const std::vector<int>& here : members) most = std::max(most, here.size());
+  return most;
+}
+
 }  // namespace tandem::detail

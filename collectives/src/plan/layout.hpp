@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct layout {
   int hosts() const noexcept { return static_cast<int>(members.size()); }
   /// Every host has as many ranks as any other.
   bool equal() const noexcept;
+  /// Of the host that has the most.
+  std::size_t most_ranks() const noexcept;
   /// Several hosts, and a host with several ranks.
   bool two_levels() const noexcept { return hosts() > 1 && hosts() < ranks(); }
 

@@ -4,63 +4,16 @@
 #include <bit>
 #include <cstddef>
 
+#include "plan/step_list.hpp"
+
 namespace tandem::detail {
 namespace {
-
-std::uint64_t most(const std::vector<std::uint64_t>& counts) {
-  return counts.empty() ? 0 : *std::ranges::max_element(counts);
-}
-
-/// Collects steps; equal neighbours become one that is done several times.
-class list {
- public:
-  explicit list(const layout& where) : where_(where), n_(where.ranks()) {}
-
-  int n() const { return n_; }
-  void add(step one) {
-    if (one.inside + one.outside == 0) return;
-    if (!steps_.empty()) {
-      step same = one;
-      same.times = steps_.back().times;
-      if (same == steps_.back()) {
-        steps_.back().times += one.times;
-        return;
-      }
-    }
-    steps_.push_back(one);
-  }
-  /// Everybody sends to the rank so far ahead.
-  void shift(int by, std::uint64_t part, bool combines = false, bool chunked = false,
-             std::uint64_t times = 1) {
-    std::vector<message> sent;
-    for (int r = 0; r < n_; ++r) sent.push_back({r, (r + by) % n_});
-    step one = step_of(where_, sent, part, static_cast<std::uint64_t>(n_));
-    one.combines = combines;
-    one.chunked = chunked;
-    one.times = times;
-    add(one);
-  }
-  void send(const std::vector<message>& sent, std::uint64_t part, std::uint64_t whole,
-            bool combines = false) {
-    step one = step_of(where_, sent, part, whole);
-    one.combines = combines;
-    add(one);
-  }
-  std::vector<step> take() { return std::move(steps_); }
-
-  const layout& where() const { return where_; }
-
- private:
-  const layout& where_;
-  const int n_;
-  std::vector<step> steps_;
-};
 
 int levels(int n) {
   return std::bit_width(static_cast<unsigned>(n - 1));
 }
 
-void around(list& to, bool combines) {
+void around(step_list& to, bool combines) {
   const auto turns = static_cast<std::uint64_t>(to.n() - 1);
   to.shift(1, 1, combines, true, turns);
 }
@@ -92,27 +45,36 @@ struct fold {
   int folded;
 };
 
-void doubling(list& to) {
+void doubling(step_list& to) {
   const fold f(to.n());
   to.send(f.in(), 1, 1, true);
   for (int d = 1; d < f.doubling; d *= 2) to.send(f.with_partner(d), 1, 1, true);
   to.send(f.out(), 1, 1);
 }
 
-void halving(list& to, bool gathers) {
+/// With the neighbour half of the data, then a quarter with the pair behind, and back.
+void halving_doubling(step_list& to) {
   const fold f(to.n());
   const auto whole = static_cast<std::uint64_t>(f.doubling);
   to.send(f.in(), 1, 1, true);
+  for (int d = 1; d < f.doubling; d *= 2) {
+    to.send(f.with_partner(d), whole / static_cast<std::uint64_t>(2 * d), whole, true);
+  }
   for (int d = f.doubling / 2; d > 0; d /= 2) {
-    to.send(f.with_partner(d), static_cast<std::uint64_t>(d), whole, true);
+    to.send(f.with_partner(d), whole / static_cast<std::uint64_t>(2 * d), whole);
   }
-  if (gathers) {
-    for (int d = 1; d < f.doubling; d *= 2) {
-      to.send(f.with_partner(d), static_cast<std::uint64_t>(d), whole);
-    }
+  to.send(f.out(), 1, 1);
+}
+
+/// With a partner at half the ranks half of the blocks, at a quarter a quarter...
+void halving(step_list& to) {
+  const fold f(to.n());
+  to.send(f.in(), 1, 1, true);
+  for (int d = f.doubling / 2; d > 0; d /= 2) {
+    to.send(f.with_partner(d), static_cast<std::uint64_t>(d),
+            static_cast<std::uint64_t>(f.doubling), true);
   }
-  const auto n = static_cast<std::uint64_t>(to.n());
-  to.send(f.out(), 1, gathers ? 1 : n);
+  to.send(f.out(), 1, static_cast<std::uint64_t>(to.n()));
 }
 
 /// A level of the binomial tree: who is `below` from its parent.
@@ -124,7 +86,7 @@ std::vector<message> tree_level(int n, int below, bool up) {
   return sent;
 }
 
-void tree(list& to, bool up) {
+void tree(step_list& to, bool up) {
   const int top = 1 << levels(to.n()) >> 1;
   for (int i = 0; i < levels(to.n()); ++i) {
     to.send(tree_level(to.n(), up ? 1 << i : top >> i, up), 1, 1, up);
@@ -132,7 +94,7 @@ void tree(list& to, bool up) {
 }
 
 /// As the tree, with the blocks of all ranks below.
-void tree_of_blocks(list& to, bool up) {
+void tree_of_blocks(step_list& to, bool up) {
   const int top = 1 << levels(to.n()) >> 1;
   for (int i = 0; i < levels(to.n()); ++i) {
     const int below = up ? 1 << i : top >> i;
@@ -142,7 +104,7 @@ void tree_of_blocks(list& to, bool up) {
   }
 }
 
-void chain(list& to, bool combines) {
+void chain(step_list& to, bool combines) {
   std::vector<message> sent;
   for (int r = 0; r + 1 < to.n(); ++r) sent.push_back({r, r + 1});
   step one = step_of(to.where(), sent, 1, 1);
@@ -152,13 +114,13 @@ void chain(list& to, bool combines) {
   to.add(one);
 }
 
-void bruck_blocks(list& to) {
+void bruck_blocks(step_list& to) {
   for (int have = 1; have < to.n(); have *= 2) {
     to.shift(to.n() - have, static_cast<std::uint64_t>(std::min(have, to.n() - have)));
   }
 }
 
-void bruck_exchange(list& to) {
+void bruck_exchange(step_list& to) {
   for (int bit = 1; bit < to.n(); bit *= 2) {
     std::uint64_t blocks = 0;
     for (int i = 1; i < to.n(); ++i) blocks += (i & bit) != 0 ? 1 : 0;
@@ -166,11 +128,11 @@ void bruck_exchange(list& to) {
   }
 }
 
-void pairwise(list& to, bool combines) {
-  for (int k = 1; k < to.n(); ++k) to.shift(k, 1, combines);
+void pairwise(step_list& to, bool combines) {
+  for (int k = 1; k < to.n(); ++k) to.shift(k, 1, combines, combines);
 }
 
-void all_at_once(list& to) {
+void all_at_once(step_list& to) {
   const layout& where = to.where();
   step one;
   one.whole = static_cast<std::uint64_t>(to.n());
@@ -185,50 +147,70 @@ void all_at_once(list& to) {
   to.add(one);
 }
 
-void root_at_once(list& to) {
+void root_at_once(step_list& to) {
   std::vector<message> sent;
   for (int r = 1; r < to.n(); ++r) sent.push_back({0, r});
   to.send(sent, 1, static_cast<std::uint64_t>(to.n()));
 }
 
-void dissemination(list& to) {
+void dissemination(step_list& to) {
   for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
+}
+
+/// So many equal steps inside every host, each rank with its neighbour.
+step inside_steps(std::uint64_t times, std::uint64_t whole) {
+  return {.times = times, .inside = 1, .part = 1, .whole = whole};
+}
+
+/// Around a ring of `hosts`, with so many ranks of each at once.
+void around_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
+  step one{.times = hosts - 1,
+           .outside = 1,
+           .crossing = at_once,
+           .part = 1,
+           .whole = hosts * at_once,
+           .combines = true,
+           .chunked = true};
+  to.add(one);
+  one.combines = false;
+  to.add(one);
+}
+
+void two_level_all_reduce(step_list& to) {
+  const layout& where = to.where();
+  if (!where.two_levels()) {
+    around(to, true);
+    around(to, false);
+    return;
+  }
+  const auto hosts = static_cast<std::uint64_t>(where.hosts());
+  const std::uint64_t most_ranks = where.most_ranks();
+  step inside = inside_steps(most_ranks - 1, where.equal() ? most_ranks : 1);
+  inside.chunked = where.equal();
+  inside.piped = !where.equal();
+  inside.combines = true;
+  to.add(inside);
+  around_hosts(to, hosts, where.equal() ? most_ranks : 1);
+  inside.combines = false;
+  to.add(inside);
+}
+
+void two_level_broadcast(step_list& to) {
+  const layout& where = to.where();
+  to.add({.times = static_cast<std::uint64_t>(where.hosts() - 1),
+          .outside = 1,
+          .crossing = 1,
+          .part = 1,
+          .piped = true});
+  step inside = inside_steps(where.most_ranks() - 1, 1);
+  inside.piped = true;
+  to.add(inside);
 }
 
 }  // namespace
 
-step step_of(const layout& where, const std::vector<message>& messages, std::uint64_t part,
-             std::uint64_t whole) {
-  const auto ranks = static_cast<std::size_t>(where.ranks());
-  const auto hosts = static_cast<std::size_t>(where.hosts());
-  std::vector<std::uint64_t> in_from(ranks), in_to(ranks), out_from(ranks), out_to(ranks);
-  std::vector<std::uint64_t> leaves(hosts), enters(hosts);
-  for (const message& m : messages) {
-    const auto from = static_cast<std::size_t>(m.from);
-    const auto to = static_cast<std::size_t>(m.to);
-    const auto from_host = static_cast<std::size_t>(where.host[from]);
-    const auto to_host = static_cast<std::size_t>(where.host[to]);
-    if (from_host == to_host) {
-      ++in_from[from];
-      ++in_to[to];
-    } else {
-      ++out_from[from];
-      ++out_to[to];
-      ++leaves[from_host];
-      ++enters[to_host];
-    }
-  }
-  step result;
-  result.inside = std::max(most(in_from), most(in_to));
-  result.outside = std::max(most(out_from), most(out_to));
-  result.crossing = std::max(most(leaves), most(enters));
-  result.part = part;
-  result.whole = whole;
-  return result;
-}
-
 std::vector<step> steps_of(collective what, algorithm how, const layout& where) {
-  list to(where);
+  step_list to(where);
   if (to.n() < 2) return {};
   const bool combines = what == collective::reduce || what == collective::all_reduce ||
                         what == collective::reduce_scatter;
@@ -241,7 +223,8 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       doubling(to);
       break;
     case algorithm::halving_doubling:
-      halving(to, what == collective::all_reduce);
+      if (what == collective::all_reduce) halving_doubling(to);
+      if (what == collective::reduce_scatter) halving(to);
       break;
     case algorithm::tree:
       if (what == collective::gather || what == collective::scatter) {
@@ -270,6 +253,9 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       }
       break;
     case algorithm::two_level:
+      if (what == collective::all_reduce) two_level_all_reduce(to);
+      if (what == collective::broadcast) two_level_broadcast(to);
+      break;
     case algorithm::automatic:
       break;
   }

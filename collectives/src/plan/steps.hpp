@@ -26,14 +26,6 @@ struct step {
   bool operator==(const step&) const = default;
 };
 
-struct message {
-  int from;
-  int to;
-};
-/// The step that sends these, each of part / whole of the data.
-step step_of(const layout& where, const std::vector<message>& messages, std::uint64_t part,
-             std::uint64_t whole);
-
 /// The steps of an operation over these ranks, rank 0 the root where there is one. Their number is
 /// at most that of the ranks, or so. @pre `is_defined(what, how)`, and not `automatic`.
 std::vector<step> steps_of(collective what, algorithm how, const layout& where);

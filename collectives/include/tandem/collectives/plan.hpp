@@ -70,6 +70,6 @@ class plan {
 /// "ring, chunk 512K"; without the chunk where the algorithm has none.
 std::string describe(const plan_rule& rule);
 /// The algorithm cuts messages into chunks.
-bool has_chunks(algorithm how) noexcept;
+bool has_chunks(collective what, algorithm how) noexcept;
 
 }  // namespace tandem
