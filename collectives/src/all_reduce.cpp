@@ -1,48 +1,60 @@
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "algorithms.hpp"
+#include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
 namespace {
 
-asio::awaitable<void> alone(std::shared_ptr<detail::group> in, mutable_view data,
+asio::awaitable<void> alone(std::shared_ptr<detail::group> in, const_view data, mutable_view result,
                             detail::reducer by) {
   co_await detail::nothing(std::move(in));
-  by.prepare(data);
+  by.prepare(result.data, data.data, data.bytes);
 }
 
 }  // namespace
 
+asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_view result,
+                                 data_type type, reduction what, algorithm how) {
+  using namespace detail;
+  constexpr collective kind = collective::all_reduce;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong =
+          first_wrong(wrong_memory("all_reduce", data), wrong_memory("all_reduce", result),
+                      wrong_elements("all_reduce", data, type, what), wrong_algorithm(kind, how),
+                      wrong_elements("all_reduce", result, type, what),
+                      wrong_result("all_reduce", data, result))) {
+    return refuse(*wrong);
+  }
+  if (data.bytes == 0) return nothing(g);
+  const reducer by(type, what, g->size());
+  if (g->size() == 1) return alone(g, data, result, by);
+  const plan_rule& rule = g->choose(kind, data.bytes);
+  if (how == algorithm::automatic) how = rule.how;
+  const call_record record(kind, how, data.bytes, type, what.op);
+  if (how == algorithm::ring) {
+    const std::size_t each = by.element_bytes();
+    ring_cut cut(blocks(data.bytes / each, each, g->size()), each, rule.chunk_bytes);
+    lease place(g, record, ring_walk::window * cut.chunk_bytes);
+    call& c = *place;
+    return carry_out(std::move(place), ring_all_reduce(c, data, result, by, std::move(cut)));
+  }
+  if (how == algorithm::two_level) {
+    lease place(g, record, two_level_scratch(*g, data.bytes, by, rule.chunk_bytes));
+    call& c = *place;
+    return carry_out(std::move(place), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
+  }
+  lease place(g, record, data.bytes);
+  call& c = *place;
+  if (how == algorithm::halving_doubling) {
+    return carry_out(std::move(place), halving_doubling(c, data, result, by));
+  }
+  return carry_out(std::move(place), recursive_doubling(c, data, result, by));
+}
+
 asio::awaitable<void> all_reduce(communicator& among, mutable_view data, data_type type,
-                                 reduction what, all_reduce_algorithm how) {
-  using detail::carry_out;
-  const std::shared_ptr<detail::group>& g = among.internals();
-  if (auto wrong = detail::wrong_memory("all_reduce", data)) return detail::refuse(*wrong);
-  if (auto wrong = detail::wrong_elements("all_reduce", data, type, what))
-    return detail::refuse(*wrong);
-  if (how == all_reduce_algorithm::automatic) {
-    how = data.bytes >= g->ring_bytes() ? all_reduce_algorithm::ring
-                                        : all_reduce_algorithm::recursive_doubling;
-  }
-  const detail::reducer by(type, what, g->size());
-  if (data.bytes == 0) return detail::nothing(g);
-  if (g->size() == 1) return alone(g, data, by);
-  if (how == all_reduce_algorithm::ring) {
-    const detail::ring_cut cut(data.bytes, by.element_bytes(), g->size(), g->chunk_bytes());
-    detail::lease place(g, "all_reduce", detail::ring_window * cut.longest_bytes());
-    detail::call& c = *place;
-    return carry_out(std::move(place), detail::ring(c, data, by, cut));
-  }
-  if (how != all_reduce_algorithm::recursive_doubling) {
-    return detail::refuse(
-        error(errc::bad_input, fmt::format("all_reduce: algorithm {}", static_cast<int>(how))));
-  }
-  detail::lease place(g, "all_reduce", data.bytes);
-  detail::call& c = *place;
-  return carry_out(std::move(place), detail::recursive_doubling(c, data, by));
+                                 reduction what, algorithm how) {
+  return all_reduce(among, data, data, type, what, how);
 }
 
 }  // namespace tandem

@@ -6,18 +6,6 @@
 
 namespace tandem {
 
-std::string_view name(all_reduce_algorithm how) noexcept {
-  switch (how) {
-    case all_reduce_algorithm::automatic:
-      return "automatic";
-    case all_reduce_algorithm::ring:
-      return "ring";
-    case all_reduce_algorithm::recursive_doubling:
-      return "recursive_doubling";
-  }
-  return "no algorithm";
-}
-
 namespace detail {
 
 std::optional<error> wrong_root(const group& g, const char* call, int root) {
@@ -59,6 +47,83 @@ std::optional<error> wrong_elements(const char* call, const const_view& data, da
   if (reinterpret_cast<std::uintptr_t>(data.data) % element_bytes == 0) return std::nullopt;
   return error(errc::bad_input,
                fmt::format("{}: the data are not aligned to {} bytes", call, element_bytes));
+}
+
+std::optional<error> wrong_algorithm(collective what, algorithm how) {
+  if (is_defined(what, how)) return std::nullopt;
+  std::string known;
+  for (const algorithm one : algorithms_of(what)) {
+    known += (known.empty() ? "" : ", ") + std::string(name(one));
+  }
+  return error(errc::bad_input, fmt::format("{}: not by {}", name(what), name(how)),
+               fmt::format("choose automatic, {}", known));
+}
+
+std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
+                                 const const_view& block) {
+  const std::size_t needed = block.bytes * static_cast<std::size_t>(g.size());
+  if (all.bytes == needed) return std::nullopt;
+  return error(errc::bad_input, fmt::format("{}: {} ranks with {} bytes each fill {} bytes, not {}",
+                                            call, g.size(), block.bytes, needed, all.bytes));
+}
+
+std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
+                                   std::span<const std::size_t> bytes_of_rank) {
+  if (bytes_of_rank.size() != static_cast<std::size_t>(g.size())) {
+    return error(errc::bad_input,
+                 fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
+  }
+  // Longer than all there is, as soon as one is: a sum that wraps around cannot pass.
+  std::size_t left = all.bytes;
+  for (const std::size_t bytes : bytes_of_rank) {
+    if (bytes > left) {
+      return error(errc::bad_input, fmt::format("{}: the lengths fill more than the {} bytes given",
+                                                call, all.bytes));
+    }
+    left -= bytes;
+  }
+  if (left == 0) return std::nullopt;
+  return error(errc::bad_input,
+               fmt::format("{}: the lengths leave {} of {} bytes over", call, left, all.bytes));
+}
+
+std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
+                                 std::span<const std::size_t> bytes_of_rank) {
+  if (bytes_of_rank.size() != static_cast<std::size_t>(g.size())) {
+    return error(errc::bad_input,
+                 fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
+  }
+  const std::size_t listed = bytes_of_rank[static_cast<std::size_t>(g.rank())];
+  if (listed == block.bytes) return std::nullopt;
+  return error(errc::bad_input, fmt::format("{}: this rank's block has {} bytes, its length is {}",
+                                            call, block.bytes, listed));
+}
+
+std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
+                                 extent place) {
+  if (block.bytes == 0 || block.data == all.part(place.offset, place.bytes).data) {
+    return std::nullopt;
+  }
+  return wrong_overlap(call, block, all);
+}
+
+std::optional<error> wrong_overlap(const char* call, const const_view& one,
+                                   const const_view& other) {
+  const auto from = reinterpret_cast<std::uintptr_t>(one.data);
+  const auto at = reinterpret_cast<std::uintptr_t>(other.data);
+  const bool apart = from + one.bytes <= at || at + other.bytes <= from;
+  if (apart || (from == at && one.bytes == other.bytes)) return std::nullopt;
+  return error(errc::bad_input, fmt::format("{}: its views overlap", call),
+               "give views that lie apart, or the same address for in place");
+}
+
+std::optional<error> wrong_result(const char* call, const const_view& data,
+                                  const const_view& result) {
+  if (data.bytes != result.bytes) {
+    return error(errc::bad_input,
+                 fmt::format("{}: {} bytes of data, {} of result", call, data.bytes, result.bytes));
+  }
+  return wrong_overlap(call, data, result);
 }
 
 }  // namespace detail

@@ -28,7 +28,8 @@ asio::awaitable<void> dissemination(detail::call& c) {
 
 asio::awaitable<void> barrier(communicator& among) {
   if (among.size() == 1) return detail::nothing(among.internals());
-  detail::lease place(among.internals(), "barrier");
+  detail::lease place(among.internals(),
+                      detail::call_record(collective::barrier, algorithm::direct, 0));
   detail::call& c = *place;
   return detail::carry_out(std::move(place), dissemination(c));
 }

@@ -18,13 +18,15 @@ void call::at(const char* part, int step, int steps) noexcept {
   steps_ = steps;
 }
 
-void call::open(group& with, kind what) {
-  kind_ = what;
-  if (what == kind::pipeline) {
+void call::open(group& with, kind which) {
+  kind_ = which;
+  if (which == kind::pipeline) {
     with.open_pipeline();
+    io.speak_of({});
   } else {
-    number_ = with.open_number();
+    number_ = with.open_number(what);
     flow = with.flow(group::flow_class::collective, number_);
+    io.speak_of(with.note_of(number_));
   }
   open_ = true;
   at("", 0);
@@ -78,6 +80,10 @@ call::verdict call::judge(std::exception_ptr failure) const {
     c = ours->context();
     if (c.rank >= 0 && c.rank != mine) return {failure, *ours};
     error_code code = ours->code();
+    const transfer* const met = io.failed();
+    if (code == errc::call_mismatch && met != nullptr && met->result == errc::call_mismatch) {
+      c.detail = in->difference(number_, met->peer_note, met->way.peer);
+    }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;
       c.advice = "make the same call with the same length, type and settings on every rank";
@@ -97,6 +103,11 @@ lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_by
     : in_(std::move(in)), place_(in_->take(scratch_bytes)) {
   place_->in = in_.get();
   place_->name = name;
+}
+
+lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes)
+    : lease(std::move(in), what.name(), scratch_bytes) {
+  place_->what = what;
 }
 
 lease::~lease() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <tandem/memory.hpp>
 
+#include "call_record.hpp"
 #include "flight.hpp"
 #include "group.hpp"
 
@@ -29,7 +30,7 @@ class call {
   /// 2".
   void at(const char* part, int step, int steps = 0) noexcept;
 
-  void open(group& in, kind what);
+  void open(group& in, kind which);
   void close() noexcept;
   /// The failure as this rank throws it, and as it tells the others.
   struct verdict {
@@ -40,7 +41,8 @@ class call {
 
   group* in = nullptr;
   const char* name = "";
-  flow_id flow = 0;  ///< of a collective
+  call_record what{0};  ///< of a collective
+  flow_id flow = 0;     ///< of a collective
 
  private:
   const asio::any_io_executor executor_;
@@ -64,6 +66,7 @@ class call {
 class lease {
  public:
   lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes = 0);
+  lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes = 0);
   lease(lease&&) noexcept = default;
   lease& operator=(lease&&) = delete;
   ~lease();

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+#include <boost/asio/this_coro.hpp>
 #include <numeric>
 #include <tandem/collectives/communicator.hpp>
 #include <utility>
@@ -51,6 +53,9 @@ int communicator::size() const noexcept {
 asio::any_io_executor communicator::get_executor() const noexcept {
   return group_->executor();
 }
+const plan& communicator::agreed() const noexcept {
+  return group_->agreed();
+}
 
 asio::awaitable<void> communicator::send(int to, const_view message, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;
@@ -71,6 +76,35 @@ asio::awaitable<std::size_t> communicator::recv(int from, mutable_view into, std
   io.recv_some(in, g->to(from), g->flow(detail::group::flow_class::point_to_point, tag), into);
   while (!io.over(in)) co_await io.until(in);
   co_return in.bytes;
+}
+
+asio::awaitable<std::size_t> communicator::sendrecv(int to, const_view message, int from,
+                                                    mutable_view into, std::uint16_t tag) {
+  const std::shared_ptr<detail::group> g = group_;
+  check_peer(*g, to, "sendrecv");
+  check_peer(*g, from, "sendrecv");
+  if (!g->connected(to)) co_await g->connect(to);
+  if (!g->connected(from)) co_await g->connect(from);
+  const flow_id flow = g->flow(detail::group::flow_class::point_to_point, tag);
+  std::array<detail::transfer, 2> both;
+  detail::flight io(both, g->executor());
+  io.recv_some(both[0], g->to(from), flow, into);
+  io.send(both[1], g->to(to), flow, message);
+  std::exception_ptr failure;
+  try {
+    while (!io.over(both[0])) co_await io.until(both[0]);
+    while (!io.over(both[1])) co_await io.until(both[1]);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return both[0].bytes;
+  // The views are handed back only when nothing touches them any more.
+  io.cancel();
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!io.idle()) co_await io.until_idle();
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  std::rethrow_exception(failure);
 }
 
 }  // namespace tandem

@@ -41,6 +41,7 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
   t.at = operation::phase::idle;
   t.flow = flow;
   t.view = view;
+  t.note = note_;
   t.deadline = operation::time_point::max();
   t.result = {};
   t.failure.reset();

@@ -55,6 +55,8 @@ class flight {
     return !t.pending;
   }
   bool idle() const noexcept { return pending_ == 0; }
+  /// The first transfer that failed, if one has.
+  const transfer* failed() const noexcept { return failed_; }
 
   /// Suspends until `t` is over or any transfer has failed. @pre t is pending.
   /// Cancellation, terminal: cancels all of them.
@@ -66,6 +68,8 @@ class flight {
   void cancel() noexcept;
   /// Forgets a failure. @pre idle.
   void reset() noexcept { failed_ = nullptr; }
+  /// What every message from here on says of itself, and expects of those that come.
+  void speak_of(const message_note& note) noexcept { note_ = note; }
   /// The coroutine has gone while some are pending: `memory`, which holds this, lives until none
   /// is.
   void outlive(std::shared_ptr<void> memory) noexcept { memory_ = std::move(memory); }
@@ -83,6 +87,7 @@ class flight {
   std::span<transfer> transfers_;
   const asio::any_io_executor& executor_;
   std::size_t pending_ = 0;
+  message_note note_;
   transfer* failed_ = nullptr;
   transfer* awaited_ = nullptr;  // null: the handler waits for all
   std::optional<waiting_handler> handler_;

@@ -1,65 +1,139 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
+#include <utility>
 
+#include "algorithms/algorithms.hpp"
 #include "arguments.hpp"
-#include "call.hpp"
 
+// gather and scatter: one the other way around.
 namespace tandem {
+namespace detail {
 namespace {
 
-/// Receives from one rank after the other, as many at once as there are transfers.
-asio::awaitable<void> collect(detail::call& c, const_view mine, mutable_view all) {
-  constexpr std::size_t window = detail::call::transfer_count;
-  const int n = c.in->size();
-  std::memcpy(all.part(static_cast<std::size_t>(c.in->rank()) * mine.bytes, mine.bytes).data,
-              mine.data, mine.bytes);
-  std::size_t count = 0;
-  for (int peer = 0; peer < n; ++peer) {
-    if (peer == c.in->rank()) continue;
-    c.at("from rank", peer);
-    if (!c.in->connected(peer)) co_await c.in->connect(peer);
-    detail::transfer& in = c.transfers[count++ % window];
-    while (!c.io.over(in)) co_await c.io.until(in);
-    c.io.recv(in, c.in->to(peer), c.flow,
-              all.part(static_cast<std::size_t>(peer) * mine.bytes, mine.bytes));
+/// What both check. `all` holds the blocks where this rank is the root.
+std::optional<error> wrong_rooted(const group& g, const char* call, collective kind, int root,
+                                  const const_view& all, const const_view& block, algorithm how) {
+  if (auto wrong = first_wrong(wrong_root(g, call, root), wrong_memory(call, block),
+                               wrong_algorithm(kind, how))) {
+    return wrong;
   }
-  for (std::size_t i = 0; i < std::min(count, window); ++i) {
-    detail::transfer& in = c.transfers[i];
-    while (!c.io.over(in)) co_await c.io.until(in);
-  }
+  if (g.rank() != root) return std::nullopt;
+  return wrong_memory(call, all);
 }
 
-asio::awaitable<void> hand_in(detail::call& c, const_view mine, int root) {
-  c.at("to rank", root);
-  if (!c.in->connected(root)) co_await c.in->connect(root);
-  detail::transfer& out = c.transfers[0];
-  c.io.send(out, c.in->to(root), c.flow, mine);
-  while (!c.io.over(out)) co_await c.io.until(out);
+std::optional<error> wrong_equal(const group& g, const char* call, int root, const const_view& all,
+                                 const const_view& block) {
+  if (g.rank() != root) return std::nullopt;
+  if (auto wrong = wrong_share(g, call, all, block)) return wrong;
+  return wrong_place(call, block, all, blocks(block.bytes, g.size()).at(root));
+}
+
+std::optional<error> wrong_listed(const group& g, const char* call, int root, const const_view& all,
+                                  const const_view& block,
+                                  std::span<const std::size_t> bytes_of_rank, algorithm how) {
+  if (how == algorithm::tree) {
+    return error(errc::bad_input, fmt::format("{}: a tree carries blocks of equal length", call),
+                 "choose direct");
+  }
+  if (auto wrong = wrong_block(g, call, block, bytes_of_rank)) return wrong;
+  if (g.rank() != root) return std::nullopt;
+  if (auto wrong = wrong_lengths(g, call, all, bytes_of_rank)) return wrong;
+  return wrong_place(call, block, all, blocks(bytes_of_rank).at(root));
+}
+
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into) {
+  co_await nothing(std::move(in));
+  put_own(from, into);
+}
+
+/// @pre the arguments are right.
+asio::awaitable<void> start_gather(const std::shared_ptr<group>& g, const_view mine,
+                                   mutable_view all, blocks cut, int root, algorithm how) {
+  constexpr collective kind = collective::gather;
+  const std::size_t total = cut.total();
+  if (total == 0) return nothing(g);
+  if (g->size() == 1) return alone(g, mine, all);
+  const bool is_tree = how == algorithm::tree;
+  lease place(g, call_record(kind, how, total, root), is_tree ? total : 0);
+  call& c = *place;
+  if (is_tree) return carry_out(std::move(place), tree_gather(c, mine, all, root));
+  return carry_out(std::move(place), direct_gather(c, mine, all, std::move(cut), root));
+}
+
+/// @pre the arguments are right.
+asio::awaitable<void> start_scatter(const std::shared_ptr<group>& g, const_view all,
+                                    mutable_view mine, blocks cut, int root, algorithm how) {
+  constexpr collective kind = collective::scatter;
+  const std::size_t total = cut.total();
+  if (total == 0) return nothing(g);
+  if (g->size() == 1) return alone(g, all, mine);
+  const bool is_tree = how == algorithm::tree;
+  lease place(g, call_record(kind, how, total, root), is_tree ? total : 0);
+  call& c = *place;
+  if (is_tree) return carry_out(std::move(place), tree_scatter(c, all, mine, root));
+  return carry_out(std::move(place), direct_scatter(c, all, mine, std::move(cut), root));
+}
+
+algorithm chosen(const group& g, collective kind, std::size_t total, algorithm how) {
+  return how == algorithm::automatic ? g.choose(kind, total).how : how;
 }
 
 }  // namespace
+}  // namespace detail
 
-asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root) {
-  const std::shared_ptr<detail::group>& g = among.internals();
-  if (auto wrong = detail::wrong_root(*g, "gather", root)) return detail::refuse(*wrong);
-  if (auto wrong = detail::wrong_memory("gather", mine)) return detail::refuse(*wrong);
-  const bool collects = g->rank() == root;
-  if (collects) {
-    if (auto wrong = detail::wrong_memory("gather", all)) return detail::refuse(*wrong);
-    const std::size_t needed = mine.bytes * static_cast<std::size_t>(g->size());
-    if (all.bytes != needed) {
-      return detail::refuse(error(
-          errc::bad_input, fmt::format("gather: {} ranks with {} bytes each fill {} bytes, not {}",
-                                       g->size(), mine.bytes, needed, all.bytes)));
-    }
+asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
+                             algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  constexpr collective kind = collective::gather;
+  if (auto wrong = first_wrong(wrong_rooted(*g, "gather", kind, root, all, mine, how),
+                               wrong_equal(*g, "gather", root, all, mine))) {
+    return refuse(*wrong);
   }
-  if (mine.bytes == 0) return detail::nothing(g);
-  detail::lease place(g, "gather");
-  detail::call& c = *place;
-  if (collects) return detail::carry_out(std::move(place), collect(c, mine, all));
-  return detail::carry_out(std::move(place), hand_in(c, mine, root));
+  blocks cut(mine.bytes, g->size());
+  how = chosen(*g, kind, cut.total(), how);
+  return start_gather(g, mine, all, std::move(cut), root, how);
+}
+
+asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
+                               std::span<const std::size_t> bytes_of_rank, int root,
+                               algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  constexpr collective kind = collective::gather;
+  if (auto wrong = first_wrong(wrong_rooted(*g, "gather_v", kind, root, all, mine, how),
+                               wrong_listed(*g, "gather_v", root, all, mine, bytes_of_rank, how))) {
+    return refuse(*wrong);
+  }
+  return start_gather(g, mine, all, blocks(bytes_of_rank), root, algorithm::direct);
+}
+
+asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
+                              algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  constexpr collective kind = collective::scatter;
+  if (auto wrong = first_wrong(wrong_rooted(*g, "scatter", kind, root, all, mine, how),
+                               wrong_equal(*g, "scatter", root, all, mine))) {
+    return refuse(*wrong);
+  }
+  blocks cut(mine.bytes, g->size());
+  how = chosen(*g, kind, cut.total(), how);
+  return start_scatter(g, all, mine, std::move(cut), root, how);
+}
+
+asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
+                                std::span<const std::size_t> bytes_of_rank, int root,
+                                algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  constexpr collective kind = collective::scatter;
+  if (auto wrong =
+          first_wrong(wrong_rooted(*g, "scatter_v", kind, root, all, mine, how),
+                      wrong_listed(*g, "scatter_v", root, all, mine, bytes_of_rank, how))) {
+    return refuse(*wrong);
+  }
+  return start_scatter(g, all, mine, blocks(bytes_of_rank), root, algorithm::direct);
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/two_level.hpp"
 #include "call.hpp"
 
 namespace tandem::detail {
@@ -26,10 +27,19 @@ std::vector<int> checked(std::vector<int> members, const fabric& over, std::uint
   }
   const auto twice = std::ranges::adjacent_find(sorted);
   if (twice != sorted.end()) refuse(fmt::format("rank {} is in it twice", *twice));
+  // All ranks may be in several groups of the whole job, which then are one.
+  if (id != 0 && over.groups()->test(id)) refuse("another communicator has this id");
   if (!std::ranges::binary_search(sorted, over.rank())) {
     refuse(fmt::format("this rank, {}, is not a member", over.rank()));
   }
   return members;
+}
+
+/// Ranks that differ on who is in the group differ from the first message on.
+std::uint32_t first_history(const std::vector<int>& members, std::uint32_t id) noexcept {
+  std::uint32_t history = id;
+  for (const int member : members) history = follow(history, static_cast<unsigned>(member));
+  return history;
 }
 
 }  // namespace
@@ -39,10 +49,40 @@ group::group(fabric& over, const settings& options, std::vector<int> members, st
       executor_(over.get_executor()),
       members_(checked(std::move(members), over, id)),
       id_(id),
-      ring_bytes_(options.all_reduce_ring_bytes),
-      chunk_bytes_(std::max<std::size_t>(options.collective_chunk_bytes, 1)) {
+      ids_in_use_(over.groups()),
+      options_(options),
+      plan_(plan::standard(static_cast<int>(members_.size()), options)),
+      calls_(first_history(members_, id)),
+      watch_(std::make_shared<call_watch>(*this)) {
   const auto me = std::ranges::find(members_, over.rank());
   rank_ = static_cast<int>(me - members_.begin());
+  ids_in_use_->set(id_);
+}
+
+group::~group() {
+  watch_->stop();
+  if (id_ != 0) ids_in_use_->reset(id_);
+}
+
+void group::adopt(plan agreed) {
+  plan_ = std::move(agreed);
+  has_adopted_ = true;
+  levels_.reset();
+}
+
+void group::adopt_from(const group& whole) {
+  if (!whole.has_adopted_) return;
+  std::vector<int> ranks;
+  for (const int member : members_) {
+    const auto found = std::ranges::find(whole.members_, member);
+    ranks.push_back(static_cast<int>(found - whole.members_.begin()));
+  }
+  adopt(plan::of(whole.plan_.known().of(ranks), options_));
+}
+
+levels& group::hosts() {
+  if (!levels_) levels_ = std::make_unique<levels>(*this);
+  return *levels_;
 }
 
 asio::awaitable<void> group::connect(int peer) {
@@ -67,16 +107,39 @@ void group::give_back(std::shared_ptr<call> used) noexcept {
   }
 }
 
-unsigned group::open_number() {
+unsigned group::open_number(const call_record& what) {
   check_alive();
-  const std::uint64_t bit = std::uint64_t{1} << next_number_;
+  const auto number = static_cast<unsigned>(calls_.count() % calls_at_once);
+  const std::uint64_t bit = std::uint64_t{1} << number;
   if ((open_ & bit) != 0) {
     throw error(errc::limit_exceeded,
                 fmt::format("{} collectives are under way on one communicator", calls_at_once),
                 "await some of them before starting more");
   }
   open_ |= bit;
-  return std::exchange(next_number_, (next_number_ + 1) % calls_at_once);
+  calls_.add(what.bits());
+  watch_->begin();
+  return number;
+}
+
+std::optional<std::uint64_t> group::oldest_open() const noexcept {
+  const std::uint64_t count = calls_.count();
+  for (std::uint64_t place = count > calls_at_once ? count - calls_at_once : 0; place < count;
+       ++place) {
+    if ((open_ >> place % calls_at_once & 1) != 0) return place;
+  }
+  return std::nullopt;
+}
+
+std::string group::difference(std::uint64_t place, const message_note& theirs, int peer) const {
+  const message_note& mine = calls_.at(place);
+  const std::string my_call = call_record(mine.call).text();
+  if (mine.call != theirs.call) {
+    return fmt::format("rank {} calls {}, rank {} {}", job_rank(), my_call, peer,
+                       call_record(theirs.call).text());
+  }
+  return fmt::format("before this {}, ranks {} and {} made other calls, or their groups differ",
+                     my_call, job_rank(), peer);
 }
 
 void group::open_pipeline() {

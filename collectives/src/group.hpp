@@ -3,23 +3,36 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <tandem/collectives/plan.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
+#include "call_log.hpp"
+#include "call_record.hpp"
+#include "call_watch.hpp"
 #include "flight.hpp"
 
 namespace tandem::detail {
 
 class call;
+class levels;
 
 /// What a communicator is made of; calls under way share it.
 class group {
  public:
-  enum class flow_class : std::uint32_t { point_to_point = 0, collective = 1, pipeline = 2 };
-  static constexpr unsigned calls_at_once = 64;
+  enum class flow_class : std::uint32_t {
+    point_to_point = 0,
+    collective = 1,
+    pipeline = 2,
+    watch = 3
+  };
+  static constexpr unsigned calls_at_once = call_log::kept;
 
   group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id);
+  group(const group&) = delete;
+  group& operator=(const group&) = delete;
+  ~group();
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
@@ -27,8 +40,21 @@ class group {
   int member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
   int job_rank() const noexcept { return member(rank_); }
   const asio::any_io_executor& executor() const noexcept { return executor_; }
-  std::size_t ring_bytes() const noexcept { return ring_bytes_; }
-  std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  const settings& options() const noexcept { return options_; }
+  fabric& over() const noexcept { return over_; }
+  std::uint32_t id() const noexcept { return id_; }
+  /// The plan; standard until the ranks have agreed on another one.
+  const plan& agreed() const noexcept { return plan_; }
+  /// All ranks adopt the same one. @pre no call is under way.
+  void adopt(plan agreed);
+  /// The same as the group of which this one is a part, where that one has adopted a plan.
+  void adopt_from(const group& whole);
+  /// Its ranks by host.
+  levels& hosts();
+  /// How a collective of such a length is done.
+  const plan_rule& choose(collective what, std::size_t bytes) const noexcept {
+    return plan_.choose(what, bytes);
+  }
 
   flow_id flow(flow_class use, std::uint32_t tag) const noexcept {
     return id_ << 20 | static_cast<std::uint32_t>(use) << 16 | tag;
@@ -46,7 +72,14 @@ class group {
   void give_back(std::shared_ptr<call> used) noexcept;
 
   /// The number of the next collective. @par Errors `limit_exceeded`; nothing has changed.
-  unsigned open_number();
+  unsigned open_number(const call_record& what);
+  /// What the messages of an open collective say.
+  const message_note& note_of(unsigned number) const noexcept { return calls_.at(number); }
+  const call_log& calls() const noexcept { return calls_; }
+  /// The place of the first call that is still under way.
+  std::optional<std::uint64_t> oldest_open() const noexcept;
+  /// In words: what this rank calls there, and what the peer does, rank `peer` of the job.
+  std::string difference(std::uint64_t place, const message_note& theirs, int peer) const;
   void close_number(unsigned number) noexcept { open_ &= ~(std::uint64_t{1} << number); }
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
@@ -64,10 +97,14 @@ class group {
   const std::vector<int> members_;
   int rank_ = 0;
   const std::uint32_t id_;
-  const std::size_t ring_bytes_;
-  const std::size_t chunk_bytes_;
+  const std::shared_ptr<fabric::group_ids> ids_in_use_;
+  const settings options_;
+  plan plan_;
+  bool has_adopted_ = false;
+  std::unique_ptr<levels> levels_;
   std::vector<std::shared_ptr<call>> free_;
-  unsigned next_number_ = 0;
+  call_log calls_;
+  const std::shared_ptr<call_watch> watch_;
   std::uint64_t open_ = 0;  // bit k: the collective numbered k is under way here
   bool pipeline_open_ = false;
   std::optional<error> failed_;

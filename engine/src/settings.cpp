@@ -226,6 +226,10 @@ constexpr std::array<option, 26> table{{
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
      "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
      get_count<&settings::checksum>, set_checksum},
+    {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
+     "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret, "
+     "a core does 2 GB/s",
+     get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
     {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "auto, 0 or 1",
      "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring; auto "
      "takes what is measured to be faster when two ranks connect",
@@ -240,10 +244,6 @@ constexpr std::array<option, 26> table{{
      set_seconds<&settings::operation_timeout>},
     {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s", "how long ranks wait for each other at start",
      get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
-    {"all-reduce-ring-bytes", "TANDEM_ALL_REDUCE_RING_BYTES", "bytes",
-     "from this length on all_reduce takes the ring, below it the algorithm of least latency",
-     get_bytes<&settings::all_reduce_ring_bytes>,
-     set_bytes<&settings::all_reduce_ring_bytes, 0, 16 * giga>},
     {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
      "collectives pipeline their data in pieces of this length",
      get_bytes<&settings::collective_chunk_bytes>,

@@ -32,7 +32,7 @@ struct element_names {
 TYPED_TEST_SUITE(AllReduce, element_types, element_names);
 
 template <class T>
-void expect_reference(job& ranks, reduce_op op, all_reduce_algorithm how, std::size_t count) {
+void expect_reference(job& ranks, reduce_op op, algorithm how, std::size_t count) {
   SCOPED_TRACE(fmt::format("{} {} of {} {} on {} ranks", name(how), name(op), count,
                            name(test::type_of<T>), ranks.size()));
   std::vector<std::vector<T>> data;
@@ -57,8 +57,8 @@ TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
          {std::size_t{0}, std::size_t{1}, std::size_t{7}, each - 1, std::size_t{1000}, chunk - 1,
           chunk + 1, each * chunk - 1, 2 * each * chunk + 1}) {
       for (const reduce_op op : all_ops) {
-        expect_reference<TypeParam>(ranks, op, all_reduce_algorithm::ring, count);
-        expect_reference<TypeParam>(ranks, op, all_reduce_algorithm::recursive_doubling, count);
+        expect_reference<TypeParam>(ranks, op, algorithm::ring, count);
+        expect_reference<TypeParam>(ranks, op, algorithm::recursive_doubling, count);
         if (this->HasFatalFailure()) return;
       }
     }
@@ -67,7 +67,7 @@ TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
 
 TEST(AllReduceChoice, IsByLength) {
   settings options;
-  options.all_reduce_ring_bytes = 400;
+  options.plan = "all_reduce:400-=ring";
   for (const std::size_t count : {std::size_t{99}, std::size_t{100}}) {
     job ranks(5, options);
     std::vector<std::vector<float>> data;
@@ -77,8 +77,7 @@ TEST(AllReduceChoice, IsByLength) {
                         reduce_op::sum);
     }),
               "");
-    const auto how =
-        count == 100 ? all_reduce_algorithm::ring : all_reduce_algorithm::recursive_doubling;
+    const auto how = count == 100 ? algorithm::ring : algorithm::recursive_doubling;
     EXPECT_EQ(data[3], test::reference<float>(reduce_op::sum, how, 5, count));
   }
 }
@@ -94,8 +93,7 @@ TEST(AllReduceChoice, CutsSegmentsInTwoToOverlapThem) {
                       reduce_op::sum);
   }),
             "");
-  EXPECT_EQ(data[2],
-            test::reference<float>(reduce_op::sum, all_reduce_algorithm::ring, 4, 1 << 18));
+  EXPECT_EQ(data[2], test::reference<float>(reduce_op::sum, algorithm::ring, 4, 1 << 18));
   EXPECT_EQ(ranks.fabrics[0]->find(1)->stats().messages_sent, 2u * 3u * 2u);
 }
 
@@ -103,8 +101,7 @@ asio::awaitable<void> many_at_once(communicator& among,
                                    std::vector<std::vector<std::int64_t>>& data) {
   std::vector<asio::awaitable<void>> calls;
   for (std::size_t i = 0; i < data.size(); ++i) {
-    const auto how =
-        i % 2 == 0 ? all_reduce_algorithm::ring : all_reduce_algorithm::recursive_doubling;
+    const auto how = i % 2 == 0 ? algorithm::ring : algorithm::recursive_doubling;
     calls.push_back(all_reduce(among, data[i], data_type::int64, reduce_op::sum, how));
   }
   co_await when_all(std::move(calls));
@@ -168,7 +165,9 @@ TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
     job ranks(n, options);
     for (int root = 0; root < n; ++root) {
       for (const std::size_t bytes : {0u, 1u, 513u, 1023u, 1025u, 10240u, 65537u}) {
-        (broadcast_takes_chain(n, bytes, options.collective_chunk_bytes) ? chained : treed) = true;
+        const plan chosen = plan::standard(n, options);
+        const algorithm how = chosen.choose(collective::broadcast, bytes).how;
+        (how == algorithm::chain ? chained : treed) = true;
         std::vector<char> source(bytes);
         for (std::size_t i = 0; i < bytes; ++i) source[i] = static_cast<char>(i * 7 + i / 256);
         std::vector<std::vector<char>> data(static_cast<std::size_t>(n), std::vector<char>(bytes));
@@ -185,10 +184,17 @@ TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
 }
 
 TEST(Broadcast, TakesTheChainWhereItIsShorter) {
-  EXPECT_FALSE(broadcast_takes_chain(2, 1 << 30, 1 << 19));
-  EXPECT_FALSE(broadcast_takes_chain(4, 1 << 20, 1 << 19));  // 1 + 2 / 2 = 2 levels
-  EXPECT_TRUE(broadcast_takes_chain(4, 3 << 19, 1 << 19));   // 1 + 2 / 3
-  EXPECT_FALSE(broadcast_takes_chain(1000, 16 << 20, 1 << 19));
+  const auto takes_chain = [](int ranks, std::size_t bytes) {
+    settings options;
+    options.collective_chunk_bytes = 1 << 19;
+    const plan chosen = plan::standard(ranks, options);
+    return chosen.choose(collective::broadcast, bytes).how == algorithm::chain;
+  };
+  EXPECT_FALSE(takes_chain(1, 1 << 30));
+  EXPECT_FALSE(takes_chain(2, 1 << 30));
+  EXPECT_FALSE(takes_chain(4, 1 << 20));  // 1 + 2 / 2 = 2 levels
+  EXPECT_TRUE(takes_chain(4, 3 << 19));   // 1 + 2 / 3
+  EXPECT_FALSE(takes_chain(1000, 16 << 20));
 }
 
 TEST(Gather, PutsTheBlocksInRankOrder) {

@@ -24,11 +24,10 @@ struct calls {
     const auto root = among.size() - 1;
     switch (which) {
       case 0:
-        return all_reduce(among, data, data_type::float32, reduce_op::sum,
-                          all_reduce_algorithm::ring);
+        return all_reduce(among, data, data_type::float32, reduce_op::sum, algorithm::ring);
       case 1:
         return all_reduce(among, data, data_type::float32, reduce_op::sum,
-                          all_reduce_algorithm::recursive_doubling);
+                          algorithm::recursive_doubling);
       case 2:
         return barrier(among);
       case 3:
@@ -127,7 +126,7 @@ TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
 }
 
 TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
-  for (const auto how : {all_reduce_algorithm::ring, all_reduce_algorithm::recursive_doubling}) {
+  for (const auto how : {algorithm::ring, algorithm::recursive_doubling}) {
     for (const std::size_t wrong_count : {std::size_t{40}, std::size_t{4000}}) {
       SCOPED_TRACE(testing::Message() << name(how) << " " << wrong_count);
       job ranks(4, small_pieces());
@@ -196,7 +195,7 @@ TEST(CollectiveFailure, RefusedArgumentsChangeNothing) {
   EXPECT_EQ(code_of(reduce(good, static_cast<data_type>(14), reduce_op::sum)), errc::bad_input);
   EXPECT_EQ(code_of(reduce(good, data_type::int32, static_cast<reduce_op>(9))), errc::bad_input);
   EXPECT_EQ(code_of(all_reduce(world, good, data_type::int32, reduce_op::sum,
-                               static_cast<all_reduce_algorithm>(9))),
+                               static_cast<algorithm>(10))),
             errc::bad_input);
   const mutable_view on_device(data.data(), 16, memory_kind::cuda);
   EXPECT_EQ(code_of(reduce(on_device, data_type::int32, reduce_op::sum)), errc::unsupported_memory);

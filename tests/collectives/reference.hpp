@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <random>
@@ -58,39 +59,99 @@ T by_doubling(const Combine& combine, const std::vector<T>& x, std::size_t first
                  by_doubling(combine, x, first + count / 2, count / 2));
 }
 
+/// The ranks of a folded group: pairs first, combined, then the others.
+template <class T, class Combine>
+std::vector<T> folded(const Combine& combine, const std::vector<T>& x) {
+  const std::size_t joined = x.size() - std::bit_floor(x.size());
+  std::vector<T> left;
+  for (std::size_t r = 0; r < x.size(); ++r) {
+    if (r < 2 * joined && r % 2 == 1) {
+      left.back() = combine(left.back(), x[r]);
+    } else {
+      left.push_back(x[r]);
+    }
+  }
+  return left;
+}
+
+/// `count` of x from `first` on around the circle, the running result on the left.
+template <class T, class Combine>
+T around_circle(const Combine& combine, const std::vector<T>& x, std::size_t first) {
+  T result = x[first % x.size()];
+  for (std::size_t k = 1; k < x.size(); ++k) {
+    result = combine(result, x[(first + k) % x.size()]);
+  }
+  return result;
+}
+
+/// Up a binomial tree: v and those up to `size` after it, as far as there are any.
+template <class T, class Combine>
+T up_tree(const Combine& combine, const std::vector<T>& x, std::size_t v, std::size_t size) {
+  if (size == 1) return x[v];
+  const T own = up_tree(combine, x, v, size / 2);
+  if (v + size / 2 >= x.size()) return own;
+  return combine(own, up_tree(combine, x, v + size / 2, size / 2));
+}
+
+/// First with the partner at half the ranks, then at a quarter...
+template <class T, class Combine>
+T by_halving(const Combine& combine, std::vector<T> x) {
+  while (x.size() > 1) {
+    const std::size_t half = x.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) x[i] = combine(x[i], x[i + half]);
+    x.resize(half);
+  }
+  return x[0];
+}
+
+/// One element of what the ranks bring, `x`, in the order that is documented for an algorithm.
+/// `where`: of reduce the root, else the segment or block that the element lies in.
+template <class T, class Combine>
+T combined(const Combine& combine, collective what, algorithm how, const std::vector<T>& x,
+           std::size_t where) {
+  if (what == collective::reduce) {
+    std::vector<T> turned(x);
+    std::rotate(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(where), turned.end());
+    if (how == algorithm::tree) return up_tree(combine, turned, 0, std::bit_ceil(x.size()));
+    T result = turned.back();
+    for (std::size_t i = x.size() - 1; i-- > 0;) result = combine(turned[i], result);
+    return result;
+  }
+  if (what == collective::reduce_scatter) {
+    if (how == algorithm::halving_doubling) return by_halving(combine, folded(combine, x));
+    return around_circle(combine, x, where + 1);
+  }
+  if (how == algorithm::ring) return around_circle(combine, x, where);
+  const std::vector<T> left = folded(combine, x);
+  return by_doubling(combine, left, 0, left.size());
+}
+
+/// The segment of a ring in which an element lies.
+inline std::size_t segment_of(std::size_t element, std::size_t count, std::size_t ranks) {
+  std::size_t s = 0;
+  while (element >= count * (s + 1) / ranks) ++s;
+  return s;
+}
+
 /// `all` data, by rank, combined in the order that all_reduce's documentation states, one element
 /// after the other.
 template <class T, class Combine>
-std::vector<T> in_documented_order(const Combine& combine, all_reduce_algorithm how,
+std::vector<T> in_documented_order(const Combine& combine, algorithm how,
                                    const std::vector<std::vector<T>>& all) {
   const std::size_t n = all.size();
   const std::size_t count = all[0].size();
-  const std::size_t joined = n - std::bit_floor(n);
   std::vector<T> result(count);
   for (std::size_t e = 0; e < count; ++e) {
     std::vector<T> x;
-    if (how == all_reduce_algorithm::ring) {
-      std::size_t s = 0;
-      while (e >= count * (s + 1) / n) ++s;
-      result[e] = all[s][e];
-      for (std::size_t k = 1; k < n; ++k) result[e] = combine(result[e], all[(s + k) % n][e]);
-      continue;
-    }
-    for (std::size_t r = 0; r < n; ++r) {
-      if (r < 2 * joined && r % 2 == 1) {
-        x.back() = combine(x.back(), all[r][e]);
-      } else {
-        x.push_back(all[r][e]);
-      }
-    }
-    result[e] = by_doubling(combine, x, 0, x.size());
+    for (const std::vector<T>& of_rank : all) x.push_back(of_rank[e]);
+    result[e] = combined(combine, collective::all_reduce, how, x, segment_of(e, count, n));
   }
   return result;
 }
 
 /// What all_reduce makes of `data_of` each rank.
 template <class T>
-std::vector<T> reference(reduce_op op, all_reduce_algorithm how, int ranks, std::size_t count) {
+std::vector<T> reference(reduce_op op, algorithm how, int ranks, std::size_t count) {
   std::vector<std::vector<T>> all;
   for (int r = 0; r < ranks; ++r) all.push_back(data_of<T>(r, count));
   return in_documented_order([op](T a, T b) { return apply(op, a, b); }, how, all);

@@ -103,7 +103,9 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
   for (const std::vector<T>& got : in_place ? data : results) {
     ASSERT_TRUE(count == 0 || std::memcmp(got.data(), expected.data(), count * sizeof(T)) == 0);
   }
-  if (!in_place) EXPECT_EQ(data, brought);
+  if (!in_place) {
+    EXPECT_EQ(data, brought);
+  }
 }
 
 TEST(TwoLevel, AllReduceGivesTheBitsOfTheDocumentedOrder) {

@@ -76,6 +76,21 @@ awaitable<fabrics> make_rails(int size) {
   return make_job(size, options);
 }
 
+awaitable<fabrics> make_sealed_tcp(int size) {
+  settings options;
+  options.job_secret = secret(std::string_view("a secret of this job"));
+  options.encrypt = true;
+  return make_job(size, options);
+}
+
+awaitable<fabrics> make_sealed_rails(int size) {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  options.encrypt = true;
+  return make_job(size, options);
+}
+
 awaitable<fabrics> make_shm(int size) {
   return make_job(size, settings{}, shm::make_fabric);
 }
@@ -84,6 +99,13 @@ awaitable<fabrics> make_trusted_shm(int size) {
   settings options;
   options.job_secret = secret(std::string_view("a secret of this job"));
   options.shm_single_copy = single_copy::on;
+  return make_job(size, options, shm::make_fabric);
+}
+
+/// What stays within the host needs neither keys nor the agreement about them.
+awaitable<fabrics> make_unsealed_shm(int size) {
+  settings options;
+  options.encrypt = true;
   return make_job(size, options, shm::make_fabric);
 }
 
@@ -247,8 +269,11 @@ TEST(shm_fabric, a_rank_on_another_host_is_named) {
 INSTANTIATE_TEST_SUITE_P(
     kinds, fabric_test,
     testing::Values(fabric_case{"local", make_local}, fabric_case{"tcp", make_tcp},
-                    fabric_case{"tcp_trusted", make_trusted_tcp}, fabric_case{"rails", make_rails},
-                    fabric_case{"shm", make_shm}, fabric_case{"shm_trusted", make_trusted_shm}),
+                    fabric_case{"tcp_trusted", make_trusted_tcp},
+                    fabric_case{"tcp_sealed", make_sealed_tcp}, fabric_case{"rails", make_rails},
+                    fabric_case{"rails_sealed", make_sealed_rails}, fabric_case{"shm", make_shm},
+                    fabric_case{"shm_trusted", make_trusted_shm},
+                    fabric_case{"shm_unsealed", make_unsealed_shm}),
     [](const auto& which) { return which.param.name; });
 
 }  // namespace

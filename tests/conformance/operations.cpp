@@ -61,6 +61,58 @@ CHANNEL_TEST(an_operation_may_be_used_again, small_settings()) {
   }
 }
 
+/// Nothing is written, both sides learn what the other one meant, and the flow goes on.
+static awaitable<void> expect_another_call(channel& from, channel& to, std::size_t bytes,
+                                           bool recv_first, bool sender_hears) {
+  const message_note sent{0x1122334455667788, 7}, expected{0x1122334455667788, 8};
+  std::vector<std::byte> message = pattern(bytes, 1);
+  std::vector<std::byte> into(bytes, std::byte{0xee});
+  pending_operation send(from, operation::kind::send, 6, message);
+  pending_operation receive(to, operation::kind::recv, 6, into);
+  send.note = sent;
+  receive.note = expected;
+  if (recv_first) receive.start();
+  send.start();
+  if (!recv_first) {
+    co_await turns(3);
+    receive.start();
+  }
+  co_await receive.wait();
+  co_await send.wait();
+  EXPECT_EQ(receive.result, errc::call_mismatch);
+  EXPECT_TRUE(receive.peer_note == sent);
+  EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{0xee}),
+            static_cast<std::ptrdiff_t>(bytes));
+  if (sender_hears) {
+    EXPECT_EQ(send.result, errc::call_mismatch);
+    EXPECT_TRUE(send.peer_note == expected);
+  } else {
+    EXPECT_FALSE(send.result);
+  }
+  send.note = receive.note = expected;
+  send.completions = receive.completions = 0;
+  receive.start();
+  send.start();
+  co_await receive.wait();
+  co_await send.wait();
+  EXPECT_FALSE(receive.result);
+  EXPECT_EQ(first_wrong(into, 1), std::nullopt);
+}
+
+CHANNEL_TEST(message_of_another_call_eager, settings{}) {
+  co_await expect_another_call(from, to, 100, true, false);
+  co_await expect_another_call(from, to, 100, false, false);
+  co_await expect_another_call(from, to, 0, false, false);
+  co_await expect_another_call(from, to, 8, true, false);
+  co_await expect_usable(from, to, 6);
+}
+
+CHANNEL_TEST(message_of_another_call_announced, small_settings()) {
+  co_await expect_another_call(from, to, 5000, true, true);
+  co_await expect_another_call(from, to, 5000, false, true);
+  co_await expect_usable(from, to, 6);
+}
+
 CHANNEL_TEST(completions_come_on_the_channels_thread, small_settings()) {
   struct checking : pending_operation {
     using pending_operation::pending_operation;

@@ -86,7 +86,7 @@ std::vector<memory_attack> attacks() {
       {"bad_ready_word", bad_ready_word, "a record starts with 0x12345678"},
       {"bad_carriage", bad_carriage, "carried in way 200"},
       {"unknown_type", unknown_type, "unknown type 99"},
-      {"inside_too_long", one_record<eager, carriage::inside, 25, 25>, "25 of 25 bytes"},
+      {"inside_too_long", one_record<eager, carriage::inside, 21, 21>, "21 of 21 bytes"},
       {"inside_and_not_whole", one_record<eager, carriage::inside, 20, 10>, "10 of 20 bytes"},
       {"piece_too_long", one_record<eager, carriage::behind, 20000, 20000>, "20000 of 20000 bytes"},
       {"piece_beyond_payload", one_record<eager, carriage::behind, 100, 200>, "200 of 100 bytes"},

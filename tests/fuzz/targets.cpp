@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuzz/rails_targets.hpp"
+#include "fuzz/sealed_targets.hpp"
 #include "fuzz/shm_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
@@ -123,8 +124,9 @@ void frames(bytes input) {
   };
   say_all();
   tcp::frame_reader reader(session);
+  sealed::stream from(ends[1], {});
   using outcome = tcp::frame_reader::outcome;
-  while (reader.read_some(ends[1]) == outcome::more) say_all();
+  while (reader.read_some(from) == outcome::more) say_all();
   ::close(ends[1]);
   reader.drop();
   session.fail(error(errc::channel_closed, "the end"));
@@ -150,13 +152,14 @@ void tls(bytes input) {
   }
 }
 
-constexpr std::array<target, 7> all{{{"store_wire", store_wire},
+constexpr std::array<target, 8> all{{{"store_wire", store_wire},
                                      {"hello", hello},
                                      {"frames", frames},
                                      {"tls", tls},
                                      {"lanes", lanes},
                                      {"published_rails", published_rails},
-                                     {"shared_memory", shared_memory}}};
+                                     {"shared_memory", shared_memory},
+                                     {"records", records}}};
 
 }  // namespace
 

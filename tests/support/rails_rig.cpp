@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include "protocol/carried_channel.hpp"
+#include "tcp/connect.hpp"
 
 namespace tandem::test {
 namespace {
@@ -28,18 +29,22 @@ std::shared_ptr<rails::link> make_link(const asio::any_io_executor& executor,
 
 }  // namespace
 
-rails_rig::rails_rig(const asio::any_io_executor& executor)
-    : door_(executor, {asio::ip::address_v4::loopback(), 0}) {}
+rails_rig::rails_rig(const asio::any_io_executor& executor, settings options)
+    : door_(executor, {asio::ip::address_v4::loopback(), 0}), options_(std::move(options)) {}
 
-awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes) {
+awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes,
+                                                         bool tapped) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  std::shared_ptr<rails_rig> rig(new rails_rig(executor));
+  std::shared_ptr<rails_rig> rig(new rails_rig(executor, options));
+  if (tapped) rig->tap = wire_tap::open(executor, rig->door_.local_endpoint());
   for (const int side : {0, 1}) rig->ends[side] = make_link(executor, options, -1, lanes);
   asio::co_spawn(executor, rig->accept_all(), [rig](auto...) {});
   rig->ends[1]->run(nullptr);
   const std::weak_ptr<rails_rig> weak = rig;
   rig->ends[0]->run([weak](std::uint16_t lane, std::uint32_t epoch, std::string& name) {
-    return weak.lock()->dial(lane, epoch, name);
+    std::shared_ptr<rails_rig> there = weak.lock();
+    if (!there) throw error(asio::error::connection_refused);
+    return dial(std::move(there), lane, epoch, name);
   });
   const auto all_up = [rig] {
     for (const auto& end : rig->ends) {
@@ -60,28 +65,44 @@ channel_pair rails_rig::channels() {
   return pair;
 }
 
+sealed::keys rails_rig::keys_of(const rig_hello& hello, sealed::side which) const {
+  if (!options_.encrypt) return {};
+  return sealed::derive_keys(options_.job_secret, std::as_bytes(std::span(hello)), {}, which);
+}
+
+sealed::connection rails_rig::dress(asio::ip::tcp::socket over, const rig_hello& hello,
+                                    sealed::side which) const {
+  tcp::configure(over, options_);
+  return {std::move(over), keys_of(hello, which)};
+}
+
 awaitable<void> rails_rig::accept_all() {
   for (;;) {
     auto [failure, guest] = co_await door_.async_accept(quiet);
     if (failure) co_return;
-    std::array<std::uint32_t, 2> hello{};
+    rig_hello hello{};
     const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
     if (unread) continue;
-    ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(guest), "there");
+    sealed::connection over = dress(std::move(guest), hello, sealed::side::listener);
+    ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(over), "there");
     if (ends[1]->is_over()) door_.close();
   }
 }
 
-awaitable<rails_rig::socket> rails_rig::dial(std::uint16_t lane, std::uint32_t epoch,
-                                             std::string& name) {
+awaitable<sealed::connection> rails_rig::dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
+                                              std::uint32_t epoch, std::string& name) {
   name = "here";
-  socket over(door_.get_executor());
-  const auto [failure] = co_await over.async_connect(door_.local_endpoint(), quiet);
+  error_code closed;
+  asio::ip::tcp::endpoint to = self->door_.local_endpoint(closed);
+  if (closed) throw error(asio::error::connection_refused);
+  if (self->tap) to = self->tap->endpoint();
+  asio::ip::tcp::socket over(self->door_.get_executor());
+  const auto [failure] = co_await over.async_connect(to, quiet);
   if (failure) throw error(failure);
-  const std::array<std::uint32_t, 2> hello{lane, epoch};
+  const rig_hello hello{lane, epoch};
   const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(hello), quiet);
   if (unsaid) throw error(unsaid);
-  co_return over;
+  co_return self->dress(std::move(over), hello, sealed::side::connector);
 }
 
 void rails_rig::cut(std::uint16_t lane) {

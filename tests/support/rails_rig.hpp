@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <random>
@@ -8,14 +9,16 @@
 
 #include "conformance/channel_case.hpp"
 #include "rails/link.hpp"
+#include "support/wire_tap.hpp"
 
 namespace tandem::test {
 
-/// Two ends of a channel of rails over loopback, without secrets: lanes are dialled by the first
-/// end and may be cut at will.
+/// Two ends of a channel of rails over loopback, without proofs: lanes are dialled by the first end
+/// and may be cut at will. With `settings::encrypt` they are sealed, with `settings::job_secret`.
 class rails_rig : public std::enable_shared_from_this<rails_rig> {
  public:
-  static awaitable<std::shared_ptr<rails_rig>> connect(settings options, std::size_t lanes);
+  static awaitable<std::shared_ptr<rails_rig>> connect(settings options, std::size_t lanes,
+                                                       bool tapped = false);
 
   /// The handles, once.
   channel_pair channels();
@@ -25,15 +28,22 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
   void keep_cutting(std::chrono::milliseconds every);
 
   std::shared_ptr<rails::link> ends[2];
+  std::shared_ptr<wire_tap> tap;  ///< between the two, where they are tapped
 
  private:
-  using socket = asio::ip::tcp::socket;
   awaitable<void> accept_all();
-  awaitable<socket> dial(std::uint16_t lane, std::uint32_t epoch, std::string& name);
+  static awaitable<sealed::connection> dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
+                                            std::uint32_t epoch, std::string& name);
   awaitable<void> cut_for_ever(std::chrono::milliseconds every);
 
-  explicit rails_rig(const asio::any_io_executor& executor);
+  using rig_hello = std::array<std::uint32_t, 2>;
+  sealed::keys keys_of(const rig_hello& hello, sealed::side which) const;
+  sealed::connection dress(asio::ip::tcp::socket over, const rig_hello& hello,
+                           sealed::side which) const;
+
+  rails_rig(const asio::any_io_executor& executor, settings options);
   asio::ip::tcp::acceptor door_;
+  const settings options_;
   std::mt19937 random_{1};
 };
 

@@ -68,6 +68,25 @@ TEST(frame, lies_as_documented) {
   EXPECT_EQ(byte_at(56), 0);
 }
 
+TEST(frame, the_note_lies_where_others_have_their_chunk) {
+  for (const frame_type type : {frame_type::eager, frame_type::announce, frame_type::refuse}) {
+    frame from = sample();
+    from.type = type;
+    from.payload_bytes = 0;
+    from.note = {0x4142434445464748, 0x494a4b4c};
+    wire_frame wire;
+    encode(from, wire);
+    EXPECT_EQ(static_cast<int>(wire[24]), 0x48);
+    EXPECT_EQ(static_cast<int>(wire[31]), 0x41);
+    EXPECT_EQ(static_cast<int>(wire[56]), 0x4c);
+    std::string why;
+    const auto back = decode(wire, why);
+    ASSERT_TRUE(back) << why;
+    EXPECT_TRUE(back->note == from.note);
+    EXPECT_EQ(back->chunk_count, 0u);
+  }
+}
+
 TEST(frame, any_flipped_bit_is_found) {
   for (std::size_t bit = 0; bit < 8 * frame_bytes; ++bit) {
     wire_frame wire;

@@ -28,6 +28,7 @@ TEST(hello, keeps_every_field) {
   hello sent = rank_hello(3, 1);
   sent.answer = verdict::crossed;
   sent.keyed = true;
+  sent.sealed = true;
   sent.once[0] = std::byte{1};
   sent.once[nonce_bytes - 1] = std::byte{2};
   sent.rail = 5;
@@ -45,6 +46,7 @@ TEST(hello, keeps_every_field) {
   EXPECT_EQ(got.limits.eager_bytes, 1u);
   EXPECT_EQ(got.limits.max_flows, 4u);
   EXPECT_TRUE(got.keyed);
+  EXPECT_TRUE(got.sealed);
   EXPECT_EQ(got.once, sent.once);
   EXPECT_EQ(got.rail, 5u);
   EXPECT_EQ(got.epoch, 6u);
@@ -142,6 +144,29 @@ TEST(hello, verdicts) {
   keyed_mine.keyed = true;
   EXPECT_EQ(judge(rank_hello(0, 1), keyed_mine), verdict::not_trusted);
   EXPECT_EQ(judge(keyed, keyed_mine), verdict::welcome);
+  hello sealed = keyed;
+  sealed.sealed = true;
+  hello sealed_mine = keyed_mine;
+  sealed_mine.sealed = true;
+  EXPECT_EQ(judge(sealed, keyed_mine), verdict::not_sealed);
+  EXPECT_EQ(judge(keyed, sealed_mine), verdict::not_sealed);
+  EXPECT_EQ(judge(sealed, sealed_mine), verdict::welcome);
+}
+
+TEST(hello, flags_are_apart) {
+  for (const bool keyed : {false, true}) {
+    for (const bool sealed : {false, true}) {
+      hello sent = rank_hello(0, 1);
+      sent.keyed = keyed;
+      sent.sealed = sealed;
+      wire_hello wire;
+      encode(sent, wire);
+      hello got;
+      ASSERT_EQ(decode(wire, got), reading::complete);
+      EXPECT_EQ(got.keyed, keyed);
+      EXPECT_EQ(got.sealed, sealed);
+    }
+  }
 }
 
 TEST(hello, refusals_say_what_to_do) {
@@ -158,6 +183,7 @@ TEST(hello, refusals_say_what_to_do) {
   EXPECT_EQ(text_of(verdict::wrong_job).code(), errc::job_mismatch);
   EXPECT_EQ(text_of(verdict::wrong_rank).code(), errc::rank_taken);
   EXPECT_EQ(text_of(verdict::not_trusted).code(), errc::not_trusted);
+  EXPECT_EQ(text_of(verdict::not_sealed).code(), errc::bad_option);
   EXPECT_EQ(text_of(static_cast<verdict>(99)).code(), errc::protocol_violation);
 }
 

@@ -56,6 +56,20 @@ TEST(proof, covers_every_bit_of_both_hellos_and_of_itself) {
   }
 }
 
+TEST(proof, encryption_needs_a_key) {
+  settings s;
+  EXPECT_NO_THROW(check_encryption(s, secret()));
+  s.encrypt = true;
+  EXPECT_NO_THROW(check_encryption(s, key));
+  try {
+    check_encryption(s, secret());
+    FAIL() << "no error";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::bad_option);
+    EXPECT_NE(std::string(e.what()).find("TANDEM_SECRET_FILE"), std::string::npos) << e.what();
+  }
+}
+
 TEST(proof, of_pairs_has_a_key_of_its_own) {
   settings s;
   EXPECT_TRUE(pair_key(s).empty());

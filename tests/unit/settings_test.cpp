@@ -63,6 +63,9 @@ TEST(Settings, SetsEachKindOfValue) {
   s.set("meet-timeout-s", "200ms");
   s.set("log", "debug");
   s.set("insecure", "1");
+  EXPECT_FALSE(s.encrypt);
+  s.set("encrypt", "1");
+  EXPECT_TRUE(s.encrypt);
   EXPECT_EQ(s.eager_bytes, 128u * 1024);
   EXPECT_EQ(s.chunk_bytes, 2u * 1024 * 1024);
   EXPECT_EQ(s.max_flows, 7u);

@@ -15,14 +15,18 @@ void encode(const frame& from, wire_frame& to) noexcept {
   put<std::uint32_t>(p + 8, from.job_epoch);
   put<std::uint32_t>(p + 12, from.rail_epoch);
   put<std::uint64_t>(p + 16, from.message_id);
-  put<std::uint32_t>(p + 24, from.chunk_index);
-  put<std::uint32_t>(p + 28, from.chunk_count);
+  if (carries_note(from.type)) {
+    put<std::uint64_t>(p + 24, from.note.call);
+  } else {
+    put<std::uint32_t>(p + 24, from.chunk_index);
+    put<std::uint32_t>(p + 28, from.chunk_count);
+  }
   put<std::uint64_t>(p + 32, from.offset);
   put<std::uint32_t>(p + 40, from.payload_bytes);
   put<std::uint32_t>(p + 44, from.flow);
   put<std::uint32_t>(p + 48, from.payload_crc);
   put<std::uint32_t>(p + 52, from.credit);
-  put<std::uint32_t>(p + 56, 0);
+  put<std::uint32_t>(p + 56, from.note.history);
   put<std::uint32_t>(p + 60, crc32c(p, 60));
 }
 
@@ -52,8 +56,12 @@ std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::s
   f.job_epoch = take<std::uint32_t>(p + 8);
   f.rail_epoch = take<std::uint32_t>(p + 12);
   f.message_id = take<std::uint64_t>(p + 16);
-  f.chunk_index = take<std::uint32_t>(p + 24);
-  f.chunk_count = take<std::uint32_t>(p + 28);
+  if (carries_note(f.type)) {
+    f.note = {take<std::uint64_t>(p + 24), take<std::uint32_t>(p + 56)};
+  } else {
+    f.chunk_index = take<std::uint32_t>(p + 24);
+    f.chunk_count = take<std::uint32_t>(p + 28);
+  }
   f.offset = take<std::uint64_t>(p + 32);
   f.payload_bytes = take<std::uint32_t>(p + 40);
   f.flow = take<std::uint32_t>(p + 44);

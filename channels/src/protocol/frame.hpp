@@ -16,8 +16,9 @@ namespace tandem::protocol {
 ///    8 job epoch u32     12 rail epoch u32 16 message id u64
 ///   24 chunk index u32   28 chunk count u32 32 offset u64
 ///   40 payload bytes u32 44 flow u32       48 payload CRC32C u32 (0: none)
-///   52 credit u32        56 reserved u32   60 CRC32C of bytes 0..59
+///   52 credit u32        56 note's history 60 CRC32C of bytes 0..59
 ///
+/// What starts or refuses a message has no chunk index and count, but u64 at 24: the note's call.
 /// `message id` is the sender's: a running number << 16 | its slot; an eager message has no slot.
 /// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
 /// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated.
@@ -25,7 +26,7 @@ enum class frame_type : std::uint8_t {
   eager = 1,     ///< a whole short message
   announce = 2,  ///< a message of `offset` bytes waits for a receive
   accept = 3,    ///< the receive for `message id` is there: send the data
-  refuse = 4,    ///< the message is longer than the receive's view of `offset` bytes
+  refuse = 4,    ///< the receive's view has but `offset` bytes, or its note differs
   data = 5,      ///< a chunk of an accepted message, at `offset`
   withdraw = 6,  ///< the sender gives up `message id`
   credit = 7,    ///< nothing but the credit
@@ -48,6 +49,7 @@ struct frame {
   flow_id flow = 0;
   std::uint32_t payload_crc = 0;
   std::uint32_t credit = 0;
+  message_note note = {};  ///< of the message, or of the receive that refuses it
 };
 
 constexpr std::size_t frame_bytes = 64;
@@ -56,6 +58,13 @@ constexpr std::uint8_t protocol_version = 1;
 
 using wire_frame = std::array<std::byte, frame_bytes>;
 
+/// Flag of a refusal: the notes differ.
+constexpr std::uint16_t of_another_call = 1;
+
+/// What carries a note, where others have their chunk.
+constexpr bool carries_note(frame_type type) noexcept {
+  return type == frame_type::eager || type == frame_type::announce || type == frame_type::refuse;
+}
 /// The payload follows the frame only for these two.
 constexpr bool carries_payload(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::data;

@@ -62,6 +62,10 @@ void inbox::post(operation& op) {
 void inbox::deliver(operation& op, const arrival& from) {
   const std::uint32_t bytes = from.header.payload_bytes;
   unexpected_bytes_ -= bytes;
+  if (op.note != from.header.note) {
+    mismatched(op, from.header.note);
+    return;
+  }
   if (bytes > op.view.bytes) {
     truncated(op, bytes);
     return;
@@ -79,16 +83,29 @@ void inbox::truncated(operation& op, std::uint64_t message_bytes) {
                           message_bytes, op.flow, op.view.bytes));
 }
 
+void inbox::mismatched(operation& op, const message_note& note) {
+  op.bytes = 0;
+  op.peer_note = note;
+  end_.finish(op, errc::call_mismatch, fmt::format(met_another_call, op.flow));
+}
+
 void inbox::accept(operation& op, flow_state& flow, incoming& message) {
   --flow.announced;
+  if (op.note != message.note) {
+    refuse(op, message.id, of_another_call);
+    const message_note theirs = message.note;
+    message = {};
+    mismatched(op, theirs);
+    return;
+  }
   if (message.total > op.view.bytes) {
-    answer(frame_type::refuse, op.flow, message.id, op.view.bytes);
+    refuse(op, message.id, 0);
     const std::uint64_t total = message.total;
     message = {};
     truncated(op, total);
     return;
   }
-  answer(frame_type::accept, op.flow, message.id, 0);
+  answer(frame_type::accept, op.flow, message.id);
   message.at = incoming::state::accepted;
   message.op = &op;
   op.tag = message.id;
@@ -128,7 +145,7 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
     return false;
   }
-  message = {f.message_id, f.offset, 0, nullptr, incoming::state::announced};
+  message = {f.message_id, f.offset, 0, f.note, nullptr, incoming::state::announced};
   ++flow->announced;
   if (operation* op = flow->posted.pop_front()) {
     accept(*op, *flow, message);
@@ -195,6 +212,10 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
     flow->arrived.push_back(std::move(entry));
     unexpected_bytes_ += f.payload_bytes;
     unexpected_peak_ = std::max(unexpected_peak_, unexpected_bytes_);
+    return true;
+  }
+  if (op->note != f.note) {
+    mismatched(*op, f.note);
     return true;
   }
   if (f.payload_bytes > op->view.bytes) {
@@ -337,13 +358,19 @@ bool inbox::next(frame& out) {
   return false;
 }
 
-void inbox::answer(frame_type type, flow_id flow, std::uint64_t message_id, std::uint64_t offset) {
+void inbox::answer(frame_type type, flow_id flow, std::uint64_t message_id) {
   frame f;
   f.type = type;
   f.flow = flow;
   f.message_id = message_id;
-  f.offset = offset;
   answers_.push_back(f);
+}
+
+void inbox::refuse(const operation& by, std::uint64_t message_id, std::uint16_t flags) {
+  answer(frame_type::refuse, by.flow, message_id);
+  answers_.back().flags = flags;
+  answers_.back().offset = by.view.bytes;
+  answers_.back().note = by.note;
 }
 
 void inbox::peer_closed(error_code reason) {

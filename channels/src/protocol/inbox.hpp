@@ -94,6 +94,7 @@ class inbox {
     std::uint64_t id = 0;
     std::uint64_t total = 0;
     std::uint64_t received = 0;
+    message_note note = {};
     operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
     state at = state::free;
     std::vector<bool> arrived = {};  // which chunks, where they come in any order
@@ -110,8 +111,10 @@ class inbox {
   void end_eager(landing& where);
   void deliver(operation& op, const arrival& from);
   void consumed(flow_id id, flow_state& flow, std::uint32_t cost);
-  void answer(frame_type type, flow_id flow, std::uint64_t message_id, std::uint64_t offset);
+  void answer(frame_type type, flow_id flow, std::uint64_t message_id);
+  void refuse(const operation& by, std::uint64_t message_id, std::uint16_t flags);
   void truncated(operation& op, std::uint64_t message_bytes);
+  void mismatched(operation& op, const message_note& note);
   incoming* find_incoming(std::uint64_t id) noexcept;
 
   const limits limits_;

@@ -65,6 +65,7 @@ bool outbox::start(operation& op, outgoing& out) {
   }
   out.header = {};
   out.header.flow = op.flow;
+  out.header.note = op.note;
   const bool is_eager = may_be_eager(op, flow);
   if (!is_eager && flow.announced == announced_per_flow) {
     op.tag = fresh;
@@ -251,6 +252,12 @@ bool outbox::on_refuse(const frame& f) {
   operation& op = *s->op;
   flow_state& flow = *s->flow;
   free_slot(*s);
+  if ((f.flags & of_another_call) != 0) {
+    op.peer_note = f.note;
+    end_.finish(op, errc::call_mismatch, fmt::format(met_another_call, op.flow));
+    announcement_over(flow);
+    return true;
+  }
   end_.finish(op, errc::message_truncated,
               fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
                           op.view.bytes, op.flow, f.offset));

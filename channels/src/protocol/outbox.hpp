@@ -17,6 +17,9 @@ struct outgoing {
   operation* op = nullptr;
 };
 
+/// Of a message and a receive whose notes differ.
+constexpr std::string_view met_another_call = "on flow {} a message met a receive of another call";
+
 /// Ends an operation; the session passes it on to whoever carries completions.
 class finisher {
  public:

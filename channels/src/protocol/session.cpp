@@ -27,6 +27,7 @@ std::string_view advice_for(const error_code& code) {
     return "give the receive a view at least as long as the message";
   if (code == errc::timed_out)
     return "is the peer still working? raise --operation-timeout-s if it is";
+  if (code == errc::call_mismatch) return "make the same calls in the same order on every rank";
   if (code == errc::limit_exceeded) return "use fewer flows (--max-flows) and shorter messages";
   return {};
 }

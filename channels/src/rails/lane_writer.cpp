@@ -1,6 +1,5 @@
 #include "rails/lane_writer.hpp"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <cerrno>
@@ -14,7 +13,8 @@ constexpr std::size_t batch_bytes = 512 * 1024;
 
 }  // namespace
 
-lane_writer::outcome lane_writer::write_some(int socket, core::time_point now) {
+lane_writer::outcome lane_writer::write_some(sealed::stream& to, core::time_point now) {
+  if (!to.flush()) return outcome::full;
   if (!is_busy() && !fill(now)) return outcome::silent;
   std::array<iovec, 2 * batch_pieces> parts;
   while (is_busy()) {
@@ -34,17 +34,14 @@ lane_writer::outcome lane_writer::write_some(int socket, core::time_point now) {
       }
       skip = 0;
     }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = to.send(std::span(parts).first(count));
     if (n >= 0) {
       advance(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {
       return outcome::full;
     }
   }
-  return outcome::wrote;
+  return to.flush() ? outcome::wrote : outcome::full;
 }
 
 bool lane_writer::fill(core::time_point now) {

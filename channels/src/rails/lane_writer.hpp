@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "rails/core.hpp"
+#include "sealed/stream.hpp"
 
 namespace tandem::rails {
 
-/// Pieces of the core on their way into one lane's socket: taken in batches, given to the kernel
+/// Pieces of the core on their way into one lane's socket: taken in batches, given to the stream
 /// together, a small message and its head in one system call.
 class lane_writer {
  public:
@@ -23,7 +24,7 @@ class lane_writer {
   lane_writer(core& from, std::uint16_t lane) noexcept : core_(from), lane_(lane) {}
 
   /// One batch at most.
-  outcome write_some(int socket, core::time_point now);
+  outcome write_some(sealed::stream& to, core::time_point now);
   /// The operations that own the payloads in hand end: keeps copies of what is still to be written.
   void own_payloads();
   bool is_busy() const noexcept { return first_ < size_; }

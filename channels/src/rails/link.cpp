@@ -99,7 +99,7 @@ void link::finish() {
     if (!l) continue;
     error_code ignored;
     l->open = false;
-    l->over.close(ignored);
+    l->socket.close(ignored);
     core_.lane_lost(l->index);
     l.reset();
   }

@@ -15,6 +15,8 @@
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
 #include "rails/nic.hpp"
+#include "sealed/connection.hpp"
+#include "sealed/stream.hpp"
 
 namespace tandem::rails {
 
@@ -24,14 +26,14 @@ class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable {
  public:
-  using socket = asio::ip::tcp::socket;
+  using connection = sealed::connection;
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
   /// reason.
   using lost_handler = std::function<bool(const error& reason)>;
   /// Connects a lane under an epoch and says what to call it. The side that has none waits for the
   /// other's. Throws an error of `connection_refused` where nobody listens any more.
-  using dialler = std::function<asio::awaitable<socket>(std::uint16_t lane, std::uint32_t epoch,
-                                                        std::string& name)>;
+  using dialler = std::function<asio::awaitable<connection>(std::uint16_t lane, std::uint32_t epoch,
+                                                            std::string& name)>;
 
   link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
@@ -39,9 +41,9 @@ class link final : public std::enable_shared_from_this<link>,
 
   /// Starts the clock, and dials what is not there.
   void run(dialler dial);
-  /// A connected and proven socket for a lane. Older epochs of it are closed; false where this one
-  /// is older itself.
-  bool attach(std::uint16_t lane, std::uint32_t epoch, socket over, std::string name);
+  /// A connected and proven connection for a lane. Older epochs of it are closed; false where this
+  /// one is older itself.
+  bool attach(std::uint16_t lane, std::uint32_t epoch, connection over, std::string name);
 
   bool start(operation& op);
   void cancel(operation& op);
@@ -68,10 +70,15 @@ class link final : public std::enable_shared_from_this<link>,
 
  private:
   struct lane {
-    lane(link& of, std::uint16_t number, socket s)
-        : index(number), over(std::move(s)), reader(of.core_, number), writer(of.core_, number) {}
+    lane(link& of, std::uint16_t number, connection over)
+        : index(number),
+          socket(std::move(over.socket)),
+          bytes(socket.native_handle(), over.seal),
+          reader(of.core_, number),
+          writer(of.core_, number) {}
     std::uint16_t index;
-    socket over;
+    asio::ip::tcp::socket socket;
+    sealed::stream bytes;
     lane_reader reader;
     lane_writer writer;
     bool open = true;
@@ -90,6 +97,7 @@ class link final : public std::enable_shared_from_this<link>,
   void flush();
   bool write_some(const lane_ptr& to, core::time_point now);
   void wait_for_room(const lane_ptr& to);
+  bool has_unsent() const noexcept;
   void bound_unsent(lane& of);
   void lose(lane& which, const std::string& why);
   void settle();

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <functional>
 #include <tandem/deadline.hpp>
 #include <tandem/log.hpp>
 
@@ -28,12 +30,12 @@ core::time_point now() {
 
 }  // namespace
 
-bool link::attach(std::uint16_t index, std::uint32_t epoch, socket over, std::string name) {
+bool link::attach(std::uint16_t index, std::uint32_t epoch, connection over, std::string name) {
   if (!may_come(index, epoch)) return false;
   if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
   error_code ignored;
-  over.non_blocking(true, ignored);
-  over.set_option(asio::ip::tcp::no_delay(true), ignored);
+  over.socket.non_blocking(true, ignored);
+  over.socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
   core_.lane_up(index, epoch, now());
@@ -55,8 +57,8 @@ void link::lose(lane& which, const std::string& why) {
   const lane_ptr keep = lanes_[which.index];
   which.open = false;
   error_code ignored;
-  which.over.set_option(asio::socket_base::linger(true, 0), ignored);
-  which.over.close(ignored);
+  which.socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  which.socket.close(ignored);
   lanes_[which.index].reset();
   core_.lane_lost(which.index);
 }
@@ -68,7 +70,7 @@ void link::bound_unsent(lane& of) {
       static_cast<int>(std::clamp(bytes, double{least_unsent_bytes}, double{most_unsent_bytes}));
   if (bound > of.unsent_bytes / 2 && bound < of.unsent_bytes * 2) return;
   of.unsent_bytes = bound;
-  ::setsockopt(of.over.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bound, sizeof bound);
+  ::setsockopt(of.socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bound, sizeof bound);
 }
 
 void link::cut(std::uint16_t index) {
@@ -82,7 +84,7 @@ void link::carrier_lost(const nic& which) {
   for (const lane_ptr& l : lanes_) {
     if (!l) continue;
     error_code ignored;
-    const asio::ip::address local = l->over.local_endpoint(ignored).address();
+    const asio::ip::address local = l->socket.local_endpoint(ignored).address();
     const bool on_it =
         std::any_of(which.addresses.begin(), which.addresses.end(),
                     [&local](const nic_address& address) { return address.where == local; });
@@ -96,16 +98,18 @@ bool link::read_ready(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
     const std::span<const iovec> room = from.reader.room();
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(room.data());
-    message.msg_iovlen = room.size();
-    const ssize_t n = ::recvmsg(from.over.native_handle(), &message, MSG_DONTWAIT);
+    const std::uint64_t before = from.bytes.received_bytes();
+    const ssize_t n = from.bytes.receive(room);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      // A part of a record says nothing yet but that the peer is there.
+      if (from.bytes.received_bytes() == before) break;
+      core_.heard(from.index, at);
+      return true;
+    }
     any = true;
     if (n <= 0) {
-      lose(from, n == 0 ? "the peer closed it"
-                        : error_code(errno, boost::system::system_category()).message());
+      lose(from, n == 0 ? "the peer closed it" : from.bytes.describe(errno));
       break;
     }
     std::size_t wanted = 0;
@@ -120,7 +124,7 @@ bool link::read_ready(lane& from, core::time_point at) {
         broken(from.reader.why());
         return true;
     }
-    if (static_cast<std::size_t>(n) < wanted) break;
+    if (static_cast<std::size_t>(n) < wanted && !from.bytes.holds_more()) break;
   }
   return any;
 }
@@ -128,15 +132,19 @@ bool link::read_ready(lane& from, core::time_point at) {
 void link::arm(const lane_ptr& which) {
   if (which->armed || !which->open) return;
   which->armed = true;
-  which->over.async_wait(asio::socket_base::wait_read,
-                         [self = shared_from_this(), which](error_code failure) {
-                           which->armed = false;
-                           if (failure || !which->open) return;
-                           which->empty_polls = 0;
-                           self->read_ready(*which, now());
-                           self->settle();
-                           if (!self->loop().is_polling()) self->arm(which);
-                         });
+  const auto come = [self = shared_from_this(), which](error_code failure) {
+    which->armed = false;
+    if (failure || !which->open) return;
+    which->empty_polls = 0;
+    self->read_ready(*which, now());
+    self->settle();
+    if (!self->loop().is_polling()) self->arm(which);
+  };
+  if (which->bytes.holds_more()) {
+    asio::post(executor_, std::bind(come, error_code()));  // of that the kernel knows nothing
+  } else {
+    which->socket.async_wait(asio::socket_base::wait_read, come);
+  }
 }
 
 void link::arm() {
@@ -175,20 +183,25 @@ void link::flush() {
 
 bool link::write_some(const lane_ptr& to, core::time_point at) {
   if (to->blocked || !to->open) return false;
-  const auto outcome = to->writer.write_some(to->over.native_handle(), at);
+  const auto outcome = to->writer.write_some(to->bytes, at);
   if (outcome == lane_writer::outcome::full) wait_for_room(to);
   return outcome == lane_writer::outcome::wrote;
 }
 
 void link::wait_for_room(const lane_ptr& to) {
   to->blocked = true;
-  to->over.async_wait(asio::socket_base::wait_write,
-                      [self = shared_from_this(), to](error_code failure) {
-                        to->blocked = false;
-                        if (failure || !to->open) return;
-                        self->flush();
-                        self->complete_soon();
-                      });
+  to->socket.async_wait(asio::socket_base::wait_write,
+                        [self = shared_from_this(), to](error_code failure) {
+                          to->blocked = false;
+                          if (failure || !to->open) return;
+                          self->flush();
+                          self->complete_soon();
+                        });
+}
+
+bool link::has_unsent() const noexcept {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const lane_ptr& l) { return l && l->bytes.has_unsent(); });
 }
 
 /// After every event.
@@ -207,7 +220,7 @@ void link::obey() {
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();
-  const bool done = closed_ && core_.is_flushed();
+  const bool done = closed_ && core_.is_flushed() && !has_unsent();
   if (done || (lingers_until_ && (!core_.any_live() || now() >= *lingers_until_))) finish();
   dial_missing();
 }
@@ -251,7 +264,7 @@ asio::awaitable<void> link::dial(std::uint16_t index) {
 asio::awaitable<void> link::dial_once(std::uint16_t index) {
   const std::uint32_t epoch = core_.next_epoch(index);
   std::string name;
-  socket over = co_await dial_(index, epoch, name);
+  connection over = co_await dial_(index, epoch, name);
   attach(index, epoch, std::move(over), std::move(name));
 }
 

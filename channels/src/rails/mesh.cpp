@@ -107,10 +107,10 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   co_return all;
 }
 
-asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by,
-                                                       std::uint32_t rail, std::uint32_t epoch,
-                                                       std::chrono::milliseconds limit,
-                                                       tcp::hello& answer) {
+asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                    std::uint32_t epoch,
+                                                    std::chrono::milliseconds limit,
+                                                    tcp::hello& answer) {
   tcp::hello mine = introduction(peer);
   mine.rail = rail;
   mine.epoch = epoch;
@@ -125,7 +125,7 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
   std::vector<asio::ip::tcp::endpoint> where(1, by.to);
   const std::string& interface = nics_[by.nic].name;
   const auto before = sent_by(interface);
-  asio::ip::tcp::socket made(get_executor());
+  std::optional<sealed::connection> made;
   try {
     made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
                               std::move(wishes));
@@ -142,7 +142,7 @@ asio::awaitable<asio::ip::tcp::socket> mesh::dial_lane(int peer, const route& by
                     "SO_BINDTODEVICE or add a rule for its address",
                     by.name, interface));
   }
-  co_return made;
+  co_return std::move(*made);
 }
 
 /// Any lane may be the first; the others are dialled by the link itself.
@@ -155,7 +155,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
-    std::optional<asio::ip::tcp::socket> made;
+    std::optional<sealed::connection> made;
     try {
       made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
     } catch (const error& e) {
@@ -183,15 +183,15 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   }
 }
 
-asio::awaitable<link::socket> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
-                                               std::shared_ptr<const routes> all,
-                                               std::uint16_t lane, std::uint32_t epoch,
-                                               std::string& name) {
+asio::awaitable<sealed::connection> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
+                                                     std::shared_ptr<const routes> all,
+                                                     std::uint16_t lane, std::uint32_t epoch,
+                                                     std::string& name) {
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  asio::ip::tcp::socket made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  sealed::connection made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }
@@ -218,17 +218,17 @@ std::string_view mesh::interface_of(const asio::ip::address& mine) const noexcep
   return "?";
 }
 
-void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp::hello& theirs) {
+void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
   const bool first = !over;
   error_code ignored;
   if (first) {
-    const bool is_local = is_here(nics_, guest.remote_endpoint(ignored).address());
+    const bool is_local = is_here(nics_, guest.socket.remote_endpoint(ignored).address());
     over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_local);
   }
-  const asio::ip::tcp::endpoint here = guest.local_endpoint(ignored);
+  const asio::ip::tcp::endpoint here = guest.socket.local_endpoint(ignored);
   std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
-                                 tcp::to_text(guest.remote_endpoint(ignored)));
+                                 tcp::to_text(guest.socket.remote_endpoint(ignored)));
   over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
                std::move(name));
   if (first) over->run(nullptr);
@@ -236,7 +236,8 @@ void mesh::take_guest(asio::ip::tcp::socket guest, const tcp::hello&, const tcp:
 
 std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                       bool peer_is_here) {
-  const bool guards = options().checksum > (peer_is_here ? 1 : 0);
+  // The tags of sealed records prove the same bytes at the same places as checksums would.
+  const bool guards = options().checksum > (peer_is_here ? 1 : 0) && !options().encrypt;
   const auto made =
       std::make_shared<link>(get_executor(), protocol::agreed(introduction(peer).limits, theirs),
                              protocol::identity{rank(), peer, fmt::format("{} lanes", lanes)},

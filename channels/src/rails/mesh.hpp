@@ -33,21 +33,21 @@ class mesh final : public tcp::mesh {
 
   asio::awaitable<void> dial_peer(int peer) override;
   tcp::verdict judge_guest(const tcp::hello& theirs) noexcept override;
-  void take_guest(asio::ip::tcp::socket guest, const tcp::hello& answer,
+  void take_guest(sealed::connection guest, const tcp::hello& answer,
                   const tcp::hello& theirs) override;
   void ended() noexcept override { watch_.reset(); }
   void carrier_lost(int index);
 
   std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
-  asio::awaitable<asio::ip::tcp::socket> dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                   std::uint32_t epoch,
-                                                   std::chrono::milliseconds limit,
-                                                   tcp::hello& answer);
-  static asio::awaitable<link::socket> dial_again(std::shared_ptr<mesh> self, int peer,
-                                                  std::shared_ptr<const routes> all,
-                                                  std::uint16_t lane, std::uint32_t epoch,
-                                                  std::string& name);
+  asio::awaitable<sealed::connection> dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                std::uint32_t epoch,
+                                                std::chrono::milliseconds limit,
+                                                tcp::hello& answer);
+  static asio::awaitable<sealed::connection> dial_again(std::shared_ptr<mesh> self, int peer,
+                                                        std::shared_ptr<const routes> all,
+                                                        std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                   bool peer_is_here);
 

@@ -51,8 +51,9 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
                     "start every rank of a host as the same user");
       }
       bool known = false;
+      sealed::keys none;
       co_await with_deadline(tcp::hello_limit,
-                             tcp::introduce(socket, mine, key, name, answer, why, known),
+                             tcp::introduce(socket, mine, key, name, answer, none, why, known),
                              "hello of " + name, "does Tandem listen there?");
       if (known) co_return socket;
     }

@@ -51,6 +51,9 @@ namespace tandem::tcp {
 
 template <>
 inline constexpr std::string_view room_of<shm::guest_socket> = "shm";
+/// Nothing of it ever leaves the host.
+template <>
+inline constexpr bool may_be_sealed<shm::guest_socket> = false;
 extern template class basic_greeter<shm::guest_socket>;
 
 }  // namespace tandem::tcp

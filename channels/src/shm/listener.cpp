@@ -17,7 +17,8 @@ class listener::state {
     door_ = std::make_shared<greeter>(
         listen(executor, name_), mine, tcp::pair_key(options), options,
         [](const tcp::hello&) { return tcp::verdict::welcome; },
-        [this, options](guest_socket guest, const tcp::hello& ours, const tcp::hello& theirs) {
+        [this, options](guest_socket guest, const sealed::keys&, const tcp::hello& ours,
+                        const tcp::hello& theirs) {
           std::shared_ptr<link> made = make_link(std::move(guest), 1, ours, theirs, options);
           guests_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();

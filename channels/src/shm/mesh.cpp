@@ -42,7 +42,8 @@ asio::awaitable<void> mesh::open() {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : tcp::verdict::wrong_job;
       },
-      [weak](guest_socket guest, const tcp::hello& mine, const tcp::hello& theirs) {
+      [weak](guest_socket guest, const sealed::keys&, const tcp::hello& mine,
+             const tcp::hello& theirs) {
         if (const auto self = weak.lock()) {
           self->take(std::move(guest), 1, theirs.from, mine, theirs);
         }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tandem::shm {
 namespace {
@@ -42,6 +43,12 @@ void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
   to.offset = f.offset;
   to.payload_bytes = f.payload_bytes;
   to.here_bytes = here;
+  to.history = f.note.history;
+  if (f.type == protocol::frame_type::eager) {
+    to.offset = f.note.call;
+  } else if (protocol::carries_note(f.type)) {
+    protocol::put<std::uint64_t>(to.inside, f.note.call);
+  }
 }
 
 void ring_writer::publish(record& what, std::size_t bytes) noexcept {
@@ -105,6 +112,7 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
   std::memcpy(&f.offset, &from.offset, sizeof f.offset);
   std::memcpy(&f.payload_bytes, &from.payload_bytes, sizeof f.payload_bytes);
   std::memcpy(&out.here_bytes, &from.here_bytes, sizeof out.here_bytes);
+  std::memcpy(&f.note.history, &from.history, sizeof f.note.history);
   std::memcpy(out.inside, from.inside, sizeof out.inside);
   // Nothing below looks into the ring again.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -114,6 +122,11 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
   }
   f.type = static_cast<protocol::frame_type>(kind.type);
   out.how = static_cast<carriage>(kind.how);
+  if (f.type == protocol::frame_type::eager) {
+    f.note.call = std::exchange(f.offset, 0);
+  } else if (protocol::carries_note(f.type)) {
+    f.note.call = protocol::take<std::uint64_t>(out.inside);
+  }
   if (f.payload_bytes > 0 && !protocol::carries_payload(f.type)) {
     why = fmt::format("a record of type {} with {} payload bytes", kind.type, f.payload_bytes);
     return outcome::broken;

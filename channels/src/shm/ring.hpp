@@ -23,7 +23,7 @@ enum class carriage : std::uint8_t {
 /// short message.
 struct alignas(64) record {
   static constexpr std::uint32_t is_ready = 0x52444e54;  // "TNDR"
-  static constexpr std::size_t inside_bytes = 24;
+  static constexpr std::size_t inside_bytes = 20;
 
   std::atomic<std::uint32_t> ready;
   std::uint8_t type;
@@ -32,9 +32,10 @@ struct alignas(64) record {
   std::uint32_t flow;
   std::uint32_t credit;
   std::uint64_t message_id;
-  std::uint64_t offset;
+  std::uint64_t offset;         ///< of an eager message, which has none, its note's call
   std::uint32_t payload_bytes;  ///< of the frame
   std::uint32_t here_bytes;     ///< of it in this record, or behind it
+  std::uint32_t history;        ///< of the note; its call is inside where a message is announced
   std::byte inside[inside_bytes];
 };
 constexpr std::size_t record_bytes = sizeof(record);

@@ -90,10 +90,12 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& their
   }
 }
 
-asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            secret key, settings options, hello& answer,
-                                            dial_wishes wishes) {
+asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
+                                         secret key, settings options, hello& answer,
+                                         dial_wishes wishes) {
+  check_encryption(options, key);
   mine.keyed = !key.empty();
+  mine.sealed = options.encrypt;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
   std::chrono::milliseconds pause{10};
@@ -116,9 +118,11 @@ asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint>
       configure(socket, options);
       bool known = false;
       const std::string name = to_text(to);
-      co_await with_deadline(hello_limit, introduce(socket, mine, key, name, answer, why, known),
+      sealed::keys seal;
+      co_await with_deadline(hello_limit,
+                             introduce(socket, mine, key, name, answer, seal, why, known),
                              "hello of " + name, "does Tandem listen there?");
-      if (known) co_return socket;
+      if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const bool is_silent = failure || why == closed_at_once;
     if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
@@ -148,6 +152,7 @@ asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host,
 
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
                                std::uint16_t port, const secret& key, const settings& options) {
+  check_encryption(options, key);
   error_code failure;
   const asio::ip::address where = asio::ip::make_address(address, failure);
   if (failure) {
@@ -177,13 +182,13 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   return acceptor;
 }
 
-std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
-                                const hello& theirs, const settings& options) {
+std::shared_ptr<link> make_link(sealed::connection over, const hello& mine, const hello& theirs,
+                                const settings& options) {
   error_code ignored;
-  const std::string rail = "tcp " + to_text(socket.remote_endpoint(ignored));
+  const std::string rail = "tcp " + to_text(over.socket.remote_endpoint(ignored));
   const int peer = mine.size == 0 ? -1 : (mine.to >= 0 ? mine.to : theirs.from);
   auto made =
-      std::make_shared<link>(std::move(socket), protocol::agreed(mine.limits, theirs.limits),
+      std::make_shared<link>(std::move(over), protocol::agreed(mine.limits, theirs.limits),
                              protocol::identity{mine.from, peer, rail}, options.operation_timeout);
   made->run();
   return made;
@@ -196,8 +201,8 @@ asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_
   mine.limits = protocol::offered(options);
   hello answer;
   const secret key = pair_key(options);
-  asio::ip::tcp::socket socket = co_await dial(where, mine, key, options, answer);
-  std::shared_ptr<link> made = make_link(std::move(socket), mine, answer, options);
+  sealed::connection over = co_await dial(where, mine, key, options, answer);
+  std::shared_ptr<link> made = make_link(std::move(over), mine, answer, options);
   co_return std::make_unique<link_channel>(std::move(made));
 }
 

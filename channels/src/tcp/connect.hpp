@@ -10,6 +10,7 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
+#include "sealed/connection.hpp"
 #include "tcp/introduce.hpp"
 #include "tcp/link.hpp"
 
@@ -30,13 +31,14 @@ struct dial_wishes {
   error_code* failure = nullptr;
 };
 
-/// Connects, says `mine` and reads the answer into `answer`; with a key, proves it and has it
-/// proven. Throws for every verdict but welcome and crossed. Tries the addresses in turn, again and
-/// again until `options.meet_timeout`, while nobody answers or the door is closed without a word
-/// (too many were waiting there).
-asio::awaitable<asio::ip::tcp::socket> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                            secret key, settings options, hello& answer,
-                                            dial_wishes wishes = {});
+/// Connects, says `mine` and reads the answer into `answer`; with a key, proves it, has it proven,
+/// and derives the keys of what follows from it where the settings want that. Throws for every
+/// verdict but welcome and crossed. Tries the addresses in turn, again and again until
+/// `options.meet_timeout`, while nobody answers or the door is closed without a word (too many were
+/// waiting there).
+asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
+                                         secret key, settings options, hello& answer,
+                                         dial_wishes wishes = {});
 
 /// Reads a hello from a fresh connection. False: a stranger; `why` says what came.
 asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
@@ -49,7 +51,7 @@ asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, 
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
                                std::uint16_t port, const secret& key, const settings& options);
 
-std::shared_ptr<link> make_link(asio::ip::tcp::socket socket, const hello& mine,
-                                const hello& theirs, const settings& options);
+std::shared_ptr<link> make_link(sealed::connection over, const hello& mine, const hello& theirs,
+                                const settings& options);
 
 }  // namespace tandem::tcp

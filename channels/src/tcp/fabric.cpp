@@ -71,8 +71,12 @@ std::uint16_t mesh::open_door(const std::string& address) {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : verdict::wrong_job;
       },
-      [weak](asio::ip::tcp::socket guest, const hello& mine, const hello& theirs) {
-        if (const auto self = weak.lock()) self->take_guest(std::move(guest), mine, theirs);
+      [weak](asio::ip::tcp::socket guest, sealed::keys seal, const hello& mine,
+             const hello& theirs) {
+        const auto self = weak.lock();
+        if (!self) return;
+        sealed::connection over(std::move(guest), std::move(seal));
+        self->take_guest(std::move(over), mine, theirs);
       });
   opened->run();
   const std::uint16_t port = opened->at().port();
@@ -112,7 +116,7 @@ verdict mesh::judge_guest(const hello& theirs) noexcept {
   return peer.made || mine_wins ? verdict::crossed : verdict::welcome;
 }
 
-void mesh::take_guest(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs) {
+void mesh::take_guest(sealed::connection guest, const hello& mine, const hello& theirs) {
   const std::shared_ptr<link> over = make_link(std::move(guest), mine, theirs, options_);
   over->on_lost(lost_handler());
   install(theirs.from, std::make_unique<link_channel>(over));
@@ -182,9 +186,9 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   while (!state.made && !is_over()) {
     const hello mine = introduction(peer);
     hello answer;
-    asio::ip::tcp::socket socket = co_await dial(where, mine, key_, options_, answer);
+    sealed::connection made = co_await dial(where, mine, key_, options_, answer);
     if (answer.answer == verdict::welcome) {
-      const std::shared_ptr<link> over = make_link(std::move(socket), mine, answer, options_);
+      const std::shared_ptr<link> over = make_link(std::move(made), mine, answer, options_);
       over->on_lost(lost_handler());
       install(peer, std::make_unique<link_channel>(over));
       co_return;

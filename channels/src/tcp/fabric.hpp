@@ -9,6 +9,7 @@
 #include <tandem/fabric.hpp>
 #include <vector>
 
+#include "sealed/connection.hpp"
 #include "tcp/greeter.hpp"
 
 namespace tandem::tcp {
@@ -41,7 +42,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
   /// Connects to a peer that is not there yet, and installs it.
   virtual asio::awaitable<void> dial_peer(int peer);
   virtual verdict judge_guest(const hello& theirs) noexcept;
-  virtual void take_guest(asio::ip::tcp::socket guest, const hello& mine, const hello& theirs);
+  virtual void take_guest(sealed::connection guest, const hello& mine, const hello& theirs);
   /// The mesh is over: closes what else would keep the loop running.
   virtual void ended() noexcept {}
 

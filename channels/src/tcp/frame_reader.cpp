@@ -1,6 +1,5 @@
 #include "tcp/frame_reader.hpp"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 
 namespace tandem::tcp {
 
-frame_reader::outcome frame_reader::read_some(int socket) {
+frame_reader::outcome frame_reader::read_some(sealed::stream& from) {
   static thread_local std::array<std::byte, 64 * 1024> dropped;
   std::array<iovec, 2> parts;
   std::size_t count = 0;
@@ -25,24 +24,20 @@ frame_reader::outcome frame_reader::read_some(int socket) {
   }
   if (stages) parts[count++] = {staging_.data() + staged_, staging_bytes - staged_};
 
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  const ssize_t n = from.receive(std::span(parts).first(count));
   if (n > 0) {
     const auto bytes = static_cast<std::size_t>(n);
-    received_bytes_ += bytes;
     const outcome placed = place(bytes);
     if (placed != outcome::more) return placed;
     std::size_t wanted = parts[0].iov_len;
     if (count == 2) wanted += parts[1].iov_len;
-    return bytes == wanted ? outcome::more : outcome::drained;
+    return bytes == wanted || from.holds_more() ? outcome::more : outcome::drained;
   }
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return outcome::drained;
   if (n < 0 && errno == EINTR) return outcome::more;
-  why_ = n == 0 ? "its connection ended without a goodbye"
-                : error_code(errno, boost::system::system_category()).message();
-  return outcome::ended;
+  const bool is_forged = n < 0 && errno == EBADMSG;
+  why_ = n == 0 ? "its connection ended without a goodbye" : from.describe(errno);
+  return is_forged ? outcome::broken : outcome::ended;
 }
 
 frame_reader::outcome frame_reader::place(std::size_t bytes) {

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "protocol/session.hpp"
+#include "sealed/stream.hpp"
 
 namespace tandem::tcp {
 
-/// Bytes from a socket into a session: headers and small payloads through a staging buffer, larger
+/// Bytes from a stream into a session: headers and small payloads through a staging buffer, larger
 /// payloads straight into the view, with the next header behind them in the same system call.
 class frame_reader {
  public:
@@ -24,10 +25,9 @@ class frame_reader {
 
   explicit frame_reader(protocol::session& into) noexcept : session_(into) {}
 
-  /// One system call, never blocking. After ended, broken, goodbye and gave_up, read no more.
-  outcome read_some(int socket);
+  /// One `receive`, never blocking. After ended, broken, goodbye and gave_up, read no more.
+  outcome read_some(sealed::stream& from);
   const std::string& why() const noexcept { return why_; }
-  std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   /// Forgets the payload in hand; the session does not know it any more either.
   void drop() noexcept { is_landing_ = false; }
 
@@ -45,7 +45,6 @@ class frame_reader {
   std::size_t staged_ = 0;
   protocol::landing landing_;
   bool is_landing_ = false;
-  std::uint64_t received_bytes_ = 0;
   std::string why_;
 };
 

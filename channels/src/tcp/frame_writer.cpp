@@ -1,6 +1,5 @@
 #include "tcp/frame_writer.hpp"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -31,11 +30,12 @@ void frame_writer::append_rest(std::vector<std::byte>& to) const {
   to.insert(to.end(), bytes + (first_done_bytes_ - of_header), bytes + payload.bytes);
 }
 
-bool frame_writer::write_all(int socket) {
+bool frame_writer::write_all(sealed::stream& to) {
+  if (!to.flush()) return false;
   while (is_busy() || fill()) {
-    if (!write_batch(socket)) return false;
+    if (!write_batch(to)) return false;
   }
-  return true;
+  return to.flush();
 }
 
 bool frame_writer::fill() {
@@ -52,7 +52,7 @@ bool frame_writer::fill() {
   return size_ > 0;
 }
 
-bool frame_writer::write_batch(int socket) {
+bool frame_writer::write_batch(sealed::stream& to) {
   std::array<iovec, 2 * batch_frames> parts;
   while (is_busy()) {
     std::size_t count = 0;
@@ -71,10 +71,7 @@ bool frame_writer::write_batch(int socket) {
       }
       skip = 0;
     }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = to.send(std::span(parts).first(count));
     if (n >= 0) {
       advance(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {
@@ -86,7 +83,6 @@ bool frame_writer::write_batch(int socket) {
 }
 
 void frame_writer::advance(std::size_t bytes) {
-  sent_bytes_ += bytes;
   first_done_bytes_ += bytes;
   while (is_busy() && first_done_bytes_ >= frame_total(batch_[first_])) {
     first_done_bytes_ -= frame_total(batch_[first_]);

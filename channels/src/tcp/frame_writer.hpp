@@ -6,24 +6,24 @@
 #include <vector>
 
 #include "protocol/session.hpp"
+#include "sealed/stream.hpp"
 
 namespace tandem::tcp {
 
-/// Frames on their way into a socket: taken from the session in batches, given to the kernel
+/// Frames on their way into a stream: taken from the session in batches, given to it
 /// together, a small message and its header in one system call.
 class frame_writer {
  public:
   explicit frame_writer(protocol::session& from) noexcept : session_(from) {}
 
   /// Writes until the session has no more to say (true), or the socket is full or broken (false).
-  bool write_all(int socket);
+  bool write_all(sealed::stream& to);
   /// A batch is half written: it holds views of operations.
   bool is_busy() const noexcept { return first_ < size_; }
-  /// What the kernel has not yet got of a frame that it has begun; 0: the stream may be ended here.
+  /// What the stream has not yet got of a frame that it has begun; 0: the stream may be ended here.
   std::size_t rest_bytes() const noexcept;
   /// Copies just these, so that the frame can be finished without the operation's view.
   void append_rest(std::vector<std::byte>& to) const;
-  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// Forgets the batch. No more can be written after half a frame.
   void drop() noexcept { first_ = size_ = first_done_bytes_ = 0; }
 
@@ -31,7 +31,7 @@ class frame_writer {
   static constexpr std::size_t batch_frames = 16;
 
   bool fill();
-  bool write_batch(int socket);
+  bool write_batch(sealed::stream& to);
   void advance(std::size_t bytes);
 
   protocol::session& session_;
@@ -40,7 +40,6 @@ class frame_writer {
   std::size_t size_ = 0;
   std::size_t first_ = 0;
   std::size_t first_done_bytes_ = 0;  // of the first frame, header and payload
-  std::uint64_t sent_bytes_ = 0;
 };
 
 }  // namespace tandem::tcp

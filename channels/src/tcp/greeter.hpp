@@ -9,6 +9,7 @@
 #include <tandem/log_digest.hpp>
 #include <tandem/settings.hpp>
 
+#include "sealed/keys.hpp"
 #include "tcp/hello.hpp"
 #include "tcp/introduce.hpp"
 
@@ -17,6 +18,10 @@ namespace tandem::tcp {
 /// Whose word a record in the log is.
 template <class Socket>
 constexpr std::string_view room_of = "tcp";
+
+/// What goes through it leaves the host, and is sealed where the settings want that.
+template <class Socket>
+constexpr bool may_be_sealed = true;
 
 /// What a rank keeps open for others to come.
 class door {
@@ -37,9 +42,10 @@ class basic_greeter final : public door,
   using protocol = typename Socket::protocol_type;
   using acceptor = asio::basic_socket_acceptor<protocol>;
   /// Answers a good hello: the verdict goes to the peer, and on welcome the connection to
-  /// `on_guest`.
+  /// `on_guest`, with the keys of what follows where it is sealed.
   using judge_handler = std::function<verdict(const hello& theirs)>;
-  using guest_handler = std::function<void(Socket guest, const hello& mine, const hello& theirs)>;
+  using guest_handler =
+      std::function<void(Socket guest, sealed::keys seal, const hello& mine, const hello& theirs)>;
 
   /// @param key  empty: whoever comes is believed, and must have none either.
   basic_greeter(acceptor at, hello mine, secret key, settings options, judge_handler judge,

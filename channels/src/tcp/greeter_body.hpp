@@ -27,6 +27,7 @@ basic_greeter<Socket>::basic_greeter(acceptor at, hello mine, secret key, settin
       on_guest_(std::move(on_guest)),
       at_(acceptor_.local_endpoint()) {
   mine_.keyed = !key_.empty();
+  mine_.sealed = options_.encrypt && may_be_sealed<Socket>;
 }
 
 template <class Socket>
@@ -141,7 +142,11 @@ asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest
   const hello& theirs = its.theirs.says;
   if (its.answer.answer == verdict::welcome) {
     if (closed_) co_return;
-    on_guest_(std::move(socket), its.answer, theirs);
+    sealed::keys seal;
+    if (mine_.sealed) {
+      seal = sealed::derive_keys(key_, its.theirs.wire, its.said, sealed::side::listener);
+    }
+    on_guest_(std::move(socket), std::move(seal), its.answer, theirs);
   } else if (its.answer.answer != verdict::crossed) {
     count_stranger("refused", who, refusal(its.answer, theirs, "this rank").what());
   }

@@ -11,7 +11,7 @@
 namespace tandem::tcp {
 namespace {
 
-constexpr std::uint32_t keyed_flag = 1;
+constexpr std::uint32_t keyed_flag = 1, sealed_flag = 2;
 constexpr char magic[] = {'T', 'N', 'D', 'M', 'H', 'E', 'L', 'O'};
 using protocol::put;
 using protocol::take;
@@ -32,7 +32,7 @@ void encode(const hello& from, wire_hello& to) noexcept {
   put<std::uint32_t>(p + 40, from.limits.chunk_bytes);
   put<std::uint32_t>(p + 44, from.limits.credit_bytes);
   put<std::uint32_t>(p + 48, from.limits.max_flows);
-  put<std::uint32_t>(p + 52, from.keyed ? keyed_flag : 0);
+  put<std::uint32_t>(p + 52, (from.keyed ? keyed_flag : 0) | (from.sealed ? sealed_flag : 0));
   std::memcpy(p + 56, from.once.data(), nonce_bytes);
   put<std::uint32_t>(p + 72, from.rail);
   put<std::uint32_t>(p + 76, from.epoch);
@@ -55,7 +55,9 @@ reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
   to.size = take<std::int32_t>(p + 32);
   to.limits = {take<std::uint32_t>(p + 36), take<std::uint32_t>(p + 40),
                take<std::uint32_t>(p + 44), take<std::uint32_t>(p + 48)};
-  to.keyed = (take<std::uint32_t>(p + 52) & keyed_flag) != 0;
+  const auto flags = take<std::uint32_t>(p + 52);
+  to.keyed = (flags & keyed_flag) != 0;
+  to.sealed = (flags & sealed_flag) != 0;
   std::memcpy(to.once.data(), p + 56, nonce_bytes);
   to.rail = take<std::uint32_t>(p + 72);
   to.epoch = take<std::uint32_t>(p + 76);
@@ -71,7 +73,8 @@ verdict judge(const hello& theirs, const hello& mine) noexcept {
   const bool same_world = mine.size == 0 ? theirs.from == -1 && theirs.to == -1
                                          : theirs.to == mine.from && theirs.from >= 0 &&
                                                theirs.from < mine.size && theirs.from != mine.from;
-  return same_world ? verdict::welcome : verdict::wrong_rank;
+  if (!same_world) return verdict::wrong_rank;
+  return theirs.sealed == mine.sealed ? verdict::welcome : verdict::not_sealed;
 }
 
 error refusal(const hello& answer, const hello& mine, const std::string& where) {
@@ -94,6 +97,11 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
                    where + (mine.keyed ? " has no secret, and who connects to it has one"
                                        : " has a secret, and who connects to it has none"),
                    "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
+    case verdict::not_sealed:
+      return error(errc::bad_option,
+                   fmt::format("{} has encrypt={:d}, and who connects to it has encrypt={:d}",
+                               where, answer.sealed, mine.sealed),
+                   "give every rank of the job the same (TANDEM_ENCRYPT)");
     default:
       return error(errc::protocol_violation,
                    fmt::format("{} gave an answer of unknown meaning ({})", where,

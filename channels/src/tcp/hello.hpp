@@ -16,7 +16,7 @@ namespace tandem::tcp {
 ///    0 magic "TNDMHELO"   8 version u32     12 verdict u32
 ///   16 job u64           24 from rank i32   28 to rank i32    32 job size i32
 ///   36 eager u32         40 chunk u32       44 credit u32     48 max flows u32
-///   52 flags u32 (1: keyed)                 56 nonce 16 bytes (zero where not keyed)
+///   52 flags u32 (1: keyed, 2: sealed)      56 nonce 16 bytes (zero where not keyed)
 ///   72 rail u32          76 epoch u32       80 reserved       92 CRC32C of bytes 0..91
 ///
 /// The first 16 bytes keep their meaning in every version, so that two versions can name each
@@ -25,9 +25,10 @@ enum class verdict : std::uint32_t {
   welcome = 0,
   wrong_version = 1,
   wrong_job = 2,
-  wrong_rank = 3,  ///< `to` is not the rank that listens here, or `from` is no rank of the job
-  crossed = 4,     ///< both ranks connected at once, and the other connection stays
-  not_trusted = 5  ///< one side has a key and the other has none
+  wrong_rank = 3,   ///< `to` is not the rank that listens here, or `from` is no rank of the job
+  crossed = 4,      ///< both ranks connected at once, and the other connection stays
+  not_trusted = 5,  ///< one side has a key and the other has none
+  not_sealed = 6    ///< one side encrypts and the other does not
 };
 
 constexpr std::size_t nonce_bytes = 16;
@@ -41,8 +42,9 @@ struct hello {
   int to = -1;
   int size = 0;
   protocol::limits limits;
-  bool keyed = false;  ///< this end has a key, believes nothing without a proof and gives one
-  nonce once{};        ///< random, of this connection only
+  bool keyed = false;   ///< this end has a key, believes nothing without a proof and gives one
+  bool sealed = false;  ///< this end encrypts what follows the proofs, and takes nothing else
+  nonce once{};         ///< random, of this connection only
   std::uint32_t rail = 0;
   std::uint32_t epoch = 0;
 };

@@ -29,8 +29,9 @@ error other_secret(const std::string& where) {
 void check_answer(hello& answer, const hello& mine, const std::string& where) {
   if (answer.version != mine.version) answer.answer = verdict::wrong_version;
   const bool is_welcome = answer.answer == verdict::welcome || answer.answer == verdict::crossed;
-  if (is_welcome && answer.keyed != mine.keyed) answer.answer = verdict::not_trusted;
-  if (is_welcome && answer.keyed == mine.keyed) return;
+  const bool same_trust = answer.keyed == mine.keyed;
+  if (is_welcome && same_trust && answer.sealed == mine.sealed) return;
+  if (is_welcome) answer.answer = same_trust ? verdict::not_sealed : verdict::not_trusted;
   throw refusal(answer, mine, where);
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "sealed/keys.hpp"
 #include "tcp/hello.hpp"
 #include "tcp/proof.hpp"
 
@@ -83,12 +84,13 @@ asio::awaitable<bool> exchange_proofs(Socket& socket, const secret& key, const w
 /// Throws for every verdict but welcome and crossed.
 void check_answer(hello& answer, const hello& mine, const std::string& where);
 
-/// The connecting side, up to the verdict. `known` becomes false where another program, or nobody,
-/// answers; `why` says what came.
+/// The connecting side, up to the verdict, and the keys of what follows where `mine` says that it
+/// is sealed. `known` becomes false where another program, or nobody, answers; `why` says what
+/// came.
 template <class Socket>
 asio::awaitable<void> introduce(Socket& socket, hello mine, const secret& key,
-                                const std::string& where, hello& answer, std::string& why,
-                                bool& known) {
+                                const std::string& where, hello& answer, sealed::keys& seal,
+                                std::string& why, bool& known) {
   if (mine.keyed) trust::random_bytes(mine.once);
   wire_hello said;
   encode(mine, said);
@@ -102,6 +104,9 @@ asio::awaitable<void> introduce(Socket& socket, hello mine, const secret& key,
     throw refusal(theirs.says, mine, where);
   }
   if (mine.keyed) known = co_await exchange_proofs(socket, key, said, theirs, where, why);
+  if (mine.sealed) {
+    seal = sealed::derive_keys(key, said, theirs.wire, sealed::side::connector);
+  }
   answer = theirs.says;
 }
 

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <functional>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -26,11 +27,12 @@ constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand m
 
 }  // namespace
 
-link::link(asio::ip::tcp::socket socket, const protocol::limits& agreed, protocol::identity who,
+link::link(sealed::connection over, const protocol::limits& agreed, protocol::identity who,
            std::chrono::steady_clock::duration operation_timeout)
-    : pending_owner(socket.get_executor()),
-      pollable(socket.get_executor()),
-      socket_(std::move(socket)),
+    : pending_owner(over.socket.get_executor()),
+      pollable(over.socket.get_executor()),
+      socket_(std::move(over.socket)),
+      bytes_(socket_.native_handle(), over.seal),
       timer_(socket_.get_executor()),
       session_(agreed, std::move(who), operation_timeout) {
   socket_.non_blocking(true);
@@ -59,7 +61,7 @@ void link::cancel(operation& op) {
 
 void link::flush() {
   if (write_blocked_ || write_ended_) return;
-  if (writer_.write_all(socket_.native_handle())) return;
+  if (writer_.write_all(bytes_)) return;
   write_blocked_ = true;
   asio::co_spawn(socket_.get_executor(), write_loop(), [self = shared_from_this()](auto...) {});
 }
@@ -68,7 +70,7 @@ asio::awaitable<void> link::write_loop() {
   while (write_blocked_ && !write_ended_) {
     const auto [failure] = co_await socket_.async_wait(asio::socket_base::wait_write, quiet);
     if (failure || write_ended_) break;
-    write_blocked_ = !writer_.write_all(socket_.native_handle());
+    write_blocked_ = !writer_.write_all(bytes_);
     // Not from here: what is told might start a second loop beside this one.
     complete_soon();
   }
@@ -78,7 +80,7 @@ void link::read_ready() {
   using outcome = frame_reader::outcome;
   outcome came = outcome::more;
   for (int i = 0; i < reads_per_turn && !read_ended_ && came == outcome::more; ++i) {
-    came = reader_.read_some(socket_.native_handle());
+    came = reader_.read_some(bytes_);
     if (came == outcome::ended) vanished(reader_.why());
     if (came == outcome::gave_up) heard_failure();
     if (came == outcome::broken) broken();
@@ -91,21 +93,26 @@ void link::read_ready() {
 void link::arm() {
   if (armed_ || read_ended_) return;
   armed_ = true;
-  socket_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code failure) {
+  const auto come = [self = shared_from_this()](error_code failure) {
     self->armed_ = false;
     if (failure || self->read_ended_) return;
     self->empty_polls_ = 0;
     self->read_ready();
     if (!self->loop().is_polling()) self->arm();
-  });
+  };
+  if (bytes_.holds_more()) {
+    asio::post(socket_.get_executor(), std::bind(come, error_code()));  // unknown to the kernel
+  } else {
+    socket_.async_wait(asio::socket_base::wait_read, come);
+  }
 }
 
 bool link::poll() {
   if (armed_ || read_ended_) return false;
   const auto self = shared_from_this();
-  const std::uint64_t before = reader_.received_bytes();
+  const std::uint64_t before = bytes_.received_bytes();
   read_ready();
-  if (reader_.received_bytes() != before || read_ended_) {
+  if (bytes_.received_bytes() != before || read_ended_) {
     empty_polls_ = 0;
     return true;
   }
@@ -176,6 +183,7 @@ void link::fail(const error& reason, bool say_goodbye) {
     protocol::wire_frame wire;
     protocol::encode(bye, wire);
     last_words.insert(last_words.end(), wire.begin(), wire.end());
+    bytes_.seal_last(last_words);
     const ssize_t n = ::send(socket_.native_handle(), last_words.data(), last_words.size(),
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     write_ended_ = read_ended_ = true;
@@ -236,13 +244,13 @@ void link::arm_timer(operation::time_point when) {
     if (cancelled || !self || self->closed_) return;
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
-    if (found.stuck && self->writer_.sent_bytes() == self->sent_when_late_) {
+    if (found.stuck && self->bytes_.given_bytes() == self->given_when_late_) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
     // The piece in hand has to be finished; while it moves, the channel lives.
-    self->sent_when_late_ = found.stuck ? self->writer_.sent_bytes() : none_late;
+    self->given_when_late_ = found.stuck ? self->bytes_.given_bytes() : none_late;
     if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);
     self->flush();

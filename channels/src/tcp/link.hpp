@@ -12,6 +12,8 @@
 
 #include "protocol/carried_channel.hpp"
 #include "protocol/session.hpp"
+#include "sealed/connection.hpp"
+#include "sealed/stream.hpp"
 #include "tcp/frame_reader.hpp"
 #include "tcp/frame_writer.hpp"
 
@@ -31,7 +33,7 @@ class link final : public std::enable_shared_from_this<link>,
   /// reason.
   using lost_handler = std::function<bool(const error& reason)>;
 
-  link(asio::ip::tcp::socket socket, const protocol::limits& agreed, protocol::identity who,
+  link(sealed::connection over, const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout);
 
   void run();  ///< starts reading
@@ -62,13 +64,14 @@ class link final : public std::enable_shared_from_this<link>,
   void abandon() noexcept override;
 
   asio::ip::tcp::socket socket_;
+  sealed::stream bytes_;
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
   protocol::session session_;
   lost_handler lost_;
 
   frame_writer writer_{session_};
-  std::uint64_t sent_when_late_ = none_late;  // how far writing was when a send was found late
+  std::uint64_t given_when_late_ = none_late;  // how far writing was when a send was found late
   bool write_blocked_ = false;
   bool write_ended_ = false;
 

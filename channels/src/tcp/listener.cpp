@@ -20,8 +20,10 @@ class listener::state {
     door_ = std::make_shared<greeter>(
         listen(executor, address, port, key, options), mine, key, options,
         [](const hello&) { return verdict::welcome; },
-        [this, options](asio::ip::tcp::socket guest, const hello& ours, const hello& theirs) {
-          std::shared_ptr<link> made = make_link(std::move(guest), ours, theirs, options);
+        [this, options](asio::ip::tcp::socket guest, sealed::keys seal, const hello& ours,
+                        const hello& theirs) {
+          sealed::connection over(std::move(guest), std::move(seal));
+          std::shared_ptr<link> made = make_link(std::move(over), ours, theirs, options);
           guests_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();
         });

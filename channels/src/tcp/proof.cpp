@@ -1,5 +1,7 @@
 #include "tcp/proof.hpp"
 
+#include <tandem/error.hpp>
+
 namespace tandem::tcp {
 namespace {
 
@@ -35,6 +37,12 @@ bool is_proof(const proof& given, step what, const secret& key, const wire_hello
 secret pair_key(const settings& options) {
   const secret shared = trust::job_secret(options);
   return shared.empty() ? secret() : trust::derive_key(shared, "tandem pair");
+}
+
+void check_encryption(const settings& options, const secret& key) {
+  if (!options.encrypt || !key.empty()) return;
+  throw error(errc::bad_option, "encrypt=1 needs a job secret, and there is none",
+              "give every rank one (TANDEM_SECRET_FILE), or certificates, or set TANDEM_ENCRYPT=0");
 }
 
 }  // namespace tandem::tcp

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 
+#include "algorithms/fold.hpp"
 #include "plan/step_list.hpp"
 
 namespace tandem::detail {
@@ -18,63 +19,52 @@ void around(step_list& to, bool combines) {
   to.shift(1, 1, combines, true, turns);
 }
 
-/// The excess over a power of two comes in before, and goes out after: rank 2i + 1 through 2i.
-struct fold {
-  explicit fold(int n)
-      : doubling(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))),
-        folded(n - doubling) {}
+/// Each upper one of the folded pairs to the lower one, or back.
+std::vector<message> folded_pairs(const fold& f, bool in) {
+  std::vector<message> sent;
+  for (int i = 0; i < f.folded; ++i) {
+    const int lower = f.rank_of(i);
+    sent.push_back(in ? message{lower + 1, lower} : message{lower, lower + 1});
+  }
+  return sent;
+}
 
-  int rank(int index) const { return index < folded ? 2 * index : index + folded; }
-  std::vector<message> in() const {
-    std::vector<message> sent;
-    for (int i = 0; i < folded; ++i) sent.push_back({2 * i + 1, 2 * i});
-    return sent;
-  }
-  std::vector<message> out() const {
-    std::vector<message> sent;
-    for (int i = 0; i < folded; ++i) sent.push_back({2 * i, 2 * i + 1});
-    return sent;
-  }
-  std::vector<message> with_partner(int distance) const {
-    std::vector<message> sent;
-    for (int i = 0; i < doubling; ++i) sent.push_back({rank(i), rank(i ^ distance)});
-    return sent;
-  }
-
-  int doubling;
-  int folded;
-};
+std::vector<message> partners(const fold& f, int distance) {
+  std::vector<message> sent;
+  for (int i = 0; i < f.size; ++i) sent.push_back({f.rank_of(i), f.rank_of(i ^ distance)});
+  return sent;
+}
 
 void doubling(step_list& to) {
-  const fold f(to.n());
-  to.send(f.in(), 1, 1, true);
-  for (int d = 1; d < f.doubling; d *= 2) to.send(f.with_partner(d), 1, 1, true);
-  to.send(f.out(), 1, 1);
+  const fold f(to.n(), 0);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = 1; d < f.size; d *= 2) to.send(partners(f, d), 1, 1, true);
+  to.send(folded_pairs(f, false), 1, 1);
 }
 
 /// With the neighbour half of the data, then a quarter with the pair behind, and back.
 void halving_doubling(step_list& to) {
-  const fold f(to.n());
-  const auto whole = static_cast<std::uint64_t>(f.doubling);
-  to.send(f.in(), 1, 1, true);
-  for (int d = 1; d < f.doubling; d *= 2) {
-    to.send(f.with_partner(d), whole / static_cast<std::uint64_t>(2 * d), whole, true);
+  const fold f(to.n(), 0);
+  const auto whole = static_cast<std::uint64_t>(f.size);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = 1; d < f.size; d *= 2) {
+    to.send(partners(f, d), whole / static_cast<std::uint64_t>(2 * d), whole, true);
   }
-  for (int d = f.doubling / 2; d > 0; d /= 2) {
-    to.send(f.with_partner(d), whole / static_cast<std::uint64_t>(2 * d), whole);
+  for (int d = f.size / 2; d > 0; d /= 2) {
+    to.send(partners(f, d), whole / static_cast<std::uint64_t>(2 * d), whole);
   }
-  to.send(f.out(), 1, 1);
+  to.send(folded_pairs(f, false), 1, 1);
 }
 
 /// With a partner at half the ranks half of the blocks, at a quarter a quarter...
 void halving(step_list& to) {
-  const fold f(to.n());
-  to.send(f.in(), 1, 1, true);
-  for (int d = f.doubling / 2; d > 0; d /= 2) {
-    to.send(f.with_partner(d), static_cast<std::uint64_t>(d),
-            static_cast<std::uint64_t>(f.doubling), true);
+  const fold f(to.n(), 0);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = f.size / 2; d > 0; d /= 2) {
+    to.send(partners(f, d), static_cast<std::uint64_t>(d), static_cast<std::uint64_t>(f.size),
+            true);
   }
-  to.send(f.out(), 1, static_cast<std::uint64_t>(to.n()));
+  to.send(folded_pairs(f, false), 1, static_cast<std::uint64_t>(to.n()));
 }
 
 /// A level of the binomial tree: who is `below` from its parent.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bitset>
 #include <memory>
 #include <string_view>
 #include <tandem/channel.hpp>
@@ -33,6 +34,15 @@ class fabric {
   virtual void fail(const error& reason) noexcept = 0;
   /// Leaves the job in an orderly way. Never blocks.
   virtual void close() noexcept = 0;
+
+  /// Which ids of groups this rank's communicators use, by bit: groups with a rank in common never
+  /// share one, or their messages would mix. Kept by the communicators, whose last call may end
+  /// after the fabric.
+  using group_ids = std::bitset<4096>;
+  const std::shared_ptr<group_ids>& groups() const noexcept { return groups_; }
+
+ private:
+  std::shared_ptr<group_ids> groups_ = std::make_shared<group_ids>();
 };
 
 }  // namespace tandem

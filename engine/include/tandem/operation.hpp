@@ -13,6 +13,14 @@ namespace tandem {
 /// another.
 using flow_id = std::uint32_t;
 
+/// What a message is part of, in whoever's words: travels with it. A message meets a receive that
+/// names the same, else both end with `errc::call_mismatch` and know each other's.
+struct message_note {
+  std::uint64_t call = 0;
+  std::uint32_t history = 0;
+  friend bool operator==(const message_note&, const message_note&) = default;
+};
+
 /// One send or receive, without coroutines: the caller owns the object, starts it on a channel and
 /// is told when it is over. `channel::send` and `recv` stand on it, and so can callbacks or another
 /// language.
@@ -49,12 +57,14 @@ struct operation {
   flow_id flow = 0;
   mutable_view view;  ///< a send only reads it
   time_point deadline = time_point::max();
+  message_note note;
 
   // The result, valid at completion.
   error_code result;
   std::shared_ptr<const error> failure;  ///< set with `result`: who, where, what to do
   std::size_t bytes = 0;                 ///< moved; of a receive: the length of the message
   std::size_t total_bytes = 0;           ///< of the message, where known
+  message_note peer_note;                ///< with `errc::call_mismatch`
 
   /// Told exactly once, on the channel's executor, never from inside `start`. Must not throw: the
   /// channel is in the middle of its work, and after an exception it is only fit to be destroyed.

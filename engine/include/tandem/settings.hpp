@@ -39,12 +39,12 @@ struct settings {
   /// host there is no wire that could damage them: the kernel's own checksums are left out there
   /// too.
   std::size_t checksum = 1;
+  bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
   single_copy shm_single_copy = single_copy::automatic;
   std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
-  std::size_t all_reduce_ring_bytes = 32 * 1024;
   std::size_t collective_chunk_bytes = 512 * 1024;
   std::string plan;     ///< what is pinned of the agreed plan, in words; empty: nothing
   std::string profile;  ///< file of measured latencies and rates, in place of a probe

@@ -52,12 +52,12 @@ struct meeting {
 };
 
 TEST(Agreement, EveryRankHasTheSamePlan) {
-  for (const std::vector<std::string> hosts : {std::vector<std::string>{"a"},
-                                               {"a", "a"},
-                                               {"a", "b"},
-                                               {"a", "b", "a"},
-                                               {"a", "b", "b", "a"},
-                                               {"c", "c", "a", "b", "b"}}) {
+  for (const std::vector<std::string>& hosts : {std::vector<std::string>{"a"},
+                                                {"a", "a"},
+                                                {"a", "b"},
+                                                {"a", "b", "a"},
+                                                {"a", "b", "b", "a"},
+                                                {"c", "c", "a", "b", "b"}}) {
     std::vector<settings> options;
     for (const std::string& host : hosts) options.push_back(on(host, "broadcast=tree"));
     meeting of(options);
@@ -121,7 +121,9 @@ TEST(Agreement, APinThatCannotBeReadEndsAll) {
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(of.ranks.code(r), errc::bad_option) << of.ranks.text(r);
     EXPECT_NE(of.ranks.text(r).find("did you mean ring?"), std::string::npos) << of.ranks.text(r);
-    if (r != 1) EXPECT_EQ(of.ranks.why(r).rank, 1) << of.ranks.text(r);
+    if (r != 1) {
+      EXPECT_EQ(of.ranks.why(r).rank, 1) << of.ranks.text(r);
+    }
   }
 }
 
@@ -163,7 +165,9 @@ TEST(Agreement, ARankThatIsLostMeanwhileEndsAll) {
         errc::peer_lost, {.peer = 1, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
     ASSERT_TRUE(of.ranks.finish()) << "hangs after step " << steps;
     for (int r = 0; r < 4; ++r) {
-      if (of.ranks.code(r)) EXPECT_EQ(of.ranks.code(r), errc::peer_lost) << of.ranks.text(r);
+      if (of.ranks.code(r)) {
+        EXPECT_EQ(of.ranks.code(r), errc::peer_lost) << of.ranks.text(r);
+      }
       EXPECT_TRUE(of.ranks.code(r) || of.agreed[static_cast<std::size_t>(r)].has_value());
     }
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tandem/collectives/collectives.hpp>
 
+#include "collectives/brought.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reduce/slow.hpp"
 #include "collectives/reference.hpp"
@@ -14,48 +15,21 @@ namespace {
 using test::all_ops;
 using test::all_types;
 using test::element;
+using test::elements_of;
+using test::factor_of;
 using test::job;
 
-/// Each rank its own, and one that every type holds.
-double factor_of(int rank) {
-  return rank + 2;
-}
-
-std::vector<element> elements_of(data_type type, int rank, std::size_t count) {
-  std::vector<element> elements =
-      test::random_elements(type, count, static_cast<unsigned>(rank) + 1);
-  if (test::is_integer(type)) return elements;
-  // Most of them of one size, so that they round; the others anything.
-  const element one = type == data_type::float64   ? element{0x3ff} << 52
-                      : type == data_type::float32 ? 0x3f800000
-                                                   : test::slow_nearest(type, 1);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i % 8 != 0) elements[i] = one + elements[i] % (one / 8);
-  }
-  return elements;
-}
-
-std::vector<element> expected_of(data_type type, reduce_op op, all_reduce_algorithm how,
-                                 std::vector<std::vector<element>> all) {
-  const int n = static_cast<int>(all.size());
-  if (op == reduce_op::premultiplied_sum) {
-    for (int r = 0; r < n; ++r) {
-      for (element& e : all[static_cast<std::size_t>(r)]) {
-        e = test::slow_multiply(type, e, factor_of(r));
-      }
-    }
-  }
-  if (n == 1) return all[0];
-  std::vector<element> result = test::in_documented_order(
-      [&](element a, element b) { return test::slow_combine(type, op, a, b); }, how, all);
-  if (op == reduce_op::average) {
-    for (element& e : result) e = test::slow_divide(type, e, n);
-  }
+std::vector<element> expected_of(data_type type, reduce_op op, algorithm how,
+                                 const std::vector<std::vector<element>>& brought) {
+  const int n = static_cast<int>(brought.size());
+  const auto combine = [&](element a, element b) { return test::slow_combine(type, op, a, b); };
+  std::vector<element> result =
+      test::in_documented_order(combine, how, test::prepared(type, op, brought));
+  for (element& e : result) e = test::finished(type, op, e, n);
   return result;
 }
 
-void expect_reduced(job& ranks, data_type type, reduce_op op, all_reduce_algorithm how,
-                    std::size_t count) {
+void expect_reduced(job& ranks, data_type type, reduce_op op, algorithm how, std::size_t count) {
   SCOPED_TRACE(fmt::format("{} {} of {} {} on {} ranks", name(how), name(op), count, name(type),
                            ranks.size()));
   std::vector<std::vector<element>> brought;
@@ -82,8 +56,9 @@ TEST(AllReduceTypes, AllWithAllOperations) {
       for (const reduce_op op : all_ops) {
         if (!is_defined(type, op)) continue;
         for (const std::size_t count : {std::size_t{1}, std::size_t{2501}}) {
-          expect_reduced(ranks, type, op, all_reduce_algorithm::ring, count);
-          expect_reduced(ranks, type, op, all_reduce_algorithm::recursive_doubling, count);
+          expect_reduced(ranks, type, op, algorithm::ring, count);
+          expect_reduced(ranks, type, op, algorithm::recursive_doubling, count);
+          expect_reduced(ranks, type, op, algorithm::halving_doubling, count);
           if (testing::Test::HasFatalFailure()) return;
         }
       }

@@ -34,7 +34,8 @@ std::vector<rail_choice> explain_rails(const settings& options);
 /// first need each other. Short messages take one rail, long ones are cut into chunks that the
 /// rails pull as fast as each of them goes. A rail that dies hands what did not arrive to the
 /// others, and comes back when it is healed; only a rank that is silent on every rail for
-/// `settings::peer_timeout` is lost. Where the store has a `data_key`, every connection proves it.
+/// `settings::peer_timeout` is lost. Where the store has a `data_key`, every connection proves it
+/// and, with `settings::encrypt`, is encrypted with keys derived from it.
 /// @par Errors as `tcp::make_fabric`; `errc::bad_option` where `settings::rails` leaves none.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options);

@@ -18,7 +18,8 @@ class listener {
   /// @param address  numeric; `port` 0 takes a free one. Beyond loopback only with a secret
   /// (`settings::secret_file`, `settings::job_secret`), which every peer then has to prove, or with
   /// `settings::insecure`.
-  /// @par Errors `errc::address_in_use`, `bad_input`; those of `trust::job_secret`.
+  /// @par Errors `errc::address_in_use`, `bad_input`; `bad_option` where `settings::encrypt` has no
+  ///   secret; those of `trust::job_secret`.
   listener(asio::any_io_executor executor, const std::string& address, std::uint16_t port,
            const settings& options = {});
   ~listener();
@@ -38,16 +39,20 @@ class listener {
 };
 
 /// Connects to a listener. Tries again until `options.meet_timeout` while nobody listens there.
-/// With a secret, both ends prove that they have the same; the bytes of the channel are not
-/// encrypted.
+/// With a secret, both ends prove that they have the same; with `settings::encrypt`, the bytes of
+/// the channel are encrypted as well, else they travel in the clear.
 /// @par Errors `errc::unreachable`, `not_tandem`, `version_mismatch`, `timed_out`, `not_trusted`;
-///   those of `trust::job_secret`.
+///   `bad_option` where one end encrypts and the other does not, or there is no secret to do it
+///   with; those of `trust::job_secret`.
 asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
                                                   settings options = {});
 
 /// The ranks that met in `meeting`, connected by TCP when they first need each other. Addresses
 /// travel through the store; so does the news of a lost rank. Where the store has a `data_key`,
-/// every connection proves it.
+/// every connection proves it and, with `settings::encrypt`, is encrypted with keys derived from
+/// it.
+/// @par Errors `errc::bad_option` where `settings::encrypt` has no key. The channel to a rank whose
+///   setting is another one fails with `bad_option`, on both.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options);
 

@@ -10,11 +10,11 @@
 /// and settings.
 ///
 /// Views hold bytes; n is the number of ranks and r this one's number. "All" views hold n blocks
-/// in the order of ranks, of equal length, or with `_v` of the lengths given, which may be 0 and are
-/// the same list on every rank. Views of one call that are written to overlap nothing else, except
-/// in place, which is said by giving the same address: where a call reads a block and writes an "all"
-/// view, its own place there; where it reads an "all" view and writes a block, its own place there.
-/// What is only read is not changed.
+/// in the order of ranks, of equal length, or with `_v` of the lengths given, which may be 0 and
+/// are the same list on every rank. Views of one call that are written to overlap nothing else,
+/// except in place, which is said by giving the same address: where a call reads a block and writes
+/// an "all" view, its own place there; where it reads an "all" view and writes a block, its own
+/// place there. What is only read is not changed.
 ///
 /// @par Algorithms  `automatic` asks the communicator's plan. All ranks give the same.
 /// @par Concurrency  Up to 64 may be under way at once on one communicator; they are matched by the

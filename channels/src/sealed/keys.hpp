@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tandem/secret.hpp>
+
+namespace tandem::sealed {
+
+/// With what one end of a connection seals and opens; empty: its bytes go as they are.
+struct keys {
+  keys() = default;
+  keys(secret seals, secret opens) : outgoing(std::move(seals)), incoming(std::move(opens)) {}
+  bool empty() const noexcept { return outgoing.empty(); }
+
+  secret outgoing, incoming;
+};
+
+enum class side : std::uint8_t { connector, listener };
+
+/// A key for each direction of one connection: HKDF-SHA256 of what both ends have proven to know,
+/// with their hellos, which hold a fresh nonce each, as salt and the direction as information. Both
+/// hellos have a fixed length.
+keys derive_keys(const secret& known, std::span<const std::byte> of_connector,
+                 std::span<const std::byte> of_listener, side which);
+
+}  // namespace tandem::sealed

@@ -1,0 +1,31 @@
+#include "sealed/outgoing.hpp"
+
+namespace tandem::sealed {
+namespace {
+
+/// What readers of frames stage; a record of short parts and of no more than this is opened there.
+constexpr std::size_t long_part_bytes = 8 * 1024;
+
+}  // namespace
+
+std::size_t outgoing::next_text(cursor from) noexcept {
+  if (from.here_bytes() >= long_part_bytes) return std::min(from.here_bytes(), most_text_bytes);
+  const std::size_t before = from.done_bytes();
+  std::size_t left = most_text_bytes;
+  while (left > 0 && from.here_bytes() > 0 && from.here_bytes() < long_part_bytes) {
+    left -= from.step(left).size();
+  }
+  return from.done_bytes() - before;
+}
+
+void outgoing::take(cursor& from) {
+  size_ = sent_ = 0;
+  while (from.left_bytes() > 0) {
+    const std::size_t bytes = next_text(from);
+    if (bytes + overhead_bytes > wire_room_bytes - size_) break;
+    sealer_.seal(from, bytes, wire_.get() + size_);
+    size_ += bytes + overhead_bytes;
+  }
+}
+
+}  // namespace tandem::sealed

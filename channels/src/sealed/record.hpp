@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tandem/cipher.hpp>
+#include <tandem/secret.hpp>
+
+#include "sealed/cursor.hpp"
+
+namespace tandem::sealed {
+
+/// What is sealed travels in records:
+///
+///    0 bytes of text u32, little endian, 1 to 65536
+///    4 the text, encrypted (AES-256-GCM)
+///      tag 16
+///
+/// The nonce of a record is its number, counted by both ends and never sent, combined with a secret
+/// mask as in TLS 1.3 (RFC 8446, 5.3): one that is missing, repeated or in another place does not
+/// open. The tag covers the length of the text, and nothing else is in the clear. After
+/// `records_per_key` records both ends take the next key, derived from the one before, which is
+/// forgotten: 2^20 records are 2^32 blocks at most, for which the bound of GCM on telling the text
+/// from noise is 2^-65 (2^64 pairs of blocks among 2^129).
+constexpr std::size_t length_bytes = 4;
+constexpr std::size_t most_text_bytes = 64 * 1024;
+constexpr std::size_t overhead_bytes = length_bytes + trust::cipher::tag_bytes;
+constexpr std::size_t most_record_bytes = most_text_bytes + overhead_bytes;
+/// What an end of a connection holds of its wire at once: two long records and the short ones
+/// around them, little enough to stay in the cache. Four would be 5 % faster over loopback.
+constexpr std::size_t wire_room_bytes = 2 * most_record_bytes + 1024;
+constexpr std::uint64_t records_per_key = std::uint64_t{1} << 20;
+
+/// The key and nonce of each record of one direction.
+class sequence {
+ public:
+  sequence(secret first, trust::cipher::way which, std::uint64_t per_key);
+  /// The cipher, ready for the next record.
+  trust::cipher& next();
+
+ private:
+  secret key_;  // the one that the keys of the cipher and of what comes after it are made of
+  trust::cipher cipher_;
+  trust::cipher::nonce mask_{};
+  std::uint64_t number_ = 0;  // under this key
+  const std::uint64_t per_key_;
+};
+
+/// Makes records, without I/O.
+class sealer {
+ public:
+  explicit sealer(secret key, std::uint64_t per_key = records_per_key);
+  /// The next `bytes` from there, 1 to `most_text_bytes`, as one record, which is `overhead_bytes`
+  /// longer.
+  void seal(cursor& from, std::size_t bytes, std::byte* to);
+
+ private:
+  sequence sequence_;
+};
+
+/// Opens records in the order in which they were made, without I/O.
+class opener {
+ public:
+  explicit opener(secret key, std::uint64_t per_key = records_per_key);
+  /// How long the text of a record is that begins so. 0: no record begins so.
+  static std::size_t text_bytes(const std::byte* length) noexcept;
+  /// Writes the text of a whole record. False, and zeros in the text's place, where it is not the
+  /// one that comes next, sealed with this key; from then on no record opens.
+  bool open(std::span<const std::byte> record, cursor& to);
+
+ private:
+  sequence sequence_;
+  bool broken_ = false;
+};
+
+}  // namespace tandem::sealed

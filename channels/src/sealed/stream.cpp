@@ -1,0 +1,123 @@
+#include "sealed/stream.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tandem/error.hpp>
+
+#include "sealed/incoming.hpp"
+#include "sealed/outgoing.hpp"
+
+namespace tandem::sealed {
+
+struct stream::sealing {
+  explicit sealing(const keys& with) : out(with.outgoing), in(with.incoming) {}
+  outgoing out;
+  incoming in;
+  int failure = 0;  // of the socket, found while there was something else to tell
+};
+
+stream::stream(int socket, const keys& with)
+    : socket_(socket), sealing_(with.empty() ? nullptr : std::make_unique<sealing>(with)) {}
+stream::~stream() = default;
+
+ssize_t stream::send(std::span<const iovec> parts) {
+  if (!sealing_) {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    const ssize_t n = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) given_bytes_ += static_cast<std::size_t>(n);
+    return n;
+  }
+  cursor from(parts);
+  while (flush() && from.left_bytes() > 0) sealing_->out.take(from);
+  const std::size_t taken = from.done_bytes();
+  return taken > 0 || from.left_bytes() == 0 ? static_cast<ssize_t>(taken) : -1;
+}
+
+bool stream::has_unsent() const noexcept {
+  return sealing_ && !sealing_->out.unsent().empty();
+}
+
+bool stream::flush() {
+  if (!sealing_) return true;
+  for (;;) {
+    const std::span<const std::byte> rest = sealing_->out.unsent();
+    if (rest.empty()) return true;
+    const ssize_t n = ::send(socket_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    sealing_->out.sent(static_cast<std::size_t>(n));
+    given_bytes_ += static_cast<std::size_t>(n);
+  }
+}
+
+void stream::seal_last(std::vector<std::byte>& words) {
+  if (!sealing_) return;
+  outgoing& out = sealing_->out;
+  std::vector<std::byte> sealed;
+  const iovec all{words.data(), words.size()};
+  cursor from(std::span(&all, 1));
+  for (;;) {
+    const std::span<const std::byte> rest = out.unsent();
+    sealed.insert(sealed.end(), rest.begin(), rest.end());
+    out.sent(rest.size());
+    if (from.left_bytes() == 0) break;
+    out.take(from);
+  }
+  words = std::move(sealed);
+}
+
+ssize_t stream::receive(std::span<const iovec> room) {
+  if (sealing_) return receive_sealed(room);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(room.data());
+  message.msg_iovlen = room.size();
+  const ssize_t n = ::recvmsg(socket_, &message, MSG_DONTWAIT);
+  if (n > 0) received_bytes_ += static_cast<std::size_t>(n);
+  return n;
+}
+
+ssize_t stream::receive_sealed(std::span<const iovec> room) {
+  incoming& in = sealing_->in;
+  cursor to(room);
+  bool drained = false;
+  for (;;) {
+    in.open(to);
+    const auto opened = static_cast<ssize_t>(to.done_bytes());
+    if (in.is_broken()) {
+      errno = EBADMSG;
+      return opened > 0 ? opened : -1;
+    }
+    if (to.left_bytes() == 0 || in.holds_more()) return opened;
+    errno = sealing_->failure != 0 ? sealing_->failure : EAGAIN;
+    if (drained || sealing_->failure != 0) return opened > 0 ? opened : -1;
+    const std::span<std::byte> some = in.room();
+    const ssize_t n = ::recv(socket_, some.data(), some.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) return opened;  // and the same again, where something was opened
+    if (n < 0) {
+      // The kernel tells it once.
+      if (errno != EAGAIN && errno != EWOULDBLOCK) sealing_->failure = errno;
+      drained = true;
+      continue;
+    }
+    in.came(static_cast<std::size_t>(n));
+    received_bytes_ += static_cast<std::size_t>(n);
+    drained = static_cast<std::size_t>(n) < some.size();
+  }
+}
+
+bool stream::holds_more() const noexcept {
+  if (!sealing_) return false;
+  return sealing_->in.holds_more() || sealing_->in.is_broken() || sealing_->failure != 0;
+}
+
+std::string stream::describe(int number) const {
+  if (sealing_ && sealing_->in.is_broken() && number == EBADMSG) return sealing_->in.why();
+  return error_code(number, boost::system::system_category()).message();
+}
+
+}  // namespace tandem::sealed

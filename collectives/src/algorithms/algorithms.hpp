@@ -1,0 +1,125 @@
+#pragma once
+
+#include <tandem/collectives/collectives.hpp>
+
+#include "algorithms/blocks.hpp"
+#include "algorithms/ring.hpp"
+#include "call.hpp"
+#include "reduce/reducer.hpp"
+
+/// The algorithms. x_r is what rank r brings, n the number of ranks, B the bytes of the longest
+/// view, L the time of a short message, T the time in which B bytes pass a link; costs leave out
+/// the combining. Each rank of a group runs the same one; the caller has checked arguments and
+/// reserved the scratch that is stated. Messages of no bytes are sent only where there are no
+/// others.
+namespace tandem::detail {
+
+// all_reduce. `from` may be `data`.
+
+/// Reduce-scatter, then all-gather, around a ring (Patarasuk and Yuan 2009, Bandwidth Optimal
+/// All-reduce Algorithms for Clusters of Workstations). Element i of segment s = x_s, then op
+/// x_(s+1), ... around the ring to x_(s-1), the running result on the left; segment s of E elements
+/// is [E s / n, E (s + 1) / n). 2 (n - 1) L + 2 (n - 1) / n T, the least possible traffic.
+/// Scratch: `ring_walk::window` chunks.
+asio::awaitable<void> ring_all_reduce(call& c, const_view from, mutable_view data, reducer by,
+                                      ring_cut cut);
+/// Folded to a power of two; then neighbours join, then pairs, then fours: always (result of lower
+/// ranks) op (result of higher ones); n = 5: ((x0 x1) x2) (x3 x4) (Thakur, Rabenseifner and Gropp
+/// 2005, Optimization of Collective Communication Operations in MPICH, section 4.5).
+/// ceil(log2 n) (L + T). Scratch: B.
+asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view data, reducer by);
+/// Each step of recursive doubling on half of the elements that the step before left, so the order
+/// and the bits are the same; then the halves come back the same way (Rabenseifner 2004,
+/// Optimization of Collective Reduction Operations). 2 log2 n L + 2 (n - 1) / n T, and 2 (L + T)
+/// where n is no power of two. Scratch: B.
+asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view data, reducer by);
+
+// reduce: `data` of each to `result` at the root. v is the rank counted from the root.
+
+/// Up a binomial tree, whole messages: neighbours join, then pairs, then fours, counted from the
+/// root; n = 5: ((x0 x1) (x2 x3)) x4 (Thakur et al. 2005, section 4.4). ceil(log2 n) (L + T).
+/// Scratch: 2 B; at the root B.
+asio::awaitable<void> tree_reduce(call& c, const_view data, mutable_view result, int root,
+                                  reducer by);
+/// Chunks from the last rank to the root: x_0 op (x_1 op (... op x_(n-1))), counted from the root.
+/// (n - 1) L + T and n - 2 chunks. Scratch: `chain_window` chunks, twice.
+asio::awaitable<void> chain_reduce(call& c, const_view data, mutable_view result, int root,
+                                   reducer by, std::size_t chunk_bytes);
+
+// broadcast
+
+/// Whole messages down a binomial tree (Thakur et al. 2005, section 4.2). ceil(log2 n) (L + T).
+asio::awaitable<void> tree_broadcast(call& c, mutable_view data, int root);
+/// Messages of a chain under way at once, each way.
+constexpr std::size_t chain_window = 2;
+/// Chunks from rank to rank, each sent on while the next arrives (Pjesivac-Grbovic et al. 2007,
+/// Performance Analysis of MPI Collective Operations: pipelined chain). (n - 1) L + T and n - 2
+/// chunks.
+asio::awaitable<void> chain_broadcast(call& c, mutable_view data, int root,
+                                      std::size_t chunk_bytes);
+
+// reduce_scatter: block r of `all` to `mine`, which may lie in its place.
+
+/// The first half of the ring, a segment per block: block r = x_(r+1) op x_(r+2) ... op x_r, the
+/// running result on the left. (n - 1) L + (n - 1) / n T. Scratch: 3 `ring_walk::window` chunks.
+asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
+                                          ring_cut cut);
+/// Each rank gets what the others bring to its block straight from them, in chunks, and combines it
+/// in the order of the ring: the same bits (Thakur et al. 2005, section 4.3: pairwise exchange).
+/// (n - 1) L + (n - 1) / n T. Scratch: 2 `direct_window` + 1 chunks.
+asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_view mine,
+                                              reducer by, ring_cut cut);
+/// Folded to a power of two; then with a partner at half the ranks, a quarter, ..., halving the
+/// blocks: (result of lower ranks) op (result of higher ones); n = 4, all blocks: (x0 x2) (x1 x3)
+/// (Thakur et al. 2005, section 4.3). log2 n L + (n - 1) / n T, and 2 L + T where n is no power of
+/// two. Scratch: 2 B.
+asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
+                                             blocks cut);
+
+// all_gather: `mine` may lie in its place in `all`.
+
+/// Blocks around a ring, in chunks. (n - 1) L + (n - 1) / n T.
+asio::awaitable<void> ring_all_gather(call& c, const_view mine, mutable_view all, ring_cut cut);
+/// In round k every rank gets 2^k more blocks from the rank that far ahead (Bruck et al. 1997,
+/// Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems).
+/// ceil(log2 n) L + (n - 1) / n T. Scratch: B.
+asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view all, blocks cut);
+/// Every rank with every other, at most `direct_window` distances at once. (n - 1) L + (n - 1) / n
+/// T.
+asio::awaitable<void> direct_all_gather(call& c, const_view mine, mutable_view all, blocks cut);
+
+// Between all pairs.
+
+/// Partners at once, both ways together.
+constexpr std::size_t direct_window = 4;
+/// all_to_all: block i of `from` goes to rank i, and what rank i sends comes to block i of `into`,
+/// to the rank ahead and from the one behind, at distance 1, 2, ...; up to `window` distances at
+/// once (pairwise exchange with 1). (n - 1) L + (n - 1) / n T. No bytes: no message.
+asio::awaitable<void> swap_with_each(call& c, const_view from, blocks sent, mutable_view into,
+                                     blocks received, std::size_t window);
+/// all_to_all of equal blocks in ceil(log2 n) rounds of about half of all blocks (Bruck et al.
+/// 1997). ceil(log2 n) (L + T / 2). Scratch: 2 B.
+asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view into, blocks cut);
+
+// gather and scatter
+
+/// Every rank with the root, `direct_window` at once there. L + (n - 1) / n T at the least.
+asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, blocks cut,
+                                    int root);
+asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine, blocks cut,
+                                     int root);
+/// Up and down a binomial tree counted from the root, equal blocks, each rank with those of its
+/// subtree in one message. ceil(log2 n) L + (n - 1) / n T at the root. Scratch: B.
+asio::awaitable<void> tree_gather(call& c, const_view mine, mutable_view all, int root);
+asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, int root);
+
+// Parts of several.
+
+/// The upper one of a folded pair: gives its data to its neighbour and gets the result in place.
+asio::awaitable<void> fold_out(call& c, mutable_view data);
+/// The lower one: combines the neighbour's data after its own.
+asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by);
+/// Gives the upper one the result.
+asio::awaitable<void> unfold(call& c, const_view data);
+
+}  // namespace tandem::detail

@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include "algorithms/algorithms.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// All of the root's messages, one to or from each rank, as many at once as there are transfers.
+asio::awaitable<void> with_each(call& c, const_view from, mutable_view into, blocks cut) {
+  constexpr std::size_t window = call::transfer_count;
+  std::size_t count = 0;
+  for (int peer = 0; peer < c.in->size(); ++peer) {
+    if (peer == c.in->rank() || cut.bytes(peer) == 0) continue;
+    c.at("with rank", peer);
+    if (!c.in->connected(peer)) co_await c.in->connect(peer);
+    transfer& one = c.transfers[count++ % window];
+    while (!c.io.over(one)) co_await c.io.until(one);
+    if (into.bytes > 0) {
+      c.io.recv(one, c.in->to(peer), c.flow, cut.in(into, peer));
+    } else {
+      c.io.send(one, c.in->to(peer), c.flow, cut.in(from, peer));
+    }
+  }
+  for (std::size_t i = 0; i < std::min(count, window); ++i) {
+    transfer& one = c.transfers[i];
+    while (!c.io.over(one)) co_await c.io.until(one);
+  }
+}
+
+asio::awaitable<void> connect_root(call& c, int root) {
+  c.at("with rank", root);
+  if (!c.in->connected(root)) co_await c.in->connect(root);
+}
+
+}  // namespace
+
+asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, blocks cut,
+                                    int root) {
+  if (c.in->rank() == root) {
+    put_own(mine, cut.in(all, root));
+    const const_view nothing_leaves;
+    co_await with_each(c, nothing_leaves, all, std::move(cut));
+    co_return;
+  }
+  if (mine.bytes == 0) co_return;
+  co_await connect_root(c, root);
+  transfer& out = c.transfers[0];
+  c.io.send(out, c.in->to(root), c.flow, mine);
+  while (!c.io.over(out)) co_await c.io.until(out);
+}
+
+asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine, blocks cut,
+                                     int root) {
+  if (c.in->rank() == root) {
+    put_own(cut.in(all, root), mine);
+    const mutable_view nothing_comes;
+    co_await with_each(c, all, nothing_comes, std::move(cut));
+    co_return;
+  }
+  if (mine.bytes == 0) co_return;
+  co_await connect_root(c, root);
+  transfer& in = c.transfers[0];
+  c.io.recv(in, c.in->to(root), c.flow, mine);
+  while (!c.io.over(in)) co_await c.io.until(in);
+}
+
+}  // namespace tandem::detail

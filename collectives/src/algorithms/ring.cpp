@@ -1,0 +1,202 @@
+#include "algorithms/ring.hpp"
+
+#include <algorithm>
+
+#include "algorithms/algorithms.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// A shorter message than this costs about as much as it carries, so a segment is not cut below it.
+constexpr std::size_t least_piece_bytes = 64 * 1024;
+
+std::size_t divide_up(std::size_t a, std::size_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+ring_cut::ring_cut(blocks into, std::size_t element_bytes, std::size_t most_bytes)
+    : segments(std::move(into)) {
+  const std::size_t longest = segments.longest() / element_bytes;
+  // Two chunks at least where they are worth it, so that one is combined while the other travels.
+  const std::size_t least = segments.longest() >= 2 * least_piece_bytes ? 2 : 1;
+  const std::size_t most = std::max<std::size_t>(most_bytes / element_bytes, 1);
+  chunks = std::max(divide_up(longest, most), least);
+  chunk_bytes = divide_up(longest, chunks) * element_bytes;
+}
+
+extent ring_cut::piece(int segment, std::size_t chunk) const noexcept {
+  const extent whole = segments.at(segment);
+  const std::size_t from = std::min(chunk * chunk_bytes, whole.bytes);
+  const std::size_t to = std::min(from + chunk_bytes, whole.bytes);
+  return {whole.offset + from, to - from};
+}
+
+ring_walk::ring_walk(part of, const ring_cut& cut, int rank) noexcept
+    : cut_(cut),
+      first_(of == part::reduce_scatter ? around(rank, -1, cut.segments.ranks()) : rank),
+      steps_((of == part::all_reduce ? 2 : 1) * (cut.segments.ranks() - 1)),
+      combining_(of == part::all_gather ? 0 : cut.segments.ranks() - 1),
+      batch_(std::min(window, cut.chunks)),
+      pieces_(divide_up(cut.chunks, batch_) * batch_ * static_cast<std::size_t>(steps_)) {}
+
+extent ring_walk::where(std::size_t piece, int back) const noexcept {
+  const int n = cut_.segments.ranks();
+  const std::size_t round = batch_ * static_cast<std::size_t>(steps_);
+  const std::size_t chunk = piece / round * batch_ + piece % batch_;
+  // The last batch may be short of chunks: their pieces are empty.
+  return cut_.piece(around(first_, back % n, n), chunk);
+}
+
+namespace {
+
+/// The two neighbours, and the messages that are under way with them.
+struct neighbours {
+  neighbours(call& of, link right, link left) : c(of), to(right), from(left) {}
+
+  transfer& in(std::size_t piece) const { return c.transfers[piece % ring_walk::window]; }
+  transfer& out(std::size_t piece) const {
+    return c.transfers[ring_walk::window + piece % ring_walk::window];
+  }
+  // Empty pieces do not travel; both ends know them.
+  void recv(std::size_t piece, mutable_view into) const {
+    if (into.bytes > 0) c.io.recv(in(piece), from, c.flow, into);
+  }
+  void send(std::size_t piece, const_view what) const {
+    if (what.bytes > 0) c.io.send(out(piece), to, c.flow, what);
+  }
+
+  call& c;
+  const link to, from;
+};
+
+asio::awaitable<void> connect_neighbours(call& c) {
+  const int right = around(c.in->rank(), 1, c.in->size());
+  const int left = around(c.in->rank(), -1, c.in->size());
+  if (!c.in->connected(right)) co_await c.in->connect(right);
+  if (!c.in->connected(left)) co_await c.in->connect(left);
+}
+
+neighbours neighbours_of(call& c) {
+  return {c, c.in->to(around(c.in->rank(), 1, c.in->size())),
+          c.in->to(around(c.in->rank(), -1, c.in->size()))};
+}
+
+/// A batch divides the window, so that the transfers of pieces a batch apart are the same.
+std::size_t slot(const ring_walk& walk, std::size_t piece) {
+  return piece % walk.batch();
+}
+
+}  // namespace
+
+asio::awaitable<void> ring_all_reduce(call& c, const_view from, mutable_view data, reducer by,
+                                      ring_cut cut) {
+  co_await connect_neighbours(c);
+  const neighbours beside = neighbours_of(c);
+  const ring_walk walk(ring_walk::part::all_reduce, cut, c.in->rank());
+  const auto landing = [&](std::size_t piece) -> mutable_view {
+    const extent place = walk.received(piece);
+    if (!walk.combines(piece)) return at(data, place);
+    return {c.scratch() + slot(walk, piece) * cut.chunk_bytes, place.bytes};
+  };
+  const auto leaving = [&](std::size_t piece) -> const_view {
+    const extent place = walk.sent(piece);
+    if (walk.step(piece) > 0 || !by.prepares()) {
+      return walk.step(piece) > 0 ? const_view(at(data, place)) : at(from, place);
+    }
+    by.prepare(at(data, place).data, at(from, place).data, place.bytes);
+    return at(data, place);
+  };
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, landing(i));
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.send(i, leaving(i));
+  for (std::size_t i = 0; i < walk.pieces(); ++i) {
+    c.at("ring", walk.step(i), walk.steps());
+    transfer& in = beside.in(slot(walk, i));
+    while (!c.io.over(in)) co_await c.io.until(in);
+    if (walk.combines(i)) {
+      const mutable_view own = at(data, walk.received(i));
+      const void* brought = at(from, walk.received(i)).data;
+      if (by.prepares()) {
+        by.prepare(own.data, brought, own.bytes);
+        brought = own.data;
+      }
+      by.combine(own.data, landing(i).data, brought, own.bytes);
+      if (walk.finishes(i)) by.finish(own);
+    }
+    transfer& out = beside.out(slot(walk, i));
+    while (!c.io.over(out)) co_await c.io.until(out);
+    const std::size_t next = i + walk.batch();
+    if (next >= walk.pieces()) continue;
+    beside.recv(slot(walk, next), landing(next));
+    beside.send(slot(walk, next), leaving(next));
+  }
+}
+
+asio::awaitable<void> ring_all_gather(call& c, const_view mine, mutable_view all, ring_cut cut) {
+  put_own(mine, cut.segments.in(all, c.in->rank()));
+  co_await connect_neighbours(c);
+  const neighbours beside = neighbours_of(c);
+  const ring_walk walk(ring_walk::part::all_gather, cut, c.in->rank());
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, at(all, walk.received(i)));
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.send(i, at(all, walk.sent(i)));
+  for (std::size_t i = 0; i < walk.pieces(); ++i) {
+    c.at("ring", walk.step(i), walk.steps());
+    transfer& in = beside.in(slot(walk, i));
+    transfer& out = beside.out(slot(walk, i));
+    while (!c.io.over(in)) co_await c.io.until(in);
+    while (!c.io.over(out)) co_await c.io.until(out);
+    const std::size_t next = i + walk.batch();
+    if (next >= walk.pieces()) continue;
+    beside.recv(slot(walk, next), at(all, walk.received(next)));
+    beside.send(slot(walk, next), at(all, walk.sent(next)));
+  }
+}
+
+asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
+                                          ring_cut cut) {
+  co_await connect_neighbours(c);
+  const neighbours beside = neighbours_of(c);
+  const ring_walk walk(ring_walk::part::reduce_scatter, cut, c.in->rank());
+  // What comes in at a step is combined where it lies and sent on from there, so places of two
+  // steps are needed; and one for what this rank brings, or one for each message of the first step.
+  const auto landing = [&](std::size_t piece) -> mutable_view {
+    const std::size_t of_step = walk.step(piece) % 2 == 0 ? 0 : walk.batch();
+    const std::size_t place = of_step + slot(walk, piece);
+    return {c.scratch() + place * cut.chunk_bytes, walk.received(piece).bytes};
+  };
+  const auto brought = [&](std::size_t piece, extent where) -> const_view {
+    if (!by.prepares()) return at(all, where);
+    const std::size_t place = 2 * walk.batch() + slot(walk, piece);
+    const mutable_view prepared{c.scratch() + place * cut.chunk_bytes, where.bytes};
+    by.prepare(prepared.data, at(all, where).data, where.bytes);
+    return prepared;
+  };
+  const auto leaving = [&](std::size_t piece) -> const_view {
+    if (walk.step(piece) == 0) return brought(piece, walk.sent(piece));
+    return landing(piece - walk.batch());
+  };
+  const std::size_t first = cut.segments.offset(c.in->rank());
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, landing(i));
+  for (std::size_t i = 0; i < walk.batch(); ++i) beside.send(i, leaving(i));
+  for (std::size_t i = 0; i < walk.pieces(); ++i) {
+    c.at("ring", walk.step(i), walk.steps());
+    transfer& in = beside.in(slot(walk, i));
+    transfer& out = beside.out(slot(walk, i));
+    while (!c.io.over(in)) co_await c.io.until(in);
+    while (!c.io.over(out)) co_await c.io.until(out);
+    const extent where = walk.received(i);
+    const mutable_view running = landing(i);
+    const mutable_view result = walk.finishes(i) && where.bytes > 0
+                                    ? mine.part(where.offset - first, where.bytes)
+                                    : running;
+    by.combine(result.data, running.data, brought(i, where).data, where.bytes);
+    if (walk.finishes(i)) by.finish(result);
+    const std::size_t next = i + walk.batch();
+    if (next >= walk.pieces()) continue;
+    beside.recv(slot(walk, next), landing(next));
+    beside.send(slot(walk, next), leaving(next));
+  }
+}
+
+}  // namespace tandem::detail

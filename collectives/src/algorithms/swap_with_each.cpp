@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "algorithms/algorithms.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// Blocks of `from` by rank; all of it to everybody, where there is one block.
+asio::awaitable<void> swap(call& c, const_view from, blocks sent, mutable_view into,
+                           blocks received, std::size_t window) {
+  const int n = c.in->size();
+  const int rank = c.in->rank();
+  const auto start = [&](int distance) {
+    const int ahead = around(rank, distance, n);
+    const int behind = around(rank, -distance, n);
+    const std::size_t place = static_cast<std::size_t>(distance - 1) % window;
+    const mutable_view landing = received.in(into, behind);
+    const const_view leaving = sent.ranks() == 1 ? from : sent.in(from, ahead);
+    if (landing.bytes > 0) c.io.recv(c.transfers[place], c.in->to(behind), c.flow, landing);
+    if (leaving.bytes > 0) {
+      c.io.send(c.transfers[window + place], c.in->to(ahead), c.flow, leaving);
+    }
+  };
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = around(rank, distance, n);
+    if (!c.in->connected(peer)) co_await c.in->connect(peer);
+  }
+  const int at_once = static_cast<int>(window);
+  for (int distance = 1; distance < std::min(n, at_once + 1); ++distance) start(distance);
+  for (int distance = 1; distance < n; ++distance) {
+    c.at("exchange", distance - 1, n - 1);
+    const std::size_t place = static_cast<std::size_t>(distance - 1) % window;
+    transfer& in = c.transfers[place];
+    transfer& out = c.transfers[window + place];
+    while (!c.io.over(in)) co_await c.io.until(in);
+    while (!c.io.over(out)) co_await c.io.until(out);
+    if (distance + at_once < n) start(distance + at_once);
+  }
+}
+
+}  // namespace
+
+asio::awaitable<void> swap_with_each(call& c, const_view from, blocks sent, mutable_view into,
+                                     blocks received, std::size_t window) {
+  const int rank = c.in->rank();
+  put_own(sent.in(from, rank), received.in(into, rank));
+  return swap(c, from, std::move(sent), into, std::move(received), window);
+}
+
+asio::awaitable<void> direct_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
+  put_own(mine, cut.in(all, c.in->rank()));
+  blocks only(mine.bytes, 1);
+  return swap(c, mine, std::move(only), all, std::move(cut), direct_window);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,94 @@
+#include <bit>
+#include <cstring>
+
+#include "algorithms/algorithms.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// A rank's place in a binomial tree counted from the root: v's subtree is the ranks [v, v + size).
+struct branch {
+  branch(const call& c, int root_rank)
+      : ranks(c.in->size()),
+        root(root_rank),
+        v(around(c.in->rank(), -root, ranks)),
+        low(v == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : v & -v) {}
+
+  int size_of(int first, int lowest_bit) const { return std::min(lowest_bit, ranks - first); }
+  int size() const { return size_of(v, low); }
+  int parent() const { return around(v - low, root, ranks); }
+  int child(int bit) const { return around(v + bit, root, ranks); }
+
+  int ranks, root, v, low;
+};
+
+/// `all` in the order of ranks, `turned` counted from the root.
+struct turning {
+  turning(const branch& by, std::size_t bytes_each)
+      : behind(static_cast<std::size_t>(by.root) * bytes_each),
+        ahead(static_cast<std::size_t>(by.ranks - by.root) * bytes_each) {}
+  std::size_t behind, ahead;
+};
+
+}  // namespace
+
+asio::awaitable<void> tree_gather(call& c, const_view mine, mutable_view all, int root) {
+  const branch at(c, root);
+  const std::size_t each = mine.bytes;
+  std::byte* const turned = c.scratch();
+  std::memcpy(turned, mine.data, each);
+  transfer& one = c.transfers[0];
+  for (int bit = 1; bit < at.low; bit *= 2) {
+    if (at.v + bit >= at.ranks) break;
+    const int child = at.child(bit);
+    c.at("tree, from rank", child);
+    if (!c.in->connected(child)) co_await c.in->connect(child);
+    const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
+    c.io.recv(one, c.in->to(child), c.flow,
+              {turned + static_cast<std::size_t>(bit) * each, count * each});
+    while (!c.io.over(one)) co_await c.io.until(one);
+  }
+  if (at.v != 0) {
+    const int parent = at.parent();
+    c.at("tree, to rank", parent);
+    if (!c.in->connected(parent)) co_await c.in->connect(parent);
+    const const_view gathered{turned, static_cast<std::size_t>(at.size()) * each};
+    c.io.send(one, c.in->to(parent), c.flow, gathered);
+    while (!c.io.over(one)) co_await c.io.until(one);
+    co_return;
+  }
+  const turning by(at, each);
+  std::memcpy(all.part(by.behind, by.ahead).data, turned, by.ahead);
+  if (by.behind > 0) std::memcpy(all.data, turned + by.ahead, by.behind);
+}
+
+asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, int root) {
+  const branch at(c, root);
+  const std::size_t each = mine.bytes;
+  std::byte* const turned = c.scratch();
+  transfer& one = c.transfers[0];
+  if (at.v == 0) {
+    const turning by(at, each);
+    std::memcpy(turned, all.part(by.behind, by.ahead).data, by.ahead);
+    if (by.behind > 0) std::memcpy(turned + by.ahead, all.data, by.behind);
+  } else {
+    const int parent = at.parent();
+    c.at("tree, from rank", parent);
+    if (!c.in->connected(parent)) co_await c.in->connect(parent);
+    c.io.recv(one, c.in->to(parent), c.flow, {turned, static_cast<std::size_t>(at.size()) * each});
+    while (!c.io.over(one)) co_await c.io.until(one);
+  }
+  for (int bit = at.low / 2; bit > 0; bit /= 2) {
+    if (at.v + bit >= at.ranks) continue;
+    const int child = at.child(bit);
+    c.at("tree, to rank", child);
+    if (!c.in->connected(child)) co_await c.in->connect(child);
+    const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
+    const const_view part{turned + static_cast<std::size_t>(bit) * each, count * each};
+    c.io.send(one, c.in->to(child), c.flow, part);
+    while (!c.io.over(one)) co_await c.io.until(one);
+  }
+  std::memcpy(mine.data, turned, each);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,68 @@
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "arguments.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view mine, mutable_view all) {
+  co_await nothing(std::move(in));
+  put_own(mine, all);
+}
+
+/// @pre the arguments are right.
+asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_view mine,
+                                       mutable_view all, blocks cut, algorithm how) {
+  constexpr collective kind = collective::all_gather;
+  if (all.bytes == 0) return nothing(g);
+  if (g->size() == 1) return alone(g, mine, all);
+  const plan_rule& rule = g->choose(kind, all.bytes);
+  if (how == algorithm::automatic) how = rule.how;
+  lease place(g, call_record(kind, how, all.bytes), how == algorithm::bruck ? all.bytes : 0);
+  call& c = *place;
+  if (how == algorithm::ring) {
+    ring_cut pieces(std::move(cut), 1, rule.chunk_bytes);
+    return carry_out(std::move(place), ring_all_gather(c, mine, all, std::move(pieces)));
+  }
+  if (how == algorithm::direct) {
+    return carry_out(std::move(place), direct_all_gather(c, mine, all, std::move(cut)));
+  }
+  return carry_out(std::move(place), bruck_all_gather(c, mine, all, std::move(cut)));
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
+                                 algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong = first_wrong(wrong_memory("all_gather", mine), wrong_memory("all_gather", all),
+                               wrong_share(*g, "all_gather", all, mine),
+                               wrong_algorithm(collective::all_gather, how))) {
+    return refuse(*wrong);
+  }
+  blocks cut(mine.bytes, g->size());
+  if (auto wrong = wrong_place("all_gather", mine, all, cut.at(g->rank()))) return refuse(*wrong);
+  return start_all_gather(g, mine, all, std::move(cut), how);
+}
+
+asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
+                                   std::span<const std::size_t> bytes_of_rank, algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong =
+          first_wrong(wrong_memory("all_gather_v", mine), wrong_memory("all_gather_v", all),
+                      wrong_lengths(*g, "all_gather_v", all, bytes_of_rank),
+                      wrong_block(*g, "all_gather_v", mine, bytes_of_rank),
+                      wrong_algorithm(collective::all_gather, how))) {
+    return refuse(*wrong);
+  }
+  blocks cut(bytes_of_rank);
+  if (auto wrong = wrong_place("all_gather_v", mine, all, cut.at(g->rank()))) return refuse(*wrong);
+  return start_all_gather(g, mine, all, std::move(cut), how);
+}
+
+}  // namespace tandem

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "arguments.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+constexpr collective kind = collective::all_to_all;
+
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into) {
+  co_await nothing(std::move(in));
+  put_own(from, into);
+}
+
+std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into) {
+  if (auto wrong = first_wrong(wrong_memory(call, from), wrong_memory(call, into))) return wrong;
+  if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
+  if (from.data != into.data) return wrong_overlap(call, from, into);
+  return error(errc::bad_input, fmt::format("{}: not in place", call), "give another view to fill");
+}
+
+std::size_t window_of(algorithm how) {
+  return how == algorithm::pairwise ? 1 : direct_window;
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_view into,
+                                 algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  const auto n = static_cast<std::size_t>(g->size());
+  const const_view block = into.part(0, into.bytes / n);
+  if (auto wrong =
+          first_wrong(wrong_pair("all_to_all", from, into), wrong_result("all_to_all", from, into),
+                      wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
+    return refuse(*wrong);
+  }
+  if (into.bytes == 0) return nothing(g);
+  if (n == 1) return alone(g, from, into);
+  if (how == algorithm::automatic) how = g->choose(kind, into.bytes).how;
+  blocks cut(block.bytes, g->size());
+  lease place(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0);
+  call& c = *place;
+  if (how == algorithm::bruck) {
+    return carry_out(std::move(place), bruck_all_to_all(c, from, into, std::move(cut)));
+  }
+  blocks same(cut);
+  return carry_out(std::move(place),
+                   swap_with_each(c, from, std::move(cut), into, std::move(same), window_of(how)));
+}
+
+asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
+                                   std::span<const std::size_t> sent, mutable_view into,
+                                   std::span<const std::size_t> received, algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong = first_wrong(
+          wrong_pair("all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
+          wrong_lengths(*g, "all_to_all_v", into, received), wrong_algorithm(kind, how))) {
+    return refuse(*wrong);
+  }
+  const auto me = static_cast<std::size_t>(g->rank());
+  if (how == algorithm::bruck || sent[me] != received[me]) {
+    return refuse(how == algorithm::bruck
+                      ? error(errc::bad_input, "all_to_all_v: bruck carries blocks of equal length",
+                              "choose pairwise or direct")
+                      : error(errc::bad_input,
+                              fmt::format("all_to_all_v: this rank sends itself {} bytes and "
+                                          "receives {} from itself",
+                                          sent[me], received[me])));
+  }
+  if (g->size() == 1) return alone(g, from, into);
+  // Lengths differ from rank to rank: none of them says which algorithm pays, nor what others call.
+  if (how == algorithm::automatic) how = algorithm::direct;
+  lease place(g, call_record(kind, how, 0));
+  call& c = *place;
+  return carry_out(std::move(place),
+                   swap_with_each(c, from, blocks(sent), into, blocks(received), window_of(how)));
+}
+
+}  // namespace tandem

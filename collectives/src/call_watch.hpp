@@ -1,0 +1,55 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "call_log.hpp"
+
+namespace tandem::detail {
+
+class group;
+
+/// Finds ranks that wait for each other because they have called different collectives, and so will
+/// never meet in a message. A rank whose call waits for a second tells its peers what it has
+/// called and hears what those say that wait as well; where two differ, both know why.
+///
+/// Looks four times a second while calls are open, so it costs a call nothing.
+class call_watch : public std::enable_shared_from_this<call_watch> {
+ public:
+  static constexpr std::chrono::milliseconds every{250};
+  static constexpr int looks_until_stuck = 4;
+
+  /// @pre the group calls `stop` before it goes.
+  explicit call_watch(group& of);
+  call_watch(const call_watch&) = delete;
+  call_watch& operator=(const call_watch&) = delete;
+  ~call_watch();
+
+  /// A call has begun.
+  void begin() {
+    if (!armed_) arm();
+  }
+  void stop() noexcept;
+
+ private:
+  struct message;
+
+  void arm();
+  void look();
+  void tell_everybody();
+  void hear(const message& from);
+
+  group* group_;
+  boost::asio::steady_timer timer_;
+  std::vector<std::shared_ptr<message>> under_way_;
+  std::vector<bool> listens_;  // by rank of the group
+  std::uint64_t oldest_ = 0;
+  std::uint64_t told_ = 0;  // calls made when the peers were told
+  int looks_ = 0;
+  bool armed_ = false;
+};
+
+}  // namespace tandem::detail

@@ -1,0 +1,51 @@
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "arguments.hpp"
+
+namespace tandem {
+namespace {
+
+asio::awaitable<void> alone(std::shared_ptr<detail::group> in, const_view data, mutable_view result,
+                            detail::reducer by) {
+  co_await detail::nothing(std::move(in));
+  by.prepare(result.data, data.data, data.bytes);
+}
+
+}  // namespace
+
+asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view result,
+                             data_type type, reduction what, int root, algorithm how) {
+  using namespace detail;
+  constexpr collective kind = collective::reduce;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong =
+          first_wrong(wrong_root(*g, "reduce", root), wrong_memory("reduce", data),
+                      wrong_elements("reduce", data, type, what), wrong_algorithm(kind, how))) {
+    return refuse(*wrong);
+  }
+  if (g->rank() == root) {
+    if (auto wrong = first_wrong(wrong_memory("reduce", result),
+                                 wrong_elements("reduce", result, type, what),
+                                 wrong_result("reduce", data, result))) {
+      return refuse(*wrong);
+    }
+  }
+  if (data.bytes == 0) return nothing(g);
+  const reducer by(type, what, g->size());
+  if (g->size() == 1) return alone(g, data, result, by);
+  const plan_rule& rule = g->choose(kind, data.bytes);
+  if (how == algorithm::automatic) how = rule.how;
+  const call_record record(kind, how, data.bytes, type, what.op, root);
+  if (how == algorithm::chain) {
+    const std::size_t chunk = std::min(std::max(rule.chunk_bytes, by.element_bytes()), data.bytes);
+    lease place(g, record, 2 * chain_window * chunk);
+    call& c = *place;
+    return carry_out(std::move(place), chain_reduce(c, data, result, root, by, chunk));
+  }
+  lease place(g, record, 2 * data.bytes);
+  call& c = *place;
+  return carry_out(std::move(place), tree_reduce(c, data, result, root, by));
+}
+
+}  // namespace tandem

@@ -1,0 +1,90 @@
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "arguments.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view all, mutable_view mine,
+                            reducer by) {
+  co_await nothing(std::move(in));
+  by.prepare(mine.data, all.data, all.bytes);
+}
+
+/// @pre the arguments are right.
+asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, const_view all,
+                                           mutable_view mine, blocks cut, data_type type,
+                                           reduction what, algorithm how) {
+  constexpr collective kind = collective::reduce_scatter;
+  if (all.bytes == 0) return nothing(g);
+  const reducer by(type, what, g->size());
+  if (g->size() == 1) return alone(g, all, mine, by);
+  const plan_rule& rule = g->choose(kind, all.bytes);
+  if (how == algorithm::automatic) how = rule.how;
+  const call_record record(kind, how, all.bytes, type, what.op);
+  if (how == algorithm::halving_doubling) {
+    lease place(g, record, 2 * all.bytes);
+    call& c = *place;
+    return carry_out(std::move(place), halving_reduce_scatter(c, all, mine, by, std::move(cut)));
+  }
+  ring_cut pieces(std::move(cut), by.element_bytes(), rule.chunk_bytes);
+  const std::size_t scratch_chunks =
+      how == algorithm::ring ? 3 * ring_walk::window : 2 * direct_window + 1;
+  lease place(g, record, scratch_chunks * pieces.chunk_bytes);
+  call& c = *place;
+  if (how == algorithm::ring) {
+    return carry_out(std::move(place), ring_reduce_scatter(c, all, mine, by, std::move(pieces)));
+  }
+  return carry_out(std::move(place), pairwise_reduce_scatter(c, all, mine, by, std::move(pieces)));
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
+                                     data_type type, reduction what, algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong =
+          first_wrong(wrong_memory("reduce_scatter", all), wrong_memory("reduce_scatter", mine),
+                      wrong_elements("reduce_scatter", all, type, what),
+                      wrong_elements("reduce_scatter", mine, type, what),
+                      wrong_share(*g, "reduce_scatter", all, mine),
+                      wrong_algorithm(collective::reduce_scatter, how))) {
+    return refuse(*wrong);
+  }
+  blocks cut(mine.bytes, g->size());
+  if (auto wrong = wrong_place("reduce_scatter", mine, all, cut.at(g->rank()))) {
+    return refuse(*wrong);
+  }
+  return start_reduce_scatter(g, all, mine, std::move(cut), type, what, how);
+}
+
+asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, mutable_view mine,
+                                       std::span<const std::size_t> bytes_of_rank, data_type type,
+                                       reduction what, algorithm how) {
+  using namespace detail;
+  const std::shared_ptr<group>& g = among.internals();
+  if (auto wrong =
+          first_wrong(wrong_memory("reduce_scatter_v", all), wrong_memory("reduce_scatter_v", mine),
+                      wrong_lengths(*g, "reduce_scatter_v", all, bytes_of_rank),
+                      wrong_block(*g, "reduce_scatter_v", mine, bytes_of_rank),
+                      wrong_algorithm(collective::reduce_scatter, how))) {
+    return refuse(*wrong);
+  }
+  for (std::size_t i = 0, offset = 0; i < bytes_of_rank.size(); ++i) {
+    const const_view block = all.part(offset, bytes_of_rank[i]);
+    if (auto wrong = wrong_elements("reduce_scatter_v", block, type, what)) return refuse(*wrong);
+    offset += bytes_of_rank[i];
+  }
+  if (auto wrong = wrong_elements("reduce_scatter_v", mine, type, what)) return refuse(*wrong);
+  blocks cut(bytes_of_rank);
+  if (auto wrong = wrong_place("reduce_scatter_v", mine, all, cut.at(g->rank()))) {
+    return refuse(*wrong);
+  }
+  return start_reduce_scatter(g, all, mine, std::move(cut), type, what, how);
+}
+
+}  // namespace tandem

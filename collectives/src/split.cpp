@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <array>
+#include <tandem/collectives/collectives.hpp>
+#include <utility>
+
+#include "group.hpp"
+
+namespace tandem {
+namespace {
+
+struct wish {
+  std::int32_t colour = 0;
+  std::int32_t key = 0;
+};
+
+/// The ids that a rank's groups have, as they travel.
+class taken_ids {
+ public:
+  explicit taken_ids(const fabric::group_ids& of) {
+    for (std::size_t id = 0; id < of.size(); ++id) {
+      if (of.test(id)) words_[id / 64] |= std::uint64_t{1} << id % 64;
+    }
+  }
+  mutable_view view() noexcept { return words_; }
+  /// The highest that nobody has; 0, which somebody always has, if there is none.
+  std::uint16_t highest_free() const noexcept {
+    for (std::size_t id = 64 * words_.size() - 1; id > 0; --id) {
+      if ((words_[id / 64] >> id % 64 & 1) == 0) return static_cast<std::uint16_t>(id);
+    }
+    return 0;
+  }
+
+ private:
+  std::array<std::uint64_t, 64> words_{};
+};
+
+/// The ranks in the job of those with this colour, in their order.
+std::vector<int> members_of(const detail::group& g, const std::vector<wish>& wishes, int colour) {
+  std::vector<int> ranks;
+  for (int r = 0; r < g.size(); ++r) {
+    if (wishes[static_cast<std::size_t>(r)].colour == colour) ranks.push_back(r);
+  }
+  std::ranges::stable_sort(ranks, {},
+                           [&wishes](int r) { return wishes[static_cast<std::size_t>(r)].key; });
+  for (int& r : ranks) r = g.member(r);
+  return ranks;
+}
+
+}  // namespace
+
+asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, int key) {
+  const std::shared_ptr<detail::group> g = group_;
+  const wish mine{colour, key};
+  std::vector<wish> wishes(static_cast<std::size_t>(g->size()));
+  taken_ids taken(*g->over().groups());
+  const const_view my_wish(&mine, sizeof mine);
+  const mutable_view all_wishes(wishes);
+  co_await all_gather(*this, my_wish, all_wishes);
+  // Groups of different colours have no rank in common: one id does for all of them.
+  co_await all_reduce(*this, taken.view(), data_type::uint64, reduce_op::bor);
+  const std::uint16_t id = taken.highest_free();
+  if (id == 0) {
+    throw error(errc::limit_exceeded, "split: all 4095 ids of groups are taken",
+                "destroy communicators that are no longer needed");
+  }
+  std::unique_ptr<communicator> part;
+  if (colour < 0) co_return part;
+  part =
+      std::make_unique<communicator>(g->over(), g->options(), members_of(*g, wishes, colour), id);
+  part->internals()->adopt_from(*g);
+  co_return part;
+}
+
+}  // namespace tandem

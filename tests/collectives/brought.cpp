@@ -1,0 +1,31 @@
+#include "collectives/brought.hpp"
+
+namespace tandem::test {
+
+std::vector<element> elements_of(data_type type, int rank, std::size_t count) {
+  std::vector<element> elements = random_elements(type, count, static_cast<unsigned>(rank) + 1);
+  if (is_integer(type)) return elements;
+  const element one = type == data_type::float64   ? element{0x3ff} << 52
+                      : type == data_type::float32 ? 0x3f800000
+                                                   : slow_nearest(type, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i % 8 != 0) elements[i] = one + elements[i] % (one / 8);
+  }
+  return elements;
+}
+
+std::vector<std::vector<element>> prepared(data_type type, reduce_op op,
+                                           std::vector<std::vector<element>> brought) {
+  if (op != reduce_op::premultiplied_sum) return brought;
+  for (std::size_t r = 0; r < brought.size(); ++r) {
+    for (element& e : brought[r]) e = slow_multiply(type, e, factor_of(static_cast<int>(r)));
+  }
+  return brought;
+}
+
+element finished(data_type type, reduce_op op, element combined, int ranks) {
+  if (op != reduce_op::average || ranks == 1) return combined;
+  return slow_divide(type, combined, ranks);
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+
+#include <tandem/collectives/collectives.hpp>
+
+#include "collectives/job.hpp"
+
+namespace tandem {
+namespace {
+
+using test::job;
+
+struct seen {
+  int rank = -1, size = -1;
+  std::int64_t sum = -1;
+};
+
+asio::awaitable<void> add_up(communicator& among, std::int64_t mine, seen& into) {
+  std::int64_t number = mine;
+  const mutable_view data(&number, sizeof number);
+  co_await all_reduce(among, data, data_type::int64, reduce_op::sum);
+  into = {among.rank(), among.size(), number};
+}
+
+/// Halves by parity in the opposite order, then each of those in two.
+asio::awaitable<void> divide_twice(communicator& world, seen& first, seen& second, seen& whole) {
+  const int rank = world.rank();
+  std::unique_ptr<communicator> half = co_await world.split(rank % 2, -rank);
+  co_await add_up(*half, rank, first);
+  std::unique_ptr<communicator> quarter = co_await half->split(half->rank() % 2);
+  co_await add_up(*quarter, rank, second);
+  co_await add_up(*half, rank, first);
+  co_await add_up(world, rank, whole);
+}
+
+TEST(Split, DividesAGroupAndItsParts) {
+  job ranks(9);
+  std::vector<seen> first(9), second(9), whole(9);
+  ASSERT_EQ(ranks.run([&](int r) {
+    const auto i = static_cast<std::size_t>(r);
+    return divide_twice(ranks.world(r), first[i], second[i], whole[i]);
+  }),
+            "");
+  for (int r = 0; r < 9; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    const bool even = r % 2 == 0;
+    EXPECT_EQ(first[i].size, even ? 5 : 4);
+    EXPECT_EQ(first[i].rank, (even ? 8 - r : 7 - r) / 2);
+    EXPECT_EQ(first[i].sum, even ? 20 : 16);
+    EXPECT_EQ(whole[i].sum, 36);
+  }
+  // Of 8 6 4 2 0: 8 4 0 and 6 2; of 7 5 3 1: 7 3 and 5 1.
+  const std::int64_t sums[9] = {12, 6, 8, 10, 12, 6, 8, 10, 12};
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(second[i].sum, sums[i]) << i;
+}
+
+asio::awaitable<void> leave_out(communicator& world, int colour, bool& in_none, seen& got) {
+  std::unique_ptr<communicator> part = co_await world.split(colour);
+  in_none = part == nullptr;
+  if (part) co_await add_up(*part, world.rank(), got);
+}
+
+TEST(Split, GivesNothingToThoseWithoutColour) {
+  job ranks(4);
+  bool in_none[4] = {};
+  std::vector<seen> got(4);
+  ASSERT_EQ(ranks.run([&](int r) {
+    const auto i = static_cast<std::size_t>(r);
+    return leave_out(ranks.world(r), r == 1 ? -1 : 7, in_none[i], got[i]);
+  }),
+            "");
+  EXPECT_TRUE(!in_none[0] && in_none[1] && !in_none[2] && !in_none[3]);
+  for (const std::size_t i : {0u, 2u, 3u}) EXPECT_EQ(got[i].sum, 5);
+}
+
+asio::awaitable<void> divide_often(communicator& world, int times, seen& got) {
+  for (int i = 0; i < times; ++i) {
+    std::unique_ptr<communicator> part = co_await world.split(0);
+    co_await add_up(*part, 1, got);
+  }
+}
+
+TEST(Split, GivesIdsBack) {
+  job ranks(2);
+  std::vector<seen> got(2);
+  ASSERT_EQ(ranks.run([&](int r) {
+    return divide_often(ranks.world(r), 5000, got[static_cast<std::size_t>(r)]);
+  }),
+            "");
+  EXPECT_EQ(got[1].sum, 2);
+}
+
+asio::awaitable<void> divide(communicator& world) {
+  const std::unique_ptr<communicator> part = co_await world.split(0);
+}
+
+TEST(Split, SaysThatNoIdIsFree) {
+  job ranks(2);
+  // Some are taken at one rank, the others at the other one.
+  ranks.fabrics[0]->groups()->set();
+  for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[0]->groups()->reset(id);
+  for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[1]->groups()->set(id);
+  ASSERT_NE(ranks.run([&](int r) { return divide(ranks.world(r)); }), "hangs");
+  EXPECT_EQ(ranks.code(0), errc::limit_exceeded) << ranks.text(0);
+  EXPECT_EQ(ranks.code(1), errc::limit_exceeded) << ranks.text(1);
+}
+
+TEST(Split, TwoGroupsOfOneIdAreRefused) {
+  job ranks(3);
+  const communicator first(*ranks.fabrics[0], settings(), {0, 1}, 7);
+  EXPECT_THROW(communicator(*ranks.fabrics[0], settings(), {0, 2}, 7), error);
+  EXPECT_NO_THROW(communicator(*ranks.fabrics[0], settings(), {0, 2}, 8));
+}
+
+}  // namespace
+}  // namespace tandem

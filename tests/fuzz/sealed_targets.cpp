@@ -1,0 +1,125 @@
+#include "fuzz/sealed_targets.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "sealed/incoming.hpp"
+#include "sealed/record.hpp"
+
+namespace tandem::fuzz {
+namespace {
+
+void promise(bool kept) {
+  if (!kept) std::abort();
+}
+
+/// Numbers from the front of the input; zeros at its end.
+class script {
+ public:
+  explicit script(bytes input) : rest_(input) {}
+  bool is_over() const { return rest_.empty(); }
+  std::size_t byte() {
+    if (rest_.empty()) return 0;
+    const auto value = static_cast<std::size_t>(rest_.front());
+    rest_ = rest_.subspan(1);
+    return value;
+  }
+  std::size_t word() {
+    const std::size_t high = byte();
+    return high << 8 | byte();
+  }
+  bytes some(std::size_t count) {
+    const bytes taken = rest_.first(std::min(count, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  bytes rest_;
+};
+
+/// What was sealed, and what became of it on the wire.
+struct tale {
+  std::vector<std::byte> sent, wire;
+  bool is_true = true;  // nobody has touched it
+};
+
+constexpr std::size_t most_wire_bytes = std::size_t{1} << 19;
+
+void seal(sealed::sealer& with, std::size_t count, tale& into) {
+  const std::size_t before = into.sent.size(), at = into.wire.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    into.sent.push_back(static_cast<std::byte>((before + i) * 131 >> 3));
+  }
+  const iovec text{into.sent.data() + before, count};
+  sealed::cursor from(std::span(&text, 1));
+  into.wire.resize(at + count + sealed::overhead_bytes);
+  with.seal(from, count, into.wire.data() + at);
+}
+
+tale tell(script& by) {
+  tale told;
+  sealed::sealer with(secret(std::string_view("a key of the fuzzer")), 5);
+  while (!by.is_over() && told.wire.size() < most_wire_bytes) {
+    const std::size_t what = by.byte() % 8;
+    if (what < 4) {
+      seal(with, 1 + (what == 3 ? by.word() : by.byte()), told);
+      continue;
+    }
+    told.is_true = false;
+    const std::size_t at = told.wire.empty() ? 0 : by.word() % told.wire.size();
+    const auto place = told.wire.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t count = by.byte();
+    if (what == 4 && !told.wire.empty()) {
+      told.wire[at] ^= static_cast<std::byte>(1U << (count % 8));
+    } else if (what == 5) {
+      const std::size_t gone = std::min(count, told.wire.size() - at);
+      told.wire.erase(place, place + static_cast<std::ptrdiff_t>(gone));
+    } else if (what == 6) {
+      const bytes his = by.some(count);
+      told.wire.insert(place, his.begin(), his.end());
+    } else {
+      const std::vector<std::byte> again(place, told.wire.end());
+      told.wire.insert(told.wire.end(), again.begin(), again.end());
+    }
+  }
+  return told;
+}
+
+}  // namespace
+
+/// Whatever happened on the wire, what is given out is how the text began; all of it where nothing
+/// happened.
+void records(bytes input) {
+  script by(input);
+  const std::size_t piece = 1 + by.byte() * 37, longest_room = 1 + by.byte() * 53;
+  const tale told = tell(by);
+  sealed::incoming in(secret(std::string_view("a key of the fuzzer")), 5);
+  std::vector<std::byte> room(longest_room);
+  std::size_t got = 0;
+  bytes rest(told.wire);
+  for (bool more = true; more;) {
+    const iovec parts[2]{{room.data(), room.size() / 3},
+                         {room.data() + room.size() / 3, room.size() - room.size() / 3}};
+    sealed::cursor to(parts);
+    in.open(to);
+    promise(to.done_bytes() <= told.sent.size() - got);
+    promise(std::equal(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(to.done_bytes()),
+                       told.sent.begin() + static_cast<std::ptrdiff_t>(got)));
+    got += to.done_bytes();
+    if (in.is_broken()) break;
+    if (in.holds_more()) continue;
+    const std::span<std::byte> free = in.room();
+    promise(!free.empty());
+    const std::size_t n = std::min({piece, free.size(), rest.size()});
+    std::copy_n(rest.begin(), n, free.begin());
+    in.came(n);
+    rest = rest.subspan(n);
+    more = n > 0;
+  }
+  promise(in.is_broken() == !in.why().empty());
+  promise(!told.is_true || (!in.is_broken() && got == told.sent.size()));
+}
+
+}  // namespace tandem::fuzz
