@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
@@ -132,7 +133,7 @@ std::unique_ptr<exercise> make_exercise(communicator& all, channel* peer, const 
 }  // namespace
 
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
-  communicator all(job, o.engine);
+  communicator all = co_await make_communicator(job, o.engine);
   channel* peer = nullptr;
   if (o.point_to_point()) peer = co_await find_peer(job);
   if (out != nullptr) out->head(all.size());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <tandem/collectives/algorithm.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
@@ -79,6 +80,10 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   std::string what = "show", hosts;
   int ranks = 0;
   way_options within, across;
+  std::vector<std::string_view> operations;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    operations.push_back(name(static_cast<collective>(i)));
+  }
   cli::command_line line(
       {.command = "tandem plan",
        .arguments = "show|probe [options]",
@@ -101,6 +106,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   within.declare(line, "within-", "inside a host");
   line.choice("channel", o.channel, cli::fabric_kinds(),
               "what carries the messages of a launcher's ranks");
+  line.choice("op", o.op, operations, "show only this operation");
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
@@ -126,7 +132,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   if (!hosts.empty()) o.assumed.host_of_rank = parse_hosts(hosts);
   if (line.given("ranks")) o.assumed.host_of_rank = facts::one_host(ranks).host_of_rank;
   if (o.assumed.host_of_rank.empty()) o.assumed.host_of_rank = facts::one_host(4).host_of_rank;
-  if (line.given("channel")) o.assumed.within.channel = o.assumed.across.channel = o.channel;
+  if (o.engine.profile.empty() || line.given("channel"))
+    o.assumed.within.channel = o.assumed.across.channel = o.channel;
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
   return o;

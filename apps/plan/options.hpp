@@ -14,6 +14,7 @@ struct plan_options {
   facts assumed;         ///< without a launcher
   bool assumes = false;  ///< some of it was given
   std::string channel = "tcp";
+  std::string op;    ///< the one operation to show; empty: all
   std::string save;  ///< a file; empty: none
   settings engine;
 };

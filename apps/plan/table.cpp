@@ -52,7 +52,7 @@ std::string way_text(std::string_view between, const path_facts& way) {
 
 }  // namespace
 
-std::string table(const plan& agreed) {
+std::string table(const plan& agreed, std::string_view op) {
   const facts& known = agreed.known();
   std::string text = fmt::format("plan {:08x}\n{}", agreed.hash(), hosts_text(known));
   const std::vector<std::string>& hosts = known.host_of_rank;
@@ -62,6 +62,7 @@ std::string table(const plan& agreed) {
   if (!one_host) text += way_text("across hosts", known.across);
   text += fmt::format("\n{:<14}  {:<6}  {:<26}  {}\n", "operation", "from", "algorithm", "why");
   for (const plan_rule& rule : agreed.rules()) {
+    if (!op.empty() && op != name(rule.what)) continue;
     text += fmt::format("{:<14}  {:<6}  {:<26}  {}\n", name(rule.what),
                         format_bytes(rule.from_bytes), describe(rule), rule.why);
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/plan.hpp>
 #include <tandem/join.hpp>
 
 #include "collectives/job.hpp"

@@ -85,6 +85,29 @@ TEST(Agreement, MeasuresBothKindsOfWays) {
   EXPECT_LT(of.ranks.fabrics[0]->find(2)->stats().messages_sent, 40u);
 }
 
+asio::awaitable<void> meet_and_split(fabric& over, const settings& mine) {
+  communicator all = co_await make_communicator(over, mine);
+  const int rank = all.rank();
+  const std::unique_ptr<communicator> part = co_await all.split(rank == 4 ? 1 : 0, -rank);
+  const std::vector<std::string> hosts =
+      rank == 4 ? std::vector<std::string>{"c"} : std::vector<std::string>{"b", "b", "a", "a"};
+  EXPECT_EQ(part->agreed().known().host_of_rank, hosts);
+  EXPECT_EQ(part->agreed().known().across, all.agreed().known().across);
+  std::vector<std::int32_t> ones(5000, 1);
+  const mutable_view data(ones);
+  co_await all_reduce(*part, data, data_type::int32, reduce_op::sum, algorithm::two_level);
+  for (const std::int32_t sum : ones) EXPECT_EQ(sum, part->size());
+}
+
+TEST(Agreement, PartsHaveThePlanOfTheirRanks) {
+  meeting of({on("a"), on("a"), on("b"), on("b"), on("c")});
+  EXPECT_EQ(of.ranks.run([&of](int r) {
+    const auto i = static_cast<std::size_t>(r);
+    return meet_and_split(*of.ranks.fabrics[i], of.options[i]);
+  }),
+            "");
+}
+
 void expect_disagreement(meeting& of, const std::string& words, int culprit) {
   ASSERT_NE(of.run(), "hangs");
   for (int r = 0; r < of.ranks.size(); ++r) {
