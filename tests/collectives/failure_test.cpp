@@ -3,46 +3,15 @@
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/deadline.hpp>
 
+#include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
 
 namespace tandem {
 namespace {
 
+using calls = test::every_call;
 using test::job;
 using test::small_pieces;
-
-/// One call of every kind, with data of its own.
-struct calls {
-  static constexpr int count = 6;
-  static const char* name(int which) {
-    constexpr const char* names[count] = {"ring",           "recursive doubling", "barrier",
-                                          "broadcast tree", "broadcast chain",    "gather"};
-    return names[which];
-  }
-
-  asio::awaitable<void> make(communicator& among, int which) {
-    const auto root = among.size() - 1;
-    switch (which) {
-      case 0:
-        return all_reduce(among, data, data_type::float32, reduce_op::sum, algorithm::ring);
-      case 1:
-        return all_reduce(among, data, data_type::float32, reduce_op::sum,
-                          algorithm::recursive_doubling);
-      case 2:
-        return barrier(among);
-      case 3:
-        return broadcast(among, mutable_view(data).part(0, 8), 0);
-      case 4:
-        return broadcast(among, data, 0);
-      default:
-        all.resize(data.size() * static_cast<std::size_t>(among.size()));
-        return gather(among, data, all, root);
-    }
-  }
-
-  std::vector<float> data = std::vector<float>(8000, 1.0f);
-  std::vector<float> all;
-};
 
 asio::awaitable<void> nothing() {
   co_return;
@@ -70,7 +39,7 @@ void expect_one_end(job& ranks, int except, errc code, int culprit) {
 }
 
 TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
-  for (int which = 0; which < calls::count; ++which) {
+  for (int which = 0; which < calls::count(); ++which) {
     for (int lost = 0; lost < 5; ++lost) {
       SCOPED_TRACE(testing::Message() << calls::name(which) << " without rank " << lost);
       job ranks(5, small_pieces());
@@ -79,7 +48,7 @@ TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
       ranks.worlds[static_cast<std::size_t>(lost)].reset();
       ranks.fabrics[static_cast<std::size_t>(lost)].reset();
       ASSERT_TRUE(ranks.finish());
-      if (which == 3 && lost != 0 && lost != 2) continue;  // a leaf: nobody waits for it
+      if (!calls::waits_for(which, lost, 5)) continue;
       expect_one_end(ranks, lost, errc::peer_lost, lost);
     }
   }
@@ -234,7 +203,7 @@ TEST(CollectiveFailure, WrongGroupsAreRefused) {
 
 /// Nothing may leak or be touched late wherever the program stops.
 TEST(CollectiveFailure, StoppingAfterAnyStepIsSafe) {
-  for (int which = 0; which < calls::count; ++which) {
+  for (int which = 0; which < calls::count(); ++which) {
     bool ended = false;
     for (int steps = 0; !ended; ++steps) {
       ASSERT_LT(steps, 10000);

@@ -39,12 +39,6 @@ std::vector<std::size_t> lengths(int ranks, std::size_t longest, bool listed) {
   return each;
 }
 
-std::size_t sum(const std::vector<std::size_t>& of) {
-  std::size_t total = 0;
-  for (const std::size_t one : of) total += one;
-  return total;
-}
-
 std::size_t offset(const std::vector<std::size_t>& of, int rank) {
   std::size_t total = 0;
   for (int r = 0; r < rank; ++r) total += of[index(r)];

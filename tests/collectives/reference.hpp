@@ -127,9 +127,9 @@ T combined(const Combine& combine, collective what, algorithm how, const std::ve
 }
 
 /// The segment of a ring in which an element lies.
-inline std::size_t segment_of(std::size_t element, std::size_t count, std::size_t ranks) {
+inline std::size_t segment_of(std::size_t index, std::size_t count, std::size_t ranks) {
   std::size_t s = 0;
-  while (element >= count * (s + 1) / ranks) ++s;
+  while (index >= count * (s + 1) / ranks) ++s;
   return s;
 }
 
