@@ -4,6 +4,7 @@
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/collectives/plan.hpp>
 
+#include "algorithms/slices.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"
 #include "group.hpp"
@@ -49,6 +50,11 @@ T in_two_levels(const Combine& combine, const layout& where, const std::vector<T
   if (!where.two_levels()) {
     return test::around_circle(combine, x, segment_of(index, count, x.size()));
   }
+  const std::size_t slices =
+      detail::slice_count(count * sizeof(T), small_pieces().collective_chunk_bytes);
+  const std::size_t k = segment_of(index, count, slices);
+  index -= count * k / slices;
+  count = count * (k + 1) / slices - count * k / slices;
   std::vector<T> of_host;
   const std::size_t segments = where.equal() ? where.most_ranks() : 1;
   const std::size_t s = segment_of(index, count, segments);

@@ -1,139 +1,185 @@
 #include "algorithms/two_level.hpp"
 
 #include <algorithm>
+#include <tandem/join.hpp>
+#include <utility>
+
+#include "algorithms/slices.hpp"
 
 namespace tandem::detail {
 namespace {
 
-/// While it lives, the call is one of a part of the group.
-class on_level {
- public:
-  on_level(call& c, group& part) noexcept : call_(c), whole_(std::exchange(c.in, &part)) {}
-  ~on_level() { call_.in = whole_; }
-  on_level(const on_level&) = delete;
-  on_level& operator=(const on_level&) = delete;
+constexpr auto inside = "inside the host";
+constexpr auto across_hosts = "across hosts";
 
- private:
-  call& call_;
-  group* const whole_;
+/// What a level of an all_reduce works on.
+struct reduction_level {
+  slices& through;
+  const_view from;
+  mutable_view data;
+  reducer by;
+  std::size_t chunk_bytes;
+
+  ring_cut cut(const group& part, std::size_t bytes) const {
+    const std::size_t each = by.element_bytes();
+    return {blocks(bytes / each, each, part.size()), each, chunk_bytes};
+  }
+  ring_cut longest_cut(const group& part) const { return cut(part, through.longest()); }
 };
 
-ring_cut cut_for(const group& part, std::size_t bytes, std::size_t element_bytes,
-                 std::size_t chunk_bytes) {
-  return {blocks(bytes / element_bytes, element_bytes, part.size()), element_bytes, chunk_bytes};
+lease level_of(const call& whole, std::shared_ptr<group> part, unsigned number, const char* name,
+               std::size_t scratch_bytes) {
+  lease place(std::move(part), name, scratch_bytes);
+  place->be_level_of(whole, number);
+  return place;
 }
 
-asio::awaitable<void> through_segments(call& c, levels& in, const_view from, mutable_view data,
-                                       reducer by, std::size_t chunk_bytes) {
-  const std::size_t each = by.element_bytes();
-  const ring_cut cut = cut_for(in.within(), data.bytes, each, chunk_bytes);
-  const mutable_view mine = cut.segments.in(data, in.within().rank());
-  {
-    const on_level inside(c, in.within());
-    co_await ring_reduce_scatter(c, from, mine, by.without_finish(), cut);
-  }
-  {
-    const on_level across(c, *in.across());
-    ring_cut segments = cut_for(*in.across(), mine.bytes, each, chunk_bytes);
-    co_await ring_all_reduce(c, mine, mine, by.without_prepare(), std::move(segments));
-  }
-  const on_level inside(c, in.within());
-  co_await ring_all_gather(c, mine, data, cut);
+/// The segment of a slice that is this rank's inside its host.
+mutable_view own_segment(const reduction_level& l, const group& within, int slice) {
+  const mutable_view data = l.through.of(l.data, slice);
+  return l.cut(within, data.bytes).segments.in(data, within.rank());
 }
 
-asio::awaitable<void> through_first_ranks(call& c, levels& in, const_view from, mutable_view data,
-                                          reducer by, std::size_t chunk_bytes) {
-  {
-    const on_level inside(c, in.within());
-    co_await chain_reduce(c, from, data, 0, by.without_finish(), chunk_bytes);
+asio::awaitable<void> scatter_inside(call& c, reduction_level l) {
+  for (int k = 0; k < l.through.count(); ++k) {
+    const const_view from = l.through.of(l.from, k);
+    const mutable_view mine = own_segment(l, *c.in, k);
+    const ring_cut cut = l.cut(*c.in, from.bytes);
+    asio::awaitable<void> work = ring_reduce_scatter(c, from, mine, l.by.without_finish(), cut);
+    co_await std::move(work);
+    l.through.pass(0);
   }
-  if (in.across() != nullptr) {
-    const on_level across(c, *in.across());
-    ring_cut cut = cut_for(*in.across(), data.bytes, by.element_bytes(), chunk_bytes);
-    co_await ring_all_reduce(c, data, data, by.without_prepare(), std::move(cut));
+}
+
+asio::awaitable<void> reduce_across(call& c, reduction_level l, const group& within) {
+  for (int k = 0; k < l.through.count(); ++k) {
+    co_await l.through.wait_for(0, k);
+    const mutable_view mine = own_segment(l, within, k);
+    const ring_cut cut = l.cut(*c.in, mine.bytes);
+    asio::awaitable<void> work = ring_all_reduce(c, mine, mine, l.by.without_prepare(), cut);
+    co_await std::move(work);
+    l.through.pass(1);
   }
-  const on_level inside(c, in.within());
-  co_await chain_broadcast(c, data, 0, chunk_bytes);
+}
+
+asio::awaitable<void> gather_inside(call& c, reduction_level l) {
+  for (int k = 0; k < l.through.count(); ++k) {
+    co_await l.through.wait_for(1, k);
+    const mutable_view data = l.through.of(l.data, k);
+    const mutable_view mine = own_segment(l, *c.in, k);
+    const ring_cut cut = l.cut(*c.in, data.bytes);
+    asio::awaitable<void> work = ring_all_gather(c, mine, data, cut);
+    co_await std::move(work);
+  }
+}
+
+/// As slices of `segments` inside each host.
+asio::awaitable<void> by_segments(call& c, levels& in, reduction_level l) {
+  const group& within = *in.within();
+  const ring_cut cut = l.longest_cut(within);
+  const std::size_t scatter = 3 * ring_walk::window * cut.chunk_bytes;
+  const std::size_t reduce =
+      ring_walk::window * l.cut(*in.across(), cut.segments.longest()).chunk_bytes;
+  lease first = level_of(c, in.within(), 1, inside, scatter);
+  lease second = level_of(c, in.across(), 2, across_hosts, reduce);
+  lease third = level_of(c, in.within(), 3, inside, 0);
+  call &one = *first, &two = *second, &three = *third;
+  std::vector<asio::awaitable<void>> parts;
+  parts.push_back(carry_out(std::move(first), scatter_inside(one, l), call::kind::level));
+  parts.push_back(carry_out(std::move(second), reduce_across(two, l, within), call::kind::level));
+  parts.push_back(carry_out(std::move(third), gather_inside(three, l), call::kind::level));
+  co_await when_all(std::move(parts));
+}
+
+asio::awaitable<void> reduce_inside(call& c, reduction_level l) {
+  for (int k = 0; k < l.through.count(); ++k) {
+    const const_view from = l.through.of(l.from, k);
+    const mutable_view data = l.through.of(l.data, k);
+    co_await chain_reduce(c, from, data, 0, l.by.without_finish(), l.chunk_bytes);
+    l.through.pass(0);
+  }
+}
+
+asio::awaitable<void> reduce_firsts(call& c, reduction_level l) {
+  for (int k = 0; k < l.through.count(); ++k) {
+    co_await l.through.wait_for(0, k);
+    const mutable_view data = l.through.of(l.data, k);
+    const ring_cut cut = l.cut(*c.in, data.bytes);
+    asio::awaitable<void> work = ring_all_reduce(c, data, data, l.by.without_prepare(), cut);
+    co_await std::move(work);
+    l.through.pass(1);
+  }
+}
+
+asio::awaitable<void> pass_down(call& c, slices& through, mutable_view data, int root, int after,
+                                int level, std::size_t chunk_bytes) {
+  for (int k = 0; k < through.count(); ++k) {
+    co_await through.wait_for(after, k);
+    const mutable_view slice = through.of(data, k);
+    co_await chain_broadcast(c, slice, root, chunk_bytes);
+    through.pass(level);
+  }
+}
+
+/// With the first rank of each host going across for all of it.
+asio::awaitable<void> by_first_ranks(call& c, levels& in, reduction_level l) {
+  const std::size_t chain = 2 * chain_window * std::max(l.chunk_bytes, l.by.element_bytes());
+  std::vector<asio::awaitable<void>> parts;
+  lease first = level_of(c, in.within(), 1, inside, chain);
+  call& one = *first;
+  parts.push_back(carry_out(std::move(first), reduce_inside(one, l), call::kind::level));
+  if (in.across()) {
+    const std::size_t ring = ring_walk::window * l.longest_cut(*in.across()).chunk_bytes;
+    lease second = level_of(c, in.across(), 2, across_hosts, ring);
+    call& two = *second;
+    parts.push_back(carry_out(std::move(second), reduce_firsts(two, l), call::kind::level));
+  }
+  lease third = level_of(c, in.within(), 3, inside, 0);
+  call& three = *third;
+  const int after = in.across() ? 1 : 0;
+  asio::awaitable<void> down = pass_down(three, l.through, l.data, 0, after, 2, l.chunk_bytes);
+  parts.push_back(carry_out(std::move(third), std::move(down), call::kind::level));
+  co_await when_all(std::move(parts));
 }
 
 }  // namespace
 
-levels::levels(const group& whole) : whole_(whole), where_(whole.agreed().known().host_of_rank) {
-  const auto me = static_cast<std::size_t>(whole.rank());
-  within_ = part(where_.members[static_cast<std::size_t>(where_.host[me])]);
-  const int place = where_.equal() ? where_.place[me] : 0;
-  if (place != where_.place[me]) return;
-  std::vector<int> ranks;
-  for (const std::vector<int>& here : where_.members) {
-    ranks.push_back(here[static_cast<std::size_t>(place)]);
-  }
-  across_ = part(ranks);
-}
-
-std::unique_ptr<group> levels::part(const std::vector<int>& ranks) const {
-  std::vector<int> members;
-  for (const int rank : ranks) members.push_back(whole_.member(rank));
-  return std::make_unique<group>(whole_.over(), whole_.options(), std::move(members),
-                                 static_cast<std::uint16_t>(whole_.id()));
-}
-
-group* levels::heads(int root) {
-  const auto host = static_cast<std::size_t>(where_.host[static_cast<std::size_t>(root)]);
-  std::vector<int> ranks;
-  for (const std::vector<int>& here : where_.members) ranks.push_back(here[0]);
-  ranks[host] = root;
-  if (std::ranges::find(ranks, whole_.rank()) == ranks.end()) return nullptr;
-  std::unique_ptr<group>& found = heads_[root == where_.members[host][0] ? -1 : root];
-  if (!found) found = part(ranks);
-  return found.get();
-}
-
 asio::awaitable<void> two_level_all_reduce(call& c, const_view from, mutable_view data, reducer by,
                                            std::size_t chunk_bytes) {
   levels& in = c.in->hosts();
-  if (!in.where().two_levels()) {
-    ring_cut cut = cut_for(*c.in, data.bytes, by.element_bytes(), chunk_bytes);
-    co_await ring_all_reduce(c, from, data, by, std::move(cut));
-  } else if (in.where().equal()) {
-    co_await through_segments(c, in, from, data, by, chunk_bytes);
+  slices through(c.in->executor(), data.bytes, by.element_bytes(), chunk_bytes);
+  const reduction_level l{through, from, data, by, chunk_bytes};
+  if (in.where().equal()) {
+    co_await by_segments(c, in, l);
   } else {
-    co_await through_first_ranks(c, in, from, data, by, chunk_bytes);
+    co_await by_first_ranks(c, in, l);
   }
-}
-
-std::size_t two_level_scratch(group& in, std::size_t bytes, const reducer& by,
-                              std::size_t chunk_bytes) {
-  const std::size_t each = by.element_bytes();
-  levels& of = in.hosts();
-  if (!of.where().two_levels()) {
-    return ring_walk::window * cut_for(in, bytes, each, chunk_bytes).chunk_bytes;
-  }
-  if (of.where().equal()) {
-    const ring_cut inside = cut_for(of.within(), bytes, each, chunk_bytes);
-    const ring_cut across = cut_for(*of.across(), inside.segments.longest(), each, chunk_bytes);
-    return ring_walk::window * std::max(3 * inside.chunk_bytes, across.chunk_bytes);
-  }
-  const std::size_t chain = 2 * chain_window * std::max(chunk_bytes, each);
-  if (of.across() == nullptr) return chain;
-  const ring_cut across = cut_for(*of.across(), bytes, each, chunk_bytes);
-  return std::max(chain, ring_walk::window * across.chunk_bytes);
 }
 
 asio::awaitable<void> two_level_broadcast(call& c, mutable_view data, int root,
                                           std::size_t chunk_bytes) {
   levels& in = c.in->hosts();
   const layout& where = in.where();
-  const auto root_host = static_cast<std::size_t>(where.host[static_cast<std::size_t>(root)]);
-  group* const heads = in.heads(root);
-  if (heads != nullptr) {
-    const on_level across(c, *heads);
-    co_await chain_broadcast(c, data, static_cast<int>(root_host), chunk_bytes);
+  const int host = where.host[static_cast<std::size_t>(c.in->rank())];
+  const int root_host = where.host[static_cast<std::size_t>(root)];
+  const int head = host == root_host ? where.place[static_cast<std::size_t>(root)] : 0;
+  slices through(c.in->executor(), data.bytes, 1, chunk_bytes);
+
+  std::vector<asio::awaitable<void>> parts;
+  const std::shared_ptr<group> heads = in.heads(root);
+  if (heads) {
+    lease first = level_of(c, heads, 1, across_hosts, 0);
+    call& one = *first;
+    asio::awaitable<void> down =
+        pass_down(one, through, data, root_host, slices::none, 0, chunk_bytes);
+    parts.push_back(carry_out(std::move(first), std::move(down), call::kind::level));
   }
-  const bool with_root =
-      static_cast<std::size_t>(where.host[static_cast<std::size_t>(c.in->rank())]) == root_host;
-  const int head = with_root ? where.place[static_cast<std::size_t>(root)] : 0;
-  const on_level inside(c, in.within());
-  co_await chain_broadcast(c, data, head, chunk_bytes);
+  lease second = level_of(c, in.within(), 2, inside, 0);
+  call& two = *second;
+  const int after = heads ? 0 : slices::none;
+  asio::awaitable<void> down = pass_down(two, through, data, head, after, 1, chunk_bytes);
+  parts.push_back(carry_out(std::move(second), std::move(down), call::kind::level));
+  co_await when_all(std::move(parts));
 }
 
 }  // namespace tandem::detail

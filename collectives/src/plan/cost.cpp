@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
+#include "algorithms/slices.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -58,9 +63,18 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
 
 std::uint64_t predict_ns(const std::vector<step>& steps, const facts& known, std::uint64_t bytes,
                          std::uint64_t chunk_bytes) {
-  std::uint64_t sum = 0;
-  for (const step& s : steps) sum += step_ns(s, known, bytes, chunk_bytes);
-  return sum;
+  const std::uint64_t slices = slice_count(bytes, chunk_bytes);
+  std::array<std::uint64_t, 4> of_level{};
+  for (const step& s : steps) {
+    const std::uint64_t times = s.level > 0 ? slices : 1;
+    of_level[static_cast<std::size_t>(s.level)] +=
+        times * step_ns(s, known, divide_up(bytes, times), chunk_bytes);
+  }
+  // Of levels that work at the same time the slowest counts, and one slice of the others.
+  const auto levels = std::span(of_level).subspan(1);
+  const std::uint64_t slowest = *std::ranges::max_element(levels);
+  const std::uint64_t all = std::accumulate(levels.begin(), levels.end(), std::uint64_t{0});
+  return of_level[0] + slowest + (all - slowest) / slices;
 }
 
 std::string describe(const std::vector<step>& steps) {

@@ -14,7 +14,8 @@ namespace tandem::detail {
 /// Communication Operations in MPICH, section 3). Beyond them: a step is as slow as the slower of
 /// what stays inside a host and what crosses, where all ranks of a host share its link; and of
 /// several messages at once each but the first costs a rank half of the latency inside a host,
-/// which is mostly the processor's work (the overhead of Culler et al. 1993, LogP).
+/// which is mostly the processor's work (the overhead of Culler et al. 1993, LogP). Of levels
+/// through which slices pass, the slowest counts whole and the others with one slice.
 ///
 /// In whole numbers: the same facts give the same times on every machine.
 std::uint64_t predict_ns(const std::vector<step>& steps, const facts& known, std::uint64_t bytes,

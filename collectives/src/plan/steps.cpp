@@ -160,7 +160,8 @@ void around_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
            .part = 1,
            .whole = hosts * at_once,
            .combines = true,
-           .chunked = true};
+           .chunked = true,
+           .level = 2};
   to.add(one);
   one.combines = false;
   to.add(one);
@@ -179,9 +180,11 @@ void two_level_all_reduce(step_list& to) {
   inside.chunked = where.equal();
   inside.piped = !where.equal();
   inside.combines = true;
+  inside.level = 1;
   to.add(inside);
   around_hosts(to, hosts, where.equal() ? most_ranks : 1);
   inside.combines = false;
+  inside.level = 3;
   to.add(inside);
 }
 
@@ -191,8 +194,10 @@ void two_level_broadcast(step_list& to) {
           .outside = 1,
           .crossing = 1,
           .part = 1,
+          .level = 1,
           .piped = true});
   step inside = inside_steps(where.most_ranks() - 1, 1);
+  inside.level = 2;
   inside.piped = true;
   to.add(inside);
 }

@@ -21,7 +21,9 @@ struct step {
   bool combines = false;  ///< what comes in is combined with what is there
   bool chunked = false;   ///< each message goes in chunks, of which one is combined while the next
                           ///< travels
-  bool piped = false;     ///< the steps overlap: a chunk goes on while the next one comes in
+  int level = 0;  ///< 1..3: of a way on two levels, which slices of the data pass one behind the
+                  ///< other; 0: not
+  bool piped = false;  ///< the steps overlap: a chunk goes on while the next one comes in
 
   bool operator==(const step&) const = default;
 };

@@ -27,7 +27,8 @@ class group;
 ///
 ///   bits 31..20  group id: 0 is the whole job, 1..4095 others
 ///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines
-///   bits 15..0   the caller's tag; of a collective, its number modulo 64; of a pipeline, which way
+///   bits 15..0   the caller's tag; of a collective, its number modulo 64 and its
+///                level times 64; of a pipeline, which way
 ///
 /// @par Cost  A send or receive allocates nothing beyond coroutine frames. Collectives keep their
 /// scratch memory
