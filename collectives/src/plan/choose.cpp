@@ -76,7 +76,7 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     const std::vector<estimate> sorted = estimates(candidates, known, bytes);
     const std::uint64_t best = sorted.front().ns;
     const auto current = std::ranges::find(sorted, kept, &estimate::of);
-    if (current != sorted.end() && current->ns <= best + best / 20) continue;
+    if (current != sorted.end() && current->ns <= best + best / 50) continue;
     const std::size_t from = kept == nullptr ? 0 : bytes;
     kept = sorted.front().of;
     rules.push_back(

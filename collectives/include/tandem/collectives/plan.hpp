@@ -43,7 +43,7 @@ class plan {
   static plan standard(int ranks, const settings& options);
   /// For every operation and length the algorithm and chunk of which the model in
   /// `src/plan/cost.hpp` predicts the least time, and the pins. Lengths are powers of two from 8
-  /// bytes to 1 GiB; a rule goes on while it is predicted to cost less than a twentieth more than
+  /// bytes to 1 GiB; a rule goes on while it is predicted to cost less than a fiftieth more than
   /// the best.
   ///
   /// No rounding can make two ranks differ: it computes with whole numbers, from `known`, which all
