@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
@@ -11,6 +13,8 @@
 #include <tandem/collectives/communicator.hpp>
 #include <vector>
 
+#include "support/fabric_maker.hpp"
+
 namespace tandem::test {
 
 /// Short pieces, so that few bytes reach both sides of every limit.
@@ -21,6 +25,10 @@ inline settings small_pieces() {
   return s;
 }
 
+inline std::string name_of_kind(const testing::TestParamInfo<fabric_kind>& of) {
+  return of.param.name;
+}
+
 /// All ranks of a job on one io_context and one thread, so that a run is the same every time.
 class job {
  public:
@@ -29,6 +37,14 @@ class job {
     const std::vector<asio::any_io_executor> executors(static_cast<std::size_t>(ranks), here);
     fabrics = local::make_fabrics(executors, options);
     for (const auto& f : fabrics) worlds.push_back(std::make_unique<communicator>(*f, options));
+  }
+
+  /// Connected in one of the ways of `fabric_kinds`.
+  job(const fabric_kind& over, int ranks, const settings& options) {
+    asio::co_spawn(context, connect(over, ranks, options), [](std::exception_ptr failure) {
+      if (failure) std::rethrow_exception(failure);
+    });
+    while (static_cast<int>(worlds.size()) < ranks) context.run_one();
   }
 
   int size() const { return static_cast<int>(fabrics.size()); }
@@ -86,6 +102,11 @@ class job {
     return {.rail = {}, .phase = {}, .detail = {}, .advice = {}};
   }
   std::string text(int rank) const { return describe(outcome[static_cast<std::size_t>(rank)]); }
+
+  asio::awaitable<void> connect(const fabric_kind& over, int ranks, settings options) {
+    fabrics = co_await over.make(ranks, options);
+    for (const auto& f : fabrics) worlds.push_back(std::make_unique<communicator>(*f, options));
+  }
 
   asio::io_context context;
   std::vector<std::unique_ptr<fabric>> fabrics;

@@ -180,5 +180,22 @@ TEST(Reducing, EveryNumberOfRanksAndElements) {
   }
 }
 
+class ReducingOver : public testing::TestWithParam<test::fabric_kind> {};
+
+TEST_P(ReducingOver, GivesTheSameBits) {
+  const settings options = test::small_pieces();
+  for (const int n : {2, 3, 5}) {
+    job ranks(GetParam(), n, options);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{131}, std::size_t{4099}}) {
+      expect_all(ranks, data_type::float32, reduce_op::sum, count);
+      expect_all(ranks, data_type::bfloat16, reduce_op::premultiplied_sum, count);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ReducingOver, testing::ValuesIn(test::fabric_kinds()),
+                         test::name_of_kind);
+
 }  // namespace
 }  // namespace tandem

@@ -2,61 +2,25 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/join.hpp>
 #include <tandem/store.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "support/fabric_maker.hpp"
 #include "support/free_port.hpp"
 
 namespace tandem::test {
 namespace {
-
-using fabrics = std::vector<std::unique_ptr<fabric>>;
 
 struct fabric_case {
   std::string name;
   awaitable<fabrics> (*make)(int size);
 };
 
-awaitable<fabrics> make_local(int size) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  co_return local::make_fabrics(
-      std::vector<asio::any_io_executor>(static_cast<std::size_t>(size), executor));
-}
-
-using fabric_maker = awaitable<std::unique_ptr<fabric>> (*)(std::shared_ptr<store> meeting,
-                                                            settings options);
-
-awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
-  if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);
-  return tcp::make_fabric(std::move(meeting), options);
-}
-
-awaitable<void> join_job(launch_info who, settings options, fabric_maker make, fabrics& all) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> made = co_await make(std::move(meeting), options);
-  all[static_cast<std::size_t>(who.rank)] = std::move(made);
-}
-
-awaitable<fabrics> make_job(int size, settings options, fabric_maker make = make_one) {
-  fabrics all(static_cast<std::size_t>(size));
-  launch_info who;
-  who.size = who.local_size = size;
-  who.address = "127.0.0.1";
-  who.port = free_port();
-  who.job = "conformance";
-  std::vector<awaitable<void>> ranks;
-  for (who.rank = 0; who.rank < size; ++who.rank) {
-    who.local_rank = who.rank;
-    ranks.push_back(join_job(who, options, make, all));
-  }
-  co_await when_all(std::move(ranks));
-  co_return all;
+awaitable<fabrics> make_plain(int size) {
+  return make_local(size);
 }
 
 awaitable<fabrics> make_tcp(int size) {
@@ -268,7 +232,7 @@ TEST(shm_fabric, a_rank_on_another_host_is_named) {
 
 INSTANTIATE_TEST_SUITE_P(
     kinds, fabric_test,
-    testing::Values(fabric_case{"local", make_local}, fabric_case{"tcp", make_tcp},
+    testing::Values(fabric_case{"local", make_plain}, fabric_case{"tcp", make_tcp},
                     fabric_case{"tcp_trusted", make_trusted_tcp},
                     fabric_case{"tcp_sealed", make_sealed_tcp}, fabric_case{"rails", make_rails},
                     fabric_case{"rails_sealed", make_sealed_rails}, fabric_case{"shm", make_shm},

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <string>
+#include <tandem/fabric.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/store.hpp>
+#include <vector>
+
+namespace tandem::test {
+
+using fabrics = std::vector<std::unique_ptr<fabric>>;
+
+/// A rank's fabric once it has met the others.
+using fabric_maker = boost::asio::awaitable<std::unique_ptr<fabric>> (*)(
+    std::shared_ptr<store> meeting, settings options);
+
+/// Over rails where the settings name some, else over tcp.
+boost::asio::awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting,
+                                                         settings options);
+
+/// All ranks of a job in this process, on one executor, who meet over loopback.
+boost::asio::awaitable<fabrics> make_job(int size, settings options, fabric_maker make = make_one);
+/// The same without a meeting.
+boost::asio::awaitable<fabrics> make_local(int size, settings options = {});
+
+/// One way to connect the ranks of a job.
+struct fabric_kind {
+  std::string name;
+  boost::asio::awaitable<fabrics> (*make)(int size, settings options);
+};
+/// local, tcp, two rails, both of them encrypted, shm by both copies.
+const std::vector<fabric_kind>& fabric_kinds();
+
+}  // namespace tandem::test
