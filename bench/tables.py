@@ -7,7 +7,7 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
 SHM = "tandem-shm"
-OWN = (TANDEM, SHM, "rails", "portable")
+OWN = (TANDEM, SHM, "rails", "two_level", "portable")
 POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
 
@@ -191,6 +191,29 @@ def rails_loopback(records, _ranks=2):
     return rows
 
 
+def two_level(records, _ranks=4):
+    """Milliseconds of each way and placement, its share of the bound of its links, and two_level beside the ring."""
+    cells, bounds = {}, {}
+    for r in records:
+        cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = p50(r)
+        bounds[(r["case"], r["bytes"], r["channel"])] = r["bound_us"]
+
+    def time(case, size, way):
+        own = cells[(case, size, way)]
+        share = statistics.median(bounds[(case, size, way)] / own[i] for i in own)
+        return [number(statistics.median(own.values()) / 1e3), number(share)]
+
+    rows = [["ranks numbered", "bytes", "two_level, ms", "of its bound", "ring, ms", "of its bound", "by the plan, ms",
+             "ring / two_level", "at most"]]
+    for case, size in sorted({(case, size) for case, size, _ in cells}):
+        own = {way: cells[(case, size, way)] for way in ("two_level", "ring")}
+        times = statistics.median(own["ring"][i] / own["two_level"][i] for i in own["ring"])
+        most = bounds[(case, size, "ring")] / bounds[(case, size, "two_level")]
+        rows.append([case, bytes_text(size), *time(case, size, "two_level"), *time(case, size, "ring"),
+                     time(case, size, "plan")[0], f"{number(times)}x", f"{number(most)}x"])
+    return rows
+
+
 # Streams of a byte of data that a loop reads and writes.
 STREAMS = {"copy": 2, "read": 1, "update": 3, "multiply": 2, "divide": 2}
 SETS = ("portable", "avx2", "avx512")
@@ -258,6 +281,7 @@ TABLES = {
     "rails": ("rails", 2, rails),
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
+    "two-level": ("two-level", 4, two_level),
     "reductions": ("reduction", 1, reductions),
     "reductions-memory": ("reduction", 1, memory),
 }

@@ -12,6 +12,7 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 #include "perf/perf.hpp"
+#include "plan/plan.hpp"
 #include "rails/rails.hpp"
 #include "run/run.hpp"
 #include "train/train.hpp"
@@ -34,6 +35,7 @@ int version_main(arguments args);
 constexpr command commands[] = {
     {"train", "train a small language model across two islands, with a report", train::train_main},
     {"perf", "measure channels and collectives", perf::perf_main},
+    {"plan", "how collectives are done, and why", planner::plan_main},
     {"rails", "which network interfaces are used, and why", rails::rails_main},
     {"run", "start local ranks of any command as one job", launcher::run_main},
     {"options", "every option of the engine: unit, default, value in force", options_main},

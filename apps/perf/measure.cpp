@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
@@ -173,7 +174,7 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
 }  // namespace
 
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
-  communicator all(job, o.engine);
+  communicator all = co_await make_communicator(job, o.engine);
   check_terms(o, all.size());
   const peers found = co_await find_peers(job, o);
   channel* const peer = found.across != nullptr ? found.across : found.next;

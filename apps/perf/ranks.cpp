@@ -7,14 +7,12 @@
 #include <exception>
 #include <mutex>
 #include <tandem/channels/local.hpp>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
 #include <tandem/error.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 #include <thread>
 
+#include "cli/job_fabric.hpp"
 #include "perf/measure.hpp"
 #include "perf/report.hpp"
 
@@ -37,17 +35,11 @@ void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
   run(context, spin);
 }
 
-asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
-                                                     const perf_options& o) {
-  if (o.channel == "shm") return shm::make_fabric(std::move(meeting), o.engine);
-  if (o.channel == "rails") return rails::make_fabric(std::move(meeting), o.engine);
-  return tcp::make_fabric(std::move(meeting), o.engine);
-}
-
 asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_options& o,
                                                 report* out) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
-  const std::unique_ptr<fabric> job = co_await make_fabric(meeting, o);
+  std::string kind = o.channel;
+  const std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
   const std::uint64_t wrong = co_await measure(*job, o, out);
   job->close();
   meeting->leave();

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -32,7 +32,12 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
   const call_record record(kind, how, data.bytes, type, what.op);
-  if (how == algorithm::ring) {
+  if (how == algorithm::two_level && g->hosts().where().two_levels()) {
+    lease place(g, record);
+    call& c = *place;
+    return carry_out(std::move(place), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
+  }
+  if (how == algorithm::ring || how == algorithm::two_level) {
     const std::size_t each = by.element_bytes();
     ring_cut cut(blocks(data.bytes / each, each, g->size()), each, rule.chunk_bytes);
     lease place(g, record, ring_walk::window * cut.chunk_bytes);

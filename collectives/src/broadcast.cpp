@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -20,6 +20,9 @@ asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root
   call& c = *place;
   if (how == algorithm::chain) {
     return carry_out(std::move(place), chain_broadcast(c, data, root, rule.chunk_bytes));
+  }
+  if (how == algorithm::two_level) {
+    return carry_out(std::move(place), two_level_broadcast(c, data, root, rule.chunk_bytes));
   }
   return carry_out(std::move(place), tree_broadcast(c, data, root));
 }

@@ -18,9 +18,17 @@ void call::at(const char* part, int step, int steps) noexcept {
   steps_ = steps;
 }
 
+void call::be_level_of(const call& whole, unsigned level) noexcept {
+  whole_ = &whole;
+  flow = whole.flow + level * group::calls_at_once;
+}
+
 void call::open(group& with, kind which) {
   kind_ = which;
-  if (which == kind::pipeline) {
+  if (which == kind::level) {
+    with.check_alive();
+    io.speak_of(whole_->in->note_of(whole_->number_));
+  } else if (which == kind::pipeline) {
     with.open_pipeline();
     io.speak_of({});
   } else {
@@ -37,9 +45,10 @@ void call::close() noexcept {
   if (!std::exchange(open_, false)) return;
   if (kind_ == kind::pipeline) {
     in->close_pipeline();
-  } else {
+  } else if (kind_ == kind::collective) {
     in->close_number(number_);
   }
+  whole_ = nullptr;
 }
 
 std::string call::phase(const std::string& inner) const {
@@ -82,7 +91,8 @@ call::verdict call::judge(std::exception_ptr failure) const {
     error_code code = ours->code();
     const transfer* const met = io.failed();
     if (code == errc::call_mismatch && met != nullptr && met->result == errc::call_mismatch) {
-      c.detail = in->difference(number_, met->peer_note, met->way.peer);
+      const call& called = whole_ != nullptr ? *whole_ : *this;
+      c.detail = called.in->difference(called.number_, met->peer_note, met->way.peer);
     }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;

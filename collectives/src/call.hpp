@@ -16,7 +16,7 @@ namespace tandem::detail {
 class call {
  public:
   static constexpr std::size_t transfer_count = 8;
-  enum class kind { collective, pipeline };
+  enum class kind { collective, pipeline, level };
 
   call(const asio::any_io_executor& executor, std::size_t scratch_bytes)
       : executor_(executor), io(transfers, executor_), scratch_(scratch_bytes) {}
@@ -30,6 +30,9 @@ class call {
   /// 2".
   void at(const char* part, int step, int steps = 0) noexcept;
 
+  /// Makes it a part of another call, among some of that one's ranks, with messages on flows of
+  /// their own. @pre `level` is 1..3; the other one is open and outlives it.
+  void be_level_of(const call& whole, unsigned level) noexcept;
   void open(group& in, kind which);
   void close() noexcept;
   /// The failure as this rank throws it, and as it tells the others.
@@ -60,6 +63,7 @@ class call {
   kind kind_ = kind::collective;
   unsigned number_ = 0;
   bool open_ = false;
+  const call* whole_ = nullptr;  // of a level
 };
 
 /// Keeps a group and one of its places together until the call is over.

@@ -53,6 +53,9 @@ int communicator::size() const noexcept {
 asio::any_io_executor communicator::get_executor() const noexcept {
   return group_->executor();
 }
+const plan& communicator::agreed() const noexcept {
+  return group_->agreed();
+}
 
 asio::awaitable<void> communicator::send(int to, const_view message, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;

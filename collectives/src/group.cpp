@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/two_level.hpp"
 #include "call.hpp"
 
 namespace tandem::detail {
@@ -61,6 +62,27 @@ group::group(fabric& over, const settings& options, std::vector<int> members, st
 group::~group() {
   watch_->stop();
   if (id_ != 0) ids_in_use_->reset(id_);
+}
+
+void group::adopt(plan agreed) {
+  plan_ = std::move(agreed);
+  has_adopted_ = true;
+  levels_.reset();
+}
+
+void group::adopt_from(const group& whole) {
+  if (!whole.has_adopted_) return;
+  std::vector<int> ranks;
+  for (const int member : members_) {
+    const auto found = std::ranges::find(whole.members_, member);
+    ranks.push_back(static_cast<int>(found - whole.members_.begin()));
+  }
+  adopt(plan::of(whole.plan_.known().of(ranks), options_));
+}
+
+levels& group::hosts() {
+  if (!levels_) levels_ = std::make_unique<levels>(*this);
+  return *levels_;
 }
 
 asio::awaitable<void> group::connect(int peer) {

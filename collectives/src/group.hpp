@@ -16,6 +16,7 @@
 namespace tandem::detail {
 
 class call;
+class levels;
 
 /// What a communicator is made of; calls under way share it.
 class group {
@@ -42,6 +43,14 @@ class group {
   const settings& options() const noexcept { return options_; }
   fabric& over() const noexcept { return over_; }
   std::uint32_t id() const noexcept { return id_; }
+  /// The plan; standard until the ranks have agreed on another one.
+  const plan& agreed() const noexcept { return plan_; }
+  /// All ranks adopt the same one. @pre no call is under way.
+  void adopt(plan agreed);
+  /// The same as the group of which this one is a part, where that one has adopted a plan.
+  void adopt_from(const group& whole);
+  /// Its ranks by host.
+  levels& hosts();
   /// How a collective of such a length is done.
   const plan_rule& choose(collective what, std::size_t bytes) const noexcept {
     return plan_.choose(what, bytes);
@@ -90,7 +99,9 @@ class group {
   const std::uint32_t id_;
   const std::shared_ptr<fabric::group_ids> ids_in_use_;
   const settings options_;
-  const plan plan_;
+  plan plan_;
+  bool has_adopted_ = false;
+  std::unique_ptr<levels> levels_;
   std::vector<std::shared_ptr<call>> free_;
   call_log calls_;
   const std::shared_ptr<call_watch> watch_;

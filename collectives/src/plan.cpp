@@ -1,10 +1,20 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <tandem/collectives/plan.hpp>
+#include <tandem/crc32c.hpp>
 #include <utility>
+
+#include "plan/layout.hpp"
+#include "plan/pins.hpp"
 
 namespace tandem {
 namespace {
+
+/// Where messages are long enough that what they carry costs more than their number: measured on
+/// two cores over loopback TCP and shared memory.
+constexpr std::size_t long_bytes = 32 * 1024;
 
 /// The fewest bytes of which a chain of chunks ends sooner than a binomial tree of whole messages:
 /// with C chunks the chain takes 1 + (n - 2) / C transfer times, the tree ceil(log2 n). None: two
@@ -18,7 +28,8 @@ std::size_t chain_bytes(int ranks, std::size_t chunk_bytes) noexcept {
 
 }  // namespace
 
-plan::plan(std::vector<plan_rule> rules) : rules_(std::move(rules)) {
+plan::plan(std::vector<plan_rule> rules, facts known)
+    : rules_(std::move(rules)), known_(std::move(known)) {
   std::ranges::stable_sort(rules_, [](const plan_rule& a, const plan_rule& b) {
     return a.what != b.what ? a.what < b.what : a.from_bytes < b.from_bytes;
   });
@@ -27,25 +38,28 @@ plan::plan(std::vector<plan_rule> rules) : rules_(std::move(rules)) {
 plan plan::standard(int ranks, const settings& options) {
   const std::size_t chunk = std::max<std::size_t>(options.collective_chunk_bytes, 1);
   std::vector<plan_rule> rules{
-      {collective::barrier, 0, algorithm::direct, chunk},
-      {collective::broadcast, 0, algorithm::tree, chunk},
-      {collective::reduce, 0, algorithm::tree, chunk},
-      {collective::all_reduce, 0, algorithm::recursive_doubling, chunk},
-      {collective::all_reduce, options.all_reduce_ring_bytes, algorithm::ring, chunk},
-      {collective::all_gather, 0, algorithm::bruck, chunk},
-      {collective::all_gather, options.all_reduce_ring_bytes, algorithm::ring, chunk},
-      {collective::reduce_scatter, 0, algorithm::halving_doubling, chunk},
-      {collective::reduce_scatter, options.all_reduce_ring_bytes, algorithm::pairwise, chunk},
-      {collective::gather, 0, algorithm::direct, chunk},
-      {collective::scatter, 0, algorithm::direct, chunk},
-      {collective::all_to_all, 0, algorithm::direct, chunk},
-      {collective::all_to_all, options.all_reduce_ring_bytes, algorithm::pairwise, chunk},
+      {collective::barrier, 0, algorithm::direct, chunk, {}},
+      {collective::broadcast, 0, algorithm::tree, chunk, {}},
+      {collective::reduce, 0, algorithm::tree, chunk, {}},
+      {collective::all_reduce, 0, algorithm::recursive_doubling, chunk, {}},
+      {collective::all_reduce, long_bytes, algorithm::ring, chunk, {}},
+      {collective::all_gather, 0, algorithm::bruck, chunk, {}},
+      {collective::all_gather, long_bytes, algorithm::ring, chunk, {}},
+      {collective::reduce_scatter, 0, algorithm::halving_doubling, chunk, {}},
+      {collective::reduce_scatter, long_bytes, algorithm::pairwise, chunk, {}},
+      {collective::gather, 0, algorithm::direct, chunk, {}},
+      {collective::scatter, 0, algorithm::direct, chunk, {}},
+      {collective::all_to_all, 0, algorithm::direct, chunk, {}},
+      {collective::all_to_all, long_bytes, algorithm::pairwise, chunk, {}},
   };
   if (const std::size_t from = chain_bytes(ranks, chunk); from > 0) {
-    rules.push_back({collective::broadcast, from, algorithm::chain, chunk});
-    rules.push_back({collective::reduce, from, algorithm::chain, chunk});
+    rules.push_back({collective::broadcast, from, algorithm::chain, chunk, {}});
+    rules.push_back({collective::reduce, from, algorithm::chain, chunk, {}});
   }
-  return plan(std::move(rules));
+  for (plan_rule& rule : rules) rule.why = "nothing was measured";
+  plan usual(std::move(rules), facts::one_host(ranks));
+  usual.rules_ = detail::with_pins(std::move(usual.rules_), detail::parse_pins(options.plan));
+  return usual;
 }
 
 const plan_rule& plan::choose(collective what, std::size_t bytes) const noexcept {
@@ -54,6 +68,33 @@ const plan_rule& plan::choose(collective what, std::size_t bytes) const noexcept
     if (rule.what == what && (chosen == nullptr || rule.from_bytes <= bytes)) chosen = &rule;
   }
   return *chosen;
+}
+
+std::string plan::text() const {
+  std::string result;
+  for (const std::vector<int>& ranks : detail::layout(known_.host_of_rank).members) {
+    result += fmt::format("host of ranks {}\n", fmt::join(ranks, ","));
+  }
+  for (const plan_rule& rule : rules_) {
+    result += fmt::format("{} from {}: {}\n", name(rule.what), format_bytes(rule.from_bytes),
+                          describe(rule));
+  }
+  return result;
+}
+
+std::uint32_t plan::hash() const {
+  const std::string all = text();
+  return crc32c(all.data(), all.size());
+}
+
+std::string describe(const plan_rule& rule) {
+  if (!has_chunks(rule.what, rule.how)) return std::string(name(rule.how));
+  return fmt::format("{}, chunk {}", name(rule.how), format_bytes(rule.chunk_bytes));
+}
+
+bool has_chunks(collective what, algorithm how) noexcept {
+  return how == algorithm::ring || how == algorithm::chain || how == algorithm::two_level ||
+         (how == algorithm::pairwise && what == collective::reduce_scatter);
 }
 
 }  // namespace tandem

@@ -67,6 +67,7 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   if (colour < 0) co_return part;
   part =
       std::make_unique<communicator>(g->over(), g->options(), members_of(*g, wishes, colour), id);
+  part->internals()->adopt_from(*g);
   co_return part;
 }
 

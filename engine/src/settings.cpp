@@ -88,20 +88,37 @@ void set_checksum(settings& into, std::string_view text) {
   into.checksum = parse_count(text, 0, 2, "0, 1 or 2");
 }
 
-std::string get_rails(const settings& from) {
-  return from.rails.empty() ? "auto" : from.rails;
+constexpr std::string_view by_itself = "auto";
+
+template <std::string settings::*Member>
+std::string get_words(const settings& from) {
+  return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
 }
 
-/// The words are read where interfaces are known; here they need only be a line of text.
-void set_rails(settings& into, std::string_view text) {
+/// The words are read where what they mean is known; here they need only be a line of text.
+template <std::string settings::*Member>
+void set_words(settings& into, std::string_view text, std::string_view example) {
   if (text.size() > 4 * kilo) throw bad(text.substr(0, 40), "longer than 4096 letters");
   const bool printable =
       std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
   if (!printable) {
-    throw bad(text, "blanks or letters that no interface has",
-              "write words with commas between them: eth0,10.0.0.0/24");
+    throw bad(text, "blanks or letters that are in no word",
+              fmt::format("write words with commas between them: {}", example));
   }
-  into.rails = text == "auto" ? std::string_view() : text;
+  into.*Member = text == by_itself ? std::string_view() : text;
+}
+
+void set_rails(settings& into, std::string_view text) {
+  set_words<&settings::rails>(into, text, "eth0,10.0.0.0/24");
+}
+
+void set_plan(settings& into, std::string_view text) {
+  set_words<&settings::plan>(into, text, "all_reduce:64K-=ring/512K,broadcast=tree");
+}
+
+void set_host(settings& into, std::string_view text) {
+  if (text.size() > 255) throw bad(text.substr(0, 40), "longer than 255 letters");
+  set_words<&settings::host>(into, text, "rack1-node7");
 }
 
 std::string get_spin(const settings& from) {
@@ -181,7 +198,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 24> table{{
+constexpr std::array<option, 26> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -197,7 +214,7 @@ constexpr std::array<option, 24> table{{
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
     {"rails", "TANDEM_RAILS", "words",
      "NICs to use: names, addresses or subnets with commas; ^ leaves out, a number is the most",
-     get_rails, set_rails},
+     get_words<&settings::rails>, set_rails},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
     {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",
@@ -227,14 +244,19 @@ constexpr std::array<option, 24> table{{
      set_seconds<&settings::operation_timeout>},
     {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s", "how long ranks wait for each other at start",
      get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
-    {"all-reduce-ring-bytes", "TANDEM_ALL_REDUCE_RING_BYTES", "bytes",
-     "from this length on all_reduce takes the ring, below it the algorithm of least latency",
-     get_bytes<&settings::all_reduce_ring_bytes>,
-     set_bytes<&settings::all_reduce_ring_bytes, 0, 16 * giga>},
     {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
      "collectives pipeline their data in pieces of this length",
      get_bytes<&settings::collective_chunk_bytes>,
      set_bytes<&settings::collective_chunk_bytes, kilo, giga>},
+    {"plan", "TANDEM_PLAN", "words",
+     "pins of the plan, the same on all ranks: all_reduce:64K-=ring/512K,broadcast=tree",
+     get_words<&settings::plan>, set_plan},
+    {"profile", "TANDEM_PROFILE", "path or none",
+     "file of `tandem plan probe`: the plan is made from it, and nothing is probed",
+     get_file<&settings::profile>, set_file<&settings::profile>},
+    {"host", "TANDEM_HOST", "words",
+     "name of this host, for the plan: the same on all ranks that share one",
+     get_words<&settings::host>, set_host},
     {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
      set_log},
     {"insecure", "TANDEM_INSECURE", "0 or 1",

@@ -68,7 +68,7 @@ TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
 
 TEST(AllReduceChoice, IsByLength) {
   settings options;
-  options.all_reduce_ring_bytes = 400;
+  options.plan = "all_reduce:400-=ring";
   for (const std::size_t count : {std::size_t{99}, std::size_t{100}}) {
     job ranks(5, options);
     std::vector<std::vector<float>> data;

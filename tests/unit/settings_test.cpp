@@ -87,6 +87,13 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.shm_single_copy, single_copy::off);
   s.set("shm-single-copy", "auto");
   EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
+  s.set("plan", "all_reduce=ring,broadcast:64K-=chain/1M");
+  EXPECT_EQ(s.plan, "all_reduce=ring,broadcast:64K-=chain/1M");
+  s.set("plan", "auto");
+  EXPECT_EQ(s.plan, "");
+  s.set("profile", "rates");
+  s.set("host", "a");
+  EXPECT_EQ(s.profile + s.host, "ratesa");
   s.set("shm-ring-bytes", "4M");
   EXPECT_EQ(s.shm_ring_bytes, 4u * 1024 * 1024);
   s.set("spin-us", "1ms");
@@ -106,6 +113,10 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("rails", "eth0, eth1").find("--rails=eth0, eth1: blanks"),
             std::string::npos);
   EXPECT_NE(set_complaint("rails", std::string(5000, 'e')).find("longer than 4096"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("plan", "all_reduce = ring").find("between them: all_reduce:64K-=ring"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("host", std::string(256, 'h')).find("longer than 255"),
             std::string::npos);
   EXPECT_NE(set_complaint("shm-single-copy", "yes").find("neither auto nor 0 nor 1"),
             std::string::npos);

@@ -47,6 +47,7 @@ class rank_fabric final : public fabric {
   asio::any_io_executor get_executor() const noexcept override {
     return hall_->seats[static_cast<std::size_t>(rank_)].executor;
   }
+  std::string_view kind() const noexcept override { return "local"; }
   channel* find(int peer) noexcept override {
     return channels_[static_cast<std::size_t>(peer)].get();
   }

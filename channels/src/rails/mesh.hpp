@@ -17,6 +17,7 @@ namespace tandem::rails {
 class mesh final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
+  std::string_view kind() const noexcept override { return "rails"; }
   asio::awaitable<void> open() override;
 
  private:

@@ -12,6 +12,7 @@ namespace tandem::shm {
 class mesh final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
+  std::string_view kind() const noexcept override { return "shm"; }
   asio::awaitable<void> open() override;
 
  private:

@@ -271,6 +271,7 @@ class mesh_fabric final : public fabric {
   int rank() const noexcept override { return mesh_->rank(); }
   int size() const noexcept override { return mesh_->size(); }
   asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
+  std::string_view kind() const noexcept override { return mesh_->kind(); }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
   channel* find(int peer) noexcept override {
     return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;

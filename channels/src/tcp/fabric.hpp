@@ -25,6 +25,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
 
   virtual ~mesh() = default;
 
+  virtual std::string_view kind() const noexcept { return "tcp"; }
   /// Opens the door and publishes its address.
   virtual asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);

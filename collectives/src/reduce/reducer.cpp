@@ -14,6 +14,18 @@ reducer::reducer(data_type type, reduction what, int ranks, const kernel_table& 
   if (what.op == reduce_op::average) divide_ = with.divide[index];
 }
 
+reducer reducer::without_finish() const noexcept {
+  reducer result = *this;
+  result.divide_ = nullptr;
+  return result;
+}
+
+reducer reducer::without_prepare() const noexcept {
+  reducer result = *this;
+  result.multiply_ = nullptr;
+  return result;
+}
+
 void reducer::prepare(void* into, const void* from, std::size_t bytes) const noexcept {
   if (multiply_ != nullptr) {
     multiply_(into, from, bytes / element_bytes_, factor_);

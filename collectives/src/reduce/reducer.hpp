@@ -22,6 +22,11 @@ class reducer {
 
   std::size_t element_bytes() const noexcept { return element_bytes_; }
 
+  /// For the first part of a way in several: another part will finish.
+  reducer without_finish() const noexcept;
+  /// For the parts after the first.
+  reducer without_prepare() const noexcept;
+
   /// Elements change as they are brought.
   bool prepares() const noexcept { return multiply_ != nullptr; }
   /// into = from as this rank brings it: times the factor of a premultiplied_sum.

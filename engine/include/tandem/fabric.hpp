@@ -2,6 +2,7 @@
 
 #include <bitset>
 #include <memory>
+#include <string_view>
 #include <tandem/channel.hpp>
 
 namespace tandem {
@@ -19,6 +20,8 @@ class fabric {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual asio::any_io_executor get_executor() const noexcept = 0;
+  /// What carries its messages, in a word: "local", "tcp", "shm", "rails".
+  virtual std::string_view kind() const noexcept = 0;
 
   /// The channel to `peer`, connected. The reference lives as long as the fabric.
   /// @pre 0 <= peer < size(), peer != rank(). @par Errors `errc::unreachable`, `peer_lost`,

@@ -45,8 +45,10 @@ struct settings {
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
-  std::size_t all_reduce_ring_bytes = 32 * 1024;
   std::size_t collective_chunk_bytes = 512 * 1024;
+  std::string plan;     ///< what is pinned of the agreed plan, in words; empty: nothing
+  std::string profile;  ///< file of measured latencies and rates, in place of a probe
+  std::string host;     ///< name that the ranks of one host share; empty: by itself
   log_level log = log_level::warning;
   bool insecure = false;  ///< listen beyond loopback though no job secret protects the connections
   std::string secret_file;  ///< the secret that all ranks of the job share; of mode 0600 or 0400

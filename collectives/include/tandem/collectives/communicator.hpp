@@ -13,6 +13,8 @@ namespace tandem {
 
 namespace asio = boost::asio;
 
+class plan;
+
 namespace detail {
 class group;
 }
@@ -25,7 +27,8 @@ class group;
 ///
 ///   bits 31..20  group id: 0 is the whole job, 1..4095 others
 ///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines
-///   bits 15..0   the caller's tag; of a collective, its number modulo 64; of a pipeline, which way
+///   bits 15..0   the caller's tag; of a collective, its number modulo 64 and its
+///                level times 64; of a pipeline, which way
 ///
 /// @par Cost  A send or receive allocates nothing beyond coroutine frames. Collectives keep their
 /// scratch memory
@@ -64,6 +67,9 @@ class communicator {
   int rank() const noexcept;
   int size() const noexcept;
   asio::any_io_executor get_executor() const noexcept;
+  /// By what it does its collectives: what `make_communicator` agreed on, of a part made by `split`
+  /// the same for its ranks, else `plan::standard`.
+  const plan& agreed() const noexcept;
 
   /// Sends one message; completes when the view may be reused. The k-th send with a tag meets the
   /// peer's k-th receive with that tag. Cancellation, deadlines and errors as `channel::send`; they

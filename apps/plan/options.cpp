@@ -1,0 +1,142 @@
+#include "plan/options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <tandem/collectives/algorithm.hpp>
+#include <tandem/error.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/job_fabric.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr int most_ranks = 4096;
+constexpr double most_us = 1e7, most_gb_per_s = 1e6;
+
+error wrong(std::string what, std::string advice = {}) {
+  return error(errc::bad_option, std::move(what), std::move(advice));
+}
+
+/// A number from 1 to `most_ranks`, or nothing.
+std::optional<int> count_in(std::string_view text) {
+  int number = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = failed == std::errc() && rest == text.data() + text.size();
+  return whole && number >= 1 && number <= most_ranks ? std::optional(number) : std::nullopt;
+}
+
+/// What the command line says of one kind of way.
+struct way_options {
+  double latency_us = 5;
+  double gb_per_s = 2;
+
+  void declare(cli::command_line& line, const std::string& prefix, const std::string& between) {
+    line.option(prefix + "latency-us", latency_us, 0.001, most_us,
+                fmt::format("of a short message {}, one way", between));
+    line.option(prefix + "gb-per-s", gb_per_s, 0.001, most_gb_per_s,
+                fmt::format("of long messages {}, one way", between));
+  }
+  void apply(path_facts& to, bool latency_given, bool rate_given) const {
+    if (latency_given) to.latency_ns = static_cast<std::uint64_t>(latency_us * 1e3 + 0.5);
+    if (rate_given) to.bytes_per_us = static_cast<std::uint64_t>(gb_per_s * 1e3 + 0.5);
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> parse_hosts(const std::string& text) {
+  const auto refuse = [&text]() -> error {
+    return wrong(fmt::format("--hosts={}: no hosts of up to {} ranks in all", text, most_ranks),
+                 "write 2x4 for two hosts of four ranks each, or each rank's host: a,b,a,b");
+  };
+  const std::size_t cross = text.find('x');
+  const std::optional<int> hosts = count_in(std::string_view(text).substr(0, cross));
+  if (hosts) {
+    const std::optional<int> each = cross == std::string::npos
+                                        ? std::nullopt
+                                        : count_in(std::string_view(text).substr(cross + 1));
+    if (!each || *hosts * *each > most_ranks) throw refuse();
+    std::vector<std::string> result;
+    for (int r = 0; r < *hosts * *each; ++r) result.push_back(fmt::format("host{}", r / *each));
+    return result;
+  }
+  std::vector<std::string> result;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    result.emplace_back(rest.substr(0, comma));
+    if (result.back().empty() || result.size() > most_ranks) throw refuse();
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (result.size() == 1) throw refuse();
+  return result;
+}
+
+std::optional<plan_options> parse_options(std::span<const std::string> args) {
+  plan_options o;
+  std::string what = "show", hosts;
+  int ranks = 0;
+  way_options within, across;
+  std::vector<std::string_view> operations;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    operations.push_back(name(static_cast<collective>(i)));
+  }
+  cli::command_line line(
+      {.command = "tandem plan",
+       .arguments = "show|probe [options]",
+       .summary =
+           "show: how each collective is done, for each length, and why. Under a launcher its "
+           "ranks "
+           "measure and agree, and rank 0 prints; else for the ranks that --ranks or --hosts name. "
+           "probe: under a launcher, what was measured, as a file for --profile. A plan is pinned, "
+           "all of it or a part, by --plan: all_reduce:64K-=ring/512K, with commas between pins, "
+           "lengths FROM-BELOW, and the longest chunk last.",
+       .examples = "  tandem plan show --hosts 2x2 --latency-us 30 --gb-per-s 0.125\n"
+                   "  tandem plan show --hosts a,b,a,b --plan broadcast=tree\n"
+                   "  tandem run -n 4 -- tandem plan show\n"
+                   "  tandem run -n 4 -- tandem plan probe --save rates\n"
+                   "  tandem plan show --profile rates --ranks 8\n"});
+  line.positional("WHAT", what, "show, or probe", true);
+  line.option("ranks", ranks, 1, most_ranks, "ranks on one host (4)");
+  line.option("hosts", hosts, "hosts: 2x4 are two of four ranks each; a,b,a,b is by rank");
+  across.declare(line, "", "across hosts");
+  within.declare(line, "within-", "inside a host");
+  line.choice("channel", o.channel, cli::fabric_kinds(),
+              "what carries the messages of a launcher's ranks");
+  line.choice("op", o.op, operations, "show only this operation");
+  line.option("save", o.save, "probe: the file to write");
+  line.engine_options(o.engine);
+  if (!line.parse(args)) return std::nullopt;
+
+  if (what != "show" && what != "probe") {
+    const std::string_view words[] = {"show", "probe"};
+    const std::string_view near = nearest(what, words);
+    throw wrong(
+        fmt::format("{}: neither show nor probe", what),
+        near.empty() ? "tandem plan --help says more" : fmt::format("did you mean {}?", near));
+  }
+  o.probes = what == "probe";
+  if (o.probes && o.save.empty()) throw wrong("--save is missing", "give probe a file to write");
+  if (!o.probes && !o.save.empty()) throw wrong("--save: show writes nothing", "say probe --save");
+  if (line.given("ranks") && line.given("hosts")) {
+    throw wrong("--ranks and --hosts", "leave one of them out");
+  }
+  for (const char* const name :
+       {"ranks", "hosts", "latency-us", "gb-per-s", "within-latency-us", "within-gb-per-s"}) {
+    o.assumes = o.assumes || line.given(name);
+  }
+  if (!o.engine.profile.empty()) o.assumed = facts::load(o.engine.profile);
+  if (!hosts.empty()) o.assumed.host_of_rank = parse_hosts(hosts);
+  if (line.given("ranks")) o.assumed.host_of_rank = facts::one_host(ranks).host_of_rank;
+  if (o.assumed.host_of_rank.empty()) o.assumed.host_of_rank = facts::one_host(4).host_of_rank;
+  if (o.engine.profile.empty() || line.given("channel"))
+    o.assumed.within.channel = o.assumed.across.channel = o.channel;
+  across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
+  within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
+  return o;
+}
+
+}  // namespace tandem::planner

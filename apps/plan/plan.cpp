@@ -1,0 +1,53 @@
+#include "plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <tandem/error.hpp>
+#include <tandem/launch.hpp>
+
+#include "cli/console.hpp"
+#include "plan/job.hpp"
+#include "plan/options.hpp"
+#include "plan/table.hpp"
+
+namespace tandem::planner {
+namespace {
+
+void save(const plan& agreed, const std::string& file) {
+  std::ofstream to(file);
+  to << "# tandem plan probe: for --profile, on all ranks\n" << agreed.known().text();
+  to.flush();
+  if (to) return;
+  throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
+              "give --save a file that can be written");
+}
+
+}  // namespace
+
+int plan_main(std::span<const std::string> args) {
+  const std::optional<plan_options> parsed = parse_options(args);
+  if (!parsed) return cli::success;
+  const plan_options& o = *parsed;
+  const std::optional<launch_info> who = find_launch();
+  if (!who) {
+    if (o.probes) {
+      throw error(errc::bad_option, "probe: there is nobody to measure with",
+                  "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
+    }
+    fmt::print("{}", table(plan::of(o.assumed, o.engine), o.op));
+    return cli::success;
+  }
+  if (o.assumes) {
+    throw error(errc::bad_option,
+                fmt::format("{} has started {} ranks, which measure", who->launcher, who->size),
+                "leave out --ranks, --hosts, latencies and rates under a launcher");
+  }
+  const plan agreed = plan_of_job(*who, o);
+  if (who->rank != 0) return cli::success;
+  if (o.probes) save(agreed, o.save);
+  fmt::print("{}", table(agreed, o.op));
+  return cli::success;
+}
+
+}  // namespace tandem::planner

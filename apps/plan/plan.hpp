@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace tandem::planner {
+
+/// `tandem plan`: what ranks would agree on, or have agreed on, and why; or what they measured, as
+/// a file. Returns the exit status. @par Errors `errc::bad_option`, `errc::bad_input`, one line.
+int plan_main(std::span<const std::string> args);
+
+}  // namespace tandem::planner

@@ -1,0 +1,72 @@
+#include "plan/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace tandem::planner {
+namespace {
+
+constexpr std::size_t most_hosts = 16;
+
+/// "0-3,8": runs of ranks in short.
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i]);
+    if (last > i) text += fmt::format("-{}", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string hosts_text(const facts& known) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<int>> ranks;
+  for (std::size_t r = 0; r < known.host_of_rank.size(); ++r) {
+    std::vector<int>& here = ranks[known.host_of_rank[r]];
+    if (here.empty()) names.push_back(known.host_of_rank[r]);
+    here.push_back(static_cast<int>(r));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most_hosts); ++i) {
+    text += fmt::format("host {}: ranks {}\n", i, ranks_text(ranks[names[i]]));
+  }
+  if (names.size() > most_hosts)
+    text += fmt::format("and {} more hosts\n", names.size() - most_hosts);
+  return text;
+}
+
+std::string way_text(std::string_view between, const path_facts& way) {
+  const auto latency_us = static_cast<double>(way.latency_ns) / 1e3;
+  const auto gb_per_s = static_cast<double>(way.bytes_per_us) / 1e3;
+  const std::string rails =
+      way.rails > 0 ? fmt::format(" over {} rail{}", way.rails, way.rails == 1 ? "" : "s") : "";
+  return fmt::format("{}: {}{}, {:.3g} us, {:.3g} GB/s\n", between, way.channel, rails, latency_us,
+                     gb_per_s);
+}
+
+}  // namespace
+
+std::string table(const plan& agreed, std::string_view op) {
+  const facts& known = agreed.known();
+  std::string text = fmt::format("plan {:08x}\n{}", agreed.hash(), hosts_text(known));
+  const std::vector<std::string>& hosts = known.host_of_rank;
+  const bool one_host =
+      std::ranges::adjacent_find(hosts, std::ranges::not_equal_to()) == hosts.end();
+  text += way_text("inside a host", known.within);
+  if (!one_host) text += way_text("across hosts", known.across);
+  text += fmt::format("\n{:<14}  {:<6}  {:<26}  {}\n", "operation", "from", "algorithm", "why");
+  for (const plan_rule& rule : agreed.rules()) {
+    if (!op.empty() && op != name(rule.what)) continue;
+    text += fmt::format("{:<14}  {:<6}  {:<26}  {}\n", name(rule.what),
+                        format_bytes(rule.from_bytes), describe(rule), rule.why);
+  }
+  return text;
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <tandem/collectives/communicator.hpp>
+
+namespace tandem {
+
+/// All ranks of the job, group id 0, with a plan on which they have agreed. Every rank of the job
+/// calls it.
+///
+/// Ranks tell each other their host (`settings::host`, else the name and the boot of this machine),
+/// their channel, and what their settings say of the plan. One pair inside a host and one across,
+/// of the lowest ranks, measure latency and rate, unless `settings::profile` tells them. All
+/// compute `plan::of` what they then know, and compare its hash.
+///
+/// @par Cost  Four small all_gathers, and some milliseconds for each of the two pairs.
+/// @par Errors `errc::call_mismatch`, the same on every rank: what differs, and on which ranks; the
+///   fabric lives on. `errc::bad_input` for a profile and `bad_option` for a pin that this rank
+///   cannot read: the other ranks hear of it, and the fabric has failed. Those of all_gather.
+/// @par Cancellation  As under collectives.
+asio::awaitable<communicator> make_communicator(fabric& over, settings options);
+
+}  // namespace tandem

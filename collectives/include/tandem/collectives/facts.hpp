@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+/// The way of a message between two ranks. Whole numbers, so that what follows from them is the
+/// same on every machine, whatever its compiler made of it.
+struct path_facts {
+  std::string channel = "local";       ///< what carries it: "shm", "tcp", "rails"
+  std::size_t rails = 0;               ///< NICs that it is spread over; 0: the channel knows none
+  std::uint64_t latency_ns = 5'000;    ///< of a few bytes, one way
+  std::uint64_t bytes_per_us = 2'000;  ///< of long messages, one way; 1000 is 1 GB/s
+
+  bool operator==(const path_facts&) const = default;
+};
+
+/// What a plan is made from: who shares a host, and how fast messages go inside one and across.
+///
+/// Inside a host every rank has the whole rate for itself. Across, all ranks of a host share the
+/// one link that it has to the others.
+struct facts {
+  std::vector<std::string> host_of_rank;
+  path_facts within;
+  path_facts across;
+  std::uint64_t combine_bytes_per_us = 10'000;  ///< of elements combined by one core
+
+  bool operator==(const facts&) const = default;
+
+  /// Nothing is known but the number of ranks: one host, and the defaults above, which are those of
+  /// loopback TCP on a processor of 2020.
+  static facts one_host(int ranks);
+  /// Of these ranks alone, in this order. @pre each is one of `host_of_rank`.
+  facts of(std::span<const int> ranks) const;
+
+  /// Lines "within.latency_ns 4800": what `parse` reads, and a profile file holds.
+  std::string text() const;
+  /// Reads `text()`; empty lines, what follows #, and the order of lines but those of hosts do not
+  /// matter. What is not there keeps its default.
+  /// @par Errors `errc::bad_input`: the number of the line, what is wrong, and the nearest right
+  /// word.
+  static facts parse(std::string_view text);
+  /// The same from a file. @par Errors those of `parse`; `errc::bad_input`: it cannot be read.
+  static facts load(const std::string& file);
+};
+
+}  // namespace tandem

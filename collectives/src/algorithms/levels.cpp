@@ -1,0 +1,38 @@
+#include <algorithm>
+
+#include "algorithms/two_level.hpp"
+
+namespace tandem::detail {
+
+levels::levels(const group& whole) : whole_(whole), where_(whole.agreed().known().host_of_rank) {
+  const auto me = static_cast<std::size_t>(whole.rank());
+  within_ = part(where_.members[static_cast<std::size_t>(where_.host[me])]);
+  const int place = where_.equal() ? where_.place[me] : 0;
+  if (place != where_.place[me]) return;
+  std::vector<int> ranks;
+  for (const std::vector<int>& here : where_.members) {
+    ranks.push_back(here[static_cast<std::size_t>(place)]);
+  }
+  across_ = part(ranks);
+}
+
+std::shared_ptr<group> levels::part(const std::vector<int>& ranks) const {
+  std::vector<int> members;
+  for (const int rank : ranks) members.push_back(whole_.member(rank));
+  // Its messages go on flows of the whole group's calls, so it takes no id of its own.
+  return std::make_shared<group>(whole_.over(), whole_.options(), std::move(members), 0);
+}
+
+std::shared_ptr<group> levels::heads(int root) {
+  const auto host = static_cast<std::size_t>(where_.host[static_cast<std::size_t>(root)]);
+  std::vector<int> ranks;
+  for (const std::vector<int>& here : where_.members) ranks.push_back(here[0]);
+  const bool is_first = ranks[host] == root;
+  ranks[host] = root;
+  if (std::ranges::find(ranks, whole_.rank()) == ranks.end()) return nullptr;
+  std::shared_ptr<group>& found = heads_[is_first ? -1 : root];
+  if (!found) found = part(ranks);
+  return found;
+}
+
+}  // namespace tandem::detail

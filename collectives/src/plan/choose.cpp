@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tandem/collectives/plan.hpp>
+#include <utility>
+
+#include "plan/cost.hpp"
+#include "plan/pins.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t least_bytes = 8;
+constexpr std::size_t most_bytes = std::size_t{1} << 30;
+constexpr std::size_t least_chunk_bytes = 64 * 1024;
+
+/// A way to do an operation: its steps do not depend on the length.
+struct candidate {
+  algorithm how;
+  std::size_t chunk_bytes;
+  std::vector<detail::step> steps;
+};
+
+struct estimate {
+  const candidate* of = nullptr;
+  std::uint64_t ns = 0;
+};
+
+std::vector<candidate> candidates_of(collective what, const detail::layout& where,
+                                     const settings& options) {
+  const std::size_t longest = std::max<std::size_t>(options.collective_chunk_bytes, 1);
+  std::vector<candidate> result;
+  for (const algorithm how : algorithms_of(what)) {
+    if (how == algorithm::two_level && !where.two_levels()) continue;
+    const std::vector<detail::step> steps = detail::steps_of(what, how, where);
+    std::size_t chunk = longest;
+    result.push_back({how, chunk, steps});
+    while (has_chunks(what, how) && chunk / 2 >= least_chunk_bytes) {
+      chunk /= 2;
+      result.push_back({how, chunk, steps});
+    }
+  }
+  return result;
+}
+
+std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& known,
+                                std::size_t bytes) {
+  std::vector<estimate> result;
+  for (const candidate& c : of) {
+    result.push_back({&c, detail::predict_ns(c.steps, known, bytes, c.chunk_bytes)});
+  }
+  std::ranges::stable_sort(result, {}, &estimate::ns);
+  return result;
+}
+
+std::string reason(const std::vector<estimate>& sorted, const estimate& chosen, std::size_t bytes) {
+  std::string text = fmt::format("{}; {} takes {}", detail::describe(chosen.of->steps),
+                                 format_bytes(bytes), detail::time_text(chosen.ns));
+  for (const estimate& other : sorted) {
+    if (other.of->how == chosen.of->how) continue;
+    return text + fmt::format(", {} {}", name(other.of->how), detail::time_text(other.ns));
+  }
+  return text;
+}
+
+void add_rules(std::vector<plan_rule>& rules, collective what, const detail::layout& where,
+               const facts& known, const settings& options) {
+  const std::vector<candidate> candidates = candidates_of(what, where, options);
+  if (where.ranks() < 2) {
+    const candidate& any = candidates.front();
+    rules.push_back({what, 0, any.how, any.chunk_bytes, "one rank: nothing is sent"});
+    return;
+  }
+  const candidate* kept = nullptr;
+  for (std::size_t bytes = least_bytes; bytes <= most_bytes; bytes *= 2) {
+    const std::vector<estimate> sorted = estimates(candidates, known, bytes);
+    const std::uint64_t best = sorted.front().ns;
+    const auto current = std::ranges::find(sorted, kept, &estimate::of);
+    if (current != sorted.end() && current->ns <= best + best / 50) continue;
+    const std::size_t from = kept == nullptr ? 0 : bytes;
+    kept = sorted.front().of;
+    rules.push_back(
+        {what, from, kept->how, kept->chunk_bytes, reason(sorted, sorted.front(), bytes)});
+  }
+}
+
+}  // namespace
+
+plan plan::of(const facts& known, const settings& options) {
+  const std::vector<detail::pin> pins = detail::parse_pins(options.plan);
+  const detail::layout where(known.host_of_rank);
+  std::vector<plan_rule> rules;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    add_rules(rules, static_cast<collective>(i), where, known, options);
+  }
+  return plan(detail::with_pins(std::move(rules), pins), known);
+}
+
+}  // namespace tandem

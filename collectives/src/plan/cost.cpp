@@ -1,0 +1,103 @@
+#include "plan/cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
+#include "algorithms/slices.hpp"
+
+namespace tandem::detail {
+namespace {
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::uint64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_us) {
+  return divide_up(bytes * 1000, bytes_per_us);
+}
+
+/// One step whose messages have so many bytes each.
+std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes) {
+  const std::uint64_t overhead_ns = known.within.latency_ns / 2;
+  const std::uint64_t others = s.inside + s.outside - 1;
+  std::uint64_t inside = 0, crossing = 0;
+  if (s.inside > 0) {
+    inside = known.within.latency_ns + transfer_ns(s.inside * bytes, known.within.bytes_per_us);
+  }
+  if (s.crossing > 0) {
+    crossing = known.across.latency_ns + transfer_ns(s.crossing * bytes, known.across.bytes_per_us);
+  }
+  // A rank whose messages of one step go both ways is not the same in every step: at most one
+  // waits.
+  const std::uint64_t waits = std::max(s.inside, s.outside) == 1 ? 0 : others * overhead_ns;
+  return std::max(inside, crossing) + waits;
+}
+
+std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
+                      std::uint64_t chunk_bytes) {
+  const std::uint64_t message = divide_up(bytes * s.part, s.whole);
+  const std::uint64_t overhead_ns = known.within.latency_ns / 2;
+  const auto combined_ns = [&s, &known](std::uint64_t length) {
+    return s.combines ? transfer_ns(length, known.combine_bytes_per_us) : 0;
+  };
+  if (s.piped) {
+    const std::uint64_t chunks = std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1);
+    const std::uint64_t chunk = divide_up(message, chunks);
+    // The first chunk takes all steps; each further one ends a transfer later, for its latency
+    // hides behind the one before.
+    const std::uint64_t one = once_ns(s, known, chunk) + combined_ns(chunk);
+    const std::uint64_t next = once_ns(s, known, chunk) - once_ns(s, known, 0) + overhead_ns;
+    return s.times * one + (chunks - 1) * (next + combined_ns(chunk));
+  }
+  const std::uint64_t pieces =
+      s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
+  return s.times * (once_ns(s, known, message) + (pieces - 1) * overhead_ns +
+                    combined_ns(divide_up(message, pieces)));
+}
+
+}  // namespace
+
+std::uint64_t predict_ns(const std::vector<step>& steps, const facts& known, std::uint64_t bytes,
+                         std::uint64_t chunk_bytes) {
+  const std::uint64_t slices = slice_count(bytes, chunk_bytes);
+  std::array<std::uint64_t, 4> of_level{};
+  for (const step& s : steps) {
+    const std::uint64_t times = s.level > 0 ? slices : 1;
+    of_level[static_cast<std::size_t>(s.level)] +=
+        times * step_ns(s, known, divide_up(bytes, times), chunk_bytes);
+  }
+  // Of levels that work at the same time the slowest counts, and one slice of the others.
+  const auto levels = std::span(of_level).subspan(1);
+  const std::uint64_t slowest = *std::ranges::max_element(levels);
+  const std::uint64_t all = std::accumulate(levels.begin(), levels.end(), std::uint64_t{0});
+  return of_level[0] + slowest + (all - slowest) / slices;
+}
+
+std::string describe(const std::vector<step>& steps) {
+  std::uint64_t count = 0, inside = 0, crossing = 0;  // hundredths of the data
+  for (const step& s : steps) {
+    const std::uint64_t times = s.piped ? 1 : s.times;
+    count += s.times;
+    inside += times * s.inside * s.part * 100 / s.whole;
+    crossing += times * s.crossing * s.part * 100 / s.whole;
+  }
+  const std::uint64_t share = crossing > 0 ? crossing : inside;
+  std::string text = fmt::format("{} step{}", count, count == 1 ? "" : "s");
+  if (share > 0) {
+    text += fmt::format(", {}.{:02} of the data through a {}", share / 100, share % 100,
+                        crossing > 0 ? "host's link" : "rank's link");
+  }
+  return text;
+}
+
+std::string time_text(std::uint64_t ns) {
+  if (ns < 10'000) return fmt::format("{}.{} us", ns / 1000, ns % 1000 / 100);
+  if (ns < 10'000'000) return fmt::format("{} us", ns / 1000);
+  return fmt::format("{} ms", ns / 1'000'000);
+}
+
+}  // namespace tandem::detail

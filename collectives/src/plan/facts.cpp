@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <tandem/collectives/facts.hpp>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+
+namespace tandem {
+namespace {
+
+constexpr std::uint64_t most_latency_ns = 10'000'000'000;
+constexpr std::uint64_t most_bytes_per_us = 1'000'000'000;
+constexpr std::size_t most_ranks = 1 << 16;
+constexpr std::size_t most_file_bytes = 16 << 20;
+
+/// One line of a profile, taken apart.
+struct line_reader {
+  std::string_view key;
+  std::string_view value;
+  std::size_t number;
+
+  [[noreturn]] void refuse(std::string_view why, std::string advice = {}) const {
+    throw error(errc::bad_input,
+                fmt::format("profile, line {}: {}: {}", number, key.substr(0, 60), why),
+                std::move(advice));
+  }
+  std::uint64_t whole(std::uint64_t least, std::uint64_t most) const {
+    std::uint64_t result = 0;
+    const char* const end = value.data() + value.size();
+    const auto [rest, failed] = std::from_chars(value.data(), end, result);
+    if (failed != std::errc() || rest != end || value.empty()) {
+      refuse(fmt::format("{} is no whole number", value.substr(0, 60)));
+    }
+    if (result < least || result > most) refuse(fmt::format("outside {} to {}", least, most));
+    return result;
+  }
+  std::string word() const {
+    if (value.empty() || value.size() > 255) refuse("not a word of 1 to 255 letters");
+    return std::string(value);
+  }
+};
+
+void read_path(path_facts& into, std::string_view key, const line_reader& line) {
+  if (key == "channel") into.channel = line.word();
+  if (key == "rails") into.rails = line.whole(0, 1 << 10);
+  if (key == "latency_ns") into.latency_ns = line.whole(1, most_latency_ns);
+  if (key == "bytes_per_us") into.bytes_per_us = line.whole(1, most_bytes_per_us);
+}
+
+constexpr std::array<std::string_view, 10> keys{"host",
+                                                "within.channel",
+                                                "within.rails",
+                                                "within.latency_ns",
+                                                "within.bytes_per_us",
+                                                "across.channel",
+                                                "across.rails",
+                                                "across.latency_ns",
+                                                "across.bytes_per_us",
+                                                "combine.bytes_per_us"};
+
+void read(facts& into, const line_reader& line) {
+  if (line.key == "host") {
+    if (into.host_of_rank.size() == most_ranks) line.refuse("too many ranks");
+    into.host_of_rank.push_back(line.word());
+  } else if (line.key == "combine.bytes_per_us") {
+    into.combine_bytes_per_us = line.whole(1, most_bytes_per_us);
+  } else if (std::ranges::find(keys, line.key) != keys.end()) {
+    const std::size_t dot = line.key.find('.');
+    read_path(line.key.starts_with("within") ? into.within : into.across, line.key.substr(dot + 1),
+              line);
+  } else {
+    const std::string_view near = nearest(line.key, keys);
+    line.refuse("no such fact", near.empty() ? "`tandem plan probe` writes a right one"
+                                             : fmt::format("did you mean {}?", near));
+  }
+}
+
+std::string text_of(std::string_view name, const path_facts& path) {
+  return fmt::format("{0}.channel {1}\n{0}.rails {2}\n{0}.latency_ns {3}\n{0}.bytes_per_us {4}\n",
+                     name, path.channel, path.rails, path.latency_ns, path.bytes_per_us);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = " \t\r";
+  const std::size_t from = text.find_first_not_of(blank);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(blank) - from + 1);
+}
+
+}  // namespace
+
+facts facts::one_host(int ranks) {
+  facts result;
+  result.host_of_rank.assign(static_cast<std::size_t>(ranks), "host");
+  return result;
+}
+
+facts facts::of(std::span<const int> ranks) const {
+  facts result = *this;
+  result.host_of_rank.clear();
+  for (const int rank : ranks) {
+    result.host_of_rank.push_back(host_of_rank[static_cast<std::size_t>(rank)]);
+  }
+  return result;
+}
+
+std::string facts::text() const {
+  std::string result;
+  for (const std::string& host : host_of_rank) result += fmt::format("host {}\n", host);
+  return result + text_of("within", within) + text_of("across", across) +
+         fmt::format("combine.bytes_per_us {}\n", combine_bytes_per_us);
+}
+
+facts facts::parse(std::string_view text) {
+  facts result;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::size_t blank = line.find_first_of(" \t");
+    const std::string_view value =
+        blank == std::string_view::npos ? std::string_view() : trimmed(line.substr(blank));
+    read(result, {line.substr(0, blank), value, number});
+  }
+  return result;
+}
+
+facts facts::load(const std::string& file) {
+  std::string text(most_file_bytes, '\0');
+  std::ifstream from(file, std::ios::binary);
+  from.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(from.gcount()));
+  if (text.empty()) {
+    throw error(errc::bad_input, fmt::format("profile {}: cannot be read, or is empty", file),
+                "write one with `tandem run -n RANKS -- tandem plan probe --save FILE`");
+  }
+  if (from) throw error(errc::bad_input, fmt::format("profile {}: 16 MiB or longer", file));
+  try {
+    return parse(text);
+  } catch (const error& wrong) {
+    throw error(errc::bad_input, fmt::format("{}: {}", file, wrong.context().detail),
+                wrong.context().advice);
+  }
+}
+
+}  // namespace tandem

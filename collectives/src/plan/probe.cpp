@@ -1,0 +1,129 @@
+#include "plan/probe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "group.hpp"
+
+namespace tandem::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::uint16_t probe_tag = 0xffff;
+constexpr std::size_t short_bytes = 8;
+constexpr std::size_t least_bytes = 64 * 1024;
+constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+constexpr int warm_trips = 5, short_trips = 41, long_trips = 2;
+constexpr auto long_enough = std::chrono::milliseconds(8);
+
+/// A pair of ranks between which is measured; the first leads.
+struct pair {
+  int first;
+  int second;
+};
+
+std::optional<pair> pair_within(const layout& where) {
+  for (const std::vector<int>& here : where.members) {
+    if (here.size() > 1) return pair{here[0], here[1]};
+  }
+  return std::nullopt;
+}
+
+std::optional<pair> pair_across(const layout& where) {
+  if (where.hosts() < 2) return std::nullopt;
+  return pair{where.members[0][0], where.members[1][0]};
+}
+
+asio::awaitable<std::uint64_t> round_trip_ns(communicator& all, int peer, mutable_view data) {
+  const clock::time_point start = clock::now();
+  co_await all.send(peer, data, probe_tag);
+  co_await all.recv(peer, data, probe_tag);
+  const auto took = std::chrono::nanoseconds(clock::now() - start);
+  co_return static_cast<std::uint64_t>(std::max<std::int64_t>(took.count(), 2));
+}
+
+/// Sends back what comes, until nothing does.
+asio::awaitable<void> echo(communicator& all, int peer) {
+  const buffer room(most_bytes);
+  while (true) {
+    const std::size_t bytes = co_await all.recv(peer, room.view(), probe_tag);
+    if (bytes == 0) co_return;
+    const mutable_view back = room.view().part(0, bytes);
+    co_await all.send(peer, back, probe_tag);
+  }
+}
+
+asio::awaitable<std::uint64_t> latency_ns(communicator& all, int peer, mutable_view room) {
+  const mutable_view data = room.part(0, short_bytes);
+  std::vector<std::uint64_t> trips;
+  for (int i = 0; i < warm_trips + short_trips; ++i) {
+    const std::uint64_t trip = co_await round_trip_ns(all, peer, data);
+    if (i >= warm_trips) trips.push_back(trip);
+  }
+  std::ranges::nth_element(trips, trips.begin() + short_trips / 2);
+  co_return trips[short_trips / 2] / 2;
+}
+
+asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable_view room) {
+  std::uint64_t before_ns = 0, ns = 0;
+  std::size_t bytes = least_bytes;
+  while (true) {
+    const mutable_view data = room.part(0, bytes);
+    before_ns = ns;
+    ns = 0;
+    for (int i = 0; i < long_trips; ++i) {
+      const std::uint64_t trip = co_await round_trip_ns(all, peer, data);
+      ns = i == 0 ? trip : std::min(ns, trip);
+    }
+    const bool over = bytes == most_bytes || std::chrono::nanoseconds(ns) >= long_enough;
+    if (over) break;
+    bytes *= 2;
+  }
+  // Half a round trip each; the shorter length is half of the longer, or there is none.
+  const bool two = before_ns > 0 && ns > before_ns + before_ns / 4;
+  const std::uint64_t more_ns = two ? ns - before_ns : ns;
+  const std::uint64_t more_bytes = two ? bytes / 2 : bytes;
+  co_return std::max<std::uint64_t>(2 * more_bytes * 1000 / more_ns, 1);
+}
+
+asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name,
+                                  std::string_view channel) {
+  const buffer room(most_bytes);
+  const std::uint64_t latency = co_await latency_ns(all, peer, room.view());
+  const std::uint64_t rate = co_await bytes_per_us(all, peer, room.view());
+  co_await all.send(peer, const_view(), probe_tag);
+  const std::size_t rails = all.internals()->to(peer).on->rails().size();
+  co_return fmt::format(
+      "{0}.channel {1}\n{0}.rails {2}\n{0}.latency_ns {3}\n{0}.bytes_per_us {4}\n", name, channel,
+      rails, rounded(latency), rounded(rate));
+}
+
+}  // namespace
+
+std::uint64_t rounded(std::uint64_t value) noexcept {
+  std::uint64_t unit = 1;
+  while (value / unit >= 100) unit *= 10;
+  return std::max<std::uint64_t>((value + unit / 2) / unit * unit, 1);
+}
+
+asio::awaitable<std::string> probe(communicator& all, const layout& where,
+                                   std::string_view channel) {
+  std::string found;
+  const std::optional<pair> within = pair_within(where), across = pair_across(where);
+  if (within && within->first == all.rank()) {
+    found += co_await lead(all, within->second, "within", channel);
+  }
+  if (within && within->second == all.rank()) co_await echo(all, within->first);
+  if (across && across->first == all.rank()) {
+    found += co_await lead(all, across->second, "across", channel);
+  }
+  if (across && across->second == all.rank()) co_await echo(all, across->first);
+  co_return found;
+}
+
+}  // namespace tandem::detail

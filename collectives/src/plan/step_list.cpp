@@ -1,0 +1,75 @@
+#include "plan/step_list.hpp"
+
+#include <algorithm>
+
+namespace tandem::detail {
+namespace {
+
+std::uint64_t most(const std::vector<std::uint64_t>& counts) {
+  return counts.empty() ? 0 : *std::ranges::max_element(counts);
+}
+
+}  // namespace
+
+step step_of(const layout& where, const std::vector<message>& messages, std::uint64_t part,
+             std::uint64_t whole) {
+  const auto ranks = static_cast<std::size_t>(where.ranks());
+  const auto hosts = static_cast<std::size_t>(where.hosts());
+  std::vector<std::uint64_t> in_from(ranks), in_to(ranks), out_from(ranks), out_to(ranks);
+  std::vector<std::uint64_t> leaves(hosts), enters(hosts);
+  for (const message& m : messages) {
+    const auto from = static_cast<std::size_t>(m.from);
+    const auto to = static_cast<std::size_t>(m.to);
+    const auto from_host = static_cast<std::size_t>(where.host[from]);
+    const auto to_host = static_cast<std::size_t>(where.host[to]);
+    if (from_host == to_host) {
+      ++in_from[from];
+      ++in_to[to];
+    } else {
+      ++out_from[from];
+      ++out_to[to];
+      ++leaves[from_host];
+      ++enters[to_host];
+    }
+  }
+  step result;
+  result.inside = std::max(most(in_from), most(in_to));
+  result.outside = std::max(most(out_from), most(out_to));
+  result.crossing = std::max(most(leaves), most(enters));
+  result.part = part;
+  result.whole = whole;
+  return result;
+}
+
+void step_list::add(const step& one) {
+  if (one.times == 0 || one.inside + one.outside == 0) return;
+  if (!steps_.empty()) {
+    step same = one;
+    same.times = steps_.back().times;
+    if (same == steps_.back()) {
+      steps_.back().times += one.times;
+      return;
+    }
+  }
+  steps_.push_back(one);
+}
+
+void step_list::send(const std::vector<message>& sent, std::uint64_t part, std::uint64_t whole,
+                     bool combines) {
+  step one = step_of(where_, sent, part, whole);
+  one.combines = combines;
+  add(one);
+}
+
+void step_list::shift(int ahead, std::uint64_t blocks, bool combines, bool chunked,
+                      std::uint64_t times) {
+  std::vector<message> sent;
+  for (int r = 0; r < n(); ++r) sent.push_back({r, (r + ahead) % n()});
+  step one = step_of(where_, sent, blocks, static_cast<std::uint64_t>(n()));
+  one.combines = combines;
+  one.chunked = chunked;
+  one.times = times;
+  add(one);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,260 @@
+#include "plan/steps.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+#include "algorithms/fold.hpp"
+#include "plan/step_list.hpp"
+
+namespace tandem::detail {
+namespace {
+
+int levels(int n) {
+  return std::bit_width(static_cast<unsigned>(n - 1));
+}
+
+void around(step_list& to, bool combines) {
+  const auto turns = static_cast<std::uint64_t>(to.n() - 1);
+  to.shift(1, 1, combines, true, turns);
+}
+
+/// Each upper one of the folded pairs to the lower one, or back.
+std::vector<message> folded_pairs(const fold& f, bool in) {
+  std::vector<message> sent;
+  for (int i = 0; i < f.folded; ++i) {
+    const int lower = f.rank_of(i);
+    sent.push_back(in ? message{lower + 1, lower} : message{lower, lower + 1});
+  }
+  return sent;
+}
+
+std::vector<message> partners(const fold& f, int distance) {
+  std::vector<message> sent;
+  for (int i = 0; i < f.size; ++i) sent.push_back({f.rank_of(i), f.rank_of(i ^ distance)});
+  return sent;
+}
+
+void doubling(step_list& to) {
+  const fold f(to.n(), 0);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = 1; d < f.size; d *= 2) to.send(partners(f, d), 1, 1, true);
+  to.send(folded_pairs(f, false), 1, 1);
+}
+
+/// With the neighbour half of the data, then a quarter with the pair behind, and back.
+void halving_doubling(step_list& to) {
+  const fold f(to.n(), 0);
+  const auto whole = static_cast<std::uint64_t>(f.size);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = 1; d < f.size; d *= 2) {
+    to.send(partners(f, d), whole / static_cast<std::uint64_t>(2 * d), whole, true);
+  }
+  for (int d = f.size / 2; d > 0; d /= 2) {
+    to.send(partners(f, d), whole / static_cast<std::uint64_t>(2 * d), whole);
+  }
+  to.send(folded_pairs(f, false), 1, 1);
+}
+
+/// With a partner at half the ranks half of the blocks, at a quarter a quarter...
+void halving(step_list& to) {
+  const fold f(to.n(), 0);
+  to.send(folded_pairs(f, true), 1, 1, true);
+  for (int d = f.size / 2; d > 0; d /= 2) {
+    to.send(partners(f, d), static_cast<std::uint64_t>(d), static_cast<std::uint64_t>(f.size),
+            true);
+  }
+  to.send(folded_pairs(f, false), 1, static_cast<std::uint64_t>(to.n()));
+}
+
+/// A level of the binomial tree: who is `below` from its parent.
+std::vector<message> tree_level(int n, int below, bool up) {
+  std::vector<message> sent;
+  for (int v = 0; v + below < n; v += 2 * below) {
+    sent.push_back(up ? message{v + below, v} : message{v, v + below});
+  }
+  return sent;
+}
+
+void tree(step_list& to, bool up) {
+  const int top = 1 << levels(to.n()) >> 1;
+  for (int i = 0; i < levels(to.n()); ++i) {
+    to.send(tree_level(to.n(), up ? 1 << i : top >> i, up), 1, 1, up);
+  }
+}
+
+/// As the tree, with the blocks of all ranks below.
+void tree_of_blocks(step_list& to, bool up) {
+  const int top = 1 << levels(to.n()) >> 1;
+  for (int i = 0; i < levels(to.n()); ++i) {
+    const int below = up ? 1 << i : top >> i;
+    const int blocks = std::min(below, to.n() - below);
+    to.send(tree_level(to.n(), below, up), static_cast<std::uint64_t>(blocks),
+            static_cast<std::uint64_t>(to.n()));
+  }
+}
+
+void chain(step_list& to, bool combines) {
+  std::vector<message> sent;
+  for (int r = 0; r + 1 < to.n(); ++r) sent.push_back({r, r + 1});
+  step one = step_of(to.where(), sent, 1, 1);
+  one.times = static_cast<std::uint64_t>(to.n() - 1);
+  one.combines = combines;
+  one.piped = true;
+  to.add(one);
+}
+
+void bruck_blocks(step_list& to) {
+  for (int have = 1; have < to.n(); have *= 2) {
+    to.shift(to.n() - have, static_cast<std::uint64_t>(std::min(have, to.n() - have)));
+  }
+}
+
+void bruck_exchange(step_list& to) {
+  for (int bit = 1; bit < to.n(); bit *= 2) {
+    std::uint64_t blocks = 0;
+    for (int i = 1; i < to.n(); ++i) blocks += (i & bit) != 0 ? 1 : 0;
+    to.shift(bit, blocks);
+  }
+}
+
+void pairwise(step_list& to, bool combines) {
+  for (int k = 1; k < to.n(); ++k) to.shift(k, 1, combines, combines);
+}
+
+void all_at_once(step_list& to) {
+  const layout& where = to.where();
+  step one;
+  one.whole = static_cast<std::uint64_t>(to.n());
+  one.part = 1;
+  for (const std::vector<int>& here : where.members) {
+    const auto mine = static_cast<std::uint64_t>(here.size());
+    const std::uint64_t others = one.whole - mine;
+    one.inside = std::max(one.inside, mine - 1);
+    one.outside = std::max(one.outside, others);
+    one.crossing = std::max(one.crossing, mine * others);
+  }
+  to.add(one);
+}
+
+void root_at_once(step_list& to) {
+  std::vector<message> sent;
+  for (int r = 1; r < to.n(); ++r) sent.push_back({0, r});
+  to.send(sent, 1, static_cast<std::uint64_t>(to.n()));
+}
+
+void dissemination(step_list& to) {
+  for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
+}
+
+/// So many equal steps inside every host, each rank with its neighbour.
+step inside_steps(std::uint64_t times, std::uint64_t whole) {
+  return {.times = times, .inside = 1, .part = 1, .whole = whole};
+}
+
+/// Around a ring of `hosts`, with so many ranks of each at once.
+void around_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
+  step one{.times = hosts - 1,
+           .outside = 1,
+           .crossing = at_once,
+           .part = 1,
+           .whole = hosts * at_once,
+           .combines = true,
+           .chunked = true,
+           .level = 2};
+  to.add(one);
+  one.combines = false;
+  to.add(one);
+}
+
+void two_level_all_reduce(step_list& to) {
+  const layout& where = to.where();
+  if (!where.two_levels()) {
+    around(to, true);
+    around(to, false);
+    return;
+  }
+  const auto hosts = static_cast<std::uint64_t>(where.hosts());
+  const std::uint64_t most_ranks = where.most_ranks();
+  step inside = inside_steps(most_ranks - 1, where.equal() ? most_ranks : 1);
+  inside.chunked = where.equal();
+  inside.piped = !where.equal();
+  inside.combines = true;
+  inside.level = 1;
+  to.add(inside);
+  around_hosts(to, hosts, where.equal() ? most_ranks : 1);
+  inside.combines = false;
+  inside.level = 3;
+  to.add(inside);
+}
+
+void two_level_broadcast(step_list& to) {
+  const layout& where = to.where();
+  to.add({.times = static_cast<std::uint64_t>(where.hosts() - 1),
+          .outside = 1,
+          .crossing = 1,
+          .part = 1,
+          .level = 1,
+          .piped = true});
+  step inside = inside_steps(where.most_ranks() - 1, 1);
+  inside.level = 2;
+  inside.piped = true;
+  to.add(inside);
+}
+
+}  // namespace
+
+std::vector<step> steps_of(collective what, algorithm how, const layout& where) {
+  step_list to(where);
+  if (to.n() < 2) return {};
+  const bool combines = what == collective::reduce || what == collective::all_reduce ||
+                        what == collective::reduce_scatter;
+  switch (how) {
+    case algorithm::ring:
+      around(to, combines);
+      if (what == collective::all_reduce) around(to, false);
+      break;
+    case algorithm::recursive_doubling:
+      doubling(to);
+      break;
+    case algorithm::halving_doubling:
+      if (what == collective::all_reduce) halving_doubling(to);
+      if (what == collective::reduce_scatter) halving(to);
+      break;
+    case algorithm::tree:
+      if (what == collective::gather || what == collective::scatter) {
+        tree_of_blocks(to, what == collective::gather);
+      } else {
+        tree(to, what == collective::reduce);
+      }
+      break;
+    case algorithm::chain:
+      chain(to, combines);
+      break;
+    case algorithm::bruck:
+      if (what == collective::all_gather) bruck_blocks(to);
+      if (what == collective::all_to_all) bruck_exchange(to);
+      break;
+    case algorithm::pairwise:
+      pairwise(to, combines);
+      break;
+    case algorithm::direct:
+      if (what == collective::barrier) {
+        dissemination(to);
+      } else if (what == collective::gather || what == collective::scatter) {
+        root_at_once(to);
+      } else {
+        all_at_once(to);
+      }
+      break;
+    case algorithm::two_level:
+      if (what == collective::all_reduce) two_level_all_reduce(to);
+      if (what == collective::broadcast) two_level_broadcast(to);
+      break;
+    case algorithm::automatic:
+      break;
+  }
+  return to.take();
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,81 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <tandem/collectives/facts.hpp>
+#include <tandem/error.hpp>
+
+#include "support/temporary_folder.hpp"
+
+namespace tandem {
+namespace {
+
+facts two_by_two() {
+  facts known;
+  known.host_of_rank = {"a", "b", "a", "b"};
+  known.within = {"shm", 0, 400, 12'000};
+  known.across = {"rails", 2, 30'000, 250};
+  known.combine_bytes_per_us = 11'000;
+  return known;
+}
+
+std::string complaint(std::string_view text) {
+  try {
+    facts::parse(text);
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::bad_input);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Facts, ReadsItsOwnText) {
+  const facts known = two_by_two();
+  EXPECT_EQ(facts::parse(known.text()), known);
+  EXPECT_EQ(facts::parse(facts::one_host(3).text()), facts::one_host(3));
+}
+
+TEST(Facts, ReadsWhatAPersonWrote) {
+  const facts known =
+      facts::parse("# my cluster\n\n  across.bytes_per_us\t1250 # 10 Gbit/s\r\nhost a");
+  EXPECT_EQ(known.across.bytes_per_us, 1250u);
+  EXPECT_EQ(known.within, path_facts{});
+  EXPECT_EQ(known.host_of_rank, std::vector<std::string>{"a"});
+}
+
+TEST(Facts, SaysWhichLineIsWrongAndWhy) {
+  EXPECT_EQ(complaint("\nwithin.latency_us 3"),
+            "profile, line 2: within.latency_us: no such fact; did you mean within.latency_ns?");
+  EXPECT_NE(complaint("within.latency_ns soon").find("soon is no whole number"), std::string::npos);
+  EXPECT_NE(complaint("within.latency_ns").find("is no whole number"), std::string::npos);
+  EXPECT_NE(complaint("within.latency_ns 0").find("outside 1 to"), std::string::npos);
+  EXPECT_NE(complaint("within.latency_ns -5").find("no whole number"), std::string::npos);
+  EXPECT_NE(complaint("across.bytes_per_us 99999999999999999999").find("no whole number"),
+            std::string::npos);
+  EXPECT_NE(complaint("host " + std::string(300, 'h')).find("1 to 255 letters"), std::string::npos);
+  EXPECT_NE(complaint("{\"json\": 1}").find("no such fact"), std::string::npos);
+}
+
+TEST(Facts, OfSomeRanksKeepTheirOrder) {
+  const int some[] = {3, 0};
+  EXPECT_EQ(two_by_two().of(some).host_of_rank, (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(two_by_two().of(some).across, two_by_two().across);
+}
+
+TEST(Facts, LoadNamesTheFile) {
+  const test::temporary_folder folder;
+  const std::string file = folder.path("profile");
+  EXPECT_THROW(facts::load(file), error);
+  std::ofstream(file) << two_by_two().text();
+  EXPECT_EQ(facts::load(file), two_by_two());
+  std::ofstream(file) << "hots a\n";
+  try {
+    facts::load(file);
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("did you mean host?"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find(file), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,187 @@
+#include <gtest/gtest.h>
+
+#include <tandem/collectives/plan.hpp>
+
+#include "plan/cost.hpp"
+#include "plan/steps.hpp"
+
+namespace tandem {
+namespace {
+
+using detail::layout;
+using detail::predict_ns;
+using detail::steps_of;
+
+facts cluster(std::vector<std::string> hosts, std::uint64_t across_latency_ns = 30'000,
+              std::uint64_t across_bytes_per_us = 1'250) {
+  facts known;
+  known.host_of_rank = std::move(hosts);
+  known.across.latency_ns = across_latency_ns;
+  known.across.bytes_per_us = across_bytes_per_us;
+  return known;
+}
+
+std::vector<std::string> hosts_of(int hosts, int ranks_each) {
+  std::vector<std::string> result;
+  for (int r = 0; r < hosts * ranks_each; ++r) {
+    result.push_back(std::string(1, static_cast<char>('a' + r / ranks_each)));
+  }
+  return result;
+}
+
+/// From where on the volume of all_reduce counts for more than its steps.
+std::size_t few_steps_below(const plan& p) {
+  for (const plan_rule& rule : p.rules()) {
+    const bool of_it = rule.what == collective::all_reduce;
+    if (of_it && rule.how != algorithm::recursive_doubling) return rule.from_bytes;
+  }
+  return static_cast<std::size_t>(-1);
+}
+
+void expect_complete(const plan& p) {
+  collective last = collective::all_to_all;
+  std::size_t operations = 0, bytes = 0;
+  for (const plan_rule& rule : p.rules()) {
+    if (operations == 0 || rule.what != last) {
+      ++operations;
+      EXPECT_EQ(rule.from_bytes, 0u) << name(rule.what);
+    } else {
+      EXPECT_GT(rule.from_bytes, bytes) << name(rule.what);
+    }
+    last = rule.what;
+    bytes = rule.from_bytes;
+    EXPECT_NE(rule.how, algorithm::automatic);
+    EXPECT_TRUE(is_defined(rule.what, rule.how)) << name(rule.what) << ' ' << name(rule.how);
+    EXPECT_GT(rule.chunk_bytes, 0u);
+    EXPECT_FALSE(rule.why.empty());
+  }
+  EXPECT_EQ(operations, collective_count);
+}
+
+TEST(Plan, HasADefinedAlgorithmForEveryOperationAndLength) {
+  for (const int hosts : {1, 2, 3, 5}) {
+    for (const int each : {1, 2, 3, 8}) {
+      expect_complete(plan::of(cluster(hosts_of(hosts, each)), settings{}));
+    }
+  }
+  expect_complete(plan::of(cluster({"a", "b", "a", "c", "c", "c"}), settings{}));
+  for (const int ranks : {1, 2, 7}) expect_complete(plan::standard(ranks, settings{}));
+}
+
+TEST(Plan, ChoosesByLatencyAndRate) {
+  const auto few_below = [](std::uint64_t latency_ns, std::uint64_t bytes_per_us) {
+    return few_steps_below(plan::of(cluster(hosts_of(8, 1), latency_ns, bytes_per_us), settings{}));
+  };
+  const std::size_t usual = few_below(30'000, 1'250);
+  EXPECT_GT(usual, 1024u);
+  EXPECT_LT(usual, 1u << 28);
+  EXPECT_GT(few_below(300'000, 1'250), usual);  // steps count for more
+  EXPECT_LT(few_below(3'000, 1'250), usual);
+  EXPECT_GT(few_below(30'000, 12'500), usual);  // bytes count for less
+  EXPECT_LT(few_below(30'000, 125), usual);
+}
+
+TEST(Plan, IsTheSameHoweverHostsAreNamed) {
+  const plan one = plan::of(cluster({"a", "a", "b", "b"}), settings{});
+  const plan other = plan::of(cluster({"z", "z", "y", "y"}), settings{});
+  EXPECT_EQ(one.text(), other.text());
+  EXPECT_EQ(one.hash(), other.hash());
+  const plan apart = plan::of(cluster({"a", "b", "a", "b"}), settings{});
+  EXPECT_NE(one.hash(), apart.hash()) << "ranks share other hosts";
+}
+
+TEST(Plan, PredictsAsManyChoicesAsItMakes) {
+  const facts known = cluster(hosts_of(4, 2));
+  const layout where(known.host_of_rank);
+  const plan chosen = plan::of(known, settings{});
+  for (const auto what : {collective::all_reduce, collective::broadcast, collective::all_gather}) {
+    std::uint64_t before = 0;
+    for (std::size_t bytes = 8; bytes <= 1u << 30; bytes *= 2) {
+      const plan_rule& rule = chosen.choose(what, bytes);
+      const std::uint64_t time =
+          predict_ns(steps_of(what, rule.how, where), known, bytes, rule.chunk_bytes);
+      EXPECT_GE(time + time / 10, before) << name(what) << " gets faster with length " << bytes;
+      before = time;
+      for (const algorithm how : algorithms_of(what)) {
+        const std::vector<detail::step> steps = steps_of(what, how, where);
+        if (steps.empty()) continue;
+        const std::uint64_t other = predict_ns(steps, known, bytes, rule.chunk_bytes);
+        EXPECT_LE(time, other + other / 50 + 1) << name(what) << ' ' << name(how) << ' ' << bytes;
+      }
+    }
+  }
+}
+
+TEST(Plan, KnowsTheCostOfTextbooks) {
+  facts known = facts::one_host(8);
+  known.within.latency_ns = 10'000;
+  known.within.bytes_per_us = 1'000;  // 1 ns a byte
+  known.combine_bytes_per_us = 1'000'000'000;
+  const layout where(known.host_of_rank);
+  const auto time = [&](collective what, algorithm how, std::uint64_t bytes) {
+    return predict_ns(steps_of(what, how, where), known, bytes, 1u << 30);
+  };
+  constexpr std::uint64_t m = 8'000'000;
+  const auto near = [](std::uint64_t got, std::uint64_t expected) {
+    return got >= expected && got < expected + expected / 100 + 200;
+  };
+  // Thakur, Rabenseifner and Gropp 2005: log n (latency + m / rate), 2 (n - 1) latency + 2 (n - 1)
+  // / n m / rate, 2 log n latency + the same.
+  EXPECT_TRUE(
+      near(time(collective::all_reduce, algorithm::recursive_doubling, m), 3 * (10'000 + m)));
+  EXPECT_TRUE(near(time(collective::all_reduce, algorithm::ring, m), 14 * 10'000 + 14 * m / 8));
+  EXPECT_TRUE(
+      near(time(collective::all_reduce, algorithm::halving_doubling, m), 6 * 10'000 + 14 * m / 8));
+  EXPECT_TRUE(near(time(collective::broadcast, algorithm::tree, m), 3 * (10'000 + m)));
+  EXPECT_TRUE(near(time(collective::all_gather, algorithm::bruck, m), 3 * 10'000 + 7 * m / 8));
+  EXPECT_TRUE(near(time(collective::all_gather, algorithm::ring, m), 7 * 10'000 + 7 * m / 8));
+  EXPECT_TRUE(near(time(collective::gather, algorithm::tree, m), 3 * 10'000 + 7 * m / 8));
+  EXPECT_TRUE(near(time(collective::all_to_all, algorithm::bruck, m), 3 * (10'000 + m / 2)));
+  EXPECT_TRUE(near(time(collective::all_to_all, algorithm::pairwise, m), 7 * (10'000 + m / 8)));
+  EXPECT_TRUE(near(time(collective::barrier, algorithm::direct, 0), 3 * 10'000));
+}
+
+TEST(Steps, CountWhatCrossesBetweenHosts) {
+  const layout blocks(hosts_of(2, 2));
+  const layout in_turn({"a", "b", "a", "b"});
+  // Around by host one message leaves each host at a time, from host to host all of them.
+  const auto ring = steps_of(collective::all_reduce, algorithm::ring, blocks);
+  ASSERT_EQ(ring.size(), 2u);
+  EXPECT_EQ(ring[0].times, 3u);
+  EXPECT_EQ(ring[0].inside, 1u);
+  EXPECT_EQ(ring[0].crossing, 1u);
+  EXPECT_TRUE(ring[0].combines);
+  EXPECT_FALSE(ring[1].combines);
+  EXPECT_EQ(describe(ring), "6 steps, 1.50 of the data through a host's link");
+  EXPECT_EQ(describe(steps_of(collective::all_reduce, algorithm::ring, in_turn)),
+            "6 steps, 3.00 of the data through a host's link");
+  const auto direct = steps_of(collective::all_to_all, algorithm::direct, blocks);
+  ASSERT_EQ(direct.size(), 1u);
+  EXPECT_EQ(direct[0].inside, 1u);
+  EXPECT_EQ(direct[0].outside, 2u);
+  EXPECT_EQ(direct[0].crossing, 4u);
+}
+
+TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
+  const auto steps =
+      steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));
+  std::uint64_t count = 0;
+  for (const detail::step& s : steps) count += s.times;
+  EXPECT_EQ(count, 4u);  // in, two of doubling, out
+  EXPECT_FALSE(steps.back().combines);
+}
+
+TEST(Layout, NumbersHostsByTheirFirstRanks) {
+  const layout where({"z", "a", "z", "b", "a", "z"});
+  EXPECT_EQ(where.host, (std::vector<int>{0, 1, 0, 2, 1, 0}));
+  EXPECT_EQ(where.place, (std::vector<int>{0, 0, 1, 0, 1, 2}));
+  EXPECT_EQ(where.members[0], (std::vector<int>{0, 2, 5}));
+  EXPECT_TRUE(where.two_levels());
+  EXPECT_FALSE(where.equal());
+  EXPECT_TRUE(layout(hosts_of(3, 2)).equal());
+  EXPECT_FALSE(layout(hosts_of(1, 4)).two_levels());
+  EXPECT_FALSE(layout(hosts_of(4, 1)).two_levels());
+}
+
+}  // namespace
+}  // namespace tandem
