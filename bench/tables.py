@@ -204,7 +204,7 @@ def two_level(records, _ranks=4):
         return [number(statistics.median(own.values()) / 1e3), number(share)]
 
     rows = [["ranks numbered", "bytes", "two_level, ms", "of its bound", "ring, ms", "of its bound", "by the plan, ms",
-             "ring / two_level", "at most"]]
+             "ring / two_level", "of the bounds"]]
     for case, size in sorted({(case, size) for case, size, _ in cells}):
         own = {way: cells[(case, size, way)] for way in ("two_level", "ring")}
         times = statistics.median(own["ring"][i] / own["two_level"][i] for i in own["ring"])

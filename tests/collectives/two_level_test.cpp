@@ -3,6 +3,8 @@
 #include <cstring>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/collectives/plan.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/join.hpp>
 
 #include "algorithms/slices.hpp"
 #include "collectives/job.hpp"
@@ -233,6 +235,114 @@ TEST(TwoLevel, ALostRankEndsTheOthersWithItsName) {
         EXPECT_EQ(ranks->code(r), errc::peer_lost) << ranks->text(r);
         EXPECT_EQ(ranks->why(r).peer, lost) << ranks->text(r);
       }
+    }
+  }
+}
+
+asio::awaitable<void> two_calls(communicator& among, std::vector<float>& data) {
+  co_await all_reduce(among, data, data_type::float32, reduce_op::sum, algorithm::two_level);
+  co_await broadcast(among, data, 1, algorithm::two_level);
+}
+
+TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
+  for (const host_names& hosts : {layouts[1], layouts[4]}) {
+    bool over = false;
+    int steps = 0;
+    for (; !over; steps += 1 + steps / 16) {
+      SCOPED_TRACE(steps);
+      const std::unique_ptr<job> ranks = job_on(hosts);
+      std::vector<std::vector<float>> data(hosts.size(), std::vector<float>(3000, 1));
+      ranks->start(
+          [&](int r) { return two_calls(ranks->world(r), data[static_cast<std::size_t>(r)]); });
+      for (int i = 0; i < steps && !over; ++i) {
+        ranks->context.poll_one();
+        over = ranks->running == 0;
+      }
+      ranks->fabrics[2]->fail(error(
+          errc::peer_lost, {.peer = 2, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
+      ASSERT_TRUE(ranks->finish());
+      for (int r = 0; r < ranks->size(); ++r) {
+        if (!ranks->code(r)) continue;
+        EXPECT_EQ(ranks->code(r), errc::peer_lost) << ranks->text(r);
+        EXPECT_EQ(ranks->why(r).peer, 2) << ranks->text(r);
+      }
+      EXPECT_FALSE(over && ranks->code(0)) << "all had ended";
+    }
+    EXPECT_GT(steps, 50);
+  }
+}
+
+TEST(TwoLevel, CancellingOnOneRankEndsTheOthers) {
+  const std::unique_ptr<job> ranks = job_on(layouts[1]);
+  std::vector<std::vector<float>> data(4, std::vector<float>(3000));
+  ranks->start([&](int r) {
+    if (r == 3) return nothing();
+    asio::awaitable<void> call =
+        all_reduce(ranks->world(r), data[static_cast<std::size_t>(r)], data_type::float32,
+                   reduce_op::sum, algorithm::two_level);
+    if (r != 2) return call;
+    return with_deadline(std::chrono::milliseconds(5), std::move(call), "a short try");
+  });
+  ASSERT_TRUE(ranks->finish());
+  EXPECT_EQ(ranks->code(2), errc::timed_out) << ranks->text(2);
+  for (const int r : {0, 1}) {
+    EXPECT_EQ(ranks->code(r), errc::message_cancelled) << ranks->text(r);
+    EXPECT_EQ(ranks->why(r).peer, 2) << ranks->text(r);
+  }
+}
+
+TEST(TwoLevel, AnErrorSaysOnWhichLevel) {
+  const std::unique_ptr<job> ranks = job_on(layouts[0]);
+  std::vector<std::vector<float>> data(4, std::vector<float>(3000));
+  ranks->start([&](int r) {
+    if (r == 1) return nothing();
+    return all_reduce(ranks->world(r), data[static_cast<std::size_t>(r)], data_type::float32,
+                      reduce_op::sum, algorithm::two_level);
+  });
+  ranks->context.poll();
+  ranks->worlds[1].reset();
+  ranks->fabrics[1].reset();
+  ASSERT_TRUE(ranks->finish());
+  EXPECT_NE(ranks->text(0).find("all_reduce, inside the host, ring step 1 of 1"), std::string::npos)
+      << ranks->text(0);
+}
+
+TEST(TwoLevel, ACallThatDiffersIsNamed) {
+  const std::unique_ptr<job> ranks = job_on(layouts[1]);
+  std::vector<std::vector<float>> data(4, std::vector<float>(3000));
+  ranks->start([&](int r) {
+    const reduce_op op = r == 1 ? reduce_op::product : reduce_op::sum;
+    return all_reduce(ranks->world(r), data[static_cast<std::size_t>(r)], data_type::float32, op,
+                      algorithm::two_level);
+  });
+  ASSERT_TRUE(ranks->finish());
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(ranks->code(r), errc::call_mismatch) << ranks->text(r);
+    EXPECT_NE(ranks->text(r).find("(two_level, float32, product)"), std::string::npos)
+        << ranks->text(r);
+  }
+}
+
+TEST(TwoLevel, SeveralCallsAtOnceDoNotMix) {
+  constexpr int calls = 20;
+  const std::unique_ptr<job> ranks = job_on(layouts[1]);
+  std::vector<std::vector<std::vector<std::int32_t>>> data(4);
+  for (auto& of_rank : data) {
+    for (int i = 0; i < calls; ++i)
+      of_rank.emplace_back(500 + 100 * static_cast<std::size_t>(i), i);
+  }
+  ASSERT_EQ(ranks->run([&](int r) {
+    std::vector<asio::awaitable<void>> all;
+    for (std::vector<std::int32_t>& one : data[static_cast<std::size_t>(r)]) {
+      all.push_back(
+          all_reduce(ranks->world(r), one, data_type::int32, reduce_op::sum, algorithm::two_level));
+    }
+    return when_all(std::move(all));
+  }),
+            "");
+  for (const auto& of_rank : data) {
+    for (int i = 0; i < calls; ++i) {
+      for (const std::int32_t sum : of_rank[static_cast<std::size_t>(i)]) ASSERT_EQ(sum, 4 * i);
     }
   }
 }
