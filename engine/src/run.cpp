@@ -36,6 +36,8 @@ constexpr int memory_looks = 64;
 /// are waited for it, and so many in all, before other handlers get their turn.
 constexpr int looks_after_found = 200;
 constexpr int most_looks_after_found = 1000;
+/// The same where others wait for the core; one of them may keep it far longer.
+constexpr std::chrono::microseconds longest_follow{20};
 
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
 /// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
@@ -47,17 +49,23 @@ struct poll_links {
   void operator()() const {
     bool found = links->look.found;
     for (int round = 0; round < rounds_per_look && !found; ++round) {
-      found = links->poll() || (crowded ? after_others() : await_memory());
+      found = links->poll() || (!crowded && await_memory());
+      if (crowded) found = follow_others() || found;
     }
     if (found && !crowded) follow_memory();
     links->look.found = found;
     links->look.is_posted = false;
   }
 
-  /// Those who have the answer have run meanwhile.
-  bool after_others() const {
-    sched_yield();
-    return links->poll_memory();
+  /// Those who have the answer run meanwhile; what they bring is often followed by more.
+  bool follow_others() const {
+    const clock::time_point end = clock::now() + longest_follow;
+    bool found = false;
+    do {
+      sched_yield();
+      found = links->poll_memory() || found;
+    } while (links->memory_links() > 0 && clock::now() < end);
+    return found;
   }
 
   bool await_memory() const {

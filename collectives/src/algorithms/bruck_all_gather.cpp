@@ -6,8 +6,27 @@
 
 namespace tandem::detail {
 
+namespace {
+
+/// Two ranks need not turn anything.
+asio::awaitable<void> swap_blocks(call& c, const_view mine, mutable_view all, blocks cut) {
+  const int other = 1 - c.in->rank();
+  c.at("bruck", 0, 1);
+  put_own(mine, cut.in(all, c.in->rank()));
+  if (!c.in->connected(other)) co_await c.in->connect(other);
+  const link there = c.in->to(other);
+  const mutable_view theirs = cut.in(all, other);
+  co_await exchange(c, there, mine, there, theirs);
+}
+
+}  // namespace
+
 asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
   const int n = c.in->size();
+  if (n == 2) {
+    co_await swap_blocks(c, mine, all, std::move(cut));
+    co_return;
+  }
   const int rank = c.in->rank();
   // Block j of the scratch is that of the rank j ahead, so what was gathered is one stretch.
   const auto filled = [&](int count) {

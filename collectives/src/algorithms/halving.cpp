@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "algorithms/algorithms.hpp"
 #include "algorithms/fold.hpp"
 
@@ -27,15 +25,23 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
                                              blocks cut) {
   const fold as(c.in->size(), c.in->rank());
   const mutable_view work{c.scratch(), all.bytes};
-  by.prepare(work.data, all.data, all.bytes);
+  std::byte* const landing = c.scratch() + all.bytes;
+  // What was not yet combined is read where the caller has it.
+  const_view have = all;
+  if (by.prepares()) {
+    by.prepare(work.data, all.data, all.bytes);
+    have = work;
+  }
   if (as.is_folded) {
     c.at("halving, fold", 0, 1);
     if (!as.goes_on) {
-      co_await through_neighbour(c, work, mine);
+      co_await through_neighbour(c, have, mine);
       co_return;
     }
-    const mutable_view theirs{c.scratch() + all.bytes, all.bytes};
-    co_await fold_in(c, work, theirs, by);
+    const mutable_view theirs{landing, all.bytes};
+    co_await fold_from(c, theirs);
+    by.combine(work.data, have.data, theirs.data, all.bytes);
+    have = work;
   }
   int first = 0;
   int last = as.size;
@@ -47,24 +53,30 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
         as.rank_of(keeps_upper ? as.index - (middle - first) : as.index + (middle - first));
     if (!c.in->connected(peer)) co_await c.in->connect(peer);
     const link there = c.in->to(peer);
-    const mutable_view lower = at(work, stretch(as, cut, first, middle));
-    const mutable_view upper = at(work, stretch(as, cut, middle, last));
-    const mutable_view kept = keeps_upper ? upper : lower;
-    const mutable_view given = keeps_upper ? lower : upper;
-    const mutable_view theirs{c.scratch() + all.bytes, kept.bytes};
+    const extent lower = stretch(as, cut, first, middle);
+    const extent upper = stretch(as, cut, middle, last);
+    const extent kept = keeps_upper ? upper : lower;
+    const const_view given = at(have, keeps_upper ? lower : upper);
+    const mutable_view theirs{landing, kept.bytes};
     co_await exchange(c, there, given, there, theirs);
+    const bool is_last = step + 1 == as.steps() && !as.is_folded;
+    const mutable_view into = is_last ? mine : at(work, kept);
+    const void* const own = at(have, kept).data;
     if (keeps_upper) {
-      by.combine_before(kept.data, theirs.data, kept.bytes);
+      by.combine(into.data, theirs.data, own, kept.bytes);
       first = middle;
     } else {
-      by.combine_after(kept.data, theirs.data, kept.bytes);
+      by.combine(into.data, own, theirs.data, kept.bytes);
       last = middle;
     }
+    have = work;
   }
-  const mutable_view own = cut.in(work, c.in->rank());
+  if (!as.is_folded) {
+    by.finish(mine);
+    co_return;
+  }
   by.finish(at(work, stretch(as, cut, as.index, as.index + 1)));
-  if (own.bytes > 0) std::memcpy(mine.data, own.data, own.bytes);
-  if (!as.is_folded) co_return;
+  put_own(cut.in(work, c.in->rank()), mine);
   c.at("halving, unfold", 0, 1);
   const mutable_view of_neighbour = cut.in(work, c.in->rank() + 1);
   co_await unfold(c, of_neighbour);

@@ -16,12 +16,16 @@ asio::awaitable<void> fold_out(call& c, mutable_view data) {
   while (!c.io.over(in)) co_await c.io.until(in);
 }
 
-asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by) {
+asio::awaitable<void> fold_from(call& c, mutable_view theirs) {
   const int neighbour = c.in->rank() + 1;
   if (!c.in->connected(neighbour)) co_await c.in->connect(neighbour);
   transfer& in = c.transfers[0];
   c.io.recv(in, c.in->to(neighbour), c.flow, theirs);
   while (!c.io.over(in)) co_await c.io.until(in);
+}
+
+asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by) {
+  co_await fold_from(c, theirs);
   by.combine_after(data.data, theirs.data, data.bytes);
 }
 
