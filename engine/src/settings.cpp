@@ -89,7 +89,7 @@ void set_checksum(settings& into, std::string_view text) {
 }
 
 std::string get_rails(const settings& from) {
-  return from.rails.empty() ? "auto" : from.rails;
+  return from.rails;
 }
 
 /// The words are read where interfaces are known; here they need only be a line of text.
@@ -101,7 +101,7 @@ void set_rails(settings& into, std::string_view text) {
     throw bad(text, "blanks or letters that no interface has",
               "write words with commas between them: eth0,10.0.0.0/24");
   }
-  into.rails = text == "auto" ? std::string_view() : text;
+  into.rails = text;
 }
 
 std::string get_spin(const settings& from) {
@@ -196,7 +196,8 @@ constexpr std::array<option, 24> table{{
      "send and receive buffer of each socket; 0 leaves it to the kernel",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
     {"rails", "TANDEM_RAILS", "words",
-     "NICs to use: names, addresses or subnets with commas; ^ leaves out, a number is the most",
+     "NICs to use: auto, or names, addresses or subnets with commas; ^ leaves out, a number is the "
+     "most",
      get_rails, set_rails},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
