@@ -22,7 +22,7 @@ void encode(const frame& from, wire_frame& to) noexcept {
   put<std::uint32_t>(p + 44, from.flow);
   put<std::uint32_t>(p + 48, from.payload_crc);
   put<std::uint32_t>(p + 52, from.credit);
-  put<std::uint32_t>(p + 56, 0);
+  put<std::uint32_t>(p + 56, from.chunk_bytes);
   put<std::uint32_t>(p + 60, crc32c(p, 60));
 }
 
@@ -59,6 +59,7 @@ std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::s
   f.flow = take<std::uint32_t>(p + 44);
   f.payload_crc = take<std::uint32_t>(p + 48);
   f.credit = take<std::uint32_t>(p + 52);
+  f.chunk_bytes = take<std::uint32_t>(p + 56);
   if (f.payload_bytes > 0 && !carries_payload(f.type)) {
     why = fmt::format("a frame of type {} with {} payload bytes", type, f.payload_bytes);
     return {};

@@ -16,11 +16,12 @@ namespace tandem::protocol {
 ///    8 job epoch u32     12 rail epoch u32 16 message id u64
 ///   24 chunk index u32   28 chunk count u32 32 offset u64
 ///   40 payload bytes u32 44 flow u32       48 payload CRC32C u32 (0: none)
-///   52 credit u32        56 reserved u32   60 CRC32C of bytes 0..59
+///   52 credit u32        56 chunk bytes u32 60 CRC32C of bytes 0..59
 ///
 /// `message id` is the sender's: a running number << 16 | its slot; an eager message has no slot.
 /// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
-/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated.
+/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated. `chunk bytes`,
+/// of an announcement, says how long each chunk of the message but the last will be; 0: as agreed.
 enum class frame_type : std::uint8_t {
   eager = 1,     ///< a whole short message
   announce = 2,  ///< a message of `offset` bytes waits for a receive
@@ -48,6 +49,7 @@ struct frame {
   flow_id flow = 0;
   std::uint32_t payload_crc = 0;
   std::uint32_t credit = 0;
+  std::uint32_t chunk_bytes = 0;
 };
 
 constexpr std::size_t frame_bytes = 64;

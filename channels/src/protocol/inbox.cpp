@@ -122,13 +122,19 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
     return false;
   }
+  const std::uint32_t chunk_bytes = f.chunk_bytes == 0 ? limits_.chunk_bytes : f.chunk_bytes;
+  if (chunk_bytes > limits_.chunk_bytes ||
+      chunk_bytes < std::min(limits_.piece_bytes, limits_.chunk_bytes)) {
+    why = fmt::format("message {:#x} announced in chunks of {} bytes", f.message_id, chunk_bytes);
+    return false;
+  }
   if (slot >= incoming_.size()) incoming_.resize(slot + 1);
   incoming& message = incoming_[slot];
   if (message.at != incoming::state::free) {
     why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
     return false;
   }
-  message = {f.message_id, f.offset, 0, nullptr, incoming::state::announced};
+  message = {f.message_id, f.offset, 0, nullptr, incoming::state::announced, chunk_bytes};
   ++flow->announced;
   if (operation* op = flow->posted.pop_front()) {
     accept(*op, *flow, message);
@@ -229,9 +235,9 @@ bool inbox::is_next(const incoming& message, const frame& f) const {
   }
   if (chunks_ == chunk_order::ascending) return f.offset == message.received;
   const std::uint64_t whole =
-      std::min<std::uint64_t>(limits_.chunk_bytes, message.total - f.offset);
-  const std::uint64_t index = f.offset / limits_.chunk_bytes;
-  return f.offset % limits_.chunk_bytes == 0 && f.payload_bytes == whole &&
+      std::min<std::uint64_t>(message.chunk_bytes, message.total - f.offset);
+  const std::uint64_t index = f.offset / message.chunk_bytes;
+  return f.offset % message.chunk_bytes == 0 && f.payload_bytes == whole &&
          (index >= message.arrived.size() || !message.arrived[index]);
 }
 
@@ -259,7 +265,7 @@ void inbox::end(landing& where) {
   incoming* message = find_incoming(where.header.message_id);
   message->received += where.header.payload_bytes;
   if (chunks_ == chunk_order::any) {
-    const std::size_t index = where.header.offset / limits_.chunk_bytes;
+    const std::size_t index = where.header.offset / message->chunk_bytes;
     if (index >= message->arrived.size()) message->arrived.resize(index + 1);
     message->arrived[index] = true;
   }

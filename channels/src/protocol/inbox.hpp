@@ -96,6 +96,7 @@ class inbox {
     std::uint64_t received = 0;
     operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
     state at = state::free;
+    std::uint32_t chunk_bytes = 0;
     std::vector<bool> arrived = {};  // which chunks, where they come in any order
   };
 
