@@ -95,6 +95,10 @@ std::string get_words(const settings& from) {
   return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
 }
 
+std::string get_rails(const settings& from) {
+  return from.rails;
+}
+
 /// The words are read where what they mean is known; here they need only be a line of text.
 template <std::string settings::*Member>
 void set_words(settings& into, std::string_view text, std::string_view example) {
@@ -105,9 +109,10 @@ void set_words(settings& into, std::string_view text, std::string_view example) 
     throw bad(text, "blanks or letters that are in no word",
               fmt::format("write words with commas between them: {}", example));
   }
-  into.*Member = text == by_itself ? std::string_view() : text;
+  into.*Member = Member != &settings::rails && text == by_itself ? std::string_view() : text;
 }
 
+/// "auto" is asked for, and is kept.
 void set_rails(settings& into, std::string_view text) {
   set_words<&settings::rails>(into, text, "eth0,10.0.0.0/24");
 }
@@ -213,8 +218,9 @@ constexpr std::array<option, 26> table{{
      "send and receive buffer of each socket; 0 leaves it to the kernel",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
     {"rails", "TANDEM_RAILS", "words",
-     "NICs to use: names, addresses or subnets with commas; ^ leaves out, a number is the most",
-     get_words<&settings::rails>, set_rails},
+     "NICs to use: auto, or names, addresses or subnets with commas; ^ leaves out, a number is the "
+     "most",
+     get_rails, set_rails},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
     {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",

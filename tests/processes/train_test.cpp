@@ -176,6 +176,13 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
+TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
+  const std::string options = "--model llama-tiny --steps 5 --no-reference --ranks 2 ";
+  const std::string record = record_of(options + "--rails auto");
+  EXPECT_NE(member(record, "rails").find(R"("lane": 0, )"), std::string::npos) << record;
+  EXPECT_EQ(member(record_of(options), "rails"), "no member rails");
+}
+
 /// Rank to kill, and the output that is waited for before.
 class killed : public train, public testing::WithParamInterface<std::tuple<int, const char*>> {};
 

@@ -23,8 +23,9 @@ constexpr std::uint64_t batches = 20;  // of schedules, each a test of its own
 constexpr int steps = 90;
 constexpr int flows = 2;
 
-/// Short messages up to 24 bytes; longer ones are announced and come in chunks of 64.
-constexpr protocol::limits tiny{24, 64, 512, flows};
+/// Short messages up to 24 bytes; longer ones are announced and come in chunks of 64, or of 16, 32
+/// or 48 where several lanes share one.
+constexpr protocol::limits tiny{24, 64, 512, flows, 16};
 constexpr rails::patience bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
 
 std::string numbered(std::uint32_t number, std::size_t bytes) {

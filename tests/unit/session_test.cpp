@@ -49,6 +49,51 @@ TEST_F(session_test, announced_message) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
+TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
+  protocol::limits cut = small;
+  cut.piece_bytes = 10;
+  pair = session_pair(cut);
+  pair.end(0).cut_for(2);
+  const std::string text(111, 'x');
+  scripted send(kind::send, 1, text), receive(kind::recv, 1, std::string(200, ' '));
+  start(1, receive);
+  start(0, send);
+  const packet* announced = pair.write(0);
+  ASSERT_NE(announced, nullptr);
+  EXPECT_EQ(announced->header.chunk_bytes, 30u);
+  pair.end(0).cut_for(1);  // what was announced stays
+  deliver(0);
+  EXPECT_EQ(next(1), frame_type::accept);
+  deliver(1);
+  EXPECT_EQ(pair.end(0).upcoming_chunk_bytes(), 30u);
+  for (const std::uint32_t index : {0u, 1u, 2u, 3u}) {
+    const packet* p = pair.write(0);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(p->header.chunk_count, 4u);
+    EXPECT_EQ(p->header.offset, index * 30u);
+    EXPECT_EQ(p->header.payload_bytes, index == 3 ? 21u : 30u);
+    deliver(0);
+  }
+  EXPECT_TRUE(send.is_over());
+  EXPECT_EQ(receive.received(), text);
+}
+
+TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
+  protocol::limits cut = small;
+  cut.piece_bytes = 10;
+  for (const std::uint32_t bytes : {1u, 9u, 51u, ~0u}) {
+    pair = session_pair(cut);
+    protocol::frame hostile;
+    hostile.type = frame_type::announce;
+    hostile.flow = 1;
+    hostile.message_id = 1 << 16;
+    hostile.offset = 200;
+    hostile.chunk_bytes = bytes;
+    EXPECT_FALSE(pair.end(1).handle(hostile)) << bytes;
+    EXPECT_NE(pair.end(1).violation().find("in chunks of"), std::string::npos);
+  }
+}
+
 TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each: six of them

@@ -7,6 +7,7 @@
 namespace tandem::protocol {
 
 void encode(const frame& from, wire_frame& to) noexcept {
+  const bool announces = from.type == frame_type::announce;
   std::byte* p = to.data();
   put<std::uint32_t>(p, frame_magic);
   put<std::uint8_t>(p + 4, protocol_version);
@@ -24,7 +25,7 @@ void encode(const frame& from, wire_frame& to) noexcept {
   put<std::uint64_t>(p + 32, from.offset);
   put<std::uint32_t>(p + 40, from.payload_bytes);
   put<std::uint32_t>(p + 44, from.flow);
-  put<std::uint32_t>(p + 48, from.payload_crc);
+  put<std::uint32_t>(p + 48, announces ? from.chunk_bytes : from.payload_crc);
   put<std::uint32_t>(p + 52, from.credit);
   put<std::uint32_t>(p + 56, from.note.history);
   put<std::uint32_t>(p + 60, crc32c(p, 60));
@@ -65,7 +66,8 @@ std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::s
   f.offset = take<std::uint64_t>(p + 32);
   f.payload_bytes = take<std::uint32_t>(p + 40);
   f.flow = take<std::uint32_t>(p + 44);
-  f.payload_crc = take<std::uint32_t>(p + 48);
+  const auto word = take<std::uint32_t>(p + 48);
+  (f.type == frame_type::announce ? f.chunk_bytes : f.payload_crc) = word;
   f.credit = take<std::uint32_t>(p + 52);
   if (f.payload_bytes > 0 && !carries_payload(f.type)) {
     why = fmt::format("a frame of type {} with {} payload bytes", type, f.payload_bytes);

@@ -19,9 +19,11 @@ namespace tandem::protocol {
 ///   52 credit u32        56 note's history 60 CRC32C of bytes 0..59
 ///
 /// What starts or refuses a message has no chunk index and count, but u64 at 24: the note's call.
+/// What announces one has chunk bytes in the place of the CRC.
 /// `message id` is the sender's: a running number << 16 | its slot; an eager message has no slot.
 /// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
-/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated.
+/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated. `chunk bytes`,
+/// of an announcement, says how long each chunk of the message but the last will be; 0: as agreed.
 enum class frame_type : std::uint8_t {
   eager = 1,     ///< a whole short message
   announce = 2,  ///< a message of `offset` bytes waits for a receive
@@ -50,6 +52,7 @@ struct frame {
   std::uint32_t payload_crc = 0;
   std::uint32_t credit = 0;
   message_note note = {};  ///< of the message, or of the receive that refuses it
+  std::uint32_t chunk_bytes = 0;
 };
 
 constexpr std::size_t frame_bytes = 64;

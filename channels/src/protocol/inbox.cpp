@@ -139,13 +139,19 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
     return false;
   }
+  const std::uint32_t chunk_bytes = f.chunk_bytes == 0 ? limits_.chunk_bytes : f.chunk_bytes;
+  if (chunk_bytes > limits_.chunk_bytes ||
+      chunk_bytes < std::min(limits_.piece_bytes, limits_.chunk_bytes)) {
+    why = fmt::format("message {:#x} announced in chunks of {} bytes", f.message_id, chunk_bytes);
+    return false;
+  }
   if (slot >= incoming_.size()) incoming_.resize(slot + 1);
   incoming& message = incoming_[slot];
   if (message.at != incoming::state::free) {
     why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
     return false;
   }
-  message = {f.message_id, f.offset, 0, f.note, nullptr, incoming::state::announced};
+  message = {f.message_id, f.offset, 0, f.note, nullptr, incoming::state::announced, chunk_bytes};
   ++flow->announced;
   if (operation* op = flow->posted.pop_front()) {
     accept(*op, *flow, message);
@@ -250,9 +256,9 @@ bool inbox::is_next(const incoming& message, const frame& f) const {
   }
   if (chunks_ == chunk_order::ascending) return f.offset == message.received;
   const std::uint64_t whole =
-      std::min<std::uint64_t>(limits_.chunk_bytes, message.total - f.offset);
-  const std::uint64_t index = f.offset / limits_.chunk_bytes;
-  return f.offset % limits_.chunk_bytes == 0 && f.payload_bytes == whole &&
+      std::min<std::uint64_t>(message.chunk_bytes, message.total - f.offset);
+  const std::uint64_t index = f.offset / message.chunk_bytes;
+  return f.offset % message.chunk_bytes == 0 && f.payload_bytes == whole &&
          (index >= message.arrived.size() || !message.arrived[index]);
 }
 
@@ -280,7 +286,7 @@ void inbox::end(landing& where) {
   incoming* message = find_incoming(where.header.message_id);
   message->received += where.header.payload_bytes;
   if (chunks_ == chunk_order::any) {
-    const std::size_t index = where.header.offset / limits_.chunk_bytes;
+    const std::size_t index = where.header.offset / message->chunk_bytes;
     if (index >= message->arrived.size()) message->arrived.resize(index + 1);
     message->arrived[index] = true;
   }
@@ -315,62 +321,6 @@ void inbox::end_eager(landing& where) {
   flow.arrived.erase(at);
   --flow.claimed;
   consumed(f.flow, flow, cost_of(f));
-}
-
-void inbox::consumed(flow_id id, flow_state& flow, std::uint32_t cost) {
-  flow.outstanding -= cost;
-  outstanding_ -= cost;
-  flow.consumed += cost;
-  unreported_ += cost;
-  if (flow.owing) return;
-  flow.owing = true;
-  owing_.push_back(id);
-}
-
-std::uint32_t inbox::credit(flow_id id) {
-  const auto found = flows_.find(id);
-  if (found == flows_.end()) return 0;
-  flow_state& flow = found->second;
-  unreported_ -= flow.consumed - flow.reported;
-  flow.reported = flow.consumed;
-  return flow.consumed;
-}
-
-bool inbox::next(frame& out) {
-  if (!answers_.empty()) {
-    out = answers_.front();
-    answers_.pop_front();
-    return true;
-  }
-  // Credits ride on other frames; they go alone only when much is owed.
-  const std::uint32_t much = limits_.flow_credit_bytes() / 4;
-  while (unreported_ >= much && !owing_.empty()) {
-    const flow_id id = owing_.front();
-    owing_.pop_front();
-    flow_state& flow = flows_.find(id)->second;
-    flow.owing = false;
-    if (flow.consumed == flow.reported) continue;
-    out = {};
-    out.type = frame_type::credit;
-    out.flow = id;
-    return true;
-  }
-  return false;
-}
-
-void inbox::answer(frame_type type, flow_id flow, std::uint64_t message_id) {
-  frame f;
-  f.type = type;
-  f.flow = flow;
-  f.message_id = message_id;
-  answers_.push_back(f);
-}
-
-void inbox::refuse(const operation& by, std::uint64_t message_id, std::uint16_t flags) {
-  answer(frame_type::refuse, by.flow, message_id);
-  answers_.back().flags = flags;
-  answers_.back().offset = by.view.bytes;
-  answers_.back().note = by.note;
 }
 
 void inbox::peer_closed(error_code reason) {

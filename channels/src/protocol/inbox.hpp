@@ -97,6 +97,7 @@ class inbox {
     message_note note = {};
     operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
     state at = state::free;
+    std::uint32_t chunk_bytes = 0;
     std::vector<bool> arrived = {};  // which chunks, where they come in any order
   };
 

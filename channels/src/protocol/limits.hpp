@@ -15,6 +15,9 @@ struct limits {
   std::uint32_t credit_bytes =
       4 * 1024 * 1024;  ///< eager bytes that may wait unconsumed, all flows
   std::uint32_t max_flows = 4096;
+  /// No message is cut shorter than this for the sake of several lanes. Of every program, not
+  /// agreed.
+  std::uint32_t piece_bytes = 64 * 1024;
 
   /// One flow that nobody receives may take no more than this of the credits.
   std::uint32_t flow_credit_bytes() const noexcept { return credit_bytes / 4; }
@@ -46,6 +49,16 @@ inline limits offered(const settings& s) noexcept {
 inline limits agreed(const limits& a, const limits& b) noexcept {
   return {std::min(a.eager_bytes, b.eager_bytes), std::min(a.chunk_bytes, b.chunk_bytes),
           std::min(a.credit_bytes, b.credit_bytes), std::min(a.max_flows, b.max_flows)};
+}
+
+/// How long the chunks of a message are: two for each lane that could carry it, so that a faster
+/// lane may take more, in whole pieces, and no message of up to two pieces is cut at all.
+inline std::uint32_t chunk_bytes_for(const limits& l, std::uint64_t message_bytes,
+                                     std::size_t lanes) noexcept {
+  const std::uint64_t piece = l.piece_bytes;
+  if (lanes <= 1 || message_bytes <= 2 * piece) return l.chunk_bytes;
+  const std::uint64_t pieces = (message_bytes + 2 * lanes * piece - 1) / (2 * lanes * piece);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(pieces * piece, l.chunk_bytes));
 }
 
 inline channel_limits as_channel_limits(const limits& l) {

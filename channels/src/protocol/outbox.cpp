@@ -16,6 +16,12 @@ constexpr std::size_t most_slots = std::size_t{1} << 16;
 /// So many starts, then a chunk: a steady stream of short messages must not stop a long one.
 constexpr int starts_per_chunk = 8;
 
+/// An empty message has one, too.
+std::uint32_t count_chunks(std::uint64_t message_bytes, std::uint64_t chunk_bytes) noexcept {
+  const std::uint64_t count = (message_bytes + chunk_bytes - 1) / chunk_bytes;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(count, 1));
+}
+
 std::uint32_t cost_of(const operation& op) noexcept {
   return static_cast<std::uint32_t>(op.view.bytes) + eager_overhead_bytes;
 }
@@ -92,11 +98,12 @@ bool outbox::start(operation& op, outgoing& out) {
   s.op = &op;
   s.flow = &flow;
   s.id = ++number_ << 16 | index;
-  const std::uint64_t chunks = (op.view.bytes + limits_.chunk_bytes - 1) / limits_.chunk_bytes;
-  s.chunks_left = static_cast<std::uint32_t>(std::max<std::uint64_t>(chunks, 1));
+  s.chunk_bytes = chunk_bytes_for(limits_, op.view.bytes, lanes_);
+  s.chunks_left = count_chunks(op.view.bytes, s.chunk_bytes);
   out.header.type = frame_type::announce;
   out.header.message_id = s.id;
   out.header.offset = op.view.bytes;
+  if (s.chunk_bytes != limits_.chunk_bytes) out.header.chunk_bytes = s.chunk_bytes;
   out.payload = {};
   out.op = nullptr;
   op.move_to(operation::phase::announced);
@@ -133,17 +140,21 @@ bool outbox::next_turn(outgoing& out) {
   return false;
 }
 
+std::uint32_t outbox::upcoming_chunk_bytes() noexcept {
+  const slot* const s = turns_.empty() ? nullptr : find_slot(turns_.front());
+  return s == nullptr ? limits_.chunk_bytes : s->chunk_bytes;
+}
+
 void outbox::next_chunk(slot& from, outgoing& out) {
   const std::uint64_t total = from.op->view.bytes;
-  const std::uint64_t bytes = std::min<std::uint64_t>(limits_.chunk_bytes, total - from.given);
-  const std::uint64_t count =
-      std::max<std::uint64_t>((total + limits_.chunk_bytes - 1) / limits_.chunk_bytes, 1);
+  const std::uint64_t bytes = std::min<std::uint64_t>(from.chunk_bytes, total - from.given);
+  const std::uint32_t count = count_chunks(total, from.chunk_bytes);
   out.header = {};
   out.header.type = frame_type::data;
   out.header.flow = from.op->flow;
   out.header.message_id = from.id;
-  out.header.chunk_count = static_cast<std::uint32_t>(count);
-  out.header.chunk_index = static_cast<std::uint32_t>(count - from.chunks_left);
+  out.header.chunk_count = count;
+  out.header.chunk_index = count - from.chunks_left;
   out.header.offset = from.given;
   out.header.payload_bytes = static_cast<std::uint32_t>(bytes);
   out.payload = const_view(from.op->view).part(from.given, bytes);

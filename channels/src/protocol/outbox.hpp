@@ -51,6 +51,10 @@ class outbox {
   bool on_refuse(const frame& f);
   bool on_credit(flow_id flow, std::uint32_t consumed_total);
 
+  /// Messages announced from here on are cut for so many lanes.
+  void cut_for(std::size_t lanes) noexcept { lanes_ = lanes; }
+  /// How long the next chunk is at most.
+  std::uint32_t upcoming_chunk_bytes() noexcept;
   /// Of messages that the peer waits for, what was not yet handed out.
   std::uint64_t accepted_bytes_left() const noexcept { return accepted_left_; }
 
@@ -82,6 +86,7 @@ class outbox {
     flow_state* flow = nullptr;
     std::uint64_t id = 0;
     std::uint64_t given = 0;  // bytes handed out by next()
+    std::uint32_t chunk_bytes = 0;
     std::uint32_t chunks_left = 0;
     std::uint32_t in_flight = 0;  // frames between next() and sent()
     bool accepted = false;
@@ -109,6 +114,7 @@ class outbox {
   std::deque<std::uint64_t> turns_;  // accepted messages with chunks left
   std::deque<frame> withdrawals_;
   std::uint64_t accepted_left_ = 0;
+  std::size_t lanes_ = 1;
   int starts_in_row_ = 0;
   std::uint64_t number_ = 0;
   std::uint32_t outstanding_ = 0;  // eager cost not yet credited, all flows

@@ -70,6 +70,9 @@ class session final : private finisher {
   /// none. For an executor that goes away: freeing one operation may free others.
   operation* pop_any() noexcept;
 
+  /// Messages that start from here on are cut for so many lanes (`chunk_bytes_for`).
+  void cut_for(std::size_t lanes) noexcept { outbox_.cut_for(lanes); }
+  std::uint32_t upcoming_chunk_bytes() noexcept { return outbox_.upcoming_chunk_bytes(); }
   /// Of messages that the peer waits for, what was not yet given out by `next`.
   std::uint64_t accepted_bytes_left() const noexcept { return outbox_.accepted_bytes_left(); }
 

@@ -97,6 +97,7 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
   out.of = nullptr;
   if (!next_fence(out) && !next_report(lane, out)) {
     if (!may_pull(lane, now)) return false;
+    session_.cut_for(lanes_up());
     if (departures_.underway_bytes(lane) < least_sample_bytes) {
       l.measured_at = now;
       l.measured_bytes = departures_.arrived_bytes(lane);
@@ -168,39 +169,56 @@ bool core::next_report(std::uint16_t lane, piece& out) {
 /// A lane takes its share and no more: nothing while it is silent, and at the end of the work
 /// nothing that the others would have finished before it. The lane that would finish a chunk first
 /// always may.
-bool core::may_pull(std::uint16_t lane, time_point now) const {
-  const auto chunk = static_cast<double>(session_.agreed().chunk_bytes);
+bool core::may_pull(std::uint16_t lane, time_point now) {
+  const auto chunk = static_cast<double>(session_.upcoming_chunk_bytes());
   const auto left = static_cast<double>(session_.accepted_bytes_left());
   double others_bytes_per_s = 0, others_bytes = left;
   double first_s = std::numeric_limits<double>::max();
-  bool others_up = false, all_known = true;
+  const double unknown_bytes_per_s = mean_rate();
+  bool others_up = false;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (i == lane || lanes_[i].at != state::up) continue;
     others_up = true;
-    const double bytes_per_s = rate(i, now);
+    const double bytes_per_s = rate(i, now, unknown_bytes_per_s);
     const auto underway = static_cast<double>(departures_.underway_bytes(i));
-    all_known = all_known && bytes_per_s > 0;
     others_bytes_per_s += bytes_per_s;
     others_bytes += underway;
     first_s = std::min(first_s, (underway + chunk) / bytes_per_s);
   }
   if (!others_up) return true;
   if (lanes_[lane].at == state::suspect) return false;
-  const double mine = rate(lane, now);
-  if (mine <= 0 || !all_known || left == 0) return true;
+  if (left == 0) return true;
+  const double mine = rate(lane, now, unknown_bytes_per_s);
   const double my_s = (static_cast<double>(departures_.underway_bytes(lane)) + chunk) / mine;
   return my_s <= std::max(first_s, others_bytes / others_bytes_per_s);
 }
 
+std::size_t core::lanes_up() const noexcept {
+  const auto is_up = [](const lane_record& l) { return l.at == state::up; };
+  return static_cast<std::size_t>(std::count_if(lanes_.begin(), lanes_.end(), is_up));
+}
+
+/// Of the lanes whose rate is known; anything where none is. Messages that are too short to measure
+/// a lane by go over all of them evenly.
+double core::mean_rate() const noexcept {
+  double sum = 0;
+  int known = 0;
+  for (const lane_record& l : lanes_) {
+    if (l.at != state::up || l.bytes_per_s <= 0) continue;
+    sum += l.bytes_per_s;
+    ++known;
+  }
+  return known > 0 ? sum / known : 1e9;
+}
+
 /// What was measured, or less where it has not delivered for longer than that would take.
-double core::rate(std::uint16_t lane, time_point now) const {
+double core::rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const {
   const lane_record& l = lanes_[lane];
+  const double bytes_per_s = l.bytes_per_s > 0 ? l.bytes_per_s : unknown_bytes_per_s;
   const auto underway = static_cast<double>(departures_.underway_bytes(lane));
   const double waited_s = std::chrono::duration<double>(now - l.measured_at).count();
-  if (l.bytes_per_s <= 0 || underway <= 0 || waited_s * l.bytes_per_s <= underway) {
-    return l.bytes_per_s;
-  }
-  return underway / waited_s;
+  const bool is_late = underway > 0 && waited_s * bytes_per_s > underway;
+  return is_late ? underway / waited_s : bytes_per_s;
 }
 
 void core::measure(time_point now) {

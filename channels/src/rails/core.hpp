@@ -120,8 +120,10 @@ class core {
   bool next_fence(piece& out);
   bool next_report(std::uint16_t lane, piece& out);
   void write_envelope(envelope e, piece& out) const;
-  bool may_pull(std::uint16_t lane, time_point now) const;
-  double rate(std::uint16_t lane, time_point now) const;
+  bool may_pull(std::uint16_t lane, time_point now);
+  double rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const;
+  double mean_rate() const noexcept;
+  std::size_t lanes_up() const noexcept;
   void measure(time_point now);
   bool on_fenced(const envelope& e, std::span<const std::byte> body);
   bool violated(std::string why);

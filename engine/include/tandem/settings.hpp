@@ -31,8 +31,8 @@ struct settings {
   std::size_t credit_bytes = 4 * 1024 * 1024;
   std::size_t max_flows = 4096;
   std::size_t socket_buffer_bytes = 0;
-  std::string rails;             ///< which NICs are rails, in words; empty: by itself
-  std::size_t rail_streams = 1;  ///< TCP streams on each rail
+  std::string rails;  ///< which NICs are rails, in words; "auto": by itself; empty: not asked for
+  std::size_t rail_streams = 1;                   ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
   /// CRC32C of payloads on rails: 0 of none, 1 on rails that leave this host, 2 of all. Within a

@@ -1,0 +1,62 @@
+// What the receiving half says: answers to announcements, and credits.
+#include "protocol/inbox.hpp"
+
+namespace tandem::protocol {
+
+void inbox::consumed(flow_id id, flow_state& flow, std::uint32_t cost) {
+  flow.outstanding -= cost;
+  outstanding_ -= cost;
+  flow.consumed += cost;
+  unreported_ += cost;
+  if (flow.owing) return;
+  flow.owing = true;
+  owing_.push_back(id);
+}
+
+std::uint32_t inbox::credit(flow_id id) {
+  const auto found = flows_.find(id);
+  if (found == flows_.end()) return 0;
+  flow_state& flow = found->second;
+  unreported_ -= flow.consumed - flow.reported;
+  flow.reported = flow.consumed;
+  return flow.consumed;
+}
+
+bool inbox::next(frame& out) {
+  if (!answers_.empty()) {
+    out = answers_.front();
+    answers_.pop_front();
+    return true;
+  }
+  // Credits ride on other frames; they go alone only when much is owed.
+  const std::uint32_t much = limits_.flow_credit_bytes() / 4;
+  while (unreported_ >= much && !owing_.empty()) {
+    const flow_id id = owing_.front();
+    owing_.pop_front();
+    flow_state& flow = flows_.find(id)->second;
+    flow.owing = false;
+    if (flow.consumed == flow.reported) continue;
+    out = {};
+    out.type = frame_type::credit;
+    out.flow = id;
+    return true;
+  }
+  return false;
+}
+
+void inbox::answer(frame_type type, flow_id flow, std::uint64_t message_id) {
+  frame f;
+  f.type = type;
+  f.flow = flow;
+  f.message_id = message_id;
+  answers_.push_back(f);
+}
+
+void inbox::refuse(const operation& by, std::uint64_t message_id, std::uint16_t flags) {
+  answer(frame_type::refuse, by.flow, message_id);
+  answers_.back().flags = flags;
+  answers_.back().offset = by.view.bytes;
+  answers_.back().note = by.note;
+}
+
+}  // namespace tandem::protocol

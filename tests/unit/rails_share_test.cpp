@@ -1,0 +1,94 @@
+// How a message is cut and which lane takes what: lanes that are equal, or of which nothing is
+// known, carry equal parts of messages far too short to be measured.
+
+#include <algorithm>
+
+#include "support/rails_pair.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr std::size_t kib = 1024, mib = 1024 * kib;
+using protocol::chunk_bytes_for;
+
+TEST(Chunks, FollowTheMessageAndTheLanes) {
+  const protocol::limits usual;
+  struct row {
+    std::size_t message_bytes, lanes, chunk_bytes;
+  };
+  for (const row r : {row{256 * kib, 2, 64 * kib},  // two pieces a lane
+                      row{256 * kib, 4, 64 * kib}, row{257 * kib, 2, 128 * kib},
+                      row{mib, 2, 256 * kib}, row{mib, 3, 192 * kib}, row{mib, 4, 128 * kib},
+                      row{4 * mib, 2, mib}, row{64 * mib, 2, mib}, row{64 * mib, 16, mib},
+                      // One lane, or a message not worth cutting: as agreed.
+                      row{256 * kib, 1, mib}, row{64 * mib, 0, mib}, row{128 * kib, 2, mib},
+                      row{128 * kib + 1, 2, 64 * kib}, row{0, 2, mib},
+                      row{protocol::max_message_bytes, 64, mib}}) {
+    EXPECT_EQ(chunk_bytes_for(usual, r.message_bytes, r.lanes), r.chunk_bytes)
+        << r.message_bytes << " bytes over " << r.lanes << " lanes";
+  }
+  protocol::limits short_ones;
+  short_ones.chunk_bytes = 10'000;
+  EXPECT_EQ(chunk_bytes_for(short_ones, mib, 4), 10'000u);
+}
+
+/// What each lane carried of messages of this length, one after the other.
+std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, int messages) {
+  rails_pair pair(protocol::limits{}, lanes, rails::patience{});
+  for (int i = 0; i < messages && pair.good; ++i) {
+    scripted send(operation::kind::send, 1, std::string(message_bytes, static_cast<char>('a' + i)));
+    scripted receive(operation::kind::recv, 1, std::string(message_bytes, ' '));
+    pair.start(1, receive);
+    pair.start(0, send);
+    pair.settle();
+    EXPECT_EQ(receive.got, std::string(message_bytes, static_cast<char>('a' + i)));
+  }
+  std::vector<std::uint64_t> carried;
+  for (std::uint16_t i = 0; i < lanes; ++i) {
+    carried.push_back(pair.core(0).sent().arrived_bytes(i));
+  }
+  return carried;
+}
+
+TEST(Shares, OfMessagesOf256KiBAreEqual) {
+  const std::vector<std::uint64_t> two = shares(2, 256 * kib, 10);
+  for (const std::uint64_t carried : two) {
+    EXPECT_GE(carried, 10 * 128 * kib);
+    EXPECT_LT(carried, 10 * 132 * kib);
+  }
+  const std::vector<std::uint64_t> four = shares(4, 256 * kib, 10);
+  for (const std::uint64_t carried : four) EXPECT_GE(carried, 10 * 64 * kib);
+}
+
+TEST(Shares, AMessageOf128KiBStaysOnOneLane) {
+  std::vector<std::uint64_t> carried = shares(2, 128 * kib, 1);
+  std::sort(carried.begin(), carried.end());
+  EXPECT_LT(carried[0], 2 * kib);
+  EXPECT_GE(carried[1], 128 * kib);
+}
+
+/// One lane's worth of a message of 256 KiB is 128 KiB; a lane of which nothing comes back takes no
+/// more than that.
+TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
+  rails_pair pair(protocol::limits{}, 2, rails::patience{});
+  scripted send(operation::kind::send, 1, std::string(256 * kib, 'x'));
+  scripted receive(operation::kind::recv, 1, std::string(256 * kib, ' '));
+  pair.start(1, receive);
+  pair.start(0, send);
+  const auto say_all = [&pair](int side) {
+    while (pair.write(side, 0)) {
+    }
+  };
+  say_all(0);
+  pair.deliver(1, 0, mib);
+  say_all(1);
+  pair.deliver(0, 0, mib);
+  EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 256 * kib);
+  say_all(0);
+  EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 128 * kib);
+  pair.settle();
+  EXPECT_TRUE(pair.good);
+}
+
+}  // namespace
+}  // namespace tandem::test
