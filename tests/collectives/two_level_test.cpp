@@ -206,7 +206,8 @@ TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
   EXPECT_EQ(apart.choose(collective::broadcast, 16u << 20).how, algorithm::two_level);
   EXPECT_NE(apart.choose(collective::all_reduce, 8).how, algorithm::two_level);
   known.host_of_rank = {"a", "a", "a", "a"};
-  for (const plan_rule& rule : plan::of(known, settings{}).rules()) {
+  const plan together = plan::of(known, settings{});
+  for (const plan_rule& rule : together.rules()) {
     EXPECT_NE(rule.how, algorithm::two_level);
   }
 }

@@ -162,6 +162,19 @@ TEST(Steps, CountWhatCrossesBetweenHosts) {
   EXPECT_EQ(direct[0].crossing, 4u);
 }
 
+TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
+  constexpr std::uint64_t bytes = 16u << 20, chunk = 512 * 1024;
+  const facts by_host = cluster(hosts_of(2, 2), 30'000, 125);
+  const facts in_turn = cluster({"a", "b", "a", "b"}, 30'000, 125);
+  const auto ring_ns = [](const facts& known) {
+    const layout where(known.host_of_rank);
+    return predict_ns(steps_of(collective::all_reduce, algorithm::ring, where), known, bytes,
+                      chunk);
+  };
+  EXPECT_GT(ring_ns(in_turn), ring_ns(by_host) * 19 / 10);
+  EXPECT_LT(ring_ns(in_turn), ring_ns(by_host) * 21 / 10);
+}
+
 TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
   const auto steps =
       steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));
