@@ -2,6 +2,7 @@
 #include <tandem/collectives/collectives.hpp>
 #include <utility>
 
+#include "perf/choices.hpp"
 #include "perf/exercise.hpp"
 
 namespace tandem::perf {

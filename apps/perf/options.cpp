@@ -7,6 +7,7 @@
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
+#include "perf/choices.hpp"
 
 namespace tandem::perf {
 
@@ -41,31 +42,6 @@ std::vector<std::size_t> usual_sizes(std::string_view op) {
   if (op == "barrier") return {0};
   if (op == "oneway") return {mega, 16 * mega, 64 * mega};
   return {8, kilo, 64 * kilo, mega, 16 * mega};
-}
-
-const operation* parse_operation(const std::string& word) {
-  if (const operation* const found = find_operation(word)) return found;
-  std::vector<std::string_view> names;
-  for (const operation& one : operations()) names.push_back(one.name);
-  const std::string_view near = nearest(word, names);
-  throw wrong(fmt::format("{}: no such operation", word),
-              near.empty() ? fmt::format("choose {}", fmt::join(names, ", "))
-                           : fmt::format("did you mean {}?", near));
-}
-
-algorithm parse_algorithm(const operation& op, const std::string& word) {
-  const std::optional<collective> what = collective_of(op);
-  if (!what || what == collective::barrier) {
-    throw wrong(fmt::format("--algorithm: {} has no choice of algorithms", op.name));
-  }
-  std::vector<std::string_view> names{name(algorithm::automatic)};
-  for (const algorithm one : algorithms_of(*what)) {
-    if (word == name(one)) return one;
-    names.push_back(name(one));
-  }
-  if (word == names[0]) return algorithm::automatic;
-  throw wrong(fmt::format("--algorithm={}: {} has none of that name", word, op.name),
-              fmt::format("choose {}", fmt::join(names, ", ")));
 }
 
 /// The first of an enumeration of that name. @pre there is one
@@ -189,14 +165,6 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   check_sizes(o);
   if (line.given("iters")) o.iters = spread(parse_iterations(iters), o.bytes.size());
   return o;
-}
-
-std::optional<collective> collective_of(const operation& op) noexcept {
-  if (op.who != pattern_of_ranks::all) return std::nullopt;
-  for (std::size_t i = 0; i < collective_count; ++i) {
-    if (find_operation(name(static_cast<collective>(i))) == &op) return static_cast<collective>(i);
-  }
-  return std::nullopt;
 }
 
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine) {

@@ -38,9 +38,6 @@ struct perf_options {
 /// @par Errors `errc::bad_option`, one line.
 std::optional<perf_options> parse_options(std::span<const std::string> args);
 
-/// The collective that an operation calls; empty where it calls none.
-std::optional<collective> collective_of(const operation& op) noexcept;
-
 /// Those of the engine that differ from their defaults, by name.
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine);
 

@@ -1,12 +1,12 @@
 // For tests/unit (links tandem_perf): what the benchmarks bring to a collective and expect of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
+#include "perf/choices.hpp"
 #include "perf/collective_data.hpp"
-#include "perf/options.hpp"
 #include "perf/terms.hpp"
 
 namespace tandem::perf {

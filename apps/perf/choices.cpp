@@ -1,0 +1,47 @@
+#include "perf/choices.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <tandem/error.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+namespace tandem::perf {
+
+const operation* parse_operation(const std::string& word) {
+  if (const operation* const found = find_operation(word)) return found;
+  std::vector<std::string_view> names;
+  for (const operation& one : operations()) names.push_back(one.name);
+  const std::string_view near = nearest(word, names);
+  throw error(errc::bad_option, fmt::format("{}: no such operation", word),
+              near.empty() ? fmt::format("choose {}", fmt::join(names, ", "))
+                           : fmt::format("did you mean {}?", near));
+}
+
+algorithm parse_algorithm(const operation& op, const std::string& word) {
+  const std::optional<collective> what = collective_of(op);
+  if (!what || what == collective::barrier) {
+    throw error(errc::bad_option,
+                fmt::format("--algorithm: {} has no choice of algorithms", op.name));
+  }
+  std::vector<std::string_view> names{name(algorithm::automatic)};
+  for (const algorithm one : algorithms_of(*what)) {
+    if (word == name(one)) return one;
+    names.push_back(name(one));
+  }
+  if (word == names[0]) return algorithm::automatic;
+  throw error(errc::bad_option,
+              fmt::format("--algorithm={}: {} has none of that name", word, op.name),
+              fmt::format("choose {}", fmt::join(names, ", ")));
+}
+
+std::optional<collective> collective_of(const operation& op) noexcept {
+  if (op.who != pattern_of_ranks::all) return std::nullopt;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    if (find_operation(name(static_cast<collective>(i))) == &op) return static_cast<collective>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::perf

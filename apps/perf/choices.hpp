@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tandem/collectives/algorithm.hpp>
+
+#include "perf/operation.hpp"
+
+namespace tandem::perf {
+
+/// The operation of that name. @par Errors `errc::bad_option`, with the nearest.
+const operation* parse_operation(const std::string& word);
+
+/// The collective that an operation calls; empty where it calls none.
+std::optional<collective> collective_of(const operation& op) noexcept;
+
+/// The algorithm of that name. @par Errors `errc::bad_option` where the operation has none of that
+/// name, with those that it has.
+algorithm parse_algorithm(const operation& op, const std::string& word);
+
+}  // namespace tandem::perf
