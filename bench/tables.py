@@ -153,6 +153,8 @@ def rails(records, _ranks=2):
         if case.endswith("x 1 Gbit/s"):
             row[2] = ratio(case, lambda i: one[i])
             row[3] = ratio(case, lambda i: cells[("1 x 1 Gbit/s", "gloo")][i])
+        if case.endswith("x 1 Gbit/s, 256 KiB"):
+            row[2] = ratio(case, lambda i: cells[("1 x 1 Gbit/s, 256 KiB", "rails")][i])
         if (case, "openmpi") in cells:
             row[4] = ratio(case, lambda i: cells[(case, "openmpi")][i])
         if case == "250 + 750 Mbit/s":

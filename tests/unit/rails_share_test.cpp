@@ -90,5 +90,46 @@ TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
   EXPECT_TRUE(pair.good);
 }
 
+/// After which chunks of a message of 6 MiB the receiver has something to report.
+std::vector<bool> reports_of(std::size_t lanes) {
+  rails_pair pair(protocol::limits{}, lanes, rails::patience{});
+  scripted send(operation::kind::send, 1, std::string(6 * mib, 'x'));
+  scripted receive(operation::kind::recv, 1, std::string(6 * mib, ' '));
+  const auto say_all = [&pair](int side) {
+    for (std::uint16_t lane = 0; lane < pair.lanes(); ++lane) {
+      while (pair.write(side, lane)) {
+      }
+      pair.deliver(1 - side, lane, 2 * mib);
+    }
+  };
+  pair.start(1, receive);
+  say_all(0);
+  say_all(1);
+  pair.start(0, send);
+  EXPECT_TRUE(pair.write(0, 0));
+  while (pair.core(0).messages().accepted_bytes_left() == 0 && pair.good) {
+    pair.deliver(1, 0, mib);
+    say_all(1);
+    if (pair.core(0).messages().accepted_bytes_left() == 0) pair.write(0, 0);
+  }
+  std::vector<bool> reports;
+  for (std::uint16_t lane = 0; reports.size() < 6 && pair.good; lane = (lane + 1) % pair.lanes()) {
+    if (!pair.write(0, lane)) continue;
+    pair.deliver(1, lane, 2 * mib);
+    reports.push_back(pair.core(1).received().owes_report());
+    say_all(1);
+  }
+  EXPECT_TRUE(receive.is_over());
+  return reports;
+}
+
+TEST(Reports, OfChunksOnTheOnlyLaneComeAfterFourMegabytesAndAtTheEnd) {
+  EXPECT_EQ(reports_of(1), (std::vector<bool>{false, false, false, true, false, true}));
+}
+
+TEST(Reports, OfChunksThatLanesShareComeAtOnce) {
+  EXPECT_EQ(reports_of(2), std::vector<bool>(6, true));
+}
+
 }  // namespace
 }  // namespace tandem::test

@@ -298,6 +298,7 @@ reception::outcome core::begin(std::uint16_t lane, const envelope& e, const prot
 reception::ending core::end(std::uint16_t lane) {
   lane_record& l = lanes_[lane];
   const std::uint64_t bytes = on_wire_bytes(l.landing->frame);
+  reception_.shared_by_lanes(lanes_up() > 1);
   const reception::ending result = reception_.end(*l.landing);
   // A damaged one is dropped with its lane.
   if (result != reception::ending::damaged) l.landing = nullptr;

@@ -11,8 +11,9 @@ namespace {
 
 using protocol::frame_type;
 
-// A report is due at once for a chunk, and after so many short messages.
+// A report is due after so many parcels, whatever is in them.
 constexpr std::uint32_t parcels_per_report = 64;
+constexpr std::uint64_t at_once = 0;  // bytes
 
 }  // namespace
 
@@ -51,7 +52,7 @@ reception::outcome reception::begin_ordered(const envelope& header, const protoc
                                             inbound*& into) {
   if (f.type != frame_type::eager) {
     if (!handle(f)) return outcome::violated;
-    arrive(header.number, 0, f.type == frame_type::goodbye);
+    arrive(header.number, 0, f.type == frame_type::goodbye ? at_once : bytes_per_report);
     step();
     return give_early() ? outcome::taken : outcome::violated;
   }
@@ -71,7 +72,7 @@ reception::outcome reception::begin_early(const envelope& header, const protocol
   if (early_.contains(header.order)) return refuse("two frames of one order");
   if (f.type != frame_type::eager) {
     early_[header.order] = {f, nullptr};
-    arrive(header.number, 0, false);
+    arrive(header.number, 0, bytes_per_report);
     return outcome::taken;
   }
   if (f.payload_bytes > limits_.eager_bytes ||
@@ -101,7 +102,9 @@ reception::outcome reception::begin_again(inbound& in, const protocol::frame& f,
 reception::outcome reception::drop_payload(const envelope& header, const protocol::frame& f,
                                            inbound*& into) {
   if (!protocol::carries_payload(f.type)) {
-    if (arrived_.look(header.number) == arrivals::place::missing) arrive(header.number, 0, false);
+    if (arrived_.look(header.number) == arrivals::place::missing) {
+      arrive(header.number, 0, bytes_per_report);
+    }
     return outcome::taken;
   }
   into = &take(header, f);
@@ -132,8 +135,8 @@ reception::ending reception::end(inbound& in) {
   bool good = true;
   switch (in.as) {
     case inbound::use::direct:
-      arrive(in);
       session_.end(in.where);
+      arrive(in);
       break;
     case inbound::use::early:
       arrive(in);
@@ -209,17 +212,19 @@ bool reception::give(early_frame& next) {
   return true;
 }
 
+/// With the last chunk, the sender's operation is over.
 void reception::arrive(const inbound& in) {
-  arrive(in.header.number, in.frame.payload_bytes, in.frame.type == frame_type::data);
+  const bool is_chunk = in.frame.type == frame_type::data;
+  std::uint64_t most_owed_bytes = is_chunk ? chunk_bytes_per_report : bytes_per_report;
+  if (is_chunk && (shared_ || session_.has_done())) most_owed_bytes = at_once;
+  arrive(in.header.number, in.frame.payload_bytes, most_owed_bytes);
 }
 
-void reception::arrive(std::uint32_t number, std::uint64_t bytes, bool at_once) {
+void reception::arrive(std::uint32_t number, std::uint64_t bytes, std::uint64_t most_owed_bytes) {
   arrived_.add(number);
   ++owed_parcels_;
   owed_bytes_ += bytes;
-  if (at_once || owed_parcels_ >= parcels_per_report || owed_bytes_ >= bytes_per_report) {
-    owed_now_ = true;
-  }
+  if (owed_bytes_ >= most_owed_bytes || owed_parcels_ >= parcels_per_report) owed_now_ = true;
 }
 
 void reception::step() noexcept {

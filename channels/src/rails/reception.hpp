@@ -10,8 +10,10 @@
 
 namespace tandem::rails {
 
-/// Bytes of short messages after which their arrival is reported at once.
+/// Bytes of short messages after which their arrival is reported at once; and of chunks that come
+/// on the only lane, where a report of each would only wake a sender that waits for room.
 constexpr std::uint64_t bytes_per_report = 256 * 1024;
+constexpr std::uint64_t chunk_bytes_per_report = 4 * 1024 * 1024;
 
 /// The payload of one parcel while it comes in: `received` of `frame.payload_bytes` so far, to
 /// `where.target` + `received`, or nowhere while that is null, which it may become at any time.
@@ -53,6 +55,8 @@ class reception {
     damaged,  ///< its checksum is wrong: it has not arrived, and its lane is not to be trusted
     violated
   };
+  /// The sender divides chunks between lanes by what it hears of their arrival: it hears of each.
+  void shared_by_lanes(bool several) noexcept { shared_ = several; }
   /// All bytes are in place. Else than good: `why`.
   ending end(inbound& in);
   /// Its lane is dead: the parcel has not arrived.
@@ -90,7 +94,7 @@ class reception {
   bool give_early();
   bool give(early_frame& next);
   void arrive(const inbound& in);
-  void arrive(std::uint32_t number, std::uint64_t bytes, bool at_once);
+  void arrive(std::uint32_t number, std::uint64_t bytes, std::uint64_t most_owed_bytes);
   void step() noexcept;
   inbound& take(const envelope& header, const protocol::frame& f);
   void free(inbound& in);
@@ -108,6 +112,7 @@ class reception {
   std::uint32_t owed_parcels_ = 0;
   std::uint64_t owed_bytes_ = 0;
   bool owed_now_ = false;
+  bool shared_ = false;
   bool gave_up_ = false;
   bool forgotten_ = false;
   std::uint64_t damaged_count_ = 0;
