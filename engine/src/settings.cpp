@@ -95,8 +95,11 @@ std::string get_words(const settings& from) {
   return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
 }
 
+/// Rails are not asked for; "auto" is, and is kept.
+constexpr std::string_view no_rails = "none";
+
 std::string get_rails(const settings& from) {
-  return from.rails;
+  return from.rails.empty() ? std::string(no_rails) : from.rails;
 }
 
 /// The words are read where what they mean is known; here they need only be a line of text.
@@ -109,12 +112,12 @@ void set_words(settings& into, std::string_view text, std::string_view example) 
     throw bad(text, "blanks or letters that are in no word",
               fmt::format("write words with commas between them: {}", example));
   }
-  into.*Member = Member != &settings::rails && text == by_itself ? std::string_view() : text;
+  into.*Member = text == by_itself ? std::string_view() : text;
 }
 
-/// "auto" is asked for, and is kept.
 void set_rails(settings& into, std::string_view text) {
   set_words<&settings::rails>(into, text, "eth0,10.0.0.0/24");
+  into.rails = text == no_rails ? std::string_view() : text;
 }
 
 void set_plan(settings& into, std::string_view text) {
@@ -218,8 +221,8 @@ constexpr std::array<option, 26> table{{
      "send and receive buffer of each socket; 0 leaves it to the kernel",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
     {"rails", "TANDEM_RAILS", "words",
-     "NICs to use: auto, or names, addresses or subnets with commas; ^ leaves out, a number is the "
-     "most",
+     "NICs to use: none, auto, or names, addresses or subnets with commas; ^ leaves out, a "
+     "number is the most",
      get_rails, set_rails},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},

@@ -80,6 +80,8 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.rail_streams, 4u);
   s.set("rails", "auto");
   EXPECT_EQ(s.rails, "auto") << "asked for: not as when nothing is said";
+  s.set("rails", "none");
+  EXPECT_EQ(s.rails, "");
   EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
   s.set("shm-single-copy", "1");
   EXPECT_EQ(s.shm_single_copy, single_copy::on);
