@@ -25,15 +25,10 @@ algorithm parse_algorithm(const operation& op, const std::string& word) {
     throw error(errc::bad_option,
                 fmt::format("--algorithm: {} has no choice of algorithms", op.name));
   }
-  std::vector<std::string_view> names{name(algorithm::automatic)};
-  for (const algorithm one : algorithms_of(*what)) {
-    if (word == name(one)) return one;
-    names.push_back(name(one));
-  }
-  if (word == names[0]) return algorithm::automatic;
+  if (const auto found = find_algorithm(*what, word)) return *found;
   throw error(errc::bad_option,
               fmt::format("--algorithm={}: {} has none of that name", word, op.name),
-              fmt::format("choose {}", fmt::join(names, ", ")));
+              fmt::format("choose {}", fmt::join(algorithm_names(*what), ", ")));
 }
 
 std::optional<collective> collective_of(const operation& op) noexcept {

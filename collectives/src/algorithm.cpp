@@ -7,7 +7,7 @@ namespace {
 constexpr std::string_view collective_names[collective_count] = {
     "barrier",        "broadcast", "reduce",  "all_reduce", "all_gather",
     "reduce_scatter", "gather",    "scatter", "all_to_all"};
-constexpr std::string_view algorithm_names[algorithm_count] = {
+constexpr std::string_view words[algorithm_count] = {
     "automatic", "ring",  "recursive_doubling", "halving_doubling", "tree",
     "chain",     "bruck", "pairwise",           "direct",           "two_level"};
 
@@ -31,7 +31,7 @@ std::string_view name(collective what) noexcept {
 
 std::string_view name(algorithm how) noexcept {
   const auto index = static_cast<std::size_t>(how);
-  return index < algorithm_count ? algorithm_names[index] : "no algorithm";
+  return index < algorithm_count ? words[index] : "no algorithm";
 }
 
 std::span<const algorithm> algorithms_of(collective what) noexcept {
@@ -55,6 +55,20 @@ std::span<const algorithm> algorithms_of(collective what) noexcept {
       return for_all_to_all;
   }
   return {};
+}
+
+std::vector<std::string_view> algorithm_names(collective what) {
+  std::vector<std::string_view> names{name(algorithm::automatic)};
+  for (const algorithm one : algorithms_of(what)) names.push_back(name(one));
+  return names;
+}
+
+std::optional<algorithm> find_algorithm(collective what, std::string_view word) noexcept {
+  if (word == name(algorithm::automatic)) return algorithm::automatic;
+  for (const algorithm one : algorithms_of(what)) {
+    if (word == name(one)) return one;
+  }
+  return std::nullopt;
 }
 
 bool is_defined(collective what, algorithm how) noexcept {

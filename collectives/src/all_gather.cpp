@@ -7,11 +7,6 @@ namespace tandem {
 namespace detail {
 namespace {
 
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view mine, mutable_view all) {
-  co_await nothing(std::move(in));
-  put_own(mine, all);
-}
-
 /// @pre the arguments are right.
 asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_view mine,
                                        mutable_view all, blocks cut, algorithm how) {

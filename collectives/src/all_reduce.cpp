@@ -4,24 +4,13 @@
 #include "arguments.hpp"
 
 namespace tandem {
-namespace {
-
-asio::awaitable<void> alone(std::shared_ptr<detail::group> in, const_view data, mutable_view result,
-                            detail::reducer by) {
-  co_await detail::nothing(std::move(in));
-  by.prepare(result.data, data.data, data.bytes);
-}
-
-}  // namespace
-
 asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_view result,
                                  data_type type, reduction what, algorithm how) {
   using namespace detail;
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong =
-          first_wrong(wrong_memory("all_reduce", data), wrong_memory("all_reduce", result),
-                      wrong_elements("all_reduce", data, type, what), wrong_algorithm(kind, how),
+          first_wrong(wrong_elements("all_reduce", data, type, what), wrong_algorithm(kind, how),
                       wrong_elements("all_reduce", result, type, what),
                       wrong_result("all_reduce", data, result))) {
     return refuse(*wrong);

@@ -11,11 +11,6 @@ namespace {
 
 constexpr collective kind = collective::all_to_all;
 
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into) {
-  co_await nothing(std::move(in));
-  put_own(from, into);
-}
-
 std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into) {
   if (auto wrong = first_wrong(wrong_memory(call, from), wrong_memory(call, into))) return wrong;
   if (from.bytes == 0 || into.bytes == 0) return std::nullopt;

@@ -26,6 +26,7 @@ std::optional<error> wrong_memory(const char* call, const const_view& data) {
 
 std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
                                     reduction what) {
+  if (auto wrong = wrong_memory(call, data)) return wrong;
   const std::size_t element_bytes = bytes_of(type);
   if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
     return error(errc::bad_input, fmt::format("{}: type {}, operation {}", call,
@@ -51,12 +52,8 @@ std::optional<error> wrong_elements(const char* call, const const_view& data, da
 
 std::optional<error> wrong_algorithm(collective what, algorithm how) {
   if (is_defined(what, how)) return std::nullopt;
-  std::string known;
-  for (const algorithm one : algorithms_of(what)) {
-    known += (known.empty() ? "" : ", ") + std::string(name(one));
-  }
   return error(errc::bad_input, fmt::format("{}: not by {}", name(what), name(how)),
-               fmt::format("choose automatic, {}", known));
+               fmt::format("choose {}", fmt::join(algorithm_names(what), ", ")));
 }
 
 std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
@@ -67,12 +64,20 @@ std::optional<error> wrong_share(const group& g, const char* call, const const_v
                                             call, g.size(), block.bytes, needed, all.bytes));
 }
 
+namespace {
+
+std::optional<error> wrong_number(const group& g, const char* call,
+                                  std::span<const std::size_t> bytes_of_rank) {
+  if (bytes_of_rank.size() == static_cast<std::size_t>(g.size())) return std::nullopt;
+  return error(errc::bad_input,
+               fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
+}
+
+}  // namespace
+
 std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
                                    std::span<const std::size_t> bytes_of_rank) {
-  if (bytes_of_rank.size() != static_cast<std::size_t>(g.size())) {
-    return error(errc::bad_input,
-                 fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
-  }
+  if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
   // Longer than all there is, as soon as one is: a sum that wraps around cannot pass.
   std::size_t left = all.bytes;
   for (const std::size_t bytes : bytes_of_rank) {
@@ -89,10 +94,7 @@ std::optional<error> wrong_lengths(const group& g, const char* call, const const
 
 std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
                                  std::span<const std::size_t> bytes_of_rank) {
-  if (bytes_of_rank.size() != static_cast<std::size_t>(g.size())) {
-    return error(errc::bad_input,
-                 fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
-  }
+  if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
   const std::size_t listed = bytes_of_rank[static_cast<std::size_t>(g.rank())];
   if (listed == block.bytes) return std::nullopt;
   return error(errc::bad_input, fmt::format("{}: this rank's block has {} bytes, its length is {}",

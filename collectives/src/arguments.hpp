@@ -13,6 +13,7 @@ namespace tandem::detail {
 
 std::optional<error> wrong_root(const group& g, const char* call, int root);
 std::optional<error> wrong_memory(const char* call, const const_view& data);
+/// Memory, too.
 std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
                                     reduction what);
 std::optional<error> wrong_algorithm(collective what, algorithm how);

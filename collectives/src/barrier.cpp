@@ -16,11 +16,7 @@ asio::awaitable<void> dissemination(detail::call& c) {
     c.at("dissemination", round, rounds);
     const int to = (rank + (1 << round)) % n;
     const int from = (rank + n - (1 << round)) % n;
-    if (!c.in->connected(to)) co_await c.in->connect(to);
-    if (!c.in->connected(from)) co_await c.in->connect(from);
-    const detail::link forward = c.in->to(to);
-    const detail::link backward = c.in->to(from);
-    co_await detail::exchange(c, forward, const_view(), backward, mutable_view());
+    co_await detail::exchange(c, to, const_view(), from, mutable_view());
   }
 }
 

@@ -164,12 +164,28 @@ asio::awaitable<void> nothing(std::shared_ptr<group> in) {
   co_return;
 }
 
-asio::awaitable<void> exchange(call& c, link to, const_view message, link from, mutable_view into) {
+asio::awaitable<void> send_to(call& c, int peer, const_view message) {
+  if (!c.in->connected(peer)) co_await c.in->connect(peer);
+  transfer& out = c.transfers[0];
+  c.io.send(out, c.in->to(peer), c.flow, message);
+  while (!c.io.over(out)) co_await c.io.until(out);
+}
+
+asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
+  if (!c.in->connected(peer)) co_await c.in->connect(peer);
+  transfer& in = c.transfers[0];
+  c.io.recv(in, c.in->to(peer), c.flow, into);
+  while (!c.io.over(in)) co_await c.io.until(in);
+}
+
+asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into) {
+  if (!c.in->connected(to)) co_await c.in->connect(to);
+  if (!c.in->connected(from)) co_await c.in->connect(from);
   transfer& out = c.transfers[0];
   transfer& in = c.transfers[1];
   // The receive first: what comes meanwhile goes straight to its place.
-  c.io.recv(in, from, c.flow, into);
-  c.io.send(out, to, c.flow, message);
+  c.io.recv(in, c.in->to(from), c.flow, into);
+  c.io.send(out, c.in->to(to), c.flow, message);
   while (!c.io.over(in)) co_await c.io.until(in);
   while (!c.io.over(out)) co_await c.io.until(out);
 }

@@ -94,8 +94,12 @@ asio::awaitable<void> refuse(error reason);
 /// A call for which nothing need be sent. Throws what ended the group, if something did.
 asio::awaitable<void> nothing(std::shared_ptr<group> in);
 
-/// Sends one message and receives another at the same time; a step of many algorithms. Uses
-/// transfers 0 and 1.
-asio::awaitable<void> exchange(call& c, link to, const_view message, link from, mutable_view into);
+// Steps of many algorithms, with ranks of the group, which they connect to first. They use
+// transfers 0 and 1.
+
+asio::awaitable<void> send_to(call& c, int peer, const_view message);
+asio::awaitable<void> recv_from(call& c, int peer, mutable_view into);
+/// Both at the same time.
+asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into);
 
 }  // namespace tandem::detail

@@ -1,25 +1,22 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <tandem/operation.hpp>
+#include <type_traits>
 
 namespace tandem::detail {
 
 /// The last collectives that a rank has called on one group, without I/O: by their place in the
-/// order of calls, which is what matches them.
+/// order of calls, which is what matches them. Travels as it is, for all ranks of a job are built
+/// alike; whatever stands in one from elsewhere, comparing with it is safe.
 class call_log {
  public:
   static constexpr unsigned kept = 64;
-  /// Calls made, then for each of the last ones call and history; little endian.
-  static constexpr std::size_t wire_bytes = 8 + kept * 12;
-  using wire = std::array<std::byte, wire_bytes>;
 
   /// @param history  of a group that has called nothing
-  explicit call_log(std::uint32_t history) noexcept : history_(history) {}
+  explicit call_log(std::uint32_t history = 0) noexcept : history_(history) {}
 
   /// Calls made so far; the next one's place.
   std::uint64_t count() const noexcept { return count_; }
@@ -27,10 +24,6 @@ class call_log {
   /// @pre one of the last `kept`.
   const message_note& at(std::uint64_t place) const noexcept { return notes_[place % kept]; }
   std::uint32_t history() const noexcept { return history_; }
-
-  void write(wire& to) const noexcept;
-  /// Nothing, where the bytes are of another length.
-  static std::optional<call_log> read(std::span<const std::byte> from) noexcept;
 
   /// The first call known to both that differs. None: one may be late, but they agree.
   std::optional<std::uint64_t> first_difference(const call_log& other) const noexcept;
@@ -42,5 +35,6 @@ class call_log {
   std::uint64_t count_ = 0;
   std::uint32_t history_;
 };
+static_assert(std::is_trivially_copyable_v<call_log>);
 
 }  // namespace tandem::detail

@@ -8,11 +8,11 @@ namespace tandem::detail {
 
 /// One log on its way. Keeps itself until the channel has done with it.
 struct call_watch::message : operation {
-  message(std::shared_ptr<call_watch> watch, operation::kind k, link with, flow_id on)
-      : of(std::move(watch)), way(with) {
+  message(std::shared_ptr<call_watch> watch, operation::kind k, int with)
+      : of(std::move(watch)), peer(with), way(of.lock()->group_->to(with)) {
     what = k;
-    flow = on;
-    view = mutable_view(bytes);
+    flow = of.lock()->group_->flow(group::flow_class::watch, 0);
+    view = mutable_view(&log, sizeof log);
     complete = [](operation& op) { static_cast<message&>(op).ended(); };
     destroy = [](operation& op) noexcept { static_cast<message&>(op).release(); };
   }
@@ -35,8 +35,9 @@ struct call_watch::message : operation {
 
   std::weak_ptr<call_watch> of;
   std::shared_ptr<message> self;  // while the channel has it
+  const int peer;                 // in the group
   const link way;
-  call_log::wire bytes{};
+  call_log log;
 };
 
 call_watch::call_watch(group& of)
@@ -72,44 +73,42 @@ void call_watch::look() {
   if (looks_ >= looks_until_stuck) tell_everybody();
 }
 
+void call_watch::begin_message(operation::kind what, int peer) {
+  const auto one = std::make_shared<message>(shared_from_this(), what, peer);
+  if (what == operation::kind::send) one->log = group_->calls();
+  one->self = one;
+  under_way_.push_back(one);
+  one->start();
+}
+
 void call_watch::tell_everybody() {
   const bool has_news = told_ != group_->calls().count();
   told_ = group_->calls().count();
-  const flow_id flow = group_->flow(group::flow_class::watch, 0);
-  for (int peer = 0; peer < group_->size(); ++peer) {
+  const int ranks = group_->size();
+  for (int peer = 0; peer < ranks; ++peer) {
+    // What is heard may end the group.
+    if (group_ == nullptr || group_->failed()) return;
     if (peer == group_->rank() || !group_->connected(peer)) continue;
-    const link way = group_->to(peer);
-    const auto begin = [&](operation::kind kind) {
-      const auto one = std::make_shared<message>(shared_from_this(), kind, way, flow);
-      if (kind == operation::kind::send) group_->calls().write(one->bytes);
-      one->self = one;
-      under_way_.push_back(one);
-      one->start();
-    };
-    if (has_news) begin(operation::kind::send);
-    if (group_ == nullptr || group_->failed()) return;
-    if (listens_[static_cast<std::size_t>(peer)]) continue;
-    listens_[static_cast<std::size_t>(peer)] = true;
-    begin(operation::kind::recv);
-    if (group_ == nullptr || group_->failed()) return;
+    if (has_news) begin_message(operation::kind::send, peer);
+    const auto index = static_cast<std::size_t>(peer);
+    if (!listens_[index]) {
+      listens_[index] = true;
+      begin_message(operation::kind::recv, peer);
+    }
   }
 }
 
 void call_watch::hear(const message& from) {
   if (group_ == nullptr || group_->failed()) return;
-  for (int peer = 0; peer < group_->size(); ++peer) {
-    if (group_->member(peer) == from.way.peer) listens_[static_cast<std::size_t>(peer)] = false;
-  }
-  const std::optional<call_log> theirs =
-      call_log::read(std::span<const std::byte>(from.bytes).first(from.operation::bytes));
-  if (!theirs) return;
-  const std::optional<std::uint64_t> place = group_->calls().first_difference(*theirs);
+  listens_[static_cast<std::size_t>(from.peer)] = false;
+  if (from.bytes != sizeof from.log) return;
+  const std::optional<std::uint64_t> place = group_->calls().first_difference(from.log);
   if (!place) return;
   error_context c{.rank = group_->job_rank(),
                   .peer = from.way.peer,
                   .rail = {},
                   .phase = call_record(group_->calls().at(*place).call).name(),
-                  .detail = group_->difference(*place, theirs->at(*place), from.way.peer),
+                  .detail = group_->difference(*place, from.log.at(*place), from.way.peer),
                   .advice = "make the same calls in the same order on every rank"};
   group_->fail(error(make_error_code(errc::call_mismatch), c));
 }

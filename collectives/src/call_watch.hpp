@@ -40,6 +40,7 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
   void arm();
   void look();
   void tell_everybody();
+  void begin_message(operation::kind what, int peer);
   void hear(const message& from);
 
   group* group_;

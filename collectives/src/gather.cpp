@@ -10,72 +10,79 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// What both check. `all` holds the blocks where this rank is the root.
-std::optional<error> wrong_rooted(const group& g, const char* call, collective kind, int root,
-                                  const const_view& all, const const_view& block, algorithm how) {
-  if (auto wrong = first_wrong(wrong_root(g, call, root), wrong_memory(call, block),
-                               wrong_algorithm(kind, how))) {
+/// One of them on this rank.
+struct rooted_call {
+  const group& in() const noexcept { return *g; }
+  bool gathers() const noexcept { return kind == collective::gather; }
+  bool is_root() const noexcept { return g->rank() == root; }
+  /// Of the root: what holds all blocks. Elsewhere ignored.
+  const_view all() const noexcept { return gathers() ? const_view(into) : from; }
+  /// This rank's own.
+  const_view block() const noexcept { return gathers() ? from : const_view(into); }
+
+  const std::shared_ptr<group>& g;
+  const char* name;
+  collective kind;
+  const_view from;
+  mutable_view into;
+  int root;
+  algorithm how;
+};
+
+std::optional<error> wrong_call(const rooted_call& r) {
+  if (auto wrong = first_wrong(wrong_root(r.in(), r.name, r.root), wrong_memory(r.name, r.block()),
+                               wrong_algorithm(r.kind, r.how))) {
     return wrong;
   }
-  if (g.rank() != root) return std::nullopt;
-  return wrong_memory(call, all);
+  return r.is_root() ? wrong_memory(r.name, r.all()) : std::nullopt;
 }
 
-std::optional<error> wrong_equal(const group& g, const char* call, int root, const const_view& all,
-                                 const const_view& block) {
-  if (g.rank() != root) return std::nullopt;
-  if (auto wrong = wrong_share(g, call, all, block)) return wrong;
-  return wrong_place(call, block, all, blocks(block.bytes, g.size()).at(root));
-}
-
-std::optional<error> wrong_listed(const group& g, const char* call, int root, const const_view& all,
-                                  const const_view& block,
-                                  std::span<const std::size_t> bytes_of_rank, algorithm how) {
-  if (how == algorithm::tree) {
-    return error(errc::bad_input, fmt::format("{}: a tree carries blocks of equal length", call),
-                 "choose direct");
+/// @pre the arguments are right, and the algorithm is chosen.
+asio::awaitable<void> start(const rooted_call& r, blocks cut) {
+  const std::size_t total = cut.total();
+  if (total == 0) return nothing(r.g);
+  if (r.g->size() == 1) return alone(r.g, r.from, r.into);
+  const bool is_tree = r.how == algorithm::tree;
+  lease place(r.g, call_record(r.kind, r.how, total, r.root), is_tree ? total : 0);
+  call& c = *place;
+  if (is_tree) {
+    return carry_out(std::move(place), r.gathers() ? tree_gather(c, r.from, r.into, r.root)
+                                                   : tree_scatter(c, r.from, r.into, r.root));
   }
-  if (auto wrong = wrong_block(g, call, block, bytes_of_rank)) return wrong;
-  if (g.rank() != root) return std::nullopt;
-  if (auto wrong = wrong_lengths(g, call, all, bytes_of_rank)) return wrong;
-  return wrong_place(call, block, all, blocks(bytes_of_rank).at(root));
+  return carry_out(std::move(place),
+                   r.gathers() ? direct_gather(c, r.from, r.into, std::move(cut), r.root)
+                               : direct_scatter(c, r.from, r.into, std::move(cut), r.root));
 }
 
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into) {
-  co_await nothing(std::move(in));
-  put_own(from, into);
+asio::awaitable<void> with_equal_blocks(rooted_call r) {
+  if (auto wrong = wrong_call(r)) return refuse(*wrong);
+  blocks cut(r.block().bytes, r.g->size());
+  if (r.is_root()) {
+    if (auto wrong = wrong_share(r.in(), r.name, r.all(), r.block())) return refuse(*wrong);
+    if (auto wrong = wrong_place(r.name, r.block(), r.all(), cut.at(r.root))) return refuse(*wrong);
+  }
+  if (r.how == algorithm::automatic) r.how = r.g->choose(r.kind, cut.total()).how;
+  return start(r, std::move(cut));
 }
 
-/// @pre the arguments are right.
-asio::awaitable<void> start_gather(const std::shared_ptr<group>& g, const_view mine,
-                                   mutable_view all, blocks cut, int root, algorithm how) {
-  constexpr collective kind = collective::gather;
-  const std::size_t total = cut.total();
-  if (total == 0) return nothing(g);
-  if (g->size() == 1) return alone(g, mine, all);
-  const bool is_tree = how == algorithm::tree;
-  lease place(g, call_record(kind, how, total, root), is_tree ? total : 0);
-  call& c = *place;
-  if (is_tree) return carry_out(std::move(place), tree_gather(c, mine, all, root));
-  return carry_out(std::move(place), direct_gather(c, mine, all, std::move(cut), root));
-}
-
-/// @pre the arguments are right.
-asio::awaitable<void> start_scatter(const std::shared_ptr<group>& g, const_view all,
-                                    mutable_view mine, blocks cut, int root, algorithm how) {
-  constexpr collective kind = collective::scatter;
-  const std::size_t total = cut.total();
-  if (total == 0) return nothing(g);
-  if (g->size() == 1) return alone(g, all, mine);
-  const bool is_tree = how == algorithm::tree;
-  lease place(g, call_record(kind, how, total, root), is_tree ? total : 0);
-  call& c = *place;
-  if (is_tree) return carry_out(std::move(place), tree_scatter(c, all, mine, root));
-  return carry_out(std::move(place), direct_scatter(c, all, mine, std::move(cut), root));
-}
-
-algorithm chosen(const group& g, collective kind, std::size_t total, algorithm how) {
-  return how == algorithm::automatic ? g.choose(kind, total).how : how;
+asio::awaitable<void> with_listed_blocks(rooted_call r,
+                                         std::span<const std::size_t> bytes_of_rank) {
+  if (auto wrong = wrong_call(r)) return refuse(*wrong);
+  if (r.how == algorithm::tree) {
+    return refuse(error(errc::bad_input,
+                        fmt::format("{}: a tree carries blocks of equal length", r.name),
+                        "choose direct"));
+  }
+  if (auto wrong = wrong_block(r.in(), r.name, r.block(), bytes_of_rank)) return refuse(*wrong);
+  if (r.is_root()) {
+    if (auto wrong = wrong_lengths(r.in(), r.name, r.all(), bytes_of_rank)) return refuse(*wrong);
+  }
+  blocks cut(bytes_of_rank);
+  if (r.is_root()) {
+    if (auto wrong = wrong_place(r.name, r.block(), r.all(), cut.at(r.root))) return refuse(*wrong);
+  }
+  r.how = algorithm::direct;
+  return start(r, std::move(cut));
 }
 
 }  // namespace
@@ -83,57 +90,28 @@ algorithm chosen(const group& g, collective kind, std::size_t total, algorithm h
 
 asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
                              algorithm how) {
-  using namespace detail;
-  const std::shared_ptr<group>& g = among.internals();
-  constexpr collective kind = collective::gather;
-  if (auto wrong = first_wrong(wrong_rooted(*g, "gather", kind, root, all, mine, how),
-                               wrong_equal(*g, "gather", root, all, mine))) {
-    return refuse(*wrong);
-  }
-  blocks cut(mine.bytes, g->size());
-  how = chosen(*g, kind, cut.total(), how);
-  return start_gather(g, mine, all, std::move(cut), root, how);
+  return detail::with_equal_blocks(
+      {among.internals(), "gather", collective::gather, mine, all, root, how});
 }
 
 asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
                                std::span<const std::size_t> bytes_of_rank, int root,
                                algorithm how) {
-  using namespace detail;
-  const std::shared_ptr<group>& g = among.internals();
-  constexpr collective kind = collective::gather;
-  if (auto wrong = first_wrong(wrong_rooted(*g, "gather_v", kind, root, all, mine, how),
-                               wrong_listed(*g, "gather_v", root, all, mine, bytes_of_rank, how))) {
-    return refuse(*wrong);
-  }
-  return start_gather(g, mine, all, blocks(bytes_of_rank), root, algorithm::direct);
+  return detail::with_listed_blocks(
+      {among.internals(), "gather_v", collective::gather, mine, all, root, how}, bytes_of_rank);
 }
 
 asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
                               algorithm how) {
-  using namespace detail;
-  const std::shared_ptr<group>& g = among.internals();
-  constexpr collective kind = collective::scatter;
-  if (auto wrong = first_wrong(wrong_rooted(*g, "scatter", kind, root, all, mine, how),
-                               wrong_equal(*g, "scatter", root, all, mine))) {
-    return refuse(*wrong);
-  }
-  blocks cut(mine.bytes, g->size());
-  how = chosen(*g, kind, cut.total(), how);
-  return start_scatter(g, all, mine, std::move(cut), root, how);
+  return detail::with_equal_blocks(
+      {among.internals(), "scatter", collective::scatter, all, mine, root, how});
 }
 
 asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
                                 std::span<const std::size_t> bytes_of_rank, int root,
                                 algorithm how) {
-  using namespace detail;
-  const std::shared_ptr<group>& g = among.internals();
-  constexpr collective kind = collective::scatter;
-  if (auto wrong =
-          first_wrong(wrong_rooted(*g, "scatter_v", kind, root, all, mine, how),
-                      wrong_listed(*g, "scatter_v", root, all, mine, bytes_of_rank, how))) {
-    return refuse(*wrong);
-  }
-  return start_scatter(g, all, mine, blocks(bytes_of_rank), root, algorithm::direct);
+  return detail::with_listed_blocks(
+      {among.internals(), "scatter_v", collective::scatter, all, mine, root, how}, bytes_of_rank);
 }
 
 }  // namespace tandem

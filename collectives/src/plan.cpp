@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <tandem/collectives/plan.hpp>
 #include <tandem/crc32c.hpp>
 #include <utility>
@@ -33,6 +34,8 @@ plan::plan(std::vector<plan_rule> rules, facts known)
   std::ranges::stable_sort(rules_, [](const plan_rule& a, const plan_rule& b) {
     return a.what != b.what ? a.what < b.what : a.from_bytes < b.from_bytes;
   });
+  for (const plan_rule& rule : rules_) ++first_[static_cast<std::size_t>(rule.what) + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
 }
 
 plan plan::standard(int ranks, const settings& options) {
@@ -58,16 +61,17 @@ plan plan::standard(int ranks, const settings& options) {
   }
   for (plan_rule& rule : rules) rule.why = "nothing was measured";
   plan usual(std::move(rules), facts::one_host(ranks));
-  usual.rules_ = detail::with_pins(std::move(usual.rules_), detail::parse_pins(options.plan));
-  return usual;
+  return plan(detail::with_pins(std::move(usual.rules_), detail::parse_pins(options.plan)),
+              std::move(usual.known_));
 }
 
 const plan_rule& plan::choose(collective what, std::size_t bytes) const noexcept {
-  const plan_rule* chosen = nullptr;
-  for (const plan_rule& rule : rules_) {
-    if (rule.what == what && (chosen == nullptr || rule.from_bytes <= bytes)) chosen = &rule;
+  const auto operation = static_cast<std::size_t>(what);
+  std::size_t chosen = first_[operation];
+  for (std::size_t i = chosen; i < first_[operation + 1]; ++i) {
+    if (rules_[i].from_bytes <= bytes) chosen = i;
   }
-  return *chosen;
+  return rules_[chosen];
 }
 
 std::string plan::text() const {

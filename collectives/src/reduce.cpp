@@ -4,29 +4,18 @@
 #include "arguments.hpp"
 
 namespace tandem {
-namespace {
-
-asio::awaitable<void> alone(std::shared_ptr<detail::group> in, const_view data, mutable_view result,
-                            detail::reducer by) {
-  co_await detail::nothing(std::move(in));
-  by.prepare(result.data, data.data, data.bytes);
-}
-
-}  // namespace
-
 asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view result,
                              data_type type, reduction what, int root, algorithm how) {
   using namespace detail;
   constexpr collective kind = collective::reduce;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong =
-          first_wrong(wrong_root(*g, "reduce", root), wrong_memory("reduce", data),
-                      wrong_elements("reduce", data, type, what), wrong_algorithm(kind, how))) {
+          first_wrong(wrong_root(*g, "reduce", root), wrong_elements("reduce", data, type, what),
+                      wrong_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (g->rank() == root) {
-    if (auto wrong = first_wrong(wrong_memory("reduce", result),
-                                 wrong_elements("reduce", result, type, what),
+    if (auto wrong = first_wrong(wrong_elements("reduce", result, type, what),
                                  wrong_result("reduce", data, result))) {
       return refuse(*wrong);
     }

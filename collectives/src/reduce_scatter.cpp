@@ -7,12 +7,6 @@ namespace tandem {
 namespace detail {
 namespace {
 
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view all, mutable_view mine,
-                            reducer by) {
-  co_await nothing(std::move(in));
-  by.prepare(mine.data, all.data, all.bytes);
-}
-
 /// @pre the arguments are right.
 asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, const_view all,
                                            mutable_view mine, blocks cut, data_type type,
@@ -47,12 +41,10 @@ asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutabl
                                      data_type type, reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong =
-          first_wrong(wrong_memory("reduce_scatter", all), wrong_memory("reduce_scatter", mine),
-                      wrong_elements("reduce_scatter", all, type, what),
-                      wrong_elements("reduce_scatter", mine, type, what),
-                      wrong_share(*g, "reduce_scatter", all, mine),
-                      wrong_algorithm(collective::reduce_scatter, how))) {
+  if (auto wrong = first_wrong(wrong_elements("reduce_scatter", all, type, what),
+                               wrong_elements("reduce_scatter", mine, type, what),
+                               wrong_share(*g, "reduce_scatter", all, mine),
+                               wrong_algorithm(collective::reduce_scatter, how))) {
     return refuse(*wrong);
   }
   blocks cut(mine.bytes, g->size());

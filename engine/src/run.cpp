@@ -49,8 +49,7 @@ struct poll_links {
   void operator()() const {
     bool found = links->look.found;
     for (int round = 0; round < rounds_per_look && !found; ++round) {
-      found = links->poll() || (!crowded && await_memory());
-      if (crowded) found = follow_others() || found;
+      found = crowded ? look_among_others() : links->poll() || await_memory();
     }
     if (found && !crowded) follow_memory();
     links->look.found = found;
@@ -58,9 +57,9 @@ struct poll_links {
   }
 
   /// Those who have the answer run meanwhile; what they bring is often followed by more.
-  bool follow_others() const {
+  bool look_among_others() const {
     const clock::time_point end = clock::now() + longest_follow;
-    bool found = false;
+    bool found = links->poll();
     do {
       sched_yield();
       found = links->poll_memory() || found;
@@ -126,8 +125,8 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
     const int ran = poll_some(context);
     if (links.look.found || ran > 1) return true;
     if (context.stopped()) return false;
-    if (policy.polls_per_yield > 0 && !policy.crowded && ++looks % policy.polls_per_yield == 0)
-      sched_yield();
+    const bool yields = policy.polls_per_yield > 0 && !policy.crowded;
+    if (yields && ++looks % policy.polls_per_yield == 0) sched_yield();
   } while (clock::now() < end);
   return false;
 }

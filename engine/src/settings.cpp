@@ -236,8 +236,7 @@ constexpr std::array<option, 26> table{{
      "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
      get_count<&settings::checksum>, set_checksum},
     {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
-     "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret, "
-     "a core does 2 GB/s",
+     "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret",
      get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
     {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "auto, 0 or 1",
      "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring; auto "

@@ -117,11 +117,14 @@ asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, i
 
 /// The upper one of a folded pair: gives its data to its neighbour and gets the result in place.
 asio::awaitable<void> fold_out(call& c, mutable_view data);
-/// The lower one: gets what its neighbour brings.
-asio::awaitable<void> fold_from(call& c, mutable_view theirs);
-/// The same, and combines it after its own.
+/// The lower one: combines the neighbour's data after its own.
 asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by);
-/// Gives the upper one the result.
-asio::awaitable<void> unfold(call& c, const_view data);
+
+// A group of one.
+
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into);
+/// As this rank brings it.
+asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into,
+                            reducer by);
 
 }  // namespace tandem::detail

@@ -27,14 +27,10 @@ asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view in
     }
     const int to = around(rank, bit, n);
     const int behind = around(rank, -bit, n);
-    if (!c.in->connected(to)) co_await c.in->connect(to);
-    if (!c.in->connected(behind)) co_await c.in->connect(behind);
     const std::size_t bytes = static_cast<std::size_t>(count) * each;
     const const_view given{packed, bytes};
     const mutable_view got{packed + bytes, bytes};
-    const link forward = c.in->to(to);
-    const link backward = c.in->to(behind);
-    co_await exchange(c, forward, given, backward, got);
+    co_await exchange(c, to, given, behind, got);
     for (int j = bit, k = count; j < n; ++j) {
       if ((j & bit) != 0) copy(at_place(turned, j), at_place(packed, k++));
     }

@@ -27,11 +27,6 @@ asio::awaitable<void> with_each(call& c, const_view from, mutable_view into, blo
   }
 }
 
-asio::awaitable<void> connect_root(call& c, int root) {
-  c.at("with rank", root);
-  if (!c.in->connected(root)) co_await c.in->connect(root);
-}
-
 }  // namespace
 
 asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, blocks cut,
@@ -42,11 +37,8 @@ asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, 
     co_await with_each(c, nothing_leaves, all, std::move(cut));
     co_return;
   }
-  if (mine.bytes == 0) co_return;
-  co_await connect_root(c, root);
-  transfer& out = c.transfers[0];
-  c.io.send(out, c.in->to(root), c.flow, mine);
-  while (!c.io.over(out)) co_await c.io.until(out);
+  c.at("with rank", root);
+  if (mine.bytes > 0) co_await send_to(c, root, mine);
 }
 
 asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine, blocks cut,
@@ -57,11 +49,8 @@ asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine,
     co_await with_each(c, all, nothing_comes, std::move(cut));
     co_return;
   }
-  if (mine.bytes == 0) co_return;
-  co_await connect_root(c, root);
-  transfer& in = c.transfers[0];
-  c.io.recv(in, c.in->to(root), c.flow, mine);
-  while (!c.io.over(in)) co_await c.io.until(in);
+  c.at("with rank", root);
+  if (mine.bytes > 0) co_await recv_from(c, root, mine);
 }
 
 }  // namespace tandem::detail

@@ -11,14 +11,6 @@ extent stretch(const fold& as, const blocks& cut, int first, int last) noexcept 
   return {cut.offset(from), cut.offset(to) - cut.offset(from)};
 }
 
-/// The upper one of a folded pair: gives everything, and gets its own block.
-asio::awaitable<void> through_neighbour(call& c, const_view all, mutable_view mine) {
-  const int neighbour = c.in->rank() - 1;
-  if (!c.in->connected(neighbour)) co_await c.in->connect(neighbour);
-  const link there = c.in->to(neighbour);
-  co_await exchange(c, there, all, there, mine);
-}
-
 }  // namespace
 
 asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
@@ -35,11 +27,12 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
   if (as.is_folded) {
     c.at("halving, fold", 0, 1);
     if (!as.goes_on) {
-      co_await through_neighbour(c, have, mine);
+      // Gives everything, and gets its own block.
+      co_await exchange(c, c.in->rank() - 1, have, c.in->rank() - 1, mine);
       co_return;
     }
     const mutable_view theirs{landing, all.bytes};
-    co_await fold_from(c, theirs);
+    co_await recv_from(c, c.in->rank() + 1, theirs);
     by.combine(work.data, have.data, theirs.data, all.bytes);
     have = work;
   }
@@ -51,14 +44,12 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
     const bool keeps_upper = as.index >= middle;
     const int peer =
         as.rank_of(keeps_upper ? as.index - (middle - first) : as.index + (middle - first));
-    if (!c.in->connected(peer)) co_await c.in->connect(peer);
-    const link there = c.in->to(peer);
     const extent lower = stretch(as, cut, first, middle);
     const extent upper = stretch(as, cut, middle, last);
     const extent kept = keeps_upper ? upper : lower;
     const const_view given = at(have, keeps_upper ? lower : upper);
     const mutable_view theirs{landing, kept.bytes};
-    co_await exchange(c, there, given, there, theirs);
+    co_await exchange(c, peer, given, peer, theirs);
     const bool is_last = step + 1 == as.steps() && !as.is_folded;
     const mutable_view into = is_last ? mine : at(work, kept);
     const void* const own = at(have, kept).data;
@@ -79,7 +70,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
   put_own(cut.in(work, c.in->rank()), mine);
   c.at("halving, unfold", 0, 1);
   const mutable_view of_neighbour = cut.in(work, c.in->rank() + 1);
-  co_await unfold(c, of_neighbour);
+  co_await send_to(c, c.in->rank() + 1, of_neighbour);
 }
 
 }  // namespace tandem::detail

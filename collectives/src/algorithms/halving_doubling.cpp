@@ -43,14 +43,12 @@ asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view da
   for (int step = 0; step < as.steps(); ++step) {
     c.at("halving and doubling", step, 2 * as.steps());
     const int peer = as.rank_of(as.index ^ (1 << step));
-    if (!c.in->connected(peer)) co_await c.in->connect(peer);
-    const link there = c.in->to(peer);
     const half both = after(step, as.index, elements);
     const bool keeps_upper = (as.index >> step & 1) != 0;
     const mutable_view kept = (keeps_upper ? both.upper() : both.lower()).in(data, each);
     const mutable_view given = (keeps_upper ? both.lower() : both.upper()).in(data, each);
     const mutable_view theirs{c.scratch(), kept.bytes};
-    co_await exchange(c, there, given, there, theirs);
+    co_await exchange(c, peer, given, peer, theirs);
     if (keeps_upper) {
       by.combine_before(kept.data, theirs.data, kept.bytes);
     } else {
@@ -60,14 +58,14 @@ asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view da
   by.finish(after(as.steps(), as.index, elements).in(data, each));
   for (int step = as.steps() - 1; step >= 0; --step) {
     c.at("halving and doubling", 2 * as.steps() - 1 - step, 2 * as.steps());
-    const link there = c.in->to(as.rank_of(as.index ^ (1 << step)));
+    const int peer = as.rank_of(as.index ^ (1 << step));
     const mutable_view have = after(step + 1, as.index, elements).in(data, each);
     const mutable_view lack = after(step + 1, as.index ^ (1 << step), elements).in(data, each);
-    co_await exchange(c, there, have, there, lack);
+    co_await exchange(c, peer, have, peer, lack);
   }
   if (!as.is_folded) co_return;
   c.at("halving and doubling, unfold", 0, 1);
-  co_await unfold(c, data);
+  co_await send_to(c, c.in->rank() + 1, data);
 }
 
 }  // namespace tandem::detail

@@ -5,34 +5,14 @@ namespace tandem::detail {
 
 asio::awaitable<void> fold_out(call& c, mutable_view data) {
   const int neighbour = c.in->rank() - 1;
-  if (!c.in->connected(neighbour)) co_await c.in->connect(neighbour);
-  const link there = c.in->to(neighbour);
-  transfer& out = c.transfers[0];
-  transfer& in = c.transfers[1];
-  c.io.send(out, there, c.flow, data);
-  while (!c.io.over(out)) co_await c.io.until(out);
+  co_await send_to(c, neighbour, data);
   // Not before: the result comes to where the data left from.
-  c.io.recv(in, there, c.flow, data);
-  while (!c.io.over(in)) co_await c.io.until(in);
-}
-
-asio::awaitable<void> fold_from(call& c, mutable_view theirs) {
-  const int neighbour = c.in->rank() + 1;
-  if (!c.in->connected(neighbour)) co_await c.in->connect(neighbour);
-  transfer& in = c.transfers[0];
-  c.io.recv(in, c.in->to(neighbour), c.flow, theirs);
-  while (!c.io.over(in)) co_await c.io.until(in);
+  co_await recv_from(c, neighbour, data);
 }
 
 asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by) {
-  co_await fold_from(c, theirs);
+  co_await recv_from(c, c.in->rank() + 1, theirs);
   by.combine_after(data.data, theirs.data, data.bytes);
-}
-
-asio::awaitable<void> unfold(call& c, const_view data) {
-  transfer& out = c.transfers[0];
-  c.io.send(out, c.in->to(c.in->rank() + 1), c.flow, data);
-  while (!c.io.over(out)) co_await c.io.until(out);
 }
 
 asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view data, reducer by) {
@@ -51,9 +31,7 @@ asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view 
     c.at("recursive doubling", step, as.steps());
     const int other = as.index ^ (1 << step);
     const int peer = as.rank_of(other);
-    if (!c.in->connected(peer)) co_await c.in->connect(peer);
-    const link there = c.in->to(peer);
-    co_await exchange(c, there, data, there, theirs);
+    co_await exchange(c, peer, data, peer, theirs);
     if (other < as.index) {
       by.combine_before(data.data, theirs.data, data.bytes);
     } else {
@@ -63,7 +41,7 @@ asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view 
   by.finish(data);
   if (!as.is_folded) co_return;
   c.at("recursive doubling, unfold", 0, 1);
-  co_await unfold(c, data);
+  co_await send_to(c, c.in->rank() + 1, data);
 }
 
 }  // namespace tandem::detail

@@ -14,10 +14,7 @@ asio::awaitable<void> tree_broadcast(call& c, mutable_view data, int root) {
   if (v != 0) {
     c.at("tree, level", std::popcount(static_cast<unsigned>(v)));
     const int parent = (v - low + root) % n;
-    if (!c.in->connected(parent)) co_await c.in->connect(parent);
-    transfer& in = c.transfers[0];
-    c.io.recv(in, c.in->to(parent), c.flow, data);
-    while (!c.io.over(in)) co_await c.io.until(in);
+    co_await recv_from(c, parent, data);
   }
   std::size_t count = 0;
   for (int below = low / 2; below > 0; below /= 2) {

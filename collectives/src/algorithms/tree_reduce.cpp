@@ -10,16 +10,13 @@ asio::awaitable<void> tree_reduce(call& c, const_view data, mutable_view result,
   const int v = around(c.in->rank(), -root, n);
   const mutable_view theirs{c.scratch(), data.bytes};
   const mutable_view mine = v == 0 ? result : mutable_view{c.scratch() + data.bytes, data.bytes};
-  transfer& one = c.transfers[0];
   by.prepare(mine.data, data.data, data.bytes);
   int bit = 1;
   for (; bit < n && (v & bit) == 0; bit *= 2) {
     if (v + bit >= n) continue;
     const int child = around(v + bit, root, n);
     c.at("tree, from rank", child);
-    if (!c.in->connected(child)) co_await c.in->connect(child);
-    c.io.recv(one, c.in->to(child), c.flow, theirs);
-    while (!c.io.over(one)) co_await c.io.until(one);
+    co_await recv_from(c, child, theirs);
     by.combine_after(mine.data, theirs.data, mine.bytes);
   }
   if (v == 0) {
@@ -28,9 +25,7 @@ asio::awaitable<void> tree_reduce(call& c, const_view data, mutable_view result,
   }
   const int parent = around(v - bit, root, n);
   c.at("tree, to rank", parent);
-  if (!c.in->connected(parent)) co_await c.in->connect(parent);
-  c.io.send(one, c.in->to(parent), c.flow, mine);
-  while (!c.io.over(one)) co_await c.io.until(one);
+  co_await send_to(c, parent, mine);
 }
 
 }  // namespace tandem::detail

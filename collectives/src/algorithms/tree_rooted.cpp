@@ -37,24 +37,19 @@ asio::awaitable<void> tree_gather(call& c, const_view mine, mutable_view all, in
   const std::size_t each = mine.bytes;
   std::byte* const turned = c.scratch();
   std::memcpy(turned, mine.data, each);
-  transfer& one = c.transfers[0];
   for (int bit = 1; bit < at.low; bit *= 2) {
     if (at.v + bit >= at.ranks) break;
     const int child = at.child(bit);
     c.at("tree, from rank", child);
-    if (!c.in->connected(child)) co_await c.in->connect(child);
     const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
-    c.io.recv(one, c.in->to(child), c.flow,
-              {turned + static_cast<std::size_t>(bit) * each, count * each});
-    while (!c.io.over(one)) co_await c.io.until(one);
+    const mutable_view part{turned + static_cast<std::size_t>(bit) * each, count * each};
+    co_await recv_from(c, child, part);
   }
   if (at.v != 0) {
     const int parent = at.parent();
     c.at("tree, to rank", parent);
-    if (!c.in->connected(parent)) co_await c.in->connect(parent);
     const const_view gathered{turned, static_cast<std::size_t>(at.size()) * each};
-    c.io.send(one, c.in->to(parent), c.flow, gathered);
-    while (!c.io.over(one)) co_await c.io.until(one);
+    co_await send_to(c, parent, gathered);
     co_return;
   }
   const turning by(at, each);
@@ -66,7 +61,6 @@ asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, i
   const branch at(c, root);
   const std::size_t each = mine.bytes;
   std::byte* const turned = c.scratch();
-  transfer& one = c.transfers[0];
   if (at.v == 0) {
     const turning by(at, each);
     std::memcpy(turned, all.part(by.behind, by.ahead).data, by.ahead);
@@ -74,19 +68,16 @@ asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, i
   } else {
     const int parent = at.parent();
     c.at("tree, from rank", parent);
-    if (!c.in->connected(parent)) co_await c.in->connect(parent);
-    c.io.recv(one, c.in->to(parent), c.flow, {turned, static_cast<std::size_t>(at.size()) * each});
-    while (!c.io.over(one)) co_await c.io.until(one);
+    const mutable_view subtree{turned, static_cast<std::size_t>(at.size()) * each};
+    co_await recv_from(c, parent, subtree);
   }
   for (int bit = at.low / 2; bit > 0; bit /= 2) {
     if (at.v + bit >= at.ranks) continue;
     const int child = at.child(bit);
     c.at("tree, to rank", child);
-    if (!c.in->connected(child)) co_await c.in->connect(child);
     const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
     const const_view part{turned + static_cast<std::size_t>(bit) * each, count * each};
-    c.io.send(one, c.in->to(child), c.flow, part);
-    while (!c.io.over(one)) co_await c.io.until(one);
+    co_await send_to(c, child, part);
   }
   std::memcpy(mine.data, turned, each);
 }

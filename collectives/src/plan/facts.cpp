@@ -78,11 +78,6 @@ void read(facts& into, const line_reader& line) {
   }
 }
 
-std::string text_of(std::string_view name, const path_facts& path) {
-  return fmt::format("{0}.channel {1}\n{0}.rails {2}\n{0}.latency_ns {3}\n{0}.bytes_per_us {4}\n",
-                     name, path.channel, path.rails, path.latency_ns, path.bytes_per_us);
-}
-
 std::string_view trimmed(std::string_view text) {
   const auto blank = " \t\r";
   const std::size_t from = text.find_first_not_of(blank);
@@ -91,6 +86,11 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+std::string path_facts::text(std::string_view name) const {
+  return fmt::format("{0}.channel {1}\n{0}.rails {2}\n{0}.latency_ns {3}\n{0}.bytes_per_us {4}\n",
+                     name, channel, rails, latency_ns, bytes_per_us);
+}
 
 facts facts::one_host(int ranks) {
   facts result;
@@ -110,7 +110,7 @@ facts facts::of(std::span<const int> ranks) const {
 std::string facts::text() const {
   std::string result;
   for (const std::string& host : host_of_rank) result += fmt::format("host {}\n", host);
-  return result + text_of("within", within) + text_of("across", across) +
+  return result + within.text("within") + across.text("across") +
          fmt::format("combine.bytes_per_us {}\n", combine_bytes_per_us);
 }
 

@@ -35,13 +35,9 @@ collective read_collective(std::string_view pin, std::string_view word) {
 }
 
 algorithm read_algorithm(std::string_view pin, std::string_view word, collective what) {
-  std::vector<std::string_view> words{name(algorithm::automatic)};
-  if (word == words[0]) return algorithm::automatic;
-  for (const algorithm how : algorithms_of(what)) {
-    if (name(how) == word) return how;
-    words.push_back(name(how));
-  }
-  refuse(pin, fmt::format("{}: no algorithm of {}", word, name(what)), near_or_all(word, words));
+  if (const auto found = find_algorithm(what, word)) return *found;
+  refuse(pin, fmt::format("{}: no algorithm of {}", word, name(what)),
+         near_or_all(word, algorithm_names(what)));
 }
 
 std::size_t read_bytes(std::string_view pin, std::string_view text) {

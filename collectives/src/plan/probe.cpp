@@ -1,7 +1,5 @@
 #include "plan/probe.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -97,10 +95,11 @@ asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view 
   const std::uint64_t latency = co_await latency_ns(all, peer, room.view());
   const std::uint64_t rate = co_await bytes_per_us(all, peer, room.view());
   co_await all.send(peer, const_view(), probe_tag);
-  const std::size_t rails = all.internals()->to(peer).on->rails().size();
-  co_return fmt::format(
-      "{0}.channel {1}\n{0}.rails {2}\n{0}.latency_ns {3}\n{0}.bytes_per_us {4}\n", name, channel,
-      rails, rounded(latency), rounded(rate));
+  const path_facts found{.channel = std::string(channel),
+                         .rails = all.internals()->to(peer).on->rails().size(),
+                         .latency_ns = rounded(latency),
+                         .bytes_per_us = rounded(rate)};
+  co_return found.text(name);
 }
 
 }  // namespace

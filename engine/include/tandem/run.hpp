@@ -15,7 +15,7 @@ struct spin_policy {
   std::chrono::microseconds most{50};  ///< longest spin; 0 sleeps at once
   int polls_per_yield = 1;             ///< give the core away after this many empty polls; 0 never
   /// Other loops wait for this core: what it waits for comes only when they run, so it is given
-  /// away after every look that finds nothing.
+  /// away after every look.
   bool crowded = false;
 };
 

@@ -3,8 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace tandem {
 
@@ -44,6 +46,10 @@ std::string_view name(algorithm how) noexcept;
 
 /// Those that exist for an operation, `automatic` not among them.
 std::span<const algorithm> algorithms_of(collective what) noexcept;
+/// Their names, "automatic" first: what a user may choose.
+std::vector<std::string_view> algorithm_names(collective what);
+/// That of one of those names; nothing where there is none.
+std::optional<algorithm> find_algorithm(collective what, std::string_view name) noexcept;
 /// True for `automatic`, too.
 bool is_defined(collective what, algorithm how) noexcept;
 

@@ -26,7 +26,7 @@ class group;
 /// that only this group uses, so groups that share a pair of ranks never mix:
 ///
 ///   bits 31..20  group id: 0 is the whole job, 1..4095 others
-///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines
+///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines, 3 calls that wait
 ///   bits 15..0   the caller's tag; of a collective, its number modulo 64 and its
 ///                level times 64; of a pipeline, which way
 ///

@@ -18,6 +18,9 @@ struct path_facts {
   std::uint64_t bytes_per_us = 2'000;  ///< of long messages, one way; 1000 is 1 GB/s
 
   bool operator==(const path_facts&) const = default;
+
+  /// Its lines of a profile, of the way of that name: "within" or "across".
+  std::string text(std::string_view name) const;
 };
 
 /// What a plan is made from: who shares a host, and how fast messages go inside one and across.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -63,7 +64,8 @@ class plan {
   std::uint32_t hash() const;
 
  private:
-  std::vector<plan_rule> rules_;  // by operation, then by length
+  std::vector<plan_rule> rules_;                           // by operation, then by length
+  std::array<std::size_t, collective_count + 1> first_{};  // of an operation, in rules_
   facts known_;
 };
 
