@@ -182,14 +182,28 @@ def rails_loopback(records, _ranks=2):
     data = {}
     for r in records:
         data.setdefault(r["bytes"], {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
-    names = ["tcp", "rails", "rails, checksum", "rails, no secret"]
-    pairs = [("rails", "tcp"), ("rails, checksum", "rails"), ("rails", "rails, no secret")]
-    rows = [["bytes"] + [f"{n}, GB/s" for n in names] + ["rails / tcp", "checksum on / off", "secret on / off"]]
+    names = ["tcp", "tcp, system", "rails", "rails, checksum", "rails, no secret"]
+    pairs = [("tcp", "tcp, system"), ("rails", "tcp"), ("rails, checksum", "rails"), ("rails", "rails, no secret")]
+    rows = [["bytes"] + [f"{n}, GB/s" for n in names]
+            + ["tcp / tcp, system", "rails / tcp", "checksum on / off", "secret on / off"]]
     for size in sorted(data):
         own = data[size]
         ratios = [statistics.median(own[a][i] / own[b][i] for i in own[a]) for a, b in pairs]
         rows.append([bytes_text(size)] + [number(statistics.median(own[n].values())) for n in names]
                     + [number(r) for r in ratios])
+    return rows
+
+
+def rails_cost(records, _ranks=2):
+    """GB/s between two namespaces with nothing to guard it, with secret and checksums, and encrypted besides."""
+    data = {}
+    for r in records:
+        data.setdefault((r["link"], r["bytes"]), {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
+    rows = [["link", "bytes", "neither, GB/s", "secret and checksums, GB/s", "of neither", "encrypted, GB/s", "of neither"]]
+    for (link, size), own in data.items():
+        rates = {case: number(statistics.median(of.values())) for case, of in own.items()}
+        shares = {case: number(statistics.median(of[i] / own["off"][i] for i in of)) for case, of in own.items()}
+        rows.append([link, bytes_text(size), rates["off"], rates["on"], shares["on"], rates["encrypted"], shares["encrypted"]])
     return rows
 
 
@@ -283,6 +297,7 @@ TABLES = {
     "rails": ("rails", 2, rails),
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
+    "rails-cost": ("rails-cost", 2, rails_cost),
     "two-level": ("two-level", 4, two_level),
     "reductions": ("reduction", 1, reductions),
     "reductions-memory": ("reduction", 1, memory),

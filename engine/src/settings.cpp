@@ -124,6 +124,11 @@ void set_plan(settings& into, std::string_view text) {
   set_words<&settings::plan>(into, text, "all_reduce:64K-=ring/512K,broadcast=tree");
 }
 
+void set_congestion(settings& into, std::string_view text) {
+  if (text.size() > 15) throw bad(text.substr(0, 40), "longer than 15 letters");
+  set_words<&settings::congestion>(into, text, "cubic");
+}
+
 void set_host(settings& into, std::string_view text) {
   if (text.size() > 255) throw bad(text.substr(0, 40), "longer than 255 letters");
   set_words<&settings::host>(into, text, "rack1-node7");
@@ -206,7 +211,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 26> table{{
+constexpr std::array<option, 27> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -220,6 +225,9 @@ constexpr std::array<option, 26> table{{
     {"socket-buffer-bytes", "TANDEM_SOCKET_BUFFER_BYTES", "bytes",
      "send and receive buffer of each socket; 0 leaves it to the kernel",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
+    {"congestion", "TANDEM_CONGESTION", "name, system or auto",
+     "congestion control of TCP connections; auto takes reno within a host and the system's beyond",
+     get_words<&settings::congestion>, set_congestion},
     {"rails", "TANDEM_RAILS", "words",
      "NICs to use: none, auto, or names, addresses or subnets with commas; ^ leaves out, a "
      "number is the most",

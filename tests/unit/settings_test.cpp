@@ -123,6 +123,8 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("shm-single-copy", "yes").find("neither auto nor 0 nor 1"),
             std::string::npos);
   EXPECT_NE(set_complaint("shm-ring-bytes", "32K").find("outside 64K to 1G"), std::string::npos);
+  EXPECT_NE(set_complaint("congestion", "sixteen-letters-").find("longer than 15 letters"),
+            std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "x").find("not a number of streams"), std::string::npos);
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);

@@ -12,6 +12,8 @@
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
 
+#include "tcp/congestion.hpp"
+
 namespace tandem::tcp {
 namespace {
 
@@ -58,6 +60,7 @@ void configure(asio::ip::tcp::socket& socket, const settings& options) {
     socket.set_option(asio::socket_base::send_buffer_size(bytes), ignored);
     socket.set_option(asio::socket_base::receive_buffer_size(bytes), ignored);
   }
+  choose_congestion(socket, options);
 }
 
 std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
@@ -94,6 +97,7 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
                                          secret key, settings options, hello& answer,
                                          dial_wishes wishes) {
   check_encryption(options, key);
+  check_congestion(options);
   mine.keyed = !key.empty();
   mine.sealed = options.encrypt;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -153,6 +157,7 @@ asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host,
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
                                std::uint16_t port, const secret& key, const settings& options) {
   check_encryption(options, key);
+  check_congestion(options);
   error_code failure;
   const asio::ip::address where = asio::ip::make_address(address, failure);
   if (failure) {

@@ -16,7 +16,8 @@
 
 namespace tandem::tcp {
 
-/// What a socket of ours looks like: no delay, buffers as set, a vanished host noticed.
+/// What a connected socket of ours looks like: no delay, buffers and congestion control as set, a
+/// vanished host noticed.
 void configure(asio::ip::tcp::socket& socket, const settings& options);
 /// "127.0.0.1:29500".
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);

@@ -31,6 +31,7 @@ struct settings {
   std::size_t credit_bytes = 4 * 1024 * 1024;
   std::size_t max_flows = 4096;
   std::size_t socket_buffer_bytes = 0;
+  std::string congestion;  ///< of TCP: a name the kernel knows, or "system"; empty: by itself
   std::string rails;  ///< which NICs are rails, in words; "auto": by itself; empty: not asked for
   std::size_t rail_streams = 1;                   ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
