@@ -56,7 +56,8 @@ error as_error(std::exception_ptr failure, int rank) {
 }
 
 asio::awaitable<void> train_over(const job& what, fabric& over, progress& shown, outcome& result) {
-  trainer work(what, over);
+  groups with = co_await make_groups(what, over);
+  trainer work(what, over, std::move(with));
   const bool waits = over.size() > 1;
   const progress::rails_source rails = [&work] { return rail_texts(work.rails_now()); };
   const auto after_step = [&shown, waits, &rails](const history& so_far) {

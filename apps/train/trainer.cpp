@@ -9,6 +9,7 @@
 #include <numeric>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/join.hpp>
+#include <utility>
 
 namespace tandem::train {
 namespace {
@@ -32,19 +33,6 @@ stage_options stage_of(const job& what, int rank) {
           .stash = tandem::check(schedules).peak_stash[static_cast<std::size_t>(at.stage)]};
 }
 
-/// Group ids: pipelines first, by replica, then the replicas' groups, by stage.
-communicator pipeline_of(const job& what, fabric& over) {
-  const int replica = what.who.at(over.rank()).replica;
-  return {over, what.wanted.engine, what.who.pipeline(replica),
-          static_cast<std::uint16_t>(1 + replica)};
-}
-
-communicator replicas_of(const job& what, fabric& over) {
-  const int stage = what.who.at(over.rank()).stage;
-  return {over, what.wanted.engine, what.who.replicas_of(stage),
-          static_cast<std::uint16_t>(1 + what.who.replicas() + stage)};
-}
-
 template <class Number>
 std::span<Number> numbers(mutable_view view) {
   return {static_cast<Number*>(view.data), view.bytes / sizeof(Number)};
@@ -62,14 +50,14 @@ asio::awaitable<void> receive_whole(communicator& from, int peer, mutable_view i
 
 }  // namespace
 
-trainer::trainer(const job& what, fabric& over)
+trainer::trainer(const job& what, fabric& over, groups with)
     : job_(what),
       rank_(over.rank()),
       place_(what.who.at(rank_)),
       model_(what.model, stage_of(what, rank_)),
-      everyone_(over, what.wanted.engine),
-      pipeline_(pipeline_of(what, over)),
-      replicas_(replicas_of(what, over)),
+      everyone_(std::move(with.everyone)),
+      pipeline_(std::move(*with.pipeline)),
+      replicas_(std::move(*with.replicas)),
       rails_(over, timeline_),
       rate_{.peak = what.wanted.learning_rate,
             .floor = what.wanted.learning_rate / 10,

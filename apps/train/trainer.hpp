@@ -2,12 +2,12 @@
 
 #include <functional>
 #include <optional>
-#include <tandem/collectives/communicator.hpp>
 #include <tandem/collectives/pipeline.hpp>
 #include <tandem/fabric.hpp>
 #include <vector>
 
 #include "compute.hpp"
+#include "groups.hpp"
 #include "job.hpp"
 #include "model/stage.hpp"
 #include "rail_watch.hpp"
@@ -24,7 +24,7 @@ namespace tandem::train {
 class trainer final : private pipeline_stage, private pipeline_observer {
  public:
   /// @pre `over` has as many ranks as the job's layout and outlives the trainer.
-  trainer(const job& what, fabric& over);
+  trainer(const job& what, fabric& over, groups with);
 
   using step_handler = std::function<void(const history& so_far)>;
   /// All steps. `after_step` hears of each on the fabric's executor. The timeline's origin is a

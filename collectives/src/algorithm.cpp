@@ -16,9 +16,10 @@ constexpr algorithm for_broadcast[] = {algorithm::tree, algorithm::chain, algori
 constexpr algorithm for_reduce[] = {algorithm::tree, algorithm::chain};
 constexpr algorithm for_all_reduce[] = {algorithm::ring, algorithm::recursive_doubling,
                                         algorithm::halving_doubling, algorithm::two_level};
-constexpr algorithm for_all_gather[] = {algorithm::ring, algorithm::bruck, algorithm::direct};
+constexpr algorithm for_all_gather[] = {algorithm::ring, algorithm::bruck, algorithm::direct,
+                                        algorithm::two_level};
 constexpr algorithm for_reduce_scatter[] = {algorithm::ring, algorithm::pairwise,
-                                            algorithm::halving_doubling};
+                                            algorithm::halving_doubling, algorithm::two_level};
 constexpr algorithm for_rooted[] = {algorithm::direct, algorithm::tree};
 constexpr algorithm for_all_to_all[] = {algorithm::pairwise, algorithm::direct, algorithm::bruck};
 

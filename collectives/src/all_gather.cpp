@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -17,7 +17,11 @@ asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_vi
   if (how == algorithm::automatic) how = rule.how;
   lease place(g, call_record(kind, how, all.bytes), how == algorithm::bruck ? all.bytes : 0);
   call& c = *place;
-  if (how == algorithm::ring) {
+  if (how == algorithm::two_level && g->hosts().where().two_levels()) {
+    return carry_out(std::move(place),
+                     two_level_all_gather(c, mine, all, std::move(cut), rule.chunk_bytes));
+  }
+  if (how == algorithm::ring || how == algorithm::two_level) {
     ring_cut pieces(std::move(cut), 1, rule.chunk_bytes);
     return carry_out(std::move(place), ring_all_gather(c, mine, all, std::move(pieces)));
   }

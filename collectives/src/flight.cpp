@@ -70,6 +70,12 @@ void flight::note_result(transfer& t) noexcept {
   if (failed_ == nullptr && (t.result || is_short)) failed_ = &t;
 }
 
+void flight::lingered(transfer& t) noexcept {
+  t.pending = false;
+  --pending_;
+  note_result(t);
+}
+
 void flight::completed(transfer& t) {
   t.pending = false;
   --pending_;

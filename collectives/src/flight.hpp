@@ -49,8 +49,10 @@ class flight {
   /// A message of any length that the view holds.
   void recv_some(transfer& t, const link& from, flow_id flow, mutable_view into);
 
-  /// True when `t` is over. Throws the first failure of any transfer.
-  bool over(const transfer& t) const {
+  /// True when `t` is over, for which it may wait a moment (`channel::linger`). Throws the first
+  /// failure of any transfer.
+  bool over(transfer& t) {
+    if (failed_ == nullptr && t.pending && t.way.on->linger(t)) lingered(t);
     if (failed_ != nullptr) throw_failure();
     return !t.pending;
   }
@@ -80,6 +82,7 @@ class flight {
   void start(transfer& t, operation::kind what, const link& way, flow_id flow, mutable_view view,
              bool whole);
   void note_result(transfer& t) noexcept;
+  void lingered(transfer& t) noexcept;
   void completed(transfer& t);
   void destroyed(transfer& t) noexcept;
   [[noreturn]] void throw_failure() const;

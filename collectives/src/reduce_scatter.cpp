@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -23,12 +23,19 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
     call& c = *place;
     return carry_out(std::move(place), halving_reduce_scatter(c, all, mine, by, std::move(cut)));
   }
+  if (how == algorithm::two_level && g->hosts().where().two_levels()) {
+    const auto hosts = static_cast<std::size_t>(g->hosts().where().hosts());
+    lease place(g, record, hosts * cut.longest());
+    call& c = *place;
+    return carry_out(std::move(place),
+                     two_level_reduce_scatter(c, all, mine, by, std::move(cut), rule.chunk_bytes));
+  }
   ring_cut pieces(std::move(cut), by.element_bytes(), rule.chunk_bytes);
-  const std::size_t scratch_chunks =
-      how == algorithm::ring ? 3 * ring_walk::window : 2 * direct_window + 1;
+  const bool around = how == algorithm::ring || how == algorithm::two_level;
+  const std::size_t scratch_chunks = around ? 3 * ring_walk::window : 2 * direct_window + 1;
   lease place(g, record, scratch_chunks * pieces.chunk_bytes);
   call& c = *place;
-  if (how == algorithm::ring) {
+  if (around) {
     return carry_out(std::move(place), ring_reduce_scatter(c, all, mine, by, std::move(pieces)));
   }
   return carry_out(std::move(place), pairwise_reduce_scatter(c, all, mine, by, std::move(pieces)));

@@ -49,7 +49,7 @@ struct suspend {
 asio::awaitable<std::size_t> carry_out(channel& on, operation::kind what, flow_id flow,
                                        mutable_view view) {
   awaited op(what, flow, view);
-  if (!on.start(op)) {
+  if (!on.start(op) && !on.linger(op)) {
     op.channel_executor = on.get_executor();
     suspend wait{&on, &op};
     co_await asio::async_initiate<const token&, void()>(wait, asio::use_awaitable);

@@ -96,10 +96,21 @@ int poll_some(asio::io_context& context) {
   return ran;
 }
 
+/// The same until the links have been polled: what is queued behind that is for the next turn. To
+/// ask for more when nothing is queued would be a system call.
+int poll_until_looked(asio::io_context& context, const poller& links) {
+  int ran = 0;
+  while (links.look.is_posted && ran < handlers_per_turn && context.poll_one() > 0) ++ran;
+  return ran;
+}
+
 /// Marks the context as polled, for as long as the loop is in `run`.
 class polling {
  public:
-  explicit polling(poller& p) noexcept : poller_(p) { poller_.set_polling(true); }
+  polling(poller& p, bool has_core) noexcept : poller_(p) {
+    poller_.set_polling(true);
+    poller_.set_core(has_core);
+  }
   ~polling() {
     poller_.set_polling(false);
     poller_.arm();
@@ -122,7 +133,7 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
       links.look.is_posted = true;
       asio::post(context, poll_links{&links, policy.crowded});
     }
-    const int ran = poll_some(context);
+    const int ran = poll_until_looked(context, links);
     if (links.look.found || ran > 1) return true;
     if (context.stopped()) return false;
     const bool yields = policy.polls_per_yield > 0 && !policy.crowded;
@@ -141,13 +152,12 @@ spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) n
 spin_stats run(asio::io_context& context, spin_policy policy) {
   spin_budget budget(policy);
   poller& links = poller::of(context.get_executor());
-  const polling mark(links);
+  const polling mark(links, policy.most.count() > 0 && !policy.crowded);
   while (!context.stopped()) {
-    poll_some(context);
-    if (context.stopped()) break;
-    // Below a microsecond a spin is a poll that was already made.
     const std::chrono::nanoseconds most = budget.next();
-    if (most >= std::chrono::microseconds(1) && spin(context, links, policy, most)) {
+    if (most < std::chrono::microseconds(1)) {
+      poll_some(context);
+    } else if (spin(context, links, policy, most)) {
       budget.caught();
       continue;
     }

@@ -3,294 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
-#include <ratio>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace tandem {
 namespace {
-
-constexpr std::size_t kilo = 1024, mega = kilo * 1024, giga = mega * 1024;
-
-error bad(std::string_view value, std::string_view what, std::string advice = {}) {
-  return error(errc::bad_option, fmt::format("{}: {}", value, what), std::move(advice));
-}
-
-/// Length of the unit's multiplier, or 0 for a unit that nobody knows.
-double seconds_per(std::string_view suffix, double plain) {
-  if (suffix.empty()) return plain;
-  if (suffix == "us") return 1e-6;
-  if (suffix == "ms") return 1e-3;
-  return suffix == "s" ? 1.0 : 0.0;
-}
-
-/// A time in the unit `Plain`, or with its own: "50", "200us", "1.5s".
-template <class Plain>
-double parse_seconds(std::string_view text, std::string_view unit_name) {
-  double number = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  const double unit = seconds_per(suffix, static_cast<double>(Plain::num) / Plain::den);
-  if (failed != std::errc() || unit == 0.0) {
-    throw bad(text, fmt::format("not a number of {}", unit_name),
-              "write a number, or one with us, ms or s");
-  }
-  return number * unit;
-}
-
-template <std::size_t settings::*Member>
-std::string get_bytes(const settings& from) {
-  return format_bytes(from.*Member);
-}
-
-template <std::size_t settings::*Member, std::size_t Least, std::size_t Most>
-void set_bytes(settings& into, std::string_view text) {
-  const std::size_t bytes = parse_bytes(text);
-  if (bytes < Least || bytes > Most) {
-    throw bad(text, fmt::format("outside {} to {} bytes", format_bytes(Least), format_bytes(Most)));
-  }
-  into.*Member = bytes;
-}
-
-/// A whole number of things.
-template <std::size_t settings::*Member>
-std::string get_count(const settings& from) {
-  return std::to_string(from.*Member);
-}
-
-std::size_t parse_count(std::string_view text, std::size_t least, std::size_t most,
-                        std::string_view things) {
-  std::size_t count = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (failed != std::errc() || rest != text.data() + text.size()) {
-    throw bad(text, fmt::format("not a number of {}", things));
-  }
-  if (count < least || count > most) {
-    throw bad(text, fmt::format("outside {} to {} {}", least, most, things));
-  }
-  return count;
-}
-
-void set_max_flows(settings& into, std::string_view text) {
-  into.max_flows = parse_count(text, 1, mega, "flows");
-}
-
-void set_rail_streams(settings& into, std::string_view text) {
-  into.rail_streams = parse_count(text, 1, 16, "streams");
-}
-
-void set_checksum(settings& into, std::string_view text) {
-  into.checksum = parse_count(text, 0, 2, "0, 1 or 2");
-}
-
-constexpr std::string_view by_itself = "auto";
-
-template <std::string settings::*Member>
-std::string get_words(const settings& from) {
-  return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
-}
-
-/// Rails are not asked for; "auto" is, and is kept.
-constexpr std::string_view no_rails = "none";
-
-std::string get_rails(const settings& from) {
-  return from.rails.empty() ? std::string(no_rails) : from.rails;
-}
-
-/// The words are read where what they mean is known; here they need only be a line of text.
-template <std::string settings::*Member>
-void set_words(settings& into, std::string_view text, std::string_view example) {
-  if (text.size() > 4 * kilo) throw bad(text.substr(0, 40), "longer than 4096 letters");
-  const bool printable =
-      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!printable) {
-    throw bad(text, "blanks or letters that are in no word",
-              fmt::format("write words with commas between them: {}", example));
-  }
-  into.*Member = text == by_itself ? std::string_view() : text;
-}
-
-void set_rails(settings& into, std::string_view text) {
-  set_words<&settings::rails>(into, text, "eth0,10.0.0.0/24");
-  into.rails = text == no_rails ? std::string_view() : text;
-}
-
-void set_plan(settings& into, std::string_view text) {
-  set_words<&settings::plan>(into, text, "all_reduce:64K-=ring/512K,broadcast=tree");
-}
-
-void set_congestion(settings& into, std::string_view text) {
-  if (text.size() > 15) throw bad(text.substr(0, 40), "longer than 15 letters");
-  set_words<&settings::congestion>(into, text, "cubic");
-}
-
-void set_host(settings& into, std::string_view text) {
-  if (text.size() > 255) throw bad(text.substr(0, 40), "longer than 255 letters");
-  set_words<&settings::host>(into, text, "rack1-node7");
-}
-
-std::string get_spin(const settings& from) {
-  return std::to_string(from.spin.count());
-}
-
-void set_spin(settings& into, std::string_view text) {
-  const double seconds = parse_seconds<std::micro>(text, "microseconds");
-  if (!(seconds >= 0 && seconds <= 1)) throw bad(text, "outside 0 to 1000000 microseconds");
-  into.spin = std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6 + 0.5));
-}
-
-template <std::chrono::milliseconds settings::*Member>
-std::string get_seconds(const settings& from) {
-  return fmt::format("{}", static_cast<double>((from.*Member).count()) / 1e3);
-}
-
-template <std::chrono::milliseconds settings::*Member>
-void set_seconds(settings& into, std::string_view text) {
-  constexpr double week = 7 * 24 * 3600;
-  const double seconds = parse_seconds<std::ratio<1>>(text, "seconds");
-  if (!(seconds >= 1e-3 && seconds <= week)) throw bad(text, "outside 0.001 to 604800 seconds");
-  into.*Member = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3 + 0.5));
-}
-
-constexpr std::array levels{log_level::debug, log_level::info, log_level::warning,
-                            log_level::error};
-
-std::string get_log(const settings& from) {
-  return std::string(name(from.log));
-}
-
-void set_log(settings& into, std::string_view text) {
-  const auto* const found = std::find_if(levels.begin(), levels.end(),
-                                         [text](log_level level) { return name(level) == text; });
-  if (found == levels.end()) {
-    throw bad(text, "no such log level", "choose debug, info, warning or error");
-  }
-  into.log = *found;
-}
-
-template <bool settings::*Member>
-std::string get_flag(const settings& from) {
-  return from.*Member ? "1" : "0";
-}
-
-template <bool settings::*Member>
-void set_flag(settings& into, std::string_view text) {
-  if (text != "0" && text != "1") throw bad(text, "neither 0 nor 1");
-  into.*Member = text == "1";
-}
-
-std::string get_single_copy(const settings& from) {
-  if (from.shm_single_copy == single_copy::automatic) return "auto";
-  return from.shm_single_copy == single_copy::on ? "1" : "0";
-}
-
-void set_single_copy(settings& into, std::string_view text) {
-  if (text != "auto" && text != "0" && text != "1") throw bad(text, "neither auto nor 0 nor 1");
-  into.shm_single_copy = text == "auto" ? single_copy::automatic
-                         : text == "1"  ? single_copy::on
-                                        : single_copy::off;
-}
-
-constexpr std::string_view no_file = "none";
-
-template <std::string settings::*Member>
-std::string get_file(const settings& from) {
-  return (from.*Member).empty() ? std::string(no_file) : from.*Member;
-}
-
-template <std::string settings::*Member>
-void set_file(settings& into, std::string_view text) {
-  if (text.empty()) throw bad(text, "names no file", "give a path, or none");
-  into.*Member = text == no_file ? std::string_view() : text;
-}
-
-constexpr auto max_message_part = 64 * mega;
-
-constexpr std::array<option, 27> table{{
-    {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
-     "messages up to this length leave at once, longer ones when the receiver has asked",
-     get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
-    {"chunk-bytes", "TANDEM_CHUNK_BYTES", "bytes", "long messages travel in pieces of this length",
-     get_bytes<&settings::chunk_bytes>, set_bytes<&settings::chunk_bytes, kilo, max_message_part>},
-    {"credit-bytes", "TANDEM_CREDIT_BYTES", "bytes",
-     "what a peer may send before anything was received; bounds the memory for unexpected messages",
-     get_bytes<&settings::credit_bytes>, set_bytes<&settings::credit_bytes, 4 * kilo, 16 * giga>},
-    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "most flows between two ranks",
-     get_count<&settings::max_flows>, set_max_flows},
-    {"socket-buffer-bytes", "TANDEM_SOCKET_BUFFER_BYTES", "bytes",
-     "send and receive buffer of each socket; 0 leaves it to the kernel",
-     get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
-    {"congestion", "TANDEM_CONGESTION", "name, system or auto",
-     "congestion control of TCP connections; auto takes reno within a host and the system's beyond",
-     get_words<&settings::congestion>, set_congestion},
-    {"rails", "TANDEM_RAILS", "words",
-     "NICs to use: none, auto, or names, addresses or subnets with commas; ^ leaves out, a "
-     "number is the most",
-     get_rails, set_rails},
-    {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
-     get_count<&settings::rail_streams>, set_rail_streams},
-    {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",
-     "a rail that is silent for so long, while another is not, hands its work to the others",
-     get_seconds<&settings::rail_timeout>, set_seconds<&settings::rail_timeout>},
-    {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
-     "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
-     get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
-    {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
-     "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
-     get_count<&settings::checksum>, set_checksum},
-    {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
-     "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret",
-     get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
-    {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "auto, 0 or 1",
-     "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring; auto "
-     "takes what is measured to be faster when two ranks connect",
-     get_single_copy, set_single_copy},
-    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes", "shm: ring of each way of a pair of ranks",
-     get_bytes<&settings::shm_ring_bytes>, set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>},
-    {"spin-us", "TANDEM_SPIN_US", "us",
-     "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
-     set_spin},
-    {"operation-timeout-s", "TANDEM_OPERATION_TIMEOUT_S", "s",
-     "an operation that takes longer fails", get_seconds<&settings::operation_timeout>,
-     set_seconds<&settings::operation_timeout>},
-    {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s", "how long ranks wait for each other at start",
-     get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
-    {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
-     "collectives pipeline their data in pieces of this length",
-     get_bytes<&settings::collective_chunk_bytes>,
-     set_bytes<&settings::collective_chunk_bytes, kilo, giga>},
-    {"plan", "TANDEM_PLAN", "words",
-     "pins of the plan, the same on all ranks: all_reduce:64K-=ring/512K,broadcast=tree",
-     get_words<&settings::plan>, set_plan},
-    {"profile", "TANDEM_PROFILE", "path or none",
-     "file of `tandem plan probe`: the plan is made from it, and nothing is probed",
-     get_file<&settings::profile>, set_file<&settings::profile>},
-    {"host", "TANDEM_HOST", "words",
-     "name of this host, for the plan: the same on all ranks that share one",
-     get_words<&settings::host>, set_host},
-    {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
-     set_log},
-    {"insecure", "TANDEM_INSECURE", "0 or 1",
-     "1 lets the engine listen beyond loopback without a secret", get_flag<&settings::insecure>,
-     set_flag<&settings::insecure>},
-    {"secret-file", "TANDEM_SECRET_FILE", "path or none",
-     "file of mode 0600 with the secret that all ranks of a job share; the variable TANDEM_SECRET "
-     "may hold the secret itself",
-     get_file<&settings::secret_file>, set_file<&settings::secret_file>},
-    {"certificate-file", "TANDEM_CERTIFICATE_FILE", "path or none",
-     "in place of a secret: this rank's certificate and what it was signed by (PEM)",
-     get_file<&settings::certificate_file>, set_file<&settings::certificate_file>},
-    {"key-file", "TANDEM_KEY_FILE", "path or none", "the key of the certificate (PEM)",
-     get_file<&settings::key_file>, set_file<&settings::key_file>},
-    {"authorities-file", "TANDEM_AUTHORITIES_FILE", "path or none",
-     "whoever has a certificate signed by one of these is trusted as a rank (PEM)",
-     get_file<&settings::authorities_file>, set_file<&settings::authorities_file>},
-}};
 
 constexpr auto secret_variable = "TANDEM_SECRET";
 
@@ -303,13 +23,13 @@ bool known_variable(std::string_view variable) {
   return variable.starts_with("TANDEM_RUN_") ||
          std::find(launch_variables.begin(), launch_variables.end(), variable) !=
              launch_variables.end() ||
-         std::any_of(table.begin(), table.end(),
+         std::any_of(option_table().begin(), option_table().end(),
                      [variable](const option& o) { return o.environment == variable; });
 }
 
 void warn_of_unknown_variables() {
   std::vector<std::string_view> candidates(launch_variables.begin(), launch_variables.end());
-  for (const option& o : table) candidates.push_back(o.environment);
+  for (const option& o : option_table()) candidates.push_back(o.environment);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view variable = text.substr(0, text.find('='));
@@ -339,23 +59,22 @@ void check_trust(const settings& s) {
     throw error(errc::bad_option, "both a secret file and certificates are given",
                 "choose --secret-file, or the three of certificates");
   }
-  for (const option& o : table) {
-    const bool of_three =
-        o.name == "certificate-file" || o.name == "key-file" || o.name == "authorities-file";
-    if (!some || !of_three || o.get(s) != no_file) continue;
-    throw error(errc::bad_option, fmt::format("certificates without --{}", o.name),
+  if (!some) return;
+  const std::array<std::pair<std::string_view, const std::string*>, 3> three{
+      {{"certificate-file", &s.certificate_file},
+       {"key-file", &s.key_file},
+       {"authorities-file", &s.authorities_file}}};
+  for (const auto& [name, file] : three) {
+    if (!file->empty()) continue;
+    throw error(errc::bad_option, fmt::format("certificates without --{}", name),
                 "give --certificate-file, --key-file and --authorities-file");
   }
 }
 
 }  // namespace
 
-std::span<const option> option_table() noexcept {
-  return table;
-}
-
 settings settings::from_environment(settings base) {
-  for (const option& o : table) {
+  for (const option& o : option_table()) {
     const char* const value = std::getenv(std::string(o.environment).c_str());
     if (value != nullptr && *value != '\0') set_named(base, o, o.environment, value);
   }
@@ -374,7 +93,7 @@ settings settings::from_environment() {
 
 void settings::set(std::string_view option_name, std::string_view value) {
   std::vector<std::string_view> names;
-  for (const option& o : table) {
+  for (const option& o : option_table()) {
     if (o.name == option_name) return set_named(*this, o, fmt::format("--{}", o.name), value);
     names.push_back(o.name);
   }

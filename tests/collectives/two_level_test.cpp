@@ -7,7 +7,7 @@
 #include <tandem/join.hpp>
 
 #include "algorithms/slices.hpp"
-#include "collectives/job.hpp"
+#include "collectives/hosts.hpp"
 #include "collectives/reference.hpp"
 #include "group.hpp"
 #include "plan/layout.hpp"
@@ -16,29 +16,12 @@ namespace tandem {
 namespace {
 
 using detail::layout;
+using test::crossed;
+using test::host_names;
 using test::job;
+using test::job_on;
+using test::layouts;
 using test::small_pieces;
-using host_names = std::vector<std::string>;
-
-const host_names layouts[] = {{"a", "a", "b", "b"},
-                              {"a", "b", "a", "b"},
-                              {"a", "b", "c", "c", "a", "b"},
-                              {"a", "a", "a", "b", "b", "b"},
-                              {"a", "b", "b"},
-                              {"b", "a", "c", "a", "c", "c", "a"},
-                              {"a", "a", "a"},
-                              {"a", "b", "c"},
-                              {"a"}};
-
-/// Ranks on one machine that have agreed to be on several.
-std::unique_ptr<job> job_on(const host_names& hosts) {
-  const settings options = small_pieces();
-  auto ranks = std::make_unique<job>(static_cast<int>(hosts.size()), options);
-  facts known;
-  known.host_of_rank = hosts;
-  for (const auto& world : ranks->worlds) world->internals()->adopt(plan::of(known, options));
-  return ranks;
-}
 
 /// One element of what the ranks bring, of `count` elements the one with this index.
 template <class T, class Combine>
@@ -153,18 +136,6 @@ TEST(TwoLevel, BroadcastReachesEveryRankFromEveryRoot) {
       }
     }
   }
-}
-
-/// Bytes that the channels between hosts have carried.
-std::uint64_t crossed(job& ranks, const host_names& hosts) {
-  std::uint64_t sum = 0;
-  for (std::size_t a = 0; a < hosts.size(); ++a) {
-    for (std::size_t b = 0; b < hosts.size(); ++b) {
-      if (hosts[a] == hosts[b]) continue;
-      sum += ranks.fabrics[a]->find(static_cast<int>(b))->stats().bytes_sent;
-    }
-  }
-  return sum;
 }
 
 TEST(TwoLevel, CrossesAsLittleAsItMust) {

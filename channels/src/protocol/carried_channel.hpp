@@ -28,6 +28,13 @@ class carried_channel final : public channel {
   }
   void fail(const error& reason) noexcept override { link_->fail(reason, true); }
   bool start(operation& op) override { return link_->start(op); }
+  bool linger(operation& op) override {
+    if constexpr (requires { link_->linger(op); }) {
+      return link_->linger(op);
+    } else {
+      return false;
+    }
+  }
   void cancel(operation& op) noexcept override { link_->cancel(op); }
 
  private:

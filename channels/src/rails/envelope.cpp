@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <tandem/crc32c.hpp>
 
 #include "protocol/frame.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t magic = 0x52444e54;  // "TNDR"
 constexpr std::uint8_t version = 1;
+constexpr std::size_t used_bytes = 32;
 using protocol::put;
 using protocol::take;
 
@@ -32,6 +34,7 @@ void encode(const envelope& from, std::span<std::byte, envelope_bytes> to) noexc
   put<std::uint32_t>(p + 20, from.arrived);
   put<std::uint32_t>(p + 24, from.body_bytes);
   put<std::uint32_t>(p + 28, crc32c(p, 28));
+  std::memset(p + used_bytes, 0, envelope_bytes - used_bytes);
 }
 
 std::optional<envelope> decode(std::span<const std::byte, envelope_bytes> from, std::string& why) {

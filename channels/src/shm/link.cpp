@@ -15,6 +15,10 @@ namespace {
 // Then other channels of the loop get theirs, and the peer hears how far this end is.
 constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
+// About a microsecond: as long as a peer that waits for us, too, takes to answer.
+constexpr int looks_while_lingering = 200;
+// After so many in a row that found nothing, one in so many is tried.
+constexpr unsigned most_lingers_in_vain = 4, calls_for_a_linger = 32;
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
 
 }  // namespace
@@ -55,6 +59,25 @@ bool link::start(operation& op) {
   return false;
 }
 
+bool link::linger(operation& op) {
+  if (!loop().may_linger()) return false;
+  if (lingers_in_vain_ >= most_lingers_in_vain && ++lingers_in_vain_ % calls_for_a_linger != 0) {
+    return false;
+  }
+  for (int looks = 0; looks < looks_while_lingering && !read_ended_; ++looks) {
+    if (!has_news()) continue;
+    const auto self = shared_from_this();
+    move();
+    const bool is_over = op.is_over() && session_.take_if_done(op);
+    complete_soon();
+    if (!is_over) continue;
+    lingers_in_vain_ = 0;
+    return true;
+  }
+  ++lingers_in_vain_;
+  return false;
+}
+
 void link::cancel(operation& op) {
   session_.cancel(op);
   flush();
@@ -88,6 +111,11 @@ bool link::has_news() const noexcept {
 }
 
 void link::progress() {
+  move();
+  complete_done();
+}
+
+void link::move() {
   using outcome = frames_in::outcome;
   out_.take_acknowledgements();
   outcome came = outcome::more;
@@ -99,7 +127,6 @@ void link::progress() {
   }
   flush();
   if (in_.take_progress() && !read_ended_) ring_bell(wakes_for_progress);
-  complete_done();
 }
 
 void link::take(frames_in::outcome came) {

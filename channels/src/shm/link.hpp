@@ -35,6 +35,7 @@ class link final : public std::enable_shared_from_this<link>,
 
   void run();  ///< starts reading
   bool start(operation& op);
+  bool linger(operation& op);
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
@@ -51,6 +52,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool hear_socket();
   bool has_news() const noexcept;
   void progress();
+  void move();
   void read_to_end();
   void take(frames_in::outcome came);
   void conclude();
@@ -86,6 +88,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool look_posted_ = false;
   bool completion_posted_ = false;
   bool closed_ = false;
+  unsigned lingers_in_vain_ = 0;
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
 

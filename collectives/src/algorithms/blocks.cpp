@@ -3,20 +3,33 @@
 namespace tandem::detail {
 
 blocks::blocks(std::span<const std::size_t> bytes_of_rank)
-    : ranks_(static_cast<int>(bytes_of_rank.size())), offsets_(bytes_of_rank.size() + 1) {
-  for (std::size_t i = 0; i < bytes_of_rank.size(); ++i) {
-    offsets_[i + 1] = offsets_[i] + bytes_of_rank[i];
+    : ranks_(static_cast<int>(bytes_of_rank.size())) {
+  std::size_t offset = 0;
+  for (const std::size_t bytes : bytes_of_rank) {
+    places_.push_back({offset, bytes});
+    offset += bytes;
   }
 }
 
 std::size_t blocks::longest() const noexcept {
-  if (offsets_.empty()) {
+  if (places_.empty()) {
     const auto n = static_cast<std::size_t>(ranks_);
     return (elements_ + n - 1) / n * element_bytes_;
   }
   std::size_t most = 0;
-  for (int i = 0; i < ranks_; ++i) most = std::max(most, bytes(i));
+  for (const extent& place : places_) most = std::max(most, place.bytes);
   return most;
+}
+
+blocks blocks::slice_of(std::span<const int> ranks, std::size_t element_bytes, int slice,
+                        int slices) const {
+  std::vector<extent> places;
+  for (const int rank : ranks) {
+    const extent whole = at(rank);
+    const blocks cut(whole.bytes / element_bytes, element_bytes, slices);
+    places.push_back({whole.offset + cut.offset(slice), cut.bytes(slice)});
+  }
+  return blocks(std::move(places));
 }
 
 }  // namespace tandem::detail

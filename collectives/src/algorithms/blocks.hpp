@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 #include <tandem/memory.hpp>
+#include <utility>
 #include <vector>
 
 namespace tandem::detail {
@@ -25,18 +26,29 @@ class blocks {
   blocks(std::size_t bytes_each, int ranks) noexcept
       : blocks(static_cast<std::size_t>(ranks), bytes_each, ranks) {}
   explicit blocks(std::span<const std::size_t> bytes_of_rank);
+  /// Wherever they lie, in any order: `offset` of one past the last, and `total`, mean nothing.
+  explicit blocks(std::vector<extent> places) noexcept
+      : ranks_(static_cast<int>(places.size())), places_(std::move(places)) {}
 
   int ranks() const noexcept { return ranks_; }
   std::size_t offset(int of) const noexcept {
     const auto s = static_cast<std::size_t>(of);
-    if (!offsets_.empty()) return offsets_[s];
-    return elements_ * s / static_cast<std::size_t>(ranks_) * element_bytes_;
+    if (places_.empty()) {
+      return elements_ * s / static_cast<std::size_t>(ranks_) * element_bytes_;
+    }
+    return of < ranks_ ? places_[s].offset : places_.back().offset + places_.back().bytes;
   }
-  std::size_t bytes(int of) const noexcept { return offset(of + 1) - offset(of); }
+  std::size_t bytes(int of) const noexcept {
+    if (!places_.empty()) return places_[static_cast<std::size_t>(of)].bytes;
+    return offset(of + 1) - offset(of);
+  }
   std::size_t total() const noexcept { return offset(ranks_); }
   std::size_t longest() const noexcept;
 
   extent at(int of) const noexcept { return {offset(of), bytes(of)}; }
+  /// Slice `slice` of so many of the block of each of these ranks, in whole elements.
+  blocks slice_of(std::span<const int> ranks, std::size_t element_bytes, int slice,
+                  int slices) const;
   mutable_view in(mutable_view all, int of) const noexcept {
     return all.part(offset(of), bytes(of));
   }
@@ -46,7 +58,7 @@ class blocks {
   std::size_t elements_ = 0;
   std::size_t element_bytes_ = 0;
   int ranks_;
-  std::vector<std::size_t> offsets_;  // of listed lengths, one more than ranks
+  std::vector<extent> places_;  // of those that are listed
 };
 
 inline mutable_view at(mutable_view of, extent where) noexcept {

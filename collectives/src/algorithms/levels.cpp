@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "algorithms/two_level.hpp"
 
@@ -8,12 +9,16 @@ levels::levels(const group& whole) : whole_(whole), where_(whole.agreed().known(
   const auto me = static_cast<std::size_t>(whole.rank());
   within_ = part(where_.members[static_cast<std::size_t>(where_.host[me])]);
   const int place = where_.equal() ? where_.place[me] : 0;
-  if (place != where_.place[me]) return;
-  std::vector<int> ranks;
   for (const std::vector<int>& here : where_.members) {
-    ranks.push_back(here[static_cast<std::size_t>(place)]);
+    ranks_across_.push_back(here[static_cast<std::size_t>(place)]);
+    ranks_in_order_.insert(ranks_in_order_.end(), here.begin(), here.end());
   }
-  across_ = part(ranks);
+  if (place == where_.place[me]) across_ = part(ranks_across_);
+}
+
+const std::shared_ptr<group>& levels::in_order() {
+  if (!in_order_) in_order_ = part(ranks_in_order_);
+  return in_order_;
 }
 
 std::shared_ptr<group> levels::part(const std::vector<int>& ranks) const {
@@ -33,6 +38,13 @@ std::shared_ptr<group> levels::heads(int root) {
   std::shared_ptr<group>& found = heads_[is_first ? -1 : root];
   if (!found) found = part(ranks);
   return found;
+}
+
+lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
+               std::size_t scratch_bytes) {
+  lease place(std::move(part), name, scratch_bytes);
+  place->be_level_of(whole, level);
+  return place;
 }
 
 }  // namespace tandem::detail

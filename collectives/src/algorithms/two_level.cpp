@@ -9,9 +9,6 @@
 namespace tandem::detail {
 namespace {
 
-constexpr auto inside = "inside the host";
-constexpr auto across_hosts = "across hosts";
-
 /// What a level of an all_reduce works on.
 struct reduction_level {
   slices& through;
@@ -26,13 +23,6 @@ struct reduction_level {
   }
   ring_cut longest_cut(const group& part) const { return cut(part, through.longest()); }
 };
-
-lease level_of(const call& whole, std::shared_ptr<group> part, unsigned number, const char* name,
-               std::size_t scratch_bytes) {
-  lease place(std::move(part), name, scratch_bytes);
-  place->be_level_of(whole, number);
-  return place;
-}
 
 /// The segment of a slice that is this rank's inside its host.
 mutable_view own_segment(const reduction_level& l, const group& within, int slice) {
@@ -80,9 +70,9 @@ asio::awaitable<void> by_segments(call& c, levels& in, reduction_level l) {
   const std::size_t scatter = 3 * ring_walk::window * cut.chunk_bytes;
   const std::size_t reduce =
       ring_walk::window * l.cut(*in.across(), cut.segments.longest()).chunk_bytes;
-  lease first = level_of(c, in.within(), 1, inside, scatter);
+  lease first = level_of(c, in.within(), 1, inside_host, scatter);
   lease second = level_of(c, in.across(), 2, across_hosts, reduce);
-  lease third = level_of(c, in.within(), 3, inside, 0);
+  lease third = level_of(c, in.within(), 3, inside_host, 0);
   call &one = *first, &two = *second, &three = *third;
   std::vector<asio::awaitable<void>> parts;
   parts.push_back(carry_out(std::move(first), scatter_inside(one, l), call::kind::level));
@@ -125,7 +115,7 @@ asio::awaitable<void> pass_down(call& c, slices& through, mutable_view data, int
 asio::awaitable<void> by_first_ranks(call& c, levels& in, reduction_level l) {
   const std::size_t chain = 2 * chain_window * std::max(l.chunk_bytes, l.by.element_bytes());
   std::vector<asio::awaitable<void>> parts;
-  lease first = level_of(c, in.within(), 1, inside, chain);
+  lease first = level_of(c, in.within(), 1, inside_host, chain);
   call& one = *first;
   parts.push_back(carry_out(std::move(first), reduce_inside(one, l), call::kind::level));
   if (in.across()) {
@@ -134,7 +124,7 @@ asio::awaitable<void> by_first_ranks(call& c, levels& in, reduction_level l) {
     call& two = *second;
     parts.push_back(carry_out(std::move(second), reduce_firsts(two, l), call::kind::level));
   }
-  lease third = level_of(c, in.within(), 3, inside, 0);
+  lease third = level_of(c, in.within(), 3, inside_host, 0);
   call& three = *third;
   const int after = in.across() ? 1 : 0;
   asio::awaitable<void> down = pass_down(three, l.through, l.data, 0, after, 2, l.chunk_bytes);
@@ -174,7 +164,7 @@ asio::awaitable<void> two_level_broadcast(call& c, mutable_view data, int root,
         pass_down(one, through, data, root_host, slices::none, 0, chunk_bytes);
     parts.push_back(carry_out(std::move(first), std::move(down), call::kind::level));
   }
-  lease second = level_of(c, in.within(), 2, inside, 0);
+  lease second = level_of(c, in.within(), 2, inside_host, 0);
   call& two = *second;
   const int after = heads ? 0 : slices::none;
   asio::awaitable<void> down = pass_down(two, through, data, head, after, 1, chunk_bytes);

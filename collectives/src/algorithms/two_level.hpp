@@ -27,6 +27,11 @@ class levels {
   const std::shared_ptr<group>& across() const noexcept { return across_; }
   /// The root, and the first ranks of all other hosts, by host; null where this rank is none.
   std::shared_ptr<group> heads(int root);
+  /// Of every host, the rank that is a member of `across` there. @pre hosts are equal.
+  const std::vector<int>& ranks_across() const noexcept { return ranks_across_; }
+  /// All ranks, host by host.
+  const std::vector<int>& ranks_in_order() const noexcept { return ranks_in_order_; }
+  const std::shared_ptr<group>& in_order();
 
  private:
   std::shared_ptr<group> part(const std::vector<int>& ranks) const;
@@ -35,6 +40,8 @@ class levels {
   const layout where_;
   std::shared_ptr<group> within_;
   std::shared_ptr<group> across_;
+  std::shared_ptr<group> in_order_;
+  std::vector<int> ranks_across_, ranks_in_order_;
   std::map<int, std::shared_ptr<group>> heads_;  // by root; -1 is any first rank
 };
 
@@ -54,5 +61,23 @@ asio::awaitable<void> two_level_all_reduce(call& c, const_view from, mutable_vie
 /// inside.
 asio::awaitable<void> two_level_broadcast(call& c, mutable_view data, int root,
                                           std::size_t chunk_bytes);
+/// Equally many ranks on each host, of every slice of every block: around a ring of the ranks with
+/// the same place in all hosts, then of each host's blocks around the ring inside. With S slices:
+/// S (H - 1) L across and S H (R - 1) L inside; (H - 1) / H T of a host's link, and (R - 1) / (R S)
+/// of the T inside. Else: a ring of all ranks, host by host.
+/// @pre the group has two levels.
+asio::awaitable<void> two_level_all_gather(call& c, const_view mine, mutable_view all, blocks cut,
+                                           std::size_t chunk_bytes);
+/// The same backwards. Element i of the block of the rank with place p in host h = y_(h+1) op
+/// y_(h+2) ... op y_h over the hosts, y of a host = x_(p+1) op x_(p+2) ... op x_p over its ranks.
+/// Else: a ring of all ranks, host by host, block r = x_(r+1) op ... op x_r in that order.
+/// Scratch: for each host the longest block.
+asio::awaitable<void> two_level_reduce_scatter(call& c, const_view all, mutable_view mine,
+                                               reducer by, blocks cut, std::size_t chunk_bytes);
+/// A call's part on a level, over the ranks of that level; levels count from 1.
+lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
+               std::size_t scratch_bytes);
+constexpr auto inside_host = "inside the host";
+constexpr auto across_hosts = "across hosts";
 
 }  // namespace tandem::detail

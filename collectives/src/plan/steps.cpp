@@ -202,6 +202,44 @@ void two_level_broadcast(step_list& to) {
   to.add(inside);
 }
 
+/// all_gather and reduce_scatter. Level 1 inside for what combines, else across.
+void two_level_blocks(step_list& to, bool combines) {
+  const layout& where = to.where();
+  const auto n = static_cast<std::uint64_t>(to.n());
+  if (!where.equal()) {
+    std::vector<int> order;
+    for (const std::vector<int>& here : where.members) {
+      order.insert(order.end(), here.begin(), here.end());
+    }
+    std::vector<message> sent;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      sent.push_back({order[i], order[(i + 1) % order.size()]});
+    }
+    step one = step_of(where, sent, 1, n);
+    one.times = n - 1;
+    one.combines = combines;
+    one.chunked = true;
+    to.add(one);
+    return;
+  }
+  const auto hosts = static_cast<std::uint64_t>(where.hosts());
+  const std::uint64_t ranks = where.most_ranks();
+  step inside = inside_steps(hosts * (ranks - 1), n);
+  inside.combines = combines;
+  inside.chunked = true;
+  inside.level = combines ? 1 : 2;
+  step across{.times = hosts - 1,
+              .outside = 1,
+              .crossing = ranks,
+              .part = 1,
+              .whole = n,
+              .combines = combines,
+              .chunked = true,
+              .level = combines ? 2 : 1};
+  to.add(combines ? inside : across);
+  to.add(combines ? across : inside);
+}
+
 }  // namespace
 
 std::vector<step> steps_of(collective what, algorithm how, const layout& where) {
@@ -250,6 +288,9 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
     case algorithm::two_level:
       if (what == collective::all_reduce) two_level_all_reduce(to);
       if (what == collective::broadcast) two_level_broadcast(to);
+      if (what == collective::all_gather || what == collective::reduce_scatter) {
+        two_level_blocks(to, combines);
+      }
       break;
     case algorithm::automatic:
       break;

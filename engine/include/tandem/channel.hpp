@@ -93,6 +93,11 @@ class channel {
   /// Starts an operation. True: it is already over and `complete` will not be called.
   /// False: `complete` is called later. A deadline left at its maximum gets the channel's default.
   virtual bool start(operation& op) = 0;
+  /// Waits a moment, about a microsecond, for the end of an operation that `start` has left
+  /// pending, where a look costs no system call and the loop has a core for itself: two ranks that
+  /// answer each other save a suspension and a round of the loop. True: it is over and `complete`
+  /// will not be called. Ends no other operation.
+  virtual bool linger(operation& /*op*/) { return false; }
   /// Asks for an early end; `complete` still follows, with operation_aborted or, if it was too
   /// late, the result.
   virtual void cancel(operation& op) noexcept = 0;

@@ -26,6 +26,9 @@ class poller final : public asio::execution_context::service {
   /// True while `tandem::run` drives the context. Otherwise everybody stays armed.
   bool is_polling() const noexcept { return is_polling_; }
   void set_polling(bool on) noexcept { is_polling_ = on; }
+  /// True while that loop polls before it sleeps and no other waits for its core.
+  bool may_linger() const noexcept { return is_polling_ && has_core_; }
+  void set_core(bool own) noexcept { has_core_ = own; }
 
   /// The loop's own handler that polls: queued at most once, and what it found.
   struct {
@@ -53,6 +56,7 @@ class poller final : public asio::execution_context::service {
   int memory_links_ = 0;
   pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
   bool is_polling_ = false;
+  bool has_core_ = false;
 };
 
 /// One thing that is polled. Whoever is cold arms himself and is then skipped at no cost but a

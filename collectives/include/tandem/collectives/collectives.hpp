@@ -62,7 +62,8 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
                              data_type type, reduction what, int root,
                              algorithm how = algorithm::automatic);
 
-/// Every rank's block comes to every rank. Algorithms: ring, bruck, direct.
+/// Every rank's block comes to every rank. Algorithms: ring, bruck, direct,
+/// two_level.
 asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
                                  algorithm how = algorithm::automatic);
 asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
@@ -70,7 +71,7 @@ asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable
                                    algorithm how = algorithm::automatic);
 
 /// Combines the ranks' `all` views block by block; block r of the result comes to `mine`.
-/// Algorithms: ring, pairwise, halving_doubling.
+/// Algorithms: ring, pairwise, halving_doubling, two_level.
 asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
                                      data_type type, reduction what,
                                      algorithm how = algorithm::automatic);
