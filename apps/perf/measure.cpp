@@ -144,14 +144,6 @@ asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
   co_return found;
 }
 
-void check_terms(const perf_options& o, int ranks) {
-  if (!o.op->reduces || terms::possible(o.type, o.reduction, ranks)) return;
-  throw error(errc::bad_option,
-              fmt::format("--type={}: what {} ranks combine (--reduction={}) is not exact in it",
-                          name(o.type), ranks, name(o.reduction)),
-              "choose a wider type or fewer ranks");
-}
-
 std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
                                         const perf_options& o, std::size_t bytes) {
   try {
@@ -175,7 +167,6 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
 
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
   communicator all = co_await make_communicator(job, o.engine);
-  check_terms(o, all.size());
   const peers found = co_await find_peers(job, o);
   channel* const peer = found.across != nullptr ? found.across : found.next;
   if (out != nullptr) out->head(all.size());

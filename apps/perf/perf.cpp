@@ -8,6 +8,7 @@
 #include "perf/options.hpp"
 #include "perf/ranks.hpp"
 #include "perf/report.hpp"
+#include "perf/terms.hpp"
 #include "run/run.hpp"
 
 namespace tandem::perf {
@@ -42,6 +43,14 @@ void check_launch(const launch_info& who, const perf_options& o) {
   }
 }
 
+void check_terms(const perf_options& o, int ranks) {
+  if (!o.op->reduces || terms::possible(o.type, o.reduction, ranks)) return;
+  throw error(errc::bad_option,
+              fmt::format("--type={}: what {} ranks combine (--reduction={}) is not exact in it",
+                          name(o.type), ranks, name(o.reduction)),
+              "choose a wider type or fewer ranks");
+}
+
 }  // namespace
 
 int perf_main(std::span<const std::string> args) {
@@ -51,6 +60,7 @@ int perf_main(std::span<const std::string> args) {
   const std::optional<launch_info> who = find_launch();
   const int ranks = o.ranks == 0 ? 2 : o.ranks;
   if (who) check_launch(*who, o);
+  check_terms(o, who ? who->size : ranks);
   if (!who && o.channel != "local") return start_tcp_ranks(args, ranks, o);
   const std::uint64_t wrong = who ? run_rank(*who, o) : run_local(ranks, o);
   if (wrong == 0) return 0;
