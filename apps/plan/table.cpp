@@ -60,6 +60,7 @@ std::string table(const plan& agreed, std::string_view op) {
       std::ranges::adjacent_find(hosts, std::ranges::not_equal_to()) == hosts.end();
   text += way_text("inside a host", known.within);
   if (!one_host) text += way_text("across hosts", known.across);
+  if (known.cores > 0) text += fmt::format("cores of a host: {}\n", known.cores);
   text += fmt::format("\n{:<14}  {:<6}  {:<26}  {}\n", "operation", "from", "algorithm", "why");
   for (const plan_rule& rule : agreed.rules()) {
     if (!op.empty() && op != name(rule.what)) continue;

@@ -144,8 +144,13 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
 
 }  // namespace
 
-spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept {
+int cores_for_loops() noexcept {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return cores > 1 ? cores : 0;
+}
+
+spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept {
+  const int cores = cores_for_loops();
   return {.most = most, .crowded = cores > 0 && loops_on_host > cores};
 }
 

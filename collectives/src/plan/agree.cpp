@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <tandem/collectives/agree.hpp>
+#include <tandem/run.hpp>
 #include <utility>
 
 #include "group.hpp"
@@ -25,6 +28,7 @@ asio::awaitable<facts> rates(communicator& all, const std::vector<std::string>& 
   if (!options.profile.empty()) co_return facts::load(options.profile);
   const detail::layout where(hosts);
   std::string mine = co_await detail::probe(all, where, channel);
+  mine += fmt::format("cores {}\n", cores_for_loops());
   const std::vector<std::string> found = co_await detail::exchange_texts(all, std::move(mine));
   std::string together;
   for (const std::string& text : found) together += text;

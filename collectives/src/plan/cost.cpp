@@ -20,13 +20,22 @@ std::uint64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_us) {
   return divide_up(bytes * 1000, bytes_per_us);
 }
 
+/// How many turns the messages inside a host take, each of which keeps two cores busy: one, where
+/// there is a core for each of them.
+std::uint64_t turns(const step& s, const facts& known) {
+  const bool crowded = known.cores > 0 && s.busy > known.cores;
+  return crowded ? divide_up(2 * s.busy, known.cores) : 1;
+}
+
 /// One step whose messages have so many bytes each.
-std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes) {
+std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
+                      std::uint64_t in_turns) {
   const std::uint64_t overhead_ns = known.within.latency_ns / 2;
   const std::uint64_t others = s.inside + s.outside - 1;
   std::uint64_t inside = 0, crossing = 0;
   if (s.inside > 0) {
-    inside = known.within.latency_ns + transfer_ns(s.inside * bytes, known.within.bytes_per_us);
+    inside = in_turns * known.within.latency_ns +
+             transfer_ns(std::max(s.inside, in_turns) * bytes, known.within.bytes_per_us);
   }
   if (s.crossing > 0) {
     crossing = known.across.latency_ns + transfer_ns(s.crossing * bytes, known.across.bytes_per_us);
@@ -41,6 +50,7 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
                       std::uint64_t chunk_bytes) {
   const std::uint64_t message = divide_up(bytes * s.part, s.whole);
   const std::uint64_t overhead_ns = known.within.latency_ns / 2;
+  const std::uint64_t all_turns = turns(s, known);
   const auto combined_ns = [&s, &known](std::uint64_t length) {
     return s.combines ? transfer_ns(length, known.combine_bytes_per_us) : 0;
   };
@@ -48,14 +58,15 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
     const std::uint64_t chunks = std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1);
     const std::uint64_t chunk = divide_up(message, chunks);
     // The first chunk takes all steps; each further one ends a transfer later, for its latency
-    // hides behind the one before.
-    const std::uint64_t one = once_ns(s, known, chunk) + combined_ns(chunk);
-    const std::uint64_t next = once_ns(s, known, chunk) - once_ns(s, known, 0) + overhead_ns;
+    // hides behind the one before where the ranks have cores of their own.
+    const std::uint64_t one = once_ns(s, known, chunk, 1) + combined_ns(chunk);
+    std::uint64_t next = once_ns(s, known, chunk, all_turns);
+    if (all_turns == 1) next = next - once_ns(s, known, 0, 1) + overhead_ns;
     return s.times * one + (chunks - 1) * (next + combined_ns(chunk));
   }
   const std::uint64_t pieces =
       s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
-  return s.times * (once_ns(s, known, message) + (pieces - 1) * overhead_ns +
+  return s.times * (once_ns(s, known, message, all_turns) + (pieces - 1) * overhead_ns +
                     combined_ns(divide_up(message, pieces)));
 }
 

@@ -14,7 +14,9 @@ namespace tandem::detail {
 /// Communication Operations in MPICH, section 3). Beyond them: a step is as slow as the slower of
 /// what stays inside a host and what crosses, where all ranks of a host share its link; and of
 /// several messages at once each but the first costs a rank half of the latency inside a host,
-/// which is mostly the processor's work (the overhead of Culler et al. 1993, LogP). Of levels
+/// which is mostly the processor's work (the overhead of Culler et al. 1993, LogP). Where a host
+/// has fewer cores than messages at once, they take turns, and no latency hides behind another. Of
+/// levels
 /// through which slices pass, the slowest counts whole and the others with one slice.
 ///
 /// In whole numbers: the same facts give the same times on every machine.

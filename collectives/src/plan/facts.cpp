@@ -50,7 +50,8 @@ void read_path(path_facts& into, std::string_view key, const line_reader& line) 
   if (key == "bytes_per_us") into.bytes_per_us = line.whole(1, most_bytes_per_us);
 }
 
-constexpr std::array<std::string_view, 10> keys{"host",
+constexpr std::array<std::string_view, 11> keys{"host",
+                                                "cores",
                                                 "within.channel",
                                                 "within.rails",
                                                 "within.latency_ns",
@@ -65,6 +66,9 @@ void read(facts& into, const line_reader& line) {
   if (line.key == "host") {
     if (into.host_of_rank.size() == most_ranks) line.refuse("too many ranks");
     into.host_of_rank.push_back(line.word());
+  } else if (line.key == "cores") {
+    const std::uint64_t cores = line.whole(0, most_ranks);
+    if (into.cores == 0 || (cores > 0 && cores < into.cores)) into.cores = cores;
   } else if (line.key == "combine.bytes_per_us") {
     into.combine_bytes_per_us = line.whole(1, most_bytes_per_us);
   } else if (std::ranges::find(keys, line.key) != keys.end()) {
@@ -111,7 +115,7 @@ std::string facts::text() const {
   std::string result;
   for (const std::string& host : host_of_rank) result += fmt::format("host {}\n", host);
   return result + within.text("within") + across.text("across") +
-         fmt::format("combine.bytes_per_us {}\n", combine_bytes_per_us);
+         fmt::format("combine.bytes_per_us {}\ncores {}\n", combine_bytes_per_us, cores);
 }
 
 facts facts::parse(std::string_view text) {

@@ -16,7 +16,7 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
   const auto ranks = static_cast<std::size_t>(where.ranks());
   const auto hosts = static_cast<std::size_t>(where.hosts());
   std::vector<std::uint64_t> in_from(ranks), in_to(ranks), out_from(ranks), out_to(ranks);
-  std::vector<std::uint64_t> leaves(hosts), enters(hosts);
+  std::vector<std::uint64_t> leaves(hosts), enters(hosts), stays(hosts);
   for (const message& m : messages) {
     const auto from = static_cast<std::size_t>(m.from);
     const auto to = static_cast<std::size_t>(m.to);
@@ -25,6 +25,7 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
     if (from_host == to_host) {
       ++in_from[from];
       ++in_to[to];
+      ++stays[from_host];
     } else {
       ++out_from[from];
       ++out_to[to];
@@ -36,6 +37,7 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
   result.inside = std::max(most(in_from), most(in_to));
   result.outside = std::max(most(out_from), most(out_to));
   result.crossing = std::max(most(leaves), most(enters));
+  result.busy = most(stays);
   result.part = part;
   result.whole = whole;
   return result;

@@ -131,6 +131,7 @@ void all_at_once(step_list& to) {
     const auto mine = static_cast<std::uint64_t>(here.size());
     const std::uint64_t others = one.whole - mine;
     one.inside = std::max(one.inside, mine - 1);
+    one.busy = std::max(one.busy, mine * (mine - 1));
     one.outside = std::max(one.outside, others);
     one.crossing = std::max(one.crossing, mine * others);
   }
@@ -147,9 +148,9 @@ void dissemination(step_list& to) {
   for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
 }
 
-/// So many equal steps inside every host, each rank with its neighbour.
-step inside_steps(std::uint64_t times, std::uint64_t whole) {
-  return {.times = times, .inside = 1, .part = 1, .whole = whole};
+/// So many equal steps inside every host, each of so many messages at once to neighbours.
+step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) {
+  return {.times = times, .inside = 1, .busy = busy, .part = 1, .whole = whole};
 }
 
 /// Around a ring of `hosts`, with so many ranks of each at once.
@@ -176,7 +177,8 @@ void two_level_all_reduce(step_list& to) {
   }
   const auto hosts = static_cast<std::uint64_t>(where.hosts());
   const std::uint64_t most_ranks = where.most_ranks();
-  step inside = inside_steps(most_ranks - 1, where.equal() ? most_ranks : 1);
+  step inside = inside_steps(most_ranks - 1, where.equal() ? most_ranks : most_ranks - 1,
+                             where.equal() ? most_ranks : 1);
   inside.chunked = where.equal();
   inside.piped = !where.equal();
   inside.combines = true;
@@ -196,7 +198,8 @@ void two_level_broadcast(step_list& to) {
           .part = 1,
           .level = 1,
           .piped = true});
-  step inside = inside_steps(where.most_ranks() - 1, 1);
+  const std::uint64_t hops = where.most_ranks() - 1;
+  step inside = inside_steps(hops, hops, 1);
   inside.level = 2;
   inside.piped = true;
   to.add(inside);
@@ -224,7 +227,7 @@ void two_level_blocks(step_list& to, bool combines) {
   }
   const auto hosts = static_cast<std::uint64_t>(where.hosts());
   const std::uint64_t ranks = where.most_ranks();
-  step inside = inside_steps(hosts * (ranks - 1), n);
+  step inside = inside_steps(hosts * (ranks - 1), ranks, n);
   inside.combines = combines;
   inside.chunked = true;
   inside.level = combines ? 1 : 2;

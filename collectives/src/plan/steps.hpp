@@ -16,6 +16,7 @@ struct step {
   std::uint64_t inside = 0;    ///< messages of one rank that stay in its host
   std::uint64_t outside = 0;   ///< messages of one rank that leave its host
   std::uint64_t crossing = 0;  ///< messages of one host that leave it
+  std::uint64_t busy = 0;      ///< messages that stay in one host, at once
   std::uint64_t part = 0;      ///< a message is part / whole of the data
   std::uint64_t whole = 1;
   bool combines = false;  ///< what comes in is combined with what is there

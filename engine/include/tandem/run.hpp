@@ -25,6 +25,9 @@ struct spin_stats {
   std::uint64_t missed = 0;  ///< spins that ended in sleep
 };
 
+/// Cores that the loops of this host share, as far as this process may use them; 0 where it is
+/// bound to one, which is its own.
+int cores_for_loops() noexcept;
 /// That of one of so many loops on this host, with or without a core for each.
 spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept;
 

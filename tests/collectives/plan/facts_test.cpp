@@ -15,6 +15,7 @@ facts two_by_two() {
   known.within = {"shm", 0, 400, 12'000};
   known.across = {"rails", 2, 30'000, 250};
   known.combine_bytes_per_us = 11'000;
+  known.cores = 16;
   return known;
 }
 
@@ -53,6 +54,12 @@ TEST(Facts, SaysWhichLineIsWrongAndWhy) {
             std::string::npos);
   EXPECT_NE(complaint("host " + std::string(300, 'h')).find("1 to 255 letters"), std::string::npos);
   EXPECT_NE(complaint("{\"json\": 1}").find("no such fact"), std::string::npos);
+}
+
+TEST(Facts, OfTheCoresTheLeastCounts) {
+  EXPECT_EQ(facts::parse("host a").cores, 0u);
+  EXPECT_EQ(facts::parse("cores 0\ncores 8\ncores 4\ncores 0\ncores 6").cores, 4u);
+  EXPECT_NE(complaint("cores many").find("no whole number"), std::string::npos);
 }
 
 TEST(Facts, OfSomeRanksKeepTheirOrder) {

@@ -175,6 +175,18 @@ TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
   EXPECT_LT(ring_ns(in_turn), ring_ns(by_host) * 21 / 10);
 }
 
+TEST(Plan, RanksWithoutCoresOfTheirOwnTakeTurns) {
+  facts known = facts::one_host(4);
+  known.within = {"tcp", 0, 5'000, 4'000};
+  const auto way = [&known](std::uint64_t cores) {
+    known.cores = cores;
+    return plan::of(known, settings{}).choose(collective::broadcast, 1u << 20).how;
+  };
+  EXPECT_EQ(way(0), algorithm::chain);
+  EXPECT_EQ(way(8), algorithm::chain);
+  EXPECT_EQ(way(2), algorithm::tree);
+}
+
 TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
   const auto steps =
       steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));

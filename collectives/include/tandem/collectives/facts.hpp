@@ -25,13 +25,15 @@ struct path_facts {
 
 /// What a plan is made from: who shares a host, and how fast messages go inside one and across.
 ///
-/// Inside a host every rank has the whole rate for itself. Across, all ranks of a host share the
-/// one link that it has to the others.
+/// Inside a host every rank has the whole rate for itself while there are cores. Across, all ranks
+/// of a host share the one link that it has to the others.
 struct facts {
   std::vector<std::string> host_of_rank;
   path_facts within;
   path_facts across;
   std::uint64_t combine_bytes_per_us = 10'000;  ///< of elements combined by one core
+  /// That the ranks of one host share, of the host that has the fewest; 0: each has one.
+  std::uint64_t cores = 0;
 
   bool operator==(const facts&) const = default;
 
@@ -44,7 +46,7 @@ struct facts {
   /// Lines "within.latency_ns 4800": what `parse` reads, and a profile file holds.
   std::string text() const;
   /// Reads `text()`; empty lines, what follows #, and the order of lines but those of hosts do not
-  /// matter. What is not there keeps its default.
+  /// matter; of several lines of cores the least counts. What is not there keeps its default.
   /// @par Errors `errc::bad_input`: the number of the line, what is wrong, and the nearest right
   /// word.
   static facts parse(std::string_view text);
