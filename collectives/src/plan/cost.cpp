@@ -20,11 +20,20 @@ std::uint64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_us) {
   return divide_up(bytes * 1000, bytes_per_us);
 }
 
+/// What a turn costs beside, because another rank gets the core: an all_reduce of 8 bytes by four
+/// ranks on two cores takes 13 us through shared memory (`bench/compare`), for eight turns.
+constexpr std::uint64_t turn_ns = 1'600;
+
 /// How many turns the messages inside a host take, each of which keeps two cores busy: one, where
 /// there is a core for each of them.
 std::uint64_t turns(const step& s, const facts& known) {
   const bool crowded = known.cores > 0 && s.busy > known.cores;
   return crowded ? divide_up(2 * s.busy, known.cores) : 1;
+}
+
+/// Of short messages inside a host.
+std::uint64_t latency_ns(const facts& known, std::uint64_t in_turns) {
+  return in_turns == 1 ? known.within.latency_ns : in_turns * (known.within.latency_ns + turn_ns);
 }
 
 /// One step whose messages have so many bytes each.
@@ -34,7 +43,7 @@ std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
   const std::uint64_t others = s.inside + s.outside - 1;
   std::uint64_t inside = 0, crossing = 0;
   if (s.inside > 0) {
-    inside = in_turns * known.within.latency_ns +
+    inside = latency_ns(known, in_turns) +
              transfer_ns(std::max(s.inside, in_turns) * bytes, known.within.bytes_per_us);
   }
   if (s.crossing > 0) {
@@ -66,7 +75,8 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   }
   const std::uint64_t pieces =
       s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
-  return s.times * (once_ns(s, known, message, all_turns) + (pieces - 1) * overhead_ns +
+  const std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(known, all_turns);
+  return s.times * (once_ns(s, known, message, all_turns) + (pieces - 1) * piece_ns +
                     combined_ns(divide_up(message, pieces)));
 }
 
