@@ -176,6 +176,22 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
+TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
+  const std::string profile = (folder_ / "profile").string();
+  std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
+  const std::string options =
+      "--model llama-tiny --steps 4 --batch 8 --micro-batches 2 --ranks 4 --profile " + profile;
+  const std::string bits = bits_of(options);
+  EXPECT_EQ(bits.find("no member"), std::string::npos) << bits;
+  EXPECT_EQ(bits_of(options), bits);
+  std::ofstream(profile) << "within.latency_us 5\n";
+  child run(command(options));
+  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  EXPECT_NE(run.status(), 0);
+  EXPECT_NE(run.output().find("did you mean within.latency_ns?"), std::string::npos)
+      << run.output();
+}
+
 TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
   const std::string options = "--model llama-tiny --steps 5 --no-reference --ranks 2 ";
   const std::string record = record_of(options + "--rails auto");
