@@ -44,4 +44,34 @@ inline std::uint64_t crossed(job& ranks, const host_names& hosts) {
   return sum;
 }
 
+/// Rank 2 is lost after no step of what all ranks do, after one, and so on until all have ended;
+/// later ones are tried with growing gaps. Every other rank ends, with its name or before.
+/// `begin` starts the work of all ranks. Returns how many steps it took.
+template <class Begin>
+int lose_after_any_step(const host_names& hosts, Begin begin) {
+  bool over = false;
+  int steps = 0;
+  for (; !over; steps += 1 + steps / 16) {
+    SCOPED_TRACE(steps);
+    const std::unique_ptr<job> ranks = job_on(hosts);
+    const auto data = begin(*ranks);
+    for (int i = 0; i < steps && !over; ++i) {
+      ranks->context.poll_one();
+      over = ranks->running == 0;
+    }
+    ranks->fabrics[2]->fail(error(
+        errc::peer_lost, {.peer = 2, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
+    const bool ended = ranks->finish();
+    EXPECT_TRUE(ended);
+    if (!ended) break;
+    for (int r = 0; r < ranks->size(); ++r) {
+      if (!ranks->code(r)) continue;
+      EXPECT_EQ(ranks->code(r), errc::peer_lost) << ranks->text(r);
+      EXPECT_EQ(ranks->why(r).peer, 2) << ranks->text(r);
+    }
+    EXPECT_FALSE(over && ranks->code(0)) << "all had ended";
+  }
+  return steps;
+}
+
 }  // namespace tandem::test

@@ -218,29 +218,15 @@ asio::awaitable<void> two_calls(communicator& among, std::vector<float>& data) {
 
 TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
-    bool over = false;
-    int steps = 0;
-    for (; !over; steps += 1 + steps / 16) {
-      SCOPED_TRACE(steps);
-      const std::unique_ptr<job> ranks = job_on(hosts);
-      std::vector<std::vector<float>> data(hosts.size(), std::vector<float>(3000, 1));
-      ranks->start(
-          [&](int r) { return two_calls(ranks->world(r), data[static_cast<std::size_t>(r)]); });
-      for (int i = 0; i < steps && !over; ++i) {
-        ranks->context.poll_one();
-        over = ranks->running == 0;
-      }
-      ranks->fabrics[2]->fail(error(
-          errc::peer_lost, {.peer = 2, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
-      ASSERT_TRUE(ranks->finish());
-      for (int r = 0; r < ranks->size(); ++r) {
-        if (!ranks->code(r)) continue;
-        EXPECT_EQ(ranks->code(r), errc::peer_lost) << ranks->text(r);
-        EXPECT_EQ(ranks->why(r).peer, 2) << ranks->text(r);
-      }
-      EXPECT_FALSE(over && ranks->code(0)) << "all had ended";
-    }
-    EXPECT_GT(steps, 50);
+    const auto begin = [&hosts](job& ranks) {
+      auto data = std::make_unique<std::vector<std::vector<float>>>(hosts.size(),
+                                                                    std::vector<float>(3000, 1));
+      ranks.start([&ranks, all = data.get()](int r) {
+        return two_calls(ranks.world(r), (*all)[static_cast<std::size_t>(r)]);
+      });
+      return data;
+    };
+    EXPECT_GT(test::lose_after_any_step(hosts, begin), 50);
   }
 }
 

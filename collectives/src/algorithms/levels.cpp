@@ -11,13 +11,12 @@ levels::levels(const group& whole) : whole_(whole), where_(whole.agreed().known(
   const int place = where_.equal() ? where_.place[me] : 0;
   for (const std::vector<int>& here : where_.members) {
     ranks_across_.push_back(here[static_cast<std::size_t>(place)]);
-    ranks_in_order_.insert(ranks_in_order_.end(), here.begin(), here.end());
   }
   if (place == where_.place[me]) across_ = part(ranks_across_);
 }
 
 const std::shared_ptr<group>& levels::in_order() {
-  if (!in_order_) in_order_ = part(ranks_in_order_);
+  if (!in_order_) in_order_ = part(where_.in_order());
   return in_order_;
 }
 

@@ -30,7 +30,6 @@ class levels {
   /// Of every host, the rank that is a member of `across` there. @pre hosts are equal.
   const std::vector<int>& ranks_across() const noexcept { return ranks_across_; }
   /// All ranks, host by host.
-  const std::vector<int>& ranks_in_order() const noexcept { return ranks_in_order_; }
   const std::shared_ptr<group>& in_order();
 
  private:
@@ -41,7 +40,7 @@ class levels {
   std::shared_ptr<group> within_;
   std::shared_ptr<group> across_;
   std::shared_ptr<group> in_order_;
-  std::vector<int> ranks_across_, ranks_in_order_;
+  std::vector<int> ranks_across_;
   std::map<int, std::shared_ptr<group>> heads_;  // by root; -1 is any first rank
 };
 

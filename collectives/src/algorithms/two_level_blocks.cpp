@@ -117,7 +117,7 @@ asio::awaitable<void> two_level_all_gather(call& c, const_view mine, mutable_vie
                                            std::size_t chunk_bytes) {
   levels& in = c.in->hosts();
   if (!in.where().equal()) {
-    const ring_cut pieces(cut.slice_of(in.ranks_in_order(), 1, 0, 1), 1, chunk_bytes);
+    const ring_cut pieces(cut.slice_of(in.where().in_order(), 1, 0, 1), 1, chunk_bytes);
     lease only = level_of(c, in.in_order(), 1, "host by host", 0);
     call& one = *only;
     asio::awaitable<void> work = ring_all_gather(one, mine, all, pieces);
@@ -140,7 +140,7 @@ asio::awaitable<void> two_level_reduce_scatter(call& c, const_view all, mutable_
   levels& in = c.in->hosts();
   const std::size_t each = by.element_bytes();
   if (!in.where().equal()) {
-    const ring_cut pieces(cut.slice_of(in.ranks_in_order(), each, 0, 1), each, chunk_bytes);
+    const ring_cut pieces(cut.slice_of(in.where().in_order(), each, 0, 1), each, chunk_bytes);
     const std::size_t scratch = 3 * ring_walk::window * pieces.chunk_bytes;
     lease only = level_of(c, in.in_order(), 1, "host by host", scratch);
     call& one = *only;

@@ -28,4 +28,10 @@ std::size_t layout::most_ranks() const noexcept {
   return most;
 }
 
+std::vector<int> layout::in_order() const {
+  std::vector<int> ranks;
+  for (const std::vector<int>& here : members) ranks.insert(ranks.end(), here.begin(), here.end());
+  return ranks;
+}
+
 }  // namespace tandem::detail

@@ -16,6 +16,8 @@ struct layout {
   bool equal() const noexcept;
   /// Of the host that has the most.
   std::size_t most_ranks() const noexcept;
+  /// All ranks, host by host.
+  std::vector<int> in_order() const;
   /// Several hosts, and a host with several ranks.
   bool two_levels() const noexcept { return hosts() > 1 && hosts() < ranks(); }
 

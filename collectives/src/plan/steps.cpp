@@ -210,10 +210,7 @@ void two_level_blocks(step_list& to, bool combines) {
   const layout& where = to.where();
   const auto n = static_cast<std::uint64_t>(to.n());
   if (!where.equal()) {
-    std::vector<int> order;
-    for (const std::vector<int>& here : where.members) {
-      order.insert(order.end(), here.begin(), here.end());
-    }
+    const std::vector<int> order = where.in_order();
     std::vector<message> sent;
     for (std::size_t i = 0; i < order.size(); ++i) {
       sent.push_back({order[i], order[(i + 1) % order.size()]});
