@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include "protocol/carried_channel.hpp"
+#include "rails/socket_wire.hpp"
 #include "tcp/connect.hpp"
 
 namespace tandem::test {
@@ -70,10 +71,11 @@ sealed::keys rails_rig::keys_of(const rig_hello& hello, sealed::side which) cons
   return sealed::derive_keys(options_.job_secret, std::as_bytes(std::span(hello)), {}, which);
 }
 
-sealed::connection rails_rig::dress(asio::ip::tcp::socket over, const rig_hello& hello,
-                                    sealed::side which) const {
+std::unique_ptr<rails::wire> rails_rig::dress(asio::ip::tcp::socket over, const rig_hello& hello,
+                                              sealed::side which) const {
   tcp::configure(over, options_);
-  return {std::move(over), keys_of(hello, which)};
+  return std::make_unique<rails::socket_wire>(
+      sealed::connection(std::move(over), keys_of(hello, which)));
 }
 
 awaitable<void> rails_rig::accept_all() {
@@ -83,14 +85,15 @@ awaitable<void> rails_rig::accept_all() {
     rig_hello hello{};
     const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
     if (unread) continue;
-    sealed::connection over = dress(std::move(guest), hello, sealed::side::listener);
+    std::unique_ptr<rails::wire> over = dress(std::move(guest), hello, sealed::side::listener);
     ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(over), "there");
     if (ends[1]->is_over()) door_.close();
   }
 }
 
-awaitable<sealed::connection> rails_rig::dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
-                                              std::uint32_t epoch, std::string& name) {
+awaitable<std::unique_ptr<rails::wire>> rails_rig::dial(std::shared_ptr<rails_rig> self,
+                                                        std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name) {
   name = "here";
   error_code closed;
   asio::ip::tcp::endpoint to = self->door_.local_endpoint(closed);

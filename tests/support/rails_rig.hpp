@@ -9,6 +9,7 @@
 
 #include "conformance/channel_case.hpp"
 #include "rails/link.hpp"
+#include "sealed/keys.hpp"
 #include "support/wire_tap.hpp"
 
 namespace tandem::test {
@@ -32,14 +33,15 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
 
  private:
   awaitable<void> accept_all();
-  static awaitable<sealed::connection> dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
-                                            std::uint32_t epoch, std::string& name);
+  static awaitable<std::unique_ptr<rails::wire>> dial(std::shared_ptr<rails_rig> self,
+                                                      std::uint16_t lane, std::uint32_t epoch,
+                                                      std::string& name);
   awaitable<void> cut_for_ever(std::chrono::milliseconds every);
 
   using rig_hello = std::array<std::uint32_t, 2>;
   sealed::keys keys_of(const rig_hello& hello, sealed::side which) const;
-  sealed::connection dress(asio::ip::tcp::socket over, const rig_hello& hello,
-                           sealed::side which) const;
+  std::unique_ptr<rails::wire> dress(asio::ip::tcp::socket over, const rig_hello& hello,
+                                     sealed::side which) const;
 
   rails_rig(const asio::any_io_executor& executor, settings options);
   asio::ip::tcp::acceptor door_;

@@ -11,6 +11,7 @@
 #include "protocol/carried_channel.hpp"
 #include "rails/bind_nic.hpp"
 #include "rails/selection.hpp"
+#include "rails/socket_wire.hpp"
 #include "tcp/connect.hpp"
 
 namespace tandem::rails {
@@ -107,10 +108,10 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   co_return all;
 }
 
-asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                    std::uint32_t epoch,
-                                                    std::chrono::milliseconds limit,
-                                                    tcp::hello& answer) {
+asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by,
+                                                       std::uint32_t rail, std::uint32_t epoch,
+                                                       std::chrono::milliseconds limit,
+                                                       tcp::hello& answer) {
   tcp::hello mine = introduction(peer);
   mine.rail = rail;
   mine.epoch = epoch;
@@ -142,7 +143,7 @@ asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, s
                     "SO_BINDTODEVICE or add a rule for its address",
                     by.name, interface));
   }
-  co_return std::move(*made);
+  co_return std::make_unique<socket_wire>(std::move(*made));
 }
 
 /// Any lane may be the first; the others are dialled by the link itself.
@@ -155,7 +156,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
-    std::optional<sealed::connection> made;
+    std::unique_ptr<wire> made;
     try {
       made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
     } catch (const error& e) {
@@ -168,7 +169,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
       const std::shared_ptr<link> over =
           make_link(peer, answer.limits, all->size(), (*all)[lane].peer_is_here);
-      over->attach(static_cast<std::uint16_t>(lane), 1, std::move(*made), (*all)[lane].name);
+      over->attach(static_cast<std::uint16_t>(lane), 1, std::move(made), (*all)[lane].name);
       over->run([weak = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
                                                      std::string& name) {
         const auto self = std::static_pointer_cast<mesh>(weak.lock());
@@ -183,15 +184,15 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   }
 }
 
-asio::awaitable<sealed::connection> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
-                                                     std::shared_ptr<const routes> all,
-                                                     std::uint16_t lane, std::uint32_t epoch,
-                                                     std::string& name) {
+asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
+                                                        std::shared_ptr<const routes> all,
+                                                        std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name) {
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  sealed::connection made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }
@@ -229,8 +230,8 @@ void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::he
   const asio::ip::tcp::endpoint here = guest.socket.local_endpoint(ignored);
   std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
                                  tcp::to_text(guest.socket.remote_endpoint(ignored)));
-  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
-               std::move(name));
+  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch,
+               std::make_unique<socket_wire>(std::move(guest)), std::move(name));
   if (first) over->run(nullptr);
 }
 

@@ -40,14 +40,14 @@ class mesh final : public tcp::mesh {
 
   std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
-  asio::awaitable<sealed::connection> dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                std::uint32_t epoch,
-                                                std::chrono::milliseconds limit,
-                                                tcp::hello& answer);
-  static asio::awaitable<sealed::connection> dial_again(std::shared_ptr<mesh> self, int peer,
-                                                        std::shared_ptr<const routes> all,
-                                                        std::uint16_t lane, std::uint32_t epoch,
-                                                        std::string& name);
+  asio::awaitable<std::unique_ptr<wire>> dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                   std::uint32_t epoch,
+                                                   std::chrono::milliseconds limit,
+                                                   tcp::hello& answer);
+  static asio::awaitable<std::unique_ptr<wire>> dial_again(std::shared_ptr<mesh> self, int peer,
+                                                           std::shared_ptr<const routes> all,
+                                                           std::uint16_t lane, std::uint32_t epoch,
+                                                           std::string& name);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                   bool peer_is_here);
 

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+
+#include "rails/wire.hpp"
+#include "verbs/endpoint.hpp"
+
+namespace tandem::verbs {
+
+/// A connected endpoint as the wire of a lane. The connection over which the two ends have met
+/// stays open: its end is the news that the peer is gone, as soon as the peer's kernel knows.
+///
+/// Completions are looked for whenever the loop polls; before it sleeps the queue is armed, looked
+/// at once more, and then its descriptor waits with all others.
+class wire final : public rails::wire, private adapter::listener {
+ public:
+  wire(std::unique_ptr<endpoint> over, asio::ip::tcp::socket lifeline);
+  ~wire() override;
+
+  ssize_t send(std::span<const iovec> parts) override;
+  bool flush() override { return true; }
+  bool has_unsent() const noexcept override { return false; }
+  ssize_t receive(std::span<const iovec> room) override;
+  bool holds_more() const noexcept override { return state_->over->any_arrived(); }
+  std::uint64_t received_bytes() const noexcept override { return state_->over->received_bytes(); }
+  std::string describe(int number) const override;
+  void wait_read(handler come) override;
+  void wait_write(handler go_on) override;
+  void close(bool reset) noexcept override;
+  bool is_on(const rails::nic& which) const override;
+
+ private:
+  /// What waits on descriptors shares this, and what closes the lane outlives its wire by it.
+  struct state {
+    state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line);
+    ~state();
+    void watch_lifeline(const std::shared_ptr<state>& self);
+    void watch_queue(const std::shared_ptr<state>& self);
+    bool look();
+    void wake(error_code failure);
+    void farewell(const std::shared_ptr<state>& self);
+    asio::any_io_executor get_executor() { return lifeline.get_executor(); }
+
+    std::unique_ptr<endpoint> over;
+    asio::ip::tcp::socket lifeline;
+    asio::posix::stream_descriptor queue;
+    asio::steady_timer clock;
+    std::chrono::steady_clock::time_point patient_until;
+    handler come, go_on;
+    bool waits = false;  // on the queue's descriptor
+    bool peer_left = false;
+    bool closed = false;
+    bool stopped = false;
+  };
+
+  void device_says(ibv_event_type what, const ibv_qp* pair) override;
+
+  const std::shared_ptr<state> state_;
+  const std::shared_ptr<adapter> on_;
+  std::size_t front_read_ = 0;  // bytes of the front arrival
+};
+
+}  // namespace tandem::verbs
