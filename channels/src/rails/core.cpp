@@ -198,9 +198,8 @@ bool core::may_pull(std::uint16_t lane, time_point now) {
 }
 
 bool core::any_up_but_standing_by() const noexcept {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const lane_record& l) {
-    return l.at == state::up && !l.stands_by;
-  });
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const lane_record& l) { return l.at == state::up && !l.stands_by; });
 }
 
 /// That carry chunks now.
