@@ -43,6 +43,7 @@ class library {
   std::vector<gid_line> gids{{0, 1, IBV_GID_TYPE_ROCE_V2, 3}};
   int list_failure = 0, query_device_failure = 0, query_port_failure = 0, gid_table_failure = 0;
   int gid_table_length = 1024;
+  int opened = 0;  ///< devices, ever
 
   static const detail::ibverbs& functions() {
     static const detail::ibverbs all = [] {
@@ -73,6 +74,7 @@ class library {
   static ibv_context* open_device(ibv_device* which) {
     errno = here_->open_failure[which->name];
     if (errno != 0) return nullptr;
+    ++here_->opened;
     ++here_->open_;
     auto* const opened = new ibv_context{};
     opened->device = which;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,13 +20,25 @@ using detail::ibverbs;
 /// No device has more; a driver that says so shall not cost the memory.
 constexpr int max_gids_of_port = 16'384;
 
+constexpr std::string_view see_dmesg = "dmesg may say more";
+
 std::string words_of(int failure) {
   return std::generic_category().message(failure);
 }
 
+std::string file_of(const ibv_device& device) {
+  return fmt::format("/dev/infiniband/{}", device.dev_name);
+}
+
+/// The library looks for a file that it may not open elsewhere, and then says that there is none.
+int open_failure(int said, const ibv_device& device) {
+  if (::access(file_of(device).c_str(), R_OK | W_OK) != 0 && errno == EACCES) return EACCES;
+  return said != 0 ? said : EIO;
+}
+
 /// What a person can do about `failure` of a call on this device.
 std::string advice_for(int failure, const ibv_device& of) {
-  const std::string file = fmt::format("/dev/infiniband/{}", of.dev_name);
+  const std::string file = file_of(of);
   if (failure == EACCES || failure == EPERM) {
     return fmt::format("let this user read and write {}", file);
   }
@@ -33,12 +46,7 @@ std::string advice_for(int failure, const ibv_device& of) {
     return fmt::format("{} must be there (in a container: --device={})", file, file);
   }
   if (failure == ENOMEM || failure == EAGAIN) return "raise the limit of locked memory: ulimit -l";
-  return "dmesg may say more";
-}
-
-std::string problem(std::string_view device, std::string_view call, int failure,
-                    std::string_view advice) {
-  return fmt::format("{}: {}: {}; {}", device, call, words_of(failure), advice);
+  return std::string(see_dmesg);
 }
 
 /// The library's calls return an errno, or -1 and set it.
@@ -106,7 +114,7 @@ class device_reader {
     }
     errno = 0;
     ibv_context* const opened = driver_.open_device(&device_);
-    if (opened == nullptr) return failed("ibv_open_device", errno != 0 ? errno : EIO);
+    if (opened == nullptr) return failed("ibv_open_device", open_failure(errno, device_));
     const auto close = [this](ibv_context* which) { driver_.close_device(which); };
     const std::unique_ptr<ibv_context, decltype(close)> owner(opened, close);
     read_ports(opened, into);
@@ -114,7 +122,8 @@ class device_reader {
 
  private:
   void failed(std::string_view call, int failure) {
-    problems_.push_back(problem(name_, call, failure, advice_for(failure, device_)));
+    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, words_of(failure),
+                                    advice_for(failure, device_)));
   }
 
   void read_ports(ibv_context* of, std::vector<port>& into) {
@@ -186,10 +195,10 @@ std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* pr
   ibv_device** const list = driver.get_device_list(&count);
   if (list == nullptr) {
     const int failure = errno != 0 ? errno : EIO;
-    said.push_back(problem("devices", "ibv_get_device_list", failure,
-                           failure == ENOSYS ? "the kernel has no RDMA: modprobe ib_uverbs and the "
-                                               "NIC's own module"
-                                             : "dmesg may say more"));
+    const bool none = failure == ENOSYS;
+    said.push_back(fmt::format(
+        "ibv_get_device_list: {}; {}", words_of(failure),
+        none ? "the kernel has no RDMA: modprobe ib_uverbs and the NIC's own module" : see_dmesg));
     return found;
   }
   for (int i = 0; i < count; ++i) device_reader(driver, *list[i], said).read(found);

@@ -62,7 +62,7 @@ std::string nothing_on(const rails::nic& on, const std::vector<port>& ports) {
   if (ports.size() > max_ports_named) {
     others += fmt::format(" and {} more", ports.size() - max_ports_named);
   }
-  return fmt::format("no RDMA device stands on {}{}", on.name,
+  return fmt::format("no device stands on {}{}", on.name,
                      others.empty() ? "" : fmt::format(" (elsewhere: {})", others));
 }
 
