@@ -8,6 +8,7 @@
 #include <tandem/log.hpp>
 
 #include "verbs/meet.hpp"
+#include "verbs/ports_here.hpp"
 
 namespace tandem::rails {
 namespace {
@@ -36,17 +37,14 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
     return;
   }
   chunk_bytes_ = std::min<std::uint32_t>(slot_bytes, 2 * options.chunk_bytes);
-  std::string why;
-  std::vector<std::string> problems;
-  std::vector<verbs::port> ports;
-  driver_ = detail::find_ibverbs(why);
-  if (driver_ != nullptr) {
-    ports = verbs::find_ports(*driver_, &problems);
-  } else if (options.rdma == rdma_use::on) {
-    throw error(errc::bad_option, "rdma on: " + why, "install what is missing, or --rdma auto");
+  const verbs::ports_here here = verbs::find_ports_here(options.rdma);
+  if (options.rdma == rdma_use::on && !here.why_none.empty()) {
+    throw error(errc::bad_option, "rdma on: " + here.why_none, "or --rdma auto");
   }
-  for (const std::string& problem : problems) log(log_level::warning, "rails", problem);
-  choices_ = verbs::choose_rdma(ports, nics, rails);
+  for (const std::string& problem : here.problems) log(log_level::warning, "rails", problem);
+  std::string why;
+  driver_ = detail::find_ibverbs(why);
+  choices_ = verbs::choose_rdma(here.all, nics, rails);
   verbs::require_rdma(options.rdma, nics, rails, choices_);
 }
 

@@ -10,6 +10,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "verbs/words.hpp"
+
 namespace tandem::verbs {
 namespace {
 
@@ -119,22 +121,16 @@ void adapter::hear() {
   const auto self = shared_from_this();
   ibv_async_event said{};
   while (events_.is_open() && driver_.get_async_event(context_.get(), &said) == 0) {
-    const bool of_pair =
-        said.event_type == IBV_EVENT_QP_FATAL || said.event_type == IBV_EVENT_QP_REQ_ERR ||
-        said.event_type == IBV_EVENT_QP_ACCESS_ERR || said.event_type == IBV_EVENT_COMM_EST ||
-        said.event_type == IBV_EVENT_SQ_DRAINED || said.event_type == IBV_EVENT_PATH_MIG ||
-        said.event_type == IBV_EVENT_PATH_MIG_ERR ||
-        said.event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
-    const ibv_qp* const pair = of_pair ? said.element.qp : nullptr;
     const ibv_event_type what = said.event_type;
-    const bool of_this_port = of_pair || what == IBV_EVENT_CQ_ERR ||
-                              what == IBV_EVENT_DEVICE_FATAL || said.element.port_num == at_.port;
+    const concerned who = words_for(what).who;
+    const ibv_qp* const pair = who == concerned::queue_pair ? said.element.qp : nullptr;
+    const bool is_elsewhere = who == concerned::port && said.element.port_num != at_.port;
     driver_.ack_async_event(&said);
-    if (!of_this_port) continue;
+    if (is_elsewhere) continue;
     const std::vector<listener*> all = listeners_;
-    for (listener* const who : all) {
-      const bool is_here = std::find(listeners_.begin(), listeners_.end(), who) != listeners_.end();
-      if (is_here) who->device_says(what, pair);
+    for (listener* const one : all) {
+      const bool is_here = std::find(listeners_.begin(), listeners_.end(), one) != listeners_.end();
+      if (is_here) one->device_says(what, pair);
     }
   }
 }

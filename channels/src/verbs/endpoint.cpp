@@ -10,6 +10,8 @@
 #include <tandem/trust.hpp>
 #include <utility>
 
+#include "verbs/memlock.hpp"
+
 namespace tandem::verbs {
 namespace {
 
@@ -47,13 +49,6 @@ room fitting(room wanted, const ibv_port_attr& port, const ibv_device_attr& devi
   return wanted;
 }
 
-error registration_failed(int number, std::size_t bytes, const std::string& where) {
-  return error(errc::limit_exceeded,
-               fmt::format("{}: {} bytes of memory cannot be registered: {}", where, bytes,
-                           std::strerror(number)),
-               "raise the limit of locked memory: ulimit -l unlimited");
-}
-
 }  // namespace
 
 endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
@@ -64,11 +59,13 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
   if (!pd_) throw call_failed("ibv_alloc_pd", errno, where);
   const auto area = memory_.local_area();
   local_ = {driver, driver.reg_mr(pd_.get(), area.data(), area.size(), IBV_ACCESS_LOCAL_WRITE)};
-  if (!local_) throw registration_failed(errno, area.size(), where);
+  if (!local_) throw registration_error(where, area.size(), 0, errno, read_memlock());
   const auto slots = memory_.chunk_area();
   chunks_ = {driver, driver.reg_mr(pd_.get(), slots.data(), slots.size(),
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)};
-  if (!chunks_) throw registration_failed(errno, slots.size(), where);
+  if (!chunks_) {
+    throw registration_error(where, slots.size(), area.size(), errno, read_memlock());
+  }
   channel_ = {driver, driver.create_comp_channel(on_->context())};
   if (!channel_) throw call_failed("ibv_create_comp_channel", errno, where);
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);

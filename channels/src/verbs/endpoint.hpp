@@ -98,6 +98,7 @@ class endpoint {
   void came_word(const ibv_wc& wc, std::uint32_t slot);
   bool hear(std::span<const std::byte> record, std::uint32_t body_bytes);
   void left(std::uint32_t number) noexcept;
+  void failed(kind what, ibv_wc_status status);
 
   const std::shared_ptr<adapter> on_;
   const room has_;

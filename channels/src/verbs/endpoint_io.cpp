@@ -6,6 +6,7 @@
 
 #include "protocol/frame.hpp"
 #include "verbs/endpoint.hpp"
+#include "verbs/words.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -24,10 +25,6 @@ std::size_t total_of(std::span<const iovec> parts) noexcept {
   std::size_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
   return bytes;
-}
-
-std::string describe_failure(ibv_wc_status status) {
-  return fmt::format("work completion status {}", static_cast<int>(status));
 }
 
 void gather(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noexcept {
@@ -176,7 +173,7 @@ void endpoint::came(const ibv_wc& wc) {
   if (what == kind::data_out) left(generation);
   if (what == kind::word_out) --words_underway_;
   if (wc.status != IBV_WC_SUCCESS) {
-    if (failure_.empty()) fail(describe_failure(wc.status));
+    failed(what, wc.status);
     return;
   }
   if (!is_receive || !failure_.empty()) return;
@@ -188,6 +185,18 @@ void endpoint::came(const ibv_wc& wc) {
   } else {
     came_word(wc, slot);
   }
+}
+
+/// Requests flushed tell nothing: the first that failed does.
+void endpoint::failed(kind what, ibv_wc_status status) {
+  if (!failure_.empty()) return;
+  const status_words words = words_for(status);
+  const bool of_data = what == kind::record_in || what == kind::data_out;
+  const bool receives = what == kind::record_in || what == kind::word_in;
+  fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
+                   of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
+                   of_data ? theirs_.data_pair : theirs_.control_pair,
+                   receives ? "receiving" : "sending", words.what, words.cause, words.advice));
 }
 
 void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {

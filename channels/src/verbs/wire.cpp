@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "verbs/words.hpp"
+
 namespace tandem::verbs {
 namespace {
 
@@ -17,28 +19,14 @@ namespace {
 constexpr std::chrono::milliseconds drain_limit{300};
 constexpr std::chrono::milliseconds drain_look{1};
 
-/// Why a lane ends with this event; empty: it goes on.
-std::optional<std::string> describe_event(ibv_event_type what, const adapter& on) {
-  switch (what) {
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_CQ_ERR:
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_DEVICE_FATAL:
-      return fmt::format("{}: event {}", on.text(), static_cast<int>(what));
-    default:
-      return {};
-  }
-}
-
 }  // namespace
 
 wire::state::state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line)
     : over(std::move(with)),
       lifeline(std::move(line)),
       queue(lifeline.get_executor()),
-      clock(lifeline.get_executor()) {
+      clock(lifeline.get_executor()),
+      room(lifeline.get_executor(), std::chrono::steady_clock::time_point::max()) {
   const int fd = ::dup(over->descriptor());
   if (fd < 0) throw call_failed("dup", errno, over->on().text());
   queue.assign(fd);
@@ -67,28 +55,19 @@ void wire::state::watch_lifeline(const std::shared_ptr<state>& self) {
     if (failure || self->closed) return;
     self->look();
     self->peer_left = true;
-    self->wake({});
+    self->wake();
   });
 }
 
 bool wire::state::look() {
   const bool found = over->poll();
-  if (found && go_on) asio::post(get_executor(), [go = std::exchange(go_on, nullptr)] { go({}); });
+  if (found) room.cancel();
   return found;
 }
 
-void wire::state::wake(error_code failure) {
-  if (handler now = std::exchange(come, nullptr)) now(failure);
-}
-
-void wire::state::watch_queue(const std::shared_ptr<state>& self) {
-  if (std::exchange(waits, true)) return;
-  queue.async_wait(asio::posix::stream_descriptor::wait_read, [self](error_code failure) {
-    self->waits = false;
-    if (failure || self->closed) return;
-    self->over->take_events();
-    self->wake({});
-  });
+void wire::state::wake() {
+  error_code ignored;
+  queue.cancel(ignored);
 }
 
 ssize_t wire::send(std::span<const iovec> parts) {
@@ -134,31 +113,36 @@ std::string wire::describe(int number) const {
 void wire::wait_read(handler come) {
   state& s = *state_;
   const bool is_over = s.closed || s.peer_left || !s.over->failure().empty();
-  if (!is_over && !s.over->any_arrived()) {
+  bool any = is_over || s.over->any_arrived();
+  if (!any) {
     s.over->arm();
-    // What came before it was armed is told by nobody.
-    if (!s.look()) {
-      s.come = std::move(come);
-      s.watch_queue(state_);
-      return;
-    }
+    any = s.look();  // what came before it was armed is told by nobody
   }
-  error_code failure;
-  if (s.closed) failure = asio::error::operation_aborted;
-  asio::post(s.get_executor(), [come = std::move(come), failure] { come(failure); });
+  if (any) {
+    asio::post(s.get_executor(),
+               [self = state_, come = std::move(come)] { come(self->outcome()); });
+    return;
+  }
+  s.queue.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = state_, come = std::move(come)](error_code) {
+                       self->over->take_events();
+                       come(self->outcome());
+                     });
 }
 
 void wire::wait_write(handler go_on) {
-  state_->go_on = std::move(go_on);
+  state_->room.async_wait(
+      [self = state_, go_on = std::move(go_on)](error_code) { go_on(self->outcome()); });
 }
 
 void wire::device_says(ibv_event_type what, const ibv_qp* pair) {
   state& s = *state_;
   if (pair != nullptr && !s.over->owns(pair)) return;
-  const std::optional<std::string> end = describe_event(what, s.over->on());
-  if (!end) return;
-  s.over->fail(*end);
-  s.wake({});
+  const event_words words = words_for(what);
+  if (!words.is_fatal) return;
+  s.over->fail(fmt::format("{}: {}{}{}", on_->text(), words.what, words.advice.empty() ? "" : "; ",
+                           words.advice));
+  s.wake();
 }
 
 bool wire::is_on(const rails::nic&) const {
@@ -170,12 +154,8 @@ void wire::close(bool reset) noexcept {
   state& s = *state_;
   if (std::exchange(s.closed, true)) return;
   error_code ignored;
-  s.queue.cancel(ignored);
-  for (handler* const one : {&s.come, &s.go_on}) {
-    if (!*one) continue;
-    asio::post(s.get_executor(),
-               [then = std::exchange(*one, nullptr)] { then(asio::error::operation_aborted); });
-  }
+  s.wake();
+  s.room.cancel();
   s.patient_until =
       std::chrono::steady_clock::now() + (reset ? decltype(drain_limit){0} : drain_limit);
   if (reset) s.lifeline.set_option(asio::socket_base::linger(true, 0), ignored);

@@ -2,6 +2,8 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <memory>
 
 #include "rails/wire.hpp"
@@ -32,24 +34,27 @@ class wire final : public rails::wire, private adapter::listener {
   bool is_on(const rails::nic& which) const override;
 
  private:
-  /// What waits on descriptors shares this, and what closes the lane outlives its wire by it.
+  /// What waits on descriptors shares this, and what closes the lane outlives its wire by it. No
+  /// handler is kept here: whoever waits would keep himself alive.
   struct state {
     state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line);
     ~state();
     void watch_lifeline(const std::shared_ptr<state>& self);
-    void watch_queue(const std::shared_ptr<state>& self);
     bool look();
-    void wake(error_code failure);
+    void wake();
     void farewell(const std::shared_ptr<state>& self);
+    /// For whoever has waited.
+    error_code outcome() const noexcept {
+      return closed ? error_code(asio::error::operation_aborted) : error_code();
+    }
     asio::any_io_executor get_executor() { return lifeline.get_executor(); }
 
     std::unique_ptr<endpoint> over;
     asio::ip::tcp::socket lifeline;
     asio::posix::stream_descriptor queue;
     asio::steady_timer clock;
+    asio::steady_timer room;  // never expires; cancelled when sending may get on
     std::chrono::steady_clock::time_point patient_until;
-    handler come, go_on;
-    bool waits = false;  // on the queue's descriptor
     bool peer_left = false;
     bool closed = false;
     bool stopped = false;
