@@ -18,7 +18,8 @@ namespace {
 // As NCCL's, but for the timeout: 2^17 * 4 us, seven times, is 4 s where NCCL waits 30. The lane's
 // own heartbeat judges sooner.
 constexpr std::uint8_t ack_timeout = 17;
-constexpr std::uint8_t retries = 7;
+constexpr std::uint8_t retries = 6;  // 7 means without end to soft-RoCE of Linux 6.1
+constexpr std::uint8_t rnr_retries = 7;
 constexpr std::uint8_t least_rnr_timer = 12;
 constexpr std::uint8_t hops = 255;
 /// Up to here the NIC takes a short record out of the request itself, where it can.
@@ -164,7 +165,7 @@ void endpoint::to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t th
   to.sq_psn = my_psn;
   to.timeout = ack_timeout;
   to.retry_cnt = retries;
-  to.rnr_retry = retries;
+  to.rnr_retry = rnr_retries;
   to.max_rd_atomic = 1;
   const int send = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
