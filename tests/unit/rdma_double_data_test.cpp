@@ -137,6 +137,23 @@ TEST(RdmaDoubleData, WhatIsSentMustBeRegistered) {
       refused);
 }
 
+/// What AddressSanitizer says of a NIC that reads what was freed.
+TEST(RdmaDoubleData, MemoryThatWentUnderARequestIsMissed) {
+#ifndef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "only AddressSanitizer sees it";
+#endif
+  rdma_rig rig;
+  rig.hosts.deliver(rdma_double::delivery::by_pump);
+  ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
+  rdma_end::aim(wr, rig.b, 0);
+  ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
+  const auto move = [&] {
+    rig.a.memory = std::vector<char>();
+    rig.hosts.pump();
+  };
+  EXPECT_DEATH(move(), "heap-use-after-free");
+}
+
 TEST(RdmaDoubleData, RegionsOfAnotherDomainAreOutOfReach) {
   rdma_rig rig;
   ibv_pd* const other = verbs().alloc_pd(rig.b.context);

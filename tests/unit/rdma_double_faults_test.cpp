@@ -98,6 +98,37 @@ TEST(RdmaDoubleFaults, LateAcksAreAcksStill) {
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
 }
 
+TEST(RdmaDoubleFaults, WhatIsGivenUpMayLandLate) {
+  for (const bool fenced : {false, true}) {
+    rdma_rig rig;
+    rig.hosts.delay_packets("one", true);
+    rig.a.write(0, "late");
+    ASSERT_EQ(rig.b.receive(1, {}), 0);
+    ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
+    rdma_end::aim(wr, rig.b, 0);
+    ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 4)}), 0);
+    EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
+    EXPECT_EQ(rig.b.words(0, 4) + rig.b.outcomes(), "....");
+    rig.a.write(0, "next");
+    EXPECT_EQ(verbs().destroy_qp(std::exchange(rig.a.qp, nullptr)), 0);
+    if (fenced) {
+      ASSERT_EQ(rig.b.break_qp(), 0);
+    }
+    rig.hosts.delay_packets("one", false);
+    EXPECT_EQ(rig.b.words(0, 4) + rig.b.outcomes(), fenced ? "....1 flushed" : "late1 ok");
+  }
+}
+
+TEST(RdmaDoubleFaults, DelayedPacketsOfAPatientSenderJustArrive) {
+  rdma_rig rig;
+  rig.hosts.retry_for(10s);
+  rig.hosts.delay_packets("one", true);
+  ASSERT_EQ(write(rig.a, 1), 0);
+  EXPECT_EQ(rig.a.outcomes(), "");
+  rig.hosts.delay_packets("one", false);
+  EXPECT_EQ(rig.a.outcomes(), "1 ok");
+}
+
 TEST(RdmaDoubleFaults, AnAddressMoves) {
   rdma_rig rig;
   rig.hosts.change_gids("two", {rdma_double::roce("10.9.9.9", 2)});

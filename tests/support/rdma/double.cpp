@@ -84,6 +84,14 @@ void rdma_double::drop_acks(const std::string& device, bool on) {
   world_->kick();
 }
 
+void rdma_double::delay_packets(const std::string& device, bool on) {
+  const std::lock_guard lock(world_->mutex);
+  rdma::device& of = world_->named(device);
+  of.packets_late = on;
+  if (!on) world_->land_late(of);
+  world_->kick();
+}
+
 void rdma_double::change_gids(const std::string& device, std::vector<gid> to) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);

@@ -110,6 +110,9 @@ class rdma_double {
   void fail_device(const std::string& device);
   /// What this device sends lands, but it never hears so: RETRY_EXC_ERR.
   void drop_acks(const std::string& device, bool on);
+  /// What this device sends is long under way: it ends in RETRY_EXC_ERR, and lands when this ends
+  /// where the queue pair of the peer still receives.
+  void delay_packets(const std::string& device, bool on);
   /// Another GID table: GID_CHANGE.
   void change_gids(const std::string& device, std::vector<gid> to);
   /// Nothing of the device moves, completions neither, but by `pump`.

@@ -52,12 +52,11 @@ world::progress world::transmit(qp& from, send_request& request, qp& at) {
   } else if (!resolve(from, request.parts, request.opcode == IBV_WR_RDMA_READ, data)) {
     decide(request, IBV_WC_LOC_PROT_ERR, true);
     return progress::made;
-  }
-  const std::size_t bytes = total(data);
-  if (bytes > from.from().spec.max_msg) {
+  } else if (total(data) > from.from().spec.max_msg) {
     decide(request, IBV_WC_LOC_LEN_ERR, true);
     return progress::made;
   }
+  const std::size_t bytes = total(data);
   if (at.now == IBV_QPS_RTR && !at.established) tell(at, IBV_EVENT_COMM_EST);
   at.established = true;
   if (differ_in_mtu(from, at, bytes)) {

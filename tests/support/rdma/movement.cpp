@@ -71,7 +71,7 @@ world::progress world::step(qp& of) {
   if (of.now == IBV_QPS_ERR) return flush(of);
   if (of.now != IBV_QPS_RTS || of.sends.empty()) return progress::none;
   const target to = target_of(of);
-  const bool linked = of.from().up && to.at != nullptr && to.at->up;
+  const bool linked = of.from().up && !of.from().packets_late && to.at != nullptr && to.at->up;
   send_request& first = of.sends.front();
   if (first.decided && (first.local || (linked && !of.from().acks_lost))) {
     const send_request done = std::move(first);
@@ -93,10 +93,41 @@ world::progress world::step(qp& of) {
 }
 
 void world::give_up(qp& of) {
+  if (of.from().packets_late) keep_late(of);
   send_request& first = of.sends.front();
   first.outcome = IBV_WC_RETRY_EXC_ERR;
   first.decided = first.local = true;
   of.stuck_since = {};
+}
+
+/// With what it would have carried: the sender may do with the memory what it likes now.
+void world::keep_late(const qp& of) {
+  const target to = target_of(of);
+  if (to.pair == nullptr) return;
+  for (const send_request& request : of.sends) {
+    spans data;
+    if (request.decided || request.opcode == IBV_WR_RDMA_READ) continue;
+    if (!request.is_inline && !resolve(of, request.parts, false, data)) return;
+    late_packet kept{&of.from(), of, request, to.pair->serial};
+    for (const auto& part : data) {
+      kept.request.inlined.insert(kept.request.inlined.end(), part.begin(), part.end());
+    }
+    kept.request.is_inline = true;
+    kept.sender.sends.clear();
+    late_.push_back(std::move(kept));
+  }
+}
+
+void world::land_late(device& of) {
+  for (late_packet& one : late_) {
+    for (const auto& at : qps) {
+      const bool receives = at->now == IBV_QPS_RTR || at->now == IBV_QPS_RTS;
+      if (one.by == &of && at->serial == one.to_serial && receives) {
+        transmit(one.sender, one.request, *at);
+      }
+    }
+  }
+  std::erase_if(late_, [&](const late_packet& one) { return one.by == &of; });
 }
 
 bool world::advance(qp& of) {

@@ -67,6 +67,7 @@ struct device : ibv_device {
   bool dead = false;
   bool held = false;
   bool acks_lost = false;
+  bool packets_late = false;
 };
 
 struct context : ibv_context {
@@ -155,6 +156,14 @@ struct qp : ibv_qp {
   bool established = false;                             ///< something has arrived
   std::uint32_t async_fetched = 0;                      ///< events
   std::chrono::steady_clock::time_point stuck_since{};  ///< zero: it is not
+};
+
+/// What a sender has given up, and the network has not.
+struct late_packet {
+  device* by;
+  qp sender;  ///< as it was
+  send_request request;
+  std::uint64_t to_serial;
 };
 
 /// Owns what was made, in the order of making.

@@ -63,6 +63,7 @@ class world {
   void run();
   std::size_t pump(std::size_t most, const std::string& device);
   void break_pair(qp& which);
+  void land_late(device& of);
   void retry_for(std::chrono::milliseconds how_long);
 
   mutable std::mutex mutex;
@@ -112,9 +113,11 @@ class world {
   void finish_receive(const qp& from, const send_request& request, qp& at, std::size_t bytes);
   void reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what);
   void give_up(qp& of);
+  void keep_late(const qp& of);
   void announce();
   void keep_time();
 
+  std::vector<late_packet> late_;
   std::size_t turn_ = 0;
   std::chrono::milliseconds patience_{0};
   std::condition_variable time_passes_;
