@@ -4,6 +4,7 @@
 #include <optional>
 #include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/host.hpp>
 
 #include "collectives/job.hpp"
 #include "plan/agreement.hpp"
@@ -238,9 +239,9 @@ TEST(Probe, RoundsToTwoDigits) {
 }
 
 TEST(HostName, IsWhatTheSettingsSayElseThisMachine) {
-  EXPECT_EQ(detail::host_name(on("rack1")), "rack1");
-  const std::string own = detail::host_name(settings{});
-  EXPECT_EQ(own, detail::host_name(settings{}));
+  EXPECT_EQ(host_name(on("rack1")), "rack1");
+  const std::string own = host_name(settings{});
+  EXPECT_EQ(own, host_name(settings{}));
   EXPECT_GT(own.size(), 30u);
   EXPECT_EQ(own.find('\n'), std::string::npos);
 }
