@@ -28,13 +28,13 @@ struct rank_record {
   std::string place;   ///< "stage 1, replica 0"
   std::string layers;  ///< "3-4 and head"
   std::string host;
-  std::string carried_inside = {};   ///< "shm": what carried its messages within the island
-  std::string carried_between = {};  ///< "tcp": and to others
   std::uint64_t parameters = 0;
   double elapsed_s = 0;
   std::array<double, activity_count> seconds{};  ///< in each activity, over the run
   std::vector<moment> moments;                   ///< of a few steps
   std::vector<rail_history> rails = {};          ///< this rank's ends; empty where there are none
+  std::string carried_inside = {};   ///< "shm": what carried its messages within the island
+  std::string carried_between = {};  ///< "tcp": and to other islands
 };
 
 /// Everything on the page.

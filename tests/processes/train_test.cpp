@@ -176,6 +176,22 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
+TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
+  const std::string options =
+      "--model llama-tiny --steps 10 --batch 8 --micro-batches 2 "
+      "--no-reference --ranks 4 --channel ";
+  const std::string mixed = record_of(options + "mixed");
+  EXPECT_EQ(member(mixed, "carried_inside_islands"), R"("shm",)");
+  EXPECT_EQ(member(mixed, "carried_between_islands"), R"("tcp",)");
+  const std::string tcp = record_of(options + "tcp");
+  EXPECT_EQ(member(tcp, "carried_inside_islands"), R"("tcp",)");
+  EXPECT_EQ(member(tcp, "loss_bits"), member(mixed, "loss_bits"));
+  EXPECT_EQ(bits_of(options + "shm"), member(mixed, "loss_bits"));
+  const std::string rails = record_of(options + "mixed --rails 127.0.0.1");
+  EXPECT_EQ(member(rails, "carried_between_islands"), R"("rails",)");
+  EXPECT_EQ(member(rails, "loss_bits"), member(mixed, "loss_bits"));
+}
+
 TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
   const std::string profile = (folder_ / "profile").string();
   std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
