@@ -215,8 +215,9 @@ TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
   EXPECT_EQ(member(record_of(options), "rails"), "no member rails");
 }
 
-/// Rank to kill, and the output that is waited for before.
-class killed : public train, public testing::WithParamInterface<std::tuple<int, const char*>> {};
+/// Rank to kill, the output that is waited for before, and what carries messages.
+using killing = std::tuple<int, const char*, const char*>;
+class killed : public train, public testing::WithParamInterface<killing> {};
 
 TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -224,8 +225,9 @@ TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
 #else
   constexpr seconds limit{2};
 #endif
-  const auto [rank, moment] = GetParam();
-  child run(command("--model llama-tiny --steps 1000000 --batch 16"));
+  const auto [rank, moment, channel] = GetParam();
+  child run(
+      command(std::string("--model llama-tiny --steps 1000000 --batch 16 --channel ") + channel));
   const pid_t victim = run.rank(rank, patience);
   ASSERT_GT(victim, 0) << run.output();
   ASSERT_TRUE(run.wait_for_output(moment, patience)) << run.output();
@@ -245,16 +247,20 @@ TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
   EXPECT_FALSE(fs::exists(folder_ / "report.html"));
 }
 
+std::string name_of(const testing::TestParamInfo<killing>& one) {
+  const std::string moment = std::get<1>(one.param);
+  const std::string when = moment.empty() ? "start" : moment == "Tandem" ? "greeting" : "training";
+  return when + "_rank_" + std::to_string(std::get<0>(one.param));
+}
 INSTANTIATE_TEST_SUITE_P(at, killed,
                          testing::Combine(testing::Range(0, 4),
-                                          testing::Values("", "Tandem", "step 1/")),
-                         [](const auto& one) {
-                           const std::string moment = std::get<1>(one.param);
-                           const std::string when = moment.empty()       ? "start"
-                                                    : moment == "Tandem" ? "greeting"
-                                                                         : "training";
-                           return when + "_rank_" + std::to_string(std::get<0>(one.param));
-                         });
+                                          testing::Values("", "Tandem", "step 1/"),
+                                          testing::Values("tcp")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(mixed, killed,
+                         testing::Combine(testing::Values(0, 3), testing::Values("step 1/"),
+                                          testing::Values("mixed")),
+                         name_of);
 
 TEST_F(train, a_terminated_launcher_leaves_no_rank) {
   child run(command("--model llama-tiny --steps 1000000"));
