@@ -293,7 +293,7 @@ constexpr std::array<option, 28> table{{
      "file of `tandem plan probe`: the plan is made from it, and nothing is probed",
      get_file<&settings::profile>, set_file<&settings::profile>},
     {"host", "TANDEM_HOST", "words",
-     "name of this host, for the plan: the same on all ranks that share one",
+     "name of this host, for the plan and for mixed: the same on all ranks that share one",
      get_words<&settings::host>, set_host},
     {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
      set_log},

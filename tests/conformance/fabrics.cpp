@@ -73,6 +73,17 @@ awaitable<fabrics> make_unsealed_shm(int size) {
   return make_job(size, options, shm::make_fabric);
 }
 
+awaitable<fabrics> make_two_hosts(int size) {
+  return make_job(size, settings{}, make_mixed);
+}
+
+awaitable<fabrics> make_two_hosts_on_rails(int size) {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  return make_job(size, options, make_mixed);
+}
+
 class fabric_test : public testing::TestWithParam<fabric_case> {};
 
 std::uint64_t seed_of(int from, int to) {
@@ -237,7 +248,9 @@ INSTANTIATE_TEST_SUITE_P(
                     fabric_case{"tcp_sealed", make_sealed_tcp}, fabric_case{"rails", make_rails},
                     fabric_case{"rails_sealed", make_sealed_rails}, fabric_case{"shm", make_shm},
                     fabric_case{"shm_trusted", make_trusted_shm},
-                    fabric_case{"shm_unsealed", make_unsealed_shm}),
+                    fabric_case{"shm_unsealed", make_unsealed_shm},
+                    fabric_case{"mixed", make_two_hosts},
+                    fabric_case{"mixed_rails", make_two_hosts_on_rails}),
     [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -254,6 +254,15 @@ void mesh::close() noexcept {
   store_->leave();
 }
 
+error gone_without_goodbye(int rank) {
+  return error(errc::peer_lost,
+               {.peer = rank,
+                .rail = {},
+                .phase = {},
+                .detail = fmt::format("rank {} left in the middle of the job", rank),
+                .advice = fmt::format("see the last output of rank {}", rank)});
+}
+
 namespace {
 
 class mesh_fabric final : public fabric {
@@ -261,16 +270,7 @@ class mesh_fabric final : public fabric {
   explicit mesh_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
   ~mesh_fabric() override {
     // Whoever goes without a goodbye leaves others waiting: they must hear why.
-    if (!mesh_->is_over()) {
-      mesh_->fail(
-          error(errc::peer_lost,
-                {.peer = mesh_->rank(),
-                 .rail = {},
-                 .phase = {},
-                 .detail = fmt::format("rank {} left in the middle of the job", mesh_->rank()),
-                 .advice = fmt::format("see the last output of rank {}", mesh_->rank())}),
-          true);
-    }
+    if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
     mesh_->close();
   }
 

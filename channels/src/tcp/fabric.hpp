@@ -92,6 +92,9 @@ class mesh : public std::enable_shared_from_this<mesh> {
   bool closed_ = false;
 };
 
+/// What the others hear of a rank whose fabric is destroyed without `close`.
+error gone_without_goodbye(int rank);
+
 /// The handle that users own: destroying it without `close` is a failure of this rank.
 std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over);
 
