@@ -20,7 +20,7 @@ constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event qu
 /// 256 KiB costs half of the rate: writer and reader wait for each other.
 constexpr double unsent_s = 0.002;
 constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
-constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{3000};
+constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{6000};
 
 core::time_point now() {
   return std::chrono::steady_clock::now();

@@ -293,7 +293,7 @@ void mesh::take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp
                  asio::detached);
 }
 
-/// What fails here the peer sees as an end of its connection, and dials again.
+/// What fails here the peer sees as an end of its connection; it dials again and again.
 asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection guest,
                                          tcp::hello theirs, std::shared_ptr<link> over) {
   const auto self = shared_from_this();
@@ -306,7 +306,7 @@ asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection gu
     over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(made),
                  std::move(name));
   } catch (const error& e) {
-    log(log_level::warning, "rails", e.what());
+    log(log_level::info, "rails", e.what());
   }
 }
 

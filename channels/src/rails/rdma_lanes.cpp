@@ -16,7 +16,7 @@ namespace {
 /// Copies into and out of slots overlap with the wire where a chunk of the protocol takes several.
 constexpr std::uint32_t slot_bytes = 256 * 1024;
 constexpr std::uint32_t slots = 16;
-constexpr std::chrono::seconds set_up_limit{2};
+constexpr std::chrono::seconds set_up_limit{5};
 
 }  // namespace
 
@@ -75,7 +75,8 @@ asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
   std::shared_ptr<verbs::adapter> on = open(*choices_[rail].end, over.socket.get_executor());
   std::unique_ptr<wire> made;
   co_await with_deadline(set_up_limit, meet(std::move(over), std::move(on), room, made),
-                         "setting up RDMA on " + text(rail), "see the log of the peer");
+                         "setting up RDMA on " + text(rail),
+                         "do packets of RoCE (UDP port 4791) pass between both ends?");
   co_return made;
 }
 

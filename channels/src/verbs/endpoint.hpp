@@ -43,6 +43,10 @@ class endpoint {
   const std::shared_ptr<adapter>& shared_adapter() const noexcept { return on_; }
   /// Towards the peer, ready to receive and to send.
   void connect(const card& theirs);
+  /// Says a first word over the control pair, once the peer is connected too.
+  void greet() { say_word(true); }
+  /// The peer's first word has come, and its NIC has this end's: the path works both ways.
+  bool is_proven() const noexcept { return received_bytes_ > 0 && is_drained(); }
 
   // Sending.
   /// Copies and posts the beginning of the parts, as one record or chunk; how many bytes. 0: no
@@ -92,7 +96,7 @@ class endpoint {
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   void post_data(ibv_send_wr& wr, bool is_chunk);
-  void say_word();
+  void say_word(bool in_any_case = false);
   void came(const ibv_wc& wc);
   void came_record(const ibv_wc& wc, std::uint32_t slot);
   void came_word(const ibv_wc& wc, std::uint32_t slot);

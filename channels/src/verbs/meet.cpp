@@ -1,5 +1,6 @@
 #include "verbs/meet.hpp"
 
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
@@ -46,6 +47,17 @@ asio::awaitable<void> read_all(asio::ip::tcp::socket& socket, sealed::stream& by
   }
 }
 
+asio::awaitable<void> prove(endpoint& path, asio::any_io_executor executor) {
+  constexpr std::chrono::milliseconds look{1};
+  asio::steady_timer timer(executor);
+  path.greet();
+  for (path.poll(); !path.is_proven(); path.poll()) {
+    if (!path.failure().empty()) throw error(errc::unreachable, path.failure());
+    timer.expires_after(look);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 }  // namespace
 
 asio::awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over,
@@ -64,6 +76,7 @@ asio::awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over,
   co_await write_all(over.socket, bytes, {&word, 1});
   co_await read_all(over.socket, bytes, {&word, 1});
   if (word != ready) ended("it says something else than that it is ready");
+  co_await prove(*made, over.socket.get_executor());
   co_return std::make_unique<wire>(std::move(made), std::move(over.socket));
 }
 

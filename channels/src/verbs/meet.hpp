@@ -9,11 +9,12 @@
 namespace tandem::verbs {
 
 /// Two ends that have proven who they are tell each other their cards over this connection, both
-/// connect their pairs, and each says when it is ready. Both ends call it.
+/// connect their pairs, and each says when it is ready; then a word goes each way over the pairs,
+/// so that no lane is taken for one whose path does not work. Both ends call it.
 ///
 /// @par Errors `errc::unreachable`: the device, with the call that failed; `protocol_violation`,
-///   `version_mismatch`: the peer's card; `peer_closed`: the connection ended. No deadline of its
-///   own.
+///   `version_mismatch`: the peer's card; `peer_closed`: the connection ended; `unreachable`: the
+///   path does not work: why. No deadline of its own.
 asio::awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over,
                                                    std::shared_ptr<adapter> on, room has);
 
