@@ -64,7 +64,9 @@ bool core::may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept {
   return ahead(epoch, next_epoch(lane)) >= 0;
 }
 
-void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by) {
+void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by,
+                   bool guarded) {
+  departures_.lane_guarded(lane, guarded);
   lane_record& l = lanes_[lane];
   l.stands_by = stands_by;
   l.at = state::up;

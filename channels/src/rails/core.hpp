@@ -57,7 +57,9 @@ class core {
 
   // Lanes, as they come and go.
   /// @param stands_by  it carries parcels only while no lane that does not stand by is up
-  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false);
+  /// @param guarded    its payloads need no checksums
+  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false,
+               bool guarded = false);
   /// Not one byte of it is read or written any more.
   void lane_lost(std::uint16_t lane);
   bool closes(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }

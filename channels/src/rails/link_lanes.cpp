@@ -34,7 +34,8 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire
   if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
-  core_.lane_up(index, epoch, now(), lanes_[index]->over->stands_by());
+  const wire& by = *lanes_[index]->over;
+  core_.lane_up(index, epoch, now(), by.stands_by(), by.guards_bytes());
   bound_unsent(*lanes_[index]);
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));

@@ -36,6 +36,7 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
     log(log_level::info, "rails", "no RDMA: all is to be encrypted, which no NIC does");
     return;
   }
+  always_checks_ = options.checksum > 1;
   chunk_bytes_ = std::min<std::uint32_t>(slot_bytes, 2 * options.chunk_bytes);
   const verbs::ports_here here = verbs::find_ports_here(options.rdma);
   if (options.rdma == rdma_use::on && !here.why_none.empty()) {
@@ -74,15 +75,19 @@ asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
   room.chunk_bytes = chunk_bytes_;
   std::shared_ptr<verbs::adapter> on = open(*choices_[rail].end, over.socket.get_executor());
   std::unique_ptr<wire> made;
-  co_await with_deadline(set_up_limit, meet(std::move(over), std::move(on), room, made),
+  co_await with_deadline(set_up_limit,
+                         meet(std::move(over), std::move(on), room, always_checks_, made),
                          "setting up RDMA on " + text(rail),
                          "do packets of RoCE (UDP port 4791) pass between both ends?");
   co_return made;
 }
 
 asio::awaitable<void> rdma_lanes::meet(sealed::connection over, std::shared_ptr<verbs::adapter> on,
-                                       verbs::room has, std::unique_ptr<wire>& made) {
-  made = co_await verbs::meet(std::move(over), std::move(on), has);
+                                       verbs::room has, bool always_checks,
+                                       std::unique_ptr<wire>& made) {
+  std::unique_ptr<verbs::wire> by = co_await verbs::meet(std::move(over), std::move(on), has);
+  if (always_checks) by->distrust();
+  made = std::move(by);
 }
 
 void rdma_lanes::close() noexcept {

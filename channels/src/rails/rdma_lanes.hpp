@@ -51,12 +51,14 @@ class rdma_lanes {
   std::shared_ptr<verbs::adapter> open(const verbs::rdma_end& end,
                                        const asio::any_io_executor& executor);
   static asio::awaitable<void> meet(sealed::connection over, std::shared_ptr<verbs::adapter> on,
-                                    verbs::room has, std::unique_ptr<wire>& made);
+                                    verbs::room has, bool always_checks,
+                                    std::unique_ptr<wire>& made);
 
   const detail::ibverbs* driver_ = nullptr;
   std::vector<verbs::rdma_choice> choices_;  // by rail
   std::map<std::string, std::shared_ptr<verbs::adapter>> adapters_;
   std::uint32_t chunk_bytes_ = 0;
+  bool always_checks_ = false;
   bool closed_ = false;
 };
 

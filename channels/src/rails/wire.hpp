@@ -47,6 +47,8 @@ class wire {
   virtual void close(bool reset) noexcept = 0;
   /// True where it runs over this interface.
   virtual bool is_on(const nic& which) const = 0;
+  /// True: what carries it checks every byte from end to end, so payloads need no checksums.
+  virtual bool guards_bytes() const noexcept { return false; }
   /// True: carries chunks only while no lane without it does.
   virtual bool stands_by() const noexcept { return false; }
 };

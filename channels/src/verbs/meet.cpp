@@ -60,8 +60,8 @@ asio::awaitable<void> prove(endpoint& path, asio::any_io_executor executor) {
 
 }  // namespace
 
-asio::awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over,
-                                                   std::shared_ptr<adapter> on, room has) {
+asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared_ptr<adapter> on,
+                                            room has) {
   auto made = std::make_unique<endpoint>(std::move(on), has);
   error_code ignored;
   over.socket.non_blocking(true, ignored);

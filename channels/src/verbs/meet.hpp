@@ -15,7 +15,7 @@ namespace tandem::verbs {
 /// @par Errors `errc::unreachable`: the device, with the call that failed; `protocol_violation`,
 ///   `version_mismatch`: the peer's card; `peer_closed`: the connection ended; `unreachable`: the
 ///   path does not work: why. No deadline of its own.
-asio::awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over,
-                                                   std::shared_ptr<adapter> on, room has);
+asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared_ptr<adapter> on,
+                                            room has);
 
 }  // namespace tandem::verbs

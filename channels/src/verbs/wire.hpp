@@ -32,6 +32,9 @@ class wire final : public rails::wire, private adapter::listener {
   void wait_write(handler go_on) override;
   void close(bool reset) noexcept override;
   bool is_on(const rails::nic& which) const override;
+  bool guards_bytes() const noexcept override { return guards_bytes_; }
+  /// Where checksums are wanted in any case.
+  void distrust() noexcept { guards_bytes_ = false; }
 
  private:
   /// What waits on descriptors shares this, and what closes the lane outlives its wire by it. No
@@ -64,6 +67,7 @@ class wire final : public rails::wire, private adapter::listener {
 
   const std::shared_ptr<state> state_;
   const std::shared_ptr<adapter> on_;
+  bool guards_bytes_ = true;    // each packet has its ICRC
   std::size_t front_read_ = 0;  // bytes of the front arrival
 };
 
