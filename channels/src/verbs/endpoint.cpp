@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <tandem/error.hpp>
@@ -75,7 +76,7 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
   if (!cq_) throw call_failed("ibv_create_cq", errno, where);
   generations_.resize(has_.records + has_.words);
   arrived_.resize(has_.records);
-  is_chunk_.resize(has_.records + has_.chunks);
+  is_chunk_.resize(std::bit_ceil(has_.records + has_.chunks));  // for numbers modulo 2^32
   make_pairs();
   post_receives();
 }

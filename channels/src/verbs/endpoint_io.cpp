@@ -176,6 +176,7 @@ void endpoint::came(const ibv_wc& wc) {
     failed(what, wc.status);
     return;
   }
+  if (what == kind::word_out) say_word();  // one that found no place
   if (!is_receive || !failure_.empty()) return;
   const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
   if (index >= generations_.size() || generations_[index] != generation) {
