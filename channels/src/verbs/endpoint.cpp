@@ -196,8 +196,10 @@ endpoint::~endpoint() {
   cq_.reset();
 }
 
-void endpoint::fail(std::string why) {
-  if (failure_.empty()) failure_ = std::move(why);
+void endpoint::fail(std::string why, bool is_cause) {
+  if (!failure_.empty() && (knows_cause_ || !is_cause)) return;
+  failure_ = std::move(why);
+  knows_cause_ = is_cause;
 }
 
 void endpoint::arm() {

@@ -44,6 +44,11 @@ class endpoint {
   /// Towards the peer, ready to receive and to send.
   void connect(const card& theirs);
 
+  /// Says something on both pairs; false where it cannot.
+  bool greet();
+  /// The peer has done so.
+  bool is_greeted() const noexcept { return greeted_records_ && greeted_words_; }
+
   // Sending.
   /// Copies and posts the beginning of the parts, as one record or chunk; how many bytes. 0: no
   /// credit or no slot now.
@@ -61,7 +66,9 @@ class endpoint {
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   /// Why the lane is at its end; empty: it is not.
   const std::string& failure() const noexcept { return failure_; }
-  void fail(std::string why);
+  /// @param is_cause  false: of what follows from a failure; its cause may still be told
+  void fail(std::string why, bool is_cause = true);
+  bool knows_cause() const noexcept { return knows_cause_; }
 
   // Sleeping.
   int descriptor() const noexcept { return channel_->fd; }
@@ -93,6 +100,7 @@ class endpoint {
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   void post_data(ibv_send_wr& wr, bool is_chunk);
   void say_word();
+  void post_word();
   void came(const ibv_wc& wc);
   void came_record(const ibv_wc& wc, std::uint32_t slot);
   void came_word(const ibv_wc& wc, std::uint32_t slot);
@@ -124,7 +132,9 @@ class endpoint {
   std::size_t arrived_first_ = 0, arrived_count_ = 0;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;
+  bool greeted_records_ = false, greeted_words_ = false;
   std::string failure_;
+  bool knows_cause_ = false;
 };
 
 }  // namespace tandem::verbs
