@@ -293,7 +293,8 @@ void mesh::take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp
                  asio::detached);
 }
 
-/// What fails here the peer sees as an end of its connection; it dials again and again.
+/// What fails here the peer sees as an end of its connection, and dials again: whoever lets it wait
+/// says why, and once.
 asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection guest,
                                          tcp::hello theirs, std::shared_ptr<link> over) {
   const auto self = shared_from_this();
@@ -301,12 +302,17 @@ asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection gu
     error_code ignored;
     const asio::ip::address from = guest.socket.remote_endpoint(ignored).address();
     std::unique_ptr<wire> made = co_await rdma_.set_up(rail, std::move(guest));
+    rdma_trouble_.clear();
     std::string name = fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
                                    from.to_string());
     over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(made),
                  std::move(name));
-  } catch (const error& e) {
-    log(log_level::info, "rails", e.what());
+  } catch (const std::exception& e) {
+    const auto* const known = dynamic_cast<const error*>(&e);
+    const bool by_peer = known != nullptr && known->code() == errc::peer_closed;
+    const bool is_news = !by_peer && !over->is_over() && rdma_trouble_ != e.what();
+    if (!by_peer) rdma_trouble_ = e.what();
+    log(is_news ? log_level::warning : log_level::info, "rails", e.what());
   }
 }
 

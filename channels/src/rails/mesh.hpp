@@ -70,6 +70,7 @@ class mesh final : public tcp::mesh {
   rdma_lanes rdma_;
   std::unique_ptr<carrier_watch> watch_;
   bool warned_of_routes_ = false;
+  std::string rdma_trouble_;  // told last
 };
 
 }  // namespace tandem::rails

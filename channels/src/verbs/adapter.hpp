@@ -55,6 +55,8 @@ class adapter : public std::enable_shared_from_this<adapter> {
   /// "rxe0 port 1".
   std::string text() const;
 
+  /// Tells at once what the device has said so far.
+  void hear();
   void add(listener* who) { listeners_.push_back(who); }
   void remove(listener* who) noexcept { std::erase(listeners_, who); }
   /// Says no more, so that nothing of it keeps the loop running.
@@ -65,7 +67,6 @@ class adapter : public std::enable_shared_from_this<adapter> {
 
  private:
   void listen();
-  void hear();
 
   const asio::any_io_executor executor_;
   const detail::ibverbs& driver_;

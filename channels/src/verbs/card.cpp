@@ -34,7 +34,7 @@ void check(const card& c) {
     return value >= least && value <= most;
   };
   if (!between(has.records, 2, most_slots) || !between(has.chunks, 1, most_slots) ||
-      !between(has.words, 2, most_slots)) {
+      !between(has.words, least_words, most_slots)) {
     refuse("a number of slots out of bounds");
   }
   if (!between(has.record_bytes, 1024, most_slot_bytes) ||

@@ -9,6 +9,14 @@ namespace tandem::verbs {
 using protocol::put;
 using protocol::take;
 
+namespace {
+
+bool is_much(std::uint32_t took, std::uint32_t said, std::uint32_t all) noexcept {
+  return took - said >= std::max(all / 2, 1U);
+}
+
+}  // namespace
+
 void encode(const word& from, std::span<std::byte, word_bytes> to) noexcept {
   put(to.data(), from.records);
   put(to.data() + 4, from.chunks);
@@ -42,12 +50,12 @@ bool credits::chunk_came(std::uint32_t slot) noexcept {
 }
 
 bool credits::owes_word() const noexcept {
-  const auto much = [](std::uint32_t took, std::uint32_t said, std::uint32_t all) {
-    return took - said >= std::max(all / 2, 1U);
-  };
-  return much(took_.records, said_.records, mine_.records) ||
-         much(took_.chunks, said_.chunks, mine_.chunks) ||
-         much(took_.words, said_.words, mine_.words);
+  return is_much(took_.records, said_.records, mine_.records) ||
+         is_much(took_.chunks, said_.chunks, mine_.chunks) || owes_for_words();
+}
+
+bool credits::owes_for_words() const noexcept {
+  return is_much(took_.words, said_.words, mine_.words);
 }
 
 }  // namespace tandem::verbs

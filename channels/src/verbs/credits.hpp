@@ -16,6 +16,8 @@ struct room {
   std::uint32_t chunk_bytes = 1 << 20;
   std::uint32_t words = 16;  ///< receives that are posted on the control pair
 };
+/// Of fewer, every word would be answered by a word.
+constexpr std::uint32_t least_words = 4;
 
 /// What one end has taken since the lane began, in totals modulo 2^32: a total, not a difference,
 /// so that a word may come late. It leads every record, and goes alone over the control pair where
@@ -45,7 +47,12 @@ class credits {
   bool may_send_chunk() const noexcept {
     return may_send_record() && sent_.chunks - taken_.chunks < theirs_.chunks;
   }
-  bool may_send_word() const noexcept { return sent_.words - taken_.words < theirs_.words; }
+  /// The last receive is for a word that tells of taken words: two ends that both waited for one
+  /// would wait for ever.
+  bool may_send_word() const noexcept {
+    const std::uint32_t places = owes_for_words() ? theirs_.words : theirs_.words - 1;
+    return sent_.words - taken_.words < places;
+  }
   void record_sent() noexcept { ++sent_.records; }
   /// The peer's slot for it.
   std::uint32_t chunk_sent() noexcept {
@@ -72,6 +79,8 @@ class credits {
   word say() noexcept { return said_ = took_; }
 
  private:
+  bool owes_for_words() const noexcept;
+
   const room mine_, theirs_;
   word sent_;   // here
   word taken_;  // of that, by the peer

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <tandem/error.hpp>
@@ -70,19 +71,19 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
   channel_ = {driver, driver.create_comp_channel(on_->context())};
   if (!channel_) throw call_failed("ibv_create_comp_channel", errno, where);
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-  const std::uint32_t entries = 2 * (has_.records + has_.words) + has_.chunks + 1;
+  const std::uint32_t entries = 2 * (has_.records + has_.words) + has_.chunks + 2;
   cq_ = {driver,
          driver.create_cq(on_->context(), static_cast<int>(entries), this, channel_.get(), 0)};
   if (!cq_) throw call_failed("ibv_create_cq", errno, where);
   generations_.resize(has_.records + has_.words);
   arrived_.resize(has_.records);
-  is_chunk_.resize(has_.records + has_.chunks);
+  is_chunk_.resize(std::bit_ceil(has_.records + has_.chunks + 1));  // for numbers modulo 2^32
   make_pairs();
   post_receives();
 }
 
 void endpoint::make_pairs() {
-  data_ = make_pair(has_.records + has_.chunks, has_.records, inline_wish_bytes);
+  data_ = make_pair(has_.records + has_.chunks + 1, has_.records, inline_wish_bytes);
   control_ = make_pair(has_.words, has_.words, 0);
   to_init(data_.get(), IBV_ACCESS_REMOTE_WRITE);
   to_init(control_.get(), 0);
@@ -196,8 +197,10 @@ endpoint::~endpoint() {
   cq_.reset();
 }
 
-void endpoint::fail(std::string why) {
-  if (failure_.empty()) failure_ = std::move(why);
+void endpoint::fail(std::string why, bool is_cause) {
+  if (!failure_.empty() && (knows_cause_ || !is_cause)) return;
+  failure_ = std::move(why);
+  knows_cause_ = is_cause;
 }
 
 void endpoint::arm() {

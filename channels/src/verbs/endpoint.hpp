@@ -43,10 +43,11 @@ class endpoint {
   const std::shared_ptr<adapter>& shared_adapter() const noexcept { return on_; }
   /// Towards the peer, ready to receive and to send.
   void connect(const card& theirs);
-  /// Says a first word over the control pair, once the peer is connected too.
-  void greet() { say_word(true); }
-  /// The peer's first word has come, and its NIC has this end's: the path works both ways.
-  bool is_proven() const noexcept { return received_bytes_ > 0 && is_drained(); }
+
+  /// Says something on both pairs; false where it cannot.
+  bool greet();
+  /// The peer has done so, and its NIC has said that it has ours.
+  bool is_greeted() const noexcept { return greeted_records_ && greeted_words_ && is_drained(); }
 
   // Sending.
   /// Copies and posts the beginning of the parts, as one record or chunk; how many bytes. 0: no
@@ -54,6 +55,9 @@ class endpoint {
   std::size_t send(std::span<const iovec> parts);
   /// All that was posted has left: the peer's NIC has it.
   bool is_drained() const noexcept { return left_ == posted_ && words_underway_ == 0; }
+
+  /// Posts what tells when all before it has left.
+  void flush();
 
   // Receiving.
   /// Takes what is complete; true where there was something. After a failure nothing more comes.
@@ -65,7 +69,9 @@ class endpoint {
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   /// Why the lane is at its end; empty: it is not.
   const std::string& failure() const noexcept { return failure_; }
-  void fail(std::string why);
+  /// @param is_cause  false: of what follows from a failure; its cause may still be told
+  void fail(std::string why, bool is_cause = true);
+  bool knows_cause() const noexcept { return knows_cause_; }
 
   // Sleeping.
   int descriptor() const noexcept { return channel_->fd; }
@@ -96,7 +102,8 @@ class endpoint {
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   void post_data(ibv_send_wr& wr, bool is_chunk);
-  void say_word(bool in_any_case = false);
+  void say_word();
+  void post_word();
   void came(const ibv_wc& wc);
   void came_record(const ibv_wc& wc, std::uint32_t slot);
   void came_word(const ibv_wc& wc, std::uint32_t slot);
@@ -128,7 +135,9 @@ class endpoint {
   std::size_t arrived_first_ = 0, arrived_count_ = 0;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;
+  bool greeted_records_ = false, greeted_words_ = false;
   std::string failure_;
+  bool knows_cause_ = false;
 };
 
 }  // namespace tandem::verbs

@@ -41,7 +41,9 @@ void gather(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noex
 void endpoint::post_receives() {
   for (std::uint32_t i = 0; i < has_.records; ++i) post_record_receive(i);
   for (std::uint32_t i = 0; i < has_.words; ++i) post_word_receive(i);
-  if (!failure_.empty()) throw error(errc::unreachable, failure_);
+  if (!failure_.empty()) {
+    throw error(errc::unreachable, failure_, "compare the device's limits (ibv_devinfo -v)");
+  }
 }
 
 void endpoint::post_record_receive(std::uint32_t slot) {
@@ -134,9 +136,32 @@ void endpoint::post_data(ibv_send_wr& wr, bool is_chunk) {
   }
 }
 
-void endpoint::say_word(bool in_any_case) {
-  if (!failure_.empty() || !(in_any_case || credits_->owes_word())) return;
+/// Only some records have a completion of their own; an empty write comes after all of them.
+void endpoint::flush() {
+  if (unsignalled_ == 0 || !failure_.empty() || !credits_) return;
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma.remote_addr = theirs_.chunks_at;
+  wr.wr.rdma.rkey = theirs_.key;
+  unsignalled_ = most_unsignalled;
+  post_data(wr, false);
+}
+
+void endpoint::say_word() {
+  if (!failure_.empty() || !credits_ || !credits_->owes_word()) return;
   if (!credits_->may_send_word() || words_underway_ == has_.words) return;
+  post_word();
+}
+
+/// An empty record, and a word.
+bool endpoint::greet() {
+  send_record({}, 0);
+  flush();
+  post_word();
+  return failure_.empty();
+}
+
+void endpoint::post_word() {
   std::byte* const slot = memory_.word_out(words_out_++ % has_.words);
   credits_->word_sent();
   encode(credits_->say(), std::span<std::byte, word_bytes>(slot, word_bytes));
@@ -176,6 +201,7 @@ void endpoint::came(const ibv_wc& wc) {
     failed(what, wc.status);
     return;
   }
+  if (what == kind::word_out) say_word();  // one that found no place
   if (!is_receive || !failure_.empty()) return;
   const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
   if (index >= generations_.size() || generations_[index] != generation) {
@@ -187,16 +213,18 @@ void endpoint::came(const ibv_wc& wc) {
   }
 }
 
-/// Requests flushed tell nothing: the first that failed does.
 void endpoint::failed(kind what, ibv_wc_status status) {
   if (!failure_.empty()) return;
   const status_words words = words_for(status);
+  // A device that does not answer, or flushes, may have said why.
+  const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
   const bool of_data = what == kind::record_in || what == kind::data_out;
   const bool receives = what == kind::record_in || what == kind::word_in;
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
                    of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
                    of_data ? theirs_.data_pair : theirs_.control_pair,
-                   receives ? "receiving" : "sending", words.what, words.cause, words.advice));
+                   receives ? "receiving" : "sending", words.what, words.cause, words.advice),
+       is_cause);
 }
 
 void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
@@ -215,6 +243,7 @@ void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
   }
   if (!hear({from, wc.byte_len}, wc.byte_len - static_cast<std::uint32_t>(word_bytes))) return;
   it.bytes = {from + word_bytes, wc.byte_len - word_bytes};
+  greeted_records_ = true;
   received_bytes_ += wc.byte_len;
   arrived_[(arrived_first_ + arrived_count_++) % arrived_.size()] = it;
 }
@@ -224,6 +253,7 @@ void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
     fail("the peer sent a word that is none");
     return;
   }
+  greeted_words_ = true;
   received_bytes_ += word_bytes;
   credits_->word_taken();
   post_word_receive(slot);
@@ -236,7 +266,12 @@ bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes)
     return false;
   }
   const word said = decode(record.first<word_bytes>());
-  if (said.body_bytes != body_bytes || !credits_->hear(said)) {
+  if (said.body_bytes != body_bytes) {
+    fail(
+        fmt::format("the peer says that {} bytes follow where {} do", said.body_bytes, body_bytes));
+    return false;
+  }
+  if (!credits_->hear(said)) {
     fail("the peer says that it took what was never sent");
     return false;
   }

@@ -1,5 +1,7 @@
 #include "verbs/meet.hpp"
 
+#include <sys/socket.h>
+
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -12,6 +14,7 @@ namespace tandem::verbs {
 namespace {
 
 constexpr std::byte ready{'R'};
+constexpr std::chrono::milliseconds look_again{1};
 
 [[noreturn]] void ended(const std::string& why) {
   throw error(errc::peer_closed, "the peer ended the connection while RDMA was set up: " + why,
@@ -47,13 +50,26 @@ asio::awaitable<void> read_all(asio::ip::tcp::socket& socket, sealed::stream& by
   }
 }
 
-asio::awaitable<void> prove(endpoint& path, asio::any_io_executor executor) {
-  constexpr std::chrono::milliseconds look{1};
-  asio::steady_timer timer(executor);
-  path.greet();
-  for (path.poll(); !path.is_proven(); path.poll()) {
-    if (!path.failure().empty()) throw error(errc::unreachable, path.failure());
-    timer.expires_after(look);
+bool has_ended(asio::ip::tcp::socket& socket) noexcept {
+  std::byte next;
+  const ssize_t n = ::recv(socket.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// Networks that carry this connection and no RDMA are many: filters, wrong GIDs, rail-only
+/// fabrics. A lane over one would swallow what it is given until its silence tells.
+asio::awaitable<void> hear_greeting(asio::ip::tcp::socket& socket, endpoint& over) {
+  asio::steady_timer timer(socket.get_executor());
+  over.greet();
+  for (;;) {
+    while (over.poll()) {
+    }
+    if (!over.failure().empty()) {
+      throw error(errc::unreachable, "nothing comes over RDMA: " + over.failure());
+    }
+    if (over.is_greeted()) co_return;
+    if (has_ended(socket)) ended("it closed");
+    timer.expires_after(look_again);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -76,7 +92,7 @@ asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared
   co_await write_all(over.socket, bytes, {&word, 1});
   co_await read_all(over.socket, bytes, {&word, 1});
   if (word != ready) ended("it says something else than that it is ready");
-  co_await prove(*made, over.socket.get_executor());
+  co_await hear_greeting(over.socket, *made);
   co_return std::make_unique<wire>(std::move(made), std::move(over.socket));
 }
 

@@ -9,8 +9,8 @@
 namespace tandem::verbs {
 
 /// Two ends that have proven who they are tell each other their cards over this connection, both
-/// connect their pairs, and each says when it is ready; then a word goes each way over the pairs,
-/// so that no lane is taken for one whose path does not work. Both ends call it.
+/// connect their pairs, each says when it is ready, and then greets the other over both pairs. Both
+/// ends call it.
 ///
 /// @par Errors `errc::unreachable`: the device, with the call that failed; `protocol_violation`,
 ///   `version_mismatch`: the peer's card; `peer_closed`: the connection ended; `unreachable`: the

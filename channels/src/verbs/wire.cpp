@@ -72,9 +72,10 @@ void wire::state::wake() {
 
 ssize_t wire::send(std::span<const iovec> parts) {
   const std::size_t taken = state_->over->send(parts);
-  if (taken > 0) return static_cast<ssize_t>(taken);
+  if (taken > 0 && state_->over->failure().empty()) return static_cast<ssize_t>(taken);
   state_->look();
   const std::size_t again = state_->over->send(parts);
+  if (!state_->over->failure().empty()) state_->wake();  // the reader tells
   if (again > 0) return static_cast<ssize_t>(again);
   errno = EAGAIN;
   return -1;
@@ -82,7 +83,8 @@ ssize_t wire::send(std::span<const iovec> parts) {
 
 ssize_t wire::receive(std::span<const iovec> room) {
   endpoint& over = *state_->over;
-  if (!over.any_arrived()) state_->look();
+  while (!over.any_arrived() && state_->look()) {
+  }
   std::size_t copied = 0;
   for (const iovec& part : room) {
     std::size_t filled = 0;
@@ -105,7 +107,9 @@ ssize_t wire::receive(std::span<const iovec> room) {
   return -1;
 }
 
+/// What the device has said meanwhile tells more than that requests were flushed.
 std::string wire::describe(int number) const {
+  if (!state_->over->failure().empty() && !state_->over->knows_cause()) on_->hear();
   const std::string& why = state_->over->failure();
   return why.empty() ? std::strerror(number) : why;
 }
@@ -116,7 +120,8 @@ void wire::wait_read(handler come) {
   bool any = is_over || s.over->any_arrived();
   if (!any) {
     s.over->arm();
-    any = s.look();  // what came before it was armed is told by nobody
+    // What came before it was armed is told by nobody.
+    any = s.look() || !s.over->failure().empty();
   }
   if (any) {
     asio::post(s.get_executor(),
@@ -159,6 +164,7 @@ void wire::close(bool reset) noexcept {
   s.patient_until =
       std::chrono::steady_clock::now() + (reset ? decltype(drain_limit){0} : drain_limit);
   if (reset) s.lifeline.set_option(asio::socket_base::linger(true, 0), ignored);
+  s.over->flush();
   s.farewell(state_);
 }
 
