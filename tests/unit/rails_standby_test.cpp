@@ -12,13 +12,11 @@ constexpr std::uint16_t last = 2;  // the lane that stands by, of three
 /// Lanes 0 and 1, and lane 2 that stands by.
 class standby : public testing::Test {
  protected:
-  standby() : pair_(protocol::limits{}, 3, rails::patience{}) { heal(last, true); }
+  standby() : pair_(protocol::limits{}, 3, rails::patience{}, {false, false, true}) {}
 
   void heal(std::uint16_t lane, bool stands_by) {
+    pair_.stands_by[lane] = stands_by;
     pair_.heal(lane);
-    for (const int side : {0, 1}) {
-      pair_.core(side).lane_up(lane, pair_.epoch, pair_.now, stands_by);
-    }
   }
   void lose(std::uint16_t lane) {
     for (const int side : {0, 1}) pair_.close(side, lane);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "verbs/has_ended.hpp"
 #include "verbs/words.hpp"
 
 namespace tandem::verbs {
@@ -102,7 +103,10 @@ ssize_t wire::receive(std::span<const iovec> room) {
     if (filled < part.iov_len) break;
   }
   if (copied > 0) return static_cast<ssize_t>(copied);
-  if (state_->peer_left && over.failure().empty()) return 0;
+  // Whoever answers a peer that has just left in good order is not answered any more.
+  const bool only_unheard = !over.failure().empty() && !over.knows_cause();
+  if (only_unheard && has_ended(state_->lifeline)) state_->peer_left = true;
+  if (state_->peer_left && !over.knows_cause()) return 0;
   errno = over.failure().empty() ? EAGAIN : ECONNRESET;
   return -1;
 }
