@@ -1,5 +1,7 @@
 #include "verbs/meet.hpp"
 
+#include <sys/socket.h>
+
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -7,7 +9,6 @@
 #include <tandem/error.hpp>
 
 #include "sealed/stream.hpp"
-#include "verbs/has_ended.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -47,6 +48,12 @@ asio::awaitable<void> read_all(asio::ip::tcp::socket& socket, sealed::stream& by
       co_await socket.async_wait(asio::socket_base::wait_read, asio::use_awaitable);
     }
   }
+}
+
+bool has_ended(asio::ip::tcp::socket& socket) noexcept {
+  std::byte next;
+  const ssize_t n = ::recv(socket.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 /// Networks that carry this connection and no RDMA are many: filters, wrong GIDs, rail-only

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "verbs/has_ended.hpp"
 #include "verbs/words.hpp"
 
 namespace tandem::verbs {
@@ -103,10 +102,7 @@ ssize_t wire::receive(std::span<const iovec> room) {
     if (filled < part.iov_len) break;
   }
   if (copied > 0) return static_cast<ssize_t>(copied);
-  // Whoever answers a peer that has just left in good order is not answered any more.
-  const bool only_unheard = !over.failure().empty() && !over.knows_cause();
-  if (only_unheard && has_ended(state_->lifeline)) state_->peer_left = true;
-  if (state_->peer_left && !over.knows_cause()) return 0;
+  if (state_->peer_left && over.failure().empty()) return 0;
   errno = over.failure().empty() ? EAGAIN : ECONNRESET;
   return -1;
 }
