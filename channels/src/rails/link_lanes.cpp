@@ -202,7 +202,9 @@ void link::obey() {
   const auto self = shared_from_this();
   if (core_.messages().peer_said_goodbye() && !lingers_until_) heard_goodbye();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i] && core_.closes(i)) lose(*lanes_[i], "silent, or closed by the peer");
+    if (!lanes_[i] || !core_.closes(i)) continue;
+    const std::string own = lanes_[i]->over->trouble();
+    lose(*lanes_[i], own.empty() ? "silent, or closed by the peer" : own);
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();

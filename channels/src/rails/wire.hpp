@@ -36,6 +36,9 @@ class wire {
   virtual std::uint64_t received_bytes() const noexcept = 0;
   /// A failure of `receive` in words.
   virtual std::string describe(int number) const = 0;
+  /// Why it is at its end, asked for again where somebody else has found out first; empty: no
+  /// reason of its own.
+  virtual std::string trouble() { return {}; }
 
   /// Calls once there may be something to receive; with an error when the wire is closed.
   virtual void wait_read(handler come) = 0;

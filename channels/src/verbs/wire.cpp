@@ -114,6 +114,13 @@ std::string wire::describe(int number) const {
   return why.empty() ? std::strerror(number) : why;
 }
 
+std::string wire::trouble() {
+  while (state_->look()) {
+  }
+  if (!state_->over->knows_cause()) on_->hear();
+  return state_->over->failure();
+}
+
 void wire::wait_read(handler come) {
   state& s = *state_;
   const bool is_over = s.closed || s.peer_left || !s.over->failure().empty();

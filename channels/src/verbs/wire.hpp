@@ -28,6 +28,7 @@ class wire final : public rails::wire, private adapter::listener {
   bool holds_more() const noexcept override { return state_->over->any_arrived(); }
   std::uint64_t received_bytes() const noexcept override { return state_->over->received_bytes(); }
   std::string describe(int number) const override;
+  std::string trouble() override;
   void wait_read(handler come) override;
   void wait_write(handler go_on) override;
   void close(bool reset) noexcept override;
