@@ -263,7 +263,7 @@ constexpr std::array<option, 28> table{{
      "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
-     "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
+     "1 guards payloads on TCP rails that leave the host by their CRC32C, 2 on all rails",
      get_count<&settings::checksum>, set_checksum},
     {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
      "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret",
