@@ -207,6 +207,27 @@ def rails_cost(records, _ranks=2):
     return rows
 
 
+def roce(records, _ranks=2):
+    """Rails over RDMA beside perftest in the same machines: MB/s one way, microseconds, and what a second rail adds."""
+    cells = {}
+    for r in records:
+        cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"] * (1 if r["case"] == "pingpong" else 1000)
+
+    def row(what, case, size, peer, upside_down=False):
+        own = cells[(case, size, "rails")]
+        ratios = [peer[i] / own[i] if upside_down else own[i] / peer[i] for i in sorted(own)]
+        return [what, bytes_text(size), *(cell(statistics.median(c.values())) for c in (own, peer)),
+                number(statistics.median(ratios))]
+
+    rows = [["what", "bytes", "rails", "beside it", "times as good"]]
+    for size in sorted({size for case, size, _ in cells if case == "oneway"}):
+        rows.append(row("one way, MB/s; ib_write_bw", "oneway", size, cells[("oneway", size, "ib_write_bw")]))
+    rows.append(row("half there and back, us; ib_send_lat", "pingpong", 8, cells[("pingpong", 8, "ib_send_lat")], True))
+    size = next(size for case, size, _ in cells if case == "two of two")
+    rows.append(row("two rails of a rate, MB/s; one", "two of two", size, cells[("one of two", size, "rails")]))
+    return rows
+
+
 def two_level(records, _ranks=4):
     """Milliseconds of each way and placement, its share of the bound of its links, and two_level beside the ring."""
     cells, bounds = {}, {}
@@ -298,6 +319,7 @@ TABLES = {
     "rails-trouble": ("rails", 2, rails_trouble),
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
     "rails-cost": ("rails-cost", 2, rails_cost),
+    "roce": ("roce", 2, roce),
     "two-level": ("two-level", 4, two_level),
     "reductions": ("reduction", 1, reductions),
     "reductions-memory": ("reduction", 1, memory),

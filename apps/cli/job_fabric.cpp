@@ -1,20 +1,32 @@
 #include "cli/job_fabric.hpp"
 
+#include <fmt/format.h>
+
+#include <tandem/channels/mixed.hpp>
 #include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
+#include <tandem/error.hpp>
 #include <utility>
 
 namespace tandem::cli {
 
 std::vector<std::string_view> fabric_kinds() {
-  return {"tcp", "shm", "rails"};
+  return {"tcp", "shm", "rails", "mixed"};
+}
+
+std::string kind_for(const std::string& asked, bool given, const settings& engine) {
+  if (engine.rails.empty() || asked == "rails" || asked == "mixed") return asked;
+  if (!given) return "rails";
+  throw error(errc::bad_option, fmt::format("--channel={}: it knows no rails", asked),
+              "leave out --channel or --rails, or say --channel mixed");
 }
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,
                                                      std::shared_ptr<store> meeting,
                                                      settings engine) {
   if (kind == "shm") return shm::make_fabric(std::move(meeting), std::move(engine));
+  if (kind == "mixed") return mixed::make_fabric(std::move(meeting), std::move(engine));
   if (kind == "rails") return rails::make_fabric(std::move(meeting), std::move(engine));
   return tcp::make_fabric(std::move(meeting), std::move(engine));
 }

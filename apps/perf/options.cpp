@@ -7,6 +7,7 @@
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
+#include "cli/job_fabric.hpp"
 #include "perf/choices.hpp"
 
 namespace tandem::perf {
@@ -61,6 +62,12 @@ std::vector<std::string_view> names_of(Exists exists) {
     names.push_back(name(one));
   }
   return names;
+}
+
+std::vector<std::string_view> channels_of_perf() {
+  std::vector<std::string_view> kinds = cli::fabric_kinds();
+  kinds.emplace_back("local");
+  return kinds;
 }
 
 void check_reduction(const perf_options& o, bool given) {
@@ -121,8 +128,8 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   line.positional("OP", op, "what to measure");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start, or that the launcher must have started (2)");
-  line.choice("channel", o.channel, {"tcp", "shm", "rails", "local"},
-              "what carries the messages; --rails chooses rails");
+  line.choice("channel", o.channel, channels_of_perf(),
+              "what carries the messages; --rails chooses rails, mixed is shm within a host");
   line.option("algorithm", how, "how a collective is done; a wrong word is told the right ones");
   line.choice("type", type, names_of<data_type>([](data_type one) { return bytes_of(one) > 0; }),
               "what is reduced");
@@ -145,13 +152,7 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   o.type = named<data_type>(type);
   o.reduction = named<reduce_op>(reduction);
   check_reduction(o, line.given("type") || line.given("reduction"));
-  if (!o.engine.rails.empty()) {
-    if (line.given("channel") && o.channel != "rails") {
-      throw wrong(fmt::format("--channel={}: it knows no rails", o.channel),
-                  "leave out --channel or --rails");
-    }
-    o.channel = "rails";
-  }
+  o.channel = cli::kind_for(o.channel, line.given("channel"), o.engine);
   if (o.op->name == "barrier" && line.given("bytes"))
     throw wrong("--bytes: a barrier carries no data");
   if (!o.point_to_point() && line.given("depth")) {

@@ -105,7 +105,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   across.declare(line, "", "across hosts");
   within.declare(line, "within-", "inside a host");
   line.choice("channel", o.channel, cli::fabric_kinds(),
-              "what carries the messages of a launcher's ranks");
+              "what carries the messages of a launcher's ranks; mixed: shm within a host");
   line.choice("op", o.op, operations, "show only this operation");
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
@@ -132,8 +132,13 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   if (!hosts.empty()) o.assumed.host_of_rank = parse_hosts(hosts);
   if (line.given("ranks")) o.assumed.host_of_rank = facts::one_host(ranks).host_of_rank;
   if (o.assumed.host_of_rank.empty()) o.assumed.host_of_rank = facts::one_host(4).host_of_rank;
-  if (o.engine.profile.empty() || line.given("channel"))
-    o.assumed.within.channel = o.assumed.across.channel = o.channel;
+  if (o.engine.profile.empty() || line.given("channel")) {
+    const bool mixed = o.channel == "mixed";
+    const std::string far = o.engine.rails.empty() ? "tcp" : "rails";
+    o.assumed.within.channel = mixed ? "shm" : o.channel;
+    o.assumed.across.channel = mixed ? far : o.channel;
+  }
+  o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
   return o;

@@ -14,8 +14,9 @@ struct plan_options {
   facts assumed;         ///< without a launcher
   bool assumes = false;  ///< some of it was given
   std::string channel = "tcp";
-  std::string op;    ///< the one operation to show; empty: all
-  std::string save;  ///< a file; empty: none
+  bool explains_ways = false;  ///< each pair chooses what carries its messages
+  std::string op;              ///< the one operation to show; empty: all
+  std::string save;            ///< a file; empty: none
   settings engine;
 };
 

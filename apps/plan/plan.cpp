@@ -35,7 +35,7 @@ int plan_main(std::span<const std::string> args) {
       throw error(errc::bad_option, "probe: there is nobody to measure with",
                   "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
     }
-    fmt::print("{}", table(plan::of(o.assumed, o.engine), o.op));
+    fmt::print("{}", table(plan::of(o.assumed, o.engine), o));
     return cli::success;
   }
   if (o.assumes) {
@@ -46,7 +46,7 @@ int plan_main(std::span<const std::string> args) {
   const plan agreed = plan_of_job(*who, o);
   if (who->rank != 0) return cli::success;
   if (o.probes) save(agreed, o.save);
-  fmt::print("{}", table(agreed, o.op));
+  fmt::print("{}", table(agreed, o));
   return cli::success;
 }
 

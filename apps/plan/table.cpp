@@ -41,29 +41,40 @@ std::string hosts_text(const facts& known) {
   return text;
 }
 
-std::string way_text(std::string_view between, const path_facts& way) {
+/// Why a pair of ranks has chosen what carries its messages: "(ranks share memory)"; empty where
+/// there was no choice.
+std::string why(const path_facts& way, bool within, const plan_options& asked) {
+  if (!asked.explains_ways) return {};
+  const std::string far =
+      way.channel == "rails" ? "settings ask for rails" : "no rails were asked for";
+  if (way.channel == "shm") return " (ranks share memory)";
+  if (way.channel != "tcp" && way.channel != "rails") return {};
+  return fmt::format(" ({}{})", within ? "ranks share no memory, " : "", far);
+}
+
+std::string way_text(std::string_view between, const path_facts& way, const std::string& reason) {
   const auto latency_us = static_cast<double>(way.latency_ns) / 1e3;
   const auto gb_per_s = static_cast<double>(way.bytes_per_us) / 1e3;
   const std::string rails =
       way.rails > 0 ? fmt::format(" over {} rail{}", way.rails, way.rails == 1 ? "" : "s") : "";
-  return fmt::format("{}: {}{}, {:.3g} us, {:.3g} GB/s\n", between, way.channel, rails, latency_us,
-                     gb_per_s);
+  return fmt::format("{}: {}{}, {:.3g} us, {:.3g} GB/s{}\n", between, way.channel, rails,
+                     latency_us, gb_per_s, reason);
 }
 
 }  // namespace
 
-std::string table(const plan& agreed, std::string_view op) {
+std::string table(const plan& agreed, const plan_options& asked) {
   const facts& known = agreed.known();
   std::string text = fmt::format("plan {:08x}\n{}", agreed.hash(), hosts_text(known));
   const std::vector<std::string>& hosts = known.host_of_rank;
   const bool one_host =
       std::ranges::adjacent_find(hosts, std::ranges::not_equal_to()) == hosts.end();
-  text += way_text("inside a host", known.within);
-  if (!one_host) text += way_text("across hosts", known.across);
+  text += way_text("inside a host", known.within, why(known.within, true, asked));
+  if (!one_host) text += way_text("across hosts", known.across, why(known.across, false, asked));
   if (known.cores > 0) text += fmt::format("cores of a host: {}\n", known.cores);
   text += fmt::format("\n{:<14}  {:<6}  {:<26}  {}\n", "operation", "from", "algorithm", "why");
   for (const plan_rule& rule : agreed.rules()) {
-    if (!op.empty() && op != name(rule.what)) continue;
+    if (!asked.op.empty() && asked.op != name(rule.what)) continue;
     text += fmt::format("{:<14}  {:<6}  {:<26}  {}\n", name(rule.what),
                         format_bytes(rule.from_bytes), describe(rule), rule.why);
   }

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <tandem/collectives/plan.hpp>
+
+#include "plan/options.hpp"
 
 namespace tandem::planner {
 
-/// Hosts, ways between ranks, and a line for each rule with its reason, for people. Only the rules
-/// of the operation `op`, if it names one.
-std::string table(const plan& agreed, std::string_view op);
+/// Hosts, ways between ranks, and a line for each rule with its reason, for people; of what was
+/// asked for, why the ways are what they are, and the one operation to show.
+std::string table(const plan& agreed, const plan_options& asked);
 
 }  // namespace tandem::planner

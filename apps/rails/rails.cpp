@@ -25,6 +25,16 @@ void write_json(const std::vector<rail_choice>& choices, const std::string& file
   }
 }
 
+/// What a job would stop at as well.
+void insist_on_rdma(const std::vector<rail_choice>& choices) {
+  for (const rail_choice& one : choices) {
+    if (!one.chosen || !one.rdma.empty()) continue;
+    throw error(errc::bad_input,
+                fmt::format("{} is a rail without RDMA: {}", one.interface, one.rdma_reason),
+                "--rdma auto takes it all the same");
+  }
+}
+
 }  // namespace
 
 int rails_main(std::span<const std::string> args) {
@@ -35,7 +45,8 @@ int rails_main(std::span<const std::string> args) {
        .arguments = "[--rails WORDS] [options]",
        .summary =
            "Every network interface of this machine: whether a job would use it as a rail, and "
-           "why. WORDS, with commas between them: an interface (eth0, eth*), an address, a subnet "
+           "why, and the RDMA port on it. WORDS, with commas between them: an interface (eth0, "
+           "eth*), an address, a subnet "
            "(10.0.0.0/24, fd00::/64); ^ before a word leaves out what it means; a number is the "
            "most rails. TANDEM_RAILS takes the same words.",
        .examples = "  tandem rails\n"
@@ -52,9 +63,12 @@ int rails_main(std::span<const std::string> args) {
   fmt::print("{}", table(choices));
   const bool any = std::any_of(choices.begin(), choices.end(),
                                [](const rail_choice& one) { return one.chosen; });
-  if (any) return cli::success;
-  throw error(errc::bad_input, "no interface can be a rail",
-              "the table says why of each; change TANDEM_RAILS or bring one up");
+  if (!any) {
+    throw error(errc::bad_input, "no interface can be a rail",
+                "the table says why of each; change TANDEM_RAILS or bring one up");
+  }
+  if (options.rdma == rdma_use::on) insist_on_rdma(choices);
+  return cli::success;
 }
 
 }  // namespace tandem::rails

@@ -15,9 +15,34 @@ std::string speed_text(std::int64_t mbit) {
                                           : fmt::format("{} Mbit/s", mbit);
 }
 
+/// Why no interface has RDMA, where it is the same for all; else empty.
+std::string no_rdma_at_all(const std::vector<rail_choice>& choices) {
+  if (choices.empty()) return {};
+  const std::string& reason = choices.front().rdma_reason;
+  const bool same = std::all_of(choices.begin(), choices.end(), [&](const rail_choice& one) {
+    return one.rdma.empty() && one.rdma_reason == reason;
+  });
+  return same ? reason : std::string();
+}
+
+/// What the table says of RDMA on one interface: why there is none only of a rail.
+std::string rdma_text(const rail_choice& one) {
+  if (!one.rdma.empty()) return "RDMA: " + one.rdma;
+  return one.chosen ? "no RDMA: " + one.rdma_reason : std::string();
+}
+
+std::string list(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& one : words) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", cli::json_text(one));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string table(const std::vector<rail_choice>& choices) {
+  const std::string none = no_rdma_at_all(choices);
   std::size_t name = 9, address = 9;
   for (const rail_choice& one : choices) {
     name = std::max(name, one.interface.size());
@@ -29,23 +54,26 @@ std::string table(const std::vector<rail_choice>& choices) {
     const std::string first = one.addresses.empty() ? "-" : one.addresses.front();
     text += fmt::format("{:<{}}  {:<13}  {:<10}  {:<{}}  {}\n", one.interface, name, one.kind,
                         speed_text(one.speed_mbit), first, address, one.reason);
-    for (std::size_t i = 1; i < one.addresses.size(); ++i) {
-      text += fmt::format("{:{}}{}\n", "", name + 29, one.addresses[i]);
+    std::string rdma = none.empty() ? rdma_text(one) : std::string();
+    for (std::size_t i = 1; i < one.addresses.size() || !rdma.empty(); ++i) {
+      const std::string more = i < one.addresses.size() ? one.addresses[i] : std::string();
+      text += rdma.empty() ? fmt::format("{:{}}{}\n", "", name + 29, more)
+                           : fmt::format("{:{}}{:<{}}  {}\n", "", name + 29, more, address, rdma);
+      rdma.clear();
     }
   }
-  return text;
+  return none.empty() ? text : text + none + "\n";
 }
 
 std::string json(const rail_choice& one) {
-  std::string addresses;
-  for (const std::string& a : one.addresses) {
-    addresses += fmt::format("{}{}", addresses.empty() ? "" : ", ", cli::json_text(a));
-  }
   return fmt::format(
       R"({{"interface": {}, "kind": {}, "speed_mbit": {}, "numa_node": {}, "mtu": {}, "mac": {}, )"
-      R"("addresses": [{}], "up": {}, "chosen": {}, "reason": {}}})",
+      R"("addresses": [{}], "up": {}, "chosen": {}, "reason": {}, "rdma": {}, )"
+      R"("rdma_reason": {}, "rdma_left_out": [{}]}})",
       cli::json_text(one.interface), cli::json_text(one.kind), one.speed_mbit, one.numa_node,
-      one.mtu, cli::json_text(one.mac), addresses, one.up, one.chosen, cli::json_text(one.reason));
+      one.mtu, cli::json_text(one.mac), list(one.addresses), one.up, one.chosen,
+      cli::json_text(one.reason), cli::json_text(one.rdma), cli::json_text(one.rdma_reason),
+      list(one.rdma_left_out));
 }
 
 }  // namespace tandem::rails

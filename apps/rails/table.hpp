@@ -6,7 +6,8 @@
 
 namespace tandem::rails {
 
-/// A table for people: one line for each interface, one more for each address but the first.
+/// A table for people: one line for each interface, more for its other addresses and for RDMA on
+/// it. What keeps every interface from RDMA is said once, below.
 std::string table(const std::vector<rail_choice>& choices);
 
 /// One interface as one line of JSON, without end of line.

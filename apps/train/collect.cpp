@@ -5,6 +5,7 @@
 #include <array>
 #include <tandem/collectives/collectives.hpp>
 
+#include "carriers.hpp"
 #include "trainer.hpp"
 
 namespace tandem::train {
@@ -21,6 +22,7 @@ struct summary {
   std::uint64_t rails = 0;
   std::array<double, activity_count> seconds{};
   std::array<char, 64> host{};
+  std::array<char, 32> inside{}, between{};
 };
 
 std::string layers_text(const job& what, const place& at) {
@@ -38,6 +40,8 @@ rank_record record_of(const job& what, int rank, const summary& from) {
   result.place = fmt::format("stage {}, replica {}", at.stage, at.replica);
   result.layers = layers_text(what, at);
   result.host = from.host.data();
+  result.carried_inside = from.inside.data();
+  result.carried_between = from.between.data();
   result.parameters = from.parameters;
   result.elapsed_s = from.elapsed_s;
   result.seconds = from.seconds;
@@ -81,6 +85,9 @@ asio::awaitable<std::vector<rank_record>> trainer::collect() {
   mine.moments = timeline_.moments().size();
   mine.seconds = timeline_.seconds();
   gethostname(mine.host.data(), mine.host.size() - 1);
+  const carriers by = carriers_of(job_.who, over_);
+  by.inside.copy(mine.inside.data(), mine.inside.size() - 1);
+  by.between.copy(mine.between.data(), mine.between.size() - 1);
 
   std::vector<summary> all(static_cast<std::size_t>(rank_ == 0 ? everyone_.size() : 0));
   const const_view block(&mine, sizeof mine);

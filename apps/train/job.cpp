@@ -76,7 +76,8 @@ plan plan_of(const job& agreed) {
           {"--sequence", std::to_string(agreed.sequence())},
           {"--learning-rate", fmt::format("{:a}", o.learning_rate)},
           {"--seed", std::to_string(o.seed)},
-          {"--schedule", o.schedule}};
+          {"--schedule", o.schedule},
+          {"--channel", o.channel}};
 }
 
 std::string to_text(const plan& agreed) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/command_line.hpp"
+#include "cli/job_fabric.hpp"
 #include "model/config.hpp"
 
 namespace tandem::train {
@@ -53,11 +54,15 @@ bool parse(std::span<const std::string> args, options& wanted) {
        .examples = examples});
   declare_training(line, wanted);
   declare_layout(line, wanted);
+  line.choice("channel", wanted.channel, cli::fabric_kinds(),
+              "what carries the messages; --rails chooses rails, mixed is shm inside an island");
   line.option("report", wanted.report, "page to write, HTML");
   line.option("json", wanted.json, "file for programs: every step's loss to the bit");
   line.flag("no-reference", wanted.no_reference, "leave out the comparison with one process");
   line.engine_options(wanted.engine);
-  return line.parse(args);
+  if (!line.parse(args)) return false;
+  wanted.channel = cli::kind_for(wanted.channel, line.given("channel"), wanted.engine);
+  return true;
 }
 
 }  // namespace tandem::train

@@ -26,6 +26,7 @@ struct options {
   int stages = 0;
   std::string split;
 
+  std::string channel = "tcp";  ///< what carries the messages: "mixed", "tcp", "shm", "rails"
   std::string report = "tandem-train.html";
   std::string json;
   bool no_reference = false;

@@ -8,6 +8,7 @@
 #include <set>
 #include <tandem/version.hpp>
 
+#include "carriers.hpp"
 #include "json.hpp"
 
 namespace tandem::train {
@@ -30,6 +31,12 @@ std::string whereabouts(const outcome& together) {
 
 std::string link_text(const job& what, const outcome& together) {
   if (what.who.ranks() == 1) return "none: one rank";
+  if (what.wanted.channel == "mixed") {
+    const std::string text = carried_text(together.ranks);
+    const std::string& rails = what.wanted.engine.rails;
+    return rails.empty() ? text : fmt::format("{} ({})", text, rails);
+  }
+  if (what.wanted.channel == "shm") return "memory that the ranks share";
   if (!what.wanted.engine.rails.empty())
     return fmt::format("TCP over rails: {}", what.wanted.engine.rails);
   return hosts_of(together.ranks).size() == 1 ? "TCP over this machine's loopback" : "TCP";
@@ -66,6 +73,15 @@ std::string hardware_note(const std::vector<rank_record>& ranks) {
       "and "
       "no GPU took part.",
       where);
+}
+
+std::string carried_text(const std::vector<rank_record>& ranks) {
+  const carriers by = carriers_of(ranks);
+  std::string text;
+  if (!by.inside.empty()) text = by.inside + " inside islands";
+  if (!by.between.empty())
+    text += fmt::format("{}{} between them", text.empty() ? "" : ", ", by.between);
+  return text;
 }
 
 std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks) {
@@ -133,6 +149,9 @@ std::string json_of(const job& what, const outcome& together, const history& ref
   all.numbers("loss", together.course.loss);
   all.bits("loss_bits", together.course.loss);
   all.numbers("step_s", together.course.step_s);
+  const carriers by = carriers_of(together.ranks);
+  if (!by.inside.empty()) all.text("carried_inside_islands", by.inside);
+  if (!by.between.empty()) all.text("carried_between_islands", by.between);
   const std::vector<rail_record> rails = rails_of(together.ranks);
   if (!rails.empty()) all.json("rails", rails_json(rails));
   if (!reference.loss.empty()) {

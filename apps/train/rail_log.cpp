@@ -38,7 +38,14 @@ std::string_view name(rail_state of) noexcept {
 }
 
 std::string nic_of(std::string_view rail_name) {
-  std::string nic(rail_name.substr(0, rail_name.find(' ')));
+  constexpr std::string_view over = " over ";
+  const std::size_t end = rail_name.find(' ');
+  std::string nic(rail_name.substr(0, end));
+  if (end != std::string_view::npos && rail_name.substr(end).starts_with(over)) {
+    const std::string_view device = rail_name.substr(end + over.size());
+    nic += '/';
+    nic += device.substr(0, device.find(' '));
+  }
   for (char& c : nic) {
     if (static_cast<unsigned char>(c) < 0x21 || c == 0x7f) c = '?';
   }

@@ -30,7 +30,7 @@ struct rail_end {
   std::uint32_t epoch = 0, times_lost = 0;
   std::uint64_t sent = 0, received = 0;  ///< bytes, headers included
   std::uint64_t points = 0;              ///< how many travel with it
-  std::array<char, 16> nic{};            ///< this rank's
+  std::array<char, 40> nic{};            ///< this rank's, and its RDMA device where that carries
   std::array<char, 128> why_lost{};      ///< the last time
 
   std::uint64_t bytes() const noexcept { return sent + received; }
@@ -86,7 +86,8 @@ class rail_log {
   double marked_s_ = -1;
 };
 
-/// The interface in a rail's name: its first word, printable.
+/// The interface in a rail's name, printable: its first word, and the RDMA device where the rail
+/// goes "over" one: "eth0/rxe0".
 std::string nic_of(std::string_view rail_name);
 
 }  // namespace tandem::train

@@ -33,6 +33,8 @@ struct rank_record {
   std::array<double, activity_count> seconds{};  ///< in each activity, over the run
   std::vector<moment> moments;                   ///< of a few steps
   std::vector<rail_history> rails = {};          ///< this rank's ends; empty where there are none
+  std::string carried_inside = {};   ///< "shm": what carried its messages within the island
+  std::string carried_between = {};  ///< "tcp": and to other islands
 };
 
 /// Everything on the page.

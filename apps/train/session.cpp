@@ -5,12 +5,12 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <tandem/channels/local.hpp>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/tcp.hpp>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/host.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 
+#include "cli/job_fabric.hpp"
 #include "progress.hpp"
 #include "rail_text.hpp"
 #include "trainer.hpp"
@@ -87,17 +87,23 @@ asio::awaitable<void> train_or_fail(const job& what, fabric& over, progress& sho
   over.close();
 }
 
-/// Over all rails where they were asked for, else over one connection for each pair.
-asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
-                                                     const settings& engine) {
-  if (!engine.rails.empty()) return rails::make_fabric(std::move(meeting), engine);
-  return tcp::make_fabric(std::move(meeting), engine);
+/// The same job where each pair chooses its channel: an island counts as a host of its own, for
+/// several may be emulated on one machine.
+job as_rank(job what, int rank) {
+  if (what.wanted.channel != "mixed") return what;
+  const int island = what.who.at(rank).island;
+  settings& engine = what.wanted.engine;
+  engine.host = fmt::format("{}/{}-{}", host_name(engine), island,
+                            what.who.islands()[static_cast<std::size_t>(island)].name);
+  return what;
 }
 
 asio::awaitable<void> meet_and_train(const job& what, launch_info who, outcome& result) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, what.wanted.engine);
   co_await agree(*meeting, what);
-  const std::unique_ptr<fabric> over = co_await make_fabric(meeting, what.wanted.engine);
+  std::string kind = what.wanted.channel;
+  const std::unique_ptr<fabric> over =
+      co_await cli::make_fabric(std::move(kind), meeting, what.wanted.engine);
   progress shown(who.rank == 0 ? stdout : nullptr, fmt::format("{} ranks", who.size),
                  what.wanted.steps);
   co_await train_or_fail(what, *over, shown, result);
@@ -116,7 +122,8 @@ void run_to_end(asio::io_context& loop, asio::awaitable<void> work, const settin
 outcome train_together(const job& what, const launch_info& who) {
   outcome result;
   asio::io_context loop(1);
-  run_to_end(loop, meet_and_train(what, who, result), what.wanted.engine);
+  const job mine = as_rank(what, who.rank);
+  run_to_end(loop, meet_and_train(mine, who, result), mine.wanted.engine);
   return result;
 }
 

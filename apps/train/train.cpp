@@ -58,6 +58,8 @@ void say_how_it_went(const job& what, const outcome& together, const history& re
   }
   if (!reference.loss.empty())
     speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
+  if (what.wanted.channel == "mixed" && what.who.ranks() > 1)
+    speed += "\ncarried by " + carried_text(together.ranks);
   const std::string rails = rails_verdict(rails_of(together.ranks));
   fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n", verdict(course, reference));
 }

@@ -52,6 +52,7 @@ asio::awaitable<void> receive_whole(communicator& from, int peer, mutable_view i
 
 trainer::trainer(const job& what, fabric& over, groups with)
     : job_(what),
+      over_(over),
       rank_(over.rank()),
       place_(what.who.at(rank_)),
       model_(what.model, stage_of(what, rank_)),

@@ -62,6 +62,7 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   void finish_step(time_point begin);
 
   const job& job_;
+  fabric& over_;
   int rank_;
   place place_;
   basic_stage<float> model_;

@@ -194,6 +194,25 @@ void set_single_copy(settings& into, std::string_view text) {
                                         : single_copy::off;
 }
 
+constexpr std::array<std::pair<std::string_view, rdma_use>, 4> rdma_words{
+    {{by_itself, rdma_use::automatic},
+     {"on", rdma_use::on},
+     {"off", rdma_use::off},
+     {"both", rdma_use::both}}};
+
+std::string get_rdma(const settings& from) {
+  const auto* const found = std::find_if(rdma_words.begin(), rdma_words.end(),
+                                         [&from](const auto& w) { return w.second == from.rdma; });
+  return std::string(found->first);
+}
+
+void set_rdma(settings& into, std::string_view text) {
+  const auto* const found = std::find_if(rdma_words.begin(), rdma_words.end(),
+                                         [text](const auto& w) { return w.first == text; });
+  if (found == rdma_words.end()) throw bad(text, "neither auto nor on, off or both");
+  into.rdma = found->second;
+}
+
 constexpr std::string_view no_file = "none";
 
 template <std::string settings::*Member>
@@ -209,7 +228,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 27> table{{
+constexpr std::array<option, 28> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -230,6 +249,11 @@ constexpr std::array<option, 27> table{{
      "NICs to use: none, auto, or names, addresses or subnets with commas; ^ leaves out, a "
      "number is the most",
      get_rails, set_rails},
+    {"rdma", "TANDEM_RDMA", "auto, on, off, both",
+     "rails: auto uses RDMA where both ends have it and keeps TCP as a spare, on insists on it, "
+     "off "
+     "never looks, both uses RDMA and TCP for one message",
+     get_rdma, set_rdma},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
     {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",
@@ -239,7 +263,7 @@ constexpr std::array<option, 27> table{{
      "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
-     "1 guards payloads on rails that leave the host by their CRC32C, 2 on all rails",
+     "1 guards payloads on TCP rails that leave the host by their CRC32C, 2 on all rails",
      get_count<&settings::checksum>, set_checksum},
     {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
      "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret",
@@ -269,7 +293,7 @@ constexpr std::array<option, 27> table{{
      "file of `tandem plan probe`: the plan is made from it, and nothing is probed",
      get_file<&settings::profile>, set_file<&settings::profile>},
     {"host", "TANDEM_HOST", "words",
-     "name of this host, for the plan: the same on all ranks that share one",
+     "name of this host, for the plan and for mixed: the same on all ranks that share one",
      get_words<&settings::host>, set_host},
     {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
      set_log},

@@ -3,20 +3,27 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels/mixed.hpp>
 #include <tandem/join.hpp>
 #include <tandem/store.hpp>
 
 #include "brute_force/stepping.hpp"
 #include "conformance/channel_case.hpp"
+#include "support/fabric_maker.hpp"
 #include "support/free_port.hpp"
 
 namespace tandem::test {
 namespace {
 
-awaitable<void> live(launch_info who, settings options) {
+struct job_case {
+  std::string name;
+  fabric_maker make;
+  settings options;
+};
+
+awaitable<void> live(launch_info who, fabric_maker make, settings options) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> mine = co_await tcp::make_fabric(std::move(meeting), options);
+  std::unique_ptr<fabric> mine = co_await make(std::move(meeting), options);
   channel& other = co_await mine->to(1 - who.rank);
   const auto me = static_cast<std::uint64_t>(who.rank);
   std::vector<awaitable<void>> both;
@@ -32,22 +39,24 @@ settings trusted() {
   return options;
 }
 
-awaitable<void> two_ranks(std::uint16_t port, settings options) {
+awaitable<void> two_ranks(std::uint16_t port, job_case of) {
   launch_info who;
   who.size = who.local_size = 2;
   who.address = "127.0.0.1";
   who.port = port;
   who.job = "brute force";
   std::vector<awaitable<void>> ranks;
-  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who, options));
+  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who, of.make, of.options));
   co_await when_all(std::move(ranks));
 }
 
-class brute_force_fabric : public testing::TestWithParam<settings> {};
-INSTANTIATE_TEST_SUITE_P(tcp, brute_force_fabric, testing::Values(settings{}, trusted()),
-                         [](const auto& which) {
-                           return which.param.job_secret.empty() ? "in_the_clear" : "by_secret";
-                         });
+class brute_force_fabric : public testing::TestWithParam<job_case> {};
+INSTANTIATE_TEST_SUITE_P(over, brute_force_fabric,
+                         testing::Values(job_case{"tcp_in_the_clear", make_one, {}},
+                                         job_case{"tcp_by_secret", make_one, trusted()},
+                                         job_case{"mixed_within", mixed::make_fabric, {}},
+                                         job_case{"mixed_across", make_mixed, {}}),
+                         [](const auto& which) { return which.param.name; });
 
 TEST_P(brute_force_fabric, stopped_by_destroying_the_loop) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {

@@ -10,6 +10,7 @@
 #include "conformance/channel_case.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/free_port.hpp"
+#include "support/rdma/on_loopback.hpp"
 
 namespace tandem::test {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 struct fabric_case {
   std::string name;
   awaitable<fabrics> (*make)(int size);
+  bool rdma = false;  ///< there is a device
 };
 
 awaitable<fabrics> make_plain(int size) {
@@ -38,6 +40,14 @@ awaitable<fabrics> make_rails(int size) {
   options.rails = "127.0.0.1,127.0.0.2";
   options.job_secret = secret(std::string_view("sixteen bytes or more"));
   return make_job(size, options);
+}
+
+awaitable<fabrics> make_rdma(int size) {
+  return make_job(size, rdma_settings(rdma_use::on));
+}
+
+awaitable<fabrics> make_rdma_and_tcp(int size) {
+  return make_job(size, rdma_settings(rdma_use::both));
 }
 
 awaitable<fabrics> make_sealed_tcp(int size) {
@@ -73,7 +83,24 @@ awaitable<fabrics> make_unsealed_shm(int size) {
   return make_job(size, options, shm::make_fabric);
 }
 
-class fabric_test : public testing::TestWithParam<fabric_case> {};
+awaitable<fabrics> make_two_hosts(int size) {
+  return make_job(size, settings{}, make_mixed);
+}
+
+awaitable<fabrics> make_two_hosts_on_rails(int size) {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  return make_job(size, options, make_mixed);
+}
+
+/// The devices outlive all that runs.
+class fabric_test : public testing::TestWithParam<fabric_case> {
+  void SetUp() override {
+    if (GetParam().rdma) devices_ = rdma_on_loopback();
+  }
+  std::unique_ptr<rdma_double> devices_;
+};
 
 std::uint64_t seed_of(int from, int to) {
   return static_cast<std::uint64_t>(from * 100 + to);
@@ -235,9 +262,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(fabric_case{"local", make_plain}, fabric_case{"tcp", make_tcp},
                     fabric_case{"tcp_trusted", make_trusted_tcp},
                     fabric_case{"tcp_sealed", make_sealed_tcp}, fabric_case{"rails", make_rails},
-                    fabric_case{"rails_sealed", make_sealed_rails}, fabric_case{"shm", make_shm},
-                    fabric_case{"shm_trusted", make_trusted_shm},
-                    fabric_case{"shm_unsealed", make_unsealed_shm}),
+                    fabric_case{"rails_sealed", make_sealed_rails},
+                    fabric_case{"rails_rdma", make_rdma, true},
+                    fabric_case{"rails_rdma_and_tcp", make_rdma_and_tcp, true},
+                    fabric_case{"shm", make_shm}, fabric_case{"shm_trusted", make_trusted_shm},
+                    fabric_case{"shm_unsealed", make_unsealed_shm},
+                    fabric_case{"mixed", make_two_hosts},
+                    fabric_case{"mixed_rails", make_two_hosts_on_rails}),
     [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Two ranks that send each other long messages at once, every byte checked, over all rails.
-// usage: traffic BYTES MESSAGES; writes a line of JSON when it is over, whatever happened.
+// usage: traffic BYTES MESSAGES; writes a line of JSON when it is over, whatever happened. Its log
+// goes to the standard error output, as TANDEM_LOG says.
 
 #include <fmt/format.h>
 
@@ -107,6 +108,10 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
+  const auto print = [](const tandem::log_record& r) {
+    fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.room, r.text);
+  };
+  tandem::set_log_sink(print, options.log);
   const auto meeting = co_await tandem::store::meet(*who, options);
   const auto job = co_await tandem::rails::make_fabric(meeting, options);
   t.rank = who->rank;

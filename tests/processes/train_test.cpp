@@ -176,6 +176,22 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
+TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
+  const std::string options =
+      "--model llama-tiny --steps 10 --batch 8 --micro-batches 2 "
+      "--no-reference --ranks 4 --channel ";
+  const std::string mixed = record_of(options + "mixed");
+  EXPECT_EQ(member(mixed, "carried_inside_islands"), R"("shm",)");
+  EXPECT_EQ(member(mixed, "carried_between_islands"), R"("tcp",)");
+  const std::string tcp = record_of(options + "tcp");
+  EXPECT_EQ(member(tcp, "carried_inside_islands"), R"("tcp",)");
+  EXPECT_EQ(member(tcp, "loss_bits"), member(mixed, "loss_bits"));
+  EXPECT_EQ(bits_of(options + "shm"), member(mixed, "loss_bits"));
+  const std::string rails = record_of(options + "mixed --rails 127.0.0.1");
+  EXPECT_EQ(member(rails, "carried_between_islands"), R"("rails",)");
+  EXPECT_EQ(member(rails, "loss_bits"), member(mixed, "loss_bits"));
+}
+
 TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
   const std::string profile = (folder_ / "profile").string();
   std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
@@ -199,8 +215,9 @@ TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
   EXPECT_EQ(member(record_of(options), "rails"), "no member rails");
 }
 
-/// Rank to kill, and the output that is waited for before.
-class killed : public train, public testing::WithParamInterface<std::tuple<int, const char*>> {};
+/// Rank to kill, the output that is waited for before, and what carries messages.
+using killing = std::tuple<int, const char*, const char*>;
+class killed : public train, public testing::WithParamInterface<killing> {};
 
 TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -208,8 +225,9 @@ TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
 #else
   constexpr seconds limit{2};
 #endif
-  const auto [rank, moment] = GetParam();
-  child run(command("--model llama-tiny --steps 1000000 --batch 16"));
+  const auto [rank, moment, channel] = GetParam();
+  child run(
+      command(std::string("--model llama-tiny --steps 1000000 --batch 16 --channel ") + channel));
   const pid_t victim = run.rank(rank, patience);
   ASSERT_GT(victim, 0) << run.output();
   ASSERT_TRUE(run.wait_for_output(moment, patience)) << run.output();
@@ -229,16 +247,20 @@ TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
   EXPECT_FALSE(fs::exists(folder_ / "report.html"));
 }
 
+std::string name_of(const testing::TestParamInfo<killing>& one) {
+  const std::string moment = std::get<1>(one.param);
+  const std::string when = moment.empty() ? "start" : moment == "Tandem" ? "greeting" : "training";
+  return when + "_rank_" + std::to_string(std::get<0>(one.param));
+}
 INSTANTIATE_TEST_SUITE_P(at, killed,
                          testing::Combine(testing::Range(0, 4),
-                                          testing::Values("", "Tandem", "step 1/")),
-                         [](const auto& one) {
-                           const std::string moment = std::get<1>(one.param);
-                           const std::string when = moment.empty()       ? "start"
-                                                    : moment == "Tandem" ? "greeting"
-                                                                         : "training";
-                           return when + "_rank_" + std::to_string(std::get<0>(one.param));
-                         });
+                                          testing::Values("", "Tandem", "step 1/"),
+                                          testing::Values("tcp")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(mixed, killed,
+                         testing::Combine(testing::Values(0, 3), testing::Values("step 1/"),
+                                          testing::Values("mixed")),
+                         name_of);
 
 TEST_F(train, a_terminated_launcher_leaves_no_rank) {
   child run(command("--model llama-tiny --steps 1000000"));

@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/mixed.hpp>
 #include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
@@ -45,6 +46,10 @@ awaitable<fabrics> over_shm(int size, settings options) {
   return make_job(size, std::move(options), shm::make_fabric);
 }
 
+awaitable<fabrics> over_mixed(int size, settings options) {
+  return make_job(size, std::move(options), make_mixed);
+}
+
 awaitable<fabrics> over_single_copy(int size, settings options) {
   options.shm_single_copy = single_copy::on;
   return make_job(size, std::move(options), shm::make_fabric);
@@ -55,6 +60,12 @@ awaitable<fabrics> over_single_copy(int size, settings options) {
 awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
   if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);
   return tcp::make_fabric(std::move(meeting), options);
+}
+
+awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> meeting, settings options) {
+  const launch_info& who = meeting->who();
+  options.host = 2 * who.rank < who.size ? "first" : "second";
+  return mixed::make_fabric(std::move(meeting), options);
 }
 
 awaitable<fabrics> make_job(int size, settings options, fabric_maker make) {
@@ -83,7 +94,8 @@ const std::vector<fabric_kind>& fabric_kinds() {
   static const std::vector<fabric_kind> kinds{
       {"local", make_local}, {"tcp", over_tcp},
       {"rails", over_rails}, {"sealed_rails", over_sealed_rails},
-      {"shm", over_shm},     {"shm_single_copy", over_single_copy}};
+      {"shm", over_shm},     {"shm_single_copy", over_single_copy},
+      {"mixed", over_mixed}};
   return kinds;
 }
 

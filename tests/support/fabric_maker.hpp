@@ -20,6 +20,11 @@ using fabric_maker = boost::asio::awaitable<std::unique_ptr<fabric>> (*)(
 boost::asio::awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting,
                                                          settings options);
 
+/// Two emulated hosts, the first half of the ranks and the rest: shared memory inside, `make_one`'s
+/// choice across.
+boost::asio::awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> meeting,
+                                                           settings options);
+
 /// All ranks of a job in this process, on one executor, who meet over loopback.
 boost::asio::awaitable<fabrics> make_job(int size, settings options, fabric_maker make = make_one);
 /// The same without a meeting.
@@ -30,7 +35,7 @@ struct fabric_kind {
   std::string name;
   boost::asio::awaitable<fabrics> (*make)(int size, settings options);
 };
-/// local, tcp, two rails, both of them encrypted, shm by both copies.
+/// local, tcp, two rails, both of them encrypted, shm by both copies, mixed on two hosts.
 const std::vector<fabric_kind>& fabric_kinds();
 
 }  // namespace tandem::test

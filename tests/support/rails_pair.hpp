@@ -26,7 +26,10 @@ class rails_pair {
     std::vector<bool> passes;                                  // false: nothing gets through to it
   };
 
-  rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::patience& bounds) {
+  /// @param standing_by  which lanes stand by: none by itself
+  rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::patience& bounds,
+             std::vector<bool> standing_by = {})
+      : stands_by(std::move(standing_by)) {
     for (const int side : {0, 1}) {
       end_state& e = ends[side];
       e.core = std::make_unique<rails::core>(limits, protocol::identity{side, 1 - side, "wires"},
@@ -36,6 +39,7 @@ class rails_pair {
       e.inbox.resize(lanes);
       e.passes.assign(lanes, true);
     }
+    stands_by.resize(lanes);
     for (std::uint16_t i = 0; i < lanes; ++i) heal(i);
   }
 
@@ -128,7 +132,7 @@ class rails_pair {
       e.passes[lane] = true;
       e.inbox[lane].clear();
       e.readers[lane] = std::make_unique<rails::lane_reader>(*e.core, lane);
-      e.core->lane_up(lane, epoch, now);
+      e.core->lane_up(lane, epoch, now, stands_by[lane]);
     }
   }
 
@@ -179,6 +183,7 @@ class rails_pair {
   end_state ends[2];
   rails::core::time_point now{std::chrono::hours(1)};
   std::uint32_t epoch = 0;
+  std::vector<bool> stands_by;  // of lanes that are healed from now on
   bool good = true;
   int broken = 0;  // lanes that ended by damaged bytes
   /// A planted bug: nobody is told of a closed lane, and what had not arrived by then is sent again

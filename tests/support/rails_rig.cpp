@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include "protocol/carried_channel.hpp"
+#include "rails/socket_wire.hpp"
 #include "tcp/connect.hpp"
 
 namespace tandem::test {
@@ -33,9 +34,10 @@ rails_rig::rails_rig(const asio::any_io_executor& executor, settings options)
     : door_(executor, {asio::ip::address_v4::loopback(), 0}), options_(std::move(options)) {}
 
 awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes,
-                                                         bool tapped) {
+                                                         bool tapped, wire_maker make) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::shared_ptr<rails_rig> rig(new rails_rig(executor, options));
+  rig->make_ = std::move(make);
   if (tapped) rig->tap = wire_tap::open(executor, rig->door_.local_endpoint());
   for (const int side : {0, 1}) rig->ends[side] = make_link(executor, options, -1, lanes);
   asio::co_spawn(executor, rig->accept_all(), [rig](auto...) {});
@@ -70,10 +72,15 @@ sealed::keys rails_rig::keys_of(const rig_hello& hello, sealed::side which) cons
   return sealed::derive_keys(options_.job_secret, std::as_bytes(std::span(hello)), {}, which);
 }
 
-sealed::connection rails_rig::dress(asio::ip::tcp::socket over, const rig_hello& hello,
-                                    sealed::side which) const {
+awaitable<std::unique_ptr<rails::wire>> rails_rig::dress(asio::ip::tcp::socket over,
+                                                         rig_hello hello,
+                                                         sealed::side which) const {
   tcp::configure(over, options_);
-  return {std::move(over), keys_of(hello, which)};
+  sealed::connection dressed(std::move(over), keys_of(hello, which));
+  if (!make_) co_return std::make_unique<rails::socket_wire>(std::move(dressed));
+  const auto lane = static_cast<std::uint16_t>(hello[0]);
+  std::unique_ptr<rails::wire> made = co_await make_(std::move(dressed), which, lane);
+  co_return made;
 }
 
 awaitable<void> rails_rig::accept_all() {
@@ -83,14 +90,20 @@ awaitable<void> rails_rig::accept_all() {
     rig_hello hello{};
     const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
     if (unread) continue;
-    sealed::connection over = dress(std::move(guest), hello, sealed::side::listener);
+    std::unique_ptr<rails::wire> over;
+    try {
+      over = co_await dress(std::move(guest), hello, sealed::side::listener);
+    } catch (const error&) {
+      continue;  // the peer dials again
+    }
     ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(over), "there");
     if (ends[1]->is_over()) door_.close();
   }
 }
 
-awaitable<sealed::connection> rails_rig::dial(std::shared_ptr<rails_rig> self, std::uint16_t lane,
-                                              std::uint32_t epoch, std::string& name) {
+awaitable<std::unique_ptr<rails::wire>> rails_rig::dial(std::shared_ptr<rails_rig> self,
+                                                        std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name) {
   name = "here";
   error_code closed;
   asio::ip::tcp::endpoint to = self->door_.local_endpoint(closed);
@@ -102,7 +115,9 @@ awaitable<sealed::connection> rails_rig::dial(std::shared_ptr<rails_rig> self, s
   const rig_hello hello{lane, epoch};
   const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(hello), quiet);
   if (unsaid) throw error(unsaid);
-  co_return self->dress(std::move(over), hello, sealed::side::connector);
+  std::unique_ptr<rails::wire> made =
+      co_await self->dress(std::move(over), hello, sealed::side::connector);
+  co_return made;
 }
 
 void rails_rig::cut(std::uint16_t lane) {

@@ -42,7 +42,9 @@ std::uint32_t number_of(const std::string& text) {
 class schedule {
  public:
   explicit schedule(std::uint64_t seed)
-      : random_(seed), pair_(tiny, 1 + static_cast<std::size_t>(seed % 3), bounds) {}
+      : random_(seed),
+        pair_(tiny, 1 + static_cast<std::size_t>(seed % 3), bounds,
+              {(seed / 3 & 1) != 0, (seed / 3 & 2) != 0, (seed / 3 & 4) != 0}) {}
 
   void leave_fences_out() { pair_.leaves_fences_out = true; }
   void run() {

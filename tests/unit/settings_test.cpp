@@ -89,6 +89,15 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.shm_single_copy, single_copy::off);
   s.set("shm-single-copy", "auto");
   EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
+  EXPECT_EQ(s.rdma, rdma_use::automatic);
+  s.set("rdma", "on");
+  EXPECT_EQ(s.rdma, rdma_use::on);
+  s.set("rdma", "off");
+  EXPECT_EQ(s.rdma, rdma_use::off);
+  s.set("rdma", "both");
+  EXPECT_EQ(s.rdma, rdma_use::both);
+  s.set("rdma", "auto");
+  EXPECT_EQ(s.rdma, rdma_use::automatic);
   s.set("plan", "all_reduce=ring,broadcast:64K-=chain/1M");
   EXPECT_EQ(s.plan, "all_reduce=ring,broadcast:64K-=chain/1M");
   s.set("plan", "auto");
@@ -121,6 +130,8 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("host", std::string(256, 'h')).find("longer than 255"),
             std::string::npos);
   EXPECT_NE(set_complaint("shm-single-copy", "yes").find("neither auto nor 0 nor 1"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("rdma", "1").find("--rdma=1: neither auto nor on, off or both"),
             std::string::npos);
   EXPECT_NE(set_complaint("shm-ring-bytes", "32K").find("outside 64K to 1G"), std::string::npos);
   EXPECT_NE(set_complaint("congestion", "sixteen-letters-").find("longer than 15 letters"),

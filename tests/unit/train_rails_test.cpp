@@ -93,6 +93,8 @@ TEST(rail_logs, add_up_what_goes_over_one_nic_now) {
 
 TEST(rail_names, begin_with_the_interface) {
   EXPECT_EQ(nic_of("eth1 10.0.1.2 - 10.0.1.3:4000"), "eth1");
+  EXPECT_EQ(nic_of("eth1 over rxe1 port 1, GID 1 - 10.0.1.3"), "eth1/rxe1");
+  EXPECT_EQ(nic_of("eth1 overt"), "eth1");
   EXPECT_EQ(nic_of("lo"), "lo");
   EXPECT_EQ(nic_of(""), "?");
   EXPECT_EQ(nic_of("e\033[1m x"), "e?[1m");

@@ -64,8 +64,11 @@ bool core::may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept {
   return ahead(epoch, next_epoch(lane)) >= 0;
 }
 
-void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now) {
+void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by,
+                   bool guarded) {
+  departures_.lane_guarded(lane, guarded);
   lane_record& l = lanes_[lane];
+  l.stands_by = stands_by;
   l.at = state::up;
   l.closing = false;
   l.epoch = epoch;
@@ -170,6 +173,7 @@ bool core::next_report(std::uint16_t lane, piece& out) {
 /// nothing that the others would have finished before it. The lane that would finish a chunk first
 /// always may.
 bool core::may_pull(std::uint16_t lane, time_point now) {
+  if (lanes_[lane].stands_by && any_up_but_standing_by()) return false;
   const auto chunk = static_cast<double>(session_.upcoming_chunk_bytes());
   const auto left = static_cast<double>(session_.accepted_bytes_left());
   double others_bytes_per_s = 0, others_bytes = left;
@@ -178,6 +182,8 @@ bool core::may_pull(std::uint16_t lane, time_point now) {
   bool others_up = false;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (i == lane || lanes_[i].at != state::up) continue;
+    const bool rests = lanes_[i].stands_by && !lanes_[lane].stands_by;
+    if (rests && lanes_[lane].at == state::up) continue;
     others_up = true;
     const double bytes_per_s = rate(i, now, unknown_bytes_per_s);
     const auto underway = static_cast<double>(departures_.underway_bytes(i));
@@ -193,9 +199,18 @@ bool core::may_pull(std::uint16_t lane, time_point now) {
   return my_s <= std::max(first_s, others_bytes / others_bytes_per_s);
 }
 
+bool core::any_up_but_standing_by() const noexcept {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const lane_record& l) { return l.at == state::up && !l.stands_by; });
+}
+
+/// That carry chunks now.
 std::size_t core::lanes_up() const noexcept {
-  const auto is_up = [](const lane_record& l) { return l.at == state::up; };
-  return static_cast<std::size_t>(std::count_if(lanes_.begin(), lanes_.end(), is_up));
+  const bool others_rest = any_up_but_standing_by();
+  const auto carries = [others_rest](const lane_record& l) {
+    return l.at == state::up && !(l.stands_by && others_rest);
+  };
+  return static_cast<std::size_t>(std::count_if(lanes_.begin(), lanes_.end(), carries));
 }
 
 /// Of the lanes whose rate is known; anything where none is. Messages that are too short to measure

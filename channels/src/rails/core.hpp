@@ -56,7 +56,10 @@ class core {
   bool is_flushed() const noexcept { return departures_.empty(); }
 
   // Lanes, as they come and go.
-  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now);
+  /// @param stands_by  it carries parcels only while no lane that does not stand by is up
+  /// @param guarded    its payloads need no checksums
+  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false,
+               bool guarded = false);
   /// Not one byte of it is read or written any more.
   void lane_lost(std::uint16_t lane);
   bool closes(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
@@ -102,6 +105,7 @@ class core {
   struct lane_record {
     state at = state::absent;
     bool closing = false;
+    bool stands_by = false;
     std::uint32_t epoch = 0;
     std::optional<std::uint32_t> closed_epoch;       // up to here, nothing is read here any more
     std::optional<std::uint32_t> peer_closed_epoch;  // nor there; what arrived there is known
@@ -124,6 +128,7 @@ class core {
   double rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const;
   double mean_rate() const noexcept;
   std::size_t lanes_up() const noexcept;
+  bool any_up_but_standing_by() const noexcept;
   void measure(time_point now);
   bool on_fenced(const envelope& e, std::span<const std::byte> body);
   bool violated(std::string why);

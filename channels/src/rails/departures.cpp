@@ -24,6 +24,7 @@ parcel* departures::resend(std::uint16_t lane, std::uint32_t epoch) {
     p.lane = lane;
     p.epoch = epoch;
     p.at = parcel::state::writing;
+    guard(p);
     ++resent_;
     return &p;
   }
@@ -57,13 +58,20 @@ parcel* departures::fresh(std::uint16_t lane, std::uint32_t epoch) {
 /// the peer has it.
 void departures::keep(parcel& p) {
   const const_view from = p.out.payload;
-  if (checksums_ && from.bytes > 0) p.out.header.payload_crc = crc32c(from.data, from.bytes);
+  guard(p);
   if (p.out.header.type == frame_type::data) return;
   p.copy = std::make_unique_for_overwrite<std::byte[]>(from.bytes);
   if (from.bytes > 0) std::memcpy(p.copy.get(), from.data, from.bytes);
   session_.sent(p.out);
   p.out.op = nullptr;
   p.out.payload = const_view(p.copy.get(), from.bytes);
+}
+
+/// A parcel that goes again keeps the checksum it had.
+void departures::guard(parcel& p) const noexcept {
+  const const_view from = p.out.payload;
+  if (!checksums_[p.lane] || from.bytes == 0 || p.out.header.payload_crc != 0) return;
+  p.out.header.payload_crc = crc32c(from.data, from.bytes);
 }
 
 void departures::written(parcel& p) noexcept {

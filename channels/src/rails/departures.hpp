@@ -40,8 +40,13 @@ struct parcel {
 /// on which lane each piece is, and gives what a dead lane has lost to the others.
 class departures {
  public:
+  /// @param checksums  of payloads on lanes that are not guarded
   departures(protocol::session& from, std::size_t lanes, bool checksums)
-      : session_(from), checksums_(checksums), underway_(lanes), arrived_(lanes) {}
+      : session_(from),
+        checksums_(lanes, checksums),
+        wanted_(checksums),
+        underway_(lanes),
+        arrived_(lanes) {}
 
   /// The next parcel for a lane: one that was lost first. Null: nothing to say, or too much is on
   /// its way.
@@ -50,6 +55,10 @@ class departures {
 
   /// What the peer says has arrived. False: no correct peer says this.
   bool on_report(std::uint32_t arrived, std::span<const std::byte> body);
+  /// From here on the payloads of this lane need no checksums, or do.
+  void lane_guarded(std::uint16_t lane, bool is_guarded) {
+    checksums_[lane] = wanted_ && !is_guarded;
+  }
   /// This lane is dead here, up to this epoch.
   void lane_lost(std::uint16_t lane, std::uint32_t epoch);
   /// The peer's last word about it was read: what is missing goes again.
@@ -75,11 +84,13 @@ class departures {
   bool has_arrived(std::uint32_t number);
   void forget_oldest() noexcept;
   void keep(parcel& p);
+  void guard(parcel& p) const noexcept;
   void release(parcel& p);
   void wait(parcel& p);
 
   protocol::session& session_;
-  const bool checksums_;
+  std::vector<bool> checksums_;  // by lane
+  const bool wanted_;
   std::deque<parcel> parcels_;  // those from lowest_ on; they stay in place until they leave
   std::vector<std::uint64_t> underway_, arrived_;  // bytes, by lane
   std::optional<protocol::frame> last_word_;

@@ -13,7 +13,7 @@ constexpr std::size_t batch_bytes = 512 * 1024;
 
 }  // namespace
 
-lane_writer::outcome lane_writer::write_some(sealed::stream& to, core::time_point now) {
+lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
   if (!to.flush()) return outcome::full;
   if (!is_busy() && !fill(now)) return outcome::silent;
   std::array<iovec, 2 * batch_pieces> parts;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rails/core.hpp"
-#include "sealed/stream.hpp"
+#include "rails/wire.hpp"
 
 namespace tandem::rails {
 
@@ -24,7 +24,7 @@ class lane_writer {
   lane_writer(core& from, std::uint16_t lane) noexcept : core_(from), lane_(lane) {}
 
   /// One batch at most.
-  outcome write_some(sealed::stream& to, core::time_point now);
+  outcome write_some(wire& to, core::time_point now);
   /// The operations that own the payloads in hand end: keeps copies of what is still to be written.
   void own_payloads();
   bool is_busy() const noexcept { return first_ < size_; }

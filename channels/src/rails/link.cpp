@@ -97,9 +97,8 @@ void link::finish() {
   work_ = {};
   for (lane_ptr& l : lanes_) {
     if (!l) continue;
-    error_code ignored;
     l->open = false;
-    l->socket.close(ignored);
+    l->over->close(false);
     core_.lane_lost(l->index);
     l.reset();
   }

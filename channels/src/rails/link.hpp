@@ -1,6 +1,6 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
@@ -15,25 +15,23 @@
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
 #include "rails/nic.hpp"
-#include "sealed/connection.hpp"
-#include "sealed/stream.hpp"
+#include "rails/wire.hpp"
 
 namespace tandem::rails {
 
-/// Sockets that carry out the core of one channel: one for each lane, replaced when it dies. Kept
+/// Wires that carry out the core of one channel: one for each lane, replaced when it dies. Kept
 /// alive by its own coroutines and by its handle.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable {
  public:
-  using connection = sealed::connection;
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
   /// reason.
   using lost_handler = std::function<bool(const error& reason)>;
   /// Connects a lane under an epoch and says what to call it. The side that has none waits for the
   /// other's. Throws an error of `connection_refused` where nobody listens any more.
-  using dialler = std::function<asio::awaitable<connection>(std::uint16_t lane, std::uint32_t epoch,
-                                                            std::string& name)>;
+  using dialler = std::function<asio::awaitable<std::unique_ptr<wire>>(
+      std::uint16_t lane, std::uint32_t epoch, std::string& name)>;
 
   link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
@@ -43,7 +41,8 @@ class link final : public std::enable_shared_from_this<link>,
   void run(dialler dial);
   /// A connected and proven connection for a lane. Older epochs of it are closed; false where this
   /// one is older itself.
-  bool attach(std::uint16_t lane, std::uint32_t epoch, connection over, std::string name);
+  bool attach(std::uint16_t lane, std::uint32_t epoch, std::unique_ptr<wire> over,
+              std::string name);
 
   bool start(operation& op);
   void cancel(operation& op);
@@ -70,15 +69,13 @@ class link final : public std::enable_shared_from_this<link>,
 
  private:
   struct lane {
-    lane(link& of, std::uint16_t number, connection over)
+    lane(link& of, std::uint16_t number, std::unique_ptr<wire> connected)
         : index(number),
-          socket(std::move(over.socket)),
-          bytes(socket.native_handle(), over.seal),
+          over(std::move(connected)),
           reader(of.core_, number),
           writer(of.core_, number) {}
     std::uint16_t index;
-    asio::ip::tcp::socket socket;
-    sealed::stream bytes;
+    std::unique_ptr<wire> over;
     lane_reader reader;
     lane_writer writer;
     bool open = true;
@@ -121,7 +118,7 @@ class link final : public std::enable_shared_from_this<link>,
   const asio::any_io_executor executor_;
   core core_;
   const patience bounds_;
-  std::vector<lane_ptr> lanes_;  // null: no socket now
+  std::vector<lane_ptr> lanes_;  // null: no wire now
   std::vector<std::string> names_;
   struct losses {
     std::uint32_t count = 0;
@@ -137,7 +134,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool completion_posted_ = false;
   bool vanished_ = false;
   bool closed_ = false;         // no operation is pending, nor ever will be
-  bool finished_ = false;       // no socket either
+  bool finished_ = false;       // no wire either
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
 

@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -22,7 +20,7 @@ constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event qu
 /// 256 KiB costs half of the rate: writer and reader wait for each other.
 constexpr double unsent_s = 0.002;
 constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
-constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{1000};
+constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{6000};
 
 core::time_point now() {
   return std::chrono::steady_clock::now();
@@ -30,15 +28,14 @@ core::time_point now() {
 
 }  // namespace
 
-bool link::attach(std::uint16_t index, std::uint32_t epoch, connection over, std::string name) {
+bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire> over,
+                  std::string name) {
   if (!may_come(index, epoch)) return false;
   if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
-  error_code ignored;
-  over.socket.non_blocking(true, ignored);
-  over.socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
-  core_.lane_up(index, epoch, now());
+  const wire& by = *lanes_[index]->over;
+  core_.lane_up(index, epoch, now(), by.stands_by(), by.guards_bytes());
   bound_unsent(*lanes_[index]);
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));
@@ -56,9 +53,7 @@ void link::lose(lane& which, const std::string& why) {
   lost_lanes_[which.index].why = why;
   const lane_ptr keep = lanes_[which.index];
   which.open = false;
-  error_code ignored;
-  which.socket.set_option(asio::socket_base::linger(true, 0), ignored);
-  which.socket.close(ignored);
+  which.over->close(true);
   lanes_[which.index].reset();
   core_.lane_lost(which.index);
 }
@@ -70,7 +65,7 @@ void link::bound_unsent(lane& of) {
       static_cast<int>(std::clamp(bytes, double{least_unsent_bytes}, double{most_unsent_bytes}));
   if (bound > of.unsent_bytes / 2 && bound < of.unsent_bytes * 2) return;
   of.unsent_bytes = bound;
-  ::setsockopt(of.socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bound, sizeof bound);
+  of.over->bound_unsent(bound);
 }
 
 void link::cut(std::uint16_t index) {
@@ -83,13 +78,9 @@ void link::carrier_lost(const nic& which) {
   const auto self = shared_from_this();
   for (const lane_ptr& l : lanes_) {
     if (!l) continue;
-    error_code ignored;
-    const asio::ip::address local = l->socket.local_endpoint(ignored).address();
-    const bool on_it =
-        std::any_of(which.addresses.begin(), which.addresses.end(),
-                    [&local](const nic_address& address) { return address.where == local; });
     const lane_ptr keep = l;
-    if (on_it) lose(*keep, fmt::format("the kernel says that {} has no link", which.name));
+    if (!keep->over->is_on(which)) continue;
+    lose(*keep, fmt::format("the kernel says that {} has no link", which.name));
   }
   settle();
 }
@@ -98,18 +89,18 @@ bool link::read_ready(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
     const std::span<const iovec> room = from.reader.room();
-    const std::uint64_t before = from.bytes.received_bytes();
-    const ssize_t n = from.bytes.receive(room);
+    const std::uint64_t before = from.over->received_bytes();
+    const ssize_t n = from.over->receive(room);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       // A part of a record says nothing yet but that the peer is there.
-      if (from.bytes.received_bytes() == before) break;
+      if (from.over->received_bytes() == before) break;
       core_.heard(from.index, at);
       return true;
     }
     any = true;
     if (n <= 0) {
-      lose(from, n == 0 ? "the peer closed it" : from.bytes.describe(errno));
+      lose(from, n == 0 ? "the peer closed it" : from.over->describe(errno));
       break;
     }
     std::size_t wanted = 0;
@@ -124,7 +115,7 @@ bool link::read_ready(lane& from, core::time_point at) {
         broken(from.reader.why());
         return true;
     }
-    if (static_cast<std::size_t>(n) < wanted && !from.bytes.holds_more()) break;
+    if (static_cast<std::size_t>(n) < wanted && !from.over->holds_more()) break;
   }
   return any;
 }
@@ -140,11 +131,7 @@ void link::arm(const lane_ptr& which) {
     self->settle();
     if (!self->loop().is_polling()) self->arm(which);
   };
-  if (which->bytes.holds_more()) {
-    asio::post(executor_, std::bind(come, error_code()));  // of that the kernel knows nothing
-  } else {
-    which->socket.async_wait(asio::socket_base::wait_read, come);
-  }
+  which->over->wait_read(come);
 }
 
 void link::arm() {
@@ -183,25 +170,24 @@ void link::flush() {
 
 bool link::write_some(const lane_ptr& to, core::time_point at) {
   if (to->blocked || !to->open) return false;
-  const auto outcome = to->writer.write_some(to->bytes, at);
+  const auto outcome = to->writer.write_some(*to->over, at);
   if (outcome == lane_writer::outcome::full) wait_for_room(to);
   return outcome == lane_writer::outcome::wrote;
 }
 
 void link::wait_for_room(const lane_ptr& to) {
   to->blocked = true;
-  to->socket.async_wait(asio::socket_base::wait_write,
-                        [self = shared_from_this(), to](error_code failure) {
-                          to->blocked = false;
-                          if (failure || !to->open) return;
-                          self->flush();
-                          self->complete_soon();
-                        });
+  to->over->wait_write([self = shared_from_this(), to](error_code failure) {
+    to->blocked = false;
+    if (failure || !to->open) return;
+    self->flush();
+    self->complete_soon();
+  });
 }
 
 bool link::has_unsent() const noexcept {
   return std::any_of(lanes_.begin(), lanes_.end(),
-                     [](const lane_ptr& l) { return l && l->bytes.has_unsent(); });
+                     [](const lane_ptr& l) { return l && l->over->has_unsent(); });
 }
 
 /// After every event.
@@ -216,7 +202,9 @@ void link::obey() {
   const auto self = shared_from_this();
   if (core_.messages().peer_said_goodbye() && !lingers_until_) heard_goodbye();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i] && core_.closes(i)) lose(*lanes_[i], "silent, or closed by the peer");
+    if (!lanes_[i] || !core_.closes(i)) continue;
+    const std::string own = lanes_[i]->over->trouble();
+    lose(*lanes_[i], own.empty() ? "silent, or closed by the peer" : own);
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();
@@ -264,7 +252,7 @@ asio::awaitable<void> link::dial(std::uint16_t index) {
 asio::awaitable<void> link::dial_once(std::uint16_t index) {
   const std::uint32_t epoch = core_.next_epoch(index);
   std::string name;
-  connection over = co_await dial_(index, epoch, name);
+  std::unique_ptr<wire> over = co_await dial_(index, epoch, name);
   attach(index, epoch, std::move(over), std::move(name));
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/rails.hpp>
@@ -11,6 +13,7 @@
 #include "protocol/carried_channel.hpp"
 #include "rails/bind_nic.hpp"
 #include "rails/selection.hpp"
+#include "rails/socket_wire.hpp"
 #include "tcp/connect.hpp"
 
 namespace tandem::rails {
@@ -27,7 +30,8 @@ std::string key_of(int rank) {
   return fmt::format("rails/{}", rank);
 }
 
-/// In a hello, `rail` is the lane and how many there are.
+/// In a hello, `rail` is the lane, whether it stands by, and how many there are.
+constexpr std::uint32_t standing_by = 1U << 31;
 std::uint32_t pack(std::size_t lane, std::size_t lanes) noexcept {
   return static_cast<std::uint32_t>(lanes << 16 | lane);
 }
@@ -35,7 +39,10 @@ std::size_t lane_of(const tcp::hello& h) noexcept {
   return h.rail & 0xffff;
 }
 std::size_t lanes_of(const tcp::hello& h) noexcept {
-  return h.rail >> 16;
+  return (h.rail & ~standing_by) >> 16;
+}
+bool stands_by(const tcp::hello& h) noexcept {
+  return (h.rail & standing_by) != 0;
 }
 
 patience bounds_of(const settings& options) {
@@ -50,15 +57,8 @@ asio::awaitable<void> mesh::open() {
   const bool loopback_only = key().empty() && !options().insecure;
   const selection chosen = choose(nics_, parse_rails(options().rails), loopback_only);
   require_rails(nics_, chosen);
-  for (const rail_end& end : chosen.rails) {
-    published_rail& rail = mine_rails_.emplace_back();
-    rail.interface = nics_[end.nic].name;
-    rail_nics_.push_back(end.nic);
-    for (const nic_address& at : end.addresses) {
-      const std::uint16_t port = open_door(at.where.to_string());
-      rail.doors.push_back({at.where, at.prefix, port});
-    }
-  }
+  rdma_.find(nics_, chosen.rails, options());
+  for (const rail_end& end : chosen.rails) open_rail(end);
   watch_store();
   watch_ = std::make_unique<carrier_watch>(get_executor(), [weak = weak_from_this()](int index) {
     const auto self = std::static_pointer_cast<mesh>(weak.lock());
@@ -66,6 +66,36 @@ asio::awaitable<void> mesh::open() {
   });
   std::string line = encode(mine_rails_);
   co_await publish(key_of(rank()), std::move(line));
+}
+
+void mesh::open_rail(const rail_end& end) {
+  const std::size_t number = mine_rails_.size();
+  published_rail& rail = mine_rails_.emplace_back();
+  rail.interface = nics_[end.nic].name;
+  rail_nics_.push_back(end.nic);
+  settings proving = options();
+  proving.encrypt = !key().empty();  // what sets RDMA up holds the keys of this rank's memory
+  for (const nic_address& at : end.addresses) {
+    const std::string address = at.where.to_string();
+    door opened{at.where, at.prefix, open_door(address)};
+    if (rdma_.has(number)) {
+      opened.rdma_port = open_door(
+          address, proving,
+          [weak = weak_from_this(), number](asio::ip::tcp::socket guest, sealed::keys seal,
+                                            const tcp::hello&, const tcp::hello& theirs) {
+            const auto self = std::static_pointer_cast<mesh>(weak.lock());
+            if (!self) return;
+            sealed::connection over(std::move(guest), std::move(seal));
+            self->take_rdma_guest(number, std::move(over), theirs);
+          });
+    }
+    rail.doors.push_back(opened);
+  }
+}
+
+void mesh::ended() noexcept {
+  watch_.reset();
+  rdma_.close();
 }
 
 /// Whoever dials the lane finds out when it is well again.
@@ -84,21 +114,9 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   const std::vector<published_rail> theirs = decode(line);
   const pairing found = pair_rails(mine_rails_, theirs);
   routes all;
+  add_routes(all, found, theirs, true);
   const std::size_t streams = options().rail_streams;
-  for (std::size_t stream = 0; stream < streams; ++stream) {
-    for (const rail_pair& pair : found.pairs) {
-      if (all.size() == most_lanes) break;
-      const door& from = mine_rails_[pair.mine].doors[pair.my_door];
-      const door& to = theirs[pair.theirs].doors[pair.their_door];
-      route& r = all.emplace_back();
-      r.to = {to.where, to.port};
-      r.from = from.where;
-      r.nic = rail_nics_[pair.mine];
-      r.peer_is_here = is_here(nics_, to.where);
-      r.name = fmt::format("{} {} - {}", mine_rails_[pair.mine].interface, from.where.to_string(),
-                           tcp::to_text(r.to));
-    }
-  }
+  for (std::size_t i = 0; i < streams; ++i) add_routes(all, found, theirs, false);
   if (all.empty()) {
     throw error(errc::unreachable,
                 fmt::format("no rail of rank {} leads to one of rank {}", rank(), peer),
@@ -107,15 +125,39 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   co_return all;
 }
 
-asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                    std::uint32_t epoch,
-                                                    std::chrono::milliseconds limit,
-                                                    tcp::hello& answer) {
+void mesh::add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
+                      bool rdma) const {
+  for (const rail_pair& pair : found.pairs) {
+    if (all.size() == most_lanes) break;
+    const door& from = mine_rails_[pair.mine].doors[pair.my_door];
+    const door& to = theirs[pair.theirs].doors[pair.their_door];
+    const bool has_rdma = rdma_.has(pair.mine) && to.rdma_port != 0;
+    if (rdma && !has_rdma) continue;
+    route& r = all.emplace_back();
+    r.to = {to.where, rdma ? to.rdma_port : to.port};
+    r.from = from.where;
+    r.rail = pair.mine;
+    r.nic = rail_nics_[pair.mine];
+    r.peer_is_here = is_here(nics_, to.where);
+    r.rdma = rdma;
+    r.stands_by = !rdma && has_rdma && options().rdma != rdma_use::both;
+    r.name = rdma ? fmt::format("{} over {} - {}", mine_rails_[pair.mine].interface,
+                                rdma_.text(pair.mine), to.where.to_string())
+                  : fmt::format("{} {} - {}", mine_rails_[pair.mine].interface,
+                                from.where.to_string(), tcp::to_text(r.to));
+  }
+}
+
+asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by,
+                                                       std::uint32_t rail, std::uint32_t epoch,
+                                                       std::chrono::milliseconds limit,
+                                                       tcp::hello& answer) {
   tcp::hello mine = introduction(peer);
-  mine.rail = rail;
+  mine.rail = by.stands_by ? rail | standing_by : rail;
   mine.epoch = epoch;
   settings patient = options();
   patient.meet_timeout = limit;
+  if (by.rdma) patient.encrypt = !key().empty();
   error_code failure;
   tcp::dial_wishes wishes;
   wishes.failure = &failure;
@@ -142,7 +184,12 @@ asio::awaitable<sealed::connection> mesh::dial_lane(int peer, const route& by, s
                     "SO_BINDTODEVICE or add a rule for its address",
                     by.name, interface));
   }
-  co_return std::move(*made);
+  const bool is_welcome = answer.answer == tcp::verdict::welcome;
+  if (!by.rdma || !is_welcome) {
+    co_return std::make_unique<socket_wire>(std::move(*made), by.stands_by);
+  }
+  std::unique_ptr<wire> over = co_await rdma_.set_up(by.rail, std::move(*made));
+  co_return over;
 }
 
 /// Any lane may be the first; the others are dialled by the link itself.
@@ -155,20 +202,21 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
-    std::optional<sealed::connection> made;
+    std::unique_ptr<wire> made;
     try {
       made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
     } catch (const error& e) {
       const bool nobody = e.code() == errc::unreachable || e.code() == errc::timed_out ||
                           e.code() == asio::error::connection_refused;
-      if (!nobody || last) throw;
-      log(log_level::info, "rails", e.what());
+      const bool is_rdma = (*all)[lane].rdma;
+      if ((!nobody && !is_rdma) || last) throw;
+      log(is_rdma ? log_level::warning : log_level::info, "rails", e.what());
       continue;
     }
     if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
       const std::shared_ptr<link> over =
           make_link(peer, answer.limits, all->size(), (*all)[lane].peer_is_here);
-      over->attach(static_cast<std::uint16_t>(lane), 1, std::move(*made), (*all)[lane].name);
+      over->attach(static_cast<std::uint16_t>(lane), 1, std::move(made), (*all)[lane].name);
       over->run([weak = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
                                                      std::string& name) {
         const auto self = std::static_pointer_cast<mesh>(weak.lock());
@@ -183,15 +231,15 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
   }
 }
 
-asio::awaitable<sealed::connection> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
-                                                     std::shared_ptr<const routes> all,
-                                                     std::uint16_t lane, std::uint32_t epoch,
-                                                     std::string& name) {
+asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
+                                                        std::shared_ptr<const routes> all,
+                                                        std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name) {
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  sealed::connection made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }
@@ -218,20 +266,54 @@ std::string_view mesh::interface_of(const asio::ip::address& mine) const noexcep
   return "?";
 }
 
-void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
+std::shared_ptr<link> mesh::link_for(const tcp::hello& theirs, const asio::ip::address& from) {
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
-  const bool first = !over;
+  if (over) return over;
+  over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_here(nics_, from));
+  over->run(nullptr);
+  return over;
+}
+
+void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
   error_code ignored;
-  if (first) {
-    const bool is_local = is_here(nics_, guest.socket.remote_endpoint(ignored).address());
-    over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_local);
-  }
+  const std::shared_ptr<link> over =
+      link_for(theirs, guest.socket.remote_endpoint(ignored).address());
   const asio::ip::tcp::endpoint here = guest.socket.local_endpoint(ignored);
   std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
                                  tcp::to_text(guest.socket.remote_endpoint(ignored)));
-  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(guest),
-               std::move(name));
-  if (first) over->run(nullptr);
+  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch,
+               std::make_unique<socket_wire>(std::move(guest), stands_by(theirs)), std::move(name));
+}
+
+void mesh::take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp::hello& theirs) {
+  error_code ignored;
+  const std::shared_ptr<link> over =
+      link_for(theirs, guest.socket.remote_endpoint(ignored).address());
+  asio::co_spawn(get_executor(), set_up_guest(rail, std::move(guest), theirs, over),
+                 asio::detached);
+}
+
+/// What fails here the peer sees as an end of its connection, and dials again: whoever lets it wait
+/// says why, and once.
+asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection guest,
+                                         tcp::hello theirs, std::shared_ptr<link> over) {
+  const auto self = shared_from_this();
+  try {
+    error_code ignored;
+    const asio::ip::address from = guest.socket.remote_endpoint(ignored).address();
+    std::unique_ptr<wire> made = co_await rdma_.set_up(rail, std::move(guest));
+    rdma_trouble_.clear();
+    std::string name = fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
+                                   from.to_string());
+    over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(made),
+                 std::move(name));
+  } catch (const std::exception& e) {
+    const auto* const known = dynamic_cast<const error*>(&e);
+    const bool by_peer = known != nullptr && known->code() == errc::peer_closed;
+    const bool is_news = !by_peer && !over->is_over() && rdma_trouble_ != e.what();
+    if (!by_peer) rdma_trouble_ = e.what();
+    log(is_news ? log_level::warning : log_level::info, "rails", e.what());
+  }
 }
 
 std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes,

@@ -8,6 +8,7 @@
 #include "rails/link.hpp"
 #include "rails/nic.hpp"
 #include "rails/pairing.hpp"
+#include "rails/rdma_lanes.hpp"
 #include "tcp/fabric.hpp"
 
 namespace tandem::rails {
@@ -25,8 +26,11 @@ class mesh final : public tcp::mesh {
   struct route {
     asio::ip::tcp::endpoint to;
     asio::ip::address from;
+    std::size_t rail = 0;  ///< of mine_rails_
     std::size_t nic = 0;
     bool peer_is_here = false;
+    bool rdma = false;
+    bool stands_by = false;
     std::string name;
   };
   using routes = std::vector<route>;
@@ -35,28 +39,38 @@ class mesh final : public tcp::mesh {
   tcp::verdict judge_guest(const tcp::hello& theirs) noexcept override;
   void take_guest(sealed::connection guest, const tcp::hello& answer,
                   const tcp::hello& theirs) override;
-  void ended() noexcept override { watch_.reset(); }
+  void take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp::hello& theirs);
+  asio::awaitable<void> set_up_guest(std::size_t rail, sealed::connection guest, tcp::hello theirs,
+                                     std::shared_ptr<link> over);
+  void ended() noexcept override;
   void carrier_lost(int index);
 
+  void open_rail(const rail_end& end);
+  void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
+                  bool rdma) const;
   std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
-  asio::awaitable<sealed::connection> dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                std::uint32_t epoch,
-                                                std::chrono::milliseconds limit,
-                                                tcp::hello& answer);
-  static asio::awaitable<sealed::connection> dial_again(std::shared_ptr<mesh> self, int peer,
-                                                        std::shared_ptr<const routes> all,
-                                                        std::uint16_t lane, std::uint32_t epoch,
-                                                        std::string& name);
+  asio::awaitable<std::unique_ptr<wire>> dial_lane(int peer, const route& by, std::uint32_t rail,
+                                                   std::uint32_t epoch,
+                                                   std::chrono::milliseconds limit,
+                                                   tcp::hello& answer);
+  static asio::awaitable<std::unique_ptr<wire>> dial_again(std::shared_ptr<mesh> self, int peer,
+                                                           std::shared_ptr<const routes> all,
+                                                           std::uint16_t lane, std::uint32_t epoch,
+                                                           std::string& name);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                   bool peer_is_here);
+  /// The link to which this guest comes, made if it is the first.
+  std::shared_ptr<link> link_for(const tcp::hello& theirs, const asio::ip::address& from);
 
   std::vector<nic> nics_;
   std::vector<published_rail> mine_rails_;
   std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
+  rdma_lanes rdma_;
   std::unique_ptr<carrier_watch> watch_;
   bool warned_of_routes_ = false;
+  std::string rdma_trouble_;  // told last
 };
 
 }  // namespace tandem::rails

@@ -15,6 +15,7 @@ struct door {
   asio::ip::address where;
   unsigned prefix = 0;  ///< bits of the subnet
   std::uint16_t port = 0;
+  std::uint16_t rdma_port = 0;  ///< where lanes over RDMA are set up; 0: none
 
   friend bool operator==(const door&, const door&) = default;
 };
@@ -30,8 +31,9 @@ struct published_rail {
 constexpr std::size_t max_doors = 8;                 ///< of one rail
 constexpr std::size_t max_published_bytes = 16'384;  ///< of one line
 
-/// One line of text, "rails 1 eth0=10.1.0.2/24:4000+fd00::2/64:4001 eth1=...". Letters that the
-/// line needs for itself become `?` in names; rails and doors beyond the limits are left out.
+/// One line of text, "rails 1 eth0=10.1.0.2/24:4000~4002+fd00::2/64:4001 eth1=...", where ~ leads
+/// to what RDMA needs. Letters that the line needs for itself become `?` in names; rails and doors
+/// beyond the limits are left out.
 std::string encode(const std::vector<published_rail>& rails);
 
 /// @par Errors `errc::version_mismatch`; `errc::protocol_violation`: the bytes are hostile or

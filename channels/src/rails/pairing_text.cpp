@@ -54,7 +54,13 @@ door read_door(std::string_view text) {
   if (failure) refuse("not an address where one belongs");
   found.prefix =
       read_number(text.substr(slash + 1, colon - slash - 1), found.where.is_v4() ? 32 : 128);
-  found.port = static_cast<std::uint16_t>(read_number(text.substr(colon + 1), 65535));
+  std::string_view ports = text.substr(colon + 1);
+  const bool has_rdma = ports.find('~') != std::string_view::npos;
+  found.port = static_cast<std::uint16_t>(read_number(cut(ports, '~'), 65535));
+  if (has_rdma) {
+    found.rdma_port = static_cast<std::uint16_t>(read_number(ports, 65535));
+    if (found.rdma_port == 0) refuse("a door where nobody can listen");
+  }
   if (found.port == 0 || found.where.is_unspecified() || found.where.is_multicast()) {
     refuse("a door where nobody can listen");
   }
@@ -89,6 +95,7 @@ std::string encode(const std::vector<published_rail>& rails) {
     for (std::size_t i = 0; i < std::min(one.doors.size(), max_doors); ++i) {
       const door& d = one.doors[i];
       line += fmt::format("{}{}/{}:{}", i == 0 ? '=' : '+', d.where.to_string(), d.prefix, d.port);
+      if (d.rdma_port != 0) line += fmt::format("~{}", d.rdma_port);
     }
   }
   return line;

@@ -64,20 +64,26 @@ asio::awaitable<void> mesh::open() {
 }
 
 std::uint16_t mesh::open_door(const std::string& address) {
+  return open_door(address, options_,
+                   [weak = weak_from_this()](asio::ip::tcp::socket guest, sealed::keys seal,
+                                             const hello& mine, const hello& theirs) {
+                     const auto self = weak.lock();
+                     if (!self) return;
+                     sealed::connection over(std::move(guest), std::move(seal));
+                     self->take_guest(std::move(over), mine, theirs);
+                   });
+}
+
+std::uint16_t mesh::open_door(const std::string& address, const settings& with,
+                              greeter::guest_handler take) {
   const std::weak_ptr<mesh> weak = weak_from_this();
   const auto opened = std::make_shared<greeter>(
-      listen(executor_, address, 0, key_, options_), mine_, key_, options_,
+      listen(executor_, address, 0, key_, with), mine_, key_, with,
       [weak](const hello& theirs) {
         const auto self = weak.lock();
         return self ? self->judge_guest(theirs) : verdict::wrong_job;
       },
-      [weak](asio::ip::tcp::socket guest, sealed::keys seal, const hello& mine,
-             const hello& theirs) {
-        const auto self = weak.lock();
-        if (!self) return;
-        sealed::connection over(std::move(guest), std::move(seal));
-        self->take_guest(std::move(over), mine, theirs);
-      });
+      std::move(take));
   opened->run();
   const std::uint16_t port = opened->at().port();
   keep_open(opened);
@@ -248,6 +254,15 @@ void mesh::close() noexcept {
   store_->leave();
 }
 
+error gone_without_goodbye(int rank) {
+  return error(errc::peer_lost,
+               {.peer = rank,
+                .rail = {},
+                .phase = {},
+                .detail = fmt::format("rank {} left in the middle of the job", rank),
+                .advice = fmt::format("see the last output of rank {}", rank)});
+}
+
 namespace {
 
 class mesh_fabric final : public fabric {
@@ -255,16 +270,7 @@ class mesh_fabric final : public fabric {
   explicit mesh_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
   ~mesh_fabric() override {
     // Whoever goes without a goodbye leaves others waiting: they must hear why.
-    if (!mesh_->is_over()) {
-      mesh_->fail(
-          error(errc::peer_lost,
-                {.peer = mesh_->rank(),
-                 .rail = {},
-                 .phase = {},
-                 .detail = fmt::format("rank {} left in the middle of the job", mesh_->rank()),
-                 .advice = fmt::format("see the last output of rank {}", mesh_->rank())}),
-          true);
-    }
+    if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
     mesh_->close();
   }
 

@@ -50,8 +50,11 @@ class mesh : public std::enable_shared_from_this<mesh> {
   const secret& key() const noexcept { return key_; }
   /// Who this rank is, as it says to a peer.
   hello introduction(int peer) const noexcept;
-  /// Listens at a local address; returns the port.
+  /// Listens at a local address; returns the port. Guests go to `take_guest`.
   std::uint16_t open_door(const std::string& address);
+  /// The same with other settings, for another kind of guests.
+  std::uint16_t open_door(const std::string& address, const settings& with,
+                          greeter::guest_handler take);
   /// Closes it when the job is over here.
   void keep_open(std::shared_ptr<door> opened);
   void watch_store();
@@ -88,6 +91,9 @@ class mesh : public std::enable_shared_from_this<mesh> {
   bool blaming_ = false;
   bool closed_ = false;
 };
+
+/// What the others hear of a rank whose fabric is destroyed without `close`.
+error gone_without_goodbye(int rank);
 
 /// The handle that users own: destroying it without `close` is a failure of this rank.
 std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over);

@@ -4,6 +4,7 @@
 #include <tandem/async.hpp>
 #include <tandem/channel.hpp>
 #include <tandem/channels/local.hpp>
+#include <tandem/channels/mixed.hpp>
 #include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
@@ -13,6 +14,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/error.hpp>
 #include <tandem/fabric.hpp>
+#include <tandem/host.hpp>
 #include <tandem/join.hpp>
 #include <tandem/launch.hpp>
 #include <tandem/log.hpp>

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <tandem/collectives/agree.hpp>
+#include <tandem/host.hpp>
 #include <tandem/run.hpp>
 #include <utility>
 
@@ -24,10 +25,10 @@ std::vector<std::string> hosts_in(std::vector<std::string>& texts) {
 
 /// All but the hosts, measured or from the file, the same on every rank.
 asio::awaitable<facts> rates(communicator& all, const std::vector<std::string>& hosts,
-                             std::string_view channel, const settings& options) {
+                             const settings& options) {
   if (!options.profile.empty()) co_return facts::load(options.profile);
   const detail::layout where(hosts);
-  std::string mine = co_await detail::probe(all, where, channel);
+  std::string mine = co_await detail::probe(all, where);
   mine += fmt::format("cores {}\n", cores_for_loops());
   const std::vector<std::string> found = co_await detail::exchange_texts(all, std::move(mine));
   std::string together;
@@ -36,13 +37,13 @@ asio::awaitable<facts> rates(communicator& all, const std::vector<std::string>& 
 }
 
 asio::awaitable<plan> agree(communicator& all, std::string_view channel, const settings& options) {
-  std::string mine = detail::host_name(options) + '\n' + detail::plan_settings(channel, options);
+  std::string mine = host_name(options) + '\n' + detail::plan_settings(channel, options);
   std::vector<std::string> texts = co_await detail::exchange_texts(all, std::move(mine));
   std::vector<std::string> hosts = hosts_in(texts);
   if (const std::optional<detail::difference> found = detail::difference_of(texts)) {
     throw detail::disagreement(*found);
   }
-  facts known = co_await rates(all, hosts, channel, options);
+  facts known = co_await rates(all, hosts, options);
   known.host_of_rank = std::move(hosts);
   plan result = plan::of(known, options);
   co_await detail::compare_plans(all, result);

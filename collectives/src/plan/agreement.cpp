@@ -1,11 +1,8 @@
 #include "plan/agreement.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -45,15 +42,6 @@ error disagreement(const difference& found) {
                 .phase = "agreeing on a plan",
                 .detail = found.text,
                 .advice = "give every rank the same settings, profile and program"});
-}
-
-std::string host_name(const settings& options) {
-  if (!options.host.empty()) return options.host;
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}:{}", name.data(), boot);
 }
 
 std::string plan_settings(std::string_view channel, const settings& options) {

@@ -11,10 +11,6 @@
 
 namespace tandem::detail {
 
-/// A name that ranks of one host have in common: what the settings say, else the machine's name and
-/// the boot that it runs on.
-std::string host_name(const settings& options);
-
 /// What the settings of a rank say of the plan, a line for each. All ranks must have the same.
 std::string plan_settings(std::string_view channel, const settings& options);
 

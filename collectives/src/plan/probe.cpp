@@ -89,14 +89,14 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
   co_return std::max<std::uint64_t>(2 * more_bytes * 1000 / more_ns, 1);
 }
 
-asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name,
-                                  std::string_view channel) {
+asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name) {
   const buffer room(most_bytes);
   const std::uint64_t latency = co_await latency_ns(all, peer, room.view());
   const std::uint64_t rate = co_await bytes_per_us(all, peer, room.view());
   co_await all.send(peer, const_view(), probe_tag);
-  const path_facts found{.channel = std::string(channel),
-                         .rails = all.internals()->to(peer).on->rails().size(),
+  const group& of = *all.internals();
+  const path_facts found{.channel = std::string(of.over().kind_to(of.member(peer))),
+                         .rails = of.to(peer).on->rails().size(),
                          .latency_ns = rounded(latency),
                          .bytes_per_us = rounded(rate)};
   co_return found.text(name);
@@ -110,16 +110,15 @@ std::uint64_t rounded(std::uint64_t value) noexcept {
   return std::max<std::uint64_t>((value + unit / 2) / unit * unit, 1);
 }
 
-asio::awaitable<std::string> probe(communicator& all, const layout& where,
-                                   std::string_view channel) {
+asio::awaitable<std::string> probe(communicator& all, const layout& where) {
   std::string found;
   const std::optional<pair> within = pair_within(where), across = pair_across(where);
   if (within && within->first == all.rank()) {
-    found += co_await lead(all, within->second, "within", channel);
+    found += co_await lead(all, within->second, "within");
   }
   if (within && within->second == all.rank()) co_await echo(all, within->first);
   if (across && across->first == all.rank()) {
-    found += co_await lead(all, across->second, "across", channel);
+    found += co_await lead(all, across->second, "across");
   }
   if (across && across->second == all.rank()) co_await echo(all, across->first);
   co_return found;

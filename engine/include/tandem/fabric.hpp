@@ -20,8 +20,12 @@ class fabric {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual asio::any_io_executor get_executor() const noexcept = 0;
-  /// What carries its messages, in a word: "local", "tcp", "shm", "rails".
+  /// What it is, in a word: "local", "tcp", "shm", "rails", "mixed".
   virtual std::string_view kind() const noexcept = 0;
+  /// What carries the messages to `peer`, once there is a channel: `kind()`, but for a fabric that
+  /// chooses for each pair; that one says `kind()` until then. Both ends of a channel say the same.
+  /// @pre 0 <= peer < size(), peer != rank().
+  virtual std::string_view kind_to(int /*peer*/) const noexcept { return kind(); }
 
   /// The channel to `peer`, connected. The reference lives as long as the fabric.
   /// @pre 0 <= peer < size(), peer != rank(). @par Errors `errc::unreachable`, `peer_lost`,

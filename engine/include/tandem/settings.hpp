@@ -19,6 +19,14 @@ enum class single_copy : std::uint8_t {
   on,         ///< read where they lie, by the receiver alone, where the kernel allows it
 };
 
+/// Whether rails use RDMA.
+enum class rdma_use : std::uint8_t {
+  automatic,  ///< a rail whose both ends have it uses it; TCP rails stand by
+  on,         ///< as `automatic`, and a chosen rail without it is an error
+  off,        ///< nobody looks for it
+  both,       ///< RDMA and TCP rails serve a message together
+};
+
 /// Every knob of the engine with its default. Set it in code, or let `from_environment` fill it, or
 /// let a program pass its command line to `set`; later wins. `option_table` is the one place that
 /// documents them.
@@ -33,6 +41,7 @@ struct settings {
   std::size_t socket_buffer_bytes = 0;
   std::string congestion;  ///< of TCP: a name the kernel knows, or "system"; empty: by itself
   std::string rails;  ///< which NICs are rails, in words; "auto": by itself; empty: not asked for
+  rdma_use rdma = rdma_use::automatic;            ///< of the rails
   std::size_t rail_streams = 1;                   ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail

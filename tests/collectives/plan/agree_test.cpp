@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/host.hpp>
 
 #include "collectives/job.hpp"
 #include "plan/agreement.hpp"
@@ -36,6 +38,12 @@ struct meeting {
   explicit meeting(std::vector<settings> of_ranks)
       : options(std::move(of_ranks)),
         ranks(static_cast<int>(options.size())),
+        agreed(options.size()) {}
+
+  meeting(const std::string& kind, std::vector<settings> of_ranks)
+      : options(std::move(of_ranks)),
+        ranks(*std::ranges::find(test::fabric_kinds(), kind, &test::fabric_kind::name),
+              static_cast<int>(options.size()), settings{}),
         agreed(options.size()) {}
 
   job::rank_body body() {
@@ -83,6 +91,16 @@ TEST(Agreement, MeasuresBothKindsOfWays) {
   }
   EXPECT_GT(of.ranks.fabrics[1]->find(2)->stats().messages_sent, 40u);
   EXPECT_LT(of.ranks.fabrics[0]->find(2)->stats().messages_sent, 40u);
+}
+
+TEST(Agreement, SaysOfEachKindOfWayWhatCarriesIt) {
+  meeting of("mixed", {on("first"), on("first"), on("second"), on("second")});
+  ASSERT_EQ(of.run(), "");
+  for (const std::optional<plan>& one : of.agreed) {
+    EXPECT_EQ(one->known().within.channel, "shm");
+    EXPECT_EQ(one->known().across.channel, "tcp");
+    EXPECT_EQ(one->hash(), of.agreed[0]->hash());
+  }
 }
 
 asio::awaitable<void> meet_and_split(fabric& over, const settings& mine) {
@@ -238,9 +256,9 @@ TEST(Probe, RoundsToTwoDigits) {
 }
 
 TEST(HostName, IsWhatTheSettingsSayElseThisMachine) {
-  EXPECT_EQ(detail::host_name(on("rack1")), "rack1");
-  const std::string own = detail::host_name(settings{});
-  EXPECT_EQ(own, detail::host_name(settings{}));
+  EXPECT_EQ(host_name(on("rack1")), "rack1");
+  const std::string own = host_name(settings{});
+  EXPECT_EQ(own, host_name(settings{}));
   EXPECT_GT(own.size(), 30u);
   EXPECT_EQ(own.find('\n'), std::string::npos);
 }

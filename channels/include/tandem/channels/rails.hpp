@@ -22,11 +22,16 @@ struct rail_choice {
   int mtu = 0;                         ///< bytes
   bool up = false;                     ///< switched on, and there is a carrier
   bool chosen = false;
-  std::string reason;  ///< "chosen: up, ethernet, 10.1.0.2/24", "left out: down"
+  std::string reason;       ///< "chosen: up, ethernet, 10.1.0.2/24", "left out: down"
+  std::string rdma;         ///< "rxe0 port 1, GID 1 (RoCE v2, 10.1.0.2)"; empty: no RDMA on it
+  std::string rdma_reason;  ///< why `rdma` is empty, and what to do; empty: it is not
+  /// Other RDMA ports and GIDs of this interface, and why they are not used; a few lines.
+  std::vector<std::string> rdma_left_out;
 };
 
 /// Every interface of this machine and what `options.rails` makes of it. Loopback only without
-/// `options.insecure`. Asks the kernel; about a millisecond.
+/// `options.insecure`. Looks for RDMA on each unless `options.rdma` is off; a device that cannot be
+/// read is logged as a warning. Asks the kernel and the RDMA devices; milliseconds.
 /// @par Errors `errc::bad_option`: a word of `options.rails` that is wrong or means nothing here.
 std::vector<rail_choice> explain_rails(const settings& options);
 

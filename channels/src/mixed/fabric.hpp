@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <tandem/channels/mixed.hpp>
+
+#include "tcp/fabric.hpp"
+
+namespace tandem::mixed {
+
+/// Makes the mesh that is to carry within a host.
+using near_maker = std::shared_ptr<tcp::mesh> (*)(std::shared_ptr<store>, settings,
+                                                  asio::any_io_executor);
+
+/// As the public one; `near` takes the place of shared memory.
+asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
+                                                     settings options, near_maker near);
+
+}  // namespace tandem::mixed

@@ -1,0 +1,98 @@
+#include "rails/rdma_lanes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tandem/deadline.hpp>
+#include <tandem/error.hpp>
+#include <tandem/log.hpp>
+
+#include "verbs/meet.hpp"
+#include "verbs/ports_here.hpp"
+
+namespace tandem::rails {
+namespace {
+
+/// Copies into and out of slots overlap with the wire where a chunk of the protocol takes several.
+constexpr std::uint32_t slot_bytes = 256 * 1024;
+constexpr std::uint32_t slots = 16;
+constexpr std::chrono::seconds set_up_limit{5};
+
+}  // namespace
+
+rdma_lanes::rdma_lanes() = default;
+rdma_lanes::~rdma_lanes() {
+  close();
+}
+
+void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>& rails,
+                      const settings& options) {
+  if (options.rdma == rdma_use::off) return;
+  if (options.encrypt) {
+    if (options.rdma == rdma_use::on) {
+      throw error(errc::bad_option, "rdma on, and encrypt: no NIC encrypts what it moves",
+                  "leave one of the two out");
+    }
+    log(log_level::info, "rails", "no RDMA: all is to be encrypted, which no NIC does");
+    return;
+  }
+  always_checks_ = options.checksum > 1;
+  chunk_bytes_ = std::min<std::uint32_t>(slot_bytes, 2 * options.chunk_bytes);
+  const verbs::ports_here here = verbs::find_ports_here(options.rdma);
+  if (options.rdma == rdma_use::on && !here.why_none.empty()) {
+    throw error(errc::bad_option, "rdma on: " + here.why_none, "or --rdma auto");
+  }
+  for (const std::string& problem : here.problems) log(log_level::warning, "rails", problem);
+  std::string why;
+  driver_ = detail::find_ibverbs(why);
+  choices_ = verbs::choose_rdma(here.all, nics, rails);
+  verbs::require_rdma(options.rdma, nics, rails, choices_);
+}
+
+bool rdma_lanes::has(std::size_t rail) const noexcept {
+  return rail < choices_.size() && choices_[rail].end.has_value();
+}
+
+const std::string& rdma_lanes::text(std::size_t rail) const {
+  return choices_[rail].end->why;
+}
+
+std::shared_ptr<verbs::adapter> rdma_lanes::open(const verbs::rdma_end& end,
+                                                 const asio::any_io_executor& executor) {
+  std::shared_ptr<verbs::adapter>& found =
+      adapters_[fmt::format("{}/{}/{}", end.device, end.port, end.gid_index)];
+  if (!found) {
+    found = verbs::adapter::open(executor, *driver_, {end.device, end.port, end.gid_index});
+  }
+  return found;
+}
+
+asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
+                                                          sealed::connection over) {
+  if (closed_ || !has(rail)) throw error(errc::channel_closed, "this rank has left the job");
+  verbs::room room;
+  room.chunks = slots;
+  room.chunk_bytes = chunk_bytes_;
+  std::shared_ptr<verbs::adapter> on = open(*choices_[rail].end, over.socket.get_executor());
+  std::unique_ptr<wire> made;
+  co_await with_deadline(set_up_limit,
+                         meet(std::move(over), std::move(on), room, always_checks_, made),
+                         "setting up RDMA on " + text(rail),
+                         "do packets of RoCE (UDP port 4791) pass between both ends?");
+  co_return made;
+}
+
+asio::awaitable<void> rdma_lanes::meet(sealed::connection over, std::shared_ptr<verbs::adapter> on,
+                                       verbs::room has, bool always_checks,
+                                       std::unique_ptr<wire>& made) {
+  std::unique_ptr<verbs::wire> by = co_await verbs::meet(std::move(over), std::move(on), has);
+  if (always_checks) by->distrust();
+  made = std::move(by);
+}
+
+void rdma_lanes::close() noexcept {
+  closed_ = true;
+  for (const auto& [name, one] : adapters_) one->close();
+}
+
+}  // namespace tandem::rails

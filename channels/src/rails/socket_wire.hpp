@@ -1,0 +1,37 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "rails/wire.hpp"
+#include "sealed/connection.hpp"
+#include "sealed/stream.hpp"
+
+namespace tandem::rails {
+
+/// A TCP connection as a wire, as it is or sealed.
+class socket_wire final : public wire {
+ public:
+  /// @param stands_by  while lanes of another kind carry
+  explicit socket_wire(sealed::connection over, bool stands_by = false);
+
+  ssize_t send(std::span<const iovec> parts) override { return bytes_.send(parts); }
+  bool flush() override { return bytes_.flush(); }
+  bool has_unsent() const noexcept override { return bytes_.has_unsent(); }
+  ssize_t receive(std::span<const iovec> room) override { return bytes_.receive(room); }
+  bool holds_more() const noexcept override { return bytes_.holds_more(); }
+  std::uint64_t received_bytes() const noexcept override { return bytes_.received_bytes(); }
+  std::string describe(int number) const override { return bytes_.describe(number); }
+  void wait_read(handler come) override;
+  void wait_write(handler go_on) override;
+  void bound_unsent(int bytes) override;
+  void close(bool reset) noexcept override;
+  bool is_on(const nic& which) const override;
+  bool stands_by() const noexcept override { return stands_by_; }
+
+ private:
+  asio::ip::tcp::socket socket_;
+  sealed::stream bytes_;
+  const bool stands_by_;
+};
+
+}  // namespace tandem::rails

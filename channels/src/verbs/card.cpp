@@ -1,0 +1,106 @@
+#include "verbs/card.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <tandem/crc32c.hpp>
+#include <tandem/error.hpp>
+
+#include "protocol/frame.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+using protocol::put;
+using protocol::take;
+
+constexpr std::string_view magic = "TNDMRDMA";
+constexpr std::uint32_t version = 1;
+constexpr std::size_t checked_bytes = 124;
+constexpr std::uint32_t most_slots = 1 << 14;
+constexpr std::uint32_t most_slot_bytes = 256 << 20;
+constexpr std::uint32_t most_number = 1 << 24;  // of a queue pair or a packet: 24 bits
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw error(errc::protocol_violation, fmt::format("the peer's RDMA card: {}", what),
+              "is another program or another version at the other end?");
+}
+
+void check(const card& c) {
+  const room& has = c.has;
+  const auto between = [](std::uint32_t value, std::uint32_t least, std::uint32_t most) {
+    return value >= least && value <= most;
+  };
+  if (!between(has.records, 2, most_slots) || !between(has.chunks, 1, most_slots) ||
+      !between(has.words, least_words, most_slots)) {
+    refuse("a number of slots out of bounds");
+  }
+  if (!between(has.record_bytes, 1024, most_slot_bytes) ||
+      !between(has.chunk_bytes, 1024, most_slot_bytes)) {
+    refuse("a length of slots out of bounds");
+  }
+  const std::uint64_t bytes = std::uint64_t{has.chunks} * has.chunk_bytes;
+  if (c.chunks_at == 0 || c.chunks_at + bytes < c.chunks_at) refuse("slots that are nowhere");
+  if (c.data_pair >= most_number || c.control_pair >= most_number || c.data_psn >= most_number ||
+      c.control_psn >= most_number || c.data_pair == c.control_pair) {
+    refuse("queue pairs that cannot be");
+  }
+  const bool is_power = (c.mtu_bytes & (c.mtu_bytes - 1)) == 0;
+  if (!between(c.mtu_bytes, 256, 4096) || !is_power) refuse("an MTU that cannot be");
+}
+
+}  // namespace
+
+wire_card encode(const card& from) noexcept {
+  wire_card to{};
+  std::byte* const p = to.data();
+  std::memcpy(p, magic.data(), magic.size());
+  put(p + 8, version);
+  put(p + 12, from.mtu_bytes);
+  std::copy(from.gid.begin(), from.gid.end(), p + 16);
+  put(p + 32, from.lid);
+  put(p + 36, from.data_pair);
+  put(p + 40, from.data_psn);
+  put(p + 44, from.control_pair);
+  put(p + 48, from.control_psn);
+  put(p + 52, from.key);
+  put(p + 56, from.chunks_at);
+  put(p + 64, from.has.records);
+  put(p + 68, from.has.record_bytes);
+  put(p + 72, from.has.chunks);
+  put(p + 76, from.has.chunk_bytes);
+  put(p + 80, from.has.words);
+  put(p + checked_bytes, crc32c(p, checked_bytes));
+  return to;
+}
+
+card decode(std::span<const std::byte, card_bytes> from) {
+  const std::byte* const p = from.data();
+  if (std::memcmp(p, magic.data(), magic.size()) != 0) refuse("these bytes are none");
+  if (const auto theirs = take<std::uint32_t>(p + 8); theirs != version) {
+    throw error(errc::version_mismatch,
+                fmt::format("the peer's RDMA card has version {}, this one {}", theirs, version),
+                "run the same Tandem on all ranks");
+  }
+  if (take<std::uint32_t>(p + checked_bytes) != crc32c(p, checked_bytes)) {
+    refuse("its checksum is wrong");
+  }
+  card to;
+  to.mtu_bytes = take<std::uint32_t>(p + 12);
+  std::copy(p + 16, p + 32, to.gid.begin());
+  to.lid = take<std::uint16_t>(p + 32);
+  to.data_pair = take<std::uint32_t>(p + 36);
+  to.data_psn = take<std::uint32_t>(p + 40);
+  to.control_pair = take<std::uint32_t>(p + 44);
+  to.control_psn = take<std::uint32_t>(p + 48);
+  to.key = take<std::uint32_t>(p + 52);
+  to.chunks_at = take<std::uint64_t>(p + 56);
+  to.has = {take<std::uint32_t>(p + 64), take<std::uint32_t>(p + 68), take<std::uint32_t>(p + 72),
+            take<std::uint32_t>(p + 76), take<std::uint32_t>(p + 80)};
+  check(to);
+  return to;
+}
+
+}  // namespace tandem::verbs

@@ -1,0 +1,302 @@
+// What an endpoint posts, and what it makes of completions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "protocol/frame.hpp"
+#include "verbs/endpoint.hpp"
+#include "verbs/words.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+/// Of records at most so many leave between two whose completion is told: a send queue frees its
+/// places only then.
+constexpr std::uint32_t most_unsignalled = 8;
+constexpr int completions_per_look = 16;
+
+/// Whose completion it is: what was posted, in which slot, for the how-manieth time.
+std::uint64_t request_id(std::uint8_t what, std::uint32_t slot, std::uint32_t generation) noexcept {
+  return std::uint64_t{what} << 56 | std::uint64_t{slot & 0xffffff} << 32 | generation;
+}
+
+std::size_t total_of(std::span<const iovec> parts) noexcept {
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+
+void gather(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noexcept {
+  for (const iovec& part : parts) {
+    const std::size_t now = std::min(bytes, part.iov_len);
+    if (now > 0) std::memcpy(to, part.iov_base, now);
+    to += now;
+    bytes -= now;
+  }
+}
+
+}  // namespace
+
+void endpoint::post_receives() {
+  for (std::uint32_t i = 0; i < has_.records; ++i) post_record_receive(i);
+  for (std::uint32_t i = 0; i < has_.words; ++i) post_word_receive(i);
+  if (!failure_.empty()) {
+    throw error(errc::unreachable, failure_, "compare the device's limits (ibv_devinfo -v)");
+  }
+}
+
+void endpoint::post_record_receive(std::uint32_t slot) {
+  post_receive(
+      data_.get(), kind::record_in, slot,
+      {reinterpret_cast<std::uint64_t>(memory_.record_in(slot)), has_.record_bytes, local_->lkey});
+}
+
+void endpoint::post_word_receive(std::uint32_t slot) {
+  post_receive(control_.get(), kind::word_in, slot,
+               {reinterpret_cast<std::uint64_t>(memory_.word_in(slot)), word_bytes, local_->lkey});
+}
+
+void endpoint::post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into) {
+  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
+  ibv_recv_wr wr{};
+  wr.wr_id = request_id(static_cast<std::uint8_t>(what), slot, ++generations_[index]);
+  wr.sg_list = &into;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  if (const int failure = ibv_post_recv(pair, &wr, &bad); failure != 0) {
+    fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), std::strerror(failure)));
+    return;
+  }
+  ++receives_underway_;
+}
+
+std::size_t endpoint::send(std::span<const iovec> parts) {
+  if (!failure_.empty() || !credits_) return 0;
+  const std::size_t bytes = total_of(parts);
+  if (bytes == 0) return 0;
+  return bytes <= record_body_bytes_ ? send_record(parts, bytes) : send_chunk(parts, bytes);
+}
+
+std::size_t endpoint::send_record(std::span<const iovec> parts, std::size_t bytes) {
+  if (!credits_->may_send_record() || records_underway_ == has_.records) return 0;
+  std::byte* const slot = memory_.record_out(records_out_++ % has_.records);
+  gather(parts, slot + word_bytes, bytes);
+  credits_->record_sent();
+  word said = credits_->say();
+  said.body_bytes = static_cast<std::uint32_t>(bytes);
+  encode(said, std::span<std::byte, word_bytes>(slot, word_bytes));
+  ibv_sge from{reinterpret_cast<std::uint64_t>(slot),
+               static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &from;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  if (from.length <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
+  post_data(wr, false);
+  return bytes;
+}
+
+std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes) {
+  if (!credits_->may_send_chunk() || chunks_underway_ == has_.chunks) return 0;
+  bytes = std::min(bytes, chunk_body_bytes_);
+  std::byte* const slot = memory_.chunk_out(chunks_out_++ % has_.chunks);
+  gather(parts, slot + word_bytes, bytes);
+  const std::uint32_t to = credits_->chunk_sent();
+  word said = credits_->say();
+  said.body_bytes = static_cast<std::uint32_t>(bytes);
+  encode(said, std::span<std::byte, word_bytes>(slot, word_bytes));
+  ibv_sge from{reinterpret_cast<std::uint64_t>(slot),
+               static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &from;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.imm_data = htobe32(to);
+  wr.wr.rdma.remote_addr = theirs_.chunks_at + std::uint64_t{to} * theirs_.has.chunk_bytes;
+  wr.wr.rdma.rkey = theirs_.key;
+  post_data(wr, true);
+  return bytes;
+}
+
+void endpoint::post_data(ibv_send_wr& wr, bool is_chunk) {
+  ++posted_;
+  is_chunk_[posted_ % is_chunk_.size()] = is_chunk;
+  ++(is_chunk ? chunks_underway_ : records_underway_);
+  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_);
+  if (is_chunk || ++unsignalled_ >= most_unsignalled) {
+    wr.send_flags |= IBV_SEND_SIGNALED;
+    unsignalled_ = 0;
+  }
+  ibv_send_wr* bad = nullptr;
+  if (const int failure = ibv_post_send(data_.get(), &wr, &bad); failure != 0) {
+    --posted_;
+    --(is_chunk ? chunks_underway_ : records_underway_);
+    fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
+  }
+}
+
+/// Only some records have a completion of their own; an empty write comes after all of them.
+void endpoint::flush() {
+  if (unsignalled_ == 0 || !failure_.empty() || !credits_) return;
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma.remote_addr = theirs_.chunks_at;
+  wr.wr.rdma.rkey = theirs_.key;
+  unsignalled_ = most_unsignalled;
+  post_data(wr, false);
+}
+
+void endpoint::say_word() {
+  if (!failure_.empty() || !credits_ || !credits_->owes_word()) return;
+  if (!credits_->may_send_word() || words_underway_ == has_.words) return;
+  post_word();
+}
+
+/// An empty record, and a word.
+bool endpoint::greet() {
+  send_record({}, 0);
+  flush();
+  post_word();
+  return failure_.empty();
+}
+
+void endpoint::post_word() {
+  std::byte* const slot = memory_.word_out(words_out_++ % has_.words);
+  credits_->word_sent();
+  encode(credits_->say(), std::span<std::byte, word_bytes>(slot, word_bytes));
+  ibv_sge from{reinterpret_cast<std::uint64_t>(slot), word_bytes, local_->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::word_out), 0, words_out_);
+  wr.sg_list = &from;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int failure = ibv_post_send(control_.get(), &wr, &bad); failure != 0) {
+    fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
+    return;
+  }
+  ++words_underway_;
+}
+
+bool endpoint::poll() {
+  ibv_wc came_now[completions_per_look];
+  const int count = ibv_poll_cq(cq_.get(), completions_per_look, came_now);
+  if (count < 0) fail(fmt::format("{}: its completion queue is broken", on_->text()));
+  for (int i = 0; i < count; ++i) came(came_now[i]);
+  return count > 0;
+}
+
+/// Of a completion in error only its id, status and pair are valid.
+void endpoint::came(const ibv_wc& wc) {
+  const auto what = static_cast<kind>(wc.wr_id >> 56);
+  const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 32 & 0xffffff);
+  const auto generation = static_cast<std::uint32_t>(wc.wr_id);
+  const bool is_receive = what == kind::record_in || what == kind::word_in;
+  if (is_receive) --receives_underway_;
+  if (what == kind::data_out) left(generation);
+  if (what == kind::word_out) --words_underway_;
+  if (wc.status != IBV_WC_SUCCESS) {
+    failed(what, wc.status);
+    return;
+  }
+  if (what == kind::word_out) say_word();  // one that found no place
+  if (!is_receive || !failure_.empty()) return;
+  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
+  if (index >= generations_.size() || generations_[index] != generation) {
+    fail(fmt::format("{}: a completion of a request that is long over", on_->text()));
+  } else if (what == kind::record_in) {
+    came_record(wc, slot);
+  } else {
+    came_word(wc, slot);
+  }
+}
+
+void endpoint::failed(kind what, ibv_wc_status status) {
+  if (!failure_.empty()) return;
+  const status_words words = words_for(status);
+  // A device that does not answer, or flushes, may have said why.
+  const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
+  const bool of_data = what == kind::record_in || what == kind::data_out;
+  const bool receives = what == kind::record_in || what == kind::word_in;
+  fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
+                   of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
+                   of_data ? theirs_.data_pair : theirs_.control_pair,
+                   receives ? "receiving" : "sending", words.what, words.cause, words.advice),
+       is_cause);
+}
+
+void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
+  arrival it;
+  it.receive = slot;
+  it.is_chunk = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  const std::byte* from = memory_.record_in(slot);
+  if (it.is_chunk) {
+    const std::uint32_t to = be32toh(wc.imm_data);
+    if (!credits_ || !credits_->chunk_came(to) || wc.byte_len > has_.chunk_bytes) {
+      fail(fmt::format("the peer says that it wrote {} bytes into slot {}, which is not its turn",
+                       wc.byte_len, to));
+      return;
+    }
+    from = memory_.chunk_in(to);
+  }
+  if (!hear({from, wc.byte_len}, wc.byte_len - static_cast<std::uint32_t>(word_bytes))) return;
+  it.bytes = {from + word_bytes, wc.byte_len - word_bytes};
+  greeted_records_ = true;
+  received_bytes_ += wc.byte_len;
+  arrived_[(arrived_first_ + arrived_count_++) % arrived_.size()] = it;
+}
+
+void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
+  if (wc.byte_len != word_bytes || !hear({memory_.word_in(slot), word_bytes}, 0)) {
+    fail("the peer sent a word that is none");
+    return;
+  }
+  greeted_words_ = true;
+  received_bytes_ += word_bytes;
+  credits_->word_taken();
+  post_word_receive(slot);
+  say_word();
+}
+
+bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes) {
+  if (record.size() < word_bytes || !credits_) {
+    fail("the peer sent a record without a word");
+    return false;
+  }
+  const word said = decode(record.first<word_bytes>());
+  if (said.body_bytes != body_bytes) {
+    fail(
+        fmt::format("the peer says that {} bytes follow where {} do", said.body_bytes, body_bytes));
+    return false;
+  }
+  if (!credits_->hear(said)) {
+    fail("the peer says that it took what was never sent");
+    return false;
+  }
+  return true;
+}
+
+void endpoint::left(std::uint32_t number) noexcept {
+  while (static_cast<std::int32_t>(number - left_) > 0) {
+    ++left_;
+    --(is_chunk_[left_ % is_chunk_.size()] ? chunks_underway_ : records_underway_);
+  }
+}
+
+void endpoint::release_front() {
+  const arrival& it = front();
+  if (it.is_chunk) {
+    credits_->chunk_taken();
+  } else {
+    credits_->record_taken();
+  }
+  const std::uint32_t slot = it.receive;
+  arrived_first_ = (arrived_first_ + 1) % arrived_.size();
+  --arrived_count_;
+  post_record_receive(slot);
+  say_word();
+}
+
+}  // namespace tandem::verbs

@@ -1,0 +1,99 @@
+#include "verbs/meet.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <tandem/error.hpp>
+
+#include "sealed/stream.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+constexpr std::byte ready{'R'};
+constexpr std::chrono::milliseconds look_again{1};
+
+[[noreturn]] void ended(const std::string& why) {
+  throw error(errc::peer_closed, "the peer ended the connection while RDMA was set up: " + why,
+              "see the log of the peer");
+}
+
+asio::awaitable<void> write_all(asio::ip::tcp::socket& socket, sealed::stream& bytes,
+                                std::span<std::byte> from) {
+  while (!from.empty()) {
+    const iovec part{from.data(), from.size()};
+    const ssize_t n = bytes.send(std::span(&part, 1));
+    if (n < 0 && errno != EAGAIN && errno != EINTR) ended(std::strerror(errno));
+    if (n > 0) from = from.subspan(static_cast<std::size_t>(n));
+    if (n < 0) co_await socket.async_wait(asio::socket_base::wait_write, asio::use_awaitable);
+  }
+  while (!bytes.flush()) {
+    co_await socket.async_wait(asio::socket_base::wait_write, asio::use_awaitable);
+  }
+}
+
+asio::awaitable<void> read_all(asio::ip::tcp::socket& socket, sealed::stream& bytes,
+                               std::span<std::byte> into) {
+  while (!into.empty()) {
+    const iovec part{into.data(), into.size()};
+    const ssize_t n = bytes.receive(std::span(&part, 1));
+    if (n == 0) ended("it closed");
+    if (n < 0 && errno != EAGAIN && errno != EINTR) ended(bytes.describe(errno));
+    if (n > 0) into = into.subspan(static_cast<std::size_t>(n));
+    const bool must_wait = n < 0 && !bytes.holds_more();
+    if (must_wait) {
+      co_await socket.async_wait(asio::socket_base::wait_read, asio::use_awaitable);
+    }
+  }
+}
+
+bool has_ended(asio::ip::tcp::socket& socket) noexcept {
+  std::byte next;
+  const ssize_t n = ::recv(socket.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// Networks that carry this connection and no RDMA are many: filters, wrong GIDs, rail-only
+/// fabrics. A lane over one would swallow what it is given until its silence tells.
+asio::awaitable<void> hear_greeting(asio::ip::tcp::socket& socket, endpoint& over) {
+  asio::steady_timer timer(socket.get_executor());
+  over.greet();
+  for (;;) {
+    while (over.poll()) {
+    }
+    if (!over.failure().empty()) {
+      throw error(errc::unreachable, "nothing comes over RDMA: " + over.failure());
+    }
+    if (over.is_greeted()) co_return;
+    if (has_ended(socket)) ended("it closed");
+    timer.expires_after(look_again);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace
+
+asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared_ptr<adapter> on,
+                                            room has) {
+  auto made = std::make_unique<endpoint>(std::move(on), has);
+  error_code ignored;
+  over.socket.non_blocking(true, ignored);
+  over.socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  sealed::stream bytes(over.socket.native_handle(), over.seal);
+  wire_card mine = encode(made->mine()), theirs{};
+  co_await write_all(over.socket, bytes, mine);
+  co_await read_all(over.socket, bytes, theirs);
+  const card peer = decode(theirs);
+  made->connect(peer);
+  std::byte word = ready;
+  co_await write_all(over.socket, bytes, {&word, 1});
+  co_await read_all(over.socket, bytes, {&word, 1});
+  if (word != ready) ended("it says something else than that it is ready");
+  co_await hear_greeting(over.socket, *made);
+  co_return std::make_unique<wire>(std::move(made), std::move(over.socket));
+}
+
+}  // namespace tandem::verbs

@@ -1,0 +1,234 @@
+#include "verbs/ports.hpp"
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+
+namespace tandem::verbs {
+namespace {
+
+using detail::ibverbs;
+
+/// No device has more; a driver that says so shall not cost the memory.
+constexpr int max_gids_of_port = 16'384;
+
+constexpr std::string_view see_dmesg = "dmesg may say more";
+
+std::string words_of(int failure) {
+  return std::generic_category().message(failure);
+}
+
+std::string file_of(const ibv_device& device) {
+  return fmt::format("/dev/infiniband/{}", device.dev_name);
+}
+
+/// The library looks for a file that it may not open elsewhere, and then says that there is none.
+int open_failure(int said, const ibv_device& device) {
+  if (::access(file_of(device).c_str(), R_OK | W_OK) != 0 && errno == EACCES) return EACCES;
+  return said != 0 ? said : EIO;
+}
+
+/// What a person can do about `failure` of a call on this device.
+std::string advice_for(int failure, const ibv_device& of) {
+  const std::string file = file_of(of);
+  if (failure == EACCES || failure == EPERM) {
+    return fmt::format("let this user read and write {}", file);
+  }
+  if (failure == ENOENT || failure == ENODEV || failure == ENXIO) {
+    return fmt::format("{} must be there (in a container: --device={})", file, file);
+  }
+  if (failure == ENOMEM || failure == EAGAIN) return "raise the limit of locked memory: ulimit -l";
+  return std::string(see_dmesg);
+}
+
+/// The library's calls return an errno, or -1 and set it.
+int failure_of(int returned) {
+  return returned < 0 ? errno : returned;
+}
+
+int bytes_of(ibv_mtu mtu) {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128 << static_cast<int>(mtu) : 0;
+}
+
+gid_kind kind_of(std::uint32_t type) {
+  if (type == IBV_GID_TYPE_ROCE_V2) return gid_kind::roce_v2;
+  return type == IBV_GID_TYPE_ROCE_V1 ? gid_kind::roce_v1 : gid_kind::infiniband;
+}
+
+int numa_node_of(const std::string& device) {
+  std::ifstream from(std::filesystem::path("/sys/class/infiniband") / device / "device/numa_node");
+  int node = -1;
+  return from >> node ? node : -1;
+}
+
+device_limits limits_of(const ibv_device_attr& of) {
+  device_limits found;
+  found.max_qp = of.max_qp;
+  found.max_qp_wr = of.max_qp_wr;
+  found.max_sge = of.max_sge;
+  found.max_cq = of.max_cq;
+  found.max_cqe = of.max_cqe;
+  found.max_pd = of.max_pd;
+  found.max_mr = of.max_mr;
+  found.max_mr_size = of.max_mr_size;
+  found.max_qp_rd_atom = of.max_qp_rd_atom;
+  found.max_qp_init_rd_atom = of.max_qp_init_rd_atom;
+  found.local_ack_delay = of.local_ca_ack_delay;
+  return found;
+}
+
+port port_of(const ibv_port_attr& of) {
+  port found;
+  found.active = of.state == IBV_PORT_ACTIVE;
+  found.ethernet = of.link_layer == IBV_LINK_LAYER_ETHERNET;
+  found.lid = of.lid;
+  found.mtu_bytes = bytes_of(of.active_mtu);
+  found.max_message_bytes = of.max_msg_sz;
+  found.speed_mbit = lane_speed_mbit(of.active_speed, of.active_width);
+  return found;
+}
+
+/// Reads one device and says what went wrong with it.
+class device_reader {
+ public:
+  device_reader(const ibverbs& driver, ibv_device& device, std::vector<std::string>& problems)
+      : driver_(driver), device_(device), problems_(problems) {
+    const char* const found = driver.get_device_name(&device);
+    name_ = found != nullptr ? found : "?";
+  }
+
+  void read(std::vector<port>& into) {
+    if (device_.transport_type != IBV_TRANSPORT_IB) {
+      problems_.push_back(
+          fmt::format("{}: neither InfiniBand nor RoCE{}; it is not used", name_,
+                      device_.transport_type == IBV_TRANSPORT_IWARP ? " but iWARP" : ""));
+      return;
+    }
+    errno = 0;
+    ibv_context* const opened = driver_.open_device(&device_);
+    if (opened == nullptr) return failed("ibv_open_device", open_failure(errno, device_));
+    const auto close = [this](ibv_context* which) { driver_.close_device(which); };
+    const std::unique_ptr<ibv_context, decltype(close)> owner(opened, close);
+    read_ports(opened, into);
+  }
+
+ private:
+  void failed(std::string_view call, int failure) {
+    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, words_of(failure),
+                                    advice_for(failure, device_)));
+  }
+
+  void read_ports(ibv_context* of, std::vector<port>& into) {
+    ibv_device_attr device{};
+    if (const int why = failure_of(driver_.query_device(of, &device)); why != 0) {
+      return failed("ibv_query_device", why);
+    }
+    std::vector<port> found;
+    std::size_t places = 0;
+    for (int number = 1; number <= device.phys_port_cnt; ++number) {
+      ibv_port_attr attributes{};
+      const auto narrow = static_cast<std::uint8_t>(number);
+      if (const int why = failure_of(driver_.query_port(of, narrow, &attributes)); why != 0) {
+        failed(fmt::format("ibv_query_port {}", number), why);
+        continue;
+      }
+      places += static_cast<std::size_t>(std::clamp(attributes.gid_tbl_len, 0, max_gids_of_port));
+      port one = port_of(attributes);
+      one.device = name_;
+      one.number = narrow;
+      one.numa_node = numa_node_of(name_);
+      one.limits = limits_of(device);
+      found.push_back(std::move(one));
+    }
+    if (!found.empty() && places > 0 && !read_gids(of, places, found)) return;
+    into.insert(into.end(), std::make_move_iterator(found.begin()),
+                std::make_move_iterator(found.end()));
+  }
+
+  bool read_gids(ibv_context* of, std::size_t places, std::vector<port>& into) {
+    std::vector<ibv_gid_entry> table(places);
+    const ssize_t count =
+        driver_.query_gid_table(of, table.data(), table.size(), 0, sizeof(ibv_gid_entry));
+    if (count < 0) {
+      failed("ibv_query_gid_table", static_cast<int>(-count));
+      return false;
+    }
+    table.resize(std::min(places, static_cast<std::size_t>(count)));
+    std::stable_sort(table.begin(), table.end(),
+                     [](const auto& a, const auto& b) { return a.gid_index < b.gid_index; });
+    for (const ibv_gid_entry& one : table) {
+      const auto at = std::find_if(into.begin(), into.end(),
+                                   [&](const port& p) { return p.number == one.port_num; });
+      if (at == into.end()) continue;
+      gid_entry entry;
+      entry.index = static_cast<int>(one.gid_index);
+      std::memcpy(entry.raw.data(), one.gid.raw, entry.raw.size());
+      entry.kind = kind_of(one.gid_type);
+      entry.interface_index = static_cast<int>(one.ndev_ifindex);
+      at->gids.push_back(entry);
+    }
+    return true;
+  }
+
+  const ibverbs& driver_;
+  ibv_device& device_;
+  std::vector<std::string>& problems_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* problems) {
+  std::vector<std::string> unasked;
+  std::vector<std::string>& said = problems != nullptr ? *problems : unasked;
+  std::vector<port> found;
+  int count = 0;
+  errno = 0;
+  ibv_device** const list = driver.get_device_list(&count);
+  if (list == nullptr) {
+    const int failure = errno != 0 ? errno : EIO;
+    const bool none = failure == ENOSYS;
+    said.push_back(fmt::format(
+        "ibv_get_device_list: {}; {}", words_of(failure),
+        none ? "the kernel has no RDMA: modprobe ib_uverbs and the NIC's own module" : see_dmesg));
+    return found;
+  }
+  for (int i = 0; i < count; ++i) device_reader(driver, *list[i], said).read(found);
+  driver.free_device_list(list);
+  return found;
+}
+
+std::int64_t lane_speed_mbit(std::uint8_t active_speed, std::uint8_t active_width) noexcept {
+  struct code {
+    std::uint8_t value;
+    std::int64_t means;
+  };
+  constexpr std::array<code, 8> speeds{{{1, 2'500},
+                                        {2, 5'000},
+                                        {4, 10'000},
+                                        {8, 10'000},
+                                        {16, 14'000},
+                                        {32, 25'000},
+                                        {64, 50'000},
+                                        {128, 100'000}}};
+  constexpr std::array<code, 5> widths{{{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}}};
+  const auto meaning = [](const auto& codes, std::uint8_t value) -> std::int64_t {
+    for (const code& one : codes) {
+      if (one.value == value) return one.means;
+    }
+    return -1;
+  };
+  const std::int64_t speed = meaning(speeds, active_speed);
+  const std::int64_t width = meaning(widths, active_width);
+  return speed < 0 || width < 0 ? -1 : speed * width;
+}
+
+}  // namespace tandem::verbs

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <tandem/settings.hpp>
+#include <vector>
+
+#include "verbs/ports.hpp"
+
+namespace tandem::verbs {
+
+/// What this machine has of RDMA.
+struct ports_here {
+  std::vector<port> all;
+  std::string why_none;  ///< "no RDMA here: ...", one line with what to do; empty: there is some
+  /// Devices that could not be read while others could: one line each.
+  std::vector<std::string> problems;
+};
+
+/// Opens libibverbs and asks every device, unless `asked` is `rdma_use::off`. Milliseconds.
+ports_here find_ports_here(rdma_use asked);
+
+}  // namespace tandem::verbs

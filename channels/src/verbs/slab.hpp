@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "verbs/credits.hpp"
+
+namespace tandem::verbs {
+
+/// The memory of one end of a lane, in whole pages: what the peer may write to, its chunk slots,
+/// and what only this end's NIC reads and writes.
+class slab {
+ public:
+  explicit slab(const room& has);
+
+  std::span<std::byte> chunk_area() noexcept { return {base(), chunks_in_bytes_}; }
+  std::span<std::byte> local_area() noexcept {
+    return {base() + chunks_in_bytes_, all_bytes_ - chunks_in_bytes_};
+  }
+  std::byte* chunk_in(std::uint32_t slot) noexcept {
+    return base() + std::size_t{slot} * has_.chunk_bytes;
+  }
+  std::byte* chunk_out(std::uint32_t slot) noexcept {
+    return base() + chunks_in_bytes_ + std::size_t{slot} * has_.chunk_bytes;
+  }
+  std::byte* record_in(std::uint32_t slot) noexcept {
+    return records_ + std::size_t{slot} * has_.record_bytes;
+  }
+  std::byte* record_out(std::uint32_t slot) noexcept { return record_in(has_.records + slot); }
+  std::byte* word_in(std::uint32_t slot) noexcept { return words_ + slot * word_bytes; }
+  std::byte* word_out(std::uint32_t slot) noexcept { return word_in(has_.words + slot); }
+
+ private:
+  struct release {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::byte* base() noexcept { return memory_.get(); }
+
+  const room has_;
+  std::size_t chunks_in_bytes_ = 0, all_bytes_ = 0;
+  std::unique_ptr<std::byte, release> memory_;
+  std::byte* records_ = nullptr;
+  std::byte* words_ = nullptr;
+};
+
+}  // namespace tandem::verbs

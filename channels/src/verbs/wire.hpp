@@ -1,0 +1,75 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+
+#include "rails/wire.hpp"
+#include "verbs/endpoint.hpp"
+
+namespace tandem::verbs {
+
+/// A connected endpoint as the wire of a lane. The connection over which the two ends have met
+/// stays open: its end is the news that the peer is gone, as soon as the peer's kernel knows.
+///
+/// Completions are looked for whenever the loop polls; before it sleeps the queue is armed, looked
+/// at once more, and then its descriptor waits with all others.
+class wire final : public rails::wire, private adapter::listener {
+ public:
+  wire(std::unique_ptr<endpoint> over, asio::ip::tcp::socket lifeline);
+  ~wire() override;
+
+  ssize_t send(std::span<const iovec> parts) override;
+  bool flush() override { return true; }
+  bool has_unsent() const noexcept override { return false; }
+  ssize_t receive(std::span<const iovec> room) override;
+  bool holds_more() const noexcept override { return state_->over->any_arrived(); }
+  std::uint64_t received_bytes() const noexcept override { return state_->over->received_bytes(); }
+  std::string describe(int number) const override;
+  std::string trouble() override;
+  void wait_read(handler come) override;
+  void wait_write(handler go_on) override;
+  void close(bool reset) noexcept override;
+  bool is_on(const rails::nic& which) const override;
+  bool guards_bytes() const noexcept override { return guards_bytes_; }
+  /// Where checksums are wanted in any case.
+  void distrust() noexcept { guards_bytes_ = false; }
+
+ private:
+  /// What waits on descriptors shares this, and what closes the lane outlives its wire by it. No
+  /// handler is kept here: whoever waits would keep himself alive.
+  struct state {
+    state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line);
+    ~state();
+    void watch_lifeline(const std::shared_ptr<state>& self);
+    bool look();
+    void wake();
+    void farewell(const std::shared_ptr<state>& self);
+    /// For whoever has waited.
+    error_code outcome() const noexcept {
+      return closed ? error_code(asio::error::operation_aborted) : error_code();
+    }
+    asio::any_io_executor get_executor() { return lifeline.get_executor(); }
+
+    std::unique_ptr<endpoint> over;
+    asio::ip::tcp::socket lifeline;
+    asio::posix::stream_descriptor queue;
+    asio::steady_timer clock;
+    asio::steady_timer room;  // never expires; cancelled when sending may get on
+    std::chrono::steady_clock::time_point patient_until;
+    bool peer_left = false;
+    bool closed = false;
+    bool stopped = false;
+  };
+
+  void device_says(ibv_event_type what, const ibv_qp* pair) override;
+
+  const std::shared_ptr<state> state_;
+  const std::shared_ptr<adapter> on_;
+  bool guards_bytes_ = true;    // each packet has its ICRC
+  std::size_t front_read_ = 0;  // bytes of the front arrival
+};
+
+}  // namespace tandem::verbs

@@ -1,0 +1,95 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <tandem/detail/ibverbs.hpp>
+
+namespace tandem::detail {
+namespace {
+
+constexpr const char* library = "libibverbs.so.1";
+constexpr std::string_view package = "install rdma-core 32 or newer (Debian: ibverbs-providers)";
+
+std::atomic<const ibverbs*> replacement{nullptr};
+
+/// Looks functions up by name and remembers the first that is missing.
+class symbols {
+ public:
+  explicit symbols(void* in) : in_(in) {}
+  template <class Function>
+  void find(Function*& into, const char* name) {
+    find_if_there(into, name);
+    if (into == nullptr && missing_.empty()) missing_ = name;
+  }
+  template <class Function>
+  void find_if_there(Function*& into, const char* name) {
+    into = reinterpret_cast<Function*>(::dlsym(in_, name));
+  }
+  const std::string& missing() const noexcept { return missing_; }
+
+ private:
+  void* in_;
+  std::string missing_;
+};
+
+struct opened {
+  ibverbs functions{};
+  std::string why;  ///< empty: they are there
+
+  opened() {
+    void* const found = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (found == nullptr) {
+      const char* const said = ::dlerror();
+      why = fmt::format("no RDMA here: {}; {}", said != nullptr ? said : library, package);
+      return;
+    }
+    symbols in(found);
+    fill(in);
+    if (!in.missing().empty()) {
+      why = fmt::format("no RDMA here: {} has no {}; {}", library, in.missing(), package);
+    }
+  }
+
+  void fill(symbols& in) {
+    in.find(functions.get_device_list, "ibv_get_device_list");
+    in.find(functions.free_device_list, "ibv_free_device_list");
+    in.find(functions.get_device_name, "ibv_get_device_name");
+    in.find(functions.open_device, "ibv_open_device");
+    in.find(functions.close_device, "ibv_close_device");
+    in.find(functions.query_device, "ibv_query_device");
+    in.find(functions.query_port, "ibv_query_port");
+    in.find(functions.query_gid_table, "_ibv_query_gid_table");
+    in.find(functions.alloc_pd, "ibv_alloc_pd");
+    in.find(functions.dealloc_pd, "ibv_dealloc_pd");
+    in.find(functions.reg_mr, "ibv_reg_mr");
+    in.find_if_there(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
+    in.find(functions.dereg_mr, "ibv_dereg_mr");
+    in.find(functions.create_comp_channel, "ibv_create_comp_channel");
+    in.find(functions.destroy_comp_channel, "ibv_destroy_comp_channel");
+    in.find(functions.create_cq, "ibv_create_cq");
+    in.find(functions.destroy_cq, "ibv_destroy_cq");
+    in.find(functions.get_cq_event, "ibv_get_cq_event");
+    in.find(functions.ack_cq_events, "ibv_ack_cq_events");
+    in.find(functions.create_qp, "ibv_create_qp");
+    in.find(functions.modify_qp, "ibv_modify_qp");
+    in.find(functions.query_qp, "ibv_query_qp");
+    in.find(functions.destroy_qp, "ibv_destroy_qp");
+    in.find(functions.get_async_event, "ibv_get_async_event");
+    in.find(functions.ack_async_event, "ibv_ack_async_event");
+  }
+};
+
+}  // namespace
+
+const ibverbs* find_ibverbs(std::string& why) {
+  if (const ibverbs* const by = replacement.load()) return by;
+  static const opened here;
+  why = here.why;
+  return why.empty() ? &here.functions : nullptr;
+}
+
+void replace_ibverbs(const ibverbs* by) noexcept {
+  replacement.store(by);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,180 @@
+// A channel for each pair of ranks: who gets which, and that both ends agree.
+
+#include <tandem/channels/mixed.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/join.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "mixed/fabric.hpp"
+#include "mixed/place.hpp"
+#include "support/fabric_maker.hpp"
+
+namespace tandem::test {
+namespace {
+
+awaitable<void> connect(fabric& mine, int peer) {
+  channel& to = co_await mine.to(peer);
+  EXPECT_EQ(mine.find(peer), &to);
+}
+
+/// Every rank with every other, each from both ends at once.
+awaitable<void> connect_all(fabrics& all) {
+  std::vector<awaitable<void>> connects;
+  for (const auto& mine : all) {
+    for (int peer = 0; peer < mine->size(); ++peer) {
+      if (peer != mine->rank()) connects.push_back(connect(*mine, peer));
+    }
+  }
+  co_await when_all(std::move(connects));
+}
+
+/// A line for each rank, a letter for each peer: what carries its messages.
+std::vector<std::string> kinds_of(const fabrics& all) {
+  std::vector<std::string> lines;
+  for (const auto& mine : all) {
+    std::string line;
+    for (int peer = 0; peer < mine->size(); ++peer) {
+      line += peer == mine->rank() ? '-' : mine->kind_to(peer).front();
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+awaitable<void> expect_kinds(fabric_maker make, settings options, std::vector<std::string> lines) {
+  fabrics all = co_await make_job(static_cast<int>(lines.size()), options, make);
+  for (const auto& mine : all) {
+    EXPECT_EQ(mine->kind(), "mixed");
+    const int other = mine->rank() == 0 ? 1 : 0;
+    EXPECT_EQ(mine->kind_to(other), "mixed");
+    EXPECT_EQ(mine->find(other), nullptr);
+  }
+  co_await connect_all(all);
+  EXPECT_EQ(kinds_of(all), lines);
+  std::vector<awaitable<void>> talks;
+  for (std::size_t peer = 1; peer < all.size(); ++peer) {
+    const int number = static_cast<int>(peer);
+    talks.push_back(expect_usable(*all[0]->find(number), *all[peer]->find(0)));
+  }
+  co_await when_all(std::move(talks));
+  for (const auto& mine : all) mine->close();
+}
+
+settings with_rails() {
+  settings options;
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  return options;
+}
+
+TEST(mixed_fabric, is_shared_memory_within_a_host_and_tcp_across) {
+  run_test(expect_kinds(make_mixed, {}, {"-stt", "s-tt", "tt-s", "tts-"}));
+}
+
+TEST(mixed_fabric, is_rails_across_where_settings_ask_for_them) {
+  run_test(expect_kinds(make_mixed, with_rails(), {"-srr", "s-rr", "rr-s", "rrs-"}));
+}
+
+TEST(mixed_fabric, is_shared_memory_for_all_of_one_host) {
+  run_test(expect_kinds(mixed::make_fabric, {}, {"-ss", "s-s", "ss-"}));
+}
+
+/// In the place of shared memory, where the kernel has none.
+class no_memory final : public tcp::mesh {
+ public:
+  using tcp::mesh::mesh;
+  awaitable<void> open() override { throw error(errc::limit_exceeded, "no shared memory"); }
+};
+
+std::shared_ptr<tcp::mesh> make_nothing(std::shared_ptr<store> part, settings options,
+                                        asio::any_io_executor executor) {
+  return std::make_shared<no_memory>(std::move(part), std::move(options), std::move(executor));
+}
+
+awaitable<std::unique_ptr<fabric>> make_poor_rank_one(std::shared_ptr<store> meeting,
+                                                      settings options) {
+  if (meeting->who().rank != 1) return mixed::make_fabric(std::move(meeting), std::move(options));
+  return mixed::make_fabric(std::move(meeting), std::move(options), make_nothing);
+}
+
+TEST(mixed_fabric, a_rank_without_shared_memory_is_reached_by_tcp_from_both_ends) {
+  run_test(expect_kinds(make_poor_rank_one, {}, {"-ts", "t-t", "st-"}));
+}
+
+awaitable<std::unique_ptr<fabric>> make_rank_one_on_rails(std::shared_ptr<store> meeting,
+                                                          settings options) {
+  if (meeting->who().rank != 1) options.rails.clear();
+  return make_mixed(std::move(meeting), std::move(options));
+}
+
+awaitable<void> expect_rails_refused() {
+  fabrics all = co_await make_job(2, with_rails(), make_rank_one_on_rails);
+  for (const auto& mine : all) {
+    const auto failure = co_await failure_of(connect(*mine, 1 - mine->rank()));
+    expect_error(failure, errc::bad_option,
+                 {"rails", "tcp", "give --rails to all ranks or to none"});
+  }
+  for (const auto& mine : all) mine->close();
+}
+
+TEST(mixed_fabric, rails_on_one_side_alone_are_refused_on_both) {
+  run_test(expect_rails_refused());
+}
+
+/// Rank 1 is gone before it has said where it is.
+awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> meeting,
+                                                         settings options) {
+  if (meeting->who().rank == 1) {
+    co_await turns(50);
+    co_return nullptr;
+  }
+  std::unique_ptr<fabric> mine = co_await mixed::make_fabric(std::move(meeting), options);
+  const auto failure = co_await failure_of(connect(*mine, 1));
+  expect_error(failure, errc::peer_lost, {"rank 1 is gone"});
+  EXPECT_EQ(failure->context().rank, mine->rank());
+  co_return mine;
+}
+
+awaitable<void> lose_rank_one() {
+  const fabrics all = co_await make_job(3, settings{}, make_without_rank_one);
+  EXPECT_EQ(all[1], nullptr);
+}
+
+TEST(mixed_fabric, a_rank_that_is_lost_before_it_says_where_it_is_ends_the_wait) {
+  run_test(lose_rank_one());
+}
+
+awaitable<void> ask_for_none() {
+  fabrics all = co_await make_job(2, settings{}, make_mixed);
+  for (const int peer : {-1, 0, 2}) {
+    const auto failure = co_await failure_of(connect(*all[0], peer));
+    expect_error(failure, errc::bad_input, {"rank 0 has no channel"});
+  }
+  all[0]->close();
+  const auto failure = co_await failure_of(connect(*all[0], 1));
+  expect_error(failure, errc::channel_closed, {"this rank has left"});
+  all[1]->close();
+}
+
+TEST(mixed_fabric, a_peer_that_is_none_and_a_rank_that_has_left_are_told) {
+  run_test(ask_for_none());
+}
+
+TEST(mixed_place, is_read_as_it_was_written) {
+  const mixed::place here{"tcp", "a kernel\nof two lines"};
+  EXPECT_EQ(mixed::place::parse(here.text()).far, here.far);
+  EXPECT_TRUE(mixed::share_memory(here, mixed::place::parse(here.text())));
+  EXPECT_FALSE(mixed::share_memory(here, {"tcp", "another"}));
+  EXPECT_FALSE(mixed::share_memory({"tcp", ""}, {"tcp", ""}));
+  EXPECT_EQ(mixed::place::parse("no place").far, "");
+}
+
+TEST(mixed_place, is_another_one_under_another_name_of_the_host) {
+  settings a, b;
+  b.host = "b";
+  EXPECT_EQ(mixed::shared_by_neighbours(a), mixed::shared_by_neighbours(a));
+  EXPECT_NE(mixed::shared_by_neighbours(a), mixed::shared_by_neighbours(b));
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,160 @@
+// Several who share a rank's one place in the store.
+
+#include <array>
+#include <boost/asio/this_coro.hpp>
+#include <map>
+
+#include "conformance/channel_case.hpp"
+#include "mixed/shared_store.hpp"
+
+namespace tandem::test {
+namespace {
+
+/// Writes down what it is told, and tells what the test says.
+class noted_store final : public store {
+ public:
+  const launch_info& who() const noexcept override { return who_; }
+  std::string local_address() const override { return "127.0.0.1"; }
+  secret data_key() const override { return secret(std::string_view("a key of the data")); }
+  awaitable<void> set(std::string key, std::string value) override {
+    values[std::move(key)] = std::move(value);
+    co_return;
+  }
+  awaitable<std::vector<std::string>> get(std::vector<std::string> keys,
+                                          std::chrono::milliseconds) override {
+    std::vector<std::string> found;
+    for (const std::string& key : keys) found.push_back(values[key]);
+    co_return found;
+  }
+  awaitable<std::int64_t> add(std::string, std::int64_t amount) override { co_return amount; }
+  void on_lost(lost_handler handler) override { told = std::move(handler); }
+  void report(const error& reason) noexcept override { reports.push_back(reason.what()); }
+  void leave() noexcept override { ++left; }
+
+  std::map<std::string, std::string> values;
+  lost_handler told;
+  std::vector<std::string> reports;
+  int left = 0;
+
+ private:
+  launch_info who_;
+};
+
+struct two_parts {
+  explicit two_parts(const asio::any_io_executor& executor)
+      : parts(mixed::share(whole, executor, 2)) {}
+
+  /// Counts what is told to a part.
+  void listen(std::size_t part) {
+    parts[part]->on_lost([this, part](const error& reason) {
+      ++heard[part];
+      last = reason.what();
+    });
+  }
+
+  std::shared_ptr<noted_store> whole = std::make_shared<noted_store>();
+  std::vector<std::shared_ptr<store>> parts;
+  std::array<int, 2> heard{};
+  std::string last;
+};
+
+error loss() {
+  return error(errc::peer_lost, "rank 3 is gone");
+}
+
+awaitable<void> tell_both() {
+  two_parts of(co_await asio::this_coro::executor);
+  of.listen(0);
+  of.listen(1);
+  of.whole->told(loss());
+  of.whole->told(loss());
+  EXPECT_EQ(of.heard, (std::array{1, 1}));
+  EXPECT_NE(of.last.find("rank 3 is gone"), std::string::npos) << of.last;
+}
+
+TEST(shared_store, a_loss_is_told_to_each_part_once) {
+  run_test(tell_both());
+}
+
+awaitable<void> tell_early() {
+  two_parts of(co_await asio::this_coro::executor);
+  of.listen(0);
+  of.whole->told(loss());
+  of.listen(1);
+  EXPECT_EQ(of.heard, (std::array{1, 0})) << "while it is being set";
+  co_await turns(2);
+  EXPECT_EQ(of.heard, (std::array{1, 1}));
+}
+
+TEST(shared_store, a_loss_before_the_handler_is_told_to_it) {
+  run_test(tell_early());
+}
+
+awaitable<void> leave_one_by_one() {
+  two_parts of(co_await asio::this_coro::executor);
+  of.listen(0);
+  of.listen(1);
+  of.parts[0]->leave();
+  of.parts[0]->leave();
+  EXPECT_EQ(of.whole->left, 0);
+  of.whole->told(loss());
+  EXPECT_EQ(of.heard, (std::array{0, 1})) << "who has left has no more news";
+  of.parts[1]->leave();
+  EXPECT_EQ(of.whole->left, 1);
+}
+
+TEST(shared_store, the_rank_leaves_when_all_parts_have_left) {
+  run_test(leave_one_by_one());
+}
+
+awaitable<void> report_from_one() {
+  two_parts of(co_await asio::this_coro::executor);
+  of.listen(0);
+  of.listen(1);
+  of.parts[0]->report(loss());
+  EXPECT_EQ(of.whole->reports.size(), 1u);
+  EXPECT_EQ(of.heard, (std::array{0, 1})) << "the other hears it at once";
+  of.whole->told(loss());
+  EXPECT_EQ(of.heard, (std::array{1, 1})) << "and he when the store says so";
+}
+
+TEST(shared_store, what_one_part_reports_the_other_hears) {
+  run_test(report_from_one());
+}
+
+awaitable<void> destroy_in_the_handler() {
+  two_parts of(co_await asio::this_coro::executor);
+  of.parts[0]->on_lost([&of](const error&) {
+    of.parts.clear();
+    of.whole.reset();
+  });
+  of.listen(1);
+  const store::lost_handler told = of.whole->told;
+  told(loss());
+  EXPECT_EQ(of.heard, (std::array{0, 0}));
+  told(loss());
+}
+
+TEST(shared_store, a_handler_may_destroy_it) {
+  run_test(destroy_in_the_handler());
+}
+
+awaitable<void> ask_through_a_part() {
+  two_parts of(co_await asio::this_coro::executor);
+  co_await of.parts[0]->set("k", "v");
+  std::vector<std::string> keys(1, "k");
+  const std::vector<std::string> found = co_await of.parts[1]->get(std::move(keys), 1s);
+  EXPECT_EQ(found.at(0), "v");
+  const std::int64_t sum = co_await of.parts[1]->add("n", 3);
+  EXPECT_EQ(sum, 3);
+  EXPECT_EQ(of.parts[0]->local_address(), "127.0.0.1");
+  EXPECT_FALSE(of.parts[0]->data_key().empty());
+  EXPECT_EQ(&of.parts[0]->who(), &of.whole->who());
+}
+
+TEST(shared_store, requests_go_to_the_whole) {
+  run_test(ask_through_a_part());
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,46 @@
+// The whole suite over RDMA, on devices in memory: one lane, two, one that TCP stands by for, and
+// lanes that are cut again and again.
+
+#include "conformance/channel_case.hpp"
+#include "support/verbs_rig.hpp"
+
+namespace tandem::test {
+namespace {
+
+awaitable<channel_pair> connect_one(settings options) {
+  const verbs_rig made = co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post);
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_late(settings options) {
+  const verbs_rig made = co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_poll);
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_two(settings options) {
+  const verbs_rig made = co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_post);
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_with_tcp(settings options) {
+  const verbs_rig made = co_await verbs_rig::connect(options, 2, 1, rdma_double::delivery::at_poll);
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_cut(settings options) {
+  const verbs_rig made = co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_poll);
+  made.rig->keep_cutting(50ms);
+  co_return made.rig->channels();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    verbs, channel_test,
+    testing::Values(channel_case{"verbs", connect_one}, channel_case{"verbs_late", connect_late},
+                    channel_case{"verbs_polled", connect_one, drive::by_spinning},
+                    channel_case{"verbs_two", connect_two},
+                    channel_case{"verbs_and_tcp", connect_with_tcp},
+                    channel_case{"verbs_cut", connect_cut}),
+    case_name);
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,246 @@
+// Each call of the driver fails in turn while a lane is set up or used: the end that it happened to
+// says which call and where, the other one does not hang, and nothing is left open.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "lanes/raw_verbs.hpp"
+
+namespace tandem::test {
+namespace {
+
+using call = rdma_double::call;
+
+awaitable<std::shared_ptr<rdma_network>> make_network() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_return rdma_network::make(executor, 1, rdma_double::delivery::at_poll);
+}
+
+awaitable<void> meet_as(std::shared_ptr<rdma_network> on, sealed::side which,
+                        asio::ip::tcp::socket over, std::unique_ptr<rails::wire>& made) {
+  sealed::connection connection(std::move(over), {});
+  made = co_await on->meet(std::move(connection), which, 0);
+}
+
+struct outcome {
+  std::unique_ptr<rails::wire> wires[2];
+  std::optional<error> failures[2];
+};
+
+awaitable<void> watch(awaitable<void> work, std::optional<error>& into) {
+  into = co_await failure_of(std::move(work));
+}
+
+/// Both ends, each to its own end.
+awaitable<std::shared_ptr<outcome>> meet(std::shared_ptr<rdma_network> on) {
+  const auto made = std::make_shared<outcome>();
+  std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  using enum sealed::side;
+  background first(executor, watch(meet_as(on, connector, std::move(over[0]), made->wires[0]),
+                                   made->failures[0]));
+  background second(executor, watch(meet_as(on, listener, std::move(over[1]), made->wires[1]),
+                                    made->failures[1]));
+  co_await first.result();
+  co_await second.result();
+  co_return made;
+}
+
+struct failing {
+  std::string name;
+  call which;
+  int after;
+  int error;
+  std::string words;
+  errc code = errc::unreachable;
+};
+
+std::vector<failing> all_failing() {
+  std::vector<failing> all{
+      {"open", call::open_device, 0, EACCES, "ibv_open_device: Permission denied"},
+      {"list", call::get_device_list, 0, ENOSYS, "ibv_get_device_list"},
+      {"device", call::query_device, 0, EIO, "ibv_query_device"},
+      {"port", call::query_port, 0, EIO, "ibv_query_port"},
+      {"port_later", call::query_port, 1, EIO, "ibv_query_port"},
+      {"gids", call::query_gid_table, 0, EIO, "ibv_query_gid_table"},
+      {"domain", call::alloc_pd, 0, ENOMEM, "ibv_alloc_pd: Cannot allocate memory"},
+      {"memory", call::reg_mr, 0, ENOMEM, "RLIMIT_MEMLOCK", errc::limit_exceeded},
+      {"slots", call::reg_mr, 1, ENOMEM, "RLIMIT_MEMLOCK", errc::limit_exceeded},
+      {"channel", call::create_comp_channel, 0, EMFILE, "ibv_create_comp_channel"},
+      {"completions", call::create_cq, 0, EINVAL, "ibv_create_cq"},
+      {"control_pair", call::create_qp, 1, ENOMEM, "ibv_create_qp"},
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::string to = i < 4 ? "INIT" : i % 2 == 0 ? "RTR" : "RTS";
+    all.push_back({"transition_" + std::to_string(i), call::modify_qp, i, EINVAL,
+                   "ibv_modify_qp to " + to + ": Invalid argument"});
+  }
+  const verbs::room room = small_room();
+  for (const std::uint32_t i : {0u, room.records, 2 * (room.records + room.words) - 1}) {
+    all.push_back({"receive_" + std::to_string(i), call::post_recv, static_cast<int>(i), ENOMEM,
+                   "ibv_post_recv: Cannot allocate memory"});
+  }
+  return all;
+}
+
+awaitable<void> fail_once(failing how) {
+  const auto network = co_await make_network();
+  network->devices().fail_next(how.which, how.error, how.after);
+  const auto got = co_await meet(network);
+  const bool first = got->failures[0] && got->failures[0]->code() != errc::peer_closed;
+  const auto &mine = got->failures[first ? 0 : 1], &other = got->failures[first ? 1 : 0];
+  expect_error(mine, how.code, {how.words, "double"});
+  if (mine) {
+    EXPECT_NE(mine->context().advice, "");
+  }
+  if (other) expect_error(other, errc::peer_closed, {"RDMA was set up"});
+}
+
+void PrintTo(const failing& f, std::ostream* out) {
+  *out << f.name;
+}
+
+class failing_calls : public testing::TestWithParam<failing> {};
+
+TEST_P(failing_calls, are_told_and_leave_nothing_open) {
+  run_test(fail_once(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(verbs, failing_calls, testing::ValuesIn(all_failing()),
+                         [](const auto& which) { return which.param.name; });
+
+awaitable<void> no_inline() {
+  const auto network = co_await make_network();
+  network->devices().fail_next(call::create_qp, EINVAL);
+  const auto got = co_await meet(network);
+  EXPECT_TRUE(got->wires[0] && got->wires[1]);
+}
+
+awaitable<void> no_pair() {
+  const auto network = co_await make_network();
+  for (int i = 0; i < 2; ++i) network->devices().fail_next(call::create_qp, ENOMEM);
+  const auto got = co_await meet(network);
+  expect_error(got->failures[0], errc::unreachable, {"double0_0 port 1", "ibv_create_qp"});
+  expect_error(got->failures[1], errc::peer_closed);
+}
+
+awaitable<void> port_down() {
+  const auto network = co_await make_network();
+  network->devices().drop_link("double1_0");
+  const auto got = co_await meet(network);
+  expect_error(got->failures[0], errc::peer_closed);
+  expect_error(got->failures[1], errc::unreachable, {"double1_0 port 1", "not active", "cable"});
+}
+
+awaitable<void> gid_gone() {
+  const auto network = co_await make_network();
+  network->devices().change_gids("double0_0", {});
+  const auto got = co_await meet(network);
+  expect_error(got->failures[0], errc::unreachable, {"no GID 0 any more"});
+  expect_error(got->failures[1], errc::peer_closed);
+}
+
+TEST(verbs_meet, does_without_inline_where_a_device_refuses_it) {
+  run_test(no_inline());
+}
+TEST(verbs_meet, says_that_no_pair_can_be_made) {
+  run_test(no_pair());
+}
+TEST(verbs_meet, says_that_the_port_is_down) {
+  run_test(port_down());
+}
+TEST(verbs_meet, says_that_the_gid_is_gone) {
+  run_test(gid_gone());
+}
+
+awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie) {
+  co_await raw_verbs::meet(std::move(over), "double1_0", std::move(lie));
+}
+
+/// Nothing is wrong with the connection, but no byte comes over RDMA: there is no lane.
+awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code, std::string words) {
+  const auto network = co_await make_network();
+  std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  background by_hand(executor, meet_by_hand(std::move(over[1]), std::move(lie)));
+  std::unique_ptr<rails::wire> made;
+  const auto failure =
+      co_await failure_of(meet_as(network, sealed::side::connector, std::move(over[0]), made));
+  expect_error(failure, code, {words});
+  co_await by_hand.failure();
+}
+
+TEST(verbs_meet, makes_no_lane_of_pairs_that_do_not_find_each_other) {
+  const auto other_pair = [](verbs::card& c) { c.data_pair += 1000; };
+  const auto other_psn = [](verbs::card& c) { c.control_psn += 1; };
+  const auto nowhere = [](verbs::card& c) { c.gid[15] ^= std::byte{0x40}; };
+  run_test(lying_card(other_pair, errc::unreachable, "retries exceeded"));
+  run_test(lying_card(nowhere, errc::unreachable, "nothing comes over RDMA"));
+  run_test(lying_card(other_psn, errc::peer_closed, "RDMA was set up"));
+}
+
+awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie,
+                              std::shared_ptr<raw_verbs>& peer) {
+  peer = co_await raw_verbs::meet(std::move(over), "double1_0", std::move(lie));
+}
+
+/// What is written where the peer's card says fails at the peer's NIC, and this end says so.
+awaitable<void> lying_slots(std::function<void(verbs::card&)> lie) {
+  const auto network = co_await make_network();
+  std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::shared_ptr<raw_verbs> peer;
+  background by_hand(executor, meet_and_keep(std::move(over[1]), std::move(lie), peer));
+  std::unique_ptr<rails::wire> made;
+  co_await meet_as(network, sealed::side::connector, std::move(over[0]), made);
+  co_await by_hand.result();
+  const std::vector<std::byte> bytes = pattern(100'000, 1);
+  const iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  while (made->send(std::span(&part, 1)) > 0) {
+  }
+  std::byte into[100];
+  const iovec room{into, sizeof into};
+  const ssize_t n = made->receive(std::span(&room, 1));
+  EXPECT_EQ(n, -1);
+  EXPECT_NE(made->describe(ECONNRESET).find("remote access error"), std::string::npos)
+      << made->describe(ECONNRESET);
+  EXPECT_EQ(peer->data.words(2048, 2048), std::string(2048, '.')) << "nothing was written";
+}
+
+TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
+  run_test(lying_slots([](verbs::card& c) { c.key ^= 0x100; }));
+  run_test(lying_slots([](verbs::card& c) { c.chunks_at = 4096; }));
+  run_test(lying_slots([](verbs::card& c) { c.chunks_at += 1 << 20; }));
+}
+
+/// A call that fails on a lane in use ends it: whoever waits to read hears of it, and why.
+awaitable<void> fail_in_use(call which, std::string words) {
+  const auto network = co_await make_network();
+  wire_pair wires = co_await wire_pair::connect(*network, 0);
+  rails::wire& wire = *wires.ends[0];
+  char byte = 'x';
+  const iovec part{&byte, 1};
+  wire.receive(std::span(&part, 1));  // the greeting
+  network->devices().fail_next(which, EIO);
+  bool told = false;
+  wire.wait_read([&told](error_code failure) { told = !failure; });
+  if (which != call::req_notify_cq) {
+    wire.send(std::span(&part, 1));
+    wire.receive(std::span(&part, 1));
+  }
+  co_await until([&told] { return told; }, "the reader is told");
+  const ssize_t n = wire.receive(std::span(&part, 1));
+  const int number = errno;
+  EXPECT_EQ(n, -1);
+  EXPECT_EQ(number, ECONNRESET);
+  EXPECT_NE(wire.describe(number).find(words), std::string::npos) << wire.describe(number);
+}
+
+TEST(verbs_wires, say_which_call_failed) {
+  run_test(fail_in_use(call::post_send, "double0_0 port 1: ibv_post_send: Input/output error"));
+  run_test(fail_in_use(call::req_notify_cq, "double0_0 port 1: ibv_req_notify_cq"));
+  run_test(fail_in_use(call::poll_cq, "double0_0 port 1: its completion queue is broken"));
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,157 @@
+// A peer that meets as it should and then does what no correct peer does: its lane is lost, in
+// words, and the channel goes on over the others.
+
+#include <boost/asio/use_awaitable.hpp>
+
+#include "lanes/raw_verbs.hpp"
+#include "support/traffic.hpp"
+
+namespace tandem::test {
+namespace {
+
+struct attack {
+  std::string name;
+  std::function<void(raw_verbs& by)> strike;
+  std::string words;
+};
+
+constexpr std::size_t slot_bytes = 8192;  // of `small_room`, which has two
+
+std::vector<attack> attacks() {
+  std::vector<attack> all;
+  const auto chunk = [](std::string name, std::size_t bytes, std::int64_t offset,
+                        std::uint32_t slot, std::string words) {
+    const auto strike = [=](raw_verbs& by) {
+      raw_verbs::write_word(by.data,
+                            {.body_bytes = static_cast<std::uint32_t>(bytes - verbs::word_bytes)});
+      by.write(bytes, by.theirs.chunks_at + static_cast<std::uint64_t>(offset), slot,
+               by.theirs.key);
+    };
+    return attack{std::move(name), strike, std::move(words)};
+  };
+  const std::string no_turn = ", which is not its turn";
+  const std::string no_touch = "the peer asked for memory that it may not touch";
+  all.push_back(chunk("slot_out_of_range", 100, 0, 99, "into slot 99" + no_turn));
+  all.push_back(chunk("slot_out_of_turn", 100, slot_bytes, 1, "into slot 1" + no_turn));
+  all.push_back(chunk("slot_of_all_ones", 100, 0, 0xffff'ffff, "into slot 4294967295" + no_turn));
+  all.push_back(chunk("longer_than_a_slot", slot_bytes + 100, 0, 0, "8292 bytes into slot 0"));
+  all.push_back(chunk("behind_the_slots", 100, 2 * slot_bytes, 0, no_touch));
+  all.push_back(chunk("before_the_slots", 100, -4096, 0, no_touch));
+  all.push_back(chunk("across_the_end", slot_bytes, 2 * slot_bytes - 100, 0, no_touch));
+  const auto with_key = [](std::string name, std::uint32_t turned, std::string words) {
+    const auto strike = [=](raw_verbs& by) {
+      by.write(100, by.theirs.chunks_at, 0, by.theirs.key ^ turned);
+    };
+    return attack{std::move(name), strike, std::move(words)};
+  };
+  all.push_back(with_key("wrong_key", 0x100, no_touch));
+  all.push_back(with_key("local_key", 0x80, no_touch));
+  all.push_back({"read",
+                 [](raw_verbs& by) {
+                   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 1);
+                   wr.wr.rdma.remote_addr = by.theirs.chunks_at;
+                   wr.wr.rdma.rkey = by.theirs.key;
+                   EXPECT_EQ(by.data.post(wr, {by.data.part(0, 100)}), 0);
+                 },
+                 no_touch});
+  const auto record = [](std::string name, std::size_t bytes, verbs::word said, std::string words) {
+    const auto strike = [=](raw_verbs& by) {
+      raw_verbs::write_word(by.data, said);
+      by.send(by.data, bytes);
+    };
+    return attack{std::move(name), strike, std::move(words)};
+  };
+  const std::string never_sent = "took what was never sent";
+  all.push_back(record("no_word", 15, {}, "a record without a word"));
+  all.push_back(record("nothing_at_all", 0, {}, "a record without a word"));
+  all.push_back(record("records_never_sent", 16, {.records = 1000}, never_sent));
+  all.push_back(record("chunks_never_sent", 16, {.chunks = 1000}, never_sent));
+  all.push_back(record("words_never_sent", 16, {.words = 1000}, never_sent));
+  all.push_back(record("more_than_came", 16, {.body_bytes = 5}, "5 bytes follow where 0 do"));
+  all.push_back(record("less_than_came", 40, {.body_bytes = 5}, "5 bytes follow where 24 do"));
+  all.push_back(record("longer_than_a_record", 1025, {.body_bytes = 1009}, "local length error"));
+  all.push_back(record("bytes_of_no_envelope", 116, {.body_bytes = 100}, "envelope"));
+  const auto control = [](std::string name, std::size_t bytes, verbs::word said,
+                          std::string words) {
+    const auto strike = [=](raw_verbs& by) {
+      raw_verbs::write_word(by.control, said);
+      by.send(by.control, bytes);
+    };
+    return attack{std::move(name), strike, std::move(words)};
+  };
+  all.push_back(control("half_a_word", 8, {}, "a word that is none"));
+  all.push_back(control("word_too_long", 17, {}, "local length error"));
+  all.push_back(control("word_with_a_body", 16, {.body_bytes = 1}, "1 bytes follow where 0 do"));
+  all.push_back(control("word_of_a_lie", 16, {.words = 0x7fff'ffff}, never_sent));
+  return all;
+}
+
+void PrintTo(const attack& a, std::ostream* out) {
+  *out << a.name;
+}
+
+/// What the two sides share: while `peer` may come, the second lane 0 is its.
+struct stage {
+  bool hostile = false;
+  std::shared_ptr<raw_verbs> peer;
+  std::shared_ptr<rdma_network> network;
+};
+
+awaitable<std::unique_ptr<rails::wire>> make_lane(std::shared_ptr<stage> on,
+                                                  sealed::connection over, sealed::side which,
+                                                  std::uint16_t lane) {
+  if (on->hostile && which == sealed::side::listener) {
+    on->hostile = false;
+    on->peer = co_await raw_verbs::meet(std::move(over.socket), rdma_network::device_name(1, lane));
+    throw error(errc::unreachable, "the peer is driven by hand");
+  }
+  std::unique_ptr<rails::wire> made = co_await on->network->meet(std::move(over), which, lane);
+  co_return made;
+}
+
+awaitable<void> suffer(attack by, rdma_double::delivery when) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto on = std::make_shared<stage>();
+  on->network = rdma_network::make(executor, 2, when);
+  rails_rig::wire_maker make = [on](sealed::connection over, sealed::side which,
+                                    std::uint16_t lane) {
+    return make_lane(on, std::move(over), which, lane);
+  };
+  const auto rig = co_await rails_rig::connect(small_settings(), 2, false, std::move(make));
+  const channel_pair ends = rig->channels();
+  on->hostile = true;
+  rig->ends[0]->cut(0);
+  const auto there = [&] { return on->peer && ends.first->rails()[0].epoch >= 2; };
+  co_await until(there, "the hostile peer");
+  by.strike(*on->peer);
+  traffic during(*ends.first, *ends.second, 1);
+  const auto lost = [&ends] { return ends.first->rails()[0].times_lost >= 2; };
+  co_await until(lost, "the lane is lost");
+  const std::string why = ends.first->rails()[0].why_lost;
+  EXPECT_NE(why.find(by.words), std::string::npos) << why;
+  on->peer.reset();
+  co_await during.result();
+  const auto back = [&ends] {
+    return ends.first->rails()[0].state == "up" && ends.second->rails()[0].state == "up";
+  };
+  co_await until(back, "a correct peer's lane");
+  traffic after(*ends.first, *ends.second, 2);
+  co_await after.result();
+  EXPECT_EQ(ends.first->rails()[1].times_lost, 0u);
+  on->network.reset();
+}
+
+class hostile_verbs : public testing::TestWithParam<attack> {};
+
+TEST_P(hostile_verbs, lose_their_lane) {
+  run_test(suffer(GetParam(), rdma_double::delivery::at_poll));
+}
+TEST_P(hostile_verbs, lose_their_lane_at_once) {
+  run_test(suffer(GetParam(), rdma_double::delivery::at_post));
+}
+
+INSTANTIATE_TEST_SUITE_P(verbs, hostile_verbs, testing::ValuesIn(attacks()),
+                         [](const auto& which) { return which.param.name; });
+
+}  // namespace
+}  // namespace tandem::test

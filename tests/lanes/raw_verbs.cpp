@@ -1,0 +1,104 @@
+#include "lanes/raw_verbs.hpp"
+
+#include <endian.h>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+namespace tandem::test {
+namespace {
+
+constexpr std::uint32_t my_psn = 7;
+// The memory of a pair: what it sends, what it receives, and two slots.
+constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048, slot_bytes = 1024;
+
+rdma_end::wish wish() {
+  rdma_end::wish as;
+  as.cqe = 512;
+  as.send_wr = as.receive_wr = 64;
+  as.inlined = 0;
+  as.gid_index = 0;
+  return as;
+}
+
+void connect_pair(rdma_end& one, const verbs::card& to, std::uint32_t pair, std::uint32_t psn) {
+  EXPECT_EQ(one.modify(one.to_init(), rdma_end::init_mask), 0);
+  for (std::uint64_t i = 0; i < 64; ++i)
+    one.receive(i, {one.part(receive_at, slots_at - receive_at)});
+  ibv_qp_attr rtr = one.to_rtr(one);
+  rtr.dest_qp_num = pair;
+  rtr.rq_psn = psn;
+  std::memcpy(rtr.ah_attr.grh.dgid.raw, to.gid.data(), to.gid.size());
+  EXPECT_EQ(one.modify(rtr, rdma_end::rtr_mask), 0);
+  EXPECT_EQ(one.modify(one.to_rts(), rdma_end::rts_mask), 0);
+}
+
+}  // namespace
+
+raw_verbs::raw_verbs(const std::string& device) : data(device, wish()), control(device, wish()) {}
+
+verbs::card raw_verbs::card() const {
+  verbs::card mine;
+  const ibv_gid gid = data.gid();
+  std::memcpy(mine.gid.data(), gid.raw, mine.gid.size());
+  mine.data_pair = data.qp->qp_num;
+  mine.control_pair = control.qp->qp_num;
+  mine.data_psn = mine.control_psn = my_psn;
+  mine.chunks_at = reinterpret_cast<std::uint64_t>(data.memory.data() + slots_at);
+  mine.key = data.mr->rkey;
+  mine.has = {60, slots_at - receive_at, 2, slot_bytes, 60};
+  return mine;
+}
+
+void raw_verbs::connect(const verbs::card& to) {
+  theirs = to;
+  connect_pair(data, to, to.data_pair, to.data_psn);
+  connect_pair(control, to, to.control_pair, to.control_psn);
+}
+
+awaitable<std::shared_ptr<raw_verbs>> raw_verbs::meet(asio::ip::tcp::socket over,
+                                                      const std::string& device,
+                                                      std::function<void(verbs::card&)> spoil) {
+  auto made = std::make_shared<raw_verbs>(device);
+  verbs::card shown = made->card();
+  if (spoil) spoil(shown);
+  const verbs::wire_card mine = verbs::encode(shown);
+  co_await asio::async_write(over, asio::buffer(mine), asio::use_awaitable);
+  verbs::wire_card theirs{};
+  co_await asio::async_read(over, asio::buffer(theirs), asio::use_awaitable);
+  const verbs::card to = verbs::decode(theirs);
+  made->connect(to);
+  char ready = 'R';
+  co_await asio::async_write(over, asio::buffer(&ready, 1), asio::use_awaitable);
+  co_await asio::async_read(over, asio::buffer(&ready, 1), asio::use_awaitable);
+  for (rdma_end* const one : {&made->data, &made->control}) {
+    write_word(*one, {});
+    made->send(*one, verbs::word_bytes);
+  }
+  made->lifeline = std::move(over);
+  co_return made;
+}
+
+void raw_verbs::write_word(rdma_end& in, const verbs::word& said) {
+  auto* const to = reinterpret_cast<std::byte*>(in.memory.data());
+  verbs::encode(said, std::span<std::byte, verbs::word_bytes>(to, verbs::word_bytes));
+}
+
+void raw_verbs::send(rdma_end& by, std::size_t bytes) {
+  EXPECT_EQ(by.post(rdma_end::request(IBV_WR_SEND, 100), {by.part(0, bytes)}), 0);
+}
+
+void raw_verbs::write(std::size_t bytes, std::uint64_t to, std::uint32_t slot, std::uint32_t key) {
+  ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 101);
+  wr.imm_data = htobe32(slot);
+  wr.wr.rdma.remote_addr = to;
+  wr.wr.rdma.rkey = key;
+  std::vector<ibv_sge> from;
+  for (std::size_t left = bytes; left > 0; left -= from.back().length) {
+    from.push_back(data.part(0, std::min(left, memory_bytes)));
+  }
+  EXPECT_EQ(data.post(wr, from), 0);
+}
+
+}  // namespace tandem::test

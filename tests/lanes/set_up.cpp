@@ -1,0 +1,97 @@
+// Peers that stop or lie while a lane is set up: it ends in time, in words, with nothing left open.
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include "rails/rdma_lanes.hpp"
+#include "support/rdma/on_loopback.hpp"
+#include "support/verbs_rig.hpp"
+
+namespace tandem::test {
+namespace {
+
+verbs::wire_card good_card() {
+  verbs::card made;
+  made.data_pair = 1;
+  made.control_pair = 2;
+  made.chunks_at = 4096;
+  return verbs::encode(made);
+}
+
+struct saying {
+  std::string name;
+  std::string bytes;
+  bool then_closes;
+  errc code;
+  std::string words;
+};
+
+std::string text(const verbs::wire_card& card) {
+  return {reinterpret_cast<const char*>(card.data()), card.size()};
+}
+
+std::vector<saying> sayings() {
+  const std::string good = text(good_card());
+  std::string other_version = good, damaged = good;
+  other_version[8] = 9;
+  damaged[40] ^= 1;
+  const std::string late = "setting up RDMA on double0 port 1", ended = "RDMA was set up";
+  using enum errc;
+  return {
+      {"nothing", "", false, timed_out, late},
+      {"half_a_card", good.substr(0, 60), false, timed_out, late},
+      {"a_card_and_no_more", good, false, timed_out, late},
+      {"nothing_and_closes", "", true, peer_closed, ended},
+      {"half_a_card_and_closes", good.substr(0, 127), true, peer_closed, ended},
+      {"a_card_and_closes", good, true, peer_closed, ended},
+      {"no_card", std::string(128, 'x'), false, protocol_violation, "these bytes are none"},
+      {"a_damaged_card", damaged, false, protocol_violation, "its checksum is wrong"},
+      {"a_card_of_another_version", other_version, false, version_mismatch, "has version 9"},
+      {"a_card_and_not_ready", good + "N", false, peer_closed, "something else"},
+  };
+}
+
+awaitable<void> set_up(rails::rdma_lanes& lanes, asio::ip::tcp::socket over) {
+  sealed::connection connection(std::move(over), {});
+  std::unique_ptr<rails::wire> made = co_await lanes.set_up(0, std::move(connection));
+}
+
+/// One rail, on loopback.
+void find(rails::rdma_lanes& lanes) {
+  const std::vector<rails::nic> nics = rails::find_nics();
+  const auto lo = std::find_if(nics.begin(), nics.end(),
+                               [](const rails::nic& one) { return one.name == "lo"; });
+  require(lo != nics.end(), "a loopback interface");
+  const rails::rail_end rail{static_cast<std::size_t>(lo - nics.begin()), lo->addresses};
+  lanes.find(nics, {rail}, rdma_settings(rdma_use::on));
+  require(lanes.has(0), "a device on it");
+}
+
+awaitable<void> suffer(saying by) {
+  std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
+  rails::rdma_lanes lanes;
+  find(lanes);
+  co_await asio::async_write(over[1], asio::buffer(by.bytes), asio::use_awaitable);
+  if (by.then_closes) over[1].shutdown(asio::socket_base::shutdown_send);
+  const auto failure = co_await failure_of(set_up(lanes, std::move(over[0])));
+  expect_error(failure, by.code, {by.words});
+}
+
+class set_up_test : public testing::TestWithParam<saying> {
+ protected:
+  std::unique_ptr<rdma_double> devices_ = rdma_on_loopback();
+};
+
+TEST_P(set_up_test, ends_in_words) {
+  run_test(suffer(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(verbs, set_up_test, testing::ValuesIn(sayings()),
+                         [](const auto& which) { return which.param.name; });
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conformance/channel_case.hpp"
+
+namespace tandem::test {
+
+/// Messages of any length up to a limit, on several flows, both ways at once; each is checked.
+class traffic {
+ public:
+  struct shape {
+    int flows = 3;
+    int messages = 40;  ///< of each flow and way
+    std::size_t most_bytes = 20'000;
+  };
+
+  /// Begins at once.
+  traffic(channel& first, channel& second, std::uint32_t seed, shape as);
+  traffic(channel& first, channel& second, std::uint32_t seed)
+      : traffic(first, second, seed, shape()) {}
+  awaitable<void> result();
+  bool is_over() const noexcept;
+
+ private:
+  std::vector<background> parts_;
+};
+
+}  // namespace tandem::test

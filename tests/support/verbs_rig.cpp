@@ -1,0 +1,119 @@
+#include "support/verbs_rig.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/join.hpp>
+
+#include "rails/socket_wire.hpp"
+
+namespace tandem::test {
+namespace {
+
+awaitable<std::unique_ptr<rails::wire>> make_wire(std::shared_ptr<rdma_network> on,
+                                                  sealed::connection over, sealed::side which,
+                                                  std::size_t lane) {
+  std::unique_ptr<rails::wire> made = co_await on->meet(std::move(over), which, lane);
+  co_return made;
+}
+
+awaitable<std::unique_ptr<rails::wire>> make_standby(sealed::connection over) {
+  co_return std::make_unique<rails::socket_wire>(std::move(over), true);
+}
+
+awaitable<void> meet_as(std::shared_ptr<verbs::adapter> on, asio::ip::tcp::socket over,
+                        std::unique_ptr<rails::wire>& made) {
+  sealed::connection connection(std::move(over), {});
+  made = co_await verbs::meet(std::move(connection), std::move(on), small_room());
+}
+
+}  // namespace
+
+std::shared_ptr<rdma_network> rdma_network::make(const asio::any_io_executor& executor,
+                                                 std::size_t lanes, rdma_double::delivery when) {
+  std::vector<rdma_double::device_spec> devices;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    for (int side = 0; side < 2; ++side) {
+      devices.push_back({.name = device_name(side, lane)});
+      devices.back().gids = {rdma_double::roce(fmt::format("10.0.{}.{}", lane, side + 1), 1)};
+    }
+  }
+  auto made = std::make_shared<rdma_network>();
+  made->world_ = std::make_shared<rdma_double>(std::move(devices));
+  made->world_->deliver(when);
+  made->executor_ = executor;
+  return made;
+}
+
+std::shared_ptr<verbs::adapter> rdma_network::open(sealed::side which, std::size_t lane) const {
+  const int side = which == sealed::side::connector ? 0 : 1;
+  std::shared_ptr<verbs::adapter> opened =
+      verbs::adapter::open(executor_, world_->table(), {device_name(side, lane), 1, 0});
+  verbs::adapter* const raw = opened.get();
+  return {raw, [opened, keep = world_](verbs::adapter*) mutable {
+            opened->close();
+            opened.reset();
+            keep.reset();
+          }};
+}
+
+awaitable<std::unique_ptr<rails::wire>> rdma_network::meet(sealed::connection over,
+                                                           sealed::side which,
+                                                           std::size_t lane) const {
+  std::shared_ptr<verbs::adapter> adapter = open(which, lane);
+  std::unique_ptr<rails::wire> made =
+      co_await verbs::meet(std::move(over), std::move(adapter), small_room());
+  co_return made;
+}
+
+std::string rdma_network::device_name(int side, std::size_t lane) {
+  return fmt::format("double{}_{}", side, lane);
+}
+
+verbs::room small_room() {
+  verbs::room room;
+  room.records = 8;
+  room.record_bytes = 1024;
+  room.chunks = 2;
+  room.chunk_bytes = 8192;
+  room.words = 4;
+  return room;
+}
+
+awaitable<verbs_rig> verbs_rig::connect(settings options, std::size_t lanes, std::size_t rdma_lanes,
+                                        rdma_double::delivery when) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  verbs_rig made;
+  made.network = rdma_network::make(executor, rdma_lanes, rdma_double::delivery::at_poll);
+  rails_rig::wire_maker make = [network = made.network, rdma_lanes](sealed::connection over,
+                                                                    sealed::side which,
+                                                                    std::uint16_t lane) {
+    if (lane >= rdma_lanes) return make_standby(std::move(over));
+    return make_wire(network, std::move(over), which, lane);
+  };
+  made.rig = co_await rails_rig::connect(options, lanes, false, std::move(make));
+  made.network->devices().deliver(when);
+  co_return made;
+}
+
+awaitable<std::array<asio::ip::tcp::socket, 2>> connected_sockets() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::ip::tcp::acceptor door(executor, {asio::ip::address_v4::loopback(), 0});
+  asio::ip::tcp::socket near(executor);
+  co_await near.async_connect(door.local_endpoint(), asio::use_awaitable);
+  asio::ip::tcp::socket far = co_await door.async_accept(asio::use_awaitable);
+  co_return std::array<asio::ip::tcp::socket, 2>{std::move(near), std::move(far)};
+}
+
+awaitable<wire_pair> wire_pair::connect(const rdma_network& on, std::size_t lane) {
+  std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
+  wire_pair made;
+  std::vector<awaitable<void>> both;
+  both.push_back(meet_as(on.open(sealed::side::connector, lane), std::move(over[0]), made.ends[0]));
+  both.push_back(meet_as(on.open(sealed::side::listener, lane), std::move(over[1]), made.ends[1]));
+  co_await when_all(std::move(both));
+  co_return made;
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "support/rails_rig.hpp"
+#include "support/rdma/double.hpp"
+#include "verbs/meet.hpp"
+
+namespace tandem::test {
+
+/// A device for each lane and side, and who keeps them: the last lane over them ends their world,
+/// which fails the test where something of it is left.
+class rdma_network {
+ public:
+  static std::shared_ptr<rdma_network> make(const asio::any_io_executor& executor,
+                                            std::size_t lanes, rdma_double::delivery when);
+  static std::string device_name(int side, std::size_t lane);
+
+  std::shared_ptr<verbs::adapter> open(sealed::side which, std::size_t lane) const;
+  /// The wire of one side of a lane.
+  awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over, sealed::side which,
+                                               std::size_t lane) const;
+  rdma_double& devices() const noexcept { return *world_; }
+
+ private:
+  std::shared_ptr<rdma_double> world_;
+  asio::any_io_executor executor_;
+};
+
+/// Few and short slots, so that every test reaches their limits.
+verbs::room small_room();
+
+/// Two ends of a channel whose first lanes are RDMA; the others are TCP and stand by.
+struct verbs_rig {
+  static awaitable<verbs_rig> connect(settings options, std::size_t lanes, std::size_t rdma_lanes,
+                                      rdma_double::delivery when);
+
+  std::shared_ptr<rdma_network> network;
+  std::shared_ptr<rails_rig> rig;
+};
+
+/// Two connected wires of one lane without a link over them.
+struct wire_pair {
+  static awaitable<wire_pair> connect(const rdma_network& on, std::size_t lane);
+
+  std::unique_ptr<rails::wire> ends[2];
+};
+
+/// A connection of this process with itself.
+awaitable<std::array<asio::ip::tcp::socket, 2>> connected_sockets();
+
+}  // namespace tandem::test

@@ -1,0 +1,261 @@
+// Who may send what on a lane: by hand, and by two ends that do what they may in any order.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <optional>
+#include <random>
+
+#include "verbs/credits.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+constexpr room narrow{.records = 4, .chunks = 2, .words = 4};
+
+TEST(Credits, NothingIsSentBeyondThePeersRoom) {
+  credits mine(room{}, narrow);
+  for (std::uint32_t i = 0; i < narrow.records; ++i) {
+    ASSERT_TRUE(mine.may_send_record());
+    mine.record_sent();
+  }
+  EXPECT_FALSE(mine.may_send_record());
+  EXPECT_FALSE(mine.may_send_chunk()) << "it takes a receive, too";
+  EXPECT_TRUE(mine.hear({.records = 1}));
+  EXPECT_TRUE(mine.may_send_chunk());
+}
+
+TEST(Credits, AChunkTakesASlotAndAReceive) {
+  credits mine(room{}, narrow);
+  EXPECT_EQ(mine.chunk_sent(), 0u);
+  EXPECT_EQ(mine.chunk_sent(), 1u);
+  EXPECT_FALSE(mine.may_send_chunk());
+  EXPECT_TRUE(mine.may_send_record());
+  EXPECT_TRUE(mine.hear({.records = 1, .chunks = 1}));
+  EXPECT_TRUE(mine.may_send_chunk());
+  EXPECT_EQ(mine.chunk_sent(), 0u) << "slots are used one after the other";
+}
+
+TEST(Credits, WordsTakeReceivesOfTheirOwn) {
+  credits mine(narrow, narrow);
+  for (std::uint32_t i = 0; i < narrow.words - 1; ++i) {
+    ASSERT_TRUE(mine.may_send_word());
+    mine.word_sent();
+  }
+  EXPECT_FALSE(mine.may_send_word());
+  EXPECT_TRUE(mine.may_send_record());
+  EXPECT_TRUE(mine.hear({.words = 2}));
+  EXPECT_TRUE(mine.may_send_word());
+}
+
+TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
+  credits mine(narrow, narrow);
+  for (std::uint32_t i = 0; i < narrow.words - 1; ++i) mine.word_sent();
+  for (int i = 0; i < 4; ++i) mine.record_taken();
+  EXPECT_FALSE(mine.may_send_word());
+  mine.word_taken();
+  mine.word_taken();
+  EXPECT_TRUE(mine.may_send_word());
+  mine.word_sent();
+  EXPECT_FALSE(mine.may_send_word());
+}
+
+TEST(Credits, AWordThatComesLateTakesNothingBack) {
+  credits mine(room{}, narrow);
+  for (int i = 0; i < 4; ++i) mine.record_sent();
+  EXPECT_TRUE(mine.hear({.records = 3}));
+  EXPECT_TRUE(mine.hear({.records = 1}));
+  for (int i = 0; i < 3; ++i) mine.record_sent();
+  EXPECT_FALSE(mine.may_send_record());
+}
+
+TEST(Credits, NobodyTookWhatWasNeverSent) {
+  const auto mine = [] {
+    credits made(room{}, narrow);
+    made.chunk_sent();
+    made.word_sent();
+    return made;
+  };
+  EXPECT_TRUE(mine().hear({.records = 1, .chunks = 1, .words = 1}));
+  EXPECT_FALSE(mine().hear({.records = 2, .chunks = 1, .words = 1}));
+  EXPECT_FALSE(mine().hear({.records = 1, .chunks = 2, .words = 1}));
+  EXPECT_FALSE(mine().hear({.records = 1, .chunks = 1, .words = 2}));
+  EXPECT_FALSE(mine().hear({.records = 0x7fff'ffff}));
+}
+
+TEST(Credits, AChunkComesInItsTurn) {
+  credits mine(narrow, room{});
+  EXPECT_FALSE(mine.chunk_came(1));
+  EXPECT_TRUE(mine.chunk_came(0));
+  EXPECT_FALSE(mine.chunk_came(0));
+  EXPECT_TRUE(mine.chunk_came(1));
+  EXPECT_FALSE(mine.chunk_came(0)) << "what is there was not yet read";
+  mine.chunk_taken();
+  EXPECT_FALSE(mine.chunk_came(1));
+  EXPECT_TRUE(mine.chunk_came(0));
+  EXPECT_FALSE(mine.chunk_came(0xffff'ffff));
+}
+
+TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
+  credits mine(narrow, room{});
+  EXPECT_FALSE(mine.owes_word());
+  mine.record_taken();
+  EXPECT_FALSE(mine.owes_word());
+  mine.record_taken();
+  EXPECT_TRUE(mine.owes_word());
+  EXPECT_EQ(mine.say(), (word{.records = 2}));
+  EXPECT_FALSE(mine.owes_word());
+  mine.chunk_taken();
+  EXPECT_TRUE(mine.owes_word()) << "one of two slots";
+  EXPECT_EQ(mine.say(), (word{.records = 3, .chunks = 1}));
+}
+
+TEST(Credits, AWordTravelsAsItIs) {
+  const word said{1, 0x1234'5678, 0xffff'ffff, 77};
+  std::array<std::byte, word_bytes> wire;
+  encode(said, wire);
+  EXPECT_EQ(decode(wire), said);
+}
+
+/// Two ends and what is on its way between them. Records keep their order, and so do words, but
+/// either may overtake the other.
+class two_ends {
+ public:
+  two_ends(const room& a, const room& b) : ends_{end(a, b), end(b, a)} {}
+
+  void step(std::mt19937& random) {
+    const int side = static_cast<int>(random() % 2);
+    switch (random() % 8) {
+      case 0:
+      case 1:
+        return send(side, false);
+      case 2:
+        return send(side, true);
+      case 3:
+      case 4:
+        return data_comes(side);
+      case 5:
+        return word_comes(side);
+      default:
+        return take(side);
+    }
+  }
+
+  /// Both ends take all that came, and say what they owe, until nothing moves; false where that
+  /// never ends.
+  bool settle() {
+    for (int moves = 0; moves < 1000; ++moves) {
+      if (!settle_once()) return true;
+    }
+    return false;
+  }
+  bool may_send(int side) const {
+    const credits& by = ends_[side].by;
+    return by.may_send_record() && by.may_send_chunk() && by.may_send_word();
+  }
+
+  bool good = true;
+
+ private:
+  struct message {
+    word said;
+    std::optional<std::uint32_t> slot;
+  };
+  struct end {
+    end(const room& mine, const room& theirs) : has(mine), by(mine, theirs) {}
+    room has;
+    credits by;
+    std::deque<message> data_inbox;  // on their way here
+    std::deque<word> word_inbox;
+    std::deque<message> came;  // and not yet taken: each holds its receive
+  };
+
+  void send(int side, bool chunk) {
+    end& from = ends_[side];
+    end& to = ends_[1 - side];
+    if (!(chunk ? from.by.may_send_chunk() : from.by.may_send_record())) return;
+    message sent;
+    if (chunk) {
+      sent.slot = from.by.chunk_sent();
+    } else {
+      from.by.record_sent();
+    }
+    sent.said = from.by.say();
+    to.data_inbox.push_back(sent);
+    expect(to.data_inbox.size() + to.came.size() <= to.has.records, "no receive for a record");
+  }
+  void say_word(int side) {
+    end& from = ends_[side];
+    end& to = ends_[1 - side];
+    if (!from.by.owes_word() || !from.by.may_send_word()) return;
+    from.by.word_sent();
+    to.word_inbox.push_back(from.by.say());
+    expect(to.word_inbox.size() <= to.has.words, "no receive for a word");
+  }
+  void data_comes(int side) {
+    end& at = ends_[side];
+    if (at.data_inbox.empty()) return;
+    const message m = at.data_inbox.front();
+    at.data_inbox.pop_front();
+    expect(!m.slot || at.by.chunk_came(*m.slot), "a slot that is not its turn");
+    expect(at.by.hear(m.said), "a lie");
+    at.came.push_back(m);
+  }
+  void word_comes(int side) {
+    end& at = ends_[side];
+    if (at.word_inbox.empty()) return;
+    expect(at.by.hear(at.word_inbox.front()), "a lie");
+    at.word_inbox.pop_front();
+    at.by.word_taken();
+    say_word(side);
+  }
+  void take(int side) {
+    end& at = ends_[side];
+    if (at.came.empty()) return;
+    at.came.front().slot ? at.by.chunk_taken() : at.by.record_taken();
+    at.came.pop_front();
+    say_word(side);
+  }
+  bool settle_once() {
+    bool any = false;
+    for (const int side : {0, 1}) {
+      end& at = ends_[side];
+      any = any || !at.data_inbox.empty() || !at.word_inbox.empty() || !at.came.empty();
+      data_comes(side);
+      word_comes(side);
+      take(side);
+    }
+    return any;
+  }
+  void expect(bool condition, const char* what) {
+    EXPECT_TRUE(condition) << what;
+    good = good && condition;
+  }
+
+  std::array<end, 2> ends_;
+};
+
+room any_room(std::mt19937& random) {
+  room has;
+  has.records = 2 + random() % 9;
+  has.chunks = 1 + random() % 4;
+  has.words = least_words + random() % 5;
+  return has;
+}
+
+TEST(Credits, LetBothEndsGoOnAsLongAsBothTakeWhatCame) {
+  for (std::uint32_t seed = 0; seed < 20'000; ++seed) {
+    std::mt19937 random(seed);
+    const room a = any_room(random), b = any_room(random);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    two_ends both(a, b);
+    for (int i = 0; i < 200 && both.good; ++i) both.step(random);
+    ASSERT_TRUE(both.settle()) << "words beget words";
+    ASSERT_TRUE(both.may_send(0) && both.may_send(1));
+    ASSERT_TRUE(both.good);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::verbs

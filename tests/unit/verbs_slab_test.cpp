@@ -1,0 +1,74 @@
+// The memory of one end of a lane: what lies where.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "verbs/slab.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+using area = std::span<const std::byte>;
+
+std::vector<area> chunks_in(slab& of, const room& has) {
+  std::vector<area> all;
+  for (std::uint32_t i = 0; i < has.chunks; ++i) all.emplace_back(of.chunk_in(i), has.chunk_bytes);
+  return all;
+}
+
+std::vector<area> local_slots(slab& of, const room& has) {
+  std::vector<area> all;
+  for (std::uint32_t i = 0; i < has.chunks; ++i) {
+    all.emplace_back(of.chunk_out(i), has.chunk_bytes);
+  }
+  for (std::uint32_t i = 0; i < has.records; ++i) {
+    all.emplace_back(of.record_in(i), has.record_bytes);
+    all.emplace_back(of.record_out(i), has.record_bytes);
+  }
+  for (std::uint32_t i = 0; i < has.words; ++i) {
+    all.emplace_back(of.word_in(i), word_bytes);
+    all.emplace_back(of.word_out(i), word_bytes);
+  }
+  return all;
+}
+
+bool is_within(area part, area whole) {
+  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
+}
+
+class slab_test : public testing::TestWithParam<room> {};
+
+TEST_P(slab_test, no_two_slots_overlap) {
+  slab memory(GetParam());
+  std::vector<area> all = chunks_in(memory, GetParam());
+  const std::vector<area> local = local_slots(memory, GetParam());
+  all.insert(all.end(), local.begin(), local.end());
+  std::sort(all.begin(), all.end(),
+            [](const area& a, const area& b) { return a.data() < b.data(); });
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    ASSERT_LE(all[i - 1].data() + all[i - 1].size(), all[i].data());
+  }
+}
+
+TEST_P(slab_test, the_peer_may_write_into_whole_pages_with_nothing_but_chunks) {
+  constexpr std::uintptr_t page = 4096;
+  slab memory(GetParam());
+  const area open = memory.chunk_area(), closed = memory.local_area();
+  for (const area& one : {open, closed}) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % page, 0u);
+    EXPECT_EQ(one.size() % page, 0u);
+  }
+  EXPECT_EQ(open.data() + open.size(), closed.data());
+  EXPECT_EQ(memory.chunk_in(0), open.data());
+  for (const area& one : chunks_in(memory, GetParam())) EXPECT_TRUE(is_within(one, open));
+  for (const area& one : local_slots(memory, GetParam())) EXPECT_TRUE(is_within(one, closed));
+}
+
+INSTANTIATE_TEST_SUITE_P(rooms, slab_test,
+                         testing::Values(room{}, room{2, 1024, 1, 1024, 2},
+                                         room{7, 1040, 3, 5000, 5}, room{33, 4095, 16, 8191, 9}));
+
+}  // namespace
+}  // namespace tandem::verbs

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "verbs/words.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+constexpr int last_status = IBV_WC_TM_RNDV_INCOMPLETE, last_event = IBV_EVENT_WQ_FATAL;
+
+status_words of_status(int value) {
+  return words_for(static_cast<ibv_wc_status>(value));
+}
+
+event_words of_event(int value) {
+  return words_for(static_cast<ibv_event_type>(value));
+}
+
+bool says(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
+
+TEST(StatusWords, AreEveryStatusesOwn) {
+  std::set<std::string_view> different;
+  for (int value = 0; value <= last_status; ++value) {
+    const status_words words = of_status(value);
+    EXPECT_TRUE(different.insert(words.what).second) << words.what;
+    EXPECT_FALSE(words.cause.empty()) << words.what;
+    EXPECT_EQ(words.advice.empty(), value == IBV_WC_SUCCESS) << words.what;
+  }
+  EXPECT_FALSE(different.contains(of_status(last_status + 1).what));
+}
+
+TEST(StatusWords, SayWhatToDo) {
+  const status_words silent = of_status(IBV_WC_RETRY_EXC_ERR);
+  for (const std::string_view cause : {"cable", "peer gone", "rail-only", "GID", "PFC"}) {
+    EXPECT_TRUE(says(silent.cause, cause)) << cause;
+  }
+  EXPECT_TRUE(says(of_status(IBV_WC_RNR_RETRY_EXC_ERR).advice, "report it"));
+  EXPECT_TRUE(says(of_status(IBV_WC_LOC_PROT_ERR).advice, "report it"));
+  EXPECT_TRUE(says(of_status(IBV_WC_REM_ACCESS_ERR).cause, "key of the peer's memory"));
+  EXPECT_TRUE(says(of_status(IBV_WC_WR_FLUSH_ERR).advice, "first error"));
+}
+
+TEST(EventWords, AreEveryEventsOwn) {
+  std::set<std::string_view> different;
+  for (int value = 0; value <= last_event; ++value) {
+    const event_words words = of_event(value);
+    EXPECT_TRUE(different.insert(words.what).second) << words.what;
+    EXPECT_TRUE(!words.is_fatal || !words.advice.empty()) << words.what;
+  }
+  EXPECT_FALSE(different.contains(of_event(last_event + 1).what));
+}
+
+TEST(EventWords, SayWhomTheyConcern) {
+  EXPECT_EQ(of_event(IBV_EVENT_QP_FATAL).who, concerned::queue_pair);
+  EXPECT_EQ(of_event(IBV_EVENT_QP_ACCESS_ERR).who, concerned::queue_pair);
+  EXPECT_EQ(of_event(IBV_EVENT_CQ_ERR).who, concerned::completion_queue);
+  EXPECT_EQ(of_event(IBV_EVENT_PORT_ERR).who, concerned::port);
+  EXPECT_EQ(of_event(IBV_EVENT_GID_CHANGE).who, concerned::port);
+  EXPECT_EQ(of_event(IBV_EVENT_DEVICE_FATAL).who, concerned::device);
+  EXPECT_EQ(of_event(IBV_EVENT_SRQ_ERR).who, concerned::shared_receive_queue);
+  EXPECT_EQ(of_event(IBV_EVENT_WQ_FATAL).who, concerned::work_queue);
+  EXPECT_TRUE(of_event(IBV_EVENT_PORT_ERR).is_fatal);
+  EXPECT_FALSE(of_event(IBV_EVENT_PORT_ACTIVE).is_fatal);
+  EXPECT_EQ(name(concerned::queue_pair), "queue pair");
+}
+
+}  // namespace
+}  // namespace tandem::verbs
