@@ -45,9 +45,9 @@ struct settings {
   std::size_t rail_streams = 1;                   ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< of silence, while another rail is heard
   std::chrono::milliseconds peer_timeout{2'000};  ///< of silence on every rail
-  /// CRC32C of payloads on rails: 0 of none, 1 on rails that leave this host, 2 of all. Within a
-  /// host there is no wire that could damage them: the kernel's own checksums are left out there
-  /// too.
+  /// CRC32C of payloads on rails: 0 of none, 1 on TCP rails that leave this host, 2 of all. Within
+  /// a host there is no wire that could damage them: the kernel's own checksums are left out there
+  /// too. RDMA guards each of its packets.
   std::size_t checksum = 1;
   bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
   single_copy shm_single_copy = single_copy::automatic;
