@@ -251,8 +251,7 @@ constexpr std::array<option, 28> table{{
      get_rails, set_rails},
     {"rdma", "TANDEM_RDMA", "auto, on, off, both",
      "rails: auto uses RDMA where both ends have it and keeps TCP as a spare, on insists on it, "
-     "off "
-     "never looks, both uses RDMA and TCP for one message",
+     "off never looks, both uses RDMA and TCP for one message",
      get_rdma, set_rdma},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},

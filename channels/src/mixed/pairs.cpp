@@ -102,13 +102,13 @@ channel* pairs::find(int peer) noexcept {
 std::string_view pairs::kind_to(int peer) const noexcept {
   if (near_->find(peer) != nullptr) return near_->kind();
   if (far_->find(peer) != nullptr) return far_->kind();
-  return "mixed";
+  return kind();
 }
 
-void pairs::fail(const error& reason) noexcept {
+void pairs::fail(const error& reason, bool tell_others) noexcept {
   const auto self = shared_from_this();
-  near_->fail(reason, true);
-  far_->fail(reason, true);
+  near_->fail(reason, tell_others);
+  far_->fail(reason, tell_others);
 }
 
 void pairs::close() noexcept {

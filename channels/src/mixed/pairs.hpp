@@ -24,8 +24,9 @@ class pairs final : public std::enable_shared_from_this<pairs> {
   asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
   channel* find(int peer) noexcept;
+  std::string_view kind() const noexcept { return "mixed"; }
   std::string_view kind_to(int peer) const noexcept;
-  void fail(const error& reason) noexcept;
+  void fail(const error& reason, bool tell_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return near_->is_over() && far_->is_over(); }
 

@@ -15,6 +15,7 @@
 #include "rails/selection.hpp"
 #include "rails/socket_wire.hpp"
 #include "tcp/connect.hpp"
+#include "tcp/fabric_handle.hpp"
 
 namespace tandem::rails {
 namespace {
@@ -73,14 +74,12 @@ void mesh::open_rail(const rail_end& end) {
   published_rail& rail = mine_rails_.emplace_back();
   rail.interface = nics_[end.nic].name;
   rail_nics_.push_back(end.nic);
-  settings proving = options();
-  proving.encrypt = !key().empty();  // what sets RDMA up holds the keys of this rank's memory
   for (const nic_address& at : end.addresses) {
     const std::string address = at.where.to_string();
     door opened{at.where, at.prefix, open_door(address)};
     if (rdma_.has(number)) {
       opened.rdma_port = open_door(
-          address, proving,
+          address, for_setting_up(),
           [weak = weak_from_this(), number](asio::ip::tcp::socket guest, sealed::keys seal,
                                             const tcp::hello&, const tcp::hello& theirs) {
             const auto self = std::static_pointer_cast<mesh>(weak.lock());
@@ -91,6 +90,18 @@ void mesh::open_rail(const rail_end& end) {
     }
     rail.doors.push_back(opened);
   }
+}
+
+/// What sets RDMA up holds the keys of this rank's memory.
+settings mesh::for_setting_up() const {
+  settings sealing = options();
+  sealing.encrypt = !key().empty();
+  return sealing;
+}
+
+std::string mesh::name_over_rdma(std::size_t rail, const asio::ip::address& peer) const {
+  return fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
+                     peer.to_string());
 }
 
 void mesh::ended() noexcept {
@@ -141,8 +152,7 @@ void mesh::add_routes(routes& all, const pairing& found, const std::vector<publi
     r.peer_is_here = is_here(nics_, to.where);
     r.rdma = rdma;
     r.stands_by = !rdma && has_rdma && options().rdma != rdma_use::both;
-    r.name = rdma ? fmt::format("{} over {} - {}", mine_rails_[pair.mine].interface,
-                                rdma_.text(pair.mine), to.where.to_string())
+    r.name = rdma ? name_over_rdma(pair.mine, to.where)
                   : fmt::format("{} {} - {}", mine_rails_[pair.mine].interface,
                                 from.where.to_string(), tcp::to_text(r.to));
   }
@@ -155,9 +165,8 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   tcp::hello mine = introduction(peer);
   mine.rail = by.stands_by ? rail | standing_by : rail;
   mine.epoch = epoch;
-  settings patient = options();
+  settings patient = by.rdma ? for_setting_up() : options();
   patient.meet_timeout = limit;
-  if (by.rdma) patient.encrypt = !key().empty();
   error_code failure;
   tcp::dial_wishes wishes;
   wishes.failure = &failure;
@@ -303,8 +312,7 @@ asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection gu
     const asio::ip::address from = guest.socket.remote_endpoint(ignored).address();
     std::unique_ptr<wire> made = co_await rdma_.set_up(rail, std::move(guest));
     rdma_trouble_.clear();
-    std::string name = fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
-                                   from.to_string());
+    std::string name = name_over_rdma(rail, from);
     over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(made),
                  std::move(name));
   } catch (const std::exception& e) {
@@ -337,11 +345,7 @@ std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, 
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
-  std::unique_ptr<fabric> handle = tcp::make_handle(made);
-  co_await made->open();
-  co_return handle;
+  return tcp::open_fabric<mesh>(std::move(meeting), std::move(options));
 }
 
 }  // namespace tandem::rails

@@ -48,6 +48,8 @@ class mesh final : public tcp::mesh {
   void open_rail(const rail_end& end);
   void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
                   bool rdma) const;
+  settings for_setting_up() const;
+  std::string name_over_rdma(std::size_t rail, const asio::ip::address& peer) const;
   std::string_view interface_of(const asio::ip::address& mine) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
   asio::awaitable<std::unique_ptr<wire>> dial_lane(int peer, const route& by, std::uint32_t rail,

@@ -8,6 +8,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/shm.hpp>
 
+#include "tcp/fabric_handle.hpp"
+
 namespace tandem::shm {
 namespace {
 
@@ -84,11 +86,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
-  std::unique_ptr<fabric> handle = tcp::make_handle(made);
-  co_await made->open();
-  co_return handle;
+  return tcp::open_fabric<mesh>(std::move(meeting), std::move(options));
 }
 
 }  // namespace tandem::shm

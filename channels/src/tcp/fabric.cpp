@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tcp/connect.hpp"
+#include "tcp/fabric_handle.hpp"
 #include "tcp/link.hpp"
 
 namespace tandem::tcp {
@@ -263,45 +264,9 @@ error gone_without_goodbye(int rank) {
                 .advice = fmt::format("see the last output of rank {}", rank)});
 }
 
-namespace {
-
-class mesh_fabric final : public fabric {
- public:
-  explicit mesh_fabric(std::shared_ptr<mesh> over) : mesh_(std::move(over)) {}
-  ~mesh_fabric() override {
-    // Whoever goes without a goodbye leaves others waiting: they must hear why.
-    if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
-    mesh_->close();
-  }
-
-  int rank() const noexcept override { return mesh_->rank(); }
-  int size() const noexcept override { return mesh_->size(); }
-  asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
-  std::string_view kind() const noexcept override { return mesh_->kind(); }
-  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
-  channel* find(int peer) noexcept override {
-    return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;
-  }
-  void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
-  void close() noexcept override { mesh_->close(); }
-
- private:
-  std::shared_ptr<mesh> mesh_;
-};
-
-}  // namespace
-
-std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over) {
-  return std::make_unique<mesh_fabric>(std::move(over));
-}
-
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto made = std::make_shared<mesh>(std::move(meeting), std::move(options), executor);
-  std::unique_ptr<fabric> handle = make_handle(made);
-  co_await made->open();
-  co_return handle;
+  return open_fabric<mesh>(std::move(meeting), std::move(options));
 }
 
 }  // namespace tandem::tcp

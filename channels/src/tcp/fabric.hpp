@@ -26,6 +26,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual ~mesh() = default;
 
   virtual std::string_view kind() const noexcept { return "tcp"; }
+  std::string_view kind_to(int) const noexcept { return kind(); }
   /// Opens the door and publishes its address.
   virtual asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
@@ -91,11 +92,5 @@ class mesh : public std::enable_shared_from_this<mesh> {
   bool blaming_ = false;
   bool closed_ = false;
 };
-
-/// What the others hear of a rank whose fabric is destroyed without `close`.
-error gone_without_goodbye(int rank);
-
-/// The handle that users own: destroying it without `close` is a failure of this rank.
-std::unique_ptr<fabric> make_handle(std::shared_ptr<mesh> over);
 
 }  // namespace tandem::tcp

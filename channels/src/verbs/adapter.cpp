@@ -10,6 +10,7 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "verbs/gid_table.hpp"
 #include "verbs/words.hpp"
 
 namespace tandem::verbs {
@@ -75,24 +76,30 @@ adapter::adapter(asio::any_io_executor executor, const detail::ibverbs& driver, 
 }
 
 ibv_port_attr adapter::port() const {
+  return query_port(at_.port);
+}
+
+ibv_port_attr adapter::query_port(std::uint8_t number) const {
   ibv_port_attr found{};
-  if (const int failure = driver_.query_port(context_.get(), at_.port, &found); failure != 0) {
+  if (const int failure = driver_.query_port(context_.get(), number, &found); failure != 0) {
     throw call_failed("ibv_query_port", failure, text());
   }
   return found;
 }
 
 std::array<std::byte, 16> adapter::gid() const {
-  constexpr std::size_t most = 1024;
-  std::vector<ibv_gid_entry> table(most);
-  const ssize_t count =
-      driver_.query_gid_table(context_.get(), table.data(), table.size(), 0, sizeof(ibv_gid_entry));
-  if (count < 0) throw call_failed("ibv_query_gid_table", static_cast<int>(-count), text());
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& entry = table[static_cast<std::size_t>(i)];
-    if (entry.port_num != at_.port || entry.gid_index != static_cast<unsigned>(at_.gid_index)) {
-      continue;
-    }
+  std::size_t places = 0;
+  for (int number = 1; number <= device_.phys_port_cnt; ++number) {
+    places += gid_places(query_port(static_cast<std::uint8_t>(number)));
+  }
+  std::vector<ibv_gid_entry> table;
+  if (const int failure = read_gids(driver_, context_.get(), places, table); failure != 0) {
+    throw call_failed("ibv_query_gid_table", failure, text());
+  }
+  for (const ibv_gid_entry& entry : table) {
+    const bool is_it =
+        entry.port_num == at_.port && entry.gid_index == static_cast<unsigned>(at_.gid_index);
+    if (!is_it) continue;
     std::array<std::byte, 16> raw;
     std::memcpy(raw.data(), entry.gid.raw, raw.size());
     return raw;

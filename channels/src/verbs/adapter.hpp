@@ -66,6 +66,7 @@ class adapter : public std::enable_shared_from_this<adapter> {
           owned_context context);
 
  private:
+  ibv_port_attr query_port(std::uint8_t number) const;
   void listen();
 
   const asio::any_io_executor executor_;

@@ -101,7 +101,10 @@ class endpoint {
   void post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into);
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
-  void post_data(ibv_send_wr& wr, bool is_chunk);
+  std::size_t send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
+                        ibv_send_wr& wr, bool is_chunk);
+  bool post_data(ibv_send_wr& wr, bool is_chunk, bool is_told);
+  bool post(ibv_qp* pair, ibv_send_wr& wr);
   void say_word();
   void post_word();
   void came(const ibv_wc& wc);

@@ -80,60 +80,57 @@ std::size_t endpoint::send(std::span<const iovec> parts) {
 
 std::size_t endpoint::send_record(std::span<const iovec> parts, std::size_t bytes) {
   if (!credits_->may_send_record() || records_underway_ == has_.records) return 0;
-  std::byte* const slot = memory_.record_out(records_out_++ % has_.records);
-  gather(parts, slot + word_bytes, bytes);
   credits_->record_sent();
-  word said = credits_->say();
-  said.body_bytes = static_cast<std::uint32_t>(bytes);
-  encode(said, std::span<std::byte, word_bytes>(slot, word_bytes));
-  ibv_sge from{reinterpret_cast<std::uint64_t>(slot),
-               static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
   ibv_send_wr wr{};
-  wr.sg_list = &from;
-  wr.num_sge = 1;
   wr.opcode = IBV_WR_SEND;
-  if (from.length <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
-  post_data(wr, false);
-  return bytes;
+  if (word_bytes + bytes <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
+  return send_slot(memory_.record_out(records_out_++ % has_.records), parts, bytes, wr, false);
 }
 
 std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes) {
   if (!credits_->may_send_chunk() || chunks_underway_ == has_.chunks) return 0;
-  bytes = std::min(bytes, chunk_body_bytes_);
-  std::byte* const slot = memory_.chunk_out(chunks_out_++ % has_.chunks);
-  gather(parts, slot + word_bytes, bytes);
   const std::uint32_t to = credits_->chunk_sent();
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.imm_data = htobe32(to);
+  wr.wr.rdma.remote_addr = theirs_.chunks_at + std::uint64_t{to} * theirs_.has.chunk_bytes;
+  wr.wr.rdma.rkey = theirs_.key;
+  return send_slot(memory_.chunk_out(chunks_out_++ % has_.chunks), parts,
+                   std::min(bytes, chunk_body_bytes_), wr, true);
+}
+
+std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
+                                ibv_send_wr& wr, bool is_chunk) {
+  gather(parts, slot + word_bytes, bytes);
   word said = credits_->say();
   said.body_bytes = static_cast<std::uint32_t>(bytes);
   encode(said, std::span<std::byte, word_bytes>(slot, word_bytes));
   ibv_sge from{reinterpret_cast<std::uint64_t>(slot),
                static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
-  ibv_send_wr wr{};
   wr.sg_list = &from;
   wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  wr.imm_data = htobe32(to);
-  wr.wr.rdma.remote_addr = theirs_.chunks_at + std::uint64_t{to} * theirs_.has.chunk_bytes;
-  wr.wr.rdma.rkey = theirs_.key;
-  post_data(wr, true);
-  return bytes;
+  const bool is_told = is_chunk || unsignalled_ + 1 >= most_unsignalled;
+  return post_data(wr, is_chunk, is_told) ? bytes : 0;
 }
 
-void endpoint::post_data(ibv_send_wr& wr, bool is_chunk) {
+/// @param is_told  by a completion, and with it all before
+bool endpoint::post_data(ibv_send_wr& wr, bool is_chunk, bool is_told) {
+  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_ + 1);
+  if (is_told) wr.send_flags |= IBV_SEND_SIGNALED;
+  if (!post(data_.get(), wr)) return false;
   ++posted_;
   is_chunk_[posted_ % is_chunk_.size()] = is_chunk;
   ++(is_chunk ? chunks_underway_ : records_underway_);
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_);
-  if (is_chunk || ++unsignalled_ >= most_unsignalled) {
-    wr.send_flags |= IBV_SEND_SIGNALED;
-    unsignalled_ = 0;
-  }
+  unsignalled_ = is_told ? 0 : unsignalled_ + 1;
+  return true;
+}
+
+bool endpoint::post(ibv_qp* pair, ibv_send_wr& wr) {
   ibv_send_wr* bad = nullptr;
-  if (const int failure = ibv_post_send(data_.get(), &wr, &bad); failure != 0) {
-    --posted_;
-    --(is_chunk ? chunks_underway_ : records_underway_);
-    fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
-  }
+  const int failure = ibv_post_send(pair, &wr, &bad);
+  if (failure == 0) return true;
+  fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
+  return false;
 }
 
 /// Only some records have a completion of their own; an empty write comes after all of them.
@@ -143,8 +140,7 @@ void endpoint::flush() {
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.wr.rdma.remote_addr = theirs_.chunks_at;
   wr.wr.rdma.rkey = theirs_.key;
-  unsignalled_ = most_unsignalled;
-  post_data(wr, false);
+  post_data(wr, false, true);
 }
 
 void endpoint::say_word() {
@@ -172,12 +168,7 @@ void endpoint::post_word() {
   wr.num_sge = 1;
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  if (const int failure = ibv_post_send(control_.get(), &wr, &bad); failure != 0) {
-    fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
-    return;
-  }
-  ++words_underway_;
+  if (post(control_.get(), wr)) ++words_underway_;
 }
 
 bool endpoint::poll() {

@@ -12,13 +12,12 @@
 #include <memory>
 #include <system_error>
 
+#include "verbs/gid_table.hpp"
+
 namespace tandem::verbs {
 namespace {
 
 using detail::ibverbs;
-
-/// No device has more; a driver that says so shall not cost the memory.
-constexpr int max_gids_of_port = 16'384;
 
 constexpr std::string_view see_dmesg = "dmesg may say more";
 
@@ -140,7 +139,7 @@ class device_reader {
         failed(fmt::format("ibv_query_port {}", number), why);
         continue;
       }
-      places += static_cast<std::size_t>(std::clamp(attributes.gid_tbl_len, 0, max_gids_of_port));
+      places += gid_places(attributes);
       port one = port_of(attributes);
       one.device = name_;
       one.number = narrow;
@@ -148,22 +147,17 @@ class device_reader {
       one.limits = limits_of(device);
       found.push_back(std::move(one));
     }
-    if (!found.empty() && places > 0 && !read_gids(of, places, found)) return;
+    if (!found.empty() && places > 0 && !add_gids(of, places, found)) return;
     into.insert(into.end(), std::make_move_iterator(found.begin()),
                 std::make_move_iterator(found.end()));
   }
 
-  bool read_gids(ibv_context* of, std::size_t places, std::vector<port>& into) {
-    std::vector<ibv_gid_entry> table(places);
-    const ssize_t count =
-        driver_.query_gid_table(of, table.data(), table.size(), 0, sizeof(ibv_gid_entry));
-    if (count < 0) {
-      failed("ibv_query_gid_table", static_cast<int>(-count));
+  bool add_gids(ibv_context* of, std::size_t places, std::vector<port>& into) {
+    std::vector<ibv_gid_entry> table;
+    if (const int why = read_gids(driver_, of, places, table); why != 0) {
+      failed("ibv_query_gid_table", why);
       return false;
     }
-    table.resize(std::min(places, static_cast<std::size_t>(count)));
-    std::stable_sort(table.begin(), table.end(),
-                     [](const auto& a, const auto& b) { return a.gid_index < b.gid_index; });
     for (const ibv_gid_entry& one : table) {
       const auto at = std::find_if(into.begin(), into.end(),
                                    [&](const port& p) { return p.number == one.port_num; });

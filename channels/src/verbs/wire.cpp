@@ -71,12 +71,10 @@ void wire::state::wake() {
 }
 
 ssize_t wire::send(std::span<const iovec> parts) {
-  const std::size_t taken = state_->over->send(parts);
-  if (taken > 0 && state_->over->failure().empty()) return static_cast<ssize_t>(taken);
-  state_->look();
-  const std::size_t again = state_->over->send(parts);
+  std::size_t taken = state_->over->send(parts);
+  if (taken == 0 && state_->look()) taken = state_->over->send(parts);
+  if (taken > 0) return static_cast<ssize_t>(taken);
   if (!state_->over->failure().empty()) state_->wake();  // the reader tells
-  if (again > 0) return static_cast<ssize_t>(again);
   errno = EAGAIN;
   return -1;
 }
@@ -107,18 +105,21 @@ ssize_t wire::receive(std::span<const iovec> room) {
   return -1;
 }
 
-/// What the device has said meanwhile tells more than that requests were flushed.
 std::string wire::describe(int number) const {
-  if (!state_->over->failure().empty() && !state_->over->knows_cause()) on_->hear();
-  const std::string& why = state_->over->failure();
-  return why.empty() ? std::strerror(number) : why;
+  if (state_->over->failure().empty()) return std::strerror(number);
+  return cause();
+}
+
+/// What the device has said meanwhile tells more than that requests were flushed.
+const std::string& wire::cause() const {
+  if (!state_->over->knows_cause()) on_->hear();
+  return state_->over->failure();
 }
 
 std::string wire::trouble() {
   while (state_->look()) {
   }
-  if (!state_->over->knows_cause()) on_->hear();
-  return state_->over->failure();
+  return cause();
 }
 
 void wire::wait_read(handler come) {

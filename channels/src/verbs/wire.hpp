@@ -65,6 +65,7 @@ class wire final : public rails::wire, private adapter::listener {
   };
 
   void device_says(ibv_event_type what, const ibv_qp* pair) override;
+  const std::string& cause() const;
 
   const std::shared_ptr<state> state_;
   const std::shared_ptr<adapter> on_;

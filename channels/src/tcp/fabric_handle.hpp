@@ -1,0 +1,62 @@
+#pragma once
+
+#include <boost/asio/this_coro.hpp>
+#include <memory>
+#include <tandem/error.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/store.hpp>
+#include <utility>
+
+namespace tandem::tcp {
+
+/// Why others lose a rank whose handle goes in the middle of the job.
+error gone_without_goodbye(int rank);
+
+/// The handle that users own of a mesh of any kind: destroying it without `close` is a failure of
+/// this rank.
+template <class Mesh>
+class fabric_handle final : public fabric {
+ public:
+  explicit fabric_handle(std::shared_ptr<Mesh> over) : mesh_(std::move(over)) {}
+  ~fabric_handle() override {
+    // Whoever goes without a goodbye leaves others waiting: they must hear why.
+    if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
+    mesh_->close();
+  }
+
+  int rank() const noexcept override { return mesh_->rank(); }
+  int size() const noexcept override { return mesh_->size(); }
+  asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
+  std::string_view kind() const noexcept override { return mesh_->kind(); }
+  std::string_view kind_to(int peer) const noexcept override { return mesh_->kind_to(peer); }
+  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
+  channel* find(int peer) noexcept override {
+    return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;
+  }
+  void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
+  void close() noexcept override { mesh_->close(); }
+
+ private:
+  std::shared_ptr<Mesh> mesh_;
+};
+
+/// Opens a mesh; what fails on the way is a failure of this rank.
+template <class Mesh>
+asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made) {
+  std::unique_ptr<fabric> handle = std::make_unique<fabric_handle<Mesh>>(made);
+  co_await made->open();
+  co_return handle;
+}
+
+/// The same of a mesh of this kind over those who met.
+template <class Mesh>
+asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<store> meeting,
+                                                     settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::shared_ptr<Mesh> made =
+      std::make_shared<Mesh>(std::move(meeting), std::move(options), executor);
+  std::unique_ptr<fabric> handle = co_await open_fabric(std::move(made));
+  co_return handle;
+}
+
+}  // namespace tandem::tcp

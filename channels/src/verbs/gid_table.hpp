@@ -1,0 +1,20 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <tandem/detail/ibverbs.hpp>
+#include <vector>
+
+namespace tandem::verbs {
+
+/// How many GIDs a port says that it has room for, within reason: no device has more, and a driver
+/// that says so shall not cost the memory.
+std::size_t gid_places(const ibv_port_attr& of) noexcept;
+
+/// The GIDs of all ports of an opened device, by index.
+/// @param places  of all ports
+/// @return 0, or an errno.
+int read_gids(const detail::ibverbs& driver, ibv_context* of, std::size_t places,
+              std::vector<ibv_gid_entry>& into);
+
+}  // namespace tandem::verbs
