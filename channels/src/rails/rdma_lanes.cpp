@@ -16,9 +16,20 @@ namespace {
 /// Copies into and out of slots overlap with the wire where a chunk of the protocol takes several.
 constexpr std::uint32_t slot_bytes = 256 * 1024;
 constexpr std::uint32_t slots = 16;
+/// Not much more than a record, or slots would be of no use.
+constexpr std::uint32_t least_slot_bytes = 8 * 1024;
 constexpr std::chrono::seconds set_up_limit{5};
 
 }  // namespace
+
+verbs::room room_for(const settings& options) noexcept {
+  verbs::room found;
+  found.chunks = slots;
+  const std::size_t most = slot_bytes / 2;  // beyond it two chunks do not fit a slot either
+  found.chunk_bytes = std::max<std::uint32_t>(
+      2 * static_cast<std::uint32_t>(std::min(options.chunk_bytes, most)), least_slot_bytes);
+  return found;
+}
 
 rdma_lanes::rdma_lanes() = default;
 rdma_lanes::~rdma_lanes() {
@@ -37,7 +48,7 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
     return;
   }
   always_checks_ = options.checksum > 1;
-  chunk_bytes_ = std::min<std::uint32_t>(slot_bytes, 2 * options.chunk_bytes);
+  room_ = room_for(options);
   const verbs::ports_here here = verbs::find_ports_here(options.rdma);
   if (options.rdma == rdma_use::on && !here.why_none.empty()) {
     throw error(errc::bad_option, "rdma on: " + here.why_none, "or --rdma auto");
@@ -70,13 +81,10 @@ std::shared_ptr<verbs::adapter> rdma_lanes::open(const verbs::rdma_end& end,
 asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
                                                           sealed::connection over) {
   if (closed_ || !has(rail)) throw error(errc::channel_closed, "this rank has left the job");
-  verbs::room room;
-  room.chunks = slots;
-  room.chunk_bytes = chunk_bytes_;
   std::shared_ptr<verbs::adapter> on = open(*choices_[rail].end, over.socket.get_executor());
   std::unique_ptr<wire> made;
   co_await with_deadline(set_up_limit,
-                         meet(std::move(over), std::move(on), room, always_checks_, made),
+                         meet(std::move(over), std::move(on), room_, always_checks_, made),
                          "setting up RDMA on " + text(rail),
                          "do packets of RoCE (UDP port 4791) pass between both ends?");
   co_return made;

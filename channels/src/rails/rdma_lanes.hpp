@@ -12,14 +12,17 @@
 #include "rails/selection.hpp"
 #include "rails/wire.hpp"
 #include "sealed/connection.hpp"
+#include "verbs/credits.hpp"
 #include "verbs/rdma_nics.hpp"
 
 namespace tandem::verbs {
 class adapter;
-struct room;
 }  // namespace tandem::verbs
 
 namespace tandem::rails {
+
+/// What each end of a lane over RDMA has room for: slots that shorten with the chunks that travel.
+verbs::room room_for(const settings& options) noexcept;
 
 /// What the rails of one rank have of RDMA: which of them stand on a device, and the devices, each
 /// opened when its first lane is set up.
@@ -57,7 +60,7 @@ class rdma_lanes {
   const detail::ibverbs* driver_ = nullptr;
   std::vector<verbs::rdma_choice> choices_;  // by rail
   std::map<std::string, std::shared_ptr<verbs::adapter>> adapters_;
-  std::uint32_t chunk_bytes_ = 0;
+  verbs::room room_;
   bool always_checks_ = false;
   bool closed_ = false;
 };
