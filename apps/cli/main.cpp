@@ -11,6 +11,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
+#include "devices/devices.hpp"
 #include "perf/perf.hpp"
 #include "plan/plan.hpp"
 #include "rails/rails.hpp"
@@ -37,6 +38,7 @@ constexpr command commands[] = {
     {"perf", "measure channels and collectives", perf::perf_main},
     {"plan", "how collectives are done, and why", planner::plan_main},
     {"rails", "which network interfaces are used, and why", rails::rails_main},
+    {"devices", "which accelerators there are, and what each can do", inventory::devices_main},
     {"run", "start local ranks of any command as one job", launcher::run_main},
     {"options", "every option of the engine: unit, default, value in force", options_main},
     {"version", "version, commit and what it was built with", version_main},

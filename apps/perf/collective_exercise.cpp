@@ -2,6 +2,7 @@
 #include <tandem/collectives/collectives.hpp>
 #include <utility>
 
+#include "perf/checked_data.hpp"
 #include "perf/choices.hpp"
 #include "perf/exercise.hpp"
 
@@ -13,39 +14,46 @@ using clock = std::chrono::steady_clock;
 
 class collective_exercise : public exercise {
  public:
-  collective_exercise(communicator& among, const perf_options& o, const part& mine)
+  /// @param through  null: the communicator's own
+  collective_exercise(communicator& among, islands* through, const perf_options& o,
+                      const part& mine, place at)
       : among_(among),
+        through_(through),
         what_(*collective_of(*o.op)),
         how_(o.how),
         type_(o.type),
         reduction_(o.reduction, terms::factor),
-        data_(make_data(*o.op, mine)) {}
+        data_(make_data(*o.op, mine), at) {}
 
-  void prepare(std::uint64_t epoch) override { data_->prepare(epoch); }
+  void prepare(std::uint64_t epoch) override { data_.prepare(epoch); }
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
                                 std::vector<double>& samples_us) override {
     for (std::int64_t i = 0; i < count; ++i) {
-      data_->before(epoch, i, i + 1 == count);
+      data_.before(epoch, i, i + 1 == count);
       const clock::time_point start = clock::now();
       co_await call();
       samples_us.push_back(micros_since(start));
-      wrong += data_->after(epoch, i);
+      wrong += data_.after(epoch, i);
     }
   }
   std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) override {
-    return data_->wrong_bytes(epoch, last_iteration);
+    return data_.wrong_bytes(epoch, last_iteration);
   }
 
  private:
   /// No coroutine itself: a call costs no frame but its own.
   asio::awaitable<void> call() {
     constexpr int root = 0;
-    const const_view in(data_->input());
-    const mutable_view out(data_->output());
+    const mutable_view in = data_.input();
+    const mutable_view out = data_.output();
+    const mutable_view from_root = among_.rank() == root ? in : out;
+    if (through_ != nullptr) {
+      return what_ == collective::all_reduce ? through_->all_reduce(out, type_, reduction_)
+                                             : through_->broadcast(from_root, root);
+    }
     switch (what_) {
       case collective::broadcast:
-        return broadcast(among_, among_.rank() == root ? mutable_view(data_->input()) : out, root,
-                         how_);
+        return broadcast(among_, from_root, root, how_);
       case collective::all_reduce:
         return all_reduce(among_, out, type_, reduction_, how_);
       case collective::reduce:
@@ -67,18 +75,24 @@ class collective_exercise : public exercise {
   }
 
   communicator& among_;
+  islands* const through_;
   collective what_;
   algorithm how_;
   data_type type_;
   reduction reduction_;
-  std::unique_ptr<collective_data> data_;
+  checked_data data_;
 };
 
 }  // namespace
 
-std::unique_ptr<exercise> make_collective(communicator& among, const perf_options& o,
-                                          const part& mine) {
-  return std::make_unique<collective_exercise>(among, o, mine);
+bool goes_through_islands(const operation& op) noexcept {
+  const std::optional<collective> what = collective_of(op);
+  return what == collective::all_reduce || what == collective::broadcast;
+}
+
+std::unique_ptr<exercise> make_collective(communicator& among, islands* through,
+                                          const perf_options& o, const part& mine, place at) {
+  return std::make_unique<collective_exercise>(among, through, o, mine, at);
 }
 
 }  // namespace tandem::perf

@@ -6,10 +6,12 @@
 #include <memory>
 #include <tandem/channel.hpp>
 #include <tandem/collectives/communicator.hpp>
+#include <tandem/collectives/islands.hpp>
 #include <vector>
 
 #include "perf/collective_data.hpp"
 #include "perf/options.hpp"
+#include "perf/shadow.hpp"
 
 namespace tandem::perf {
 
@@ -29,18 +31,23 @@ class exercise {
   std::uint64_t wrong = 0;  ///< found in passing, while iterating
 };
 
+/// Whether islands have that call.
+bool goes_through_islands(const operation& op) noexcept;
+
 /// The collective `o.op` among all ranks.
-std::unique_ptr<exercise> make_collective(communicator& among, const perf_options& o,
-                                          const part& mine);
+/// @param through  the levels of these islands, @pre goes_through_islands(*o.op); null: as the
+///   communicator does it
+std::unique_ptr<exercise> make_collective(communicator& among, islands* through,
+                                          const perf_options& o, const part& mine, place at);
 
 /// sendrecv, straight on the channels to the rank after and the rank before, which may be one.
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
-                                          const part& mine);
+                                          const part& mine, place at);
 
 /// pingpong or oneway between the first and the last rank, straight on their channel.
 /// @param rank  0 for the first, 1 for the last
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
-                                              std::size_t bytes);
+                                              std::size_t bytes, place at);
 
 /// What a rank between the two of a point-to-point exercise does: nothing.
 std::unique_ptr<exercise> make_idle();

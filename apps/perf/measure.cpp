@@ -103,6 +103,8 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
     line.reduction = name(o.reduction);
   }
   line.channel = o.channel;
+  line.islands = o.islands;
+  if (o.memory != name(memory_kind::host)) line.memory = o.memory;
   line.ranks = all.size();
   line.bytes = bytes_moved(*o.op, o.bytes[index], all.size(), o.element_bytes());
   line.depth = o.depth;
@@ -129,6 +131,7 @@ asio::awaitable<channel*> find_peer(fabric& job) {
 struct peers {
   channel* across = nullptr;  ///< between the first and the last rank, on these
   channel *next = nullptr, *previous = nullptr;
+  islands* through = nullptr;
 };
 
 asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
@@ -145,17 +148,17 @@ asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
 }
 
 std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
-                                        const perf_options& o, std::size_t bytes) {
+                                        const perf_options& o, std::size_t bytes, place at) {
   try {
     if (o.point_to_point()) {
       if (found.across == nullptr) return make_idle();
-      return make_point_to_point(*found.across, all.rank() == 0 ? 0 : 1, o, bytes);
+      return make_point_to_point(*found.across, all.rank() == 0 ? 0 : 1, o, bytes, at);
     }
     const part mine{
         all.rank(), all.size(),        bytes_moved(*o.op, bytes, all.size(), o.element_bytes()),
         o.type,     o.element_bytes(), o.reduction};
-    if (found.next != nullptr) return make_neighbours(*found.next, *found.previous, o, mine);
-    return make_collective(all, o, mine);
+    if (found.next != nullptr) return make_neighbours(*found.next, *found.previous, o, mine, at);
+    return make_collective(all, found.through, o, mine, at);
   } catch (const std::bad_alloc&) {
     throw error(errc::bad_input,
                 fmt::format("no memory for {} message(s) of {} bytes", o.depth, bytes),
@@ -165,14 +168,21 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
 
 }  // namespace
 
-asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, report* out) {
+asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, place at, report* out) {
   communicator all = co_await make_communicator(job, o.engine);
-  const peers found = co_await find_peers(job, o);
+  peers found = co_await find_peers(job, o);
+  std::unique_ptr<islands> through;
+  if (o.islands > 0) {
+    const island_member mine(at.kind, at.device, all.rank() / o.island_ranks);
+    through = co_await islands::make(all, mine);
+    found.through = through.get();
+  }
   channel* const peer = found.across != nullptr ? found.across : found.next;
   if (out != nullptr) out->head(all.size());
+  if (out != nullptr && through != nullptr) out->say(through->text());
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < o.bytes.size(); ++i) {
-    const std::unique_ptr<exercise> one = make_exercise(all, found, o, o.bytes[i]);
+    const std::unique_ptr<exercise> one = make_exercise(all, found, o, o.bytes[i], at);
     const record line = co_await measure_size(all, o, *one, i, peer);
     if (out != nullptr) out->add(line);
     wrong += line.wrong_bytes;

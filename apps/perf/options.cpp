@@ -9,6 +9,8 @@
 #include "cli/command_line.hpp"
 #include "cli/job_fabric.hpp"
 #include "perf/choices.hpp"
+#include "perf/exercise.hpp"
+#include "perf/shadow.hpp"
 
 namespace tandem::perf {
 
@@ -70,6 +72,34 @@ std::vector<std::string_view> channels_of_perf() {
   return kinds;
 }
 
+/// "2x2": so many islands of so many ranks.
+void parse_islands(const std::string& text, perf_options& o) {
+  const char* const end = text.data() + text.size();
+  const auto [cross, failed] = std::from_chars(text.data(), end, o.islands);
+  const bool has_cross = failed == std::errc() && cross != end && *cross == 'x';
+  const auto [rest, failed_too] = has_cross
+                                      ? std::from_chars(cross + 1, end, o.island_ranks)
+                                      : std::from_chars_result{cross, std::errc::invalid_argument};
+  if (failed_too != std::errc() || rest != end || o.islands < 1 || o.island_ranks < 1) {
+    throw wrong(fmt::format("--emulate-islands={}: not so many islands of so many ranks", text),
+                "write 2x2 for two islands of two");
+  }
+  const int ranks = o.islands * o.island_ranks;
+  if (o.ranks != 0 && o.ranks != ranks) {
+    throw wrong(fmt::format("--emulate-islands={}: {} ranks, not {}", text, ranks, o.ranks));
+  }
+  o.ranks = ranks;
+  if (o.memory == name(memory_kind::host)) {
+    throw wrong(fmt::format("--emulate-islands={}: islands are of devices", text),
+                "say --memory cuda or --memory hip as well");
+  }
+  if (!goes_through_islands(*o.op)) {
+    throw wrong(
+        fmt::format("--emulate-islands={}: {} does not go through islands", text, o.op->name),
+        "allreduce and broadcast do");
+  }
+}
+
 void check_reduction(const perf_options& o, bool given) {
   if (!o.op->reduces && given) {
     throw wrong(fmt::format("--type, --reduction: {} reduces nothing", o.op->name));
@@ -107,7 +137,8 @@ std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t si
 
 std::optional<perf_options> parse_options(std::span<const std::string> args) {
   perf_options o;
-  std::string op, iters, how(name(o.how)), type(name(o.type)), reduction(name(o.reduction));
+  std::string op, iters, emulated, how(name(o.how)), type(name(o.type)),
+      reduction(name(o.reduction));
   cli::command_line line(
       {.command = "tandem perf",
        .arguments = "OP [options]",
@@ -124,12 +155,19 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
                    "  tandem perf allreduce --ranks 4 --channel local --algorithm ring\n"
                    "  tandem perf reducescatter --type bfloat16 --reduction average\n"
                    "  tandem perf oneway --rails eth0,eth1\n"
+                   "  tandem perf pingpong --channel shm --memory cuda --bytes 8,64M\n"
                    "  tandem run -n 4 -- tandem perf barrier\n"});
   line.positional("OP", op, "what to measure");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start, or that the launcher must have started (2)");
   line.choice("channel", o.channel, channels_of_perf(),
               "what carries the messages; --rails chooses rails, mixed is shm within a host");
+  line.option(
+      "memory", o.memory,
+      "where messages lie: host, cuda, hip, or several that go round by rank (cuda,hip), as do "
+      "the devices");
+  line.option("emulate-islands", emulated,
+              "2x2: as if the ranks were two islands of two, of vendors that share no library");
   line.option("algorithm", how, "how a collective is done; a wrong word is told the right ones");
   line.choice("type", type, names_of<data_type>([](data_type one) { return bytes_of(one) > 0; }),
               "what is reduced");
@@ -151,6 +189,8 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (line.given("algorithm")) o.how = parse_algorithm(*o.op, how);
   o.type = named<data_type>(type);
   o.reduction = named<reduce_op>(reduction);
+  check_memory(o.memory);
+  if (!emulated.empty()) parse_islands(emulated, o);
   check_reduction(o, line.given("type") || line.given("reduction"));
   o.channel = cli::kind_for(o.channel, line.given("channel"), o.engine);
   if (o.op->name == "barrier" && line.given("bytes"))

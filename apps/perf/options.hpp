@@ -20,6 +20,9 @@ struct perf_options {
   data_type type = data_type::float32;
   reduce_op reduction = reduce_op::sum;
   std::string channel = "tcp";
+  std::string memory = "host";  ///< where messages lie: host, cuda, hip
+  /// So many islands of so many ranks, in the order of ranks; 0: none.
+  int islands = 0, island_ranks = 0;
   int ranks = 0;  ///< 0: not given
   std::vector<std::size_t> bytes;
   int depth = 0;                    ///< messages in flight

@@ -1,5 +1,6 @@
 #include <tandem/join.hpp>
 
+#include "perf/checked_data.hpp"
 #include "perf/exercise.hpp"
 #include "perf/window.hpp"
 
@@ -13,24 +14,24 @@ using clock = std::chrono::steady_clock;
 /// apart.
 constexpr flow_id flow = 4095u << 20;
 
-asio::awaitable<void> receive_whole(channel& over, std::span<std::byte> message,
-                                    std::uint64_t& wrong) {
-  const std::size_t came = co_await over.recv(flow, mutable_view(message));
-  wrong += message.size() - came;
+asio::awaitable<void> receive_whole(channel& over, mutable_view message, std::uint64_t& wrong) {
+  const std::size_t came = co_await over.recv(flow, message);
+  wrong += message.bytes - came;
 }
 
-asio::awaitable<void> send_window(channel& over, const window& messages) {
+asio::awaitable<void> send_window(channel& over, const window& messages, shadow& where) {
   std::vector<asio::awaitable<void>> branches;
   for (const std::span<std::byte> one : messages.messages()) {
-    branches.push_back(over.send(flow, const_view(one)));
+    branches.push_back(over.send(flow, where.of(one)));
   }
   co_await when_all(std::move(branches));
 }
 
-asio::awaitable<void> receive_window(channel& over, const window& messages, std::uint64_t& wrong) {
+asio::awaitable<void> receive_window(channel& over, const window& messages, shadow& where,
+                                     std::uint64_t& wrong) {
   std::vector<asio::awaitable<void>> branches;
   for (const std::span<std::byte> one : messages.messages()) {
-    branches.push_back(receive_whole(over, one, wrong));
+    branches.push_back(receive_whole(over, where.of(one), wrong));
   }
   co_await when_all(std::move(branches));
 }
@@ -38,7 +39,7 @@ asio::awaitable<void> receive_window(channel& over, const window& messages, std:
 /// Each rank sends to the next and receives from the one before, both at once.
 class neighbours : public exercise {
  public:
-  neighbours(channel& next, channel& previous, std::unique_ptr<collective_data> data)
+  neighbours(channel& next, channel& previous, std::unique_ptr<checked_data> data)
       : next_(next), previous_(previous), data_(std::move(data)) {}
   void prepare(std::uint64_t epoch) override { data_->prepare(epoch); }
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
@@ -47,7 +48,7 @@ class neighbours : public exercise {
       data_->before(epoch, i, i + 1 == count);
       const clock::time_point start = clock::now();
       std::vector<asio::awaitable<void>> both;
-      both.push_back(next_.send(flow, const_view(data_->input())));
+      both.push_back(next_.send(flow, data_->input()));
       both.push_back(receive_whole(previous_, data_->output(), wrong));
       co_await when_all(std::move(both));
       samples_us.push_back(micros_since(start));
@@ -60,23 +61,27 @@ class neighbours : public exercise {
 
  private:
   channel &next_, &previous_;
-  std::unique_ptr<collective_data> data_;
+  std::unique_ptr<checked_data> data_;
 };
 
 /// Rank 0 sends a window and receives one, rank 1 receives and sends. In a oneway exercise rank 1's
-/// window is one short acknowledgement. A window of one message needs no join.
+/// window is one short acknowledgement. A window of one message needs no join. In device memory the
+/// same message goes again and again, and is checked in full where an iteration is.
 class exchange : public exercise {
  public:
-  exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share)
+  exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share,
+           place at)
       : over_(over),
         rank_(rank),
         share_(one_way_share),
         out_(rank, out.depth, out.bytes),
-        in_(1 - rank, in.depth, in.bytes) {}
+        in_(1 - rank, in.depth, in.bytes),
+        where_(at) {}
 
   void prepare(std::uint64_t epoch) override {
     out_.fill(epoch, 0);
     in_.clear();
+    where_.up();
   }
 
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
@@ -84,32 +89,34 @@ class exchange : public exercise {
     for (std::int64_t i = 0; i < count; ++i) {
       const clock::time_point start = clock::now();
       if (rank_ == 1) co_await receive();
-      out_.mark(epoch, i);
+      if (where_.on_host()) out_.mark(epoch, i);
       co_await send();
       if (rank_ == 0) co_await receive();
-      wrong += in_.wrong_marks(epoch, i);
+      if (where_.on_host()) wrong += in_.wrong_marks(epoch, i);
       samples_us.push_back(micros_since(start) * share_);
     }
   }
 
   std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) override {
-    return in_.wrong_bytes(epoch, last_iteration);
+    where_.down();
+    return in_.wrong_bytes(epoch, where_.on_host() ? last_iteration : 0);
   }
 
  private:
   asio::awaitable<void> send() {
-    if (out_.messages().size() > 1) return send_window(over_, out_);
-    return over_.send(flow, const_view(out_.messages()[0]));
+    if (out_.messages().size() > 1) return send_window(over_, out_, where_);
+    return over_.send(flow, where_.of(out_.messages()[0]));
   }
   asio::awaitable<void> receive() {
-    if (in_.messages().size() > 1) return receive_window(over_, in_, wrong);
-    return receive_whole(over_, in_.messages()[0], wrong);
+    if (in_.messages().size() > 1) return receive_window(over_, in_, where_, wrong);
+    return receive_whole(over_, where_.of(in_.messages()[0]), wrong);
   }
 
   channel& over_;
   int rank_;
   double share_;
   window out_, in_;
+  shadow where_;
 };
 
 class idle : public exercise {
@@ -124,8 +131,9 @@ class idle : public exercise {
 }  // namespace
 
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
-                                          const part& mine) {
-  return std::make_unique<neighbours>(next, previous, make_data(*o.op, mine));
+                                          const part& mine, place at) {
+  return std::make_unique<neighbours>(next, previous,
+                                      std::make_unique<checked_data>(make_data(*o.op, mine), at));
 }
 
 std::unique_ptr<exercise> make_idle() {
@@ -133,12 +141,12 @@ std::unique_ptr<exercise> make_idle() {
 }
 
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
-                                              std::size_t bytes) {
+                                              std::size_t bytes, place at) {
   const window_shape full{o.depth, bytes};
-  if (o.op->name == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5);
+  if (o.op->name == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5, at);
   constexpr window_shape acknowledgement{1, 8};
-  if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0);
-  return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0);
+  if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0, at);
+  return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0, at);
 }
 
 }  // namespace tandem::perf

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <exception>
 #include <mutex>
+#include <tandem/channels/devices.hpp>
 #include <tandem/channels/local.hpp>
 #include <tandem/error.hpp>
 #include <tandem/run.hpp>
@@ -39,8 +40,10 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
                                                 report* out) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
   std::string kind = o.channel;
-  const std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
-  const std::uint64_t wrong = co_await measure(*job, o, out);
+  std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
+  const place at = place_for(o.memory, who.local_rank);
+  if (o.memory != name(memory_kind::host)) job = devices::make_fabric(std::move(job), o.engine);
+  const std::uint64_t wrong = co_await measure(*job, o, at, out);
   job->close();
   meeting->leave();
   co_return wrong;
@@ -50,7 +53,8 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
 asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o, report* out) {
   std::exception_ptr failure;
   try {
-    const std::uint64_t wrong = co_await measure(job, o, out);
+    const place at = place_for(o.memory, job.rank());
+    const std::uint64_t wrong = co_await measure(job, o, at, out);
     job.close();
     co_return wrong;
   } catch (...) {
@@ -81,7 +85,12 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
     contexts.push_back(std::make_unique<asio::io_context>());
     executors.push_back(contexts.back()->get_executor());
   }
-  const std::vector<std::unique_ptr<fabric>> jobs = local::make_fabrics(executors, o.engine);
+  std::vector<std::unique_ptr<fabric>> jobs = local::make_fabrics(executors, o.engine);
+  if (o.memory != name(memory_kind::host)) {
+    for (std::unique_ptr<fabric>& job : jobs) {
+      job = devices::make_fabric(std::move(job), o.engine);
+    }
+  }
   std::mutex mutex;
   outcome first;
   std::vector<std::thread> threads;

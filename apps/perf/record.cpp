@@ -64,10 +64,13 @@ std::string record::json() const {
   }
   if (!rails.empty()) rails = fmt::format(R"("rails": [{}], )", rails);
   std::string how;
-  for (const auto& [name, word] :
-       {std::pair("algorithm", &algorithm), {"type", &type}, {"reduction", &reduction}}) {
+  for (const auto& [name, word] : {std::pair("memory", &memory),
+                                   {"algorithm", &algorithm},
+                                   {"type", &type},
+                                   {"reduction", &reduction}}) {
     if (!word->empty()) how += fmt::format(R"("{}": {}, )", name, json_text(*word));
   }
+  if (islands > 0) how += fmt::format(R"("islands": {}, )", islands);
   return fmt::format(
       R"({{"op": {}, "channel": {}, {}"ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
       R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"

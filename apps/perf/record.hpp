@@ -25,9 +25,11 @@ times_us summarize(std::vector<double> samples_us);
 /// where the operation has one for each rank, as in nccl-tests.
 struct record {
   std::string op, channel;
+  std::string memory;           ///< empty: the host's
   std::string algorithm;        ///< empty: the plan's
   std::string type, reduction;  ///< empty: it reduces nothing
   int ranks = 2;
+  int islands = 0;  ///< 0: none
   std::size_t bytes = 0;
   int depth = 1;
   std::int64_t iters = 0;

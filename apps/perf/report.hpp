@@ -16,6 +16,8 @@ class report {
   /// Opens and empties the file. @par Errors `errc::bad_input`: it cannot be written, and why.
   explicit report(const perf_options& o);
   void head(int ranks);
+  /// A line of words under the head.
+  void say(const std::string& what);
   void add(const record& line);
   /// What each rail carried, where the channel has several.
   void rails(const std::vector<rail_stats>& all);

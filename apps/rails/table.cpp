@@ -1,6 +1,7 @@
 #include "rails/table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,9 +27,18 @@ std::string no_rdma_at_all(const std::vector<rail_choice>& choices) {
 }
 
 /// What the table says of RDMA on one interface: why there is none only of a rail.
-std::string rdma_text(const rail_choice& one) {
-  if (!one.rdma.empty()) return "RDMA: " + one.rdma;
-  return one.chosen ? "no RDMA: " + one.rdma_reason : std::string();
+std::vector<std::string> rdma_lines(const rail_choice& one) {
+  std::vector<std::string> lines;
+  if (one.rdma.empty()) {
+    if (one.chosen) lines.push_back("no RDMA: " + one.rdma_reason);
+    return lines;
+  }
+  lines.push_back("RDMA: " + one.rdma);
+  if (!one.rdma_can.empty()) {
+    lines.push_back(fmt::format("  it can: {}", fmt::join(one.rdma_can, "; ")));
+  }
+  for (const std::string& no : one.rdma_cannot) lines.push_back("  " + no);
+  return lines;
 }
 
 std::string list(const std::vector<std::string>& words) {
@@ -54,12 +64,12 @@ std::string table(const std::vector<rail_choice>& choices) {
     const std::string first = one.addresses.empty() ? "-" : one.addresses.front();
     text += fmt::format("{:<{}}  {:<13}  {:<10}  {:<{}}  {}\n", one.interface, name, one.kind,
                         speed_text(one.speed_mbit), first, address, one.reason);
-    std::string rdma = none.empty() ? rdma_text(one) : std::string();
-    for (std::size_t i = 1; i < one.addresses.size() || !rdma.empty(); ++i) {
+    const auto rdma = none.empty() ? rdma_lines(one) : std::vector<std::string>();
+    for (std::size_t i = 1; i < one.addresses.size() || i <= rdma.size(); ++i) {
       const std::string more = i < one.addresses.size() ? one.addresses[i] : std::string();
-      text += rdma.empty() ? fmt::format("{:{}}{}\n", "", name + 29, more)
-                           : fmt::format("{:{}}{:<{}}  {}\n", "", name + 29, more, address, rdma);
-      rdma.clear();
+      text += i > rdma.size()
+                  ? fmt::format("{:{}}{}\n", "", name + 29, more)
+                  : fmt::format("{:{}}{:<{}}  {}\n", "", name + 29, more, address, rdma[i - 1]);
     }
   }
   return none.empty() ? text : text + none + "\n";
@@ -69,11 +79,11 @@ std::string json(const rail_choice& one) {
   return fmt::format(
       R"({{"interface": {}, "kind": {}, "speed_mbit": {}, "numa_node": {}, "mtu": {}, "mac": {}, )"
       R"("addresses": [{}], "up": {}, "chosen": {}, "reason": {}, "rdma": {}, )"
-      R"("rdma_reason": {}, "rdma_left_out": [{}]}})",
+      R"("rdma_reason": {}, "rdma_left_out": [{}], "rdma_can": [{}], "rdma_cannot": [{}]}})",
       cli::json_text(one.interface), cli::json_text(one.kind), one.speed_mbit, one.numa_node,
       one.mtu, cli::json_text(one.mac), list(one.addresses), one.up, one.chosen,
       cli::json_text(one.reason), cli::json_text(one.rdma), cli::json_text(one.rdma_reason),
-      list(one.rdma_left_out));
+      list(one.rdma_left_out), list(one.rdma_can), list(one.rdma_cannot));
 }
 
 }  // namespace tandem::rails

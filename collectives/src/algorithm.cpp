@@ -15,7 +15,8 @@ constexpr algorithm for_barrier[] = {algorithm::direct};
 constexpr algorithm for_broadcast[] = {algorithm::tree, algorithm::chain, algorithm::two_level};
 constexpr algorithm for_reduce[] = {algorithm::tree, algorithm::chain};
 constexpr algorithm for_all_reduce[] = {algorithm::ring, algorithm::recursive_doubling,
-                                        algorithm::halving_doubling, algorithm::two_level};
+                                        algorithm::halving_doubling, algorithm::direct,
+                                        algorithm::two_level};
 constexpr algorithm for_all_gather[] = {algorithm::ring, algorithm::bruck, algorithm::direct,
                                         algorithm::two_level};
 constexpr algorithm for_reduce_scatter[] = {algorithm::ring, algorithm::pairwise,

@@ -15,7 +15,8 @@ asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_vi
   if (g->size() == 1) return alone(g, mine, all);
   const plan_rule& rule = g->choose(kind, all.bytes);
   if (how == algorithm::automatic) how = rule.how;
-  lease place(g, call_record(kind, how, all.bytes), how == algorithm::bruck ? all.bytes : 0);
+  lease place(g, call_record(kind, how, all.bytes), how == algorithm::bruck ? all.bytes : 0,
+              g->queue_for(all));
   call& c = *place;
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     return carry_out(std::move(place),
@@ -38,9 +39,9 @@ asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_v
                                  algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(wrong_memory("all_gather", mine), wrong_memory("all_gather", all),
-                               wrong_share(*g, "all_gather", all, mine),
-                               wrong_algorithm(collective::all_gather, how))) {
+  if (auto wrong = first_wrong(
+          wrong_memory(*g, "all_gather", mine), wrong_memory(*g, "all_gather", all),
+          wrong_share(*g, "all_gather", all, mine), wrong_algorithm(collective::all_gather, how))) {
     return refuse(*wrong);
   }
   blocks cut(mine.bytes, g->size());
@@ -53,7 +54,7 @@ asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong =
-          first_wrong(wrong_memory("all_gather_v", mine), wrong_memory("all_gather_v", all),
+          first_wrong(wrong_memory(*g, "all_gather_v", mine), wrong_memory(*g, "all_gather_v", all),
                       wrong_lengths(*g, "all_gather_v", all, bytes_of_rank),
                       wrong_block(*g, "all_gather_v", mine, bytes_of_rank),
                       wrong_algorithm(collective::all_gather, how))) {

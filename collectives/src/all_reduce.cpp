@@ -9,32 +9,36 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   using namespace detail;
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong =
-          first_wrong(wrong_elements("all_reduce", data, type, what), wrong_algorithm(kind, how),
-                      wrong_elements("all_reduce", result, type, what),
-                      wrong_result("all_reduce", data, result))) {
+  if (auto wrong = first_wrong(wrong_elements(*g, "all_reduce", data, type, what),
+                               wrong_algorithm(kind, how),
+                               wrong_elements(*g, "all_reduce", result, type, what),
+                               wrong_result("all_reduce", data, result))) {
     return refuse(*wrong);
   }
   if (data.bytes == 0) return nothing(g);
-  const reducer by(type, what, g->size());
+  device_queue* const queue = g->queue_for(data);
+  const reducer by(type, what, g->size(), queue);
   if (g->size() == 1) return alone(g, data, result, by);
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
   const call_record record(kind, how, data.bytes, type, what.op);
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
-    lease place(g, record);
+    lease place(g, record, 0, queue);
     call& c = *place;
     return carry_out(std::move(place), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
   }
   if (how == algorithm::ring || how == algorithm::two_level) {
     const std::size_t each = by.element_bytes();
     ring_cut cut(blocks(data.bytes / each, each, g->size()), each, rule.chunk_bytes);
-    lease place(g, record, ring_walk::window * cut.chunk_bytes);
+    lease place(g, record, ring_walk::window * cut.chunk_bytes, queue);
     call& c = *place;
     return carry_out(std::move(place), ring_all_reduce(c, data, result, by, std::move(cut)));
   }
-  lease place(g, record, data.bytes);
+  const bool direct = how == algorithm::direct;
+  const auto brought = static_cast<std::size_t>(direct ? g->size() : 1);
+  lease place(g, record, brought * data.bytes, queue);
   call& c = *place;
+  if (direct) return carry_out(std::move(place), direct_all_reduce(c, data, result, by));
   if (how == algorithm::halving_doubling) {
     return carry_out(std::move(place), halving_doubling(c, data, result, by));
   }

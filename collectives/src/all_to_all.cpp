@@ -11,8 +11,11 @@ namespace {
 
 constexpr collective kind = collective::all_to_all;
 
-std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into) {
-  if (auto wrong = first_wrong(wrong_memory(call, from), wrong_memory(call, into))) return wrong;
+std::optional<error> wrong_pair(group& g, const char* call, const const_view& from,
+                                const const_view& into) {
+  if (auto wrong = first_wrong(wrong_memory(g, call, from), wrong_memory(g, call, into),
+                               wrong_mix(call, from, into)))
+    return wrong;
   if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
   if (from.data != into.data) return wrong_overlap(call, from, into);
   return error(errc::bad_input, fmt::format("{}: not in place", call), "give another view to fill");
@@ -31,16 +34,17 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   const std::shared_ptr<group>& g = among.internals();
   const auto n = static_cast<std::size_t>(g->size());
   const const_view block = into.part(0, into.bytes / n);
-  if (auto wrong =
-          first_wrong(wrong_pair("all_to_all", from, into), wrong_result("all_to_all", from, into),
-                      wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
+  if (auto wrong = first_wrong(
+          wrong_pair(*g, "all_to_all", from, into), wrong_result("all_to_all", from, into),
+          wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (into.bytes == 0) return nothing(g);
   if (n == 1) return alone(g, from, into);
   if (how == algorithm::automatic) how = g->choose(kind, into.bytes).how;
   blocks cut(block.bytes, g->size());
-  lease place(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0);
+  lease place(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0,
+              g->queue_for(into));
   call& c = *place;
   if (how == algorithm::bruck) {
     return carry_out(std::move(place), bruck_all_to_all(c, from, into, std::move(cut)));
@@ -56,7 +60,7 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong = first_wrong(
-          wrong_pair("all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
+          wrong_pair(*g, "all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
           wrong_lengths(*g, "all_to_all_v", into, received), wrong_algorithm(kind, how))) {
     return refuse(*wrong);
   }
@@ -73,7 +77,7 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
   if (g->size() == 1) return alone(g, from, into);
   // Lengths differ from rank to rank: none of them says which algorithm pays, nor what others call.
   if (how == algorithm::automatic) how = algorithm::direct;
-  lease place(g, call_record(kind, how, 0));
+  lease place(g, call_record(kind, how, 0), 0, g->queue_for(into.bytes > 0 ? into : from));
   call& c = *place;
   return carry_out(std::move(place),
                    swap_with_each(c, from, blocks(sent), into, blocks(received), window_of(how)));

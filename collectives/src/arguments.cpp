@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "device_queue.hpp"
 #include "reduce/reducer.hpp"
 
 namespace tandem {
@@ -14,19 +15,49 @@ std::optional<error> wrong_root(const group& g, const char* call, int root) {
                fmt::format("{}: root {} is not in a group of {}", call, root, g.size()));
 }
 
-std::optional<error> wrong_memory(const char* call, const const_view& data) {
-  if (data.bytes == 0) return std::nullopt;
-  if (data.kind != memory_kind::host) {
-    return error(errc::unsupported_memory,
-                 fmt::format("{}: host memory only, not {}", call, name(data.kind)));
+namespace {
+
+/// Without a rank that such memory can neither be sent to nor come from.
+std::optional<error> wrong_channel(const group& g, const char* call, memory_kind kind) {
+  for (int peer = 0; peer < g.size(); ++peer) {
+    if (peer == g.rank() || g.over().carries(kind, g.member(peer))) continue;
+    return error(
+        errc::unsupported_memory,
+        fmt::format("{}: from rank {} to rank {}, {} carries host memory only, not {}", call,
+                    g.job_rank(), g.member(peer), g.over().kind_to(g.member(peer)), name(kind)),
+        "copy it to host memory, or use a fabric that carries device memory");
   }
-  if (data.data != nullptr) return std::nullopt;
-  return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+  return std::nullopt;
 }
 
-std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
-                                    reduction what) {
-  if (auto wrong = wrong_memory(call, data)) return wrong;
+/// What `ask` throws, as what is wrong with a call.
+template <class Ask>
+std::optional<error> thrown_by(const char* call, Ask ask) {
+  try {
+    ask();
+  } catch (const error& why) {
+    error_context c = why.context();
+    c.detail = fmt::format("{}: {}", call, c.detail);
+    return error(why.code(), c);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<error> wrong_memory(group& g, const char* call, const const_view& data) {
+  if (data.bytes == 0) return std::nullopt;
+  if (data.data == nullptr) {
+    return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+  }
+  if (data.kind == memory_kind::host) return std::nullopt;
+  if (auto wrong = wrong_channel(g, call, data.kind)) return wrong;
+  return thrown_by(call, [&] { g.queue_for(data); });
+}
+
+std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
+                                    data_type type, reduction what) {
+  if (auto wrong = wrong_memory(g, call, data)) return wrong;
   const std::size_t element_bytes = bytes_of(type);
   if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
     return error(errc::bad_input, fmt::format("{}: type {}, operation {}", call,
@@ -45,9 +76,13 @@ std::optional<error> wrong_elements(const char* call, const const_view& data, da
     return error(errc::bad_input, fmt::format("{}: {} bytes are no whole number of {}", call,
                                               data.bytes, name(type)));
   }
-  if (reinterpret_cast<std::uintptr_t>(data.data) % element_bytes == 0) return std::nullopt;
-  return error(errc::bad_input,
-               fmt::format("{}: the data are not aligned to {} bytes", call, element_bytes));
+  if (reinterpret_cast<std::uintptr_t>(data.data) % element_bytes != 0) {
+    return error(errc::bad_input,
+                 fmt::format("{}: the data are not aligned to {} bytes", call, element_bytes));
+  }
+  if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;
+  // Now, so that a machine without a compiler of kernels refuses before anything is sent.
+  return thrown_by(call, [&] { g.queue_for(data)->prepare(type); });
 }
 
 std::optional<error> wrong_algorithm(collective what, algorithm how) {
@@ -103,10 +138,20 @@ std::optional<error> wrong_block(const group& g, const char* call, const const_v
 
 std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
                                  extent place) {
+  if (auto wrong = wrong_mix(call, block, all)) return wrong;
   if (block.bytes == 0 || block.data == all.part(place.offset, place.bytes).data) {
     return std::nullopt;
   }
   return wrong_overlap(call, block, all);
+}
+
+std::optional<error> wrong_mix(const char* call, const const_view& one, const const_view& other) {
+  if (one.bytes == 0 || other.bytes == 0) return std::nullopt;
+  if (one.kind == other.kind && one.device == other.device) return std::nullopt;
+  return error(errc::unsupported_memory,
+               fmt::format("{}: its views lie in {} and {} memory, of devices {} and {}", call,
+                           name(one.kind), name(other.kind), one.device, other.device),
+               "give views of one device, or of the host; other ranks may have others");
 }
 
 std::optional<error> wrong_overlap(const char* call, const const_view& one,
@@ -125,6 +170,7 @@ std::optional<error> wrong_result(const char* call, const const_view& data,
     return error(errc::bad_input,
                  fmt::format("{}: {} bytes of data, {} of result", call, data.bytes, result.bytes));
   }
+  if (auto wrong = wrong_mix(call, data, result)) return wrong;
   return wrong_overlap(call, data, result);
 }
 

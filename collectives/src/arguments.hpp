@@ -12,10 +12,11 @@
 namespace tandem::detail {
 
 std::optional<error> wrong_root(const group& g, const char* call, int root);
-std::optional<error> wrong_memory(const char* call, const const_view& data);
+/// Also memory that this machine has not, or that a channel of the group does not carry.
+std::optional<error> wrong_memory(group& g, const char* call, const const_view& data);
 /// Memory, too.
-std::optional<error> wrong_elements(const char* call, const const_view& data, data_type type,
-                                    reduction what);
+std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
+                                    data_type type, reduction what);
 std::optional<error> wrong_algorithm(collective what, algorithm how);
 /// `block` is one of `ranks` blocks of equal length in `all`.
 std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
@@ -29,6 +30,8 @@ std::optional<error> wrong_block(const group& g, const char* call, const const_v
 /// `block` and `all` lie apart, or `block` is where it belongs in `all`.
 std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
                                  extent place);
+/// Both lie in the same memory, unless one is empty.
+std::optional<error> wrong_mix(const char* call, const const_view& one, const const_view& other);
 /// They have no byte in common, or are the same.
 std::optional<error> wrong_overlap(const char* call, const const_view& one,
                                    const const_view& other);

@@ -8,8 +8,19 @@
 
 namespace tandem::detail {
 
-void call::reserve(std::size_t bytes) {
-  if (scratch_.size() < bytes) scratch_ = buffer(bytes);
+std::size_t call::scratch_bytes(const device_queue* on) const noexcept {
+  const mutable_view all = scratch_.view();
+  const bool is_there = on == nullptr
+                            ? all.kind == memory_kind::host
+                            : all.kind == on->on().kind() && all.device == on->on().device();
+  return is_there ? all.bytes : 0;
+}
+
+void call::reserve(std::size_t bytes, device_queue* on) {
+  queue_ = on;
+  if (scratch_bytes(on) >= bytes) return;
+  scratch_ = {};
+  scratch_ = on == nullptr ? buffer(bytes) : buffer(bytes, on->on().kind(), on->on().device());
 }
 
 void call::at(const char* part, int step, int steps) noexcept {
@@ -109,19 +120,23 @@ call::verdict call::judge(std::exception_ptr failure) const {
   }
 }
 
-lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes)
-    : in_(std::move(in)), place_(in_->take(scratch_bytes)) {
+lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes,
+             device_queue* queue)
+    : in_(std::move(in)), place_(in_->take(scratch_bytes, queue)) {
   place_->in = in_.get();
   place_->name = name;
 }
 
-lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes)
-    : lease(std::move(in), what.name(), scratch_bytes) {
+lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes,
+             device_queue* queue)
+    : lease(std::move(in), what.name(), scratch_bytes, queue) {
   place_->what = what;
 }
 
 lease::~lease() {
   if (!place_) return;
+  // Only where the coroutine was destroyed: its views are no longer ours.
+  if (place_->unsettled()) place_->queue()->finish();
   place_->close();
   if (place_->io.idle()) {
     in_->give_back(std::move(place_));
@@ -131,24 +146,38 @@ lease::~lease() {
   }
 }
 
+namespace {
+
+/// A device that has failed touches nothing any more, and the call has another failure to tell.
+asio::awaitable<void> settled_or_failed(call& c) {
+  try {
+    co_await c.settle();
+  } catch (const error&) {
+  }
+}
+
+}  // namespace
+
 asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, call::kind what) {
   call& c = *place;
   c.open(*c.in, what);
   std::exception_ptr failure;
   try {
     co_await std::move(algorithm);
+    if (c.unsettled()) co_await c.settle();
   } catch (...) {
     failure = std::current_exception();
   }
   if (!failure) co_return;
   const call::verdict end = c.judge(failure);
   c.in->fail(end.told);
-  if (!c.io.idle()) {
+  if (!c.io.idle() || c.unsettled()) {
     // The channels have failed, so all ends by itself. A cancelled coroutine must be able to wait,
     // too.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
     while (!c.io.idle()) co_await c.io.until_idle();
+    if (c.unsettled()) co_await settled_or_failed(c);
     co_await asio::this_coro::throw_if_cancelled(throws);
   }
   std::rethrow_exception(end.thrown);
@@ -166,6 +195,7 @@ asio::awaitable<void> nothing(std::shared_ptr<group> in) {
 
 asio::awaitable<void> send_to(call& c, int peer, const_view message) {
   if (!c.in->connected(peer)) co_await c.in->connect(peer);
+  if (c.unsettled()) co_await c.settle();
   transfer& out = c.transfers[0];
   c.io.send(out, c.in->to(peer), c.flow, message);
   while (!c.io.over(out)) co_await c.io.until(out);
@@ -173,6 +203,7 @@ asio::awaitable<void> send_to(call& c, int peer, const_view message) {
 
 asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
   if (!c.in->connected(peer)) co_await c.in->connect(peer);
+  if (c.unsettled()) co_await c.settle();
   transfer& in = c.transfers[0];
   c.io.recv(in, c.in->to(peer), c.flow, into);
   while (!c.io.over(in)) co_await c.io.until(in);
@@ -181,6 +212,7 @@ asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
 asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into) {
   if (!c.in->connected(to)) co_await c.in->connect(to);
   if (!c.in->connected(from)) co_await c.in->connect(from);
+  if (c.unsettled()) co_await c.settle();
   transfer& out = c.transfers[0];
   transfer& in = c.transfers[1];
   // The receive first: what comes meanwhile goes straight to its place.

@@ -6,6 +6,7 @@
 #include <tandem/memory.hpp>
 
 #include "call_record.hpp"
+#include "device_queue.hpp"
 #include "flight.hpp"
 #include "group.hpp"
 
@@ -18,13 +19,27 @@ class call {
   static constexpr std::size_t transfer_count = 8;
   enum class kind { collective, pipeline, level };
 
-  call(const asio::any_io_executor& executor, std::size_t scratch_bytes)
-      : executor_(executor), io(transfers, executor_), scratch_(scratch_bytes) {}
+  explicit call(const asio::any_io_executor& executor)
+      : executor_(executor), io(transfers, executor_) {}
 
-  /// At least as many bytes as were asked for.
-  std::byte* scratch() const noexcept { return scratch_.data(); }
-  std::size_t scratch_bytes() const noexcept { return scratch_.size(); }
-  void reserve(std::size_t bytes);
+  /// Part of the scratch memory, which has at least as many bytes as were asked for.
+  mutable_view scratch(std::size_t offset, std::size_t bytes) const noexcept {
+    return scratch_.view().part(offset, bytes);
+  }
+  /// How much of it there is where this queue works; null: on the host.
+  std::size_t scratch_bytes(const device_queue* on) const noexcept;
+  /// Has it there from now on.
+  void reserve(std::size_t bytes, device_queue* on);
+
+  /// On which it works: null for host memory, where all is done at once.
+  device_queue* queue() const noexcept { return queue_; }
+  /// What was queued may not be done yet: no transfer may touch that memory, and it is nobody
+  /// else's.
+  bool unsettled() const noexcept { return queue_ != nullptr && queue_->pending(); }
+  /// @pre unsettled.
+  asio::awaitable<void> settle() { return queue_->settle(); }
+  /// Of equal length.
+  void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
 
   /// How far it has come, for errors: "ring step 2 of 6", or with no steps "forward of micro-batch
   /// 2".
@@ -57,6 +72,7 @@ class call {
 
  private:
   buffer scratch_;
+  device_queue* queue_ = nullptr;
   const char* part_ = "";
   int step_ = 0;
   int steps_ = 0;
@@ -69,8 +85,11 @@ class call {
 /// Keeps a group and one of its places together until the call is over.
 class lease {
  public:
-  lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes = 0);
-  lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes = 0);
+  /// @param queue  of the device where the call's views are, and its scratch memory; null: the host
+  lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes = 0,
+        device_queue* queue = nullptr);
+  lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes = 0,
+        device_queue* queue = nullptr);
   lease(lease&&) noexcept = default;
   lease& operator=(lease&&) = delete;
   ~lease();
@@ -95,7 +114,7 @@ asio::awaitable<void> refuse(error reason);
 asio::awaitable<void> nothing(std::shared_ptr<group> in);
 
 // Steps of many algorithms, with ranks of the group, which they connect to first. They use
-// transfers 0 and 1.
+// transfers 0 and 1, and settle what is queued before these touch anything.
 
 asio::awaitable<void> send_to(call& c, int peer, const_view message);
 asio::awaitable<void> recv_from(call& c, int peer, mutable_view into);

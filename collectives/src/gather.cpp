@@ -30,11 +30,12 @@ struct rooted_call {
 };
 
 std::optional<error> wrong_call(const rooted_call& r) {
-  if (auto wrong = first_wrong(wrong_root(r.in(), r.name, r.root), wrong_memory(r.name, r.block()),
-                               wrong_algorithm(r.kind, r.how))) {
+  if (auto wrong =
+          first_wrong(wrong_root(r.in(), r.name, r.root), wrong_memory(*r.g, r.name, r.block()),
+                      wrong_algorithm(r.kind, r.how))) {
     return wrong;
   }
-  return r.is_root() ? wrong_memory(r.name, r.all()) : std::nullopt;
+  return r.is_root() ? wrong_memory(*r.g, r.name, r.all()) : std::nullopt;
 }
 
 /// @pre the arguments are right, and the algorithm is chosen.
@@ -43,7 +44,8 @@ asio::awaitable<void> start(const rooted_call& r, blocks cut) {
   if (total == 0) return nothing(r.g);
   if (r.g->size() == 1) return alone(r.g, r.from, r.into);
   const bool is_tree = r.how == algorithm::tree;
-  lease place(r.g, call_record(r.kind, r.how, total, r.root), is_tree ? total : 0);
+  lease place(r.g, call_record(r.kind, r.how, total, r.root), is_tree ? total : 0,
+              r.g->queue_for(r.is_root() ? r.all() : r.block()));
   call& c = *place;
   if (is_tree) {
     return carry_out(std::move(place), r.gathers() ? tree_gather(c, r.from, r.into, r.root)

@@ -89,13 +89,22 @@ asio::awaitable<void> group::connect(int peer) {
   co_await over_.to(member(peer));
 }
 
-std::shared_ptr<call> group::take(std::size_t scratch_bytes) {
-  if (free_.empty()) return std::make_shared<call>(executor_, scratch_bytes);
-  const auto fits = [scratch_bytes](const auto& c) { return c->scratch_bytes() >= scratch_bytes; };
+device_queue* group::queue_for(const const_view& like) {
+  if (like.kind == memory_kind::host) return nullptr;
+  accelerator& on = accelerator_of(like);
+  for (const auto& each : queues_) {
+    if (&each->on() == &on) return each.get();
+  }
+  return queues_.emplace_back(std::make_unique<device_queue>(executor_, on)).get();
+}
+
+std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue) {
+  if (free_.empty()) free_.push_back(std::make_shared<call>(executor_));
+  const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
   const auto found = std::ranges::find_if(free_, fits);
   std::swap(found == free_.end() ? free_.front() : *found, free_.back());
   const std::shared_ptr<call> taken = free_.back();
-  taken->reserve(scratch_bytes);
+  taken->reserve(scratch_bytes, queue);
   free_.pop_back();
   return taken;
 }

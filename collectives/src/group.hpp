@@ -16,6 +16,7 @@
 namespace tandem::detail {
 
 class call;
+class device_queue;
 class levels;
 
 /// What a communicator is made of; calls under way share it.
@@ -66,9 +67,15 @@ class group {
   /// @pre connected.
   link to(int peer) const noexcept { return {over_.find(member(peer)), member(peer)}; }
 
-  /// A free place for a call to work in: one that was used before and holds at least so much
-  /// scratch, if there is one. `take` and `give_back` never suspend.
-  std::shared_ptr<call> take(std::size_t scratch_bytes);
+  /// Where this group's work on memory such as the view's is queued, made when first asked for;
+  /// null for host memory. @par Errors `errc::unsupported_memory`: there is no such device;
+  /// `device_failed`.
+  device_queue* queue_for(const const_view& like);
+
+  /// A free place for a call to work in, with scratch memory where the queue works: one that was
+  /// used before and holds at least so much, if there is one. `take` and `give_back` never suspend.
+  /// @par Errors  as `buffer`.
+  std::shared_ptr<call> take(std::size_t scratch_bytes, device_queue* queue);
   void give_back(std::shared_ptr<call> used) noexcept;
 
   /// The number of the next collective. @par Errors `limit_exceeded`; nothing has changed.
@@ -102,6 +109,7 @@ class group {
   plan plan_;
   bool has_adopted_ = false;
   std::unique_ptr<levels> levels_;
+  std::vector<std::unique_ptr<device_queue>> queues_;
   std::vector<std::shared_ptr<call>> free_;
   call_log calls_;
   const std::shared_ptr<call_watch> watch_;

@@ -86,7 +86,7 @@ asio::awaitable<void> runner::connect() {
 void runner::lay_out() {
   const detail::group& g = *call_.in;
   transfer* next = call_.transfers.data();
-  std::byte* memory = call_.scratch();
+  std::byte* memory = static_cast<std::byte*>(call_.scratch(0, 0).data);
   const auto give = [&](lane& to, const detail::link& neighbour, way what, std::size_t bytes) {
     to = {neighbour, g.flow(detail::group::flow_class::pipeline, what), next, memory, bytes};
     next += buffers_each;

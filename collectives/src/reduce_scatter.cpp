@@ -13,19 +13,20 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
                                            reduction what, algorithm how) {
   constexpr collective kind = collective::reduce_scatter;
   if (all.bytes == 0) return nothing(g);
-  const reducer by(type, what, g->size());
+  device_queue* const queue = g->queue_for(all);
+  const reducer by(type, what, g->size(), queue);
   if (g->size() == 1) return alone(g, all, mine, by);
   const plan_rule& rule = g->choose(kind, all.bytes);
   if (how == algorithm::automatic) how = rule.how;
   const call_record record(kind, how, all.bytes, type, what.op);
   if (how == algorithm::halving_doubling) {
-    lease place(g, record, 2 * all.bytes);
+    lease place(g, record, 2 * all.bytes, queue);
     call& c = *place;
     return carry_out(std::move(place), halving_reduce_scatter(c, all, mine, by, std::move(cut)));
   }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     const auto hosts = static_cast<std::size_t>(g->hosts().where().hosts());
-    lease place(g, record, hosts * cut.longest());
+    lease place(g, record, hosts * cut.longest(), queue);
     call& c = *place;
     return carry_out(std::move(place),
                      two_level_reduce_scatter(c, all, mine, by, std::move(cut), rule.chunk_bytes));
@@ -33,7 +34,7 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
   ring_cut pieces(std::move(cut), by.element_bytes(), rule.chunk_bytes);
   const bool around = how == algorithm::ring || how == algorithm::two_level;
   const std::size_t scratch_chunks = around ? 3 * ring_walk::window : 2 * direct_window + 1;
-  lease place(g, record, scratch_chunks * pieces.chunk_bytes);
+  lease place(g, record, scratch_chunks * pieces.chunk_bytes, queue);
   call& c = *place;
   if (around) {
     return carry_out(std::move(place), ring_reduce_scatter(c, all, mine, by, std::move(pieces)));
@@ -48,8 +49,8 @@ asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutabl
                                      data_type type, reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(wrong_elements("reduce_scatter", all, type, what),
-                               wrong_elements("reduce_scatter", mine, type, what),
+  if (auto wrong = first_wrong(wrong_elements(*g, "reduce_scatter", all, type, what),
+                               wrong_elements(*g, "reduce_scatter", mine, type, what),
                                wrong_share(*g, "reduce_scatter", all, mine),
                                wrong_algorithm(collective::reduce_scatter, how))) {
     return refuse(*wrong);
@@ -66,19 +67,20 @@ asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, muta
                                        reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong =
-          first_wrong(wrong_memory("reduce_scatter_v", all), wrong_memory("reduce_scatter_v", mine),
-                      wrong_lengths(*g, "reduce_scatter_v", all, bytes_of_rank),
-                      wrong_block(*g, "reduce_scatter_v", mine, bytes_of_rank),
-                      wrong_algorithm(collective::reduce_scatter, how))) {
+  if (auto wrong = first_wrong(wrong_memory(*g, "reduce_scatter_v", all),
+                               wrong_memory(*g, "reduce_scatter_v", mine),
+                               wrong_lengths(*g, "reduce_scatter_v", all, bytes_of_rank),
+                               wrong_block(*g, "reduce_scatter_v", mine, bytes_of_rank),
+                               wrong_algorithm(collective::reduce_scatter, how))) {
     return refuse(*wrong);
   }
   for (std::size_t i = 0, offset = 0; i < bytes_of_rank.size(); ++i) {
     const const_view block = all.part(offset, bytes_of_rank[i]);
-    if (auto wrong = wrong_elements("reduce_scatter_v", block, type, what)) return refuse(*wrong);
+    if (auto wrong = wrong_elements(*g, "reduce_scatter_v", block, type, what))
+      return refuse(*wrong);
     offset += bytes_of_rank[i];
   }
-  if (auto wrong = wrong_elements("reduce_scatter_v", mine, type, what)) return refuse(*wrong);
+  if (auto wrong = wrong_elements(*g, "reduce_scatter_v", mine, type, what)) return refuse(*wrong);
   blocks cut(bytes_of_rank);
   if (auto wrong = wrong_place("reduce_scatter_v", mine, all, cut.at(g->rank()))) {
     return refuse(*wrong);

@@ -50,6 +50,8 @@ std::string_view words(errc value) noexcept {
       return "the peer belongs to another job";
     case errc::not_trusted:
       return "the peer could not prove that it belongs to this job";
+    case errc::device_failed:
+      return "an accelerator or its driver refused";
   }
   return "unknown error";
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <tandem/accelerator.hpp>
 #include <tandem/error.hpp>
 #include <tandem/memory.hpp>
 
@@ -23,14 +24,22 @@ std::string_view name(memory_kind kind) noexcept {
 }
 
 void buffer::release::operator()(std::byte* data) const noexcept {
-  std::free(data);
+  if (of != nullptr) {
+    of->free(data);
+  } else {
+    std::free(data);
+  }
 }
 
 buffer::buffer(std::size_t bytes, memory_kind kind, int device)
     : bytes_(bytes), kind_(kind), device_(device) {
   if (kind != memory_kind::host) {
-    throw error(errc::unsupported_memory, "no driver for " + std::string(name(kind)) + " memory",
-                "use host memory");
+    accelerator& of = accelerator_at(kind, device);
+    data_ = {static_cast<std::byte*>(of.allocate(bytes)), release{&of}};
+    const device_stream zeroing(of);
+    of.fill(data_.get(), 0, bytes, zeroing.get());
+    of.finish(zeroing.get());
+    return;
   }
   if (bytes == 0) return;
   const std::size_t rounded = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;

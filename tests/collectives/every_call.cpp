@@ -1,5 +1,7 @@
 #include "collectives/every_call.hpp"
 
+#include <algorithm>
+
 namespace tandem::test {
 namespace {
 
@@ -35,6 +37,12 @@ int every_call::count() {
 std::string every_call::name(int which) {
   const kind& one = kinds()[static_cast<std::size_t>(which)];
   return std::string(tandem::name(one.what)) + " by " + std::string(tandem::name(one.how));
+}
+
+std::string every_call::word(int which) {
+  std::string text = name(which);
+  std::ranges::replace(text, ' ', '_');
+  return text;
 }
 
 /// The last rank is the root.

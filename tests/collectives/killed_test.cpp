@@ -98,9 +98,7 @@ TEST_P(Killed, AfterAnyStepTheOthersEndWithItsName) {
 }
 
 std::string name_of(const testing::TestParamInfo<int>& info) {
-  std::string name = every_call::name(info.param);
-  std::ranges::replace(name, ' ', '_');
-  return name;
+  return every_call::word(info.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(In, Killed, testing::Range(0, every_call::count()), name_of);

@@ -24,6 +24,7 @@ struct channel_case {
   std::string name;
   awaitable<channel_pair> (*connect)(settings options);
   drive how = drive::by_asio;
+  bool is_host = true;  ///< the processor fills its views; else operations end a copy later
 };
 
 inline std::string case_name(const testing::TestParamInfo<channel_case>& info) {

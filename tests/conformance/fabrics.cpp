@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/join.hpp>
@@ -92,6 +93,28 @@ awaitable<fabrics> make_two_hosts_on_rails(int size) {
   options.rails = "127.0.0.1,127.0.0.2";
   options.job_secret = secret(std::string_view("sixteen bytes or more"));
   return make_job(size, options, make_mixed);
+}
+
+fabrics on_top_of(fabrics all) {
+  for (std::unique_ptr<fabric>& each : all) {
+    each = devices::make_fabric(std::move(each), settings{});
+  }
+  return all;
+}
+
+awaitable<fabrics> make_devices_over_local(int size) {
+  fabrics all = co_await make_local(size);
+  co_return on_top_of(std::move(all));
+}
+
+awaitable<fabrics> make_devices_over_tcp(int size) {
+  fabrics all = co_await make_tcp(size);
+  co_return on_top_of(std::move(all));
+}
+
+awaitable<fabrics> make_devices_over_two_hosts(int size) {
+  fabrics all = co_await make_two_hosts(size);
+  co_return on_top_of(std::move(all));
 }
 
 /// The devices outlive all that runs.
@@ -268,6 +291,9 @@ INSTANTIATE_TEST_SUITE_P(
                     fabric_case{"shm", make_shm}, fabric_case{"shm_trusted", make_trusted_shm},
                     fabric_case{"shm_unsealed", make_unsealed_shm},
                     fabric_case{"mixed", make_two_hosts},
+                    fabric_case{"devices_over_local", make_devices_over_local},
+                    fabric_case{"devices_over_tcp", make_devices_over_tcp},
+                    fabric_case{"devices_over_mixed", make_devices_over_two_hosts},
                     fabric_case{"mixed_rails", make_two_hosts_on_rails}),
     [](const auto& which) { return which.param.name; });
 

@@ -1,5 +1,7 @@
 // Which lanes a job gets where a rail has an RDMA device, and what they carry.
 
+#include <net/if.h>
+
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/join.hpp>
@@ -13,6 +15,10 @@ namespace tandem::test {
 namespace {
 
 constexpr std::size_t message_bytes = 1'000'000;
+
+unsigned loopback_index() {
+  return ::if_nametoindex("lo");
+}
 
 struct two_ranks {
   explicit two_ranks(fabrics made) : all(std::move(made)) {}
@@ -109,11 +115,34 @@ TEST_F(rdma_fabric, carries_by_both) {
   EXPECT_EQ(devices_->seen().rnr, 0u);
 }
 
+/// A message between two regions, too short to be registered for itself.
+awaitable<void> carried_between_regions(rdma_double& devices) {
+  constexpr std::size_t bytes = 200'000;
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  std::vector<std::byte> from = pattern(bytes, 1), into(bytes);
+  const region sent = in->all[0]->register_memory(from);
+  const region received = in->all[1]->register_memory(into);
+  EXPECT_EQ(sent.describe(), loopback_device + ": registered host memory");
+  const rdma_double::traffic before = devices.seen();
+  background sender(in->ends[0]->get_executor(), in->ends[0]->send(0, from));
+  co_await in->ends[1]->recv(0, into);
+  co_await sender.result();
+  EXPECT_EQ(first_wrong(into, 1), std::nullopt);
+  EXPECT_EQ(devices.seen().registrations, before.registrations);
+  EXPECT_GE(devices.seen().writes, before.writes + 1);
+  EXPECT_GE(devices.seen().bytes, before.bytes + bytes);
+  for (const auto& one : in->all) one->close();
+}
+
 awaitable<void> tcp_only(settings options) {
   const auto in = co_await make_two(options, 1);
   co_await talk_once(*in, 1);
   EXPECT_GE(arrived(*in->ends[0], false), message_bytes);
   for (const auto& one : in->all) one->close();
+}
+
+TEST_F(rdma_fabric, copies_nothing_between_regions) {
+  run_test(carried_between_regions(*devices_));
 }
 
 TEST_F(rdma_fabric, leaves_devices_alone_when_off) {
@@ -180,8 +209,122 @@ awaitable<void> link_down_and_up(rdma_double& devices) {
 }
 
 TEST_F(rdma_fabric, outlives_its_link) {
-  expect_log("the port is not active");
+  expect_log("double0 port 1 is not active");
   run_test(link_down_and_up(*devices_));
+}
+
+bool is_lost(const two_ranks& in) {
+  return in.ends[0]->rails()[0].state == "lost" && in.ends[1]->rails()[0].state == "lost";
+}
+
+/// The job goes on over TCP without the device, and over it once it is back, under a new epoch.
+awaitable<void> device_gone_and_back(rdma_double& devices,
+                                     void (rdma_double::*goes)(const std::string&)) {
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  for (std::uint32_t epoch = 2; epoch < 5; ++epoch) {
+    (devices.*goes)(loopback_device);
+    co_await until([&in] { return is_lost(*in); }, "the lane is lost");
+    const std::string why = in->ends[0]->rails()[0].why_lost + in->ends[1]->rails()[0].why_lost;
+    EXPECT_NE(why.find("double0 port 1, GID 0 (RoCE v2, 127.0.0.1): device failed"),
+              std::string::npos)
+        << why;
+    co_await talk_once(*in, 1);
+    const auto closed = [&devices] { return devices.open() == rdma_double::objects{}; };
+    co_await until(closed, "all of the device is closed with its last lane");
+    devices.restore_device(loopback_device);
+    const auto back = [&in] { return all_up(*in->ends[0], 2) && all_up(*in->ends[1], 2); };
+    co_await until(back, "the lane is back");
+    EXPECT_GE(in->ends[0]->rails()[0].epoch, epoch);
+    const std::uint64_t by_rdma = arrived(*in->ends[0], true);
+    co_await talk_once(*in, 2);
+    EXPECT_GE(arrived(*in->ends[0], true), by_rdma + message_bytes / 2);
+  }
+  for (const auto& one : in->all) one->close();
+}
+
+TEST_F(rdma_fabric, outlives_a_device_that_fails) {
+  expect_log("double0: ibv_open_device");
+  run_test(device_gone_and_back(*devices_, &rdma_double::fail_device));
+}
+
+TEST_F(rdma_fabric, outlives_a_device_that_is_removed) {
+  expect_log("no device stands on lo");
+  run_test(device_gone_and_back(*devices_, &rdma_double::remove_device));
+}
+
+const std::string gid_at_0 = "double0 port 1, GID 0 (RoCE v2, 127.0.0.1)";
+const std::string gid_at_3 = "double0 port 1, GID 3 (RoCE v2, 127.0.0.1)";
+
+/// The address moves to another place of the table, and the lane with it.
+awaitable<void> gid_moves(rdma_double& devices) {
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  rdma_double::gid moved = rdma_double::roce("127.0.0.1", loopback_index());
+  moved.index = 3;
+  devices.change_gids(loopback_device, {rdma_double::roce("127.0.0.9", loopback_index()), moved});
+  const auto back = [&in] {
+    return all_up(*in->ends[0], 2) && all_up(*in->ends[1], 2) && in->ends[0]->rails()[0].epoch > 1;
+  };
+  co_await until(back, "the lane is back");
+  for (const channel* end : in->ends) {
+    const rail_stats rail = end->rails()[0];
+    EXPECT_NE(rail.name.find(gid_at_3), std::string::npos) << rail.name;
+    EXPECT_EQ(end->rails()[1].times_lost, 0u);
+  }
+  const std::string why = in->ends[0]->rails()[0].why_lost + in->ends[1]->rails()[0].why_lost;
+  EXPECT_NE(why.find(gid_at_0 + ": this GID is gone"), std::string::npos) << why;
+  const std::uint64_t by_rdma = arrived(*in->ends[0], true);
+  co_await talk_once(*in, 1);
+  EXPECT_GE(arrived(*in->ends[0], true), by_rdma + message_bytes / 2);
+  for (const auto& one : in->all) one->close();
+}
+
+TEST_F(rdma_fabric, goes_by_another_gid_where_its_own_moves) {
+  run_test(gid_moves(*devices_));
+}
+
+/// The address moves to another device of the machine, as where one is replaced.
+awaitable<void> device_replaced(rdma_double& devices) {
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  const auto own = rdma_double::roce("127.0.0.1", loopback_index());
+  const auto other = rdma_double::roce("127.0.0.9", loopback_index());
+  devices.change_gids(loopback_device, {other});
+  devices.change_gids("double1", {own});
+  const auto back = [&in] {
+    return all_up(*in->ends[0], 2) && all_up(*in->ends[1], 2) && in->ends[0]->rails()[0].epoch > 1;
+  };
+  co_await until(back, "the lane is back");
+  for (const channel* end : in->ends) {
+    const std::string name = end->rails()[0].name;
+    EXPECT_NE(name.find("double1 port 1, GID 0 (RoCE v2, 127.0.0.1)"), std::string::npos) << name;
+  }
+  co_await talk_once(*in, 1);
+  for (const auto& one : in->all) one->close();
+}
+
+TEST(rdma_fabric_of_two_devices, goes_by_the_other_where_the_address_moves_there) {
+  const auto own = rdma_double::roce("127.0.0.1", loopback_index());
+  const auto other = rdma_double::roce("127.0.0.8", loopback_index());
+  rdma_double devices(
+      {{.name = loopback_device, .gids = {own}}, {.name = "double1", .gids = {other}}});
+  devices.deliver(rdma_double::delivery::at_poll);
+  run_test(device_replaced(devices));
+}
+
+/// Other entries come and go: no lane cares.
+awaitable<void> gids_beside(rdma_double& devices) {
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  const auto own = rdma_double::roce("127.0.0.1", loopback_index());
+  for (const char* const other : {"127.0.0.8", "127.0.0.9"}) {
+    devices.change_gids(loopback_device, {own, rdma_double::roce(other, loopback_index())});
+    co_await until([&devices] { return devices.waiting_events() == 0; }, "it is told");
+    co_await talk_once(*in, 1);
+  }
+  for (const channel* end : in->ends) EXPECT_EQ(end->rails()[0].times_lost, 0u);
+  for (const auto& one : in->all) one->close();
+}
+
+TEST_F(rdma_fabric, keeps_its_lanes_where_other_gids_change) {
+  run_test(gids_beside(*devices_));
 }
 
 }  // namespace

@@ -33,13 +33,36 @@ awaitable<channel_pair> connect_cut(settings options) {
   co_return made.rig->channels();
 }
 
+awaitable<channel_pair> connect_direct(settings options) {
+  const verbs_rig made =
+      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post, direct_room());
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_direct_late(settings options) {
+  const verbs_rig made =
+      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_poll, direct_room());
+  co_return made.rig->channels();
+}
+
+awaitable<channel_pair> connect_direct_cut(settings options) {
+  const verbs_rig made =
+      co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_poll, direct_room());
+  made.rig->keep_cutting(50ms);
+  co_return made.rig->channels();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     verbs, channel_test,
     testing::Values(channel_case{"verbs", connect_one}, channel_case{"verbs_late", connect_late},
                     channel_case{"verbs_polled", connect_one, drive::by_spinning},
                     channel_case{"verbs_two", connect_two},
                     channel_case{"verbs_and_tcp", connect_with_tcp},
-                    channel_case{"verbs_cut", connect_cut}),
+                    channel_case{"verbs_cut", connect_cut},
+                    channel_case{"verbs_direct", connect_direct},
+                    channel_case{"verbs_direct_late", connect_direct_late},
+                    channel_case{"verbs_direct_polled", connect_direct, drive::by_spinning},
+                    channel_case{"verbs_direct_cut", connect_direct_cut}),
     case_name);
 
 }  // namespace

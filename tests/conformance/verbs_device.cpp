@@ -4,6 +4,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "conformance/channel_case.hpp"
@@ -25,8 +26,10 @@ std::optional<verbs::place> named_device() {
 }
 
 awaitable<std::unique_ptr<rails::wire>> make_wire(std::shared_ptr<verbs::adapter> on,
-                                                  sealed::connection over) {
+                                                  sealed::connection over,
+                                                  std::uint64_t registered_bytes) {
   verbs::room room;
+  room.registered_bytes = registered_bytes;
   room.records = 32;
   room.chunks = 4;
   room.chunk_bytes = 16384;
@@ -35,7 +38,7 @@ awaitable<std::unique_ptr<rails::wire>> make_wire(std::shared_ptr<verbs::adapter
 }
 
 /// Of one adapter both ends, for the device's events; it closes with the last wire.
-awaitable<channel_pair> connect_device(settings options) {
+awaitable<channel_pair> connect_device(settings options, std::uint64_t registered_bytes) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::string why;
   const detail::ibverbs* const driver = detail::find_ibverbs(why);
@@ -44,17 +47,27 @@ awaitable<channel_pair> connect_device(settings options) {
       verbs::adapter::open(executor, *driver, *named_device());
   const std::shared_ptr<verbs::adapter> shared(opened.get(),
                                                [opened](verbs::adapter*) { opened->close(); });
-  rails_rig::wire_maker make = [shared](sealed::connection over, sealed::side, std::uint16_t) {
-    return make_wire(shared, std::move(over));
+  rails_rig::wire_maker make = [shared, registered_bytes](sealed::connection over, sealed::side,
+                                                          std::uint16_t) {
+    return make_wire(shared, std::move(over), registered_bytes);
   };
   const std::shared_ptr<rails_rig> rig =
       co_await rails_rig::connect(options, 1, false, std::move(make));
   co_return rig->channels();
 }
 
+awaitable<channel_pair> connect_by_slots(settings options) {
+  return connect_device(std::move(options), std::numeric_limits<std::uint64_t>::max());
+}
+
+/// Whatever is announced is written in place.
+awaitable<channel_pair> connect_direct(settings options) {
+  return connect_device(std::move(options), 1);
+}
+
 std::vector<channel_case> device_cases() {
   if (!named_device()) return {};
-  return {channel_case{"device", connect_device}};
+  return {channel_case{"device", connect_by_slots}, channel_case{"device_direct", connect_direct}};
 }
 
 INSTANTIATE_TEST_SUITE_P(rdma, channel_test, testing::ValuesIn(device_cases()), case_name);

@@ -12,12 +12,15 @@ namespace {
 using delivery = rdma_double::delivery;
 
 const std::string device = "double0_0";  // of the first end, under lane 0
+const std::string place = "double0_0 port 1, GID 0 (RoCE v2, 10.0.0.1)";
+const rdma_double::gid mine = rdma_double::roce("10.0.0.1", 1),
+                       other = rdma_double::roce("10.7.7.7", 1);
 
 struct mishap {
   std::string name;
   void (*strike)(rdma_double& devices);
-  void (*heal)(rdma_double& devices);  ///< null: the lane never comes back
-  std::vector<std::string> words;      ///< of the end that finds it out
+  void (*heal)(rdma_double& devices);
+  std::vector<std::string> words;  ///< of the end that finds it out
 };
 
 template <ibv_wc_status Status>
@@ -31,19 +34,29 @@ const std::vector<mishap>& mishaps() {
       {"link_down",
        [](rdma_double& d) { d.drop_link(device); },
        [](rdma_double& d) { d.restore_link(device); },
-       {"double0_0 port 1", "link is down"}},
+       {place, "link is down"}},
       {"device_dead",
        [](rdma_double& d) { d.fail_device(device); },
-       nullptr,
-       {"double0_0 port 1", "device failed", "dmesg"}},
+       [](rdma_double& d) { d.restore_device(device); },
+       {place, "device failed", "dmesg"}},
+      {"device_removed",
+       [](rdma_double& d) { d.remove_device(device); },
+       [](rdma_double& d) { d.restore_device(device); },
+       {place, "device failed", "dmesg"}},
       {"acks_lost",
        [](rdma_double& d) { d.drop_acks(device, true); },
        [](rdma_double& d) { d.drop_acks(device, false); },
-       {"double0_0 port 1", "retries exceeded", "rdma link"}},
+       {place, " pair 0x", "retries exceeded", "rdma link"}},
       {"gids_gone",
        [](rdma_double& d) { d.change_gids(device, {}); },
-       [](rdma_double& d) { d.change_gids(device, {rdma_double::roce("10.0.0.1", 1)}); },
-       {"retries exceeded", "a wrong GID"}},
+       [](rdma_double& d) { d.change_gids(device, {mine}); },
+       {place + ": this GID is gone: the table of GIDs changed; does the interface"}},
+      {"gids_moved",
+       [](rdma_double& d) {
+         d.change_gids(device, {other, mine});
+       },
+       [](rdma_double& d) { d.change_gids(device, {mine}); },
+       {place + ": this GID is gone", "has GID 0 (RoCE v2, 10.7.7.7) in its place"}},
       {"retries", fail_one<IBV_WC_RETRY_EXC_ERR>, nothing, {"retries exceeded"}},
       {"not_ready", fail_one<IBV_WC_RNR_RETRY_EXC_ERR>, nothing, {"receiver not ready"}},
       {"remote_access", fail_one<IBV_WC_REM_ACCESS_ERR>, nothing, {"remote access error"}},
@@ -70,6 +83,7 @@ struct lanes_case {
   std::string name;
   std::size_t lanes, rdma_lanes;
   delivery when;
+  verbs::room room = small_room();
 };
 
 void PrintTo(const lanes_case& c, std::ostream* out) {
@@ -96,8 +110,8 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
 }
 
 awaitable<void> suffer(const mishap& what, const lanes_case& with) {
-  const verbs_rig made =
-      co_await verbs_rig::connect(small_settings(), with.lanes, with.rdma_lanes, with.when);
+  const verbs_rig made = co_await verbs_rig::connect(small_settings(), with.lanes, with.rdma_lanes,
+                                                     with.when, with.room);
   rdma_double& devices = made.network->devices();
   const channel_pair ends = made.rig->channels();
   const auto stop = std::make_shared<bool>(false);
@@ -119,15 +133,11 @@ awaitable<void> suffer(const mishap& what, const lanes_case& with) {
   expect_words(ends.first->rails()[0].why_lost + " / " + ends.second->rails()[0].why_lost,
                what.words);
   EXPECT_EQ(ends.first->rails()[1].times_lost, 0u) << ends.first->rails()[1].why_lost;
-  if (what.heal != nullptr) {
-    what.heal(devices);
-    const auto back = [&ends] { return is_up(*ends.first, 0, 2) && is_up(*ends.second, 0, 2); };
-    co_await until(back, "the lane comes back");
-    traffic healed(*ends.first, *ends.second, 3);
-    co_await healed.result();
-  } else {
-    EXPECT_EQ(ends.first->rails()[0].state, "lost");
-  }
+  what.heal(devices);
+  const auto back = [&ends] { return is_up(*ends.first, 0, 2) && is_up(*ends.second, 0, 2); };
+  co_await until(back, "the lane comes back");
+  traffic healed(*ends.first, *ends.second, 3);
+  co_await healed.result();
   EXPECT_EQ(devices.seen().rnr, 0u);
   EXPECT_EQ(devices.seen().cq_overruns, 0u);
   *stop = true;
@@ -144,11 +154,15 @@ TEST_P(lost_lanes, say_why_and_come_back) {
 
 INSTANTIATE_TEST_SUITE_P(
     verbs, lost_lanes,
-    testing::Combine(testing::ValuesIn(mishaps()),
-                     testing::Values(lanes_case{"two", 2, 2, delivery::at_poll},
-                                     lanes_case{"two_at_once", 2, 2, delivery::at_post},
-                                     lanes_case{"with_tcp", 2, 1, delivery::at_poll},
-                                     lanes_case{"stepwise", 2, 1, delivery::by_pump})),
+    testing::Combine(
+        testing::ValuesIn(mishaps()),
+        testing::Values(lanes_case{"two", 2, 2, delivery::at_poll},
+                        lanes_case{"two_at_once", 2, 2, delivery::at_post},
+                        lanes_case{"with_tcp", 2, 1, delivery::at_poll},
+                        lanes_case{"stepwise", 2, 1, delivery::by_pump},
+                        lanes_case{"direct", 2, 2, delivery::at_poll, direct_room()},
+                        lanes_case{"direct_with_tcp", 2, 1, delivery::at_poll, direct_room()},
+                        lanes_case{"direct_stepwise", 2, 1, delivery::by_pump, direct_room()})),
     [](const auto& which) {
       return std::get<0>(which.param).name + "_" + std::get<1>(which.param).name;
     });

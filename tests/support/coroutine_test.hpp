@@ -69,10 +69,11 @@ void expect_aborted(const std::optional<error>& failure);
 /// Lets everything that is ready run, so many times over.
 awaitable<void> turns(int count);
 
-/// Waits until `condition` holds; throws after ten seconds.
+/// Waits until `condition` holds; throws after `limit`.
 template <class Condition>
-awaitable<void> until(Condition condition, std::string what) {
-  const auto give_up = std::chrono::steady_clock::now() + 10s;
+awaitable<void> until(Condition condition, std::string what,
+                      std::chrono::steady_clock::duration limit = 10s) {
+  const auto give_up = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     require(std::chrono::steady_clock::now() < give_up, "waited in vain: " + what);
     co_await turns(1);

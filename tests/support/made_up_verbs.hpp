@@ -56,6 +56,7 @@ class library {
       made.query_device = query_device;
       made.query_port = query_port;
       made.query_gid_table = query_gid_table;
+      made.alloc_pd = [](ibv_context*) -> ibv_pd* { return errno = ENOMEM, nullptr; };
       return made;
     }();
     return all;

@@ -10,6 +10,7 @@
 
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
+#include "support/made_up_nic.hpp"
 #include "support/session_pair.hpp"
 
 namespace tandem::test {
@@ -24,16 +25,29 @@ class rails_pair {
     std::vector<std::optional<rails::piece>> in_hand;          // taken, and not yet in the wire
     std::vector<std::string> inbox;                            // on their way to this end, by lane
     std::vector<bool> passes;                                  // false: nothing gets through to it
+    made_up_nic nic;
+    std::vector<std::deque<nic_request>> posted;             // by lane
+    std::vector<std::deque<rails::touched::token>> unheard;  // done, by lane
+    /// Closed lanes whose NIC has not yet stopped, and what it may still do.
+    struct draining {
+      std::uint16_t lane;
+      std::uint32_t epoch;
+      std::deque<nic_request> posted;
+    };
+    std::vector<draining> closing;
   };
 
   /// @param standing_by  which lanes stand by: none by itself
   rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::patience& bounds,
-             std::vector<bool> standing_by = {})
-      : stands_by(std::move(standing_by)) {
+             std::vector<bool> standing_by = {}, bool direct = false)
+      : stands_by(std::move(standing_by)), drains_late(direct) {
     for (const int side : {0, 1}) {
       end_state& e = ends[side];
       e.core = std::make_unique<rails::core>(limits, protocol::identity{side, 1 - side, "wires"},
                                              std::chrono::minutes(1), lanes, bounds, true);
+      if (direct) e.core->kept_by(&e.nic);
+      e.posted.resize(lanes);
+      e.unheard.resize(lanes);
       e.readers.resize(lanes);
       e.in_hand.resize(lanes);
       e.inbox.resize(lanes);
@@ -72,11 +86,53 @@ class rails_pair {
     if (!e.in_hand[lane]) return;
     const rails::piece p = *e.in_hand[lane];
     e.in_hand[lane].reset();
+    if (p.placed) e.core->placing(lane, p);
     e.core->written(p);
     if (!is_open(1 - side, lane) || (leaves_fences_out && is_fence(p))) return;
-    std::string& wire = ends[1 - side].inbox[lane];
-    wire.append(reinterpret_cast<const char*>(p.head.data()), p.head_bytes);
-    wire.append(static_cast<const char*>(p.payload.data), p.payload.bytes);
+    nic_request request{{reinterpret_cast<const char*>(p.head.data()), p.head_bytes},
+                        p.placed,
+                        p.payload,
+                        epoch_of(lane)};
+    if (!p.placed) {
+      request.head.append(static_cast<const char*>(p.payload.data), p.payload.bytes);
+    }
+    e.posted[lane].push_back(std::move(request));
+    if (!drains_late) move(side, lane);
+  }
+
+  /// The NIC does the next of what it was given.
+  void move(int side, std::uint16_t lane) {
+    std::deque<nic_request>& posted = ends[side].posted[lane];
+    if (posted.empty()) return;
+    const nic_request request = std::move(posted.front());
+    posted.pop_front();
+    touch(side, lane, request);
+    if (request.placed) ends[side].unheard[lane].push_back(request.placed->token);
+    if (is_open(1 - side, lane)) ends[1 - side].inbox[lane].append(request.head);
+  }
+  /// The sender hears of the oldest that is done.
+  void hear(int side, std::uint16_t lane) {
+    auto& unheard = ends[side].unheard[lane];
+    if (unheard.empty()) return;
+    const rails::touched::token which = unheard.front();
+    unheard.pop_front();
+    core(side).placed(lane, which);
+    collect(side);
+  }
+  /// A NIC does one thing more for a lane that was closed here, or stops.
+  void drain(int side, bool stops) {
+    auto& closing = ends[side].closing;
+    if (closing.empty()) return;
+    auto& first = closing.front();
+    if (!stops && !first.posted.empty()) {
+      touch(side, first.lane, first.posted.front());
+      first.posted.pop_front();
+      return;
+    }
+    const auto done = std::move(first);
+    closing.erase(closing.begin());
+    core(side).lane_quiet(done.lane, done.epoch);
+    collect(side);
   }
   bool write(int side, std::uint16_t lane) {
     if (!take(side, lane)) return false;
@@ -117,10 +173,15 @@ class rails_pair {
   /// This end reads and writes no more of the lane; the other may not know.
   void close(int side, std::uint16_t lane) {
     if (!is_open(side, lane)) return;
-    ends[side].readers[lane].reset();
-    ends[side].in_hand[lane].reset();
-    ends[side].inbox[lane].clear();
-    core(side).lane_lost(lane);
+    end_state& e = ends[side];
+    e.readers[lane].reset();
+    e.in_hand[lane].reset();
+    e.inbox[lane].clear();
+    if (drains_late) e.closing.push_back({lane, core(side).lane_epoch(lane), e.posted[lane]});
+    e.posted[lane].clear();
+    e.unheard[lane].clear();
+    core(side).lane_lost(lane, calls_all_quiet || !drains_late);
+    collect(side);
     if (leaves_fences_out) forge_fence(side, lane);
   }
   /// A new connection, under a new epoch, replaces what either end still has.
@@ -157,6 +218,9 @@ class rails_pair {
           put(side, i);
           while (write(side, i)) {
           }
+          while (!ends[side].posted[i].empty()) move(side, i);
+          while (!ends[side].unheard[i].empty()) hear(side, i);
+          while (!ends[side].closing.empty()) drain(side, true);
           deliver(1 - side, i, ~std::size_t{0});
         }
       }
@@ -189,6 +253,35 @@ class rails_pair {
   /// A planted bug: nobody is told of a closed lane, and what had not arrived by then is sent again
   /// at once, though the other end still reads there.
   bool leaves_fences_out = false;
+  /// NICs write in place, and go on for a while after their lane was closed.
+  bool drains_late = false;
+  /// A planted bug: a closed lane counts as quiet though its NIC goes on.
+  bool calls_all_quiet = false;
+
+ private:
+  std::uint32_t epoch_of(std::uint16_t lane) { return core(0).lane_epoch(lane); }
+  /// Whether the other end's NIC still takes what comes under this epoch.
+  bool takes(int side, std::uint16_t lane, std::uint32_t of) const {
+    const end_state& e = ends[side];
+    if (is_open(side, lane) && e.core->lane_epoch(lane) == of) return true;
+    return std::any_of(e.closing.begin(), e.closing.end(),
+                       [&](const auto& one) { return one.lane == lane && one.epoch == of; });
+  }
+  void touch(int side, std::uint16_t lane, const nic_request& request) {
+    if (!request.placed || !takes(1 - side, lane, request.epoch)) return;
+    auto* const to = reinterpret_cast<std::byte*>(request.placed->to);
+    const std::size_t bytes = request.payload.bytes;
+    const bool reads =
+        ends[side].nic.allows(request.placed->local_key, request.payload.data, bytes);
+    const bool writes = ends[1 - side].nic.allows(request.placed->peer_key, to, bytes);
+    EXPECT_TRUE(reads) << "side " << side << " reads a view that was given back";
+    EXPECT_TRUE(writes) << "side " << side << " writes a view that was given back";
+    if (reads && writes) std::memcpy(to, request.payload.data, bytes);
+    ++in_place;
+  }
+
+ public:
+  int in_place = 0;  ///< chunks that NICs wrote
 
  private:
   static bool is_fence(const rails::piece& p) {

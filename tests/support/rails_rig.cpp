@@ -83,22 +83,28 @@ awaitable<std::unique_ptr<rails::wire>> rails_rig::dress(asio::ip::tcp::socket o
   co_return made;
 }
 
+/// Each guest by itself: one whose set-up hangs keeps no other waiting.
 awaitable<void> rails_rig::accept_all() {
   for (;;) {
     auto [failure, guest] = co_await door_.async_accept(quiet);
     if (failure) co_return;
-    rig_hello hello{};
-    const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
-    if (unread) continue;
-    std::unique_ptr<rails::wire> over;
-    try {
-      over = co_await dress(std::move(guest), hello, sealed::side::listener);
-    } catch (const error&) {
-      continue;  // the peer dials again
-    }
-    ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(over), "there");
-    if (ends[1]->is_over()) door_.close();
+    asio::co_spawn(door_.get_executor(), welcome(std::move(guest)),
+                   [self = shared_from_this()](auto...) {});
   }
+}
+
+awaitable<void> rails_rig::welcome(asio::ip::tcp::socket guest) {
+  rig_hello hello{};
+  const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(hello), quiet);
+  if (unread) co_return;
+  std::unique_ptr<rails::wire> over;
+  try {
+    over = co_await dress(std::move(guest), hello, sealed::side::listener);
+  } catch (const error&) {
+    co_return;  // the peer dials again
+  }
+  ends[1]->attach(static_cast<std::uint16_t>(hello[0]), hello[1], std::move(over), "there");
+  if (ends[1]->is_over()) door_.close();
 }
 
 awaitable<std::unique_ptr<rails::wire>> rails_rig::dial(std::shared_ptr<rails_rig> self,

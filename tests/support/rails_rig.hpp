@@ -38,6 +38,7 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
 
  private:
   awaitable<void> accept_all();
+  awaitable<void> welcome(asio::ip::tcp::socket guest);
   static awaitable<std::unique_ptr<rails::wire>> dial(std::shared_ptr<rails_rig> self,
                                                       std::uint16_t lane, std::uint32_t epoch,
                                                       std::string& name);

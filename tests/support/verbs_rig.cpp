@@ -4,6 +4,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <limits>
 #include <tandem/join.hpp>
 
 #include "rails/socket_wire.hpp"
@@ -32,6 +33,12 @@ awaitable<void> meet_as(std::shared_ptr<verbs::adapter> on, asio::ip::tcp::socke
 
 std::shared_ptr<rdma_network> rdma_network::make(const asio::any_io_executor& executor,
                                                  std::size_t lanes, rdma_double::delivery when) {
+  return make(executor, lanes, when, small_room());
+}
+
+std::shared_ptr<rdma_network> rdma_network::make(const asio::any_io_executor& executor,
+                                                 std::size_t lanes, rdma_double::delivery when,
+                                                 const verbs::room& room) {
   std::vector<rdma_double::device_spec> devices;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     for (int side = 0; side < 2; ++side) {
@@ -43,6 +50,7 @@ std::shared_ptr<rdma_network> rdma_network::make(const asio::any_io_executor& ex
   made->world_ = std::make_shared<rdma_double>(std::move(devices));
   made->world_->deliver(when);
   made->executor_ = executor;
+  made->room_ = room;
   return made;
 }
 
@@ -62,8 +70,9 @@ awaitable<std::unique_ptr<rails::wire>> rdma_network::meet(sealed::connection ov
                                                            sealed::side which,
                                                            std::size_t lane) const {
   std::shared_ptr<verbs::adapter> adapter = open(which, lane);
+  used_[device_name(which == sealed::side::connector ? 0 : 1, lane)] = adapter;
   std::unique_ptr<rails::wire> made =
-      co_await verbs::meet(std::move(over), std::move(adapter), small_room());
+      co_await verbs::meet(std::move(over), std::move(adapter), room_);
   co_return made;
 }
 
@@ -78,14 +87,21 @@ verbs::room small_room() {
   room.chunks = 2;
   room.chunk_bytes = 8192;
   room.words = 4;
+  room.registered_bytes = std::numeric_limits<std::uint64_t>::max();
+  return room;
+}
+
+verbs::room direct_room() {
+  verbs::room room = small_room();
+  room.registered_bytes = 1;
   return room;
 }
 
 awaitable<verbs_rig> verbs_rig::connect(settings options, std::size_t lanes, std::size_t rdma_lanes,
-                                        rdma_double::delivery when) {
+                                        rdma_double::delivery when, const verbs::room& room) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   verbs_rig made;
-  made.network = rdma_network::make(executor, rdma_lanes, rdma_double::delivery::at_poll);
+  made.network = rdma_network::make(executor, rdma_lanes, rdma_double::delivery::at_poll, room);
   rails_rig::wire_maker make = [network = made.network, rdma_lanes](sealed::connection over,
                                                                     sealed::side which,
                                                                     std::uint16_t lane) {

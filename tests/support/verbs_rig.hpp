@@ -1,15 +1,25 @@
 #pragma once
 
+#include <map>
+
 #include "support/rails_rig.hpp"
 #include "support/rdma/double.hpp"
 #include "verbs/meet.hpp"
 
 namespace tandem::test {
 
+/// Few and short slots, so that every test reaches their limits; nothing is registered by itself.
+verbs::room small_room();
+/// The same, and whatever is announced is registered and written in place.
+verbs::room direct_room();
+
 /// A device for each lane and side, and who keeps them: the last lane over them ends their world,
 /// which fails the test where something of it is left.
 class rdma_network {
  public:
+  static std::shared_ptr<rdma_network> make(const asio::any_io_executor& executor,
+                                            std::size_t lanes, rdma_double::delivery when,
+                                            const verbs::room& room);
   static std::shared_ptr<rdma_network> make(const asio::any_io_executor& executor,
                                             std::size_t lanes, rdma_double::delivery when);
   static std::string device_name(int side, std::size_t lane);
@@ -18,20 +28,25 @@ class rdma_network {
   /// The wire of one side of a lane.
   awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over, sealed::side which,
                                                std::size_t lane) const;
+  /// The one under the lane's last wire, null where it is gone.
+  std::shared_ptr<verbs::adapter> in_use(sealed::side which, std::size_t lane) const {
+    const auto found = used_.find(device_name(which == sealed::side::connector ? 0 : 1, lane));
+    return found == used_.end() ? nullptr : found->second.lock();
+  }
   rdma_double& devices() const noexcept { return *world_; }
 
  private:
   std::shared_ptr<rdma_double> world_;
+  verbs::room room_;
+  mutable std::map<std::string, std::weak_ptr<verbs::adapter>> used_;
   asio::any_io_executor executor_;
 };
-
-/// Few and short slots, so that every test reaches their limits.
-verbs::room small_room();
 
 /// Two ends of a channel whose first lanes are RDMA; the others are TCP and stand by.
 struct verbs_rig {
   static awaitable<verbs_rig> connect(settings options, std::size_t lanes, std::size_t rdma_lanes,
-                                      rdma_double::delivery when);
+                                      rdma_double::delivery when,
+                                      const verbs::room& room = small_room());
 
   std::shared_ptr<rdma_network> network;
   std::shared_ptr<rails_rig> rig;

@@ -90,6 +90,47 @@ TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
   EXPECT_TRUE(pair.good);
 }
 
+/// A message of so many bytes of which lane 1 delivers no more than `lane_bytes` in 10 ms.
+void send_slowly(rails_pair& pair, std::size_t bytes, std::size_t lane_bytes) {
+  scripted send(operation::kind::send, 1, std::string(bytes, 's'));
+  scripted receive(operation::kind::recv, 1, std::string(bytes, ' '));
+  pair.start(1, receive);
+  pair.start(0, send);
+  for (int i = 0; i < 1000 && pair.good && !receive.is_over(); ++i) {
+    for (const int side : {0, 1}) {
+      for (const std::uint16_t lane : {1, 0}) {
+        while (pair.write(side, lane)) {
+        }
+        pair.deliver(1 - side, lane, side == 1 ? mib : lane == 1 ? lane_bytes : 2 * mib);
+      }
+    }
+    pair.pass_time(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(receive.is_over());
+}
+
+/// Short messages do not measure it, and while it is left out nothing else does.
+TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
+  rails_pair pair(protocol::limits{}, 2, rails::patience{});
+  send_slowly(pair, 32 * mib, 64 * kib);
+  const auto carried = [&pair] { return pair.core(0).sent().arrived_bytes(1); };
+  const auto rate = [&pair](std::uint16_t lane) { return pair.core(0).measured_bytes_per_s(lane); };
+  ASSERT_GT(rate(1), 0);
+  ASSERT_LT(rate(1), rate(0) / 4);
+  std::uint64_t before = carried();
+  for (int i = 0; i < 15; ++i) {
+    send_slowly(pair, 100 * kib, 2 * mib);
+    pair.pass_time(std::chrono::milliseconds(90));
+  }
+  EXPECT_LT(carried(), before + 100 * kib) << "while its rate is known";
+  before = carried();
+  for (int i = 0; i < 60; ++i) {
+    send_slowly(pair, 100 * kib, 2 * mib);
+    pair.pass_time(std::chrono::milliseconds(90));
+  }
+  EXPECT_GT(carried(), before + 100 * kib);
+}
+
 /// After which chunks of a message of 6 MiB the receiver has something to report.
 std::vector<bool> reports_of(std::size_t lanes) {
   rails_pair pair(protocol::limits{}, lanes, rails::patience{});

@@ -25,6 +25,8 @@ TEST(RailsTable, ShowsRdmaBelowTheVerdict) {
                                interface("eth2", {"10.9.2.1/24"}, true),
                                interface("docker0", {"172.17.0.1/16"}, false)};
   all[0].rdma = "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)";
+  all[0].rdma_can = {"messages up to 8 MiB", "immediate data"};
+  all[0].rdma_cannot = {"no dma-buf: Operation not supported"};
   all[1].rdma = "rxe1 port 1, GID 1 (RoCE v2, 10.9.1.1)";
   EXPECT_EQ(
       table(all),
@@ -32,6 +34,10 @@ TEST(RailsTable, ShowsRdmaBelowTheVerdict) {
       "eth0       ethernet       100 Gbit/s  10.9.0.1/24    chosen: up\n"
       "                                      fd00::1/64     RDMA: rxe0 port 1, GID 1 (RoCE v2, "
       "10.9.0.1)\n"
+      "                                                       it can: messages up to 8 MiB; "
+      "immediate data\n"
+      "                                                       no dma-buf: Operation not "
+      "supported\n"
       "eth1       ethernet       100 Gbit/s  10.9.1.1/24    chosen: up\n"
       "                                                     RDMA: rxe1 port 1, GID 1 (RoCE v2, "
       "10.9.1.1)\n"
@@ -58,12 +64,15 @@ TEST(RailsTable, AsJsonHasRdmaAndWhatWasLeftOut) {
   one.rdma = "rxe0 port 1";
   one.rdma_reason.clear();
   one.rdma_left_out = {"GID 0: link-local", "say \"no\""};
+  one.rdma_can = {"immediate data"};
+  one.rdma_cannot = {"no dma-buf: old"};
   const std::string line = json(one);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_NE(line.find(R"("addresses": ["10.9.0.1/24"], "up": true, "chosen": true)"),
             std::string::npos);
   EXPECT_NE(line.find(R"("rdma": "rxe0 port 1", "rdma_reason": "", )"
-                      R"("rdma_left_out": ["GID 0: link-local", "say \"no\""]})"),
+                      R"("rdma_left_out": ["GID 0: link-local", "say \"no\""], )"
+                      R"("rdma_can": ["immediate data"], "rdma_cannot": ["no dma-buf: old"]})"),
             std::string::npos)
       << line;
 }

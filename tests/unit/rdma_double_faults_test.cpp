@@ -70,6 +70,32 @@ TEST(RdmaDoubleFaults, ADeviceFails) {
   EXPECT_EQ(rig.b.outcomes(), "1 unanswered");
 }
 
+std::vector<std::string> listed() {
+  int count = 0;
+  ibv_device** const list = verbs().get_device_list(&count);
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(verbs().get_device_name(list[i]));
+  verbs().free_device_list(list);
+  return names;
+}
+
+TEST(RdmaDoubleFaults, ADeviceThatIsBackMustBeOpenedAnew) {
+  rdma_rig rig;
+  rig.hosts.remove_device("one");
+  EXPECT_EQ(rig.a.async_events(), std::vector{IBV_EVENT_DEVICE_FATAL});
+  EXPECT_EQ(listed(), std::vector<std::string>{"two"});
+  rig.hosts.restore_device("one");
+  EXPECT_EQ(listed(), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(rig.a.make_qp(), nullptr) << "what was open stays dead";
+  rdma_end fresh("one"), peer("two");
+  connect(fresh, peer);
+  ASSERT_EQ(write(fresh, 1), 0);
+  EXPECT_EQ(fresh.outcomes(), "1 ok");
+  rig.hosts.fail_device("one");
+  EXPECT_EQ(fresh.async_events(), std::vector{IBV_EVENT_DEVICE_FATAL});
+  EXPECT_EQ(listed(), (std::vector<std::string>{"one", "two"}));
+}
+
 TEST(RdmaDoubleFaults, WithoutAcksTheDataIsThereAndTheSenderDoesNotKnow) {
   rdma_rig rig;
   rig.hosts.retry_for(10s);

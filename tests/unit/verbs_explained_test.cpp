@@ -44,6 +44,11 @@ TEST_F(RdmaExplained, ARailHasThePortOnIt) {
   EXPECT_EQ(lo.rdma_reason, "");
   ASSERT_EQ(lo.rdma_left_out.size(), 1u);
   EXPECT_TRUE(lo.rdma_left_out[0].starts_with("GID 0 (RoCE v1, 127.0.0.1): "));
+  EXPECT_EQ(lo.rdma_can, std::vector<std::string>{"messages up to 8 MiB"});
+  ASSERT_EQ(lo.rdma_cannot.size(), 4u);
+  for (const std::string& one : lo.rdma_cannot) {
+    EXPECT_TRUE(one.ends_with(": ibv_alloc_pd: Cannot allocate memory")) << one;
+  }
 }
 
 TEST_F(RdmaExplained, APortElsewhereIsNamed) {

@@ -26,6 +26,9 @@ class pairs final : public std::enable_shared_from_this<pairs> {
   channel* find(int peer) noexcept;
   std::string_view kind() const noexcept { return "mixed"; }
   std::string_view kind_to(int peer) const noexcept;
+  region register_memory(mutable_view memory, const dmabuf& exported) {
+    return far_->register_memory(memory, exported);
+  }
   void fail(const error& reason, bool tell_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return near_->is_over() && far_->is_over(); }

@@ -14,7 +14,9 @@ template <class Link>
 class carried_channel final : public channel {
  public:
   explicit carried_channel(std::shared_ptr<Link> over)
-      : link_(std::move(over)), limits_(as_channel_limits(link_->messages().agreed())) {}
+      : link_(std::move(over)), limits_(as_channel_limits(link_->messages().agreed())) {
+    if constexpr (requires { link_->kinds(); }) limits_.kinds = link_->kinds();
+  }
   ~carried_channel() override { close(); }
   asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }

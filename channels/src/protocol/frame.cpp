@@ -47,7 +47,7 @@ std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::s
     return {};
   }
   const auto type = take<std::uint8_t>(p + 5);
-  if (type < 1 || type > static_cast<std::uint8_t>(frame_type::goodbye)) {
+  if (type < 1 || type > static_cast<std::uint8_t>(last_frame_type)) {
     why = fmt::format("a frame of unknown type {}", type);
     return {};
   }

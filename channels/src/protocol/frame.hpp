@@ -24,6 +24,7 @@ namespace tandem::protocol {
 /// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
 /// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated. `chunk bytes`,
 /// of an announcement, says how long each chunk of the message but the last will be; 0: as agreed.
+/// Of a grant, `flags` is the lane, `rail epoch` its epoch, and `chunk index` the key.
 enum class frame_type : std::uint8_t {
   eager = 1,     ///< a whole short message
   announce = 2,  ///< a message of `offset` bytes waits for a receive
@@ -33,10 +34,17 @@ enum class frame_type : std::uint8_t {
   withdraw = 6,  ///< the sender gives up `message id`
   credit = 7,    ///< nothing but the credit
   goodbye = 8,   ///< the writer closes in an orderly way
+  grant = 9,     ///< before the accept: a NIC may write `message id` to the address `offset`
+  revoke = 10,   ///< the receive is over: no NIC shall write `message id` any more
+  revoked = 11,  ///< none does
 };
+constexpr frame_type last_frame_type = frame_type::revoked;
 
 /// Flag of a goodbye: the writer gives up because of an error, perhaps another rank's.
 constexpr std::uint16_t in_failure = 1;
+
+/// Flag of data: the payload does not follow, a NIC has written it where it belongs.
+constexpr std::uint16_t in_place = 1;
 
 struct frame {
   frame_type type = frame_type::credit;
@@ -68,7 +76,7 @@ constexpr std::uint16_t of_another_call = 1;
 constexpr bool carries_note(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::announce || type == frame_type::refuse;
 }
-/// The payload follows the frame only for these two.
+/// The payload follows the frame only for these two, and not where it is in place already.
 constexpr bool carries_payload(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::data;
 }

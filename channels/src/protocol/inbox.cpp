@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tandem::protocol {
 namespace {
@@ -59,9 +60,13 @@ void inbox::post(operation& op) {
   consumed(op.flow, *flow, cost);
 }
 
-void inbox::deliver(operation& op, const arrival& from) {
+void inbox::deliver(operation& op, arrival& from) {
   const std::uint32_t bytes = from.header.payload_bytes;
   unexpected_bytes_ -= bytes;
+  if (from.lost) {
+    end_.finish(op, errc::message_cancelled);
+    return;
+  }
   if (op.note != from.header.note) {
     mismatched(op, from.header.note);
     return;
@@ -70,9 +75,13 @@ void inbox::deliver(operation& op, const arrival& from) {
     truncated(op, bytes);
     return;
   }
-  if (bytes > 0) std::memcpy(op.view.data, from.data.get(), bytes);
   op.bytes = op.total_bytes = bytes;
-  end_.finish(op, {});
+  if (bytes > 0 && op.view.kind != memory_kind::host) {
+    end_.fill(op, std::move(from.data), bytes);
+  } else if (bytes > 0) {
+    std::memcpy(op.view.data, from.data.get(), bytes);
+  }
+  if (op.at != operation::phase::done) end_.finish(op, {});
 }
 
 void inbox::truncated(operation& op, std::uint64_t message_bytes) {
@@ -105,16 +114,17 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
     truncated(op, total);
     return;
   }
+  op.tag = message.id;
+  lend(op, message);
   answer(frame_type::accept, op.flow, message.id);
   message.at = incoming::state::accepted;
   message.op = &op;
-  op.tag = message.id;
   op.total_bytes = message.total;
   op.move_to(operation::phase::moving);
   filling_.push_back(op);
 }
 
-void inbox::cancel(operation& op, error_code reason) {
+void inbox::cancel(operation& op, error_code reason, std::string detail) {
   if (op.at == operation::phase::done) return;
   for (landing* l : landings_) {
     if (l->op != &op) continue;
@@ -124,12 +134,19 @@ void inbox::cancel(operation& op, error_code reason) {
   if (op.at == operation::phase::moving) {
     if (incoming* message = find_incoming(op.tag); message != nullptr && message->op == &op) {
       message->op = nullptr;
+      if (message->lent != nullptr) {
+        if (lender_->is_lent(op)) {
+          answer(frame_type::revoke, op.flow, message->id);
+        } else {
+          take_back(*message);
+        }
+      }
     }
     for (auto& entry : flows_.find(op.flow)->second.arrived) {
       if (entry->claimed == &op) entry->claimed = nullptr;
     }
   }
-  end_.finish(op, reason);
+  end_.finish(op, reason, std::move(detail));
 }
 
 bool inbox::on_announce(const frame& f, std::string& why) {
@@ -147,7 +164,7 @@ bool inbox::on_announce(const frame& f, std::string& why) {
   }
   if (slot >= incoming_.size()) incoming_.resize(slot + 1);
   incoming& message = incoming_[slot];
-  if (message.at != incoming::state::free) {
+  if (message.at != incoming::state::free && !set_aside(message)) {
     why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
     return false;
   }
@@ -171,6 +188,7 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
     why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
     return false;
   }
+  take_back(*message);
   *message = {};
   if (was_accepted) {
     if (op != nullptr) end_.finish(*op, errc::message_cancelled);
@@ -242,6 +260,10 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
     why = fmt::format("data of message {:#x} at {} that was not asked for", f.message_id, f.offset);
     return false;
   }
+  if ((f.flags & in_place) != 0 && message->lent == nullptr) {
+    why = fmt::format("data of message {:#x} in place where none may be", f.message_id);
+    return false;
+  }
   where.op = message->op;
   if (message->op != nullptr)
     where.target = static_cast<std::byte*>(message->op->view.data) + f.offset;
@@ -260,41 +282,6 @@ bool inbox::is_next(const incoming& message, const frame& f) const {
   const std::uint64_t index = f.offset / message.chunk_bytes;
   return f.offset % message.chunk_bytes == 0 && f.payload_bytes == whole &&
          (index >= message.arrived.size() || !message.arrived[index]);
-}
-
-void inbox::drop(landing& where) noexcept {
-  std::erase(landings_, &where);
-}
-
-void inbox::abandon(landing& where) noexcept {
-  drop(where);
-  if (where.entry == nullptr) return;
-  flow_state& flow = flows_.find(where.header.flow)->second;
-  const auto same = [&where](const auto& a) { return a.get() == where.entry; };
-  const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
-  if (static_cast<std::size_t>(at - flow.arrived.begin()) < flow.claimed) --flow.claimed;
-  flow.arrived.erase(at);
-  unexpected_bytes_ -= where.header.payload_bytes;
-}
-
-void inbox::end(landing& where) {
-  std::erase(landings_, &where);
-  if (where.header.type == frame_type::eager) {
-    end_eager(where);
-    return;
-  }
-  incoming* message = find_incoming(where.header.message_id);
-  message->received += where.header.payload_bytes;
-  if (chunks_ == chunk_order::any) {
-    const std::size_t index = where.header.offset / message->chunk_bytes;
-    if (index >= message->arrived.size()) message->arrived.resize(index + 1);
-    message->arrived[index] = true;
-  }
-  operation* op = message->op;
-  if (op != nullptr) op->bytes = message->received;
-  if (message->received < message->total) return;
-  *message = {};
-  if (op != nullptr) end_.finish(*op, {});
 }
 
 void inbox::end_eager(landing& where) {
@@ -347,11 +334,25 @@ void inbox::drop_landings() noexcept {
 
 inbox::incoming* inbox::find_incoming(std::uint64_t id) noexcept {
   const std::size_t slot = id & 0xffff;
-  if (slot >= incoming_.size() || incoming_[slot].at == incoming::state::free ||
-      incoming_[slot].id != id) {
-    return nullptr;
+  const auto is_it = [id](const incoming& each) {
+    return each.at != incoming::state::free && each.id == id;
+  };
+  if (slot < incoming_.size() && is_it(incoming_[slot])) return &incoming_[slot];
+  const auto found = std::find_if(ending_.begin(), ending_.end(), is_it);
+  return found != ending_.end() ? &*found : nullptr;
+}
+
+/// Where payloads come later than their frames, a sender may have done with a message whose last
+/// chunks are still landing here. False: some of it has not even begun.
+bool inbox::set_aside(incoming& message) {
+  std::uint64_t coming = message.received;
+  for (const landing* l : landings_) {
+    if (l->header.message_id == message.id) coming += l->header.payload_bytes;
   }
-  return &incoming_[slot];
+  if (message.at != incoming::state::accepted || coming != message.total) return false;
+  std::erase_if(ending_, [](const incoming& e) { return e.at == incoming::state::free; });
+  ending_.push_back(std::exchange(message, {}));
+  return true;
 }
 
 }  // namespace tandem::protocol

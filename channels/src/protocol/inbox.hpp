@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/frame.hpp"
+#include "protocol/lender.hpp"
 #include "protocol/limits.hpp"
 #include "protocol/operation_list.hpp"
 #include "protocol/outbox.hpp"
@@ -30,6 +31,7 @@ struct arrival {
   std::unique_ptr<std::byte[]> data;
   operation* claimed = nullptr;  // a receive came while the bytes are still landing
   bool complete = false;
+  bool lost = false;  // the sender could not read it
 };
 
 /// How the chunks of an accepted message come: one after the other, or in any order over several
@@ -43,16 +45,27 @@ class inbox {
   inbox(const limits& agreed, finisher& end, chunk_order chunks)
       : limits_(agreed), end_(end), chunks_(chunks) {}
 
+  /// Before the first frame.
+  void agree(const limits& on) noexcept { limits_ = on; }
+  /// Whose NICs of the peer's may write into views. Before anything is received.
+  void lends_by(lender* who) noexcept { lender_ = who; }
+
   void post(operation& op);
-  void cancel(operation& op, error_code reason);
+  /// A view that the peer may write to stays pinned until it says that it does not.
+  void cancel(operation& op, error_code reason, std::string detail = {});
 
   // What the peer says. False: no correct peer does this; `why` tells what.
   bool on_announce(const frame& f, std::string& why);
   bool on_withdraw(const frame& f, std::string& why);
+  bool on_revoked(const frame& f, std::string& why);
   bool begin(const frame& f, landing& where, std::string& why);
   void end(landing& where);
   /// The rest of a chunk will not come here: it counts as not arrived and may begin again.
   void drop(landing& where) noexcept;
+
+  /// The sender could not read this payload: whoever waits for it hears so. A chunk counts as not
+  /// arrived, for its message will be withdrawn.
+  void lose(landing& where);
 
   /// The rest will never come, for the peer has left: an eager message leaves no trace.
   void abandon(landing& where) noexcept;
@@ -64,6 +77,8 @@ class inbox {
 
   /// The peer has closed: what is complete may still be received, nothing more will come.
   void peer_closed(error_code reason);
+  /// No NIC of the peer can write to the view of this operation any more.
+  void returned(operation& op);
   void drop_landings() noexcept;
 
   std::uint64_t unexpected_bytes() const noexcept { return unexpected_bytes_; }
@@ -98,6 +113,7 @@ class inbox {
     operation* op = nullptr;  // null: the receive was cancelled, the rest is dropped
     state at = state::free;
     std::uint32_t chunk_bytes = 0;
+    operation* lent = nullptr;       // whose view the peer may write to, `op` or a cancelled one
     std::vector<bool> arrived = {};  // which chunks, where they come in any order
   };
 
@@ -110,25 +126,33 @@ class inbox {
   bool begin_data(const frame& f, landing& where, std::string& why);
   bool is_next(const incoming& message, const frame& f) const;
   void end_eager(landing& where);
-  void deliver(operation& op, const arrival& from);
+  void forget(landing& where) noexcept;
+  void deliver(operation& op, arrival& from);
   void consumed(flow_id id, flow_state& flow, std::uint32_t cost);
   void answer(frame_type type, flow_id flow, std::uint64_t message_id);
   void refuse(const operation& by, std::uint64_t message_id, std::uint16_t flags);
+  void lend(operation& op, incoming& message);
+  void take_back(incoming& message);
   void truncated(operation& op, std::uint64_t message_bytes);
   void mismatched(operation& op, const message_note& note);
   incoming* find_incoming(std::uint64_t id) noexcept;
+  bool set_aside(incoming& message);
 
-  const limits limits_;
+  limits limits_;
   finisher& end_;
   const chunk_order chunks_;
+  lender* lender_ = nullptr;
+  std::vector<grant> ways_;
   std::unordered_map<flow_id, flow_state> flows_;
-  operation_list filling_;  // accepted or landing receives
-  std::vector<incoming> incoming_;
+  operation_list filling_;          // accepted or landing receives
+  std::vector<incoming> incoming_;  // by slot
+  std::vector<incoming> ending_;    // whose last chunks are landing, and their slot is another's
   std::vector<landing*> landings_;
   std::deque<frame> answers_;
   std::deque<flow_id> owing_;
   std::uint32_t outstanding_ = 0;
   std::uint32_t unreported_ = 0;
+  bool settling_ = false;  // what is owed goes out, all of it
   std::uint64_t unexpected_bytes_ = 0;
   std::uint64_t unexpected_peak_ = 0;
   error_code closed_;

@@ -28,13 +28,16 @@ bool inbox::next(frame& out) {
     answers_.pop_front();
     return true;
   }
-  // Credits ride on other frames; they go alone only when much is owed.
+  // Credits ride on other frames; they go alone only when much is owed, and then all of them, in
+  // one write: to stop below the limit would owe as much again with the next message.
   const std::uint32_t much = limits_.flow_credit_bytes() / 4;
-  while (unreported_ >= much && !owing_.empty()) {
+  settling_ = (settling_ || unreported_ >= much) && !owing_.empty();
+  while (settling_) {
     const flow_id id = owing_.front();
     owing_.pop_front();
     flow_state& flow = flows_.find(id)->second;
     flow.owing = false;
+    settling_ = !owing_.empty();
     if (flow.consumed == flow.reported) continue;
     out = {};
     out.type = frame_type::credit;

@@ -140,6 +140,16 @@ bool outbox::next_turn(outgoing& out) {
   return false;
 }
 
+bool outbox::more(const outgoing& last, outgoing& out) {
+  slot* const s = find_slot(last.header.message_id);
+  if (last.header.type != frame_type::data || s == nullptr || s->cancelled || s->chunks_left == 0) {
+    return false;
+  }
+  std::erase(turns_, s->id);
+  next_chunk(*s, out);
+  return true;
+}
+
 std::uint32_t outbox::upcoming_chunk_bytes() noexcept {
   const slot* const s = turns_.empty() ? nullptr : find_slot(turns_.front());
   return s == nullptr ? limits_.chunk_bytes : s->chunk_bytes;
@@ -174,15 +184,30 @@ void outbox::sent(const outgoing& out) {
   if (out.header.type != frame_type::data) return;
   slot* s = find_slot(out.header.message_id);
   if (s == nullptr) return;
+  if ((out.header.flags & in_place) != 0) displaced(out.header);
   --s->in_flight;
   s->op->bytes += out.header.payload_bytes;
-  if (s->cancelled && s->in_flight == 0 && s->chunks_left > 0) {
+  if (s->cancelled && s->in_flight == 0 && (s->chunks_left > 0 || s->spoiled)) {
     withdraw(*s, s->cancelled);
   } else if (s->chunks_left == 0 && s->in_flight == 0) {
     operation& op = *s->op;
     free_slot(*s);
     end_.finish(op, {});
   }
+}
+
+void outbox::spoiled(const outgoing& out, error_code why, std::string detail) {
+  if (out.header.type == frame_type::eager) {
+    end_.finish(*out.op, why, std::move(detail));
+    return;
+  }
+  slot* s = find_slot(out.header.message_id);
+  if (s == nullptr) return;
+  --s->in_flight;
+  s->cancelled = why;
+  s->spoiled = true;
+  s->detail = std::move(detail);
+  if (s->in_flight == 0) withdraw(*s, why);
 }
 
 void outbox::cancel(operation& op, error_code reason) {
@@ -200,7 +225,7 @@ void outbox::cancel(operation& op, error_code reason) {
       slot* s = find_slot(op.tag);
       // An eager frame that is half written must be finished: the stream has no other way on.
       if (s == nullptr || s->op != &op) return;
-      s->cancelled = reason;
+      if (!s->spoiled) s->cancelled = reason;
       if (s->in_flight == 0) withdraw(*s, reason);
       return;
     }
@@ -237,8 +262,9 @@ void outbox::withdraw(slot& s, error_code reason) {
   operation& op = *s.op;
   flow_state& flow = *s.flow;
   const bool was_open = !s.accepted;
+  std::string detail = std::move(s.detail);
   free_slot(s);
-  end_.finish(op, reason);
+  end_.finish(op, reason, std::move(detail));
   if (was_open) announcement_over(flow);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "protocol/frame.hpp"
+#include "protocol/lender.hpp"
 #include "protocol/limits.hpp"
 #include "protocol/operation_list.hpp"
 
@@ -24,6 +26,11 @@ constexpr std::string_view met_another_call = "on flow {} a message met a receiv
 class finisher {
  public:
   virtual void finish(operation& op, error_code result, std::string detail = {}) = 0;
+  /// The bytes of a message for a view that the processor cannot touch. The operation is finished
+  /// next, unless it could not even begin; whoever fills the view pins it before.
+  virtual void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) = 0;
+  /// One pin less: an operation that is over is told when it has none.
+  virtual void unpin(operation& op) = 0;
 
  protected:
   ~finisher() = default;
@@ -38,18 +45,32 @@ class finisher {
 class outbox {
  public:
   outbox(const limits& agreed, finisher& end) : limits_(agreed), end_(end) {}
+  /// Before the first frame.
+  void agree(const limits& on) noexcept { limits_ = on; }
 
   void post(operation& op);
   void cancel(operation& op, error_code reason);
   /// The next frame, or false. Every frame given out is followed by `sent`, in order, or by
   /// `clear`.
   bool next(outgoing& out);
+  /// The chunk behind `last`, out of turn; false if there is none, or it was cancelled.
+  bool more(const outgoing& last, outgoing& out);
   void sent(const outgoing& out);
+  /// In place of `sent`: the payload could not be read, and has not left.
+  void spoiled(const outgoing& out, error_code why, std::string detail);
 
   // Frames that the peer answers with. False: no correct peer sends this.
   bool on_accept(const frame& f);
   bool on_refuse(const frame& f);
   bool on_credit(flow_id flow, std::uint32_t consumed_total);
+  bool on_grant(const frame& f);
+  bool on_revoke(const frame& f);
+
+  /// By which this lane may write a chunk in place; null: it has to carry it.
+  const grant* way_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept;
+  /// A NIC writes this chunk in place: until it is `sent`, or `displaced`, for it goes another way.
+  void placed(const frame& chunk) noexcept;
+  void displaced(const frame& chunk);
 
   /// Messages announced from here on are cut for so many lanes.
   void cut_for(std::size_t lanes) noexcept { lanes_ = lanes; }
@@ -91,6 +112,11 @@ class outbox {
     std::uint32_t in_flight = 0;  // frames between next() and sent()
     bool accepted = false;
     error_code cancelled;
+    bool spoiled = false;  // a chunk will never leave: `detail`
+    std::string detail;
+    std::vector<grant> ways;
+    std::uint32_t placing = 0;  // chunks that a NIC writes in place
+    bool revoked = false;       // the peer waits to hear that none does
   };
 
   flow_state* find_flow(flow_id id);
@@ -102,17 +128,18 @@ class outbox {
   std::size_t take_slot();
   void free_slot(slot& s) noexcept;
   void withdraw(slot& s, error_code reason);
+  void say_revoked(flow_id flow, std::uint64_t id);
   void announcement_over(flow_state& flow);
   void resume_next(flow_state& flow);
 
-  const limits limits_;
+  limits limits_;
   finisher& end_;
   std::unordered_map<flow_id, flow_state> flows_;
   operation_list starts_, writing_, announced_, moving_;
   std::vector<slot> slots_;
   std::vector<std::size_t> free_slots_;
   std::deque<std::uint64_t> turns_;  // accepted messages with chunks left
-  std::deque<frame> withdrawals_;
+  std::deque<frame> withdrawals_;    // and words that nothing is written in place any more
   std::uint64_t accepted_left_ = 0;
   std::size_t lanes_ = 1;
   int starts_in_row_ = 0;

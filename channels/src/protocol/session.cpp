@@ -23,8 +23,9 @@ operation::time_point soon() noexcept {
 
 std::string phase_of(const operation& op) {
   if (op.what == operation::kind::recv) {
-    return op.at == operation::phase::moving ? "recv: message arriving"
-                                             : "recv: waiting for a message";
+    return op.at == operation::phase::moving || op.at == operation::phase::done
+               ? "recv: message arriving"
+               : "recv: waiting for a message";
   }
   switch (op.at) {
     case operation::phase::announced:
@@ -42,6 +43,8 @@ std::string_view advice_for(const error_code& code) {
   if (code == errc::timed_out)
     return "is the peer still working? raise --operation-timeout-s if it is";
   if (code == errc::call_mismatch) return "make the same calls in the same order on every rank";
+  if (code == errc::device_failed)
+    return "see the driver's log; other messages of this channel go on";
   if (code == errc::limit_exceeded) return "use fewer flows (--max-flows) and shorter messages";
   return {};
 }
@@ -57,13 +60,31 @@ session::session(const limits& agreed, identity who,
       outbox_(limits_, *this),
       inbox_(limits_, *this, chunks) {}
 
-void session::start(operation& op) {
+void session::agree(const limits& on) noexcept {
+  limits_ = on;
+  outbox_.agree(on);
+  inbox_.agree(on);
+}
+
+void session::start_over(operation& op) noexcept {
   op.result = {};
   op.failure.reset();
   op.bytes = op.total_bytes = 0;
   op.move_to(operation::phase::idle);
   op.due = operation::time_point::max();
-  if (op.view.kind != memory_kind::host) {
+  op.pins = 0;
+  op.registered = false;
+}
+
+void session::refuse(operation& op, const error& why) {
+  start_over(op);
+  finish(op, why.code(), {});
+  op.failure = std::make_shared<const error>(with_context(why, op.failure->context()));
+}
+
+void session::start(operation& op) {
+  start_over(op);
+  if (op.view.kind != memory_kind::host && filler_ == nullptr) {
     finish(op, errc::unsupported_memory,
            fmt::format("this channel reaches host memory only, not {}", name(op.view.kind)));
     return;
@@ -91,8 +112,20 @@ void session::cancel(operation& op) {
   }
 }
 
-bool session::take_if_done(operation& op) noexcept {
+void session::spoil(const outgoing& out, const error& why) {
+  outbox_.spoiled(out, why.code(), why.context().detail);
+}
+
+void session::spoil(operation& op, const error& why) {
   if (op.at != operation::phase::done) {
+    inbox_.cancel(op, why.code(), why.context().detail);
+  } else if (!op.result) {
+    set_failure(op, why.code(), why.context().detail);
+  }
+}
+
+bool session::take_if_done(operation& op) noexcept {
+  if (op.at != operation::phase::done || op.pins > 0) {
     // It has to wait, so it needs a deadline; the clock is read only here.
     op.due = op.deadline != operation::time_point::max() ? op.deadline : soon() + timeout_;
     return false;
@@ -135,6 +168,12 @@ bool session::handle(const frame& f) {
       return outbox_.on_refuse(f) || violated("a refusal of a message that was not announced");
     case frame_type::credit:
       return true;
+    case frame_type::grant:
+      return outbox_.on_grant(f) || violated("a way into a view of a message that waits for none");
+    case frame_type::revoke:
+      return outbox_.on_revoke(f) || violated("a message revoked that was not accepted");
+    case frame_type::revoked:
+      return inbox_.on_revoked(f, why) || violated(why);
     case frame_type::goodbye:
       peer_closed_ = true;
       inbox_.peer_closed(errc::peer_closed);
@@ -206,6 +245,7 @@ operation* session::pop_any() noexcept {
   inbox_.drop_landings();
   operation* op = outbox_.any();
   if (op == nullptr) op = inbox_.any();
+  if (op == nullptr) op = held_.pop_front();
   if (op == nullptr) return done_.pop_front();
   operation_list::unlink(*op);
   return op;
@@ -213,26 +253,55 @@ operation* session::pop_any() noexcept {
 
 void session::finish(operation& op, error_code result, std::string detail) {
   operation_list::unlink(op);
-  op.result = result;
   if (!result) {
     const bool is_send = op.what == operation::kind::send;
     ++(is_send ? stats_.messages_sent : stats_.messages_received);
     if (is_send) stats_.bytes_sent += op.bytes;
+    op.result = result;
   } else {
-    error_context context{
-        .rank = who_.rank,
-        .peer = who_.peer,
-        .rail = who_.rail,
-        .phase = phase_of(op),
-        .bytes_done = static_cast<std::int64_t>(op.bytes),
-        .bytes_total = op.total_bytes > 0 ? static_cast<std::int64_t>(op.total_bytes) : -1,
-        .detail = std::move(detail),
-        .advice = std::string(advice_for(result))};
-    if (failed_ && failed_->code() == result) context = with_context(*failed_, context).context();
-    op.failure = std::make_shared<const error>(result, std::move(context));
+    set_failure(op, result, std::move(detail));
   }
   op.move_to(operation::phase::done);
+  if (op.pins > 0) {
+    held_.push_back(op);
+  } else {
+    tell(op);
+  }
+}
+
+void session::tell(operation& op) {
+  if (op.registered) lender_->settled(op);
   done_.push_back(op);
+}
+
+void session::set_failure(operation& op, error_code result, std::string detail) {
+  op.result = result;
+  error_context context{
+      .rank = who_.rank,
+      .peer = who_.peer,
+      .rail = who_.rail,
+      .phase = phase_of(op),
+      .bytes_done = static_cast<std::int64_t>(op.bytes),
+      .bytes_total = op.total_bytes > 0 ? static_cast<std::int64_t>(op.total_bytes) : -1,
+      .detail = std::move(detail),
+      .advice = std::string(advice_for(result))};
+  if (failed_ && failed_->code() == result) context = with_context(*failed_, context).context();
+  op.failure = std::make_shared<const error>(result, std::move(context));
+}
+
+void session::fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) {
+  filler_->fill(op, std::move(from), bytes);
+}
+
+void session::unpin(operation& op) {
+  if (--op.pins > 0 || op.at != operation::phase::done) return;
+  operation_list::unlink(op);
+  tell(op);
+}
+
+void session::lends_by(lender* who) noexcept {
+  lender_ = who;
+  inbox_.lends_by(who);
 }
 
 channel_stats session::stats() const noexcept {

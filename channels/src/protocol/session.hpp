@@ -18,6 +18,16 @@ struct identity {
   std::string rail;
 };
 
+/// Fills views that the processor cannot touch. Pins the operation until that is done, and spoils
+/// it where it fails.
+class filler {
+ public:
+  virtual void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) = 0;
+
+ protected:
+  ~filler() = default;
+};
+
 /// One end of a channel without I/O: operations in, frames out; frames in, operations done.
 ///
 /// Whoever carries it out (a socket, memory) calls `next`/`sent` to write, `handle` or
@@ -28,7 +38,16 @@ class session final : private finisher {
   session(const limits& agreed, identity who, std::chrono::steady_clock::duration operation_timeout,
           chunk_order chunks = chunk_order::ascending);
 
+  /// Before the first frame either way, where the peer's limits come later than the first
+  /// operation.
+  void agree(const limits& on) noexcept;
+  /// From here on views may be of any kind, and whoever moves bytes knows how; `by` fills those
+  /// whose message came first. The targets of landings are then not for the processor to touch.
+  void fills_by(filler* by) noexcept { filler_ = by; }
+
   void start(operation& op);
+  /// Ends `op` in place of `start`.
+  void refuse(operation& op, const error& why);
   void cancel(operation& op);
   /// Finished operations, oldest first; null when there is none.
   operation* pop_done() noexcept { return done_.pop_front(); }
@@ -37,7 +56,30 @@ class session final : private finisher {
   bool take_if_done(operation& op) noexcept;
 
   bool next(outgoing& out);
+  /// The chunk that follows `last` in its message, at once: for who moves several in one piece.
+  bool more(const outgoing& last, outgoing& out) {
+    return !failed_ && !peer_closed_ && outbox_.more(last, out);
+  }
   void sent(const outgoing& out) { outbox_.sent(out); }
+  /// In place of `sent`: the payload could not be read, and has not left. Its operation fails so.
+  void spoil(const outgoing& out, const error& why);
+
+  // Whoever may touch a view though its operation is over pins it: it is then told, by `pop_done`,
+  // with the last pin.
+  void pin(operation& op) noexcept { ++op.pins; }
+  void unpin(operation& op) override;
+  /// A receive whose view could not be filled, over and pinned or not yet over.
+  void spoil(operation& op, const error& why);
+
+  // Where NICs write by themselves.
+  void lends_by(lender* who) noexcept;
+  const grant* way_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept {
+    return outbox_.way_for(chunk, lane, epoch);
+  }
+  void placed(const frame& chunk) noexcept { outbox_.placed(chunk); }
+  void displaced(const frame& chunk) { outbox_.displaced(chunk); }
+  /// All ways into the view of a receive that is over are closed.
+  void returned(operation& op) { inbox_.returned(op); }
 
   /// A frame without payload. False ends the session: see `violation`.
   bool handle(const frame& f);
@@ -47,6 +89,8 @@ class session final : private finisher {
   void end(landing& where);
   /// A chunk whose rest will not come here; it may begin again elsewhere.
   void drop(landing& where) noexcept { inbox_.drop(where); }
+  /// A payload that the sender could not read.
+  void lose(landing& where) { inbox_.lose(where); }
   /// A payload whose rest will never come: an eager message leaves no trace.
   void abandon(landing& where) noexcept { inbox_.abandon(where); }
   const std::string& violation() const noexcept { return violation_; }
@@ -82,16 +126,23 @@ class session final : private finisher {
 
  private:
   void finish(operation& op, error_code result, std::string detail) override;
+  void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) override;
+  void start_over(operation& op) noexcept;
+  void set_failure(operation& op, error_code result, std::string detail);
+  void tell(operation& op);
   bool violated(std::string why);
   bool carries_credit(frame_type type) const noexcept;
 
-  const limits limits_;
+  limits limits_;
   const identity who_;
   const std::chrono::steady_clock::duration timeout_;
   const chunk_order chunks_;
   outbox outbox_;
   inbox inbox_;
+  operation_list held_;  // over, and pinned
   operation_list done_;
+  filler* filler_ = nullptr;
+  lender* lender_ = nullptr;
   std::optional<error> failed_;
   std::string violation_;
   bool peer_closed_ = false;

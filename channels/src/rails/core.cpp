@@ -74,12 +74,13 @@ void core::lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool
   l.epoch = epoch;
   l.report_due = true;
   l.bytes_per_s = 0;
+  l.passed_over_at.reset();
   l.measured_bytes = departures_.arrived_bytes(lane);
   l.measured_at = l.wrote_at = now;
   heard(lane, now);
 }
 
-void core::lane_lost(std::uint16_t lane) {
+void core::lane_lost(std::uint16_t lane, bool is_quiet) {
   lane_record& l = lanes_[lane];
   if (!is_live(lane)) return;
   l.at = state::lost;
@@ -91,6 +92,8 @@ void core::lane_lost(std::uint16_t lane) {
   l.fence_open = !l.peer_closed_epoch || ahead(*l.peer_closed_epoch, l.epoch) < 0;
   l.closed_epoch = l.epoch;
   l.fence_due = true;
+  ++l.draining;
+  if (is_quiet) lane_quiet(lane, l.epoch);
 }
 
 bool core::next(std::uint16_t lane, piece& out, time_point now) {
@@ -98,8 +101,12 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
   if (!is_live(lane) || l.closing) return false;
   out.payload = {};
   out.of = nullptr;
+  out.placed.reset();
   if (!next_fence(out) && !next_report(lane, out)) {
-    if (!may_pull(lane, now)) return false;
+    if (!may_pull(lane, now)) {
+      pass_over(l, now);
+      return false;
+    }
     session_.cut_for(lanes_up());
     if (departures_.underway_bytes(lane) < least_sample_bytes) {
       l.measured_at = now;
@@ -107,6 +114,7 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
     }
     parcel* const p = departures_.next(lane, l.epoch);
     if (p == nullptr) return false;
+    if (p->out.header.type == protocol::frame_type::data) l.passed_over_at.reset();
     envelope e;
     e.kind = envelope_kind::parcel;
     e.lane = lane;
@@ -114,12 +122,11 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
     e.number = p->number;
     e.order = p->order;
     write_envelope(e, out);
-    protocol::wire_frame wire;
-    protocol::encode(p->out.header, wire);
-    std::copy(wire.begin(), wire.end(), out.head.begin() + envelope_bytes);
-    out.head_bytes += wire.size();
+    out.head_bytes += protocol::frame_bytes;
     out.payload = p->out.payload;
     out.of = p;
+    place(lane, out);
+    write_frame(out);
   }
   l.wrote_at = now;
   return true;
@@ -139,7 +146,7 @@ void core::write_envelope(envelope e, piece& out) const {
 bool core::next_fence(piece& out) {
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     lane_record& l = lanes_[i];
-    if (!l.fence_due) continue;
+    if (!l.fence_due || l.draining > 0) continue;
     l.fence_due = false;
     envelope e;
     e.kind = envelope_kind::fenced;
@@ -197,6 +204,16 @@ bool core::may_pull(std::uint16_t lane, time_point now) {
   const double mine = rate(lane, now, unknown_bytes_per_s);
   const double my_s = (static_cast<double>(departures_.underway_bytes(lane)) + chunk) / mine;
   return my_s <= std::max(first_s, others_bytes / others_bytes_per_s);
+}
+
+/// A lane that is left out for long is not measured either, and may be well again: its rate is
+/// forgotten, and the next chunk tells.
+void core::pass_over(lane_record& l, time_point now) noexcept {
+  constexpr std::chrono::seconds until_forgotten{5};
+  if (!l.passed_over_at) l.passed_over_at = now;
+  if (now - *l.passed_over_at < until_forgotten) return;
+  l.bytes_per_s = 0;
+  l.passed_over_at.reset();
 }
 
 bool core::any_up_but_standing_by() const noexcept {
@@ -344,6 +361,8 @@ void core::tick(time_point now) {
     if (now - l.wrote_at >= beat) l.report_due = true;
     const auto silent = now - l.heard_at;
     if (silent >= bounds_.suspect()) l.at = state::suspect;
+    // A view is not kept from its owner by a peer that never says that it writes no more.
+    if (touched_.waits_too_long(i, now, bounds_.peer)) l.closing = true;
     if (silent >= bounds_.lost && now - heard_at_ < bounds_.suspect()) l.closing = true;
   }
   const bool was_heard = heard_at_ != time_point{};

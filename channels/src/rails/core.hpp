@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "rails/departures.hpp"
+#include "rails/keeper.hpp"
 #include "rails/reception.hpp"
+#include "rails/touched.hpp"
 
 namespace tandem::rails {
 
@@ -25,6 +27,19 @@ struct piece {
   std::size_t head_bytes = 0;
   const_view payload;
   parcel* of = nullptr;  ///< null for a report and the like
+  /// The payload goes another way than the head: a NIC writes it, before the head is read.
+  struct way {
+    std::uint64_t to = 0;
+    std::uint32_t peer_key = 0;
+    std::uint32_t local_key = 0;
+    touched::token token = 0;
+  };
+  std::optional<way> placed = {};
+
+  /// On the lane's stream.
+  std::size_t stream_bytes() const noexcept {
+    return placed ? head_bytes : head_bytes + payload.bytes;
+  }
 };
 
 /// One end of a channel of rails without I/O: a session over many lanes, each message once and in
@@ -37,7 +52,7 @@ struct piece {
 /// Whoever carries it out calls `next`/`written` to write, `take` or `begin`/`landed`/`end` to
 /// read, `tick` in time, and after each call closes what `closes` names and reports that by
 /// `lane_lost`.
-class core {
+class core final : private protocol::lender {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   enum class state : std::uint8_t { absent, up, suspect, lost };
@@ -61,7 +76,10 @@ class core {
   void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false,
                bool guarded = false);
   /// Not one byte of it is read or written any more.
-  void lane_lost(std::uint16_t lane);
+  /// @param is_quiet  nor touches a NIC memory for its sake; else the peer hears of it, and views
+  ///   are given back, only after `lane_quiet`
+  void lane_lost(std::uint16_t lane, bool is_quiet = true);
+  void lane_quiet(std::uint16_t lane, std::uint32_t epoch);
   bool closes(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
   std::size_t lanes() const noexcept { return lanes_.size(); }
   state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
@@ -82,6 +100,18 @@ class core {
   // Writing.
   bool next(std::uint16_t lane, piece& out, time_point now);
   void written(const piece& p) noexcept;
+
+  // NICs that touch views.
+  /// Before any operation starts. Without, all is carried.
+  void kept_by(keeper* who) noexcept;
+  /// A NIC begins to read the payload of this piece, and has done so.
+  void placing(std::uint16_t lane, const piece& p);
+  void placed(std::uint16_t lane, touched::token which);
+  /// It will be carried after all.
+  void displace(piece& p);
+  bool touches_views() const noexcept { return !touched_.empty(); }
+  /// Nobody can hear of views any more.
+  void forget_views() noexcept { touched_.clear(); }
 
   // Reading. False, or violated: the channel is at its end; `why`.
   bool take(std::uint16_t lane, const envelope& e, std::span<const std::byte> body, time_point now);
@@ -111,6 +141,7 @@ class core {
     std::optional<std::uint32_t> peer_closed_epoch;  // nor there; what arrived there is known
     bool fence_open = false;  // the peer has not yet said what arrived before it closed
     bool fence_due = false;   // our own word is to be said, again
+    int draining = 0;         // epochs that are lost and not yet quiet: it has to wait
     bool report_due = false;
     inbound* landing = nullptr;
     std::uint64_t received_bytes = 0;
@@ -119,23 +150,34 @@ class core {
     double bytes_per_s = 0;
     std::uint64_t measured_bytes = 0;
     time_point measured_at;
+    std::optional<time_point> passed_over_at;  // left out for its rate, and no chunk taken since
   };
 
   bool next_fence(piece& out);
   bool next_report(std::uint16_t lane, piece& out);
   void write_envelope(envelope e, piece& out) const;
   bool may_pull(std::uint16_t lane, time_point now);
+  static void pass_over(lane_record& l, time_point now) noexcept;
   double rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const;
   double mean_rate() const noexcept;
   std::size_t lanes_up() const noexcept;
   bool any_up_but_standing_by() const noexcept;
   void measure(time_point now);
+  void place(std::uint16_t lane, piece& out);
+  static void write_frame(piece& out);
+  void lend(operation& op, std::uint64_t message_bytes,
+            std::vector<protocol::grant>& ways) override;
+  bool is_lent(const operation& op) const noexcept override;
+  void returned(const operation& op) noexcept override;
+  void settled(operation& op) noexcept override;
   bool on_fenced(const envelope& e, std::span<const std::byte> body);
   bool violated(std::string why);
 
   protocol::session session_;
   departures departures_;
   reception reception_;
+  keeper* keeper_ = nullptr;
+  touched touched_;
   const patience bounds_;
   std::vector<lane_record> lanes_;
   std::optional<time_point> ticked_;

@@ -118,7 +118,15 @@ void departures::release(parcel& p) {
   if (p.out.header.type == frame_type::data && !p.is_void()) session_.sent(p.out);
 }
 
+void departures::displace(parcel& p) {
+  protocol::frame& f = p.out.header;
+  if (f.type != frame_type::data || (f.flags & protocol::in_place) == 0) return;
+  f.flags &= static_cast<std::uint16_t>(~protocol::in_place);
+  session_.displaced(f);
+}
+
 void departures::wait(parcel& p) {
+  displace(p);
   if (p.is_void()) {
     p.at = parcel::state::free;
     return;

@@ -66,6 +66,8 @@ class departures {
 
   /// The session has failed: its views are handed back, so chunks are not sent again.
   void forget_chunks();
+  /// This chunk goes by its bytes after all, though it was to be written in place.
+  void displace(parcel& p);
   /// What goes after everything that the session had to say.
   void say_last(const protocol::frame& goodbye) { last_word_ = goodbye; }
 

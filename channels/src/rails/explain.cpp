@@ -7,6 +7,7 @@
 
 #include "rails/nic.hpp"
 #include "rails/selection.hpp"
+#include "verbs/abilities.hpp"
 #include "verbs/ports_here.hpp"
 #include "verbs/rdma_nics.hpp"
 
@@ -29,6 +30,14 @@ void tell_rdma(const verbs::ports_here& here, const nic& on, const std::vector<n
     return;
   }
   verbs::rdma_choice found = verbs::choose_rdma(here.all, on, at);
+  std::string none;
+  const detail::ibverbs* const driver = detail::find_ibverbs(none);
+  if (found.end && driver != nullptr) {
+    for (const verbs::ability& one :
+         verbs::probe(*driver, found.end->device, found.end->max_message_bytes)) {
+      (one.has ? into.rdma_can : into.rdma_cannot).push_back(verbs::describe(one));
+    }
+  }
   (found.end ? into.rdma : into.rdma_reason) = std::move(found.why);
   into.rdma_left_out = std::move(found.left_out);
 }

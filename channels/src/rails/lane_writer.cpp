@@ -18,9 +18,13 @@ lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
   if (!is_busy() && !fill(now)) return outcome::silent;
   std::array<iovec, 2 * batch_pieces> parts;
   while (is_busy()) {
+    if (batch_[first_].placed) {
+      if (!place(to)) return outcome::full;
+      continue;
+    }
     std::size_t count = 0;
     std::size_t skip = first_done_bytes_;
-    for (std::size_t i = first_; i < size_; ++i) {
+    for (std::size_t i = first_; i < size_ && !batch_[i].placed; ++i) {
       piece& p = batch_[i];
       if (skip < p.head_bytes) {
         parts[count++] = {p.head.data() + skip, p.head_bytes - skip};
@@ -44,21 +48,39 @@ lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
   return to.flush() ? outcome::wrote : outcome::full;
 }
 
+/// The NIC may have read all before this returns.
+bool lane_writer::place(wire& to) {
+  piece& p = batch_[first_];
+  placement what;
+  what.from = p.payload;
+  what.local_key = p.placed->local_key;
+  what.peer_key = p.placed->peer_key;
+  what.to = p.placed->to;
+  what.token = p.placed->token;
+  core_.placing(lane_, p);
+  if (!to.place(std::span(p.head).first(p.head_bytes), what)) {
+    core_.placed(lane_, what.token);
+    return false;
+  }
+  advance(p.stream_bytes());
+  return true;
+}
+
 bool lane_writer::fill(core::time_point now) {
   first_ = size_ = 0;
   first_done_bytes_ = 0;
   owned_.clear();
   for (std::size_t bytes = 0; size_ < batch_pieces && bytes < batch_bytes; ++size_) {
     if (!core_.next(lane_, batch_[size_], now)) break;
-    bytes += total(batch_[size_]);
+    bytes += batch_[size_].head_bytes + batch_[size_].payload.bytes;
   }
   return size_ > 0;
 }
 
 void lane_writer::advance(std::size_t bytes) {
   first_done_bytes_ += bytes;
-  while (is_busy() && first_done_bytes_ >= total(batch_[first_])) {
-    first_done_bytes_ -= total(batch_[first_]);
+  while (is_busy() && first_done_bytes_ >= batch_[first_].stream_bytes()) {
+    first_done_bytes_ -= batch_[first_].stream_bytes();
     core_.written(batch_[first_]);
     ++first_;
   }
@@ -66,6 +88,7 @@ void lane_writer::advance(std::size_t bytes) {
 
 void lane_writer::own_payloads() {
   for (std::size_t i = first_; i < size_; ++i) {
+    core_.displace(batch_[i]);
     const_view& payload = batch_[i].payload;
     if (payload.bytes == 0) continue;
     auto copy = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);

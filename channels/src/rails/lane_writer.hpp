@@ -34,7 +34,7 @@ class lane_writer {
 
   bool fill(core::time_point now);
   void advance(std::size_t bytes);
-  static std::size_t total(const piece& p) noexcept { return p.head_bytes + p.payload.bytes; }
+  bool place(wire& to);
 
   core& core_;
   const std::uint16_t lane_;

@@ -27,7 +27,9 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
       lost_lanes_(lanes),
       dials_(lanes),
       clock_(executor_),
-      deadline_(executor_) {}
+      deadline_(executor_) {
+  core_.kept_by(this);
+}
 
 void link::run(dialler dial) {
   work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
@@ -97,9 +99,7 @@ void link::finish() {
   work_ = {};
   for (lane_ptr& l : lanes_) {
     if (!l) continue;
-    l->open = false;
-    l->over->close(false);
-    core_.lane_lost(l->index);
+    close(*l, false);
     l.reset();
   }
 }
@@ -172,6 +172,8 @@ void link::abandon() noexcept {
   closed_ = finished_ = true;
   work_ = {};
   lanes_.assign(lanes_.size(), nullptr);
+  core_.forget_views();
+  reached_.forget();
   while (operation* op = core_.messages().pop_any()) {
     if (op->destroy != nullptr) op->destroy(*op);
   }

@@ -15,6 +15,7 @@
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
 #include "rails/nic.hpp"
+#include "rails/reached.hpp"
 #include "rails/wire.hpp"
 
 namespace tandem::rails {
@@ -23,7 +24,8 @@ namespace tandem::rails {
 /// alive by its own coroutines and by its handle.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
-                   private pollable {
+                   private pollable,
+                   private keeper {
  public:
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
   /// reason.
@@ -97,6 +99,13 @@ class link final : public std::enable_shared_from_this<link>,
   bool has_unsent() const noexcept;
   void bound_unsent(lane& of);
   void lose(lane& which, const std::string& why);
+  void close(lane& which, bool reset);
+  void hear_placements(lane& of);
+  std::optional<std::uint32_t> let_peer_write(std::uint16_t lane, operation& op,
+                                              std::uint64_t bytes) override;
+  std::optional<std::uint32_t> let_nic_read(std::uint16_t lane, operation& op,
+                                            std::size_t at_once) override;
+  void let_go(operation& op) noexcept override { reached_.let_go(op); }
   void settle();
   void obey();
   void dial_missing();
@@ -117,6 +126,7 @@ class link final : public std::enable_shared_from_this<link>,
 
   const asio::any_io_executor executor_;
   core core_;
+  reached reached_;
   const patience bounds_;
   std::vector<lane_ptr> lanes_;  // null: no wire now
   std::vector<std::string> names_;

@@ -37,6 +37,7 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire
   const wire& by = *lanes_[index]->over;
   core_.lane_up(index, epoch, now(), by.stands_by(), by.guards_bytes());
   bound_unsent(*lanes_[index]);
+  hear_placements(*lanes_[index]);
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));
   arm(lanes_[index]);
@@ -52,10 +53,8 @@ void link::lose(lane& which, const std::string& why) {
   ++lost_lanes_[which.index].count;
   lost_lanes_[which.index].why = why;
   const lane_ptr keep = lanes_[which.index];
-  which.open = false;
-  which.over->close(true);
+  close(which, true);
   lanes_[which.index].reset();
-  core_.lane_lost(which.index);
 }
 
 void link::bound_unsent(lane& of) {

@@ -249,6 +249,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> se
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
   std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  if (by.rdma) name = self->name_over_rdma(by.rail, by.to.address());
   if (answer.answer != tcp::verdict::welcome) {
     throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
   }

@@ -20,6 +20,9 @@ class mesh final : public tcp::mesh {
   using tcp::mesh::mesh;
   std::string_view kind() const noexcept override { return "rails"; }
   asio::awaitable<void> open() override;
+  region register_memory(mutable_view memory, const dmabuf& exported) override {
+    return {memory, rdma_.register_memory(memory, exported)};
+  }
 
  private:
   /// One lane of a peer, as the dialling side sees it.

@@ -8,7 +8,9 @@
 #include <tandem/log.hpp>
 
 #include "verbs/meet.hpp"
+#include "verbs/ports.hpp"
 #include "verbs/ports_here.hpp"
+#include "verbs/regions.hpp"
 
 namespace tandem::rails {
 namespace {
@@ -31,7 +33,7 @@ verbs::room room_for(const settings& options) noexcept {
   return found;
 }
 
-rdma_lanes::rdma_lanes() = default;
+rdma_lanes::rdma_lanes() : regions_(std::make_shared<verbs::regions>()) {}
 rdma_lanes::~rdma_lanes() {
   close();
 }
@@ -56,32 +58,75 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
   for (const std::string& problem : here.problems) log(log_level::warning, "rails", problem);
   std::string why;
   driver_ = detail::find_ibverbs(why);
-  choices_ = verbs::choose_rdma(here.all, nics, rails);
-  verbs::require_rdma(options.rdma, nics, rails, choices_);
+  const std::vector<verbs::rdma_choice> choices = verbs::choose_rdma(here.all, nics, rails);
+  verbs::require_rdma(options.rdma, nics, rails, choices);
+  rails_.clear();
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    rails_.push_back({nics[rails[i].nic], rails[i].addresses, choices[i].end});
+  }
 }
 
 bool rdma_lanes::has(std::size_t rail) const noexcept {
-  return rail < choices_.size() && choices_[rail].end.has_value();
+  return rail < rails_.size() && rails_[rail].end.has_value();
 }
 
 const std::string& rdma_lanes::text(std::size_t rail) const {
-  return choices_[rail].end->why;
+  return rails_[rail].end->why;
+}
+
+/// Of its own device first. A device that was taken away may come back under another name, and with
+/// it the interface under another index.
+void rdma_lanes::choose_again(end_here& which) const {
+  const std::vector<verbs::port> own = verbs::find_ports(*driver_, nullptr, which.end->device);
+  verbs::rdma_choice found = verbs::choose_rdma(own, which.on, which.addresses);
+  if (!found.end) {
+    for (nic& one : find_nics()) {
+      if (one.name == which.on.name) which.on = std::move(one);
+    }
+    std::vector<std::string> problems;
+    const std::vector<verbs::port> all = verbs::find_ports(*driver_, &problems);
+    found = verbs::choose_rdma(all, which.on, which.addresses);
+    if (!problems.empty()) found.why += "; " + problems.front();
+  }
+  if (!found.end) {
+    throw error(errc::unreachable, "no RDMA now: " + found.why, "tandem rails shows what is there");
+  }
+  if (found.end->why != which.end->why) {
+    log(log_level::info, "rails",
+        fmt::format("{} goes by {} from now on, not by {}", which.on.name, found.end->why,
+                    which.end->why));
+  }
+  which.end = std::move(found.end);
 }
 
 std::shared_ptr<verbs::adapter> rdma_lanes::open(const verbs::rdma_end& end,
                                                  const asio::any_io_executor& executor) {
-  std::shared_ptr<verbs::adapter>& found =
+  std::weak_ptr<verbs::adapter>& kept =
       adapters_[fmt::format("{}/{}/{}", end.device, end.port, end.gid_index)];
-  if (!found) {
-    found = verbs::adapter::open(executor, *driver_, {end.device, end.port, end.gid_index});
+  std::shared_ptr<verbs::adapter> found = kept.lock();
+  if (found && found->is_usable() && found->gid() == end.gid) return found;
+  found = verbs::adapter::open(executor, *driver_, {end.device, end.port, end.gid_index});
+  if (found->gid() != end.gid) {
+    throw error(errc::unreachable,
+                fmt::format("{}: its table of GIDs changes just now", found->text()));
   }
+  regions_->attach(found);
+  kept = found;
   return found;
+}
+
+std::unique_ptr<region::record> rdma_lanes::register_memory(mutable_view memory,
+                                                            const dmabuf& exported) {
+  const bool has_any = std::any_of(rails_.begin(), rails_.end(),
+                                   [](const end_here& one) { return one.end.has_value(); });
+  return has_any && memory.bytes > 0 ? regions_->add(memory, exported) : nullptr;
 }
 
 asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
                                                           sealed::connection over) {
   if (closed_ || !has(rail)) throw error(errc::channel_closed, "this rank has left the job");
-  std::shared_ptr<verbs::adapter> on = open(*choices_[rail].end, over.socket.get_executor());
+  choose_again(rails_[rail]);
+  std::shared_ptr<verbs::adapter> on = open(*rails_[rail].end, over.socket.get_executor());
   std::unique_ptr<wire> made;
   co_await with_deadline(set_up_limit,
                          meet(std::move(over), std::move(on), room_, always_checks_, made),
@@ -100,7 +145,9 @@ asio::awaitable<void> rdma_lanes::meet(sealed::connection over, std::shared_ptr<
 
 void rdma_lanes::close() noexcept {
   closed_ = true;
-  for (const auto& [name, one] : adapters_) one->close();
+  for (const auto& [name, kept] : adapters_) {
+    if (const std::shared_ptr<verbs::adapter> one = kept.lock()) one->close();
+  }
 }
 
 }  // namespace tandem::rails

@@ -33,6 +33,13 @@ class fabric_handle final : public fabric {
   channel* find(int peer) noexcept override {
     return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;
   }
+  bool carries(memory_kind kind, int peer) noexcept override {
+    if constexpr (requires { mesh_->carries(kind); }) return mesh_->carries(kind);
+    return fabric::carries(kind, peer);
+  }
+  region register_memory(mutable_view memory, dmabuf exported) override {
+    return mesh_->register_memory(memory, exported);
+  }
   void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
   void close() noexcept override { mesh_->close(); }
 

@@ -10,6 +10,22 @@ namespace {
 
 /// A batch ends here: the kernel takes no more at once, and later frames may be more urgent.
 constexpr std::size_t batch_bytes = std::size_t{1} << 20;
+/// A little more than one packet of loopback holds (64 KiB less headers) is one write that reaches
+/// the peer only when all of it is copied. In two, the peer copies the first part meanwhile: half a
+/// ping-pong of 64 KiB takes 17 us instead of 20. Longer ones gain nothing, shorter ones lose.
+constexpr std::size_t first_part_bytes = 56 * 1024, least_split_bytes = 64 * 1024,
+                      most_split_bytes = 80 * 1024;
+
+/// Those of the parts that go in the next write.
+std::span<const iovec> next_write(std::span<iovec> parts) noexcept {
+  std::size_t total = 0;
+  for (const iovec& part : parts) total += part.iov_len;
+  if (total < least_split_bytes || total > most_split_bytes) return parts;
+  std::size_t room = first_part_bytes, count = 0;
+  while (parts[count].iov_len < room) room -= parts[count++].iov_len;
+  parts[count].iov_len = room;
+  return parts.first(count + 1);
+}
 
 std::size_t frame_total(const protocol::outgoing& out) noexcept {
   return protocol::frame_bytes + out.payload.bytes;
@@ -71,7 +87,7 @@ bool frame_writer::write_batch(sealed::stream& to) {
       }
       skip = 0;
     }
-    const ssize_t n = to.send(std::span(parts).first(count));
+    const ssize_t n = to.send(next_write(std::span(parts).first(count)));
     if (n >= 0) {
       advance(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {

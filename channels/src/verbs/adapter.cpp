@@ -10,6 +10,7 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "verbs/gid_choice.hpp"
 #include "verbs/gid_table.hpp"
 #include "verbs/words.hpp"
 
@@ -52,22 +53,29 @@ error call_failed(std::string_view call, int number, const std::string& where) {
 
 std::shared_ptr<adapter> adapter::open(asio::any_io_executor executor,
                                        const detail::ibverbs& driver, const place& at) {
-  auto made =
-      std::make_shared<adapter>(std::move(executor), driver, at, open_named(driver, at.device));
+  owned_context context = open_named(driver, at.device);
+  owned_pd domain(driver, driver.alloc_pd(context.get()));
+  if (!domain) throw call_failed("ibv_alloc_pd", errno, at.device);
+  auto made = std::make_shared<adapter>(std::move(executor), driver, at, std::move(context),
+                                        std::move(domain));
   made->listen();
   return made;
 }
 
 adapter::adapter(asio::any_io_executor executor, const detail::ibverbs& driver, place at,
-                 owned_context context)
+                 owned_context context, owned_pd domain)
     : executor_(std::move(executor)),
       driver_(driver),
       at_(std::move(at)),
       context_(std::move(context)),
+      domain_(std::move(domain)),
+      memory_(driver_, domain_.get(), at_.device),
+      text_(fmt::format("{} port {}", at_.device, at_.port)),
       events_(executor_) {
   if (const int failure = driver_.query_device(context_.get(), &device_); failure != 0) {
     throw call_failed("ibv_query_device", failure, at_.device);
   }
+  find_gid();
   // A second descriptor of the same file: the library closes its own.
   const int fd = ::dup(context_->async_fd);
   if (fd < 0) throw call_failed("dup", errno, at_.device);
@@ -87,7 +95,8 @@ ibv_port_attr adapter::query_port(std::uint8_t number) const {
   return found;
 }
 
-std::array<std::byte, 16> adapter::gid() const {
+/// Of the port alone.
+std::vector<gid_entry> adapter::read_table() const {
   std::size_t places = 0;
   for (int number = 1; number <= device_.phys_port_cnt; ++number) {
     places += gid_places(query_port(static_cast<std::uint8_t>(number)));
@@ -96,24 +105,60 @@ std::array<std::byte, 16> adapter::gid() const {
   if (const int failure = read_gids(driver_, context_.get(), places, table); failure != 0) {
     throw call_failed("ibv_query_gid_table", failure, text());
   }
-  for (const ibv_gid_entry& entry : table) {
-    const bool is_it =
-        entry.port_num == at_.port && entry.gid_index == static_cast<unsigned>(at_.gid_index);
-    if (!is_it) continue;
-    std::array<std::byte, 16> raw;
-    std::memcpy(raw.data(), entry.gid.raw, raw.size());
-    return raw;
+  std::vector<gid_entry> found;
+  for (const ibv_gid_entry& one : table) {
+    if (one.port_num == at_.port) found.push_back(entry_of(one));
   }
-  throw error(errc::unreachable,
-              fmt::format("{}: there is no GID {} any more", text(), at_.gid_index),
-              "does the interface still have its address?");
+  return found;
 }
 
-std::string adapter::text() const {
-  return fmt::format("{} port {}", at_.device, at_.port);
+void adapter::find_gid() {
+  const std::vector<gid_entry> table = read_table();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [this](const auto& one) { return one.index == at_.gid_index; });
+  if (found == table.end()) {
+    throw error(errc::unreachable, fmt::format("{}: there is no GID {}", text(), at_.gid_index),
+                "does the interface still have its address?");
+  }
+  gid_ = *found;
+  text_ += ", " + describe(gid_);
+}
+
+/// A queue pair keeps what it was connected by: once the table has something else there, nobody
+/// answers it any more.
+void adapter::check_gid() {
+  if (lost_gid_) return;
+  std::vector<gid_entry> table;
+  try {
+    table = read_table();
+  } catch (const error& e) {
+    log(log_level::info, "verbs", e.what());  // a device that fails says so by itself
+    return;
+  }
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [this](const auto& one) { return one.index == at_.gid_index; });
+  if (found != table.end() && found->raw == gid_.raw && found->kind == gid_.kind) return;
+  lost_gid_ = true;
+  const bool any = found != table.end() && !is_empty(found->raw);
+  const std::string why = fmt::format(
+      "{}: this GID is gone: the table of GIDs changed{}; does the interface still have its "
+      "address? The rail is opened anew by a GID that is there",
+      text(), any ? fmt::format(", and has {} in its place", describe(*found)) : "");
+  tell([&why](listener& to) { to.gid_lost(why); });
+}
+
+/// Whoever is told may remove himself, and others.
+template <class Say>
+void adapter::tell(Say say) {
+  const std::vector<listener*> all = listeners_;
+  for (listener* const one : all) {
+    const bool is_here = std::find(listeners_.begin(), listeners_.end(), one) != listeners_.end();
+    if (is_here) say(*one);
+  }
 }
 
 void adapter::listen() {
+  if (failed_) return;  // the descriptor of a device that is gone is ready for ever
   events_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [weak = weak_from_this()](error_code failure) {
                        const auto self = weak.lock();
@@ -126,19 +171,26 @@ void adapter::listen() {
 /// To the last one: the descriptor tells of a change only once.
 void adapter::hear() {
   const auto self = shared_from_this();
-  ibv_async_event said{};
-  while (events_.is_open() && driver_.get_async_event(context_.get(), &said) == 0) {
+  while (events_.is_open() && !failed_) {
+    ibv_async_event said{};
+    errno = 0;
+    if (driver_.get_async_event(context_.get(), &said) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == 0) return;
+      // So answers the kernel for a device that was removed, after its last event.
+      failed_ = true;
+      tell([](listener& to) { to.device_says(IBV_EVENT_DEVICE_FATAL, nullptr); });
+      return;
+    }
     const ibv_event_type what = said.event_type;
     const concerned who = words_for(what).who;
     const ibv_qp* const pair = who == concerned::queue_pair ? said.element.qp : nullptr;
     const bool is_elsewhere = who == concerned::port && said.element.port_num != at_.port;
     driver_.ack_async_event(&said);
     if (is_elsewhere) continue;
-    const std::vector<listener*> all = listeners_;
-    for (listener* const one : all) {
-      const bool is_here = std::find(listeners_.begin(), listeners_.end(), one) != listeners_.end();
-      if (is_here) one->device_says(what, pair);
-    }
+    if (what == IBV_EVENT_DEVICE_FATAL) failed_ = true;
+    if (what == IBV_EVENT_GID_CHANGE) check_gid();
+    tell([what, pair](listener& to) { to.device_says(what, pair); });
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <memory>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "verbs/owned.hpp"
+#include "verbs/ports.hpp"
+#include "verbs/registry.hpp"
 
 namespace tandem::verbs {
 
@@ -24,8 +25,12 @@ struct place {
   int gid_index = 0;
 };
 
-/// One RDMA device, opened: what all lanes of a rank over it share. Tells them what the device says
-/// by itself. One thread: that of its executor.
+/// One RDMA device, opened: what all lanes of a rank over one GID of it share, its protection
+/// domain and the memory registered there, too. Tells them what the device says by itself. One
+/// thread: that of its executor. It closes with its last user.
+///
+/// One domain for all peers: memory is registered once, whoever is to reach it, as a key of it is
+/// good for the lanes of every peer, all of which have proven the job's secret.
 class adapter : public std::enable_shared_from_this<adapter> {
  public:
   /// Hears of a queue pair of its own, or of the port or device that it stands on.
@@ -33,27 +38,35 @@ class adapter : public std::enable_shared_from_this<adapter> {
    public:
     /// @param pair  null: the port or the device as a whole
     virtual void device_says(ibv_event_type what, const ibv_qp* pair) = 0;
+    /// The GID is no more what it was: no lane over it hears of its peer again. Why, and what to
+    /// do.
+    virtual void gid_lost(const std::string& why) = 0;
 
    protected:
     ~listener() = default;
   };
 
-  /// @par Errors `errc::unreachable`: no such device, or it cannot be opened: which call, why, what
-  /// to do.
+  /// @par Errors `errc::unreachable`: no such device or GID, or it cannot be opened: which call,
+  /// why, what to do.
   static std::shared_ptr<adapter> open(asio::any_io_executor executor,
                                        const detail::ibverbs& driver, const place& at);
 
   const detail::ibverbs& driver() const noexcept { return driver_; }
   const place& at() const noexcept { return at_; }
   ibv_context* context() const noexcept { return context_.get(); }
+  ibv_pd* domain() const noexcept { return domain_.get(); }
+  registry& memory() noexcept { return memory_; }
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const ibv_device_attr& can() const noexcept { return device_; }
   /// As it is now: link layer, LID, MTU.
   ibv_port_attr port() const;
-  /// As it is now, for a device's administrator may change it. @par Errors `errc::unreachable`.
-  std::array<std::byte, 16> gid() const;
-  /// "rxe0 port 1".
-  std::string text() const;
+  /// As it was when the device was opened.
+  const gid_bytes& gid() const noexcept { return gid_.raw; }
+  /// "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)".
+  const std::string& text() const noexcept { return text_; }
+  /// False: the device has failed or is gone, or has another GID in its place by now. What is to
+  /// be made then needs it opened again.
+  bool is_usable() const noexcept { return !failed_ && !lost_gid_; }
 
   /// Tells at once what the device has said so far.
   void hear();
@@ -63,17 +76,28 @@ class adapter : public std::enable_shared_from_this<adapter> {
   void close() noexcept;
 
   adapter(asio::any_io_executor executor, const detail::ibverbs& driver, place at,
-          owned_context context);
+          owned_context context, owned_pd domain);
 
  private:
   ibv_port_attr query_port(std::uint8_t number) const;
+  std::vector<gid_entry> read_table() const;
+  void find_gid();
+  void check_gid();
+  template <class Say>
+  void tell(Say say);
   void listen();
 
   const asio::any_io_executor executor_;
   const detail::ibverbs& driver_;
   const place at_;
   owned_context context_;
+  owned_pd domain_;
+  registry memory_;
   ibv_device_attr device_{};
+  gid_entry gid_;
+  std::string text_;
+  bool failed_ = false;
+  bool lost_gid_ = false;
   asio::posix::stream_descriptor events_;
   std::vector<listener*> listeners_;
 };

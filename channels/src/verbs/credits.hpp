@@ -8,6 +8,9 @@
 /// Lanes over RDMA: the processor posts, the NIC moves bytes between registered memory.
 namespace tandem::verbs {
 
+/// From here on, views are registered for one message; below it a copy costs less. An estimate.
+constexpr std::uint64_t least_registered_bytes = 1 << 20;
+
 /// What one end of a lane can take before it has to say that it took something.
 struct room {
   std::uint32_t records = 128;        ///< receives that are posted on the data pair
@@ -15,6 +18,8 @@ struct room {
   std::uint32_t chunks = 4;           ///< slots for what is longer
   std::uint32_t chunk_bytes = 1 << 20;
   std::uint32_t words = 16;  ///< receives that are posted on the control pair
+  /// Memory that is this long or longer is registered for one message alone; of this end only.
+  std::uint64_t registered_bytes = least_registered_bytes;
 };
 /// Of fewer, every word would be answered by a word.
 constexpr std::uint32_t least_words = 4;

@@ -44,6 +44,11 @@ std::uint32_t bytes_of(ibv_mtu mtu) noexcept {
   return 128U << static_cast<unsigned>(mtu);
 }
 
+/// Of the data pair: placements are as many as chunks, and the last place is for a flush.
+std::uint32_t sends_of(const room& has) noexcept {
+  return has.records + 2 * has.chunks + 1;
+}
+
 room fitting(room wanted, const ibv_port_attr& port, const ibv_device_attr& device) {
   if (port.max_msg_sz > 0) wanted.chunk_bytes = std::min(wanted.chunk_bytes, port.max_msg_sz);
   const auto most = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 64));
@@ -57,13 +62,11 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
     : on_(std::move(on)), has_(fitting(mine, on_->port(), on_->can())), memory_(has_) {
   const detail::ibverbs& driver = on_->driver();
   const std::string where = on_->text();
-  pd_ = {driver, driver.alloc_pd(on_->context())};
-  if (!pd_) throw call_failed("ibv_alloc_pd", errno, where);
   const auto area = memory_.local_area();
-  local_ = {driver, driver.reg_mr(pd_.get(), area.data(), area.size(), IBV_ACCESS_LOCAL_WRITE)};
+  local_ = {driver, driver.reg_mr(on_->domain(), area.data(), area.size(), IBV_ACCESS_LOCAL_WRITE)};
   if (!local_) throw registration_error(where, area.size(), 0, errno, read_memlock());
   const auto slots = memory_.chunk_area();
-  chunks_ = {driver, driver.reg_mr(pd_.get(), slots.data(), slots.size(),
+  chunks_ = {driver, driver.reg_mr(on_->domain(), slots.data(), slots.size(),
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)};
   if (!chunks_) {
     throw registration_error(where, slots.size(), area.size(), errno, read_memlock());
@@ -71,19 +74,20 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
   channel_ = {driver, driver.create_comp_channel(on_->context())};
   if (!channel_) throw call_failed("ibv_create_comp_channel", errno, where);
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-  const std::uint32_t entries = 2 * (has_.records + has_.words) + has_.chunks + 2;
+  const std::uint32_t entries = 2 * (has_.records + has_.words + has_.chunks) + 2;
   cq_ = {driver,
          driver.create_cq(on_->context(), static_cast<int>(entries), this, channel_.get(), 0)};
   if (!cq_) throw call_failed("ibv_create_cq", errno, where);
   generations_.resize(has_.records + has_.words);
   arrived_.resize(has_.records);
-  is_chunk_.resize(std::bit_ceil(has_.records + has_.chunks + 1));  // for numbers modulo 2^32
+  outgoing_.resize(std::bit_ceil(sends_of(has_)));  // for numbers modulo 2^32
+  most_placed_bytes_ = on_->port().max_msg_sz;
   make_pairs();
   post_receives();
 }
 
 void endpoint::make_pairs() {
-  data_ = make_pair(has_.records + has_.chunks + 1, has_.records, inline_wish_bytes);
+  data_ = make_pair(sends_of(has_), has_.records, inline_wish_bytes);
   control_ = make_pair(has_.words, has_.words, 0);
   to_init(data_.get(), IBV_ACCESS_REMOTE_WRITE);
   to_init(control_.get(), 0);
@@ -111,7 +115,7 @@ owned_qp endpoint::make_pair(std::uint32_t sends, std::uint32_t receives,
   as.send_cq = as.recv_cq = cq_.get();
   as.qp_type = IBV_QPT_RC;
   as.cap = {sends, receives, 1, 1, inline_bytes};
-  owned_qp made(on_->driver(), on_->driver().create_qp(pd_.get(), &as));
+  owned_qp made(on_->driver(), on_->driver().create_qp(on_->domain(), &as));
   if (!made && inline_bytes > 0) return make_pair(sends, receives, 0);
   if (!made) throw call_failed("ibv_create_qp", errno, on_->text());
   if (inline_bytes > 0) inline_bytes_ = std::min(as.cap.max_inline_data, inline_bytes);
@@ -175,6 +179,10 @@ void endpoint::to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t th
   }
 }
 
+std::shared_ptr<const rails::reached_memory> endpoint::reach(mutable_view what, bool by_peer) {
+  return on_->memory().reach(what, by_peer, has_.registered_bytes, on_);
+}
+
 void endpoint::stop() noexcept {
   for (ibv_qp* const pair : {data_.get(), control_.get()}) {
     ibv_qp_attr to{};
@@ -190,11 +198,15 @@ endpoint::~endpoint() {
   for (int i = 0; i < 1000 && !is_quiet(); ++i) {
     if (!poll()) break;
   }
-  data_.reset();
-  control_.reset();
+  destroy_pairs();
   take_events();
   if (cq_ && unacked_events_ > 0) on_->driver().ack_cq_events(cq_.get(), unacked_events_);
   cq_.reset();
+}
+
+void endpoint::destroy_pairs() noexcept {
+  data_.reset();
+  control_.reset();
 }
 
 void endpoint::fail(std::string why, bool is_cause) {

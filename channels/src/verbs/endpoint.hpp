@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rails/wire.hpp"
 #include "verbs/adapter.hpp"
 #include "verbs/card.hpp"
 #include "verbs/slab.hpp"
@@ -20,7 +21,8 @@ namespace tandem::verbs {
 /// The two queue pairs of one lane, their completion queue and their registered memory: the data
 /// pair carries records (SEND) and chunks (WRITE with immediate data, into a slot of the peer) in
 /// one order, the control pair words that must not wait behind them. Carries out `credits`; the
-/// processor copies into and out of the slots, so no NIC ever touches a user's view.
+/// processor copies into and out of the slots. What is placed (WRITE, then the SEND of its head)
+/// goes from a registered view into one that the peer has lent, without a processor.
 class endpoint {
  public:
   /// What has come: bytes that stay where they are until `release`.
@@ -53,6 +55,15 @@ class endpoint {
   /// Copies and posts the beginning of the parts, as one record or chunk; how many bytes. 0: no
   /// credit or no slot now.
   std::size_t send(std::span<const iovec> parts);
+  /// Has the NIC write the bytes into the peer's memory and then send a record; false: no credit or
+  /// no place in the queue now. Whoever receives the record finds the bytes in place: requests of a
+  /// queue pair end in their order, relaxed ordering or not, and so do their packets.
+  bool place(std::span<const std::byte> record, const rails::placement& what);
+  std::size_t most_placed_bytes() const noexcept { return most_placed_bytes_; }
+  /// Placements whose memory the NIC reads no more, by their tokens, since the last time.
+  std::vector<std::uint64_t>& ended_placements() noexcept { return ended_; }
+  /// Of memory that is registered for one message; null: not now.
+  std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer);
   /// All that was posted has left: the peer's NIC has it.
   bool is_drained() const noexcept { return left_ == posted_ && words_underway_ == 0; }
 
@@ -81,6 +92,8 @@ class endpoint {
 
   /// Both pairs stop: what is posted comes back unsent.
   void stop() noexcept;
+  /// What a device does not give back it loses with its pairs: nothing moves any more.
+  void destroy_pairs() noexcept;
   /// Everything that was posted has come back.
   bool is_quiet() const noexcept { return receives_underway_ == 0 && is_drained(); }
   bool owns(const ibv_qp* pair) const noexcept {
@@ -89,6 +102,13 @@ class endpoint {
 
  private:
   enum class kind : std::uint8_t { record_in, word_in, data_out, word_out };
+  enum class load : std::uint8_t { record, chunk, bytes };
+  struct posted {
+    load of = load::record;
+    bool ends_placement = false;
+    std::uint64_t token = 0;
+    std::uint32_t bytes = 0;  // that are written in place
+  };
 
   void make_pairs();
   owned_qp make_pair(std::uint32_t sends, std::uint32_t receives, std::uint32_t inline_bytes);
@@ -102,22 +122,23 @@ class endpoint {
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                        ibv_send_wr& wr, bool is_chunk);
-  bool post_data(ibv_send_wr& wr, bool is_chunk, bool is_told);
+                        ibv_send_wr& wr, const posted& what);
+  bool post_data(ibv_send_wr& wr, const posted& what, bool is_told);
   bool post(ibv_qp* pair, ibv_send_wr& wr);
+  bool may_place(std::size_t bytes) const noexcept;
   void say_word();
   void post_word();
   void came(const ibv_wc& wc);
   void came_record(const ibv_wc& wc, std::uint32_t slot);
   void came_word(const ibv_wc& wc, std::uint32_t slot);
   bool hear(std::span<const std::byte> record, std::uint32_t body_bytes);
-  void left(std::uint32_t number) noexcept;
+  void left(std::uint32_t number);
+  std::uint32_t& underway(load of) noexcept;
   void failed(kind what, ibv_wc_status status);
 
   const std::shared_ptr<adapter> on_;
   const room has_;
   slab memory_;
-  owned_pd pd_;
   owned_channel channel_;
   owned_cq cq_;
   owned_mr local_, chunks_;
@@ -128,10 +149,14 @@ class endpoint {
   std::uint32_t inline_bytes_ = 0;
 
   std::uint32_t posted_ = 0, left_ = 0;  // on the data pair, ever
-  std::vector<bool> is_chunk_;           // of what was posted and has not left, by its number
+  std::vector<posted> outgoing_;         // what was posted and has not left, by its number
+  std::vector<std::uint64_t> ended_;     // placements
+  std::size_t most_placed_bytes_ = 0;
   std::uint32_t unsignalled_ = 0;
   std::uint32_t records_out_ = 0, chunks_out_ = 0, words_out_ = 0;  // ever
   std::uint32_t records_underway_ = 0, chunks_underway_ = 0, words_underway_ = 0;
+  std::uint32_t placed_underway_ = 0;
+  std::uint64_t placed_bytes_underway_ = 0;
   std::uint32_t receives_underway_ = 0;
   std::vector<std::uint32_t> generations_;  // of the receives, records before words
   std::vector<arrival> arrived_;            // a ring, as long as there are receives

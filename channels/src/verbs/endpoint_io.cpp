@@ -84,7 +84,7 @@ std::size_t endpoint::send_record(std::span<const iovec> parts, std::size_t byte
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   if (word_bytes + bytes <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
-  return send_slot(memory_.record_out(records_out_++ % has_.records), parts, bytes, wr, false);
+  return send_slot(memory_.record_out(records_out_++ % has_.records), parts, bytes, wr, {});
 }
 
 std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes) {
@@ -96,11 +96,50 @@ std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes
   wr.wr.rdma.remote_addr = theirs_.chunks_at + std::uint64_t{to} * theirs_.has.chunk_bytes;
   wr.wr.rdma.rkey = theirs_.key;
   return send_slot(memory_.chunk_out(chunks_out_++ % has_.chunks), parts,
-                   std::min(bytes, chunk_body_bytes_), wr, true);
+                   std::min(bytes, chunk_body_bytes_), wr, {load::chunk, false, 0, 0});
+}
+
+/// Its record is told of, and with it the writing before.
+bool endpoint::place(std::span<const std::byte> record, const rails::placement& what) {
+  if (!failure_.empty() || !credits_ || record.size() > record_body_bytes_) return false;
+  if (!may_place(what.from.bytes)) return false;
+  ibv_sge from{reinterpret_cast<std::uint64_t>(what.from.data),
+               static_cast<std::uint32_t>(what.from.bytes), what.local_key};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.sg_list = &from;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = what.to;
+  wr.wr.rdma.rkey = what.peer_key;
+  const posted written{load::bytes, false, 0, from.length};
+  if (!post_data(wr, written, false)) return false;
+  placed_bytes_underway_ += from.length;
+  credits_->record_sent();
+  const iovec part{const_cast<std::byte*>(record.data()), record.size()};
+  ibv_send_wr head{};
+  head.opcode = IBV_WR_SEND;
+  if (word_bytes + record.size() <= inline_bytes_) head.send_flags = IBV_SEND_INLINE;
+  // Where this fails all has failed: the lane is lost, and its memory free when it is quiet.
+  send_slot(memory_.record_out(records_out_++ % has_.records), {&part, 1}, record.size(), head,
+            {load::record, true, what.token, 0});
+  return true;
+}
+
+/// As much as the slots hold, at least one: what is more urgent waits behind it.
+bool endpoint::may_place(std::size_t bytes) const noexcept {
+  const std::uint64_t most = std::uint64_t{has_.chunks} * has_.chunk_bytes;
+  return credits_->may_send_record() && records_underway_ < has_.records &&
+         placed_underway_ < has_.chunks &&
+         (placed_underway_ == 0 || placed_bytes_underway_ + bytes <= most);
+}
+
+std::uint32_t& endpoint::underway(load of) noexcept {
+  if (of == load::record) return records_underway_;
+  return of == load::chunk ? chunks_underway_ : placed_underway_;
 }
 
 std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                                ibv_send_wr& wr, bool is_chunk) {
+                                ibv_send_wr& wr, const posted& what) {
   gather(parts, slot + word_bytes, bytes);
   word said = credits_->say();
   said.body_bytes = static_cast<std::uint32_t>(bytes);
@@ -109,18 +148,19 @@ std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, s
                static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
   wr.sg_list = &from;
   wr.num_sge = 1;
-  const bool is_told = is_chunk || unsignalled_ + 1 >= most_unsignalled;
-  return post_data(wr, is_chunk, is_told) ? bytes : 0;
+  const bool is_told =
+      what.of == load::chunk || what.ends_placement || unsignalled_ + 1 >= most_unsignalled;
+  return post_data(wr, what, is_told) ? bytes : 0;
 }
 
 /// @param is_told  by a completion, and with it all before
-bool endpoint::post_data(ibv_send_wr& wr, bool is_chunk, bool is_told) {
+bool endpoint::post_data(ibv_send_wr& wr, const posted& what, bool is_told) {
   wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_ + 1);
   if (is_told) wr.send_flags |= IBV_SEND_SIGNALED;
   if (!post(data_.get(), wr)) return false;
   ++posted_;
-  is_chunk_[posted_ % is_chunk_.size()] = is_chunk;
-  ++(is_chunk ? chunks_underway_ : records_underway_);
+  outgoing_[posted_ % outgoing_.size()] = what;
+  ++underway(what.of);
   unsignalled_ = is_told ? 0 : unsignalled_ + 1;
   return true;
 }
@@ -140,7 +180,7 @@ void endpoint::flush() {
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.wr.rdma.remote_addr = theirs_.chunks_at;
   wr.wr.rdma.rkey = theirs_.key;
-  post_data(wr, false, true);
+  post_data(wr, {}, true);
 }
 
 void endpoint::say_word() {
@@ -269,10 +309,13 @@ bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes)
   return true;
 }
 
-void endpoint::left(std::uint32_t number) noexcept {
+void endpoint::left(std::uint32_t number) {
   while (static_cast<std::int32_t>(number - left_) > 0) {
     ++left_;
-    --(is_chunk_[left_ % is_chunk_.size()] ? chunks_underway_ : records_underway_);
+    const posted& what = outgoing_[left_ % outgoing_.size()];
+    --underway(what.of);
+    placed_bytes_underway_ -= what.bytes;
+    if (what.ends_placement) ended_.push_back(what.token);
   }
 }
 

@@ -1,11 +1,17 @@
 #include "verbs/gid_table.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tandem::verbs {
 namespace {
 
 constexpr int max_gids_of_port = 16'384;
+
+gid_kind kind_of(std::uint32_t type) noexcept {
+  if (type == IBV_GID_TYPE_ROCE_V2) return gid_kind::roce_v2;
+  return type == IBV_GID_TYPE_ROCE_V1 ? gid_kind::roce_v1 : gid_kind::infiniband;
+}
 
 }  // namespace
 
@@ -23,6 +29,15 @@ int read_gids(const detail::ibverbs& driver, ibv_context* of, std::size_t places
   std::stable_sort(into.begin(), into.end(),
                    [](const auto& a, const auto& b) { return a.gid_index < b.gid_index; });
   return 0;
+}
+
+gid_entry entry_of(const ibv_gid_entry& from) noexcept {
+  gid_entry entry;
+  entry.index = static_cast<int>(from.gid_index);
+  std::memcpy(entry.raw.data(), from.gid.raw, entry.raw.size());
+  entry.kind = kind_of(from.gid_type);
+  entry.interface_index = static_cast<int>(from.ndev_ifindex);
+  return entry;
 }
 
 }  // namespace tandem::verbs

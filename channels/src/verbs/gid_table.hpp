@@ -5,6 +5,8 @@
 #include <tandem/detail/ibverbs.hpp>
 #include <vector>
 
+#include "verbs/ports.hpp"
+
 namespace tandem::verbs {
 
 /// How many GIDs a port says that it has room for, within reason: no device has more, and a driver
@@ -16,5 +18,7 @@ std::size_t gid_places(const ibv_port_attr& of) noexcept;
 /// @return 0, or an errno.
 int read_gids(const detail::ibverbs& driver, ibv_context* of, std::size_t places,
               std::vector<ibv_gid_entry>& into);
+
+gid_entry entry_of(const ibv_gid_entry& from) noexcept;
 
 }  // namespace tandem::verbs

@@ -3,6 +3,8 @@
 #include <tandem/detail/ibverbs.hpp>
 #include <utility>
 
+#include "verbs/census.hpp"
+
 namespace tandem::verbs {
 
 /// Something that libibverbs made, released by the function that goes with it.
@@ -10,7 +12,9 @@ template <class Thing, int (*detail::ibverbs::*Release)(Thing*)>
 class owned {
  public:
   owned() = default;
-  owned(const detail::ibverbs& by, Thing* what) noexcept : by_(&by), what_(what) {}
+  owned(const detail::ibverbs& by, Thing* what) noexcept : by_(&by), what_(what) {
+    if (what != nullptr) ++census::of<Thing>();
+  }
   ~owned() { reset(); }
   owned(owned&& other) noexcept : by_(other.by_), what_(std::exchange(other.what_, nullptr)) {}
   owned& operator=(owned&& other) noexcept {
@@ -20,7 +24,9 @@ class owned {
     return *this;
   }
   void reset() noexcept {
-    if (what_ != nullptr) (by_->*Release)(std::exchange(what_, nullptr));
+    if (what_ == nullptr) return;
+    // What the library does not give back counts for ever.
+    if ((by_->*Release)(std::exchange(what_, nullptr)) == 0) --census::of<Thing>();
   }
   Thing* get() const noexcept { return what_; }
   Thing* operator->() const noexcept { return what_; }

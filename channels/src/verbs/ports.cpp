@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -57,11 +56,6 @@ int bytes_of(ibv_mtu mtu) {
   return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128 << static_cast<int>(mtu) : 0;
 }
 
-gid_kind kind_of(std::uint32_t type) {
-  if (type == IBV_GID_TYPE_ROCE_V2) return gid_kind::roce_v2;
-  return type == IBV_GID_TYPE_ROCE_V1 ? gid_kind::roce_v1 : gid_kind::infiniband;
-}
-
 int numa_node_of(const std::string& device) {
   std::ifstream from(std::filesystem::path("/sys/class/infiniband") / device / "device/numa_node");
   int node = -1;
@@ -103,6 +97,7 @@ class device_reader {
     const char* const found = driver.get_device_name(&device);
     name_ = found != nullptr ? found : "?";
   }
+  const std::string& name() const noexcept { return name_; }
 
   void read(std::vector<port>& into) {
     if (device_.transport_type != IBV_TRANSPORT_IB) {
@@ -161,13 +156,7 @@ class device_reader {
     for (const ibv_gid_entry& one : table) {
       const auto at = std::find_if(into.begin(), into.end(),
                                    [&](const port& p) { return p.number == one.port_num; });
-      if (at == into.end()) continue;
-      gid_entry entry;
-      entry.index = static_cast<int>(one.gid_index);
-      std::memcpy(entry.raw.data(), one.gid.raw, entry.raw.size());
-      entry.kind = kind_of(one.gid_type);
-      entry.interface_index = static_cast<int>(one.ndev_ifindex);
-      at->gids.push_back(entry);
+      if (at != into.end()) at->gids.push_back(entry_of(one));
     }
     return true;
   }
@@ -180,7 +169,8 @@ class device_reader {
 
 }  // namespace
 
-std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* problems) {
+std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* problems,
+                             std::string_view only) {
   std::vector<std::string> unasked;
   std::vector<std::string>& said = problems != nullptr ? *problems : unasked;
   std::vector<port> found;
@@ -195,7 +185,10 @@ std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* pr
         none ? "the kernel has no RDMA: modprobe ib_uverbs and the NIC's own module" : see_dmesg));
     return found;
   }
-  for (int i = 0; i < count; ++i) device_reader(driver, *list[i], said).read(found);
+  for (int i = 0; i < count; ++i) {
+    device_reader one(driver, *list[i], said);
+    if (only.empty() || one.name() == only) one.read(found);
+  }
   driver.free_device_list(list);
   return found;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tandem/detail/ibverbs.hpp>
 #include <vector>
 
@@ -56,7 +57,9 @@ struct port {
 /// What cannot be opened or read is left out, with a line in `problems`: device, call, why, what to
 /// do. iWARP and other transports than InfiniBand's are left out in the same way. A millisecond or
 /// so for each device.
-std::vector<port> find_ports(const detail::ibverbs& driver, std::vector<std::string>* problems);
+/// @param only  the device of this name; empty: all
+std::vector<port> find_ports(const detail::ibverbs& driver, std::vector<std::string>* problems,
+                             std::string_view only = {});
 
 /// Mbit/s of a port from what it says of its lanes, as `ibv_port_attr` numbers them; -1: unknown.
 std::int64_t lane_speed_mbit(std::uint8_t active_speed, std::uint8_t active_width) noexcept;

@@ -62,6 +62,7 @@ void wire::state::watch_lifeline(const std::shared_ptr<state>& self) {
 bool wire::state::look() {
   const bool found = over->poll();
   if (found) room.cancel();
+  tell_placed();
   return found;
 }
 
@@ -77,6 +78,21 @@ ssize_t wire::send(std::span<const iovec> parts) {
   if (!state_->over->failure().empty()) state_->wake();  // the reader tells
   errno = EAGAIN;
   return -1;
+}
+
+bool wire::place(std::span<const std::byte> head, const rails::placement& what) {
+  bool is_taken = state_->over->place(head, what);
+  if (!is_taken && state_->look()) is_taken = state_->over->place(head, what);
+  if (!is_taken && !state_->over->failure().empty()) state_->wake();
+  return is_taken;
+}
+
+void wire::state::tell_placed() {
+  std::vector<std::uint64_t>& ended = over->ended_placements();
+  if (ended.empty()) return;
+  const std::vector<std::uint64_t> now = std::exchange(ended, {});
+  if (!placed) return;
+  for (const std::uint64_t token : now) placed(token);
 }
 
 ssize_t wire::receive(std::span<const iovec> room) {
@@ -158,6 +174,11 @@ void wire::device_says(ibv_event_type what, const ibv_qp* pair) {
   s.wake();
 }
 
+void wire::gid_lost(const std::string& why) {
+  state_->over->fail(why);
+  state_->wake();
+}
+
 bool wire::is_on(const rails::nic&) const {
   return false;  // the device itself says what becomes of its port
 }
@@ -176,11 +197,18 @@ void wire::close(bool reset) noexcept {
   s.farewell(state_);
 }
 
+void wire::state::tell_quiet() {
+  is_quiet = true;
+  placed = nullptr;
+  if (const auto told = std::exchange(quiet, nullptr)) told();
+}
+
 /// What was posted leaves first; then both pairs stop, and what they held comes back before they
 /// go: soft-RoCE of Linux 6.1 does not bear it otherwise.
 void wire::state::farewell(const std::shared_ptr<state>& self) {
   const auto now = std::chrono::steady_clock::now();
   over->poll();
+  tell_placed();
   if (!stopped && (over->is_drained() || !over->failure().empty() || now >= patient_until)) {
     stopped = true;
     over->stop();
@@ -190,7 +218,11 @@ void wire::state::farewell(const std::shared_ptr<state>& self) {
     over->poll();
     patient_until = now + drain_limit;
   }
-  if (stopped && (over->is_quiet() || now >= patient_until)) return;
+  if (stopped && (over->is_quiet() || now >= patient_until)) {
+    if (!over->is_quiet()) over->destroy_pairs();
+    tell_quiet();
+    return;
+  }
   clock.expires_after(drain_look);
   clock.async_wait([self](error_code failure) {
     if (!failure) self->farewell(self);

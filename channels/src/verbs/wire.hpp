@@ -34,12 +34,23 @@ class wire final : public rails::wire, private adapter::listener {
   void close(bool reset) noexcept override;
   bool is_on(const rails::nic& which) const override;
   bool guards_bytes() const noexcept override { return guards_bytes_; }
+  const void* domain() const noexcept override { return on_.get(); }
+  std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer) override {
+    return state_->over->reach(what, by_peer);
+  }
+  std::size_t most_placed_bytes() const noexcept override {
+    return state_->over->most_placed_bytes();
+  }
+  bool place(std::span<const std::byte> head, const rails::placement& what) override;
+  void on_placed(token_handler told) override { state_->placed = std::move(told); }
+  bool is_quiet() const noexcept override { return state_->is_quiet; }
+  void when_quiet(std::function<void()> told) override { state_->quiet = std::move(told); }
   /// Where checksums are wanted in any case.
   void distrust() noexcept { guards_bytes_ = false; }
 
  private:
   /// What waits on descriptors shares this, and what closes the lane outlives its wire by it. No
-  /// handler is kept here: whoever waits would keep himself alive.
+  /// handler of `wait_read` is kept here: whoever waits would keep himself alive.
   struct state {
     state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line);
     ~state();
@@ -47,6 +58,8 @@ class wire final : public rails::wire, private adapter::listener {
     bool look();
     void wake();
     void farewell(const std::shared_ptr<state>& self);
+    void tell_placed();
+    void tell_quiet();
     /// For whoever has waited.
     error_code outcome() const noexcept {
       return closed ? error_code(asio::error::operation_aborted) : error_code();
@@ -62,9 +75,13 @@ class wire final : public rails::wire, private adapter::listener {
     bool peer_left = false;
     bool closed = false;
     bool stopped = false;
+    bool is_quiet = false;
+    token_handler placed;
+    std::function<void()> quiet;  // kept only from `close` to its end
   };
 
   void device_says(ibv_event_type what, const ibv_qp* pair) override;
+  void gid_lost(const std::string& why) override;
   const std::string& cause() const;
 
   const std::shared_ptr<state> state_;

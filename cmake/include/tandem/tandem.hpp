@@ -3,6 +3,7 @@
 
 #include <tandem/async.hpp>
 #include <tandem/channel.hpp>
+#include <tandem/channels/devices.hpp>
 #include <tandem/channels/local.hpp>
 #include <tandem/channels/mixed.hpp>
 #include <tandem/channels/rails.hpp>
@@ -19,6 +20,7 @@
 #include <tandem/launch.hpp>
 #include <tandem/log.hpp>
 #include <tandem/memory.hpp>
+#include <tandem/region.hpp>
 #include <tandem/run.hpp>
 #include <tandem/settings.hpp>
 #include <tandem/store.hpp>

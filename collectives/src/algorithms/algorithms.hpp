@@ -33,6 +33,10 @@ asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view 
 /// Optimization of Collective Reduction Operations). 2 log2 n L + 2 (n - 1) / n T, and 2 (L + T)
 /// where n is no power of two. Scratch: B.
 asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view data, reducer by);
+/// Every rank gets what each other brings and combines all of it, in the order of recursive
+/// doubling, with the same bits: the fewest steps for short messages, above all where ranks share
+/// cores and each step costs a turn. (n - 1) (L + T), less where messages go at once. Scratch: n B.
+asio::awaitable<void> direct_all_reduce(call& c, const_view from, mutable_view data, reducer by);
 
 // reduce: `data` of each to `result` at the root. v is the rank counted from the root.
 
@@ -119,6 +123,8 @@ asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, i
 asio::awaitable<void> fold_out(call& c, mutable_view data);
 /// The lower one: combines the neighbour's data after its own.
 asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by);
+/// What all ranks of a gather but this one bring comes to its place.
+asio::awaitable<void> give_to_all(call& c, const_view mine, mutable_view all, blocks cut);
 
 // A group of one.
 

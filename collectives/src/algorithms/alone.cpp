@@ -3,14 +3,18 @@
 namespace tandem::detail {
 
 asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into) {
-  co_await nothing(std::move(in));
-  put_own(from, into);
+  co_await nothing(in);
+  device_queue* const queue = in->queue_for(into);
+  copy_block(queue, into, from);
+  if (queue != nullptr && queue->pending()) co_await queue->settle();
 }
 
 asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into,
                             reducer by) {
-  co_await nothing(std::move(in));
+  co_await nothing(in);
+  device_queue* const queue = in->queue_for(into);
   by.prepare(into.data, from.data, from.bytes);
+  if (queue != nullptr && queue->pending()) co_await queue->settle();
 }
 
 }  // namespace tandem::detail

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <tandem/memory.hpp>
 #include <utility>
@@ -66,13 +65,6 @@ inline mutable_view at(mutable_view of, extent where) noexcept {
 }
 inline const_view at(const_view of, extent where) noexcept {
   return of.part(where.offset, where.bytes);
-}
-
-/// Copies a block to its own place; in place it is there.
-inline void put_own(const_view block, mutable_view place) noexcept {
-  if (block.bytes > 0 && block.data != place.data) {
-    std::memmove(place.data, block.data, block.bytes);
-  }
 }
 
 /// `rank + by` in a circle of `ranks`; `by` may be negative. @pre -ranks <= by

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "algorithms/algorithms.hpp"
 
@@ -12,7 +11,7 @@ namespace {
 asio::awaitable<void> swap_blocks(call& c, const_view mine, mutable_view all, blocks cut) {
   const int other = 1 - c.in->rank();
   c.at("bruck", 0, 1);
-  put_own(mine, cut.in(all, c.in->rank()));
+  c.copy(cut.in(all, c.in->rank()), mine);
   const mutable_view theirs = cut.in(all, other);
   co_await exchange(c, other, mine, other, theirs);
 }
@@ -32,8 +31,8 @@ asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view al
     if (end <= n) return cut.offset(end) - cut.offset(first);
     return cut.total() - cut.offset(first) + cut.offset(end - n);
   };
-  const mutable_view turned{c.scratch(), cut.total()};
-  put_own(mine, turned.part(0, mine.bytes));
+  const mutable_view turned = c.scratch(0, cut.total());
+  c.copy(turned.part(0, mine.bytes), mine);
   const int rounds = std::bit_width(static_cast<unsigned>(n - 1));
   for (int round = 0; round < rounds; ++round) {
     c.at("bruck", round, rounds);
@@ -46,9 +45,9 @@ asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view al
     co_await exchange(c, to, given, from, got);
   }
   const std::size_t to_end = cut.total() - cut.offset(rank);
-  if (to_end > 0) std::memcpy(all.part(cut.offset(rank), to_end).data, turned.data, to_end);
+  c.copy(all.part(cut.offset(rank), to_end), turned.part(0, to_end));
   const std::size_t rest = cut.offset(rank);
-  if (rest > 0) std::memcpy(all.data, turned.part(to_end, rest).data, rest);
+  c.copy(all.part(0, rest), turned.part(to_end, rest));
 }
 
 }  // namespace tandem::detail

@@ -15,6 +15,7 @@ asio::awaitable<void> chain_reduce(call& c, const_view data, mutable_view result
   const int behind = around(c.in->rank(), -1, n);
   if (receives && !c.in->connected(ahead)) co_await c.in->connect(ahead);
   if (sends && !c.in->connected(behind)) co_await c.in->connect(behind);
+  if (c.unsettled()) co_await c.settle();
 
   const std::size_t whole = by.element_bytes();
   const std::size_t longest = std::max(chunk_bytes / whole, std::size_t{1}) * whole;
@@ -23,7 +24,7 @@ asio::awaitable<void> chain_reduce(call& c, const_view data, mutable_view result
     return {i * longest, std::min(longest, data.bytes - i * longest)};
   };
   const auto place = [&](std::size_t i, std::size_t bytes) -> mutable_view {
-    return {c.scratch() + i * longest, bytes};
+    return c.scratch(i * longest, bytes);
   };
   for (std::size_t i = 0; receives && i < std::min(window, chunks); ++i) {
     c.io.recv(c.transfers[i], c.in->to(ahead), c.flow, place(i, part(i).bytes));
@@ -39,6 +40,7 @@ asio::awaitable<void> chain_reduce(call& c, const_view data, mutable_view result
     by.prepare(mine.data, at(data, here).data, here.bytes);
     if (receives) by.combine_after(mine.data, place(i % window, here.bytes).data, here.bytes);
     if (!sends) by.finish(mine);
+    if (c.unsettled()) co_await c.settle();
     if (receives && i + window < chunks) {
       const mutable_view next = place(i % window, part(i + window).bytes);
       c.io.recv(in, c.in->to(ahead), c.flow, next);

@@ -32,7 +32,7 @@ asio::awaitable<void> with_each(call& c, const_view from, mutable_view into, blo
 asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, blocks cut,
                                     int root) {
   if (c.in->rank() == root) {
-    put_own(mine, cut.in(all, root));
+    c.copy(cut.in(all, root), mine);
     const const_view nothing_leaves;
     co_await with_each(c, nothing_leaves, all, std::move(cut));
     co_return;
@@ -44,7 +44,7 @@ asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, 
 asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine, blocks cut,
                                      int root) {
   if (c.in->rank() == root) {
-    put_own(cut.in(all, root), mine);
+    c.copy(mine, cut.in(all, root));
     const mutable_view nothing_comes;
     co_await with_each(c, all, nothing_comes, std::move(cut));
     co_return;

@@ -16,8 +16,8 @@ extent stretch(const fold& as, const blocks& cut, int first, int last) noexcept 
 asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
                                              blocks cut) {
   const fold as(c.in->size(), c.in->rank());
-  const mutable_view work{c.scratch(), all.bytes};
-  std::byte* const landing = c.scratch() + all.bytes;
+  const mutable_view work = c.scratch(0, all.bytes);
+  const mutable_view landing = c.scratch(all.bytes, all.bytes);
   // What was not yet combined is read where the caller has it.
   const_view have = all;
   if (by.prepares()) {
@@ -31,7 +31,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
       co_await exchange(c, c.in->rank() - 1, have, c.in->rank() - 1, mine);
       co_return;
     }
-    const mutable_view theirs{landing, all.bytes};
+    const mutable_view theirs = landing;
     co_await recv_from(c, c.in->rank() + 1, theirs);
     by.combine(work.data, have.data, theirs.data, all.bytes);
     have = work;
@@ -48,7 +48,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
     const extent upper = stretch(as, cut, middle, last);
     const extent kept = keeps_upper ? upper : lower;
     const const_view given = at(have, keeps_upper ? lower : upper);
-    const mutable_view theirs{landing, kept.bytes};
+    const mutable_view theirs = landing.part(0, kept.bytes);
     co_await exchange(c, peer, given, peer, theirs);
     const bool is_last = step + 1 == as.steps() && !as.is_folded;
     const mutable_view into = is_last ? mine : at(work, kept);
@@ -67,7 +67,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
     co_return;
   }
   by.finish(at(work, stretch(as, cut, as.index, as.index + 1)));
-  put_own(cut.in(work, c.in->rank()), mine);
+  c.copy(mine, cut.in(work, c.in->rank()));
   c.at("halving, unfold", 0, 1);
   const mutable_view of_neighbour = cut.in(work, c.in->rank() + 1);
   co_await send_to(c, c.in->rank() + 1, of_neighbour);

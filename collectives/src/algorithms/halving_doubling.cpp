@@ -37,7 +37,7 @@ asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view da
       co_await fold_out(c, data);
       co_return;
     }
-    const mutable_view theirs{c.scratch(), data.bytes};
+    const mutable_view theirs = c.scratch(0, data.bytes);
     co_await fold_in(c, data, theirs, by);
   }
   for (int step = 0; step < as.steps(); ++step) {
@@ -47,7 +47,7 @@ asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view da
     const bool keeps_upper = (as.index >> step & 1) != 0;
     const mutable_view kept = (keeps_upper ? both.upper() : both.lower()).in(data, each);
     const mutable_view given = (keeps_upper ? both.lower() : both.upper()).in(data, each);
-    const mutable_view theirs{c.scratch(), kept.bytes};
+    const mutable_view theirs = c.scratch(0, kept.bytes);
     co_await exchange(c, peer, given, peer, theirs);
     if (keeps_upper) {
       by.combine_before(kept.data, theirs.data, kept.bytes);

@@ -41,7 +41,7 @@ std::shared_ptr<group> levels::heads(int root) {
 
 lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
                std::size_t scratch_bytes) {
-  lease place(std::move(part), name, scratch_bytes);
+  lease place(std::move(part), name, scratch_bytes, whole.queue());
   place->be_level_of(whole, level);
   return place;
 }

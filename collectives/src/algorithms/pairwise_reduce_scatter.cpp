@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "algorithms/algorithms.hpp"
 
@@ -37,7 +36,7 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
     if (!c.in->connected(peer)) co_await c.in->connect(peer);
   }
   const auto place = [&](std::size_t i, std::size_t bytes) -> mutable_view {
-    return {c.scratch() + i * cut.chunk_bytes, bytes};
+    return c.scratch(i * cut.chunk_bytes, bytes);
   };
   const auto recv = [&](std::size_t piece) {
     const std::size_t bytes = walk.received(piece).bytes;
@@ -45,18 +44,23 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
     c.io.recv(c.transfers[piece % window], c.in->to(walk.from(piece)), c.flow,
               place(piece % window, bytes));
   };
-  const auto send = [&](std::size_t piece) {
-    const_view what = at(all, walk.sent(piece));
+  const auto leaving = [&](std::size_t piece) {
+    const const_view what = at(all, walk.sent(piece));
+    if (what.bytes == 0 || !by.prepares()) return what;
+    const mutable_view prepared = place(window + piece % window, what.bytes);
+    by.prepare(prepared.data, what.data, what.bytes);
+    return const_view(prepared);
+  };
+  const auto send = [&](std::size_t piece, const_view what) {
     if (what.bytes == 0) return;
-    if (by.prepares()) {
-      const mutable_view prepared = place(window + piece % window, what.bytes);
-      by.prepare(prepared.data, what.data, what.bytes);
-      what = prepared;
-    }
     c.io.send(c.transfers[window + piece % window], c.in->to(walk.to(piece)), c.flow, what);
   };
   for (std::size_t i = 0; i < std::min(window, walk.pieces()); ++i) recv(i);
-  for (std::size_t i = 0; i < std::min(window, walk.pieces()); ++i) send(i);
+  for (std::size_t i = 0; i < std::min(window, walk.pieces()); ++i) {
+    const const_view what = leaving(i);
+    if (c.unsettled()) co_await c.settle();
+    send(i, what);
+  }
   const mutable_view running = place(2 * window, cut.chunk_bytes);
   const std::size_t first = cut.segments.offset(walk.rank);
   for (std::size_t i = 0; i < walk.pieces(); ++i) {
@@ -69,7 +73,7 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
     if (where.bytes > 0) {
       const void* last = place(i % window, where.bytes).data;
       if (walk.ahead(i) == 1 && n > 2) {
-        std::memcpy(running.data, last, where.bytes);
+        c.copy(running.part(0, where.bytes), place(i % window, where.bytes));
       } else if (walk.ahead(i) > 1) {
         by.combine_after(running.data, last, where.bytes);
         last = running.data;
@@ -86,8 +90,11 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
       }
     }
     if (i + window >= walk.pieces()) continue;
+    if (c.unsettled()) co_await c.settle();
     recv(i + window);
-    send(i + window);
+    const const_view what = leaving(i + window);
+    if (c.unsettled()) co_await c.settle();
+    send(i + window, what);
   }
 }
 

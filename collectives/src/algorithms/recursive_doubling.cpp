@@ -17,7 +17,7 @@ asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, r
 
 asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view data, reducer by) {
   const fold as(c.in->size(), c.in->rank());
-  const mutable_view theirs{c.scratch(), data.bytes};
+  const mutable_view theirs = c.scratch(0, data.bytes);
   by.prepare(data.data, from.data, data.bytes);
   if (as.is_folded) {
     c.at("recursive doubling, fold", 0, 1);

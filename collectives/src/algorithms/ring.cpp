@@ -93,12 +93,13 @@ std::size_t slot(const ring_walk& walk, std::size_t piece) {
 asio::awaitable<void> ring_all_reduce(call& c, const_view from, mutable_view data, reducer by,
                                       ring_cut cut) {
   co_await connect_neighbours(c);
+  if (c.unsettled()) co_await c.settle();
   const neighbours beside = neighbours_of(c);
   const ring_walk walk(ring_walk::part::all_reduce, cut, c.in->rank());
   const auto landing = [&](std::size_t piece) -> mutable_view {
     const extent place = walk.received(piece);
     if (!walk.combines(piece)) return at(data, place);
-    return {c.scratch() + slot(walk, piece) * cut.chunk_bytes, place.bytes};
+    return c.scratch(slot(walk, piece) * cut.chunk_bytes, place.bytes);
   };
   const auto leaving = [&](std::size_t piece) -> const_view {
     const extent place = walk.sent(piece);
@@ -109,7 +110,11 @@ asio::awaitable<void> ring_all_reduce(call& c, const_view from, mutable_view dat
     return at(data, place);
   };
   for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, landing(i));
-  for (std::size_t i = 0; i < walk.batch(); ++i) beside.send(i, leaving(i));
+  for (std::size_t i = 0; i < walk.batch(); ++i) {
+    const const_view what = leaving(i);
+    if (c.unsettled()) co_await c.settle();
+    beside.send(i, what);
+  }
   for (std::size_t i = 0; i < walk.pieces(); ++i) {
     c.at("ring", walk.step(i), walk.steps());
     transfer& in = beside.in(slot(walk, i));
@@ -128,14 +133,18 @@ asio::awaitable<void> ring_all_reduce(call& c, const_view from, mutable_view dat
     while (!c.io.over(out)) co_await c.io.until(out);
     const std::size_t next = i + walk.batch();
     if (next >= walk.pieces()) continue;
+    if (c.unsettled()) co_await c.settle();
     beside.recv(slot(walk, next), landing(next));
-    beside.send(slot(walk, next), leaving(next));
+    const const_view what = leaving(next);
+    if (c.unsettled()) co_await c.settle();
+    beside.send(slot(walk, next), what);
   }
 }
 
 asio::awaitable<void> ring_all_gather(call& c, const_view mine, mutable_view all, ring_cut cut) {
-  put_own(mine, cut.segments.in(all, c.in->rank()));
+  c.copy(cut.segments.in(all, c.in->rank()), mine);
   co_await connect_neighbours(c);
+  if (c.unsettled()) co_await c.settle();
   const neighbours beside = neighbours_of(c);
   const ring_walk walk(ring_walk::part::all_gather, cut, c.in->rank());
   for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, at(all, walk.received(i)));
@@ -156,6 +165,7 @@ asio::awaitable<void> ring_all_gather(call& c, const_view mine, mutable_view all
 asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view mine, reducer by,
                                           ring_cut cut) {
   co_await connect_neighbours(c);
+  if (c.unsettled()) co_await c.settle();
   const neighbours beside = neighbours_of(c);
   const ring_walk walk(ring_walk::part::reduce_scatter, cut, c.in->rank());
   // What comes in at a step is combined where it lies and sent on from there, so places of two
@@ -163,12 +173,12 @@ asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view 
   const auto landing = [&](std::size_t piece) -> mutable_view {
     const std::size_t of_step = walk.step(piece) % 2 == 0 ? 0 : walk.batch();
     const std::size_t place = of_step + slot(walk, piece);
-    return {c.scratch() + place * cut.chunk_bytes, walk.received(piece).bytes};
+    return c.scratch(place * cut.chunk_bytes, walk.received(piece).bytes);
   };
   const auto brought = [&](std::size_t piece, extent where) -> const_view {
     if (!by.prepares()) return at(all, where);
     const std::size_t place = 2 * walk.batch() + slot(walk, piece);
-    const mutable_view prepared{c.scratch() + place * cut.chunk_bytes, where.bytes};
+    const mutable_view prepared = c.scratch(place * cut.chunk_bytes, where.bytes);
     by.prepare(prepared.data, at(all, where).data, where.bytes);
     return prepared;
   };
@@ -178,7 +188,11 @@ asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view 
   };
   const std::size_t first = cut.segments.offset(c.in->rank());
   for (std::size_t i = 0; i < walk.batch(); ++i) beside.recv(i, landing(i));
-  for (std::size_t i = 0; i < walk.batch(); ++i) beside.send(i, leaving(i));
+  for (std::size_t i = 0; i < walk.batch(); ++i) {
+    const const_view what = leaving(i);
+    if (c.unsettled()) co_await c.settle();
+    beside.send(i, what);
+  }
   for (std::size_t i = 0; i < walk.pieces(); ++i) {
     c.at("ring", walk.step(i), walk.steps());
     transfer& in = beside.in(slot(walk, i));
@@ -194,8 +208,11 @@ asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view 
     if (walk.finishes(i)) by.finish(result);
     const std::size_t next = i + walk.batch();
     if (next >= walk.pieces()) continue;
+    if (c.unsettled()) co_await c.settle();
     beside.recv(slot(walk, next), landing(next));
-    beside.send(slot(walk, next), leaving(next));
+    const const_view what = leaving(next);
+    if (c.unsettled()) co_await c.settle();
+    beside.send(slot(walk, next), what);
   }
 }
 

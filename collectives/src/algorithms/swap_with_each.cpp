@@ -43,14 +43,18 @@ asio::awaitable<void> swap(call& c, const_view from, blocks sent, mutable_view i
 asio::awaitable<void> swap_with_each(call& c, const_view from, blocks sent, mutable_view into,
                                      blocks received, std::size_t window) {
   const int rank = c.in->rank();
-  put_own(sent.in(from, rank), received.in(into, rank));
+  c.copy(received.in(into, rank), sent.in(from, rank));
   return swap(c, from, std::move(sent), into, std::move(received), window);
 }
 
-asio::awaitable<void> direct_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
-  put_own(mine, cut.in(all, c.in->rank()));
+asio::awaitable<void> give_to_all(call& c, const_view mine, mutable_view all, blocks cut) {
   blocks only(mine.bytes, 1);
   return swap(c, mine, std::move(only), all, std::move(cut), direct_window);
+}
+
+asio::awaitable<void> direct_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
+  c.copy(cut.in(all, c.in->rank()), mine);
+  return give_to_all(c, mine, all, std::move(cut));
 }
 
 }  // namespace tandem::detail

@@ -8,8 +8,8 @@ asio::awaitable<void> tree_reduce(call& c, const_view data, mutable_view result,
   // Counted from the root, rank v combines with what v + 1, v + 2, v + 4... have combined, below
   // its lowest bit, and then gives all of it to v without that bit.
   const int v = around(c.in->rank(), -root, n);
-  const mutable_view theirs{c.scratch(), data.bytes};
-  const mutable_view mine = v == 0 ? result : mutable_view{c.scratch() + data.bytes, data.bytes};
+  const mutable_view theirs = c.scratch(0, data.bytes);
+  const mutable_view mine = v == 0 ? result : c.scratch(data.bytes, data.bytes);
   by.prepare(mine.data, data.data, data.bytes);
   int bit = 1;
   for (; bit < n && (v & bit) == 0; bit *= 2) {

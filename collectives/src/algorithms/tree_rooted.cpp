@@ -1,5 +1,4 @@
 #include <bit>
-#include <cstring>
 
 #include "algorithms/algorithms.hpp"
 
@@ -35,40 +34,40 @@ struct turning {
 asio::awaitable<void> tree_gather(call& c, const_view mine, mutable_view all, int root) {
   const branch at(c, root);
   const std::size_t each = mine.bytes;
-  std::byte* const turned = c.scratch();
-  std::memcpy(turned, mine.data, each);
+  const mutable_view turned = c.scratch(0, static_cast<std::size_t>(at.ranks) * each);
+  c.copy(turned.part(0, each), mine);
   for (int bit = 1; bit < at.low; bit *= 2) {
     if (at.v + bit >= at.ranks) break;
     const int child = at.child(bit);
     c.at("tree, from rank", child);
     const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
-    const mutable_view part{turned + static_cast<std::size_t>(bit) * each, count * each};
+    const mutable_view part = turned.part(static_cast<std::size_t>(bit) * each, count * each);
     co_await recv_from(c, child, part);
   }
   if (at.v != 0) {
     const int parent = at.parent();
     c.at("tree, to rank", parent);
-    const const_view gathered{turned, static_cast<std::size_t>(at.size()) * each};
+    const const_view gathered = turned.part(0, static_cast<std::size_t>(at.size()) * each);
     co_await send_to(c, parent, gathered);
     co_return;
   }
   const turning by(at, each);
-  std::memcpy(all.part(by.behind, by.ahead).data, turned, by.ahead);
-  if (by.behind > 0) std::memcpy(all.data, turned + by.ahead, by.behind);
+  c.copy(all.part(by.behind, by.ahead), turned.part(0, by.ahead));
+  c.copy(all.part(0, by.behind), turned.part(by.ahead, by.behind));
 }
 
 asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, int root) {
   const branch at(c, root);
   const std::size_t each = mine.bytes;
-  std::byte* const turned = c.scratch();
+  const mutable_view turned = c.scratch(0, static_cast<std::size_t>(at.ranks) * each);
   if (at.v == 0) {
     const turning by(at, each);
-    std::memcpy(turned, all.part(by.behind, by.ahead).data, by.ahead);
-    if (by.behind > 0) std::memcpy(turned + by.ahead, all.data, by.behind);
+    c.copy(turned.part(0, by.ahead), all.part(by.behind, by.ahead));
+    c.copy(turned.part(by.ahead, by.behind), all.part(0, by.behind));
   } else {
     const int parent = at.parent();
     c.at("tree, from rank", parent);
-    const mutable_view subtree{turned, static_cast<std::size_t>(at.size()) * each};
+    const mutable_view subtree = turned.part(0, static_cast<std::size_t>(at.size()) * each);
     co_await recv_from(c, parent, subtree);
   }
   for (int bit = at.low / 2; bit > 0; bit /= 2) {
@@ -76,10 +75,10 @@ asio::awaitable<void> tree_scatter(call& c, const_view all, mutable_view mine, i
     const int child = at.child(bit);
     c.at("tree, to rank", child);
     const auto count = static_cast<std::size_t>(at.size_of(at.v + bit, bit));
-    const const_view part{turned + static_cast<std::size_t>(bit) * each, count * each};
+    const const_view part = turned.part(static_cast<std::size_t>(bit) * each, count * each);
     co_await send_to(c, child, part);
   }
-  std::memcpy(mine.data, turned, each);
+  c.copy(mine, turned.part(0, each));
 }
 
 }  // namespace tandem::detail

@@ -37,6 +37,7 @@ asio::awaitable<void> scatter_inside(call& c, reduction_level l) {
     const ring_cut cut = l.cut(*c.in, from.bytes);
     asio::awaitable<void> work = ring_reduce_scatter(c, from, mine, l.by.without_finish(), cut);
     co_await std::move(work);
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(0);
   }
 }
@@ -48,6 +49,7 @@ asio::awaitable<void> reduce_across(call& c, reduction_level l, const group& wit
     const ring_cut cut = l.cut(*c.in, mine.bytes);
     asio::awaitable<void> work = ring_all_reduce(c, mine, mine, l.by.without_prepare(), cut);
     co_await std::move(work);
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(1);
   }
 }
@@ -86,6 +88,7 @@ asio::awaitable<void> reduce_inside(call& c, reduction_level l) {
     const const_view from = l.through.of(l.from, k);
     const mutable_view data = l.through.of(l.data, k);
     co_await chain_reduce(c, from, data, 0, l.by.without_finish(), l.chunk_bytes);
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(0);
   }
 }
@@ -97,6 +100,7 @@ asio::awaitable<void> reduce_firsts(call& c, reduction_level l) {
     const ring_cut cut = l.cut(*c.in, data.bytes);
     asio::awaitable<void> work = ring_all_reduce(c, data, data, l.by.without_prepare(), cut);
     co_await std::move(work);
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(1);
   }
 }

@@ -41,6 +41,7 @@ asio::awaitable<void> gather_across(call& c, const block_levels& l, const_view m
     const ring_cut cut = l.ring(l.in.ranks_across(), k);
     asio::awaitable<void> work = ring_all_gather(c, own, all, cut);
     co_await std::move(work);
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(0);
   }
 }
@@ -66,7 +67,7 @@ class partial_sums {
       places_.push_back({offset, l.cut.bytes(rank)});
       offset += l.cut.bytes(rank);
     }
-    all_ = {c.scratch(), offset};
+    all_ = c.scratch(0, offset);
   }
 
   mutable_view all() const noexcept { return all_; }
@@ -96,6 +97,7 @@ asio::awaitable<void> reduce_within(call& c, const block_levels& l, const_view a
       asio::awaitable<void> work = ring_reduce_scatter(c, all, sum, by.without_finish(), cut);
       co_await std::move(work);
     }
+    if (c.unsettled()) co_await c.settle();
     l.through.pass(0);
   }
 }

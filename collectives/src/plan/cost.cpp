@@ -24,16 +24,43 @@ std::uint64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_us) {
 /// ranks on two cores takes 13 us through shared memory (`bench/compare`), for eight turns.
 constexpr std::uint64_t turn_ns = 1'600;
 
+/// Long messages are announced, and leave when the receiver has asked: a way there and one back
+/// more, and inside a host three until both copy at full rate: half a ping-pong of 64 KiB over
+/// loopback takes 17 us, one of 256 KiB 50, one of 1 MiB 104. Across hosts the next chunk's way
+/// there and back hides behind the link.
+constexpr std::uint64_t announced_bytes = 64 * 1024;
+constexpr std::uint64_t to_announce = 2, to_copy_at_full_rate = 3;  // latencies
+/// No longer ones than this stay in a core's cache from the copy to the combination, which is so
+/// many times as fast there, and has nothing to hide behind: both are the core's work.
+constexpr std::uint64_t cached_bytes = 1024 * 1024;
+constexpr std::uint64_t faster_in_cache = 2;
+
+std::uint64_t announcing_ns(const facts& known, std::uint64_t bytes, std::uint64_t in_turns) {
+  if (bytes < announced_bytes) return 0;
+  const std::uint64_t latencies = to_announce + (in_turns == 1 ? to_copy_at_full_rate : 0);
+  return latencies * known.within.latency_ns;
+}
+
+bool is_crowded(const step& s, const facts& known) {
+  return known.cores > 0 && s.busy > known.cores;
+}
+
+/// What all ranks of a host copy at the same time.
+std::uint64_t copied_ns(const step& s, const facts& known, std::uint64_t bytes) {
+  const std::uint64_t each = is_crowded(s, known) ? divide_up(s.busy, known.cores) : 1;
+  return s.times * transfer_ns(each * bytes, known.combine_bytes_per_us);
+}
+
 /// How many turns the messages inside a host take, each of which keeps two cores busy: one, where
 /// there is a core for each of them.
 std::uint64_t turns(const step& s, const facts& known) {
-  const bool crowded = known.cores > 0 && s.busy > known.cores;
-  return crowded ? divide_up(2 * s.busy, known.cores) : 1;
+  return is_crowded(s, known) ? divide_up(2 * s.busy, known.cores) : 1;
 }
 
-/// Of short messages inside a host.
-std::uint64_t latency_ns(const facts& known, std::uint64_t in_turns) {
-  return in_turns == 1 ? known.within.latency_ns : in_turns * (known.within.latency_ns + turn_ns);
+/// Of short messages inside a host: each takes a core, and each rank a turn of one.
+std::uint64_t latency_ns(const step& s, const facts& known, std::uint64_t in_turns) {
+  if (in_turns == 1) return known.within.latency_ns;
+  return in_turns * known.within.latency_ns + divide_up(2 * s.running, known.cores) * turn_ns;
 }
 
 /// One step whose messages have so many bytes each.
@@ -43,7 +70,7 @@ std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
   const std::uint64_t others = s.inside + s.outside - 1;
   std::uint64_t inside = 0, crossing = 0;
   if (s.inside > 0) {
-    inside = latency_ns(known, in_turns) +
+    inside = latency_ns(s, known, in_turns) + announcing_ns(known, bytes, in_turns) +
              transfer_ns(std::max(s.inside, in_turns) * bytes, known.within.bytes_per_us);
   }
   if (s.crossing > 0) {
@@ -58,10 +85,14 @@ std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
 std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
                       std::uint64_t chunk_bytes) {
   const std::uint64_t message = divide_up(bytes * s.part, s.whole);
+  if (s.local) return copied_ns(s, known, message);
   const std::uint64_t overhead_ns = known.within.latency_ns / 2;
   const std::uint64_t all_turns = turns(s, known);
-  const auto combined_ns = [&s, &known](std::uint64_t length) {
-    return s.combines ? transfer_ns(length, known.combine_bytes_per_us) : 0;
+  const bool is_cached = s.crossing == 0 && message <= cached_bytes;
+  const auto combined_ns = [&](std::uint64_t length) {
+    const std::uint64_t faster = is_cached ? faster_in_cache : 1;
+    const std::uint64_t each = std::max(s.inside, s.outside);
+    return s.combines ? transfer_ns(each * length, faster * known.combine_bytes_per_us) : 0;
   };
   if (s.piped) {
     const std::uint64_t chunks = std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1);
@@ -75,9 +106,9 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   }
   const std::uint64_t pieces =
       s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
-  const std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(known, all_turns);
+  const std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(s, known, all_turns);
   return s.times * (once_ns(s, known, message, all_turns) + (pieces - 1) * piece_ns +
-                    combined_ns(divide_up(message, pieces)));
+                    combined_ns(is_cached ? message : divide_up(message, pieces)));
 }
 
 }  // namespace
@@ -102,7 +133,7 @@ std::string describe(const std::vector<step>& steps) {
   std::uint64_t count = 0, inside = 0, crossing = 0;  // hundredths of the data
   for (const step& s : steps) {
     const std::uint64_t times = s.piped ? 1 : s.times;
-    count += s.times;
+    if (!s.local) count += s.times;
     inside += times * s.inside * s.part * 100 / s.whole;
     crossing += times * s.crossing * s.part * 100 / s.whole;
   }

@@ -16,6 +16,7 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
   const auto ranks = static_cast<std::size_t>(where.ranks());
   const auto hosts = static_cast<std::size_t>(where.hosts());
   std::vector<std::uint64_t> in_from(ranks), in_to(ranks), out_from(ranks), out_to(ranks);
+  std::vector<std::uint64_t> running(hosts);
   std::vector<std::uint64_t> leaves(hosts), enters(hosts), stays(hosts);
   for (const message& m : messages) {
     const auto from = static_cast<std::size_t>(m.from);
@@ -33,18 +34,22 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
       ++enters[to_host];
     }
   }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (in_from[r] + in_to[r] > 0) ++running[static_cast<std::size_t>(where.host[r])];
+  }
   step result;
   result.inside = std::max(most(in_from), most(in_to));
   result.outside = std::max(most(out_from), most(out_to));
   result.crossing = std::max(most(leaves), most(enters));
   result.busy = most(stays);
+  result.running = most(running);
   result.part = part;
   result.whole = whole;
   return result;
 }
 
 void step_list::add(const step& one) {
-  if (one.times == 0 || one.inside + one.outside == 0) return;
+  if (one.times == 0 || (one.inside + one.outside == 0 && !one.local)) return;
   if (!steps_.empty()) {
     step same = one;
     same.times = steps_.back().times;
@@ -60,6 +65,15 @@ void step_list::send(const std::vector<message>& sent, std::uint64_t part, std::
                      bool combines) {
   step one = step_of(where_, sent, part, whole);
   one.combines = combines;
+  add(one);
+}
+
+void step_list::copy(std::uint64_t blocks) {
+  step one;
+  one.busy = where_.most_ranks();
+  one.part = blocks;
+  one.whole = static_cast<std::uint64_t>(n());
+  one.local = true;
   add(one);
 }
 

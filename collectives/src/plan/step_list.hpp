@@ -31,6 +31,9 @@ class step_list {
   void shift(int ahead, std::uint64_t blocks, bool combines = false, bool chunked = false,
              std::uint64_t times = 1);
 
+  /// Everybody turns so many blocks, one for each rank, in its own memory.
+  void copy(std::uint64_t blocks);
+
   std::vector<step> take() noexcept { return std::move(steps_); }
 
  private:

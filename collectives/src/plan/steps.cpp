@@ -104,38 +104,50 @@ void chain(step_list& to, bool combines) {
   to.add(one);
 }
 
+/// Two ranks need not turn what they have gathered.
 void bruck_blocks(step_list& to) {
   for (int have = 1; have < to.n(); have *= 2) {
     to.shift(to.n() - have, static_cast<std::uint64_t>(std::min(have, to.n() - have)));
   }
+  if (to.n() > 2) to.copy(static_cast<std::uint64_t>(to.n()));
 }
 
+/// Turned before and after, and what goes is packed and unpacked.
 void bruck_exchange(step_list& to) {
+  std::uint64_t packed = 0;
   for (int bit = 1; bit < to.n(); bit *= 2) {
     std::uint64_t blocks = 0;
     for (int i = 1; i < to.n(); ++i) blocks += (i & bit) != 0 ? 1 : 0;
     to.shift(bit, blocks);
+    packed += 2 * blocks;
   }
+  to.copy(2 * static_cast<std::uint64_t>(to.n()) + packed);
 }
 
-void pairwise(step_list& to, bool combines) {
-  for (int k = 1; k < to.n(); ++k) to.shift(k, 1, combines, combines);
-}
-
-void all_at_once(step_list& to) {
+/// Everybody gives everybody so many blocks, of one for each rank.
+void all_at_once(step_list& to, int part, bool combines) {
   const layout& where = to.where();
   step one;
   one.whole = static_cast<std::uint64_t>(to.n());
-  one.part = 1;
+  one.part = static_cast<std::uint64_t>(part);
+  one.combines = combines;
+  one.chunked = combines && part == 1;
   for (const std::vector<int>& here : where.members) {
     const auto mine = static_cast<std::uint64_t>(here.size());
     const std::uint64_t others = one.whole - mine;
     one.inside = std::max(one.inside, mine - 1);
     one.busy = std::max(one.busy, mine * (mine - 1));
+    one.running = std::max(one.running, mine);
     one.outside = std::max(one.outside, others);
     one.crossing = std::max(one.crossing, mine * others);
   }
   to.add(one);
+}
+
+/// What combines has several partners at once.
+void pairwise(step_list& to, bool combines) {
+  if (combines) return all_at_once(to, 1, combines);
+  for (int k = 1; k < to.n(); ++k) to.shift(k, 1);
 }
 
 void root_at_once(step_list& to) {
@@ -150,7 +162,7 @@ void dissemination(step_list& to) {
 
 /// So many equal steps inside every host, each of so many messages at once to neighbours.
 step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) {
-  return {.times = times, .inside = 1, .busy = busy, .part = 1, .whole = whole};
+  return {.times = times, .inside = 1, .busy = busy, .running = busy, .part = 1, .whole = whole};
 }
 
 /// Around a ring of `hosts`, with so many ranks of each at once.
@@ -282,7 +294,7 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       } else if (what == collective::gather || what == collective::scatter) {
         root_at_once(to);
       } else {
-        all_at_once(to);
+        all_at_once(to, what == collective::all_reduce ? to.n() : 1, combines);
       }
       break;
     case algorithm::two_level:

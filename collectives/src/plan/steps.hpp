@@ -17,6 +17,7 @@ struct step {
   std::uint64_t outside = 0;   ///< messages of one rank that leave its host
   std::uint64_t crossing = 0;  ///< messages of one host that leave it
   std::uint64_t busy = 0;      ///< messages that stay in one host, at once
+  std::uint64_t running = 0;   ///< ranks of one host that send or receive
   std::uint64_t part = 0;      ///< a message is part / whole of the data
   std::uint64_t whole = 1;
   bool combines = false;  ///< what comes in is combined with what is there
@@ -25,6 +26,7 @@ struct step {
   int level = 0;  ///< 1..3: of a way on two levels, which slices of the data pass one behind the
                   ///< other; 0: not
   bool piped = false;  ///< the steps overlap: a chunk goes on while the next one comes in
+  bool local = false;  ///< no message: `busy` ranks of a host each copy that much of their own
 
   bool operator==(const step&) const = default;
 };

@@ -7,7 +7,8 @@
 
 /// Before a loop whose iterations have nothing to do with each other, though it may write to what
 /// it reads.
-#if defined(__clang__)
+#if defined(TANDEM_INDEPENDENT_ITERATIONS)  // by device_words.hpp
+#elif defined(__clang__)
 #define TANDEM_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define TANDEM_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")

@@ -1,6 +1,6 @@
 #include "reducer.hpp"
 
-#include <cstring>
+#include "device_queue.hpp"
 
 namespace tandem::detail {
 
@@ -8,7 +8,9 @@ reducer::reducer(data_type type, reduction what, int ranks, const kernel_table& 
     : combine_(with.combine[static_cast<std::size_t>(type)][static_cast<std::size_t>(what.op)]),
       factor_(what.factor),
       ranks_(ranks),
-      element_bytes_(bytes_of(type)) {
+      element_bytes_(bytes_of(type)),
+      type_(type),
+      work_(work_of(what.op)) {
   const auto index = static_cast<std::size_t>(type);
   if (what.op == reduce_op::premultiplied_sum) multiply_ = with.multiply[index];
   if (what.op == reduce_op::average) divide_ = with.divide[index];
@@ -26,16 +28,29 @@ reducer reducer::without_prepare() const noexcept {
   return result;
 }
 
-void reducer::prepare(void* into, const void* from, std::size_t bytes) const noexcept {
-  if (multiply_ != nullptr) {
-    multiply_(into, from, bytes / element_bytes_, factor_);
-  } else if (into != from && bytes != 0) {
-    std::memcpy(into, from, bytes);
+void reducer::prepare(void* into, const void* from, std::size_t bytes) const {
+  const std::size_t count = bytes / element_bytes_;
+  if (multiply_ != nullptr && queue_ != nullptr) {
+    queue_->scale(type_, kernel_work::multiply, into, from, count, factor_);
+  } else if (multiply_ != nullptr) {
+    multiply_(into, from, count, factor_);
+  } else {
+    copy_block(queue_, {into, bytes}, {from, bytes});
   }
 }
 
-void reducer::finish(mutable_view result) const noexcept {
-  if (divide_ != nullptr) divide_(result.data, result.data, result.bytes / element_bytes_, ranks_);
+void reducer::finish(mutable_view result) const {
+  if (divide_ == nullptr) return;
+  const std::size_t count = result.bytes / element_bytes_;
+  if (queue_ != nullptr) {
+    queue_->scale(type_, kernel_work::divide, result.data, result.data, count, ranks_);
+  } else {
+    divide_(result.data, result.data, count, ranks_);
+  }
+}
+
+void reducer::queue_combination(void* into, const void* a, const void* b, std::size_t bytes) const {
+  queue_->combine(type_, work_, into, a, b, bytes / element_bytes_);
 }
 
 }  // namespace tandem::detail

@@ -58,9 +58,10 @@ struct rail_stats {
 ///   runs its io_context. Any number of operations may be pending.
 /// @par Cancellation  Terminal, by the coroutine's cancellation slot or `cancel`. A queued
 /// operation leaves
-///   no trace. A receive that is being filled completes at once and the rest of its message is
-///   dropped; a send that is being written completes when the piece in hand is written, and the
-///   peer's receive fails with `errc::message_cancelled`.
+///   no trace. A receive that is being filled completes at once, or once no NIC can fill it, and
+///   the rest of its message is dropped; a send that is being written completes when the piece in
+///   hand is written and no NIC reads it, and the peer's receive fails with
+///   `errc::message_cancelled`.
 /// @par Errors  `tandem::error` with rank, peer, rail, phase and bytes. A truncated or cancelled
 /// message
 ///   and a passed deadline end that one operation; every other error ends the channel.

@@ -32,6 +32,7 @@ enum class errc {
   call_mismatch = 19,       ///< ranks called different collectives, types or counts
   job_mismatch = 20,        ///< the peer belongs to another job
   not_trusted = 21,         ///< the peer has another secret, or none, or no good certificate
+  device_failed = 22,       ///< an accelerator, its driver or its compiler refused a call
 };
 
 const boost::system::error_category& category() noexcept;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <memory>
 #include <string_view>
 #include <tandem/channel.hpp>
+#include <tandem/region.hpp>
 
 namespace tandem {
 
@@ -33,6 +35,25 @@ class fabric {
   virtual asio::awaitable<std::reference_wrapper<channel>> to(int peer) = 0;
   /// The same if it is already there, else null: no suspension on the data path.
   virtual channel* find(int peer) noexcept = 0;
+
+  /// True where views of this kind may be sent to `peer` and received from it, also before there is
+  /// a channel. By itself a fabric says what the channel that is there does, and until then: host
+  /// memory.
+  virtual bool carries(memory_kind kind, int peer) noexcept {
+    if (kind == memory_kind::host) return true;
+    const channel* const there = find(peer);
+    if (there == nullptr) return false;
+    const std::vector<memory_kind>& kinds = there->limits().kinds;
+    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  }
+
+  /// Lets the NICs of this fabric read and write this memory without copies (`region`). Costs what
+  /// pinning its pages costs, once for each device; memory that is not registered is copied, or
+  /// registered for one message where it is long enough for that to pay.
+  /// @par Errors none: what a NIC cannot register is copied, and `region::describe` says why.
+  virtual region register_memory(mutable_view memory, dmabuf /*exported*/ = {}) {
+    return {memory, nullptr};
+  }
 
   /// Tells every rank that this one cannot go on, and fails all channels here with `reason`.
   virtual void fail(const error& reason) noexcept = 0;

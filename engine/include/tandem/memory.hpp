@@ -81,9 +81,12 @@ struct mutable_view {
   }
 };
 
+class accelerator;
+
 /// Bytes that it owns, aligned to a cache line and zeroed. Move-only: a moved-from buffer has none.
-/// Freed by the destructor.
-/// @par Errors `errc::unsupported_memory` for a kind that this build or machine cannot allocate.
+/// Freed by the destructor. Memory of a device is zeroed before the constructor returns.
+/// @par Errors `errc::unsupported_memory` for a kind or device that this machine does not have;
+///   `device_failed` where it has not enough.
 class buffer {
  public:
   buffer() = default;
@@ -109,7 +112,10 @@ class buffer {
 
  private:
   struct release {
+    release() noexcept : of(nullptr) {}
+    explicit release(accelerator* owner) noexcept : of(owner) {}
     void operator()(std::byte* data) const noexcept;
+    accelerator* of;  ///< null: the host's
   };
   std::unique_ptr<std::byte[], release> data_;
   std::size_t bytes_ = 0;

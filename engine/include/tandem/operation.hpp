@@ -80,6 +80,10 @@ struct operation {
   operation* previous = nullptr;
   time_point due = time_point::max();  ///< `deadline`, or the channel's default
   std::uint64_t tag = 0;
+  /// NICs, copy engines and inner channels that may still touch the view: an operation that is over
+  /// is told only without them.
+  std::uint32_t pins = 0;
+  bool registered = false;  ///< the view, for this operation
 };
 
 }  // namespace tandem

@@ -52,6 +52,8 @@ struct settings {
   bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
   single_copy shm_single_copy = single_copy::automatic;
   std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
+  /// devices: copy engines read a peer's device memory on the same host; the same on both ranks.
+  bool peer_copies = true;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -1,8 +1,9 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <atomic>
 #include <tandem/detail/ibverbs.hpp>
+
+#include "drivers/symbols.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -11,26 +12,6 @@ constexpr const char* library = "libibverbs.so.1";
 constexpr std::string_view package = "install rdma-core 32 or newer (Debian: ibverbs-providers)";
 
 std::atomic<const ibverbs*> replacement{nullptr};
-
-/// Looks functions up by name and remembers the first that is missing.
-class symbols {
- public:
-  explicit symbols(void* in) : in_(in) {}
-  template <class Function>
-  void find(Function*& into, const char* name) {
-    find_if_there(into, name);
-    if (into == nullptr && missing_.empty()) missing_ = name;
-  }
-  template <class Function>
-  void find_if_there(Function*& into, const char* name) {
-    into = reinterpret_cast<Function*>(::dlsym(in_, name));
-  }
-  const std::string& missing() const noexcept { return missing_; }
-
- private:
-  void* in_;
-  std::string missing_;
-};
 
 struct opened {
   ibverbs functions{};
@@ -62,6 +43,7 @@ struct opened {
     in.find(functions.alloc_pd, "ibv_alloc_pd");
     in.find(functions.dealloc_pd, "ibv_dealloc_pd");
     in.find(functions.reg_mr, "ibv_reg_mr");
+    in.find_if_there(functions.reg_mr_iova2, "ibv_reg_mr_iova2");
     in.find_if_there(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
     in.find(functions.dereg_mr, "ibv_dereg_mr");
     in.find(functions.create_comp_channel, "ibv_create_comp_channel");

@@ -59,6 +59,7 @@ TEST(AllReduceTypes, AllWithAllOperations) {
           expect_reduced(ranks, type, op, algorithm::ring, count);
           expect_reduced(ranks, type, op, algorithm::recursive_doubling, count);
           expect_reduced(ranks, type, op, algorithm::halving_doubling, count);
+          expect_reduced(ranks, type, op, algorithm::direct, count);
           if (testing::Test::HasFatalFailure()) return;
         }
       }

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "collectives/reduce/slow.hpp"
+#include "support/device_kernels.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -25,11 +26,26 @@ std::size_t at(reduce_op op) {
   return static_cast<std::size_t>(op);
 }
 
-class Kernels : public testing::TestWithParam<instruction_set> {
+/// The loops of an instruction set, or those that devices get.
+struct tested {
+  std::string_view name;
+  const kernel_table* table;
+};
+
+std::vector<tested> all_tested() {
+  std::vector<tested> all;
+  for (const instruction_set which : instruction_sets) {
+    all.push_back({name(which), kernels_for(which)});
+  }
+  all.push_back({"device", &test::device_kernel_table()});
+  return all;
+}
+
+class Kernels : public testing::TestWithParam<tested> {
  protected:
   void SetUp() override {
-    table = kernels_for(GetParam());
-    if (table == nullptr) GTEST_SKIP() << "this processor has no " << name(GetParam());
+    table = GetParam().table;
+    if (table == nullptr) GTEST_SKIP() << "this processor has no " << GetParam().name;
   }
 
   std::vector<element> combined(data_type type, reduce_op op, const std::vector<element>& a,
@@ -79,8 +95,8 @@ class Kernels : public testing::TestWithParam<instruction_set> {
   const kernel_table* table = nullptr;
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, Kernels, testing::ValuesIn(instruction_sets),
-                         [](const auto& set) { return std::string(name(set.param)); });
+INSTANTIATE_TEST_SUITE_P(Of, Kernels, testing::ValuesIn(all_tested()),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 /// All elements of a type of at most 16 bits, or the special ones and some that are not.
 std::vector<element> many(data_type type) {

@@ -12,7 +12,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* of) {
   context* const found = in.live(in.contexts, of, "create_comp_channel");
   if (found == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::create_comp_channel)) != 0) return nullptr;
-  if (found->from().dead) return errno = EIO, nullptr;
+  if (found->lost) return errno = EIO, nullptr;
   comp_channel& made = in.channels.add(std::make_unique<comp_channel>());
   made.context = of;
   made.fd = made.events.fd();
@@ -34,7 +34,7 @@ ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* te
   context* const found = in.live(in.contexts, of, "create_cq");
   if (found == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::create_cq)) != 0) return nullptr;
-  if (found->from().dead) return errno = EIO, nullptr;
+  if (found->lost) return errno = EIO, nullptr;
   if (entries < 1 || entries > found->from().spec.max_cqe) return errno = EINVAL, nullptr;
   if (vector < 0 || vector >= of->num_comp_vectors) return errno = EINVAL, nullptr;
   if (tells != nullptr) {

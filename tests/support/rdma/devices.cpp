@@ -14,7 +14,9 @@ ibv_device** get_device_list(int* count) {
   if ((errno = in.injected(call::get_device_list)) != 0) return nullptr;
   auto& list = in.lists.emplace_back(new ibv_device*[in.devices.size() + 1]);
   std::size_t at = 0;
-  for (const auto& one : in.devices) list[at++] = one.get();
+  for (const auto& one : in.devices) {
+    if (one->listed) list[at++] = one.get();
+  }
   list[at] = nullptr;
   if (count != nullptr) *count = static_cast<int>(at);
   return list.get();
@@ -63,7 +65,7 @@ int query_device(ibv_context* of, ibv_device_attr* into) {
   if (found == nullptr) return EINVAL;
   if (const int error = in.injected(call::query_device)) return error;
   const device& from = found->from();
-  if (from.dead) return EIO;
+  if (found->lost) return EIO;
   std::memset(into, 0, sizeof *into);
   into->node_guid = into->sys_image_guid = htobe64(from.guid);
   into->max_mr_size = ~std::uint64_t{0};
@@ -94,7 +96,7 @@ int query_port(ibv_context* of, std::uint8_t port, ibv_port_attr* into) {
   if (found == nullptr || port != 1) return EINVAL;
   if (const int error = in.injected(call::query_port)) return error;
   const device& from = found->from();
-  if (from.dead) return EIO;
+  if (found->lost) return EIO;
   into->state = from.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   into->max_mtu = IBV_MTU_4096;
   into->active_mtu = from.spec.mtu;
@@ -121,7 +123,7 @@ ssize_t query_gid_table(ibv_context* of, ibv_gid_entry* into, std::size_t most, 
   context* const found = in.live(in.contexts, of, "query_gid_table");
   if (found == nullptr || flags != 0 || entry_bytes != sizeof *into) return -EINVAL;
   if (const int error = in.injected(call::query_gid_table)) return -error;
-  if (found->from().dead) return -EIO;
+  if (found->lost) return -EIO;
   const auto& gids = found->from().spec.gids;
   if (gids.size() > most) return -EINVAL;
   for (const rdma_double::gid& one : gids) {

@@ -22,13 +22,14 @@ rdma_double::rdma_double(std::vector<device_spec> devices)
 
 rdma_double::~rdma_double() {
   const objects left = open();
-  if (left == objects{}) return;
-  world_->fail("left open: " + std::to_string(left.contexts) + " contexts, " +
-               std::to_string(left.pds) + " domains, " + std::to_string(left.mrs) + " regions, " +
-               std::to_string(left.channels) + " channels, " + std::to_string(left.cqs) +
-               " completion queues, " + std::to_string(left.qps) + " queue pairs, " +
-               std::to_string(left.device_lists) + " lists, " +
-               std::to_string(left.unacked_events) + " events");
+  if (left != objects{}) world_->fail("left open: " + left.text());
+}
+
+std::string rdma_double::objects::text() const {
+  return std::to_string(contexts) + " contexts, " + std::to_string(pds) + " domains, " +
+         std::to_string(mrs) + " regions, " + std::to_string(channels) + " channels, " +
+         std::to_string(cqs) + " completion queues, " + std::to_string(qps) + " queue pairs, " +
+         std::to_string(device_lists) + " lists, " + std::to_string(unacked_events) + " events";
 }
 
 detail::ibverbs& rdma_double::table() noexcept {
@@ -71,11 +72,21 @@ void rdma_double::fail_device(const std::string& device) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   if (std::exchange(of.dead, true)) return;
-  world_->tell(of, IBV_EVENT_DEVICE_FATAL);
-  for (const auto& one : world_->qps) {
-    if (&one->from() == &of) world_->break_pair(*one);
-  }
-  world_->kick();
+  world_->kill(of);
+}
+
+void rdma_double::remove_device(const std::string& device) {
+  const std::lock_guard lock(world_->mutex);
+  rdma::device& of = world_->named(device);
+  of.listed = false;
+  if (!std::exchange(of.dead, true)) world_->kill(of);
+}
+
+void rdma_double::restore_device(const std::string& device) {
+  const std::lock_guard lock(world_->mutex);
+  rdma::device& of = world_->named(device);
+  of.listed = true;
+  of.dead = false;
 }
 
 void rdma_double::drop_acks(const std::string& device, bool on) {
@@ -131,6 +142,13 @@ rdma_double::objects rdma_double::open() const {
     left.unacked_events += one->async_fetched - one->async_events_completed;
   }
   return left;
+}
+
+std::size_t rdma_double::waiting_events() const {
+  const std::lock_guard lock(world_->mutex);
+  std::size_t count = 0;
+  for (const auto& one : world_->contexts) count += one->events.size();
+  return count;
 }
 
 rdma_double::traffic rdma_double::seen() const {

@@ -108,6 +108,10 @@ class rdma_double {
   void restore_link(const std::string& device);
   /// DEVICE_FATAL: everything is flushed, and nothing new can be made.
   void fail_device(const std::string& device);
+  /// As `fail_device`, and it is listed no more.
+  void remove_device(const std::string& device);
+  /// It is there and well again for whoever opens it anew; what was opened before stays dead.
+  void restore_device(const std::string& device);
   /// What this device sends lands, but it never hears so: RETRY_EXC_ERR.
   void drop_acks(const std::string& device, bool on);
   /// What this device sends is long under way: it ends in RETRY_EXC_ERR, and lands when this ends
@@ -130,8 +134,12 @@ class rdma_double {
     std::size_t registered_bytes = 0;
     std::size_t unacked_events = 0;  ///< fetched and not acknowledged, of all three kinds
     bool operator==(const objects&) const = default;
+    /// "1 contexts, 2 domains, ...".
+    std::string text() const;
   };
   objects open() const;
+  /// Asynchronous ones that nobody has fetched yet.
+  std::size_t waiting_events() const;
 
   /// What has happened so far.
   struct traffic {

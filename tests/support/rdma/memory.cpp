@@ -13,7 +13,7 @@ ibv_pd* alloc_pd(ibv_context* of) {
   context* const found = in.live(in.contexts, of, "alloc_pd");
   if (found == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::alloc_pd)) != 0) return nullptr;
-  if (found->from().dead) return errno = EIO, nullptr;
+  if (found->lost) return errno = EIO, nullptr;
   pd& made = in.pds.add(std::make_unique<pd>());
   made.context = of;
   return &made;
@@ -44,8 +44,10 @@ int may_register(world& in, ibv_pd* where, std::size_t bytes, int access, call w
   if (in.live(in.pds, where, "reg_mr") == nullptr) return EINVAL;
   if (const int error = in.injected(which)) return error;
   const device& of = device_of(*where);
-  if (of.dead) return EIO;
-  if (bytes == 0 || ((access & remote) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+  if (of.dead || static_cast<context*>(where->context)->lost) return EIO;
+  constexpr int known = IBV_ACCESS_LOCAL_WRITE | remote | IBV_ACCESS_REMOTE_READ;
+  if (bytes == 0 || (access & ~known) != 0 ||
+      ((access & remote) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     return EINVAL;
   }
   return bytes > of.spec.max_registered - of.registered ? ENOMEM : 0;
@@ -80,10 +82,20 @@ ibv_mr* reg_mr(ibv_pd* where, void* from, std::size_t bytes, int access) {
   return register_as(in, where, from, bytes, access);
 }
 
+constexpr unsigned optional_access = IBV_ACCESS_OPTIONAL_RANGE;
+
+/// Leaves out what this device does not know: all that is optional.
+ibv_mr* reg_mr_iova2(ibv_pd* where, void* from, std::size_t bytes, std::uint64_t iova,
+                     unsigned access) {
+  if (iova != reinterpret_cast<std::uintptr_t>(from)) return errno = EOPNOTSUPP, nullptr;
+  return reg_mr(where, from, bytes, static_cast<int>(access & ~optional_access));
+}
+
 ibv_mr* reg_dmabuf_mr(ibv_pd* where, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
                       int descriptor, int access) {
   world& in = world::here();
   const std::lock_guard lock(in.mutex);
+  access &= ~static_cast<int>(optional_access);
   errno = may_register(in, where, bytes, access, call::reg_dmabuf_mr);
   if (errno != 0) return nullptr;
   if (!device_of(*where).spec.dmabuf) return errno = EOPNOTSUPP, nullptr;
@@ -156,6 +168,7 @@ void fill_memory(detail::ibverbs& table) {
   table.alloc_pd = alloc_pd;
   table.dealloc_pd = dealloc_pd;
   table.reg_mr = reg_mr;
+  table.reg_mr_iova2 = reg_mr_iova2;
   table.reg_dmabuf_mr = reg_dmabuf_mr;
   table.dereg_mr = dereg_mr;
 }

@@ -208,6 +208,17 @@ void world::break_pair(qp& which) {
   which.now = IBV_QPS_ERR;
 }
 
+void world::kill(device& which) {
+  tell(which, IBV_EVENT_DEVICE_FATAL);
+  for (const auto& one : contexts) {
+    if (&one->from() == &which) one->lost = true;
+  }
+  for (const auto& one : qps) {
+    if (&one->from() == &which) break_pair(*one);
+  }
+  kick();
+}
+
 void world::retry_for(std::chrono::milliseconds how_long) {
   patience_ = how_long;
   if (how_long.count() > 0 && !clock_.joinable()) clock_ = std::thread([this] { keep_time(); });

@@ -27,6 +27,7 @@ class event_queue {
   event_queue& operator=(const event_queue&) = delete;
 
   int fd() const noexcept { return fd_; }
+  std::size_t size() const noexcept { return waiting_.size(); }
   void push(const Event& one) {
     waiting_.push_back(one);
     ::eventfd_write(fd_, 1);
@@ -65,6 +66,7 @@ struct device : ibv_device {
   std::size_t registered = 0;
   bool up = true;
   bool dead = false;
+  bool listed = true;
   bool held = false;
   bool acks_lost = false;
   bool packets_late = false;
@@ -73,6 +75,7 @@ struct device : ibv_device {
 struct context : ibv_context {
   context() : ibv_context{} {}
   rdma::device& from() const { return *static_cast<rdma::device*>(device); }
+  bool lost = false;  ///< the device failed while it was open
   event_queue<ibv_async_event> events;
   std::size_t unacked = 0;  ///< of the port or the device
 };

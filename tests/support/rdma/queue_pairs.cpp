@@ -13,7 +13,7 @@ ibv_qp* create_qp(ibv_pd* where, ibv_qp_init_attr* as) {
   if (in.live(in.pds, where, "create_qp") == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::create_qp)) != 0) return nullptr;
   device& of = static_cast<context*>(where->context)->from();
-  if (of.dead) return errno = EIO, nullptr;
+  if (static_cast<context*>(where->context)->lost) return errno = EIO, nullptr;
   if (as->qp_type != IBV_QPT_RC || as->srq != nullptr) return errno = EOPNOTSUPP, nullptr;
   for (const ibv_cq* const queue : {as->send_cq, as->recv_cq}) {
     if (queue == nullptr || in.live(in.cqs, queue, "create_qp") == nullptr ||
@@ -145,7 +145,7 @@ int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
   qp* const found = in.live(in.qps, which, "modify_qp");
   if (found == nullptr) return EINVAL;
   if (const int error = in.injected(call::modify_qp)) return error;
-  if (found->from().dead) return EIO;
+  if (static_cast<context*>(found->context)->lost) return EIO;
   const ibv_qp_state next = (mask & IBV_QP_STATE) != 0 ? to->qp_state : found->now;
   if ((mask & IBV_QP_CUR_STATE) != 0 && to->cur_qp_state != found->now) return EINVAL;
   if (!is_allowed(found->now, next, mask) || !is_sound(found->from(), *to, mask)) return EINVAL;

@@ -63,6 +63,8 @@ class world {
   void run();
   std::size_t pump(std::size_t most, const std::string& device);
   void break_pair(qp& which);
+  /// All that was made of it breaks and is of no use any more.
+  void kill(device& which);
   void land_late(device& of);
   void retry_for(std::chrono::milliseconds how_long);
 

@@ -27,6 +27,11 @@ struct rail_choice {
   std::string rdma_reason;  ///< why `rdma` is empty, and what to do; empty: it is not
   /// Other RDMA ports and GIDs of this interface, and why they are not used; a few lines.
   std::vector<std::string> rdma_left_out;
+  /// What the device of `rdma` can do, as it says when it is tried: "messages up to 8 MiB",
+  /// "inline sending up to 256 bytes".
+  std::vector<std::string> rdma_can;
+  /// What it cannot, with the reason: "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported".
+  std::vector<std::string> rdma_cannot;
 };
 
 /// Every interface of this machine and what `options.rails` makes of it. Loopback only without

@@ -16,13 +16,20 @@
 /// an "all" view, its own place there; where it reads an "all" view and writes a block, its own
 /// place there. What is only read is not changed.
 ///
+/// @par Memory  All views of one call on one rank lie in host memory, or all on one accelerator;
+/// which of them is each rank's own affair, and the bits of the result are the same. What a
+/// device's view holds must be there when the call starts (`device_watch::reached` of the stream
+/// that fills it), and is there when it completes. The first call that combines a type on a device
+/// compiles its kernels, a second or so, unless the user's cache has them.
 /// @par Algorithms  `automatic` asks the communicator's plan. All ranks give the same.
 /// @par Concurrency  Up to 64 may be under way at once on one communicator; they are matched by the
 /// order in which they start, so start them in the same order on every rank. One more is refused
 /// with `errc::limit_exceeded`.
 /// @par Errors  As under communicator, Failure. `errc::call_mismatch`: ranks make different calls
 /// (operation, length, type, reduction, root, algorithm); every rank is told both.
-/// `errc::bad_input`: what the arguments of this rank alone show to be wrong. The error's phase
+/// `errc::bad_input`: what the arguments of this rank alone show to be wrong.
+/// `errc::unsupported_memory`: a device that is not there, or a channel that does not carry its
+/// memory; `errc::device_failed` before anything is sent: no compiler of kernels. The error's phase
 /// says how far it had come: "all_reduce, ring step 2 of 6, recv: waiting for a message".
 /// @par Cancellation  Terminal. It ends the communicator, for the other ranks cannot finish without
 /// this one; completes late, when nothing touches the views any more.
@@ -38,9 +45,9 @@ asio::awaitable<void> barrier(communicator& among);
 asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root,
                                 algorithm how = algorithm::automatic);
 
-/// Combines every rank's `data` element by element and leaves the result in all of them. Host
-/// memory, aligned to its elements. All ranks give the same type and operation; what it computes is
-/// under `reduce_op`. Algorithms: ring, recursive_doubling, halving_doubling, two_level.
+/// Combines every rank's `data` element by element and leaves the result in all of them. Aligned
+/// to its elements. All ranks give the same type and operation; what it computes is
+/// under `reduce_op`. Algorithms: ring, recursive_doubling, halving_doubling, direct, two_level.
 ///
 /// The order of combination is fixed by the number of ranks and the algorithm alone, and each
 /// element is combined once and copied, or combined from the same operands everywhere: the same

@@ -40,6 +40,10 @@ struct ibverbs {
   ibv_pd* (*alloc_pd)(ibv_context* of);
   int (*dealloc_pd)(ibv_pd* which);
   ibv_mr* (*reg_mr)(ibv_pd* in, void* from, std::size_t bytes, int access);
+  /// As reg_mr, and what a device does not know of what is optional of `access` is left out. Null
+  /// where the library is older than rdma-core 30.
+  ibv_mr* (*reg_mr_iova2)(ibv_pd* in, void* from, std::size_t bytes, std::uint64_t iova,
+                          unsigned access);
   /// Null where the library is older than rdma-core 34.
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* in, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
                            int descriptor, int access);

@@ -1,0 +1,49 @@
+#include "devices/devices.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <tandem/error.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/console.hpp"
+#include "devices/table.hpp"
+
+namespace tandem::inventory {
+namespace {
+
+void write_json(const std::vector<vendor>& all, const std::string& file) {
+  std::ofstream to(file);
+  for (const vendor& one : all) {
+    for (const device& each : one.devices) to << json(each) << '\n';
+  }
+  to.flush();
+  if (!to) {
+    throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
+                "give --json a file that can be written");
+  }
+}
+
+}  // namespace
+
+int devices_main(std::span<const std::string> args) {
+  std::string file;
+  cli::command_line line(
+      {.command = "tandem devices",
+       .arguments = "[options]",
+       .summary =
+           "Every accelerator of this machine: what it is, what can be done with it, and the "
+           "reason for each no. Without any it says what is missing, and ends well.",
+       .examples = "  tandem devices\n"
+                   "  CUDA_VISIBLE_DEVICES=1 tandem devices    what one rank would see\n"
+                   "  tandem devices --json devices.jsonl      for programs, one line each\n"});
+  line.option("json", file, "write one line of JSON for each device to this file");
+  if (!line.parse(args)) return cli::success;
+  const std::vector<vendor> all = take();
+  if (!file.empty()) write_json(all, file);
+  fmt::print("{}", table(all));
+  return cli::success;
+}
+
+}  // namespace tandem::inventory

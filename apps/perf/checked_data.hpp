@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "perf/collective_data.hpp"
+#include "perf/shadow.hpp"
+
+namespace tandem::perf {
+
+/// The data of a collective where they lie. In device memory a call's data are brought there when
+/// they are others than those of the call before, and looked at only when all of it is checked.
+class checked_data {
+ public:
+  checked_data(std::unique_ptr<collective_data> data, place at)
+      : data_(std::move(data)), where_(at) {}
+
+  void prepare(std::uint64_t epoch) {
+    data_->prepare(epoch);
+    data_->before(epoch, 0, false);
+    where_.up();
+  }
+  void before(std::uint64_t epoch, std::uint64_t iteration, bool last) {
+    data_->before(epoch, where_.on_host() ? iteration : 0, last);
+    if (!where_.on_host()) {
+      where_.of(data_->input());
+      where_.of(data_->output());
+    }
+  }
+  std::uint64_t after(std::uint64_t epoch, std::uint64_t iteration) {
+    return where_.on_host() ? data_->after(epoch, iteration) : 0;
+  }
+  std::uint64_t wrong_bytes(std::uint64_t epoch, std::uint64_t iteration) {
+    where_.down();
+    return data_->wrong_bytes(epoch, where_.on_host() ? iteration : 0);
+  }
+  mutable_view input() { return where_.of(data_->input()); }
+  mutable_view output() { return where_.of(data_->output()); }
+
+ private:
+  std::unique_ptr<collective_data> data_;
+  shadow where_;
+};
+
+}  // namespace tandem::perf

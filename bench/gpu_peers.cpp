@@ -1,0 +1,315 @@
+// What NCCL gives for the same messages in device memory, one process for each GPU, and what the
+// copy engines give to nobody's protocol at all: --mode nccl, peer_copy, pinned_copy.
+//
+// NCCL's calls are put on a stream and the processor spins until the stream is done
+// (cuStreamSynchronize), the fastest way there is to notice.
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <tandem/accelerator.hpp>
+#include <tandem/detail/nccl.hpp>
+
+#include "harness.hpp"
+#include "perf/checked_data.hpp"
+#include "perf/operation.hpp"
+#include "perf/record.hpp"
+#include "perf/window.hpp"
+
+namespace {
+
+using tandem::accelerator;
+using tandem::memory_kind;
+using tandem::mutable_view;
+using tandem::bench::measurement;
+using tandem::bench::plan;
+namespace nc = tandem::detail::nc;
+namespace perf = tandem::perf;
+using clock_type = std::chrono::steady_clock;
+
+/// What the processes share, mapped before they part.
+struct meeting {
+  std::atomic<int> arrived{0};
+  std::atomic<int> round{0};
+  std::atomic<std::uint64_t> wrong{0};
+  nc::unique_id id{};
+};
+
+void meet(meeting& in, int ranks) {
+  const int mine = in.round.load();
+  if (in.arrived.fetch_add(1) + 1 == ranks) {
+    in.arrived.store(0);
+    in.round.fetch_add(1);
+    return;
+  }
+  while (in.round.load() == mine) sched_yield();
+}
+
+void must(const tandem::detail::nccl& lib, nc::result said, const char* call) {
+  if (said == nc::success) return;
+  std::fprintf(stderr, "gpu_peers: %s: %s\n", call, lib.error_string(said));
+  std::exit(1);
+}
+
+/// One rank's loop over NCCL.
+class nccl_rank {
+ public:
+  nccl_rank(const tandem::detail::nccl& lib, accelerator& device, int rank, int ranks,
+            const nc::unique_id& id)
+      : lib_(lib), device_(device), stream_(device), rank_(rank), ranks_(ranks) {
+    device_.enter();
+    must(lib_, lib_.init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+  }
+  ~nccl_rank() {
+    lib_.destroy(comm_);
+    device_.leave();
+  }
+
+  void send(const mutable_view& v, int to) {
+    must(lib_, lib_.send(v.data, v.bytes, nc::int8, to, comm_, stream_.get()), "ncclSend");
+  }
+  void recv(const mutable_view& v, int from) {
+    must(lib_, lib_.recv(v.data, v.bytes, nc::int8, from, comm_, stream_.get()), "ncclRecv");
+  }
+  void begin() { lib_.group_start(); }
+  void end() { must(lib_, lib_.group_end(), "ncclGroupEnd"); }
+  void call(const std::string& op, const mutable_view& in, const mutable_view& out) {
+    nc::result said = nc::success;
+    if (op == "allreduce") {
+      said = lib_.all_reduce(out.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
+                             comm_, stream_.get());
+    } else if (op == "allgather") {
+      said = lib_.all_gather(in.data, out.data, in.bytes, nc::int8, comm_, stream_.get());
+    } else if (op == "reducescatter") {
+      said = lib_.reduce_scatter(in.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
+                                 comm_, stream_.get());
+    } else if (op == "broadcast") {
+      const mutable_view& mine = rank_ == 0 ? in : out;
+      said = lib_.broadcast(mine.data, mine.data, mine.bytes, nc::int8, 0, comm_, stream_.get());
+    } else {
+      std::fprintf(stderr, "gpu_peers: no %s\n", op.c_str());
+      std::exit(2);
+    }
+    must(lib_, said, op.c_str());
+  }
+  void finish() { device_.finish(stream_.get()); }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  const tandem::detail::nccl& lib_;
+  accelerator& device_;
+  tandem::device_stream stream_;
+  int rank_, ranks_;
+  nc::comm comm_ = nullptr;
+};
+
+/// pingpong, or oneway with an acknowledgement, between ranks 0 and 1.
+class pair_loop {
+ public:
+  pair_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
+      : over_(over),
+        echo_(what.op == "pingpong"),
+        out_(over.rank(), echo_ || over.rank() == 0 ? what.depth : 1,
+             echo_ || over.rank() == 0 ? bytes : ack_bytes),
+        in_(1 - over.rank(), echo_ || over.rank() != 0 ? what.depth : 1,
+            echo_ || over.rank() != 0 ? bytes : ack_bytes),
+        where_(at) {}
+
+  void prepare(std::uint64_t epoch) {
+    out_.fill(epoch, 0);
+    in_.clear();
+    where_.up();
+    for (const auto& m : out_.messages()) where_.of(m);
+    for (const auto& m : in_.messages()) where_.of(m);
+  }
+  double iterate() {
+    const clock_type::time_point start = clock_type::now();
+    if (over_.rank() != 0) receive();
+    over_.begin();
+    for (const auto& m : out_.messages()) over_.send(where_.of(m), 1 - over_.rank());
+    over_.end();
+    if (over_.rank() == 0) receive();
+    over_.finish();
+    const std::chrono::duration<double, std::micro> took = clock_type::now() - start;
+    return took.count() / (echo_ ? 2 : 1);
+  }
+  std::uint64_t wrong_bytes(std::uint64_t epoch) {
+    where_.down();
+    return in_.wrong_bytes(epoch, 0);
+  }
+
+ private:
+  static constexpr std::size_t ack_bytes = 8;
+  void receive() {
+    over_.begin();
+    for (const auto& m : in_.messages()) over_.recv(where_.of(m), 1 - over_.rank());
+    over_.end();
+  }
+
+  nccl_rank& over_;
+  bool echo_;
+  perf::window out_, in_;
+  perf::shadow where_;
+};
+
+/// A collective among all ranks.
+class collective_loop {
+ public:
+  collective_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
+      : over_(over),
+        op_(what.op),
+        data_(perf::make_data(*perf::find_operation(what.op),
+                              {.rank = over.rank(), .ranks = over.ranks(), .bytes = bytes}),
+              at) {}
+  void prepare(std::uint64_t epoch) { data_.prepare(epoch); }
+  double iterate(std::uint64_t epoch, bool last) {
+    data_.before(epoch, 0, last);
+    const mutable_view in = data_.input(), out = data_.output();
+    const clock_type::time_point start = clock_type::now();
+    over_.call(op_, in, out);
+    over_.finish();
+    const std::chrono::duration<double, std::micro> took = clock_type::now() - start;
+    return took.count();
+  }
+  std::uint64_t wrong_bytes(std::uint64_t epoch) { return data_.wrong_bytes(epoch, 0); }
+
+ private:
+  nccl_rank& over_;
+  std::string op_;
+  perf::checked_data data_;
+};
+
+struct outcome {
+  std::vector<double> samples;
+  std::uint64_t wrong = 0;
+};
+
+template <class Iterate, class Loop>
+outcome run_loop(Loop& loop, Iterate iterate, const measurement& of, std::int64_t warmup,
+                 meeting& in, int ranks) {
+  outcome came;
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+    loop.prepare(epoch);
+    meet(in, ranks);
+    iterate(epoch, true);
+    came.wrong += loop.wrong_bytes(epoch);
+  }
+  loop.prepare(2);
+  meet(in, ranks);
+  for (std::int64_t i = 0; i < std::min(warmup, of.iters); ++i) iterate(2, false);
+  meet(in, ranks);
+  for (std::int64_t i = 0; i < of.iters; ++i) {
+    came.samples.push_back(iterate(2, i + 1 == of.iters));
+  }
+  came.wrong += loop.wrong_bytes(2);
+  return came;
+}
+
+int nccl_main(const plan& what, meeting& in, int rank) {
+  std::string why;
+  const tandem::detail::nccl* const lib = tandem::detail::find_nccl(memory_kind::cuda, why);
+  if (lib == nullptr) {
+    if (rank == 0) std::fprintf(stderr, "gpu_peers: %s\n", why.c_str());
+    return 1;
+  }
+  const perf::place at = perf::place_for("cuda", rank);
+  accelerator& device = tandem::accelerator_at(at.kind, at.device);
+  if (rank == 0) must(*lib, lib->get_unique_id(&in.id), "ncclGetUniqueId");
+  meet(in, what.ranks);
+  nccl_rank over(*lib, device, rank, what.ranks, in.id);
+  const bool pair = what.op == "pingpong" || what.op == "oneway";
+  for (const measurement& of : what.measurements) {
+    const perf::operation& op = *perf::find_operation(what.op);
+    const std::size_t bytes =
+        perf::bytes_moved(op, of.bytes, what.ranks, op.reduces ? sizeof(float) : 1);
+    outcome came;
+    if (pair) {
+      pair_loop loop(over, what, bytes, at);
+      came = run_loop(
+          loop, [&](std::uint64_t, bool) { return loop.iterate(); }, of, what.warmup, in,
+          what.ranks);
+    } else {
+      collective_loop loop(over, what, bytes, at);
+      came = run_loop(
+          loop, [&](std::uint64_t epoch, bool last) { return loop.iterate(epoch, last); }, of,
+          what.warmup, in, what.ranks);
+    }
+    in.wrong.fetch_add(came.wrong);
+    meet(in, what.ranks);
+    if (rank == 0) {
+      tandem::bench::print_record(what, {bytes, of.iters}, "nccl", came.samples, in.wrong.load());
+    }
+    meet(in, what.ranks);
+  }
+  return in.wrong.load() == 0 ? 0 : 1;
+}
+
+/// One device's engine alone: from the other GPU, or from the host.
+int copy_main(const plan& what, bool from_peer) {
+  accelerator& device = tandem::accelerator_at(memory_kind::cuda, 0);
+  if (from_peer && !device.reaches(1)) {
+    std::fprintf(stderr, "gpu_peers: cuda:0 does not reach cuda:1\n");
+    return 1;
+  }
+  const tandem::device_stream on(device);
+  std::uint64_t wrong_in_all = 0;
+  for (const measurement& of : what.measurements) {
+    perf::aligned_memory host(of.bytes);
+    perf::fill(host.bytes(), {0, 0, of.bytes}, 0);
+    tandem::pinned_buffer pinned(device, of.bytes);
+    std::memcpy(pinned.data(), host.bytes().data(), of.bytes);
+    tandem::buffer into(of.bytes, memory_kind::cuda, 0);
+    tandem::buffer there(from_peer ? of.bytes : 0, memory_kind::cuda, from_peer ? 1 : 0);
+    const void* from = pinned.data();
+    if (from_peer) {
+      accelerator& other = tandem::accelerator_at(memory_kind::cuda, 1);
+      const tandem::device_stream up(other);
+      other.copy(there.data(), pinned.data(), of.bytes, up.get());
+      other.finish(up.get());
+      from = there.data();
+    }
+    std::vector<double> samples;
+    for (std::int64_t i = 0; i < of.iters + 3; ++i) {
+      const clock_type::time_point start = clock_type::now();
+      for (int k = 0; k < what.depth; ++k) device.copy(into.data(), from, of.bytes, on.get());
+      device.finish(on.get());
+      const std::chrono::duration<double, std::micro> took = clock_type::now() - start;
+      if (i >= 3) samples.push_back(took.count());
+    }
+    perf::clear(host.bytes());
+    device.copy(host.bytes().data(), into.data(), of.bytes, on.get());
+    device.finish(on.get());
+    const std::uint64_t wrong = perf::wrong_bytes(host.bytes(), {0, 0, of.bytes}, 0);
+    tandem::bench::print_record(what, of, what.mode, samples, wrong);
+    wrong_in_all += wrong;
+  }
+  return wrong_in_all == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const plan what = tandem::bench::parse_plan(argc, argv);
+    if (what.mode == "peer_copy" || what.mode == "pinned_copy") {
+      return copy_main(what, what.mode == "peer_copy");
+    }
+    void* const shared =
+        mmap(nullptr, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tandem::bench::require(shared != MAP_FAILED, "mmap");
+    meeting& in = *new (shared) meeting;
+    return tandem::bench::fork_ranks(what.ranks,
+                                     [&](int rank) { return nccl_main(what, in, rank); });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "gpu_peers: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <tandem/fabric.hpp>
+#include <tandem/settings.hpp>
+
+/// Channels whose views may lie in the memory of any accelerator, over any fabric between hosts.
+namespace tandem::devices {
+
+/// The ranks of `over`, which it takes: `send` and `recv` take views of host memory and of every
+/// accelerator of this machine (`channel_limits::kinds`), whatever the peer's are. All ranks make
+/// theirs so, of the same kind of `over`. Works as well where no rank has an accelerator.
+///
+/// What a view of a device holds has to be there when it is sent, and nothing else may use a view
+/// until its operation is over: channels know no streams. Before `send`,
+/// `co_await watch.reached(stream)`; for work that shall follow a `recv`, `watch.hold(stream)`
+/// before it and `release` after it, or queue that work when the receive is over (`device_watch`).
+///
+/// `fabric::kind_to` says how payload of devices travels: "forwarding over tcp", that is by way of
+/// pinned memory on both hosts, piece by piece of at most 4 MiB, of which one is copied while
+/// another is on the wire. A link that meets device memory pins four pieces each way, once.
+/// "peer copies" between ranks of one host that both have such devices: the receiver's copy engine
+/// reads the sender's memory where it lies, by no kernel, as soon as the two have agreed on the
+/// allocation; the send is over when it has. An allocation is shared whole, and what cannot be
+/// shared or reached (no peer access, expandable segments, memory pools) is forwarded, which the
+/// log says once. Memory that is freed stays mapped at the peer until other memory is shared or the
+/// channel ends. `settings::peer_copies` turns it off.
+/// @par Cost  of host memory: none but the messages of `over`, one more for each piece of more than
+///   4 KiB.
+/// @par Cancellation  As of any channel, but that an operation completes only when no copy engine
+///   touches its view any more.
+/// @par Errors  `errc::unsupported_memory` for a view of a device that is not there, and why.
+///   `device_failed`, of the one operation whose copy failed: a send's peer hears
+///   `message_cancelled`. `protocol_violation`, of the channel, where the peer's fabric is none of
+///   these. Else those of `over`.
+std::unique_ptr<fabric> make_fabric(std::unique_ptr<fabric> over, settings options);
+
+}  // namespace tandem::devices

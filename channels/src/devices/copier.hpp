@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <tandem/accelerator.hpp>
+#include <tandem/device_watch.hpp>
+#include <vector>
+
+namespace tandem::devices {
+
+/// The copy engines of one device, as all links of a fabric use them: a stream each way, which
+/// waits for no work of the user's, so that what one link has begun always ends.
+class copier {
+ public:
+  copier(const asio::any_io_executor& executor, accelerator& of);
+
+  accelerator& of() const noexcept { return watch_.of(); }
+  enum class way : std::uint8_t {
+    to_host,
+    to_device,
+    from_peer,  ///< out of another process' or device's memory; several at once
+  };
+  /// Copies, and tells `wait` when that is done. @par Errors thrown: `device_failed`; then nothing
+  /// is being copied and nobody is told.
+  void copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait);
+  /// Blocks until no copy is under way, for an executor that goes away with some.
+  void finish() noexcept;
+
+ private:
+  accelerator::stream stream_for(way which, std::size_t bytes);
+
+  device_watch watch_;
+  const device_stream to_host_;
+  const device_stream to_device_;
+  /// Short copies overlap, as each begins with some us in which nothing moves. Long ones go one
+  /// after the other on the first: one at a time has the whole link, and several only share it.
+  static constexpr std::size_t peer_streams = 4;
+  static constexpr std::size_t long_copy_bytes = std::size_t{4} << 20;
+  std::array<device_stream, peer_streams> from_peer_;
+  std::size_t next_peer_stream_ = 0;
+};
+
+/// Those of a fabric, made when a view of their device first comes.
+class copiers {
+ public:
+  explicit copiers(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+
+  /// @pre the view's kind is not `host`. @par Errors thrown: `unsupported_memory`: there is no such
+  /// device, and why; `device_failed`.
+  copier& of(const const_view& view);
+  /// Which views this machine has copy engines for, `host` included.
+  static std::vector<memory_kind> kinds();
+
+ private:
+  const asio::any_io_executor executor_;
+  std::vector<std::unique_ptr<copier>> all_;
+};
+
+}  // namespace tandem::devices

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "devices/sharing.hpp"
+
+namespace tandem::devices {
+
+/// The first message either way on the flow of frames, 64 bytes, little endian:
+///
+///    0 magic "TNDMDEVS"    8 version u32    12 most credit u32
+///   16 kinds of memory here, by bit u32     20 most bytes inside a frame's message u32
+///   24 host               40 process                60 CRC32C of bytes 0..59
+///
+/// Everything else follows from the limits of the inner channel, which both ends know.
+struct greeting {
+  std::uint32_t version = 1;
+  std::uint32_t credit_bytes = 0;
+  std::uint32_t kinds = 0;
+  std::uint32_t inside_bytes = 0;
+  whereabouts where{};  ///< zeros: it reads no device memory of others, and nobody its own
+};
+
+constexpr std::size_t greeting_bytes = 64;
+
+void encode(const greeting& from, std::span<std::byte, greeting_bytes> to) noexcept;
+/// Empty `why` if these bytes are one that this version understands, else what is wrong.
+greeting decode(std::span<const std::byte> from, std::string& why);
+
+}  // namespace tandem::devices

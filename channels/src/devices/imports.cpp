@@ -1,0 +1,123 @@
+#include "devices/imports.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem::devices {
+namespace {
+
+/// Null: this process does not see it.
+accelerator* find_device(memory_kind kind, const std::string& uuid) {
+  for (accelerator* const each : find_accelerators(kind).found) {
+    if (each->facts().uuid == uuid) return each;
+  }
+  return nullptr;
+}
+
+/// Throws where copies of `by` do not get there. What is not visible here the driver judges itself.
+void must_reach(accelerator& by, const shared_allocation& what) {
+  if (by.kind() != what.kind) {
+    throw error(errc::unsupported_memory,
+                fmt::format("{} reads no memory of kind {}", by.text(), name(what.kind)));
+  }
+  accelerator* const owner = find_device(what.kind, what.uuid);
+  if (owner == nullptr || by.reaches(owner->device())) return;
+  throw error(errc::unsupported_memory,
+              fmt::format("{}:{} and {}:{} have no peer access", name(by.kind()), by.device(),
+                          name(owner->kind()), owner->device()),
+              "GPUs of one PCIe switch or NVLink have it; an IOMMU in the way or a container may "
+              "forbid it");
+}
+
+}  // namespace
+
+imports::entry* imports::find_entry(std::uint32_t id) noexcept {
+  const std::uint32_t slot = slot_of(id);
+  if (slot >= entries_.size() || !entries_[slot] || entries_[slot]->what.id != id) return nullptr;
+  return entries_[slot].get();
+}
+
+bool imports::describe(const shared_allocation& what, std::string& why) {
+  const std::uint32_t slot = slot_of(what.id);
+  if (by_ == reading::none || slot >= most_shared_allocations) {
+    why = fmt::format("an allocation {:#x} that this end cannot read", what.id);
+    return false;
+  }
+  if (slot >= entries_.size()) entries_.resize(slot + 1);
+  if (entries_[slot]) {
+    why =
+        fmt::format("an allocation {:#x} in the place of {:#x}", what.id, entries_[slot]->what.id);
+    return false;
+  }
+  entries_[slot] = std::make_unique<entry>();
+  entries_[slot]->what = what;
+  unanswered_.push_back(what.id);
+  return true;
+}
+
+bool imports::retire(std::uint32_t id, std::string& why) {
+  if (find_entry(id) == nullptr) {
+    // One that could not be opened is already forgotten here; the owner's word may have crossed it.
+    if (by_ != reading::none && slot_of(id) < entries_.size()) return true;
+    why = fmt::format("an end of allocation {:#x}, which was never described", id);
+    return false;
+  }
+  std::erase(unanswered_, id);
+  entries_[slot_of(id)].reset();
+  return true;
+}
+
+bool imports::next(accelerator& home, answer& into) {
+  if (unanswered_.empty()) return false;
+  into = {unanswered_.front(), {}};
+  unanswered_.pop_front();
+  try {
+    map(*find_entry(into.id), home);
+  } catch (const error& failed) {
+    into.why = failed.what();
+    entries_[slot_of(into.id)].reset();
+  }
+  return true;
+}
+
+const std::shared_ptr<const mapping>& imports::map(entry& of, accelerator& by) {
+  const auto known = of.maps.find(&by);
+  if (known != of.maps.end()) return known->second;
+  must_reach(by, of.what);
+  std::shared_ptr<const mapping> made;
+  if (by_ == reading::mapped) made = map_shared(by, of.what.handle);
+  return of.maps.emplace(&by, std::move(made)).first->second;
+}
+
+std::optional<imports::source> imports::find(const shared_place& at, std::uint64_t bytes,
+                                             accelerator& by, std::string& why) {
+  entry* const found = find_entry(at.allocation);
+  if (found == nullptr) {
+    why = fmt::format("a reference into allocation {:#x}, which is not described", at.allocation);
+    return std::nullopt;
+  }
+  if (at.offset > found->what.bytes || bytes > found->what.bytes - at.offset) {
+    why = fmt::format("a reference to {} bytes at {} of an allocation of {}", bytes, at.offset,
+                      found->what.bytes);
+    return std::nullopt;
+  }
+  const std::shared_ptr<const mapping>& keep = map(*found, by);
+  const auto* const base = keep ? keep->base()
+                                : reinterpret_cast<const std::byte*>(  // NOLINT: of this process
+                                      static_cast<std::uintptr_t>(found->what.base));
+  return source{base + at.offset, keep};
+}
+
+void imports::clear() noexcept {
+  unanswered_.clear();
+  entries_.clear();
+}
+
+std::size_t imports::open() const noexcept {
+  std::size_t count = 0;
+  for (const auto& each : entries_) count += each ? each->maps.size() : 0;
+  return count;
+}
+
+}  // namespace tandem::devices

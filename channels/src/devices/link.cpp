@@ -1,0 +1,300 @@
+// Operations in, operations out, and how a link ends.
+#include "devices/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <tandem/log.hpp>
+#include <utility>
+
+#include "devices/flows.hpp"
+#include "devices/greeting.hpp"
+
+namespace tandem::devices {
+namespace {
+
+constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
+constexpr std::size_t most_chunk_bytes = std::size_t{4} << 20;
+constexpr std::size_t staged_chunks = 4;  // each way: one is copied, one moves, two make up
+
+/// The limits of the inner channel, which both ends know before they have met. Credits are what
+/// only the greeting says.
+protocol::limits limits_over(const channel& inner, const settings& options) noexcept {
+  const channel_limits& below = inner.limits();
+  settings same = options;
+  same.eager_bytes = below.eager_bytes;
+  same.chunk_bytes = std::min(below.chunk_bytes, most_chunk_bytes);
+  same.max_flows = below.max_flows;
+  return protocol::offered(same);
+}
+
+/// With its frame it must not be longer than what the inner channel sends at once.
+std::size_t inside_bytes_over(const channel& inner) noexcept {
+  const std::size_t eager = inner.limits().eager_bytes;
+  const std::size_t room = eager > protocol::frame_bytes ? eager - protocol::frame_bytes : 0;
+  return std::min(room, most_inside_bytes);
+}
+
+}  // namespace
+
+link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
+           protocol::identity who, const whereabouts& where)
+    : pending_owner(inner.get_executor()),
+      inner_(&inner),
+      executor_(inner.get_executor()),
+      copiers_(std::move(by)),
+      kinds_(copiers::kinds()),
+      inside_bytes_(inside_bytes_over(inner)),
+      session_(limits_over(inner, options), std::move(who), options.operation_timeout,
+               protocol::chunk_order::any),
+      timer_(executor_),
+      where_(where),
+      patience_(executor_),
+      staging_out_(staged_chunks * session_.agreed().chunk_bytes),
+      staging_in_(staged_chunks * session_.agreed().chunk_bytes) {
+  session_.fills_by(this);
+}
+
+void link::run() {
+  const auto self = shared_from_this();
+  greeting mine{.credit_bytes = session_.agreed().credit_bytes,
+                .inside_bytes = static_cast<std::uint32_t>(inside_bytes_),
+                .where = where_};
+  for (const memory_kind kind : kinds_) mine.kinds |= 1U << static_cast<unsigned>(kind);
+  greeting_ = std::make_unique<std::byte[]>(greeting_bytes);
+  encode(mine, std::span<std::byte, greeting_bytes>(greeting_.get(), greeting_bytes));
+  greeting_op_.what = operation::kind::send;
+  greeting_op_.flow = frame_flow;
+  greeting_op_.view = {greeting_.get(), greeting_bytes};
+  greeting_op_.owner = this;
+  greeting_op_.complete = [](operation& op) {
+    auto& of = *static_cast<link*>(op.owner);
+    const auto keep = of.came_back();
+    if (op.result) of.inner_failed(op);
+    of.settle();
+  };
+  greeting_op_.destroy = [](operation& op) noexcept { static_cast<link*>(op.owner)->destroyed(); };
+  start_inner(greeting_op_);
+  start_reading();
+  complete_soon();
+}
+
+std::vector<rail_stats> link::rails() const {
+  return inner_ != nullptr ? inner_->rails() : std::vector<rail_stats>();
+}
+
+bool link::start(operation& op) {
+  std::optional<error> refused;
+  try {
+    if (op.view.kind != memory_kind::host) {
+      copier& by = copiers_->of(op.view);
+      if (home_ == nullptr) home_ = &by;
+      // The peer hears of its memory before it is asked for a receive.
+      const bool is_long = op.view.bytes > session_.agreed().eager_bytes;
+      if (op.what == operation::kind::send && is_long && exports_) exports_->find(by.of(), op.view);
+    }
+  } catch (const error& why) {
+    refused = why;
+  }
+  if (refused) {
+    session_.refuse(op, *refused);
+  } else {
+    session_.start(op);
+    flush();
+  }
+  const bool is_done = session_.take_if_done(op);
+  complete_soon();
+  if (is_done) return true;
+  if (op.due < timer_due_) arm_timer(op.due);
+  return false;
+}
+
+bool link::linger(operation& op) {
+  control_slot& slot = control_[next_control_];
+  if (inner_ == nullptr || read_ended_ || slot.is_over || !inner_->linger(slot.op)) return false;
+  const auto keep = came_back();
+  slot.is_over = true;
+  read_frames();
+  flush();
+  const bool is_over = op.is_over() && session_.take_if_done(op);
+  complete_soon();
+  return is_over;
+}
+
+void link::cancel(operation& op) {
+  session_.cancel(op);
+  release_views();
+  flush();
+  complete_soon();
+}
+
+/// True: it is over, and nothing will be told.
+bool link::start_inner(operation& op) {
+  op.deadline = for_ever;
+  if (inner_ == nullptr) {
+    op.result = errc::channel_closed;
+    return true;
+  }
+  if (inner_->start(op)) return true;
+  went_out();
+  return false;
+}
+
+void link::went_out() {
+  if (outside_++ == 0) self_ = shared_from_this();
+}
+
+std::shared_ptr<link> link::came_back() noexcept {
+  ++moved_;
+  if (--outside_ == 0) return std::exchange(self_, nullptr);
+  return self_;
+}
+
+/// The loop goes away. The users' memory is theirs again when nobody outside has any of it.
+void link::destroyed() noexcept {
+  const auto keep = came_back();
+  closed_ = read_ended_ = true;
+  if (outside_ == 0) abandon_users();
+}
+
+void link::settle() {
+  flush();
+  complete_done();
+}
+
+void link::fail(const error& reason, bool tell_peer) {
+  if (closed_) return;
+  closed_ = read_ended_ = true;
+  const auto self = shared_from_this();
+  has_one_ = false;
+  for (landing_piece* each : landings_) each->is_known = false;
+  forget_pulls(false);
+  session_.fail(reason);
+  timer_.cancel();
+  if (inner_ != nullptr && tell_peer) inner_->fail(reason);
+  post_payloads();
+  send_payloads();
+  // Of a process that has ended nothing reads; one that has only closed may still be reading.
+  const bool is_gone = reason.code() == errc::peer_lost && reads_ == reading::mapped;
+  is_gone ? let_go_of_referrals() : let_go_later();
+  complete_soon();
+}
+
+/// What the inner channel says of itself, as of this one.
+void link::inner_failed(const operation& op) {
+  if (closed_) return;
+  error_context context;
+  if (op.failure) context = op.failure->context();
+  // The goodbye follows everything that has come, on the flow of frames.
+  if (op.result == errc::peer_closed && context.detail.empty()) return;
+  context.phase.clear();
+  context.bytes_done = context.bytes_total = -1;
+  fail(error(op.result, std::move(context)), true);
+}
+
+void link::broken(const std::string& why) {
+  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
+                     "make the fabrics of all ranks in the same way, of one version");
+  log(log_level::warning, "devices", reason.what());
+  fail(reason, true);
+}
+
+/// The peer closed in an orderly way, and all that it had sent before has landed.
+void link::heard_goodbye() {
+  has_one_ = false;
+  protocol::frame bye;
+  bye.type = protocol::frame_type::goodbye;
+  forget_pulls(true);
+  session_.handle(bye);
+  let_go_later();
+  timer_.cancel();
+  send_payloads();
+}
+
+void link::complete_done() {
+  while (operation* op = session_.pop_done()) op->complete(*op);
+}
+
+/// Operations end on the executor and never inside the call that started them.
+void link::complete_soon() {
+  if (completion_posted_ || !session_.has_done()) return;
+  completion_posted_ = true;
+  asio::post(executor_, [self = shared_from_this()] {
+    self->completion_posted_ = false;
+    self->complete_done();
+  });
+}
+
+void link::arm_timer(operation::time_point when) {
+  timer_due_ = when;
+  if (session_.is_over() || when == operation::time_point::max()) return;
+  timer_.expires_at(when);
+  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (cancelled || !self || self->session_.is_over()) return;
+    const auto now = std::chrono::steady_clock::now();
+    auto found = self->session_.expire(now);
+    if (found.stuck && self->moved_ == self->moved_when_late_) {
+      self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
+                 true);
+    }
+    // The piece in hand has to be finished; while it moves, the channel lives.
+    self->moved_when_late_ = found.stuck ? self->moved_ : none_late;
+    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
+    self->arm_timer(found.next);
+    self->release_views();
+    self->settle();
+  });
+}
+
+void link::abandon_users() noexcept {
+  while (operation* op = session_.pop_any()) {
+    if (op->destroy != nullptr) op->destroy(*op);
+  }
+}
+
+/// While the inner channel or an engine has a view, the last of them to be abandoned does this.
+void link::abandon() noexcept {
+  const auto self = weak_from_this().lock();
+  closed_ = read_ended_ = true;
+  if (outside_ == 0) abandon_users();
+}
+
+namespace {
+
+class owning_channel final : public channel {
+ public:
+  owning_channel(std::unique_ptr<channel> inner, std::shared_ptr<link> over)
+      : inner_(std::move(inner)), link_(std::move(over)), handle_(link_) {}
+  ~owning_channel() override {
+    close();
+    link_->forget_inner();
+  }
+  asio::any_io_executor get_executor() const noexcept override { return handle_.get_executor(); }
+  const channel_limits& limits() const noexcept override { return handle_.limits(); }
+  channel_stats stats() const noexcept override { return handle_.stats(); }
+  std::vector<rail_stats> rails() const override { return handle_.rails(); }
+  void fail(const error& reason) noexcept override { handle_.fail(reason); }
+  bool start(operation& op) override { return handle_.start(op); }
+  bool linger(operation& op) override { return handle_.linger(op); }
+  void cancel(operation& op) noexcept override { handle_.cancel(op); }
+
+ private:
+  const std::unique_ptr<channel> inner_;
+  const std::shared_ptr<link> link_;
+  link_channel handle_;
+};
+
+}  // namespace
+
+std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
+                                      const settings& options, protocol::identity who,
+                                      const whereabouts& where) {
+  if (who.rail.empty()) who.rail = "devices";
+  auto made = std::make_shared<link>(*inner, std::move(by), options, std::move(who), where);
+  made->run();
+  return std::make_unique<owning_channel>(std::move(inner), std::move(made));
+}
+
+}  // namespace tandem::devices

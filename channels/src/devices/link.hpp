@@ -1,0 +1,217 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <memory>
+#include <tandem/channel.hpp>
+#include <tandem/pending.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+#include "devices/exports.hpp"
+#include "devices/peer_pieces.hpp"
+#include "devices/pieces.hpp"
+#include "devices/staging.hpp"
+#include "protocol/carried_channel.hpp"
+#include "protocol/session.hpp"
+
+namespace tandem::devices {
+
+/// Carries out a session over the messages of another channel, which reaches host memory only.
+///
+/// Frames go on one flow of the inner channel, in order, short payloads of host memory with them.
+/// Every other payload is a message on a second flow: out of the view and into the view where that
+/// is host memory, else by way of pinned memory and the copy engine. A frame leaves before its
+/// payload is staged, so that no copy holds up the frames behind it, and the peer has its place
+/// ready by then. All views that engines and the inner channel may touch are pinned.
+///
+/// Kept alive by its handle and by whatever is under way outside.
+class link final : public std::enable_shared_from_this<link>,
+                   private pending_owner,
+                   private protocol::filler {
+ public:
+  /// @param inner  stays until it is forgotten
+  /// @param where  of this end; zeros: device memory is forwarded, whoever the peer is
+  link(channel& inner, std::shared_ptr<copiers> by, const settings& options, protocol::identity who,
+       const whereabouts& where = whereabouts::here());
+
+  void run();  ///< greets the peer and starts reading
+  bool start(operation& op);
+  bool linger(operation& op);
+  void cancel(operation& op);
+  void fail(const error& reason, bool tell_peer);
+  /// The inner channel goes away, and ends what it has of this link's by itself.
+  void forget_inner() noexcept { inner_ = nullptr; }
+
+  asio::any_io_executor get_executor() const noexcept { return executor_; }
+  const protocol::session& messages() const noexcept { return session_; }
+  const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
+  std::vector<rail_stats> rails() const;
+  /// How the ends read each other's device memory; `none` until the peer has said where it is.
+  reading reads() const noexcept { return reads_; }
+
+ private:
+  friend struct departure;
+  friend struct referral;
+  friend struct said_note;
+  friend struct pull;
+  friend struct landing_piece;
+
+  static constexpr std::size_t control_slots = 16;
+  static constexpr std::uint64_t none_late = ~std::uint64_t{0};
+
+  // What is under way outside keeps the link.
+  bool start_inner(operation& op);
+  void went_out();
+  std::shared_ptr<link> came_back() noexcept;
+  void destroyed() noexcept;
+  void settle();
+
+  // Frames and payloads that leave.
+  void flush();
+  carriage how_to_carry(const protocol::outgoing& out);
+  bool depart();
+  bool has_room(carriage how, departure& d);
+  void release_staging(departure& d) noexcept;
+  void stage(departure& d);
+  void stage_over(departure& d, const std::shared_ptr<const error>& failure);
+  void send_payloads();
+  void header_over(departure& d);
+  void payload_over(departure& d);
+  void part_over(departure& d);
+  departure& take_departure();
+
+  // Payloads that the peer reads itself.
+  void flush_frames();
+  bool can_be_read(const protocol::outgoing& out);
+  bool refer();
+  referral& take_referral();
+  void reference_left(referral& r);
+  bool acknowledged(std::uint32_t serial);
+  void let_go(referral& r);
+  void let_go_of_referrals() noexcept;
+  void let_go_later();
+  void say_notes();
+  void say(const note& what);
+
+  // Payloads that are read from the peer.
+  void take_note(std::span<const std::byte> bytes);
+  void meet(const whereabouts& theirs, std::uint32_t their_kinds);
+  void land_reference(const protocol::frame& f, const reference& what);
+  bool is_sound(const protocol::frame& f, const reference& what) const;
+  void begin_pull(pull& p);
+  bool find_source(pull& p, copier* for_view);
+  void pull_to_view(pull& p);
+  void pull_piece(pull& p);
+  void pull_pieces();
+  void pull_over(pull& p, const std::shared_ptr<const error>& failure);
+  bool empty_slot(pull& p);
+  void finish_pull(pull& p);
+  void forget_pulls(bool peer_has_left);
+  pull& take_pull();
+
+  // Frames and payloads that come.
+  void start_reading();
+  void read_frames();
+  void take(const control_slot& slot);
+  void take_greeting(const control_slot& slot);
+  void take_plain(const protocol::frame& f);
+  void land_inside(const protocol::frame& f, const std::byte* payload);
+  void land_message(const protocol::frame& f);
+  void post_payloads();
+  bool prepare(landing_piece& piece);
+  void payload_came(landing_piece& piece);
+  void finish_payload(landing_piece& piece);
+  void take_payload(landing_piece& piece);
+  void close_landing(landing_piece& piece) noexcept;
+  void release_views() noexcept;
+  void conclude();
+  landing_piece& take_piece();
+  void recycle(landing_piece& piece) noexcept;
+
+  // Copies into views.
+  void copy_in(landing_piece& piece, operation& op, void* to, std::size_t bytes);
+  void copy_over(landing_piece& piece, const std::shared_ptr<const error>& failure);
+  void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) override;
+  void fill_views();
+  bool fill_some(fill_job& job, const std::byte* from);
+
+  void inner_failed(const operation& op);
+  void broken(const std::string& why);
+  void heard_goodbye();
+  void complete_done();
+  void complete_soon();
+  void arm_timer(operation::time_point when);
+  void abandon_users() noexcept;
+  void abandon() noexcept override;
+
+  channel* inner_;
+  const asio::any_io_executor executor_;
+  const std::shared_ptr<copiers> copiers_;
+  const std::vector<memory_kind> kinds_;
+  const std::size_t inside_bytes_;  // the longest payload inside
+  protocol::session session_;
+  asio::steady_timer timer_;
+  operation::time_point timer_due_ = operation::time_point::max();
+
+  const whereabouts where_;
+  reading reads_ = reading::none;
+  std::optional<exports> exports_;
+  std::optional<imports> imports_;
+  copier* home_ = nullptr;  // of the first view of a device here: it opens what the peer describes
+  std::vector<std::unique_ptr<referral>> referrals_;  // by serial
+  std::vector<referral*> free_referrals_;
+  std::uint64_t referred_bytes_ = 0;
+  asio::steady_timer patience_;
+  std::vector<std::unique_ptr<said_note>> notes_;
+  std::vector<said_note*> free_notes_;
+  std::vector<std::unique_ptr<pull>> all_pulls_;
+  std::vector<pull*> free_pulls_;
+  std::vector<pull*> pulls_;           // under way
+  std::deque<pull*> waiting_pulls_;    // of them for room
+  std::vector<std::uint32_t> pulled_;  // serials that the peer has yet to hear of
+
+  staging staging_out_, staging_in_;
+  std::array<control_slot, control_slots> control_;
+  std::size_t next_control_ = 0;
+  std::unique_ptr<std::byte[]> greeting_;
+  operation greeting_op_;
+
+  std::vector<std::unique_ptr<departure>> departures_;
+  std::vector<departure*> free_departures_;
+  protocol::outgoing one_;  // the frame in hand
+  bool has_one_ = false;
+  shared_place one_at_;                 // where the peer can read it
+  bool is_rest_there_ = false;          // and all that follows in its message
+  departure* first_payload_ = nullptr;  // not yet sent, in order
+  departure* last_payload_ = nullptr;
+  std::size_t host_payloads_ = 0;  // under way
+
+  std::vector<std::unique_ptr<landing_piece>> pieces_;
+  std::vector<landing_piece*> free_pieces_;
+  std::vector<landing_piece*> landings_;    // not yet come
+  landing_piece* first_landing_ = nullptr;  // not yet posted, in order
+  landing_piece* last_landing_ = nullptr;
+  std::deque<fill_job> fills_;
+
+  std::size_t outside_ = 0;
+  std::shared_ptr<link> self_;  // while anything is outside
+  std::uint64_t moved_ = 0;
+  std::uint64_t moved_when_late_ = none_late;
+  bool is_agreed_ = false;
+  bool peer_has_left_ = false;
+  bool read_ended_ = false;
+  bool closed_ = false;
+  bool completion_posted_ = false;
+};
+
+/// The handle of a link whose inner channel a fabric owns.
+using link_channel = protocol::carried_channel<link>;
+
+/// A channel over one of its own, for two ends that are no ranks of a fabric.
+std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
+                                      const settings& options, protocol::identity who = {},
+                                      const whereabouts& where = whereabouts::here());
+
+}  // namespace tandem::devices

@@ -1,0 +1,73 @@
+// Copies into views of devices.
+#include <algorithm>
+#include <cstring>
+
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+
+/// Out of the piece's slot. The piece is the copy's until that is over, unless it could not begin.
+void link::copy_in(landing_piece& piece, operation& op, void* to, std::size_t bytes) {
+  try {
+    piece.by->copy(copier::way::to_device, to, piece.slot, bytes, piece.landed);
+  } catch (const error& why) {
+    session_.spoil(op, why);
+    return;
+  }
+  piece.op = &op;
+  session_.pin(op);
+  went_out();
+}
+
+void link::copy_over(landing_piece& piece, const std::shared_ptr<const error>& failure) {
+  operation& op = *piece.op;
+  if (failure) session_.spoil(op, *failure);
+  session_.unpin(op);
+  recycle(piece);
+  fill_views();
+  post_payloads();
+  pull_pieces();
+  conclude();
+}
+
+void link::fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) {
+  session_.pin(op);
+  fills_.push_back({&op, op.view.part(0, bytes), std::move(from), 0});
+  fill_views();
+}
+
+void link::fill_views() {
+  while (!fills_.empty() && fill_some(fills_.front(), fills_.front().from.get())) {
+    fills_.pop_front();
+  }
+}
+
+/// As much as there is room for. True: all of it is with the engine, or it has failed, and the
+/// job's pin is gone.
+bool link::fill_some(fill_job& job, const std::byte* from) {
+  copier& by = copiers_->of(job.to);
+  while (job.done < job.to.bytes) {
+    const std::size_t bytes =
+        std::min<std::size_t>(job.to.bytes - job.done, session_.agreed().chunk_bytes);
+    landing_piece& piece = take_piece();
+    try {
+      piece.slot = staging_in_.take(by.of(), bytes);
+    } catch (const error& why) {
+      session_.spoil(*job.op, why);
+    }
+    if (piece.slot == nullptr) {
+      recycle(piece);
+      if (job.op->is_over() && job.op->result) break;
+      return false;
+    }
+    piece.by = &by;
+    std::memcpy(piece.slot, from + job.done, bytes);
+    copy_in(piece, *job.op, static_cast<std::byte*>(job.to.data) + job.done, bytes);
+    if (piece.op == nullptr) recycle(piece);
+    job.done += bytes;
+  }
+  session_.unpin(*job.op);
+  return true;
+}
+
+}  // namespace tandem::devices

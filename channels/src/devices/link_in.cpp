@@ -1,0 +1,308 @@
+// What comes: frames, and the payloads behind them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <cstring>
+
+#include "devices/flows.hpp"
+#include "devices/greeting.hpp"
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+landing_piece::landing_piece(link& in) : of(in) {
+  payload.what = operation::kind::recv;
+  payload.flow = payload_flow;
+  payload.owner = landed.owner = this;
+  payload.complete = [](operation& over) {
+    auto& piece = *static_cast<landing_piece*>(over.owner);
+    const auto keep = piece.of.came_back();
+    keep->payload_came(piece);
+    keep->settle();
+  };
+  payload.destroy = [](operation& gone) noexcept {
+    static_cast<landing_piece*>(gone.owner)->of.destroyed();
+  };
+  landed.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
+    auto& piece = *static_cast<landing_piece*>(wait.owner);
+    const auto keep = piece.of.came_back();
+    keep->copy_over(piece, failure);
+    keep->settle();
+  };
+  landed.destroy = [](device_wait& wait) noexcept {
+    auto& piece = *static_cast<landing_piece*>(wait.owner);
+    piece.by->finish();
+    piece.of.destroyed();
+  };
+}
+
+landing_piece& link::take_piece() {
+  if (free_pieces_.empty()) {
+    pieces_.push_back(std::make_unique<landing_piece>(*this));
+    free_pieces_.push_back(pieces_.back().get());
+  }
+  landing_piece& piece = *free_pieces_.back();
+  free_pieces_.pop_back();
+  return piece;
+}
+
+void link::recycle(landing_piece& piece) noexcept {
+  if (piece.slot != nullptr) staging_in_.give_back(piece.by->of().kind(), piece.slot);
+  piece.slot = nullptr;
+  piece.by = nullptr;
+  piece.op = nullptr;
+  piece.is_known = false;
+  free_pieces_.push_back(&piece);
+}
+
+void link::start_reading() {
+  const std::size_t bytes = std::max(protocol::frame_bytes + inside_bytes_, note_bytes);
+  for (control_slot& slot : control_) {
+    slot.of = this;
+    slot.bytes = std::make_unique<std::byte[]>(bytes);
+    slot.op.what = operation::kind::recv;
+    slot.op.flow = frame_flow;
+    slot.op.view = {slot.bytes.get(), bytes};
+    slot.op.owner = &slot;
+    slot.op.complete = [](operation& op) {
+      auto& came = *static_cast<control_slot*>(op.owner);
+      const auto keep = came.of->came_back();
+      came.is_over = true;
+      keep->read_frames();
+      keep->settle();
+    };
+    slot.op.destroy = [](operation& op) noexcept {
+      static_cast<control_slot*>(op.owner)->of->destroyed();
+    };
+    slot.is_over = start_inner(slot.op);
+  }
+  read_frames();
+}
+
+/// In the order in which they were sent, though a long one may be overtaken.
+void link::read_frames() {
+  while (!read_ended_ && control_[next_control_].is_over) {
+    control_slot& slot = control_[next_control_];
+    if (slot.op.result == errc::peer_closed) {
+      read_ended_ = peer_has_left_ = true;
+      forget_pulls(true);
+      inner_failed(slot.op);
+      conclude();
+      return;
+    }
+    if (slot.op.result == errc::message_truncated) {
+      return broken(fmt::format("a frame of {} bytes", slot.op.total_bytes));
+    }
+    if (slot.op.result) return inner_failed(slot.op);
+    take(slot);
+    if (read_ended_) return;
+    slot.is_over = start_inner(slot.op);
+    next_control_ = (next_control_ + 1) % control_slots;
+  }
+}
+
+void link::take(const control_slot& slot) {
+  if (!is_agreed_) return take_greeting(slot);
+  const std::size_t bytes = slot.op.bytes;
+  if (const std::span all(slot.bytes.get(), bytes); is_note(all)) return take_note(all);
+  std::string why;
+  std::optional<protocol::frame> f;
+  if (bytes >= protocol::frame_bytes) {
+    f = protocol::decode(
+        std::span<const std::byte, protocol::frame_bytes>(slot.bytes.get(), protocol::frame_bytes),
+        why);
+  }
+  if (!f) return broken(why.empty() ? fmt::format("a frame of {} bytes", bytes) : why);
+  if ((f->flags & by_reference) != 0 && protocol::carries_payload(f->type)) {
+    if (bytes != protocol::frame_bytes + reference_bytes) {
+      return broken(fmt::format("a reference of {} bytes", bytes - protocol::frame_bytes));
+    }
+    return land_reference(*f, decode_reference(slot.bytes.get() + protocol::frame_bytes));
+  }
+  const bool is_alone = (f->flags & by_message) != 0 || !protocol::carries_payload(f->type);
+  const std::size_t inside = is_alone ? 0 : f->payload_bytes;
+  if (bytes != protocol::frame_bytes + inside) {
+    return broken(
+        fmt::format("{} bytes behind a frame that has {}", bytes - protocol::frame_bytes, inside));
+  }
+  if (!protocol::carries_payload(f->type)) return take_plain(*f);
+  if ((f->flags & by_message) != 0) return land_message(*f);
+  land_inside(*f, slot.bytes.get() + protocol::frame_bytes);
+}
+
+void link::take_greeting(const control_slot& slot) {
+  std::string why;
+  const greeting theirs = decode(std::span(slot.bytes.get(), slot.op.bytes), why);
+  if (!why.empty()) return broken(why);
+  if (theirs.inside_bytes != inside_bytes_) {
+    return broken(fmt::format("frames with up to {} bytes inside, these {}", theirs.inside_bytes,
+                              inside_bytes_));
+  }
+  protocol::limits both = session_.agreed();
+  both.credit_bytes = std::min(both.credit_bytes, theirs.credit_bytes);
+  session_.agree(both);
+  is_agreed_ = true;
+  meet(theirs.where, theirs.kinds);
+}
+
+void link::take_plain(const protocol::frame& f) {
+  if (f.type == protocol::frame_type::goodbye) return broken("a goodbye among its frames");
+  if (f.type == protocol::frame_type::withdraw) {
+    // The rest of the message is on its way nevertheless, and belongs to nobody.
+    for (landing_piece* each : landings_) {
+      if (each->is_known && each->where.header.message_id == f.message_id &&
+          each->where.header.type == protocol::frame_type::data) {
+        session_.drop(each->where);
+        each->is_known = false;
+      }
+    }
+  }
+  if (!session_.handle(f)) return broken(session_.violation());
+  release_views();
+}
+
+void link::land_inside(const protocol::frame& f, const std::byte* payload) {
+  protocol::landing where;
+  if (!session_.begin(f, where)) return broken(session_.violation());
+  if (is_on_device(where.op) && f.payload_bytes > 0) {
+    fill_job job{where.op,
+                 {where.target, f.payload_bytes, where.op->view.kind, where.op->view.device},
+                 nullptr,
+                 0};
+    session_.pin(*where.op);
+    if (!fills_.empty() || !fill_some(job, payload)) {
+      job.from = std::make_unique_for_overwrite<std::byte[]>(f.payload_bytes);
+      std::memcpy(job.from.get(), payload, f.payload_bytes);
+      fills_.push_back(std::move(job));
+    }
+  } else if (where.target != nullptr && f.payload_bytes > 0) {
+    std::memcpy(where.target, payload, f.payload_bytes);
+  }
+  session_.end(where);
+}
+
+void link::land_message(const protocol::frame& f) {
+  for (const landing_piece* each : landings_) {
+    if (each->where.header.message_id == f.message_id && each->where.header.type == f.type &&
+        each->where.header.offset == f.offset) {
+      return broken("a payload twice");
+    }
+  }
+  landing_piece& piece = take_piece();
+  if (!session_.begin(f, piece.where)) {
+    recycle(piece);
+    return broken(session_.violation());
+  }
+  piece.is_known = true;
+  landings_.push_back(&piece);
+  piece.next = nullptr;
+  (first_landing_ == nullptr ? first_landing_ : last_landing_->next) = &piece;
+  last_landing_ = &piece;
+  post_payloads();
+}
+
+/// In the order of their frames.
+void link::post_payloads() {
+  while (first_landing_ != nullptr) {
+    landing_piece& piece = *first_landing_;
+    if (closed_) {
+      first_landing_ = piece.next;
+      close_landing(piece);
+      recycle(piece);
+      continue;
+    }
+    if (!prepare(piece)) return;
+    first_landing_ = piece.next;
+    if (start_inner(piece.payload)) finish_payload(piece);
+  }
+}
+
+/// Where it is to land. False: there is no room yet.
+bool link::prepare(landing_piece& piece) {
+  operation* const op = piece.is_known ? piece.where.op : nullptr;
+  const std::size_t bytes = piece.where.header.payload_bytes;
+  piece.payload.view = {};  // what nobody wants any more is truncated to nothing
+  if (is_on_device(op)) {
+    try {
+      copier& by = copiers_->of(op->view);
+      piece.slot = staging_in_.take(by.of(), bytes);
+      if (piece.slot == nullptr) return false;
+      piece.by = &by;
+      piece.payload.view = {piece.slot, bytes};
+    } catch (const error& why) {
+      session_.spoil(*op, why);
+    }
+    return true;
+  }
+  if (!piece.is_known || piece.where.target == nullptr) return true;
+  piece.payload.view = {piece.where.target, bytes};
+  if (op != nullptr) {
+    piece.op = op;
+    session_.pin(*op);
+  }
+  return true;
+}
+
+void link::payload_came(landing_piece& piece) {
+  finish_payload(piece);
+  post_payloads();
+  pull_pieces();
+  conclude();
+}
+
+/// The payload has come, or will not.
+void link::finish_payload(landing_piece& piece) {
+  const error_code result = piece.payload.result;
+  const bool was_dropped =
+      result == errc::message_truncated || result == asio::error::operation_aborted;
+  operation* const op = piece.op;
+  if (result && !was_dropped) {
+    if (piece.is_known) session_.abandon(piece.where);
+    if (!session_.is_over()) inner_failed(piece.payload);
+  } else if (piece.is_known) {
+    take_payload(piece);
+  }
+  close_landing(piece);
+  if (op != nullptr) session_.unpin(*op);
+  if (piece.op == op) recycle(piece);
+}
+
+void link::take_payload(landing_piece& piece) {
+  const std::size_t bytes = piece.where.header.payload_bytes;
+  if (!piece.payload.result && piece.payload.bytes != bytes) {
+    if (piece.payload.bytes == 0) return session_.lose(piece.where);
+    session_.abandon(piece.where);
+    return broken(
+        fmt::format("a payload of {} bytes where {} were due", piece.payload.bytes, bytes));
+  }
+  if (piece.slot != nullptr && is_on_device(piece.where.op) && !piece.payload.result) {
+    copy_in(piece, *piece.where.op, piece.where.target, bytes);
+  }
+  session_.end(piece.where);
+}
+
+void link::close_landing(landing_piece& piece) noexcept {
+  piece.is_known = false;
+  std::erase(landings_, &piece);
+}
+
+/// Views of receives that are over are given back at once where the inner channel can.
+void link::release_views() noexcept {
+  for (std::size_t i = 0; i < landings_.size() && inner_ != nullptr; ++i) {
+    landing_piece& piece = *landings_[i];
+    // One that has not met its message yet would leave it to another.
+    if (piece.op != nullptr && piece.op->is_over() &&
+        piece.payload.at == operation::phase::moving) {
+      inner_->cancel(piece.payload);
+    }
+  }
+}
+
+/// A peer that has left is heard when all that it had sent has landed.
+void link::conclude() {
+  if (!peer_has_left_ || closed_ || !landings_.empty()) return;
+  peer_has_left_ = false;
+  heard_goodbye();
+}
+
+}  // namespace tandem::devices

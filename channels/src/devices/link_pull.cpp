@@ -1,0 +1,234 @@
+// Payloads that a copy engine here reads out of the peer's device memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+pull::pull(link& in) : of(in) {
+  landed.owner = this;
+  landed.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
+    auto& p = *static_cast<pull*>(wait.owner);
+    const auto keep = p.of.came_back();
+    keep->pull_over(p, failure);
+    keep->complete_done();  // whoever waits for it goes on before the peer hears of it
+    keep->settle();
+  };
+  landed.destroy = [](device_wait& wait) noexcept {
+    auto& p = *static_cast<pull*>(wait.owner);
+    p.by->finish();
+    if (p.into != nullptr) p.into->finish();
+    p.of.destroyed();
+  };
+}
+
+pull& link::take_pull() {
+  if (free_pulls_.empty()) {
+    all_pulls_.push_back(std::make_unique<pull>(*this));
+    free_pulls_.push_back(all_pulls_.back().get());
+  }
+  pull& p = *free_pulls_.back();
+  free_pulls_.pop_back();
+  return p;
+}
+
+bool link::is_sound(const protocol::frame& f, const reference& what) const {
+  const std::uint64_t each = f.payload_bytes;
+  const bool is_cut_right = what.chunks > 0 && what.chunks <= most_chunks &&
+                            what.bytes <= what.chunks * each &&
+                            what.bytes > (what.chunks - 1) * each;
+  if (!is_cut_right || (f.type == protocol::frame_type::eager && what.chunks > 1)) return false;
+  const auto is_other = [&](const pull* p) {
+    const protocol::frame& theirs = p->where.front().header;
+    return p->what.serial != what.serial &&
+           (theirs.message_id != f.message_id || theirs.type != f.type ||
+            theirs.offset >= f.offset + what.bytes || f.offset >= theirs.offset + p->what.bytes);
+  };
+  return std::all_of(pulls_.begin(), pulls_.end(), is_other);
+}
+
+void link::land_reference(const protocol::frame& f, const reference& what) {
+  if (reads_ == reading::none || home_ == nullptr || !is_sound(f, what)) {
+    return broken(fmt::format("a reference to {} bytes in {} chunks", what.bytes, what.chunks));
+  }
+  pull& p = take_pull();
+  p.what = what;
+  p.where.assign(what.chunks, {});
+  protocol::frame each = f;
+  each.flags = 0;
+  for (std::uint32_t i = 0; i < what.chunks; ++i) {
+    const std::uint64_t before = std::uint64_t{i} * f.payload_bytes;
+    each.chunk_index = f.chunk_index + i;
+    each.offset = f.offset + before;
+    each.payload_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(f.payload_bytes, what.bytes - before));
+    if (session_.begin(each, p.where[i])) continue;
+    broken(session_.violation());  // which drops the others
+    free_pulls_.push_back(&p);
+    return;
+  }
+  p.is_known = true;
+  pulls_.push_back(&p);
+  begin_pull(p);
+}
+
+void link::begin_pull(pull& p) {
+  const protocol::landing& first = p.where.front();
+  if (first.target == nullptr) return finish_pull(p);
+  try {
+    const bool has_engine = is_on_device(first.op);
+    if (!find_source(p, has_engine ? &copiers_->of(first.op->view) : nullptr)) return;
+    if (has_engine && p.into == nullptr) return pull_to_view(p);
+  } catch (const error& why) {
+    p.broke = why;
+    return finish_pull(p);
+  }
+  pull_piece(p);
+}
+
+/// Whose engine reads: that of the view, else the one for which it was opened. False: the channel
+/// has ended.
+bool link::find_source(pull& p, copier* for_view) {
+  std::string why;
+  std::optional<imports::source> found;
+  p.by = for_view != nullptr ? for_view : home_;
+  try {
+    found = imports_->find(p.what.at, p.what.bytes, p.by->of(), why);
+  } catch (const error&) {
+    if (p.by == home_) throw;
+    p.into = std::exchange(p.by, home_);
+    found = imports_->find(p.what.at, p.what.bytes, home_->of(), why);
+  }
+  if (found) {
+    p.from = std::move(*found);
+    return true;
+  }
+  broken(why);
+  finish_pull(p);
+  return false;
+}
+
+void link::pull_to_view(pull& p) {
+  const protocol::landing& first = p.where.front();
+  p.by->copy(copier::way::from_peer, first.target, p.from.from, p.what.bytes, p.landed);
+  p.op = first.op;
+  session_.pin(*p.op);
+  went_out();
+}
+
+/// The next piece by way of pinned memory, when there is room.
+void link::pull_piece(pull& p) {
+  p.piece = std::min<std::uint64_t>(p.what.bytes - p.done, session_.agreed().chunk_bytes);
+  try {
+    p.slot = staging_in_.take(p.by->of(), p.piece);
+    if (p.slot == nullptr) {
+      waiting_pulls_.push_back(&p);
+      return;
+    }
+    p.by->copy(copier::way::from_peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
+               p.piece, p.landed);
+  } catch (const error& why) {
+    p.broke = why;
+    return finish_pull(p);
+  }
+  went_out();
+}
+
+void link::pull_pieces() {
+  for (std::size_t left = waiting_pulls_.size(); left > 0; --left) {
+    pull& next = *waiting_pulls_.front();
+    waiting_pulls_.pop_front();
+    pull_piece(next);
+  }
+}
+
+void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
+  if (failure) p.broke = *failure;
+  if (p.slot != nullptr && !p.broke && !p.is_second && empty_slot(p)) return;
+  p.is_second = false;
+  if (p.slot != nullptr) {
+    staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
+    p.done += p.piece;
+    if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
+    const bool goes_on = p.is_known && p.where.front().target != nullptr && !p.broke;
+    if (goes_on && p.done < p.what.bytes) {
+      pull_piece(p);
+    } else {
+      finish_pull(p);
+    }
+    fill_views();
+    post_payloads();
+    pull_pieces();
+  } else {
+    finish_pull(p);
+  }
+  conclude();
+}
+
+/// Into the view or the store, where anybody still wants it. True: another copy does that.
+bool link::empty_slot(pull& p) {
+  const protocol::landing& first = p.where.front();
+  if (!p.is_known || first.target == nullptr) return false;
+  std::byte* const to = first.target + p.done;
+  if (p.into == nullptr) {
+    std::memcpy(to, p.slot, p.piece);
+    return false;
+  }
+  try {
+    p.into->copy(copier::way::to_device, to, p.slot, p.piece, p.landed);
+  } catch (const error& why) {
+    p.broke = why;
+    return false;
+  }
+  p.is_second = true;
+  p.op = first.op;
+  session_.pin(*p.op);
+  went_out();
+  return true;
+}
+
+void link::finish_pull(pull& p) {
+  if (p.slot != nullptr) {
+    staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
+  }
+  if (p.is_known && p.broke) {
+    if (operation* const op = p.where.front().op) session_.spoil(*op, *p.broke);
+  }
+  for (protocol::landing& each : p.where) {
+    if (!p.is_known) break;
+    if (p.broke && each.entry != nullptr) {
+      session_.lose(each);
+    } else {
+      session_.end(each);
+    }
+  }
+  if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
+  if (!closed_) pulled_.push_back(p.what.serial);
+  std::erase(pulls_, &p);
+  p.is_known = false;
+  p.from = {};
+  p.by = p.into = nullptr;
+  p.done = 0;
+  p.is_second = false;
+  p.broke.reset();
+  free_pulls_.push_back(&p);
+}
+
+/// Nothing that is still being read counts. @param peer_has_left  else the session has failed
+void link::forget_pulls(bool peer_has_left) {
+  for (pull* const p : pulls_) {
+    for (protocol::landing& each : p->where) {
+      if (peer_has_left && p->is_known) session_.abandon(each);
+    }
+    p->is_known = false;
+  }
+  while (!waiting_pulls_.empty()) {
+    pull& idle = *waiting_pulls_.front();
+    waiting_pulls_.pop_front();
+    finish_pull(idle);
+  }
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,259 @@
+// Payloads that the peer's copy engine reads where they lie, and what the ends say of device
+// memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <tandem/log.hpp>
+
+#include "devices/flows.hpp"
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+namespace {
+
+// On their way at once: enough to keep the peer's engines busy, and soon over for a cancelled send.
+constexpr std::size_t most_referrals = 64;
+constexpr std::uint64_t most_referred_bytes = std::uint64_t{1} << 30;
+/// By one copy, which others of the peer's engines wait for: under a millisecond over NVLink.
+constexpr std::uint64_t most_reference_bytes = std::uint64_t{256} << 20;
+/// Whichever end closes, the other hears no more of what is being read. What the peer had been
+/// given its engines read within this, and it believes nothing that it reads after the end.
+constexpr std::chrono::milliseconds longest_read{200};
+
+protocol::outgoing chunk_of(const referral& r, std::uint32_t index) {
+  protocol::outgoing out = r.out;
+  if (index + 1 == r.chunks) {
+    const std::uint64_t before = std::uint64_t{r.chunks - 1} * r.out.header.payload_bytes;
+    out.header.payload_bytes = static_cast<std::uint32_t>(r.bytes - before);
+  }
+  return out;
+}
+
+}  // namespace
+
+referral::referral(link& in, std::uint32_t name) : of(in), serial(name) {
+  header.what = operation::kind::send;
+  header.flow = frame_flow;
+  header.owner = this;
+  header.complete = [](operation& over) {
+    auto& r = *static_cast<referral*>(over.owner);
+    const auto keep = r.of.came_back();
+    keep->reference_left(r);
+    keep->settle();
+  };
+  header.destroy = [](operation& gone) noexcept {
+    static_cast<referral*>(gone.owner)->of.destroyed();
+  };
+}
+
+said_note::said_note(link& in) : of(in) {
+  op.what = operation::kind::send;
+  op.flow = frame_flow;
+  op.owner = this;
+  op.view = {words.data(), words.size()};
+  op.complete = [](operation& over) {
+    auto& said = *static_cast<said_note*>(over.owner);
+    const auto keep = said.of.came_back();
+    said.of.free_notes_.push_back(&said);
+    if (over.result) keep->inner_failed(over);
+    keep->settle();
+  };
+  op.destroy = [](operation& gone) noexcept {
+    static_cast<said_note*>(gone.owner)->of.destroyed();
+  };
+}
+
+referral& link::take_referral() {
+  if (free_referrals_.empty()) {
+    const auto serial = static_cast<std::uint32_t>(referrals_.size());
+    referrals_.push_back(std::make_unique<referral>(*this, serial));
+    free_referrals_.push_back(referrals_.back().get());
+  }
+  referral& r = *free_referrals_.back();
+  free_referrals_.pop_back();
+  return r;
+}
+
+void link::flush() {
+  say_notes();
+  flush_frames();
+  say_notes();
+}
+
+/// True: `one_at_`.
+bool link::can_be_read(const protocol::outgoing& out) {
+  if (reads_ == reading::none || out.payload.kind == memory_kind::host) return false;
+  try {
+    accelerator& of = copiers_->of(out.payload).of();
+    const const_view all = out.op->view;
+    auto at = exports_->find(of, all.part(out.header.offset, all.bytes - out.header.offset));
+    is_rest_there_ = at.has_value();
+    if (!at && out.payload.bytes < all.bytes) at = exports_->find(of, out.payload);
+    if (at) one_at_ = *at;
+    return at.has_value();
+  } catch (const error&) {
+    return false;  // forwarding says why
+  }
+}
+
+/// The frame in hand, and as many chunks behind it as one copy may bring. False: there is no room.
+bool link::refer() {
+  const bool is_first = referred_bytes_ == 0;
+  if (free_referrals_.empty() && referrals_.size() == most_referrals) return false;
+  if (!is_first && referred_bytes_ + one_.payload.bytes > most_referred_bytes) return false;
+  referral& r = take_referral();
+  r.out = one_;
+  r.chunks = 1;
+  r.bytes = one_.payload.bytes;
+  protocol::outgoing next;
+  while (is_rest_there_ && r.chunks < most_chunks &&
+         r.bytes + session_.agreed().chunk_bytes <= most_reference_bytes &&
+         session_.more(r.out, next)) {
+    ++r.chunks;
+    r.bytes += next.payload.bytes;
+  }
+  referred_bytes_ += r.bytes;
+  r.op = one_.op;
+  session_.pin(*r.op);
+  protocol::frame f = one_.header;
+  f.flags |= by_reference;
+  protocol::wire_frame words;
+  protocol::encode(f, words);
+  std::copy(words.begin(), words.end(), r.words.begin());
+  encode(reference{r.serial, r.chunks, one_at_, r.bytes}, r.words.data() + words.size());
+  r.header.view = {r.words.data(), r.words.size()};
+  r.has_left = false;
+  if (start_inner(r.header)) reference_left(r);
+  return true;
+}
+
+void link::reference_left(referral& r) {
+  r.has_left = true;
+  if (r.header.result) inner_failed(r.header);
+  if (r.op == nullptr) free_referrals_.push_back(&r);
+}
+
+/// False: no such reference is on its way.
+bool link::acknowledged(std::uint32_t serial) {
+  if (serial >= referrals_.size() || referrals_[serial]->op == nullptr) return false;
+  referral& r = *referrals_[serial];
+  for (std::uint32_t i = 0; i < r.chunks && !session_.is_over(); ++i) {
+    session_.sent(chunk_of(r, i));
+  }
+  let_go(r);
+  return true;
+}
+
+void link::let_go(referral& r) {
+  referred_bytes_ -= r.bytes;
+  session_.unpin(*std::exchange(r.op, nullptr));
+  if (r.has_left) free_referrals_.push_back(&r);
+}
+
+/// The peer believes nothing any more that it reads.
+void link::let_go_of_referrals() noexcept {
+  for (const std::unique_ptr<referral>& each : referrals_) {
+    if (each->op != nullptr) let_go(*each);
+  }
+  patience_.cancel();
+}
+
+void link::let_go_later() {
+  if (referred_bytes_ == 0) return;
+  patience_.expires_after(longest_read);
+  patience_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (cancelled) return;
+    self->let_go_of_referrals();
+    self->complete_done();
+  });
+}
+
+void link::say(const note& what) {
+  if (free_notes_.empty()) {
+    notes_.push_back(std::make_unique<said_note>(*this));
+    free_notes_.push_back(notes_.back().get());
+  }
+  said_note& said = *free_notes_.back();
+  free_notes_.pop_back();
+  encode(what, said.words);
+  if (!start_inner(said.op)) return;
+  free_notes_.push_back(&said);
+  if (said.op.result) inner_failed(said.op);
+}
+
+void link::say_notes() {
+  if (reads_ == reading::none || session_.is_over()) return;
+  while (!pulled_.empty()) {
+    note made;
+    made.count = static_cast<std::uint16_t>(std::min(pulled_.size(), made.serials.size()));
+    std::copy_n(pulled_.begin(), made.count, made.serials.begin());
+    pulled_.erase(pulled_.begin(), pulled_.begin() + made.count);
+    say(made);
+  }
+  for (exports::news news; exports_->next(news);) {
+    note made{.what = note::type::retired, .id = news.retired};
+    if (news.described) {
+      made = {.what = note::type::described, .id = news.described->id};
+      made.allocation = *news.described;
+    }
+    say(made);
+  }
+  imports::answer answer;
+  while (home_ != nullptr && imports_->next(home_->of(), answer)) {
+    const auto what = answer.why.empty() ? note::type::opened : note::type::refused;
+    note made{.what = what, .id = answer.id};
+    made.why = answer.why;
+    say(made);
+  }
+}
+
+void link::take_note(std::span<const std::byte> bytes) {
+  std::string why;
+  const std::optional<note> said = decode_note(bytes, why);
+  if (!said) return broken(why);
+  if (reads_ == reading::none) return broken("a note on memory that nobody reads");
+  bool is_sound = true;
+  switch (said->what) {
+    case note::type::described:
+      is_sound = imports_->describe(said->allocation, why);
+      break;
+    case note::type::retired:
+      is_sound = imports_->retire(said->id, why);
+      break;
+    case note::type::opened:
+      is_sound = exports_->opened(said->id);
+      break;
+    case note::type::refused:
+      is_sound = exports_->refused(said->id, said->why);
+      break;
+    case note::type::pulled:
+      for (std::size_t i = 0; i < said->count && is_sound; ++i) {
+        is_sound = acknowledged(said->serials[i]);
+      }
+      break;
+  }
+  if (!is_sound) broken(why.empty() ? "a word on memory that it was not given" : why);
+}
+
+/// Where both ends are says how device memory goes between them.
+void link::meet(const whereabouts& theirs, std::uint32_t their_kinds) {
+  std::string why = "one of both has no accelerator";
+  for (const memory_kind kind : kinds_) {
+    const bool has_both = (their_kinds & 1U << static_cast<unsigned>(kind)) != 0;
+    if (kind == memory_kind::host || !has_both) continue;
+    reads_ = choose_reading(where_, theirs, why);
+  }
+  const int peer = session_.who().peer;
+  const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
+  if (reads_ == reading::none) {
+    log(log_level::debug, "devices", fmt::format("device memory is forwarded to {}: {}", who, why));
+    return;
+  }
+  exports_.emplace(reads_);
+  imports_.emplace(reads_);
+  log(log_level::debug, "devices", fmt::format("peer copies with {}", who));
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,71 @@
+#include "devices/mesh.hpp"
+
+#include <fmt/format.h>
+
+#include <tandem/accelerator.hpp>
+#include <utility>
+
+namespace tandem::devices {
+
+mesh::mesh(std::unique_ptr<fabric> over, settings options)
+    : over_(std::move(over)),
+      options_(std::move(options)),
+      copiers_(std::make_shared<copiers>(over_->get_executor())),
+      pairs_(static_cast<std::size_t>(over_->size())) {}
+
+mesh::~mesh() {
+  for (pair& each : pairs_) {
+    if (each.over) each.over->forget_inner();
+  }
+}
+
+channel& mesh::make(int peer, channel& inner) {
+  pair& made = pairs_[static_cast<std::size_t>(peer)];
+  if (made.handle) return *made.handle;
+  made.kind = fmt::format("forwarding over {}", over_->kind_to(peer));
+  made.over =
+      std::make_shared<link>(inner, copiers_, options_, protocol::identity{rank(), peer, made.kind},
+                             options_.peer_copies ? whereabouts::here() : forwarding);
+  made.handle = std::make_unique<link_channel>(made.over);
+  made.over->run();
+  return *made.handle;
+}
+
+asio::awaitable<std::reference_wrapper<channel>> mesh::to(int peer) {
+  const auto self = shared_from_this();
+  channel& inner = co_await over_->to(peer);
+  co_return make(peer, inner);
+}
+
+channel* mesh::find(int peer) noexcept {
+  if (channel* const made = pairs_[static_cast<std::size_t>(peer)].handle.get()) return made;
+  channel* const inner = over_->find(peer);
+  return inner != nullptr ? &make(peer, *inner) : nullptr;
+}
+
+std::string_view mesh::kind_to(int peer) const noexcept {
+  const pair& made = pairs_[static_cast<std::size_t>(peer)];
+  if (!made.handle) return kind();
+  return made.over->reads() == reading::none ? std::string_view(made.kind) : "peer copies";
+}
+
+bool mesh::carries(memory_kind kind) const {
+  return kind == memory_kind::host || !find_accelerators(kind).found.empty();
+}
+
+void mesh::fail(const error& reason, bool /*tell_others*/) noexcept {
+  is_over_ = has_failed_ = true;
+  over_->fail(reason);
+}
+
+void mesh::close() noexcept {
+  is_over_ = true;
+  over_->close();
+  // After a failure the inner channels say why.
+  if (has_failed_) return;
+  for (const pair& each : pairs_) {
+    if (each.handle) each.handle->close();
+  }
+}
+
+}  // namespace tandem::devices

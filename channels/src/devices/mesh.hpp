@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tandem/fabric.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+
+/// A rank's channels to all others, each over one of another fabric, which also says who is lost
+/// and why. A link is made when its inner channel is there and somebody asks; until the peer's is
+/// too, what it is given waits.
+class mesh final : public std::enable_shared_from_this<mesh> {
+ public:
+  mesh(std::unique_ptr<fabric> over, settings options);
+  ~mesh();
+
+  asio::awaitable<std::reference_wrapper<channel>> to(int peer);
+  channel* find(int peer) noexcept;
+  std::string_view kind() const noexcept { return "devices"; }
+  std::string_view kind_to(int peer) const noexcept;
+  /// To and from every peer, whatever that one has.
+  bool carries(memory_kind kind) const;
+  /// Of what is sent from there, host views and no others reach the NICs as they are.
+  region register_memory(mutable_view memory, dmabuf exported) {
+    return over_->register_memory(memory, exported);
+  }
+  void fail(const error& reason, bool tell_others) noexcept;
+  void close() noexcept;
+  bool is_over() const noexcept { return is_over_; }
+
+  int rank() const noexcept { return over_->rank(); }
+  int size() const noexcept { return over_->size(); }
+  asio::any_io_executor get_executor() const noexcept { return over_->get_executor(); }
+
+ private:
+  struct pair {
+    std::string kind;
+    std::shared_ptr<link> over;
+    std::unique_ptr<link_channel> handle;
+  };
+  channel& make(int peer, channel& inner);
+
+  const std::unique_ptr<fabric> over_;
+  const settings options_;
+  const std::shared_ptr<copiers> copiers_;
+  std::vector<pair> pairs_;  // by peer
+  bool is_over_ = false;
+  bool has_failed_ = false;
+};
+
+}  // namespace tandem::devices

@@ -1,0 +1,62 @@
+#include "devices/staging.hpp"
+
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace tandem::devices {
+namespace {
+
+/// While it lives, what this thread allocates lies on a NUMA node, where there is room. Nothing
+/// where the node is unknown or the kernel does not allow it: memory elsewhere is only slower.
+class preferred_node {
+ public:
+  explicit preferred_node(int node) noexcept {
+    if (node < 0 || static_cast<std::size_t>(node) >= bits) return;
+    if (::syscall(SYS_get_mempolicy, &mode_, before_.data(), bits, nullptr, 0) != 0) return;
+    std::array<unsigned long, words> only{};
+    only[static_cast<std::size_t>(node) / word_bits] |=
+        1UL << static_cast<std::size_t>(node) % word_bits;
+    is_set_ = ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, only.data(), bits) == 0;
+  }
+  ~preferred_node() {
+    if (is_set_) ::syscall(SYS_set_mempolicy, mode_, before_.data(), bits);
+  }
+  preferred_node(const preferred_node&) = delete;
+  preferred_node& operator=(const preferred_node&) = delete;
+
+ private:
+  static constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
+  static constexpr std::size_t bits = 1024;  // the most nodes that kernels are built for
+  static constexpr std::size_t words = bits / word_bits;
+
+  std::array<unsigned long, words> before_{};
+  int mode_ = MPOL_DEFAULT;
+  bool is_set_ = false;
+};
+
+pinned_buffer allocate_near(accelerator& near, std::size_t bytes) {
+  const preferred_node here(near.facts().numa_node);
+  return pinned_buffer(near, bytes);
+}
+
+}  // namespace
+
+staging::ring::ring(accelerator& near, std::size_t bytes)
+    : memory(allocate_near(near, bytes)), places(bytes) {}
+
+std::byte* staging::take(accelerator& for_, std::size_t bytes) {
+  std::optional<ring>& in = of(for_.kind());
+  if (!in) in.emplace(for_, capacity_bytes_);
+  const std::optional<std::size_t> first = in->places.take(bytes);
+  return first ? in->memory.data() + *first : nullptr;
+}
+
+void staging::give_back(memory_kind kind, const std::byte* which) noexcept {
+  ring& in = *of(kind);
+  in.places.give_back(static_cast<std::size_t>(which - in.memory.data()));
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,61 @@
+// Chunks that a NIC writes where they belong.
+#include <algorithm>
+
+#include "protocol/outbox.hpp"
+
+namespace tandem::protocol {
+
+bool outbox::on_grant(const frame& f) {
+  slot* const s = find_slot(f.message_id);
+  if (s == nullptr) return f.message_id >> 16 <= number_;  // withdrawn meanwhile
+  const auto same = [&f](const grant& way) { return way.lane == f.flags; };
+  const bool is_known = std::any_of(s->ways.begin(), s->ways.end(), same);
+  if (s->accepted || is_known || s->ways.size() == most_grants) return false;
+  s->ways.push_back({f.offset, f.chunk_index, f.rail_epoch, f.flags});
+  return true;
+}
+
+/// Of a message that is over here, all has arrived.
+bool outbox::on_revoke(const frame& f) {
+  slot* const s = find_slot(f.message_id);
+  if (s == nullptr) {
+    if (f.message_id >> 16 > number_) return false;
+    say_revoked(f.flow, f.message_id);
+    return true;
+  }
+  if (!s->accepted || s->revoked) return false;
+  s->revoked = true;
+  s->ways.clear();
+  if (s->placing == 0) say_revoked(f.flow, s->id);
+  return true;
+}
+
+void outbox::say_revoked(flow_id flow, std::uint64_t id) {
+  frame f;
+  f.type = frame_type::revoked;
+  f.flow = flow;
+  f.message_id = id;
+  withdrawals_.push_back(f);
+}
+
+const grant* outbox::way_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept {
+  const slot* const s = find_slot(chunk.message_id);
+  if (s == nullptr) return nullptr;
+  for (const grant& way : s->ways) {
+    if (way.lane == lane && way.epoch == epoch) return &way;
+  }
+  return nullptr;
+}
+
+void outbox::placed(const frame& chunk) noexcept {
+  if (slot* const s = find_slot(chunk.message_id)) ++s->placing;
+}
+
+void outbox::displaced(const frame& chunk) {
+  slot* const s = find_slot(chunk.message_id);
+  if (s == nullptr) return;
+  --s->placing;
+  if (s->revoked && s->placing == 0) say_revoked(chunk.flow, s->id);
+}
+
+}  // namespace tandem::protocol

@@ -1,0 +1,91 @@
+// NICs that write chunks where they belong, without a processor.
+#include <algorithm>
+
+#include "rails/core.hpp"
+
+namespace tandem::rails {
+
+void core::kept_by(keeper* who) noexcept {
+  keeper_ = who;
+  session_.lends_by(who == nullptr ? nullptr : this);
+}
+
+/// A view is lent over the lanes that are up now; one that comes later carries its chunks.
+void core::lend(operation& op, std::uint64_t message_bytes, std::vector<protocol::grant>& ways) {
+  for (std::uint16_t i = 0; i < lanes_.size() && ways.size() < protocol::most_grants; ++i) {
+    if (!is_live(i) || lanes_[i].closing) continue;
+    const auto key = keeper_->let_peer_write(i, op, message_bytes);
+    if (!key) continue;
+    const auto address = reinterpret_cast<std::uint64_t>(op.view.data);
+    ways.push_back({address, *key, lanes_[i].epoch, i});
+    touched_.lend(op, i, lanes_[i].epoch);
+  }
+  if (!ways.empty()) ++op.pins;
+}
+
+bool core::is_lent(const operation& op) const noexcept {
+  return touched_.is_lent(op);
+}
+
+void core::returned(const operation& op) noexcept {
+  touched_.returned(op);
+}
+
+void core::settled(operation& op) noexcept {
+  keeper_->let_go(op);
+}
+
+/// A chunk goes in place where the peer has lent its view over this lane and the NIC here can read
+/// it; the head says so, and travels behind it.
+void core::place(std::uint16_t lane, piece& out) {
+  parcel& p = *out.of;
+  const protocol::frame& f = p.out.header;
+  const bool is_chunk = f.type == protocol::frame_type::data && out.payload.bytes > 0;
+  if (keeper_ == nullptr || !is_chunk || p.out.op == nullptr) return;
+  const protocol::grant* const way = session_.way_for(f, lane, lanes_[lane].epoch);
+  if (way == nullptr) return;
+  const auto key = keeper_->let_nic_read(lane, *p.out.op, out.payload.bytes);
+  if (!key) return;
+  p.out.header.flags |= protocol::in_place;
+  session_.placed(p.out.header);
+  out.placed = piece::way{way->address + f.offset, way->key, *key,
+                          touched::token_of(lanes_[lane].epoch, p.number)};
+}
+
+void core::write_frame(piece& out) {
+  protocol::wire_frame wire;
+  protocol::encode(out.of->out.header, wire);
+  std::copy(wire.begin(), wire.end(), out.head.begin() + envelope_bytes);
+}
+
+void core::displace(piece& p) {
+  if (!p.placed) return;
+  p.placed.reset();
+  departures_.displace(*p.of);
+  write_frame(p);
+}
+
+void core::placing(std::uint16_t lane, const piece& p) {
+  operation& op = *p.of->out.op;
+  ++op.pins;
+  touched_.reads(lane, p.placed->token, op);
+}
+
+void core::placed(std::uint16_t lane, touched::token which) {
+  operation* const op = touched_.read(lane, which);
+  if (op != nullptr) session_.unpin(*op);
+}
+
+void core::lane_quiet(std::uint16_t lane, std::uint32_t epoch) {
+  lane_record& l = lanes_[lane];
+  if (l.draining > 0) --l.draining;
+  std::vector<operation*> read, lent;
+  touched_.quiet(lane, epoch, read, lent);
+  for (operation* const op : read) session_.unpin(*op);
+  // The receive of a message that goes on over other lanes stays as it is.
+  for (operation* const op : lent) {
+    if (op->at == operation::phase::done) session_.returned(*op);
+  }
+}
+
+}  // namespace tandem::rails

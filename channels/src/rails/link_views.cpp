@@ -1,0 +1,49 @@
+// What a link's NICs touch by themselves, and when they have done with it.
+#include "rails/link.hpp"
+
+namespace tandem::rails {
+
+std::optional<std::uint32_t> link::let_peer_write(std::uint16_t by, operation& op,
+                                                  std::uint64_t bytes) {
+  if (!lanes_[by] || lanes_[by]->over->domain() == nullptr) return {};
+  const mutable_view written = op.view.part(0, static_cast<std::size_t>(bytes));
+  const reached_memory* const found = reached_.find(*lanes_[by]->over, op, written, true);
+  return found == nullptr ? std::nullopt : std::optional(found->peer_key);
+}
+
+std::optional<std::uint32_t> link::let_nic_read(std::uint16_t by, operation& op,
+                                                std::size_t at_once) {
+  if (!lanes_[by] || lanes_[by]->over->domain() == nullptr) return {};
+  wire& over = *lanes_[by]->over;
+  if (at_once > over.most_placed_bytes()) return {};
+  const reached_memory* const found = reached_.find(over, op, op.view, false);
+  return found == nullptr ? std::nullopt : std::optional(found->local_key);
+}
+
+/// The wire may outlive the link.
+void link::hear_placements(lane& of) {
+  of.over->on_placed([weak = weak_from_this(), index = of.index](std::uint64_t token) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->core_.placed(index, token);
+    self->complete_soon();
+  });
+}
+
+/// Views that a NIC may still touch are given back when it is quiet, so the link lives until then.
+void link::close(lane& which, bool reset) {
+  which.open = false;
+  const std::uint16_t index = which.index;
+  const std::uint32_t epoch = core_.lane_epoch(index);
+  which.over->close(reset);
+  const bool is_quiet = which.over->is_quiet();
+  core_.lane_lost(index, is_quiet);
+  complete_soon();
+  if (is_quiet) return;
+  which.over->when_quiet([self = shared_from_this(), index, epoch] {
+    self->core_.lane_quiet(index, epoch);
+    self->settle();
+  });
+}
+
+}  // namespace tandem::rails

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <tandem/operation.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "rails/wire.hpp"
+
+namespace tandem::rails {
+
+/// What NICs have registered for operations that are under way: once for each operation and NIC.
+class reached {
+ public:
+  /// Null: this NIC does not. Asked only once.
+  const reached_memory* find(wire& by, operation& op, mutable_view what, bool by_peer) {
+    std::vector<entry>& all = entries_[&op];
+    op.registered = true;
+    for (const entry& one : all) {
+      if (one.domain == by.domain()) return one.memory.get();
+    }
+    return all.emplace_back(entry{by.domain(), by.reach(what, by_peer)}).memory.get();
+  }
+  void let_go(const operation& op) noexcept { entries_.erase(&op); }
+  void forget() noexcept { entries_.clear(); }
+
+ private:
+  struct entry {
+    const void* domain;
+    std::shared_ptr<const reached_memory> memory;
+  };
+  std::unordered_map<const operation*, std::vector<entry>> entries_;
+};
+
+}  // namespace tandem::rails

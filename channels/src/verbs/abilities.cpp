@@ -1,0 +1,163 @@
+#include "verbs/abilities.hpp"
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "verbs/owned.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+constexpr std::uint32_t inline_wish_bytes = 256;
+constexpr int no_descriptor = -1;
+
+struct freed {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+
+std::string refusal(std::string_view call, int failure) {
+  return fmt::format("{}: {}", call, std::generic_category().message(failure));
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::uint64_t mib = 1 << 20;
+  return bytes >= mib && bytes % mib == 0 ? fmt::format("{} MiB", bytes / mib)
+                                          : fmt::format("{} bytes", bytes);
+}
+
+ability messages_of(std::uint64_t most) {
+  if (most == 0) return {false, "messages", "the port says that it carries none"};
+  return {true, "messages", "up to " + bytes_text(most)};
+}
+
+/// One opened device and what is tried on it; what it does not get it says of all that needs it.
+class trial {
+ public:
+  trial(const detail::ibverbs& driver, const std::string& name) : driver_(driver) {
+    open(name);
+    if (!context_) return;
+    pd_ = {driver, driver.alloc_pd(context_.get())};
+    if (!pd_) why_not_ = refusal("ibv_alloc_pd", errno);
+    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    page_.reset(std::aligned_alloc(bytes, bytes));
+    page_bytes_ = bytes;
+  }
+
+  void queue_pairs(std::vector<ability>& into) {
+    ability immediate{false, "immediate data", why_not_},
+        inlined{false, "inline sending", why_not_};
+    if (pd_) cq_ = {driver_, driver_.create_cq(context_.get(), 1, nullptr, nullptr, 0)};
+    if (pd_ && !cq_) immediate.how = inlined.how = refusal("ibv_create_cq", errno);
+    if (cq_) {
+      std::uint32_t bytes = inline_wish_bytes;
+      const int failure = make_pair(bytes);
+      inlined.has = failure == 0 && bytes > 0;
+      inlined.how =
+          inlined.has ? fmt::format("up to {} bytes", bytes)
+          : failure == 0
+              ? "the device takes none"
+              : refusal(fmt::format("ibv_create_qp with {} bytes of it", inline_wish_bytes),
+                        failure);
+      std::uint32_t none = 0;
+      const int plain = failure == 0 ? 0 : make_pair(none);
+      immediate.has = plain == 0;
+      immediate.how = plain == 0 ? "" : refusal("ibv_create_qp", plain);
+    }
+    into.push_back(std::move(immediate));
+    into.push_back(std::move(inlined));
+  }
+
+  ability relaxed_ordering() {
+    ability found{false, "relaxed ordering", why_not_};
+    if (!pd_) return found;
+    if (driver_.reg_mr_iova2 == nullptr) {
+      found.how = "libibverbs has no ibv_reg_mr_iova2: install rdma-core 30 or newer";
+      return found;
+    }
+    constexpr unsigned with_flag =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING;
+    const auto at = reinterpret_cast<std::uintptr_t>(page_.get());
+    const owned_mr made(driver_,
+                        driver_.reg_mr_iova2(pd_.get(), page_.get(), page_bytes_, at, with_flag));
+    found.has = static_cast<bool>(made);
+    found.how = found.has ? "accepted, which a driver may ignore"
+                          : refusal("ibv_reg_mr_iova2 with the flag", errno);
+    return found;
+  }
+
+  ability dmabuf() {
+    ability found{false, "dma-buf", why_not_};
+    if (!pd_) return found;
+    if (driver_.reg_dmabuf_mr == nullptr) {
+      found.how = "libibverbs has no ibv_reg_dmabuf_mr: install rdma-core 34 or newer";
+      return found;
+    }
+    const owned_mr made(driver_, driver_.reg_dmabuf_mr(pd_.get(), 0, page_bytes_, 0, no_descriptor,
+                                                       IBV_ACCESS_LOCAL_WRITE));
+    const int failure = made ? 0 : errno;
+    found.has = failure == EBADF;
+    if (found.has) return found;
+    found.how = refusal("ibv_reg_dmabuf_mr", failure);
+    if (failure == EOPNOTSUPP) found.how += ": this device's driver registers none";
+    if (failure == EPROTONOSUPPORT) found.how += ": the kernel must be 5.12 or newer";
+    return found;
+  }
+
+ private:
+  void open(const std::string& name) {
+    why_not_ = "the device is not there any more";
+    int count = 0;
+    ibv_device** const all = driver_.get_device_list(&count);
+    for (int i = 0; all != nullptr && i < count; ++i) {
+      if (name != driver_.get_device_name(all[i])) continue;
+      errno = 0;
+      context_ = {driver_, driver_.open_device(all[i])};
+      why_not_ = context_ ? "" : refusal("ibv_open_device", errno);
+    }
+    if (all != nullptr) driver_.free_device_list(all);
+  }
+
+  /// 0, with the bytes that it takes inline; or an errno.
+  int make_pair(std::uint32_t& inline_bytes) {
+    ibv_qp_init_attr as{};
+    as.send_cq = as.recv_cq = cq_.get();
+    as.qp_type = IBV_QPT_RC;
+    as.cap = {1, 1, 1, 1, inline_bytes};
+    const owned_qp made(driver_, driver_.create_qp(pd_.get(), &as));
+    inline_bytes = as.cap.max_inline_data;
+    return made ? 0 : errno;
+  }
+
+  const detail::ibverbs& driver_;
+  std::unique_ptr<void, freed> page_;
+  std::size_t page_bytes_ = 0;
+  std::string why_not_;
+  owned_context context_;
+  owned_pd pd_;
+  owned_cq cq_;
+};
+
+}  // namespace
+
+std::vector<ability> probe(const detail::ibverbs& driver, const std::string& device,
+                           std::uint64_t max_message_bytes) {
+  std::vector<ability> all{messages_of(max_message_bytes)};
+  trial on(driver, device);
+  on.queue_pairs(all);
+  all.push_back(on.relaxed_ordering());
+  all.push_back(on.dmabuf());
+  return all;
+}
+
+std::string describe(const ability& one) {
+  if (!one.has) return fmt::format("no {}: {}", one.what, one.how);
+  return one.how.empty() ? one.what : fmt::format("{} {}", one.what, one.how);
+}
+
+}  // namespace tandem::verbs

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tandem/detail/ibverbs.hpp>
+#include <vector>
+
+namespace tandem::verbs {
+
+/// Something that a device may be able to do, and how it answered when it was asked.
+struct ability {
+  bool has = false;
+  std::string what;  ///< "dma-buf", "immediate data"
+  std::string how;   ///< how much, or why not: "up to 400 bytes", "ibv_reg_dmabuf_mr: ..."
+};
+
+/// What a device can do beyond what its attributes say, found out by trying: it is opened, gets a
+/// queue pair and a page of memory, and is closed again. Some milliseconds.
+///
+/// - messages: the longest one;
+/// - immediate data: a reliable queue pair can be made, all of which carry it (InfiniBand
+///   specification 1.4, 9.2.6);
+/// - inline sending: bytes that a request may hold itself;
+/// - relaxed ordering: the flag is taken for a registration. Since Linux 5.6 a driver that does not
+///   know it may ignore it, so this is no promise;
+/// - dma-buf: as UCX asks (`uct_ib_md_check_dmabuf`), by a descriptor that is none: EBADF says that
+///   somebody looked at it, EOPNOTSUPP and EPROTONOSUPPORT that the driver or the kernel does not.
+std::vector<ability> probe(const detail::ibverbs& driver, const std::string& device,
+                           std::uint64_t max_message_bytes);
+
+/// "messages up to 8 MiB"; "no dma-buf: ...".
+std::string describe(const ability& one);
+
+}  // namespace tandem::verbs

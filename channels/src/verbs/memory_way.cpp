@@ -1,0 +1,64 @@
+#include "verbs/memory_way.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+namespace tandem::verbs {
+namespace {
+
+/// Nothing else than these says that descriptors themselves are known (as NCCL probes it).
+std::string why_no_dmabuf(const memory_facts& of) {
+  if (!of.is_exported) return "it was given without a dma-buf";
+  if (!of.library_has_dmabuf) return "this libibverbs knows no dma-buf (rdma-core 34 does)";
+  if (of.dmabuf_probe == EBADF) return {};
+  return fmt::format("the device takes no dma-buf ({})", std::strerror(of.dmabuf_probe));
+}
+
+}  // namespace
+
+memory_choice choose_memory_way(const memory_facts& of) {
+  const std::string_view kind = name(of.kind);
+  if (of.kind == memory_kind::host && !of.is_exported) {
+    return {memory_way::plain, "registered host memory"};
+  }
+  const std::string no_dmabuf = why_no_dmabuf(of);
+  if (no_dmabuf.empty()) {
+    return {memory_way::dmabuf, fmt::format("registered {} memory by its dma-buf", kind)};
+  }
+  if (of.kind == memory_kind::host) {
+    return {memory_way::plain, fmt::format("registered host memory; {}", no_dmabuf)};
+  }
+  if (!of.peer_module.empty()) {
+    return {memory_way::peer_module,
+            fmt::format("registered {} memory through {}; {}", kind, of.peer_module, no_dmabuf)};
+  }
+  const std::string_view module =
+      of.kind == memory_kind::cuda ? "nvidia_peermem" : "amdgpu's peers";
+  return {memory_way::none,
+          fmt::format("no way to {} memory: {}, and no module explains it to the kernel ({})", kind,
+                      no_dmabuf, module)};
+}
+
+std::string find_peer_module(memory_kind kind, const std::string& root) {
+  struct place {
+    memory_kind kind;
+    const char* path;
+    const char* name;
+  };
+  static const std::vector<place> places{
+      {memory_kind::cuda, "/sys/module/nvidia_peermem/version", "nvidia_peermem"},
+      {memory_kind::cuda, "/sys/kernel/mm/memory_peers/nv_mem/version", "nv_peer_mem"},
+      {memory_kind::hip, "/sys/kernel/mm/memory_peers/amdkfd/version", "amdgpu (amdkfd)"},
+      {memory_kind::hip, "/sys/memory_peers/amdkfd/version", "amdgpu (amdkfd)"}};
+  for (const place& one : places) {
+    std::error_code ignored;
+    if (one.kind == kind && std::filesystem::exists(root + one.path, ignored)) return one.name;
+  }
+  return {};
+}
+
+}  // namespace tandem::verbs

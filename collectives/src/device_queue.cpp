@@ -1,0 +1,61 @@
+#include "device_queue.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::detail {
+
+device_queue::device_queue(const asio::any_io_executor& executor, accelerator& on)
+    : kernels_(device_kernels::of(on)), stream_(on), watch_(executor, on) {}
+
+void device_queue::copy(void* to, const void* from, std::size_t bytes) {
+  ++queued_;
+  on().copy(to, from, bytes, stream_.get());
+}
+
+void device_queue::combine(data_type type, kernel_work work, void* into, const void* a,
+                           const void* b, std::size_t count) {
+  ++queued_;
+  kernels_->combine(type, work, into, a, b, count, stream_.get());
+}
+
+void device_queue::scale(data_type type, kernel_work work, void* into, const void* from,
+                         std::size_t count, double by) {
+  ++queued_;
+  kernels_->scale(type, work, into, from, count, by, stream_.get());
+}
+
+asio::awaitable<void> device_queue::settle() {
+  struct until_done {
+    device_queue& of;
+    bool over = false;
+    ~until_done() {
+      if (!over) of.finish();
+    }
+  };
+  const std::uint64_t upto = queued_;
+  until_done guard{*this};
+  co_await watch_.reached(stream_.get());
+  guard.over = true;
+  done_ = std::max(done_, upto);
+}
+
+void device_queue::finish() noexcept {
+  if (!pending()) return;
+  try {
+    on().finish(stream_.get());
+  } catch (const error&) {  // it has failed, and touches nothing any more
+  }
+  done_ = queued_;
+}
+
+void copy_block(device_queue* queue, mutable_view to, const_view from) {
+  if (from.bytes == 0 || from.data == to.data) return;
+  if (queue != nullptr) {
+    queue->copy(to.data, from.data, from.bytes);
+  } else {
+    std::memcpy(to.data, from.data, from.bytes);
+  }
+}
+
+}  // namespace tandem::detail

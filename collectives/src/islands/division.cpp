@@ -1,0 +1,103 @@
+#include "islands/division.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+namespace tandem::detail {
+namespace {
+
+std::string_view library_name(std::int32_t kind) noexcept {
+  return static_cast<memory_kind>(kind) == memory_kind::hip ? "RCCL" : "NCCL";
+}
+
+std::string version_text(std::int32_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string why_not(const std::vector<island_fact>& said, const std::vector<int>& ranks) {
+  if (ranks.size() < 2) return {};
+  const island_fact& first = said[static_cast<std::size_t>(ranks.front())];
+  std::map<std::string_view, int> rank_of_device;
+  for (const int rank : ranks) {
+    const island_fact& one = said[static_cast<std::size_t>(rank)];
+    if (one.library == 0) {
+      return fmt::format("rank {} has no {}", rank, library_name(one.kind));
+    }
+    if (one.library != first.library) {
+      return fmt::format("{} is {} on rank {} and {} on rank {}", library_name(one.kind),
+                         version_text(first.library), ranks.front(), version_text(one.library),
+                         rank);
+    }
+    const std::string_view uuid(one.uuid.data(), one.uuid.size());
+    const auto [at, is_new] = rank_of_device.emplace(uuid, rank);
+    if (!is_new) {
+      return fmt::format("ranks {} and {} share a device", at->second, rank);
+    }
+  }
+  return {};
+}
+
+std::string text_of(const std::vector<island_fact>& said, const division& d) {
+  std::string text =
+      fmt::format("{} island{}: ", d.members.size(), d.members.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < d.members.size(); ++i) {
+    const island_fact& first = said[static_cast<std::size_t>(d.members[i].front())];
+    text += fmt::format("{}{} (rank{} {})", i == 0 ? "" : ", ",
+                        name(static_cast<memory_kind>(first.kind)),
+                        d.members[i].size() == 1 ? "" : "s", fmt::join(d.members[i], ", "));
+    if (!d.why_not[i].empty()) {
+      text += fmt::format(" by Tandem, for {}", d.why_not[i]);
+    } else if (d.members[i].size() > 1) {
+      text += fmt::format(" by {} {}", library_name(first.kind), version_text(first.library));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+division::division(const std::vector<island_fact>& said)
+    : island_of(said.size()), place_of(said.size()) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    const auto [at, is_new] =
+        known.emplace(std::pair(said[rank].kind, said[rank].colour), members.size());
+    if (is_new) members.emplace_back();
+    std::vector<int>& mine = members[at->second];
+    island_of[rank] = static_cast<int>(at->second);
+    place_of[rank] = static_cast<int>(mine.size());
+    mine.push_back(static_cast<int>(rank));
+    const std::int32_t version = said[rank].library;
+    if (version != 0 && (oldest_library == 0 || version < oldest_library)) {
+      oldest_library = version;
+    }
+  }
+  places = static_cast<int>(said.size());
+  for (const std::vector<int>& ranks : members) {
+    places = std::min(places, static_cast<int>(ranks.size()));
+    why_not.push_back(detail::why_not(said, ranks));
+  }
+  text = text_of(said, *this);
+}
+
+bool division::is_native() const noexcept {
+  return std::all_of(why_not.begin(), why_not.end(),
+                     [](const std::string& w) { return w.empty(); });
+}
+
+segment segment_of(std::size_t count, int places, int k) noexcept {
+  const auto n = static_cast<std::size_t>(places);
+  const auto at = static_cast<std::size_t>(k);
+  // Without overflow: whole shares first, the rest one each.
+  const std::size_t share = count / n, rest = count % n;
+  const std::size_t first = share * at + std::min(at, rest);
+  return {first, share + (at < rest ? 1 : 0)};
+}
+
+}  // namespace tandem::detail

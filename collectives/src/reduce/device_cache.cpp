@@ -1,0 +1,122 @@
+#include "device_cache.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <tandem/crc32c.hpp>
+
+namespace tandem::detail {
+namespace {
+
+constexpr std::size_t longest_file = 64 << 20;
+
+std::uint32_t sum_of(std::string_view text) {
+  return crc32c(text.data(), text.size());
+}
+
+class open_file {
+ public:
+  explicit open_file(int descriptor) noexcept : descriptor_(descriptor) {}
+  open_file(const open_file&) = delete;
+  open_file& operator=(const open_file&) = delete;
+  ~open_file() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const noexcept { return descriptor_; }
+
+ private:
+  const int descriptor_;
+};
+
+/// Of this user's own only: what is in it runs on a device.
+std::optional<std::string> read_own(const std::string& path) {
+  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat found {};
+  if (file.get() < 0 || ::fstat(file.get(), &found) != 0) return std::nullopt;
+  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 022) != 0) {
+    return std::nullopt;
+  }
+  if (found.st_size < 0 || static_cast<std::size_t>(found.st_size) > longest_file) {
+    return std::nullopt;
+  }
+  std::string content(static_cast<std::size_t>(found.st_size), '\0');
+  std::size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t n = ::read(file.get(), content.data() + size, content.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::nullopt;
+    size += static_cast<std::size_t>(n);
+  }
+  return content;
+}
+
+bool write_all(int to, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(to, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// What a file begins with: the lengths of what follows, and a sum of it.
+std::string head_of(std::string_view key, std::size_t code_bytes, std::uint32_t sum) {
+  return fmt::format("tandem kernels 1: {} {} {:08x}\n{}", key.size(), code_bytes, sum, key);
+}
+
+const char* variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value == '/' ? value : nullptr;
+}
+
+}  // namespace
+
+std::string device_cache::folder_of_user() {
+  if (const char* const caches = variable("XDG_CACHE_HOME")) {
+    return fmt::format("{}/tandem/kernels", caches);
+  }
+  if (const char* const home = variable("HOME")) {
+    return fmt::format("{}/.cache/tandem/kernels", home);
+  }
+  return {};
+}
+
+std::string device_cache::path_of(std::string_view key) const {
+  return fmt::format("{}/{:08x}", folder_, sum_of(key));
+}
+
+std::optional<std::string> device_cache::find(std::string_view key) const {
+  if (folder_.empty()) return std::nullopt;
+  std::optional<std::string> content = read_own(path_of(key));
+  if (!content) return std::nullopt;
+  // The code is what follows the key; the head must then be that of this code.
+  const std::size_t at = content->find(key);
+  if (at == content->npos) return std::nullopt;
+  const std::string_view code = std::string_view(*content).substr(at + key.size());
+  if (!content->starts_with(head_of(key, code.size(), sum_of(code)))) return std::nullopt;
+  return std::string(code);
+}
+
+void device_cache::keep(std::string_view key, std::string_view code) const noexcept {
+  if (folder_.empty()) return;
+  try {
+    std::error_code ignored;
+    std::filesystem::create_directories(folder_, ignored);
+    const std::string path = path_of(key);
+    std::string temporary = path + ".XXXXXX";
+    const open_file file(::mkostemp(temporary.data(), O_CLOEXEC));
+    if (file.get() < 0) return;
+    const bool whole = write_all(file.get(), head_of(key, code.size(), sum_of(code))) &&
+                       write_all(file.get(), code);
+    if (!whole || ::rename(temporary.c_str(), path.c_str()) != 0) ::unlink(temporary.c_str());
+  } catch (const std::exception&) {  // out of memory
+  }
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,172 @@
+#include "device_kernels.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <tandem/detail/kernel_compiler.hpp>
+#include <vector>
+
+#include "device_cache.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// Multiplications and additions are not contracted, which would round otherwise than the
+/// processor does; the rest of what keeps bits is the default of both.
+std::vector<std::string> options_for(memory_kind kind, const std::string& architecture) {
+  if (kind == memory_kind::hip) {
+    return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off", "-w"};
+  }
+  return {"--gpu-architecture=" + architecture, "--std=c++17", "--fmad=false", "-w",
+          "--device-as-default-execution-space"};
+}
+
+/// One source on its way through a compiler.
+class program {
+ public:
+  program(const kernel_compiler& by, const std::string& source) : by_(by) {
+    must(by_.create(&handle_, source.c_str(), "tandem_kernels", 0, nullptr, nullptr), "took");
+  }
+  ~program() { by_.destroy(&handle_); }
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+
+  void compile(const std::vector<std::string>& options) {
+    std::vector<const char*> each;
+    for (const std::string& option : options) each.push_back(option.c_str());
+    must(by_.compile(handle_, static_cast<int>(each.size()), each.data()), "compiled");
+  }
+  std::string code() {
+    std::size_t bytes = 0;
+    must(by_.code_bytes(handle_, &bytes), "gave");
+    std::string code(bytes, '\0');
+    must(by_.code(handle_, code.data()), "gave");
+    return code;
+  }
+
+ private:
+  void must(kernel_compiler::result said, std::string_view verb) {
+    if (said == 0) return;
+    int major = 0, minor = 0;
+    by_.version(&major, &minor);
+    throw error(errc::device_failed,
+                fmt::format("the compiler of kernels, version {}.{}, has not {} them: {}: {}",
+                            major, minor, verb, by_.error_string(said), log()),
+                "a compiler that is older or newer than the device may not know it: put another "
+                "one's folder into LD_LIBRARY_PATH");
+  }
+  /// Its first lines; the first error explains the others.
+  std::string log() {
+    std::size_t bytes = 0;
+    if (handle_ == nullptr || by_.log_bytes(handle_, &bytes) != 0 || bytes < 2) return "no log";
+    std::string text(bytes, '\0');
+    if (by_.log(handle_, text.data()) != 0) return "no log";
+    text.resize(std::min<std::size_t>(text.find('\0'), 400));
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  }
+
+  const kernel_compiler& by_;
+  kernel_compiler::program handle_ = nullptr;
+};
+
+const kernel_compiler& compiler_for(memory_kind kind) {
+  std::string why;
+  if (const kernel_compiler* const found = find_kernel_compiler(kind, why)) return *found;
+  throw error(errc::device_failed, why);
+}
+
+}  // namespace
+
+std::string compile_kernels(data_type type, memory_kind kind, const std::string& architecture) {
+  const kernel_compiler& by = compiler_for(kind);
+  const std::string source = device_source(type);
+  const std::vector<std::string> options = options_for(kind, architecture);
+  int major = 0, minor = 0;
+  by.version(&major, &minor);
+  const std::string key =
+      fmt::format("{} {}.{} {}\n{}", name(kind), major, minor, fmt::join(options, " "), source);
+  const device_cache cache(device_cache::folder_of_user());
+  if (std::optional<std::string> found = cache.find(key)) return *std::move(found);
+  program whole(by, source);
+  whole.compile(options);
+  std::string code = whole.code();
+  cache.keep(key, code);
+  return code;
+}
+
+std::shared_ptr<device_kernels> device_kernels::of(accelerator& on) {
+  static std::mutex mutex;
+  static std::vector<std::weak_ptr<device_kernels>> all;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& each) { return each.expired(); });
+  for (const auto& each : all) {
+    if (std::shared_ptr<device_kernels> there = each.lock(); there && &there->on_ == &on) {
+      return there;
+    }
+  }
+  auto made = std::make_shared<device_kernels>(on);
+  all.push_back(made);
+  return made;
+}
+
+device_kernels::~device_kernels() {
+  for (of_type& each : types_) {
+    if (each.module != nullptr) on_.unload(each.module);
+  }
+}
+
+void device_kernels::load(data_type type, of_type& into) {
+  const std::string code = compile_kernels(type, on_.kind(), on_.facts().architecture);
+  const accelerator::module loaded = on_.load(code.data());
+  try {
+    for (std::size_t i = 0; i < kernel_work_count; ++i) {
+      const auto work = static_cast<kernel_work>(i);
+      if (!has_kernel(type, work)) continue;
+      into.kernels[i] = on_.find(loaded, kernel_name(type, work).c_str());
+    }
+  } catch (...) {
+    on_.unload(loaded);
+    throw;
+  }
+  into.module = loaded;
+}
+
+accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
+  of_type& found = types_[static_cast<std::size_t>(type)];
+  const std::lock_guard lock(found.mutex);
+  if (found.module == nullptr) load(type, found);
+  return found.kernels[static_cast<std::size_t>(work)];
+}
+
+void device_kernels::launch(data_type type, kernel_work work, std::size_t count,
+                            accelerator::stream stream, void** arguments) {
+  // Enough to keep every multiprocessor's loads under way, and few enough that starting them costs
+  // little: eight blocks of 256 threads fill one.
+  constexpr std::size_t threads = 256;
+  constexpr std::size_t piece_bytes = 16;
+  const std::size_t pieces = (count * bytes_of(type) + piece_bytes - 1) / piece_bytes;
+  const auto most = static_cast<std::size_t>(std::max(on_.facts().multiprocessors, 1)) * 8;
+  const std::size_t blocks = std::clamp<std::size_t>((pieces + threads - 1) / threads, 1, most);
+  on_.launch(find(type, work), static_cast<unsigned>(blocks), threads, 0, stream, arguments);
+}
+
+void device_kernels::combine(data_type type, kernel_work work, void* into, const void* a,
+                             const void* b, std::size_t count, accelerator::stream stream) {
+  if (count == 0) return;
+  unsigned long long elements = count;
+  void* arguments[] = {&into, &a, &b, &elements};
+  launch(type, work, count, stream, arguments);
+}
+
+void device_kernels::scale(data_type type, kernel_work work, void* into, const void* from,
+                           std::size_t count, double by, accelerator::stream stream) {
+  if (count == 0) return;
+  unsigned long long elements = count;
+  void* arguments[] = {&into, &from, &elements, &by};
+  launch(type, work, count, stream, arguments);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,70 @@
+#include "device_source.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "kernels.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// By kernel_work.
+constexpr std::string_view works[] = {"sum", "product", "minimum",  "maximum", "band",
+                                      "bor", "bxor",    "multiply", "divide"};
+static_assert(std::size(works) == kernel_work_count);
+
+struct kernels_of {
+  std::string_view family, type;
+};
+/// By data_type: the macro of device_loops.hpp, and what it is told.
+constexpr kernels_of types[] = {
+    {"FLOATS", "float"},           {"FLOATS", "double"},          {"INTEGERS", "std::int32_t"},
+    {"INTEGERS", "std::int64_t"},  {"INTEGERS", "std::int8_t"},   {"INTEGERS", "std::int16_t"},
+    {"INTEGERS", "std::uint8_t"},  {"INTEGERS", "std::uint16_t"}, {"INTEGERS", "std::uint32_t"},
+    {"INTEGERS", "std::uint64_t"}, {"NARROW", "float16_number"},  {"NARROW", "bfloat16_number"},
+    {"NARROW", "e4m3_number"},     {"NARROW", "e5m2_number"},
+};
+static_assert(std::size(types) == data_type_count);
+
+}  // namespace
+
+kernel_work work_of(reduce_op op) noexcept {
+  switch (op) {
+    case reduce_op::sum:
+    case reduce_op::average:
+    case reduce_op::premultiplied_sum:
+      return kernel_work::sum;
+    case reduce_op::product:
+      return kernel_work::product;
+    case reduce_op::minimum:
+      return kernel_work::minimum;
+    case reduce_op::maximum:
+      return kernel_work::maximum;
+    case reduce_op::band:
+      return kernel_work::band;
+    case reduce_op::bor:
+      return kernel_work::bor;
+    case reduce_op::bxor:
+      return kernel_work::bxor;
+  }
+  return kernel_work::sum;
+}
+
+std::string kernel_name(data_type type, kernel_work work) {
+  return fmt::format("tandem_{}_{}", works[static_cast<std::size_t>(work)], name(type));
+}
+
+bool has_kernel(data_type type, kernel_work work) noexcept {
+  const bool of_bits =
+      work == kernel_work::band || work == kernel_work::bor || work == kernel_work::bxor;
+  return !of_bits || is_defined(type, reduce_op::band);
+}
+
+std::string device_source(data_type type) {
+  const kernels_of& made = types[static_cast<std::size_t>(type)];
+  return fmt::format("{}TANDEM_KERNELS_OF_{}({}, {})\n", device_text::before_kernels, made.family,
+                     name(type), made.type);
+}
+
+}  // namespace tandem::detail

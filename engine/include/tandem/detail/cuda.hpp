@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tandem::detail {
+
+/// What cuda.h names, for those parts of the driver interface that are used here: the header itself
+/// is not at hand where most of this is built. Values and shapes are those of CUDA 12.0, which
+/// later drivers keep for the names that are looked up.
+namespace cu {
+using result = int;  ///< 0: done
+using device = int;
+using context = struct context_of*;
+using stream = struct stream_of*;
+using event = struct event_of*;
+using module = struct module_of*;
+using function = struct function_of*;
+using address = unsigned long long;  ///< CUdeviceptr
+struct uuid {
+  std::array<char, 16> bytes;
+};
+struct ipc_handle {
+  std::array<char, 64> bytes;
+};
+using host_function = void (*)(void* with);
+
+inline constexpr result success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
+                        deinitialized = 4, stub_library = 34, no_device = 100,
+                        invalid_context = 201, peer_access_already_enabled = 704,
+                        host_memory_already_registered = 712, not_ready = 600, not_permitted = 800,
+                        not_supported = 801;
+
+// CUdevice_attribute
+inline constexpr int multiprocessor_count = 16, async_engine_count = 40, unified_addressing = 41,
+                     compute_capability_major = 75, compute_capability_minor = 76,
+                     gpu_direct_rdma_supported = 116, gpu_direct_rdma_flush_options = 117,
+                     gpu_direct_rdma_writes_ordering = 118, can_use_64_bit_stream_mem_ops = 122,
+                     dma_buf_supported = 124;
+// CUpointer_attribute
+inline constexpr int pointer_memory_type = 2, pointer_sync_memops = 6, pointer_buffer_id = 7,
+                     pointer_device_ordinal = 9, pointer_is_ipc_capable = 10;
+inline constexpr unsigned memory_type_host = 1, memory_type_device = 2;
+
+inline constexpr unsigned host_portable = 1, host_mapped = 2;  // of alloc and register
+inline constexpr unsigned stream_non_blocking = 1;
+inline constexpr unsigned event_disable_timing = 2;
+inline constexpr unsigned ipc_lazy_enable_peer_access = 1;
+inline constexpr unsigned wait_value_geq = 0;
+inline constexpr int dma_buf_descriptor = 1;  // CUmemRangeHandleType
+inline constexpr int flush_to_current_context = 0, flush_scope_owner = 100;
+}  // namespace cu
+
+/// The functions of the CUDA driver (libcuda.so.1), by their exported names: of those with a
+/// version in the name, the plain name is another, older function.
+struct cuda {
+  cu::result (*init)(unsigned flags);
+  cu::result (*driver_version)(int* into);
+  cu::result (*error_name)(cu::result of, const char** into);
+  cu::result (*error_string)(cu::result of, const char** into);
+
+  cu::result (*device_count)(int* into);
+  cu::result (*device_get)(cu::device* into, int ordinal);
+  cu::result (*device_name)(char* into, int bytes, cu::device of);
+  cu::result (*device_attribute)(int* into, int which, cu::device of);
+  cu::result (*device_memory)(std::size_t* into, cu::device of);
+  cu::result (*device_pci)(char* into, int bytes, cu::device of);
+  cu::result (*device_uuid)(cu::uuid* into, cu::device of);
+  cu::result (*can_access_peer)(int* into, cu::device from, cu::device memory_of);
+
+  cu::result (*retain_primary)(cu::context* into, cu::device of);
+  cu::result (*release_primary)(cu::device of);
+  cu::result (*push_context)(cu::context which);
+  cu::result (*pop_context)(cu::context* into);
+  cu::result (*enable_peer_access)(cu::context to, unsigned flags);
+
+  cu::result (*allocate)(cu::address* into, std::size_t bytes);
+  cu::result (*free)(cu::address which);
+  cu::result (*allocate_host)(void** into, std::size_t bytes, unsigned flags);
+  cu::result (*free_host)(void* which);
+  cu::result (*register_host)(void* from, std::size_t bytes, unsigned flags);
+  cu::result (*unregister_host)(void* from);
+  cu::result (*host_address)(cu::address* into, void* of, unsigned flags);
+  cu::result (*pointer_attribute)(void* into, int which, cu::address of);
+  cu::result (*address_range)(cu::address* base, std::size_t* bytes, cu::address of);
+  cu::result (*copy)(cu::address to, cu::address from, std::size_t bytes, cu::stream on);
+  cu::result (*fill)(cu::address to, unsigned char with, std::size_t bytes, cu::stream on);
+
+  cu::result (*create_stream)(cu::stream* into, unsigned flags, int priority);
+  cu::result (*destroy_stream)(cu::stream which);
+  cu::result (*synchronize_stream)(cu::stream which);
+  cu::result (*wait_event)(cu::stream which, cu::event for_, unsigned flags);
+  cu::result (*is_capturing)(cu::stream which, int* into);
+  cu::result (*wait_value)(cu::stream which, cu::address at, std::uint32_t value, unsigned flags);
+  cu::result (*write_value)(cu::stream which, cu::address at, std::uint32_t value, unsigned flags);
+  cu::result (*launch_host)(cu::stream on, cu::host_function what, void* with);
+
+  cu::result (*create_event)(cu::event* into, unsigned flags);
+  cu::result (*destroy_event)(cu::event which);
+  cu::result (*record_event)(cu::event which, cu::stream on);
+  cu::result (*query_event)(cu::event which);  ///< `not_ready` while it is not reached
+  cu::result (*elapsed_ms)(float* into, cu::event from, cu::event to);
+
+  cu::result (*get_ipc_handle)(cu::ipc_handle* into, cu::address of);
+  cu::result (*open_ipc_handle)(cu::address* into, cu::ipc_handle which, unsigned flags);
+  cu::result (*close_ipc_handle)(cu::address which);
+  /// Null in drivers before 11.7.
+  cu::result (*export_range)(void* into, cu::address from, std::size_t bytes, int type,
+                             unsigned long long flags);
+  /// Null in drivers before 11.3.
+  cu::result (*flush_rdma_writes)(int target, int scope);
+
+  cu::result (*load_module)(cu::module* into, const void* image);
+  cu::result (*unload_module)(cu::module which);
+  cu::result (*find_function)(cu::function* into, cu::module in, const char* name);
+  cu::result (*launch)(cu::function what, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       cu::stream on, void** arguments, void** extra);
+};
+
+/// The driver of this machine, opened and initialised when first asked for and never closed; null
+/// where it is missing, lacks a function, is the stub of the toolkit or finds no device: `why` says
+/// so and what to do. Any thread.
+const cuda* find_cuda(std::string& why);
+
+/// From now on `find_cuda` gives this one; null: the machine's own again. For tests. Any thread,
+/// but nobody may use an accelerator then.
+void replace_cuda(const cuda* by) noexcept;
+/// How often that has happened: what was found out about one driver says nothing of the next.
+unsigned cuda_replacements() noexcept;
+
+}  // namespace tandem::detail

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <mutex>
+#include <tandem/accelerator.hpp>
+
+#include "devices/cuda_device.hpp"
+#include "devices/hip_devices.hpp"
+
+namespace tandem {
+namespace {
+
+/// What one driver has shown. Another driver, as tests bring them, shows others.
+struct shown {
+  std::vector<std::unique_ptr<accelerator>> devices;
+  std::string why_none = "nobody has looked yet";
+  unsigned replacements = ~0U;
+
+  /// @param find, list  of the driver; `now` is how often it has been replaced
+  template <class Find, class List>
+  void look(Find find, List list, unsigned now) {
+    if (replacements == now) return;
+    devices.clear();
+    const auto* const driver = find(why_none);
+    if (driver != nullptr) {
+      devices = list(*driver);
+      why_none = devices.empty() ? "the driver shows no device" : "";
+    }
+    replacements = now;
+  }
+};
+
+accelerators as_list(const shown& of) {
+  accelerators all;
+  all.why_none = of.why_none;
+  for (const std::unique_ptr<accelerator>& each : of.devices) all.found.push_back(each.get());
+  return all;
+}
+
+std::mutex mutex;
+shown cuda_shown;
+shown hip_shown;
+
+}  // namespace
+
+std::string accelerator::text() const {
+  const std::string which = fmt::format("{}:{}", tandem::name(facts_.kind), facts_.device);
+  return facts_.name.empty() ? which : fmt::format("{} ({})", which, facts_.name);
+}
+
+accelerators find_accelerators(memory_kind kind) {
+  const std::lock_guard lock(mutex);
+  if (kind == memory_kind::hip) {
+    hip_shown.look(detail::find_hip, devices::hip_devices, detail::hip_replacements());
+    return as_list(hip_shown);
+  }
+  cuda_shown.look(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
+  return as_list(cuda_shown);
+}
+
+accelerator& accelerator_at(memory_kind kind, int device) {
+  const accelerators all = find_accelerators(kind);
+  if (device >= 0 && static_cast<std::size_t>(device) < all.found.size()) {
+    return *all.found[static_cast<std::size_t>(device)];
+  }
+  throw error(errc::unsupported_memory,
+              all.found.empty() ? all.why_none
+                                : fmt::format("no device {} of kind {}: there are {}", device,
+                                              name(kind), all.found.size()),
+              "`tandem devices` lists what is there; CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES "
+              "may hide some");
+}
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <mutex>
+#include <tandem/error.hpp>
+#include <unordered_map>
+
+namespace tandem {
+
+/// A descriptor that the driver's thread may write to. It knows it by a number: one who is gone by
+/// then is not found, and nothing is kept for a ring that never comes.
+class bell {
+ public:
+  bell() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (descriptor_ < 0) throw error(error_code(errno, boost::system::system_category()));
+    const std::lock_guard lock(all().mutex);
+    number_ = ++all().last;
+    all().descriptors.emplace(number_, descriptor_);
+  }
+  ~bell() {
+    const std::lock_guard lock(all().mutex);
+    all().descriptors.erase(number_);
+    ::close(descriptor_);
+  }
+  bell(const bell&) = delete;
+  bell& operator=(const bell&) = delete;
+
+  int descriptor() const noexcept { return descriptor_; }
+  void ring() const noexcept { ring(descriptor_); }
+  /// What `ring_by_number` takes.
+  void* number() const noexcept { return reinterpret_cast<void*>(number_); }
+  /// On the driver's thread.
+  static void ring_by_number(void* number) {
+    const std::lock_guard lock(all().mutex);
+    const auto found = all().descriptors.find(reinterpret_cast<std::uintptr_t>(number));
+    if (found != all().descriptors.end()) ring(found->second);
+  }
+
+ private:
+  struct registry {
+    std::mutex mutex;
+    std::uintptr_t last = 0;
+    std::unordered_map<std::uintptr_t, int> descriptors;
+  };
+  /// Never destroyed: the driver's thread may outlive what is static.
+  static registry& all() {
+    static registry& here = *new registry;
+    return here;
+  }
+  static void ring(int descriptor) noexcept {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(descriptor, &one, sizeof(one));
+  }
+
+  const int descriptor_;
+  std::uintptr_t number_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tandem/accelerator.hpp>
+#include <tandem/detail/cuda.hpp>
+#include <vector>
+
+#include "devices/driver_calls.hpp"
+
+namespace tandem::devices {
+
+/// Throws what CUDA says of a call that it refused.
+void check(const detail::cuda& driver, detail::cu::result said, std::string_view call,
+           std::string_view on);
+
+/// One device of CUDA, by its primary context, which the runtime's users have, too.
+class cuda_device final : public accelerator {
+ public:
+  cuda_device(const detail::cuda& driver, int ordinal);
+
+  void enter() override {
+    refuse_after_fork(text_);
+    must(driver_.push_context(context()), "cuCtxPushCurrent");
+  }
+  void leave() noexcept override {
+    detail::cu::context was = nullptr;
+    driver_.pop_context(&was);
+  }
+
+  void* allocate(std::size_t bytes) override;
+  void free(void* which) noexcept override;
+  void* allocate_pinned(std::size_t bytes) override;
+  void free_pinned(void* which) noexcept override;
+  void pin(void* from, std::size_t bytes) override;
+  void unpin(void* from) noexcept override;
+  void* reach(void* pinned) override;
+  range allocation_of(const void* address) override;
+  std::uint64_t allocation_id(const void* address) noexcept override;
+  bool owns(const void* address) noexcept override;
+
+  stream make_stream() override;
+  void free_stream(stream which) noexcept override;
+  void copy(void* to, const void* from, std::size_t bytes, stream on) override;
+  void fill(void* to, std::uint8_t with, std::size_t bytes, stream on) override;
+  void finish(stream which) override;
+  bool is_capturing(stream which) override;
+  void call(stream on, host_function what, void* with) override;
+  void await_value(stream on, void* word, std::uint32_t value) override;
+  void write_value(stream on, void* word, std::uint32_t value) override;
+
+  event make_event() override;
+  void free_event(event which) noexcept override;
+  void record(event which, stream on) override;
+  void await(stream which, event for_) override;
+  bool is_reached(event which) override;
+
+  bool reaches(int other_device) override;
+  handle share(void* base) override;
+  void* open(const handle& shared) override;
+  void close(void* opened) noexcept override;
+  dma_buf export_dma_buf(const void* address, std::size_t bytes) override;
+  void flush_rdma() override;
+
+  module load(const void* image) override;
+  void unload(module which) noexcept override;
+  kernel find(module in, const char* name) override;
+  void launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes, stream on,
+              void** arguments) override;
+
+ private:
+  /// This device is the calling thread's, until the end of the scope.
+  class current {
+   public:
+    explicit current(cuda_device& of) : of_(of) { of.enter(); }
+    ~current() { of_.leave(); }
+    current(const current&) = delete;
+    current& operator=(const current&) = delete;
+
+   private:
+    cuda_device& of_;
+  };
+
+  /// Where nothing may be thrown: `what` with this device as the thread's, where that can be had.
+  template <class Function>
+  void quietly(Function what) noexcept {
+    try {
+      const current here(*this);
+      what();
+    } catch (const error&) {
+    }
+  }
+
+  int attribute(int which);
+  detail::cu::context context();
+  void must(detail::cu::result said, std::string_view call) { check(driver_, said, call, text_); }
+
+  const detail::cuda& driver_;
+  detail::cu::device id_ = 0;
+  std::string text_;
+  std::mutex mutex_;
+  std::atomic<detail::cu::context> context_{nullptr};
+};
+
+/// All that the driver shows (CUDA_VISIBLE_DEVICES is its own affair), in its order. Takes no
+/// context: that costs memory of the device, and is left to the first use.
+/// @par Errors `device_failed` where the driver refuses to count or to name them.
+std::vector<std::unique_ptr<accelerator>> cuda_devices(const detail::cuda& driver);
+
+}  // namespace tandem::devices

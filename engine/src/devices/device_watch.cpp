@@ -1,0 +1,351 @@
+#include <unistd.h>
+
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <tandem/device_watch.hpp>
+#include <tandem/pending.hpp>
+#include <tandem/poller.hpp>
+#include <utility>
+#include <vector>
+
+#include "devices/bell.hpp"
+#include "devices/held_words.hpp"
+#include "devices/told_words.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr unsigned looks_per_question = 4096;
+
+/// A device that has failed calls nobody; so a loop that sleeps looks by itself this often.
+constexpr std::chrono::milliseconds between_looks{100};
+
+}  // namespace
+
+class device_watch::state final : public std::enable_shared_from_this<device_watch::state>,
+                                  private pending_owner,
+                                  private pollable {
+ public:
+  state(asio::any_io_executor executor, accelerator& of, bool by_words)
+      : pending_owner(executor),
+        pollable(executor, by_words ? look::reads_memory : look::asks_kernel),
+        executor_(std::move(executor)),
+        of_(of),
+        by_words_(by_words),
+        heard_(std::in_place, executor_),
+        clock_(std::in_place, executor_) {
+    const int mine = ::dup(bell_.descriptor());
+    if (mine < 0) throw error(error_code(errno, boost::system::system_category()));
+    heard_->assign(mine);
+  }
+  ~state() { free_events(); }
+
+  void after(accelerator::stream stream, device_wait& wait);
+  /// No more is told to anybody.
+  void end() noexcept;
+
+  const asio::any_io_executor& get_executor() const noexcept { return executor_; }
+  accelerator& of() const noexcept { return of_; }
+  std::size_t pending() const noexcept { return pending_; }
+
+ private:
+  /// One stream that somebody waits for, oldest first.
+  struct queue {
+    accelerator::stream stream = nullptr;
+    device_wait* first = nullptr;
+    device_wait* last = nullptr;
+    std::optional<told_words::word> told;  ///< what it writes; else its events are asked
+    bool is_armed = false;                 ///< the driver rings when the first is reached
+    device_stream alarm;                   ///< on which it does
+  };
+  /// Waits that are over, to be told when all lists are in order: who is told may wait again.
+  struct outcome {
+    device_wait* first = nullptr;
+    device_wait* last = nullptr;
+    std::shared_ptr<const error> failure;
+  };
+
+  bool poll() override;
+  void arm() override;
+  void abandon() noexcept override { end(); }
+
+  queue& queue_of(accelerator::stream stream);
+  void mark(queue& of, device_wait& wait);
+  bool is_reached(const queue& of, const device_wait& wait);
+  void look_for_failure();
+  accelerator::event take_event();
+  outcome collect();
+  void collect(queue& from, outcome& into);
+  void take_all(outcome& into) noexcept;
+  void tell(const outcome& what);
+  void arm(queue& which);
+  void arm_or_ring(queue& which);
+  void listen();
+  void give_back(device_wait& wait);
+  void look_again();
+  void free_events() noexcept;
+
+  const asio::any_io_executor executor_;
+  asio::any_io_executor work_;  // keeps the loop running while something is pending
+  accelerator& of_;
+  const bool by_words_;
+  std::optional<told_words> words_;
+  unsigned looks_in_vain_ = 0;
+  const bell bell_;
+  // None once the executor is gone.
+  std::optional<asio::posix::stream_descriptor> heard_;
+  std::optional<asio::steady_timer> clock_;
+  bool is_listening_ = false;
+  bool is_timed_ = false;
+  std::vector<queue> queues_;
+  std::vector<device_stream> spare_alarms_;
+  std::vector<accelerator::event> spare_events_;
+  std::size_t pending_ = 0;
+};
+
+void device_watch::state::free_events() noexcept {
+  for (const accelerator::event each : spare_events_) of_.free_event(each);
+  spare_events_.clear();
+}
+
+void device_watch::state::end() noexcept {
+  outcome all;
+  take_all(all);
+  queues_.clear();
+  heard_.reset();
+  clock_.reset();
+  work_ = {};
+  while (device_wait* const wait = all.first) {
+    all.first = wait->next;
+    if (wait->destroy != nullptr) wait->destroy(*wait);
+  }
+}
+
+accelerator::event device_watch::state::take_event() {
+  if (spare_events_.empty()) return of_.make_event();
+  const accelerator::event taken = spare_events_.back();
+  spare_events_.pop_back();
+  return taken;
+}
+
+/// Few streams are in use at once: looking at each costs less than a table.
+device_watch::state::queue& device_watch::state::queue_of(accelerator::stream stream) {
+  for (queue& each : queues_) {
+    if (each.stream == stream && each.first != nullptr) return each;
+  }
+  for (queue& each : queues_) {
+    if (each.first != nullptr) continue;
+    each.stream = stream;
+    return each;
+  }
+  queue& made = queues_.emplace_back();
+  made.stream = stream;
+  return made;
+}
+
+/// The stream says so when it comes here.
+void device_watch::state::mark(queue& of, device_wait& wait) {
+  if (by_words_ && !of.told) {
+    if (!words_) words_.emplace(of_);
+    of.told = words_->take();
+  }
+  wait.reached = nullptr;
+  if (of.told) {
+    wait.value = of.told->write_next(of_, of.stream);
+    return;
+  }
+  const accelerator::event reached = take_event();
+  try {
+    of_.record(reached, of.stream);
+  } catch (...) {
+    spare_events_.push_back(reached);
+    throw;
+  }
+  wait.reached = reached;
+}
+
+bool device_watch::state::is_reached(const queue& of, const device_wait& wait) {
+  return of.told ? of.told->has_come(wait.value) : of_.is_reached(wait.reached);
+}
+
+/// A stream whose device has failed writes no word: now and then the driver is asked as well.
+void device_watch::state::look_for_failure() {
+  if (!by_words_ || ++looks_in_vain_ % looks_per_question != 0) return;
+  for (const queue& each : queues_) {
+    if (each.first == nullptr || !each.told) continue;
+    const accelerator::event asked = take_event();
+    spare_events_.push_back(asked);
+    of_.record(asked, each.stream);
+    of_.is_reached(asked);
+  }
+}
+
+void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
+  if (of_.is_capturing(stream)) {
+    throw error(errc::bad_input, "the stream is recording a graph, whose events never come",
+                "call Tandem outside of graph capture");
+  }
+  queue& into = queue_of(stream);
+  mark(into, wait);
+  wait.next = nullptr;
+  (into.first == nullptr ? into.first : into.last->next) = &wait;
+  into.last = &wait;
+  if (pending_++ == 0) {
+    work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
+  }
+  if (!loop().is_polling()) arm_or_ring(into);
+}
+
+void device_watch::state::give_back(device_wait& wait) {
+  if (wait.reached != nullptr) spare_events_.push_back(wait.reached);
+}
+
+void device_watch::state::take_all(outcome& into) noexcept {
+  for (queue& each : queues_) {
+    while (device_wait* const wait = each.first) {
+      each.first = wait->next;
+      wait->next = nullptr;
+      give_back(*wait);
+      (into.first == nullptr ? into.first : into.last->next) = wait;
+      into.last = wait;
+    }
+    each.is_armed = false;
+  }
+  pending_ = 0;
+}
+
+void device_watch::state::collect(queue& from, outcome& into) {
+  while (from.first != nullptr && is_reached(from, *from.first)) {
+    device_wait* const wait = from.first;
+    from.first = wait->next;
+    wait->next = nullptr;
+    from.is_armed = false;
+    give_back(*wait);
+    (into.first == nullptr ? into.first : into.last->next) = wait;
+    into.last = wait;
+    --pending_;
+  }
+}
+
+/// A device that fails does so for good: nothing on it will ever be done, nor touch anything.
+device_watch::state::outcome device_watch::state::collect() {
+  outcome found;
+  try {
+    for (queue& each : queues_) collect(each, found);
+    if (found.first == nullptr) look_for_failure();
+  } catch (const error& failed) {
+    found.failure = std::make_shared<const error>(failed);
+    take_all(found);
+  }
+  return found;
+}
+
+void device_watch::state::tell(const outcome& what) {
+  const std::shared_ptr<state> self = shared_from_this();  // who is told may destroy the watch
+  if (pending_ == 0) {
+    work_ = {};
+    if (is_timed_) clock_->cancel();
+  }
+  for (device_wait* wait = what.first; wait != nullptr;) {
+    device_wait* const after_it = wait->next;
+    wait->done(*wait, what.failure);
+    wait = after_it;
+  }
+}
+
+bool device_watch::state::poll() {
+  if (pending_ == 0) return false;
+  const outcome found = collect();
+  if (found.first == nullptr) return false;
+  tell(found);
+  return true;
+}
+
+void device_watch::state::arm(queue& which) {
+  if (which.first == nullptr) return;
+  if (!which.is_armed) {
+    if (which.alarm.get() == nullptr) which.alarm = device_stream(of_);
+    if (which.told) {
+      which.told->await(of_, which.alarm.get(), which.first->value);
+    } else {
+      of_.await(which.alarm.get(), which.first->reached);
+    }
+    of_.call(which.alarm.get(), bell::ring_by_number, bell_.number());
+    which.is_armed = true;
+  }
+  listen();
+}
+
+/// Who can have no alarm looks again and again.
+void device_watch::state::arm_or_ring(queue& which) {
+  try {
+    arm(which);
+  } catch (const error&) {
+    bell_.ring();
+    listen();
+  }
+}
+
+void device_watch::state::arm() {
+  for (queue& each : queues_) arm_or_ring(each);
+}
+
+void device_watch::state::listen() {
+  look_again();
+  if (is_listening_) return;
+  is_listening_ = true;
+  heard_->async_wait(asio::posix::stream_descriptor::wait_read,
+                     [weak = weak_from_this()](error_code failure) {
+                       const std::shared_ptr<state> self = weak.lock();
+                       if (!self || failure) return;
+                       std::uint64_t rung = 0;
+                       [[maybe_unused]] const ssize_t count =
+                           ::read(self->bell_.descriptor(), &rung, sizeof(rung));
+                       self->is_listening_ = false;
+                       self->poll();
+                       if (!self->loop().is_polling()) self->arm();
+                     });
+}
+
+void device_watch::state::look_again() {
+  if (is_timed_) return;
+  is_timed_ = true;
+  clock_->expires_after(between_looks);
+  clock_->async_wait([weak = weak_from_this()](error_code) {
+    const std::shared_ptr<state> self = weak.lock();
+    if (!self) return;
+    self->is_timed_ = false;
+    self->looks_in_vain_ = looks_per_question - 1;
+    self->poll();
+    if (self->pending_ > 0 && self->is_listening_) self->look_again();
+  });
+}
+
+device_watch::device_watch(asio::any_io_executor executor, accelerator& of, stream_signal by)
+    : state_(std::make_shared<state>(std::move(executor), of,
+                                     by == stream_signal::words && of.facts().has_stream_values)) {}
+
+device_watch::~device_watch() {
+  state_->end();
+}
+
+asio::any_io_executor device_watch::get_executor() const noexcept {
+  return state_->get_executor();
+}
+accelerator& device_watch::of() const noexcept {
+  return state_->of();
+}
+std::size_t device_watch::pending() const noexcept {
+  return state_->pending();
+}
+
+void device_watch::after(accelerator::stream stream, device_wait& wait) {
+  state_->after(stream, wait);
+}
+
+}  // namespace tandem

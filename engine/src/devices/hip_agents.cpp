@@ -1,0 +1,61 @@
+#include "devices/hip_agents.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace tandem::devices {
+namespace {
+
+namespace amd = detail::amd;
+using detail::hsa;
+
+struct search {
+  const hsa& in;
+  unsigned domain = 0;
+  unsigned bus_and_device = 0;
+  std::string found;
+};
+
+template <class Value>
+bool ask(const hsa& in, amd::agent of, int which, Value& into) {
+  return in.agent_info(of, which, &into) == amd::success;
+}
+
+amd::result look_at(amd::agent which, void* with) {
+  search& looking = *static_cast<search*>(with);
+  std::uint32_t device = 0;
+  std::uint32_t place = 0;
+  std::uint32_t domain = 0;
+  if (!ask(looking.in, which, amd::agent_device, device) || device != amd::device_gpu ||
+      !ask(looking.in, which, amd::agent_place, place) ||
+      !ask(looking.in, which, amd::agent_domain, domain)) {
+    return amd::success;
+  }
+  if (domain != looking.domain || place >> 3 != looking.bus_and_device) return amd::success;
+  std::array<char, 65> name{};  // of 64 in the specification
+  if (ask(looking.in, which, amd::agent_name, name)) looking.found = name.data();
+  return amd::success;
+}
+
+}  // namespace
+
+std::string architecture_at(const hsa& from, std::string_view pci) {
+  unsigned bus = 0;
+  unsigned device = 0;
+  search looking{from, 0, 0, {}};
+  if (from.iterate_agents == nullptr || from.agent_info == nullptr ||
+      std::sscanf(std::string(pci).c_str(), "%x:%x:%x", &looking.domain, &bus, &device) != 3) {
+    return {};
+  }
+  looking.bus_and_device = bus << 5 | device;
+  from.iterate_agents(look_at, &looking);
+  return looking.found;
+}
+
+bool exports_dma_buf(const hsa& from) {
+  bool supported = false;
+  return from.export_dma_buf != nullptr && from.system_info != nullptr &&
+         from.system_info(amd::system_dma_buf_supported, &supported) == amd::success && supported;
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,248 @@
+#include "devices/hip_device.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "devices/driver_calls.hpp"
+
+namespace tandem::devices {
+namespace {
+
+namespace amd = detail::amd;
+using detail::hip;
+
+amd::stream as(accelerator::stream handle) noexcept {
+  return static_cast<amd::stream>(handle);
+}
+amd::event as_event(accelerator::event handle) noexcept {
+  return static_cast<amd::event>(handle);
+}
+/// The devices that the thread's were, before each `enter`. Nothing to destroy: the last buffers
+/// may go after a thread's own objects.
+struct before {
+  std::array<int, 16> was;
+  std::size_t depth;
+};
+constinit thread_local before entered{};
+
+/// HIP takes what it only looks up as if it would write there.
+void* plain(const void* pointer) noexcept {
+  return const_cast<void*>(pointer);
+}
+
+}  // namespace
+
+int hip_device::take_thread() {
+  refuse_after_fork(text_);
+  int was = 0;
+  must(driver_.get_device(&was), "hipGetDevice");
+  if (was != device()) must(driver_.set_device(device()), "hipSetDevice");
+  return was;
+}
+
+void hip_device::give_thread(int back) noexcept {
+  if (back != device()) driver_.set_device(back);
+}
+
+void hip_device::enter() {
+  if (entered.depth == entered.was.size()) {
+    throw error(errc::bad_input, "a thread has entered devices too often without leaving them");
+  }
+  entered.was[entered.depth] = take_thread();
+  ++entered.depth;
+}
+
+void hip_device::leave() noexcept {
+  if (entered.depth > 0) give_thread(entered.was[--entered.depth]);
+}
+
+void* hip_device::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const current here(*this);
+  void* into = nullptr;
+  const amd::result said = driver_.allocate(&into, bytes);
+  if (said != amd::success) must(said, fmt::format("hipMalloc({} bytes)", bytes));
+  return into;
+}
+
+void hip_device::free(void* which) noexcept {
+  if (which == nullptr) return;
+  quietly([&] { return driver_.free(which); });
+}
+
+void* hip_device::allocate_pinned(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const current here(*this);
+  void* into = nullptr;
+  const amd::result said = driver_.allocate_host(
+      &into, bytes, amd::host_portable | amd::host_mapped | amd::host_coherent);
+  if (said != amd::success) must(said, fmt::format("hipHostMalloc({} bytes)", bytes));
+  return into;
+}
+
+void hip_device::free_pinned(void* which) noexcept {
+  if (which == nullptr) return;
+  quietly([&] { return driver_.free_host(which); });
+}
+
+void hip_device::pin(void* from, std::size_t bytes) {
+  const current here(*this);
+  const amd::result said =
+      driver_.register_host(from, bytes, amd::host_portable | amd::host_mapped);
+  if (said != amd::success) must(said, fmt::format("hipHostRegister({} bytes)", bytes));
+}
+
+void hip_device::unpin(void* from) noexcept {
+  quietly([&] { return driver_.unregister_host(from); });
+}
+
+void* hip_device::reach(void* pinned) {
+  const current here(*this);
+  void* into = nullptr;
+  must(driver_.host_address(&into, pinned, 0), "hipHostGetDevicePointer");
+  return into;
+}
+
+accelerator::range hip_device::allocation_of(const void* address) {
+  const current here(*this);
+  range found;
+  must(driver_.address_range(&found.base, &found.bytes, plain(address)), "hipMemGetAddressRange");
+  return found;
+}
+
+std::uint64_t hip_device::allocation_id(const void* address) noexcept {
+  unsigned long long id = 0;
+  const bool known = quietly(
+      [&] { return driver_.pointer_attribute(&id, amd::pointer_buffer_id, plain(address)); });
+  return known ? id : 0;
+}
+
+bool hip_device::owns(const void* address) noexcept {
+  int type = 0;
+  int ordinal = -1;
+  return quietly([&] {
+           return driver_.pointer_attribute(&type, amd::pointer_memory_type, plain(address));
+         }) &&
+         type == amd::memory_type_device(major_) && quietly([&] {
+           return driver_.pointer_attribute(&ordinal, amd::pointer_device_ordinal, plain(address));
+         }) &&
+         ordinal == device();
+}
+
+accelerator::stream hip_device::make_stream() {
+  const current here(*this);
+  constexpr int highest = -1;  // the others are 0 and 1; what a device has less is rounded
+  amd::stream into = nullptr;
+  must(driver_.create_stream(&into, amd::stream_non_blocking, highest),
+       "hipStreamCreateWithPriority");
+  return into;
+}
+
+void hip_device::free_stream(stream which) noexcept {
+  quietly([&] { return driver_.destroy_stream(as(which)); });
+}
+
+void hip_device::copy(void* to, const void* from, std::size_t bytes, stream on) {
+  if (bytes == 0) return;
+  const current here(*this);
+  const amd::result said = driver_.copy(to, from, bytes, amd::copy_any, as(on));
+  if (said != amd::success) must(said, fmt::format("hipMemcpyAsync({} bytes)", bytes));
+}
+
+void hip_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {
+  if (bytes == 0) return;
+  const current here(*this);
+  must(driver_.fill(to, with, bytes, as(on)), "hipMemsetAsync");
+}
+
+void hip_device::finish(stream which) {
+  const current here(*this);
+  must(driver_.synchronize_stream(as(which)), "hipStreamSynchronize");
+}
+
+bool hip_device::is_capturing(stream which) {
+  const current here(*this);
+  int status = 0;
+  must(driver_.is_capturing(as(which), &status), "hipStreamIsCapturing");
+  return status != 0;
+}
+
+void hip_device::call(stream on, host_function what, void* with) {
+  const current here(*this);
+  must(driver_.launch_host(as(on), what, with), "hipLaunchHostFunc");
+}
+
+void hip_device::await_value(stream on, void* word, std::uint32_t value) {
+  const current here(*this);
+  must(driver_.wait_value(as(on), word, value, amd::wait_value_geq, ~0U), "hipStreamWaitValue32");
+}
+
+void hip_device::write_value(stream on, void* word, std::uint32_t value) {
+  const current here(*this);
+  must(driver_.write_value(as(on), word, value, 0), "hipStreamWriteValue32");
+}
+
+/// Released to the system: a NIC, which has no part in the device's caches, may read what the event
+/// stands for.
+accelerator::event hip_device::make_event() {
+  const current here(*this);
+  amd::event into = nullptr;
+  must(driver_.create_event(&into, amd::event_disable_timing | amd::event_release_to_system),
+       "hipEventCreateWithFlags");
+  return into;
+}
+
+void hip_device::free_event(event which) noexcept {
+  quietly([&] { return driver_.destroy_event(as_event(which)); });
+}
+
+void hip_device::record(event which, stream on) {
+  const current here(*this);
+  must(driver_.record_event(as_event(which), as(on)), "hipEventRecord");
+}
+
+void hip_device::await(stream which, event for_) {
+  const current here(*this);
+  must(driver_.wait_event(as(which), as_event(for_), 0), "hipStreamWaitEvent");
+}
+
+bool hip_device::is_reached(event which) {
+  const current here(*this);
+  const amd::result said = driver_.query_event(as_event(which));
+  if (said == amd::not_ready) {
+    driver_.last_error();
+    return false;
+  }
+  must(said, "hipEventQuery");
+  return true;
+}
+
+accelerator::module hip_device::load(const void* image) {
+  const current here(*this);
+  amd::module into = nullptr;
+  must(driver_.load_module(&into, image), "hipModuleLoadData");
+  return into;
+}
+
+void hip_device::unload(module which) noexcept {
+  quietly([&] { return driver_.unload_module(static_cast<amd::module>(which)); });
+}
+
+accelerator::kernel hip_device::find(module in, const char* name) {
+  const current here(*this);
+  amd::function into = nullptr;
+  const amd::result said = driver_.find_function(&into, static_cast<amd::module>(in), name);
+  if (said != amd::success) must(said, fmt::format("hipModuleGetFunction({})", name));
+  return into;
+}
+
+void hip_device::launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                        stream on, void** arguments) {
+  const current here(*this);
+  must(driver_.launch(static_cast<amd::function>(what), blocks, 1, 1, threads, 1, 1, shared_bytes,
+                      as(on), arguments, nullptr),
+       "hipModuleLaunchKernel");
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tandem/accelerator.hpp>
+#include <tandem/detail/hip.hpp>
+
+namespace tandem::devices {
+
+/// Throws what HIP says of a call that it refused, and has HIP forget it: it keeps one error for
+/// each thread, which the user's own check would take for the user's.
+void check(const detail::hip& driver, detail::amd::result said, std::string_view call,
+           std::string_view on);
+
+/// One device of HIP.
+///
+/// Its streams have the highest priority: HIP spreads all streams of one priority over four
+/// hardware queues (GPU_MAX_HW_QUEUES), where one that waits, for an event or for a word, holds up
+/// whatever else shares its queue. Those of another priority have queues of their own, so a user's
+/// stream that is held never holds up the copies that it waits for.
+class hip_device final : public accelerator {
+ public:
+  hip_device(const detail::hip& driver, int ordinal);
+
+  void enter() override;
+  void leave() noexcept override;
+
+  void* allocate(std::size_t bytes) override;
+  void free(void* which) noexcept override;
+  void* allocate_pinned(std::size_t bytes) override;
+  void free_pinned(void* which) noexcept override;
+  void pin(void* from, std::size_t bytes) override;
+  void unpin(void* from) noexcept override;
+  void* reach(void* pinned) override;
+  range allocation_of(const void* address) override;
+  std::uint64_t allocation_id(const void* address) noexcept override;
+  bool owns(const void* address) noexcept override;
+
+  stream make_stream() override;
+  void free_stream(stream which) noexcept override;
+  void copy(void* to, const void* from, std::size_t bytes, stream on) override;
+  void fill(void* to, std::uint8_t with, std::size_t bytes, stream on) override;
+  void finish(stream which) override;
+  bool is_capturing(stream which) override;
+  void call(stream on, host_function what, void* with) override;
+  /// HIP compares as numbers: no word may pass 2^32 - 1. HIP's default way is a kernel of one
+  /// thread that looks until then; with GPU_STREAMOPS_CP_WAIT=1 it refuses pinned memory.
+  void await_value(stream on, void* word, std::uint32_t value) override;
+  void write_value(stream on, void* word, std::uint32_t value) override;
+
+  event make_event() override;
+  void free_event(event which) noexcept override;
+  void record(event which, stream on) override;
+  void await(stream which, event for_) override;
+  bool is_reached(event which) override;
+
+  bool reaches(int other_device) override;
+  handle share(void* base) override;
+  void* open(const handle& shared) override;
+  void close(void* opened) noexcept override;
+  dma_buf export_dma_buf(const void* address, std::size_t bytes) override;
+  /// By HIP's own call (ROCm 7), else by the register that RCCL writes for GPUs before MI200.
+  /// @par Errors `unsupported_memory` where there is neither: RCCL has the NIC read a word of the
+  ///   device instead, which whoever has the NIC must do.
+  void flush_rdma() override;
+
+  module load(const void* image) override;
+  void unload(module which) noexcept override;
+  kernel find(module in, const char* name) override;
+  void launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes, stream on,
+              void** arguments) override;
+
+ private:
+  /// This device is the calling thread's, until the end of the scope.
+  class current {
+   public:
+    explicit current(hip_device& of) : of_(of), was_(of.take_thread()) {}
+    ~current() { of_.give_thread(was_); }
+    current(const current&) = delete;
+    current& operator=(const current&) = delete;
+
+   private:
+    hip_device& of_;
+    const int was_;
+  };
+
+  /// Where nothing may be thrown: true if `what`, with this device as the thread's, was done.
+  template <class Function>
+  bool quietly(Function what) noexcept {
+    try {
+      const current here(*this);
+      if (what() == detail::amd::success) return true;
+      driver_.last_error();
+    } catch (const error&) {
+    }
+    return false;
+  }
+
+  /// Makes this device the calling thread's; which was.
+  int take_thread();
+  void give_thread(int back) noexcept;
+  void describe();
+  int attribute(int which);
+  void must(detail::amd::result said, std::string_view call) const {
+    check(driver_, said, call, text_);
+  }
+
+  const detail::hip& driver_;
+  std::string text_;
+  int major_ = 0;  ///< version of HIP
+  volatile std::uint32_t* flush_register_ = nullptr;
+};
+
+}  // namespace tandem::devices

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "devices/driver_calls.hpp"
+#include "devices/hip_agents.hpp"
+#include "devices/hip_device.hpp"
+#include "devices/hip_devices.hpp"
+
+namespace tandem::devices {
+namespace {
+
+namespace amd = detail::amd;
+using detail::hip;
+
+std::string_view advice_for(amd::result code) noexcept {
+  switch (code) {
+    case amd::out_of_memory:
+      return "free memory of the device, or use smaller buffers; rocm-smi --showpids shows who "
+             "holds it";
+    case amd::not_supported:
+      return "this device, ROCm or container does not allow it; `tandem devices` says what is "
+             "there";
+    case amd::invalid_value:
+    case amd::not_found:
+      return "an address, handle or size is wrong: freed memory, or memory of another device";
+    case amd::invalid_context:
+      return "the memory was shared by this very process, which has it already";
+    case amd::no_binary_for_gpu:
+      return "the kernel was compiled for another architecture than this device's";
+    case amd::illegal_address:
+    case amd::launch_failure:
+      return "a kernel went astray earlier, maybe the program's own: run it with "
+             "AMD_SERIALIZE_KERNEL=3";
+    default:
+      return "see the kernel's log (dmesg: amdgpu), or run with AMD_LOG_LEVEL=3";
+  }
+}
+
+/// GPUs from MI200 on take what a NIC writes past the HDP cache, so RCCL leaves their register
+/// alone.
+bool has_hdp_in_the_way(std::string_view architecture) noexcept {
+  return architecture != "gfx90a" && !architecture.starts_with("gfx94") &&
+         !architecture.starts_with("gfx95");
+}
+
+/// Without dma-buf, NICs register memory of a device whose driver has told the kernel's RDMA of it.
+bool is_peer_memory() {
+  std::error_code ignored;
+  return std::filesystem::exists("/sys/kernel/mm/memory_peers/amdkfd/version", ignored);
+}
+
+bool is_all_zero(const amd::uuid& id) noexcept {
+  return std::ranges::all_of(id.bytes, [](char c) { return c == 0; });
+}
+
+}  // namespace
+
+void check(const hip& driver, amd::result said, std::string_view call, std::string_view on) {
+  if (said == amd::success) return;
+  driver.last_error();
+  const char* const name = driver.error_name(said);
+  const char* const text = driver.error_string(said);
+  throw refused({call, name != nullptr ? name : fmt::format("HIP error {}", said),
+                 text != nullptr ? text : "", advice_for(said)},
+                on);
+}
+
+hip_device::hip_device(const hip& driver, int ordinal) : driver_(driver) {
+  facts_.kind = memory_kind::hip;
+  facts_.device = ordinal;
+  text_ = text();
+  std::array<char, 256> name{};
+  must(driver_.device_name(name.data(), static_cast<int>(name.size()), ordinal),
+       "hipDeviceGetName");
+  facts_.name = name.data();
+  text_ = text();
+  must(driver_.device_pci(name.data(), static_cast<int>(name.size()), ordinal),
+       "hipDeviceGetPCIBusId");
+  facts_.pci = lower_case(name.data());
+  describe();
+}
+
+void hip_device::describe() {
+  amd::uuid uuid{};
+  must(driver_.device_uuid(&uuid, device()), "hipDeviceGetUuid");
+  if (is_all_zero(uuid)) {  // cards without one; on one host the place says as much
+    std::memcpy(uuid.bytes.data(), facts_.pci.data(),
+                std::min(facts_.pci.size(), uuid.bytes.size()));
+  }
+  facts_.uuid = hexadecimal(uuid.bytes.data());
+  int version = 0;
+  must(driver_.runtime_version(&version), "hipRuntimeGetVersion");
+  major_ = amd::major_of(version);
+  facts_.driver = fmt::format("{}.{}", major_, amd::minor_of(version));
+  facts_.architecture = architecture_at(driver_.below, facts_.pci);
+  must(driver_.device_memory(&facts_.memory_bytes, device()), "hipDeviceTotalMem");
+  facts_.multiprocessors = attribute(amd::multiprocessor_count);
+  facts_.copy_engines = attribute(amd::async_engine_count);
+  facts_.numa_node = numa_node_of(facts_.pci);
+  facts_.has_stream_values = attribute(amd::can_use_stream_wait_value) != 0;
+  facts_.exports_dma_buf = devices::exports_dma_buf(driver_.below);
+  facts_.takes_rdma = facts_.exports_dma_buf || is_peer_memory();
+  // RCCL flushes after all that NICs wrote, whatever the GPU.
+  facts_.needs_rdma_flush = facts_.takes_rdma;
+  if (!has_hdp_in_the_way(facts_.architecture)) return;
+  alignas(std::uint64_t) int at[2] = {};
+  if (driver_.device_attribute(at, amd::hdp_memory_flush_register, device()) == amd::success) {
+    std::memcpy(&flush_register_, at, sizeof(flush_register_));
+  } else {
+    driver_.last_error();
+  }
+}
+
+/// 0 for what this HIP does not know.
+int hip_device::attribute(int which) {
+  int value = 0;
+  const amd::result said = driver_.device_attribute(&value, which, device());
+  if (said == amd::invalid_value) {
+    driver_.last_error();
+    return 0;
+  }
+  must(said, "hipDeviceGetAttribute");
+  return value;
+}
+
+std::vector<std::unique_ptr<accelerator>> hip_devices(const hip& driver) {
+  int count = 0;
+  check(driver, driver.device_count(&count), "hipGetDeviceCount", "this machine");
+  std::vector<std::unique_ptr<accelerator>> all;
+  for (int i = 0; i < count; ++i) all.push_back(std::make_unique<hip_device>(driver, i));
+  return all;
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <tandem/detail/cuda.hpp>
+#include <utility>
+
+#include "devices/held_words.hpp"
+
+namespace tandem {
+
+namespace {
+
+std::uint32_t load(std::uint32_t& word) noexcept {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+stream_hold::words::words(accelerator& of) : of_(of) {
+  if (!of.facts().has_stream_values) {
+    throw error(errc::unsupported_memory,
+                fmt::format("streams of {} cannot wait for words of memory", of.text()),
+                "wait for the operation before queueing what needs its result");
+  }
+  free_later({});
+}
+
+stream_hold::words::~words() {
+  if (!all_read(pages_)) free_later(std::move(pages_));
+}
+
+bool stream_hold::words::all_read(const pages& in) noexcept {
+  for (const pinned_buffer& page : in) {
+    auto* const pairs = reinterpret_cast<pair*>(page.data());
+    for (std::size_t i = 0; i < per_page; ++i) {
+      if (load(pairs[i].read) != load(pairs[i].released)) return false;
+    }
+  }
+  return true;
+}
+
+/// Frees what streams have read by now. What stays, stays where it is when the driver goes.
+void stream_hold::words::free_later(pages what) {
+  struct kept {
+    pages held;
+    unsigned driver;
+  };
+  struct list {
+    std::mutex mutex;
+    std::vector<kept> all;
+  };
+  static list& waiting = *new list;
+  const unsigned driver = detail::cuda_replacements();
+  const std::lock_guard lock(waiting.mutex);
+  if (!what.empty()) waiting.all.push_back({std::move(what), driver});
+  std::erase_if(waiting.all, [driver](const kept& each) {
+    return each.driver == driver && all_read(each.held);
+  });
+}
+
+stream_hold::words::pair& stream_hold::words::at(std::uint32_t which) const noexcept {
+  return reinterpret_cast<pair*>(pages_[which / per_page].data())[which % per_page];
+}
+
+void stream_hold::words::grow() {
+  pinned_buffer page(of_, per_page * sizeof(pair));
+  std::memset(page.data(), 0, page.size());
+  const auto first = static_cast<std::uint32_t>(pages_.size() * per_page);
+  pages_.push_back(std::move(page));
+  for (std::uint32_t i = 0; i < per_page; ++i) free_.push_back(first + i);
+}
+
+std::uint32_t stream_hold::words::take(accelerator::stream stream) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) grow();
+  const std::uint32_t which = free_.back();
+  pair& word = at(which);
+  const std::uint32_t value = word.released + 1;
+  void* const read = of_.reach(&word.read);
+  of_.await_value(stream, of_.reach(&word.released), value);
+  free_.pop_back();
+  try {
+    of_.write_value(stream, read, value);
+  } catch (...) {
+    // Nobody will know when the stream has read it: the word is never used again.
+    std::atomic_ref(word.released).store(value, std::memory_order_release);
+    throw;
+  }
+  return which;
+}
+
+void stream_hold::words::release(std::uint32_t which) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::atomic_ref<std::uint32_t> word(at(which).released);
+  word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  free_.push_back(which);
+}
+
+stream_hold& stream_hold::operator=(stream_hold&& from) noexcept {
+  if (this == &from) return *this;
+  release();
+  of_ = std::exchange(from.of_, nullptr);
+  which_ = from.which_;
+  return *this;
+}
+
+void stream_hold::release() noexcept {
+  if (const std::shared_ptr<words> of = std::exchange(of_, nullptr)) of->release(which_);
+}
+
+}  // namespace tandem

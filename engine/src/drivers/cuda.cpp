@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <tandem/detail/cuda.hpp>
+
+#include "drivers/symbols.hpp"
+
+namespace tandem::detail {
+namespace {
+
+constexpr const char* library = "libcuda.so.1";
+
+std::atomic<const cuda*> replacement{nullptr};
+std::atomic<unsigned> replacements{0};
+
+void fill(cuda& into, symbols& in) {
+#define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#include "drivers/cuda_functions.inc"
+}
+
+struct opened {
+  cuda functions{};
+  std::string why;  ///< empty: they are there
+
+  opened() {
+    void* const found = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (found == nullptr) {
+      const char* const said = ::dlerror();
+      why = fmt::format("no CUDA here: {}; install NVIDIA's driver, 11.2 or newer",
+                        said != nullptr ? said : library);
+      return;
+    }
+    symbols in(found);
+    fill(functions, in);
+    if (!in.missing().empty()) {
+      why = fmt::format("no CUDA here: {} has no {}; install NVIDIA's driver, 11.2 or newer",
+                        library, in.missing());
+      return;
+    }
+    const cu::result began = functions.init(0);
+    if (began == cu::success) return;
+    if (began == cu::stub_library) {
+      why = fmt::format(
+          "no CUDA here: the {} that was found is the toolkit's stub for linking; take "
+          "its folder out of LD_LIBRARY_PATH",
+          library);
+      return;
+    }
+    const char* name = nullptr;
+    functions.error_name(began, &name);
+    why = fmt::format(
+        "no CUDA here: cuInit said {}; see whether nvidia-smi lists a GPU, and whether "
+        "/dev/nvidia* may be opened",
+        name != nullptr ? name : std::to_string(began));
+  }
+};
+
+}  // namespace
+
+const cuda* find_cuda(std::string& why) {
+  if (const cuda* const by = replacement.load()) return by;
+  static const opened here;
+  why = here.why;
+  return why.empty() ? &here.functions : nullptr;
+}
+
+void replace_cuda(const cuda* by) noexcept {
+  replacement.store(by);
+  ++replacements;
+}
+
+unsigned cuda_replacements() noexcept {
+  return replacements.load();
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <tandem/detail/hip.hpp>
+
+#include "drivers/hip_absence.hpp"
+#include "drivers/open_library.hpp"
+#include "drivers/symbols.hpp"
+
+namespace tandem::detail {
+namespace {
+
+constexpr const char* libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                     "libamdhip64.so"};
+constexpr const char* libraries_below[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so"};
+constexpr const char* needed =
+    "install ROCm 5.3 or newer, or put its libraries' folder into "
+    "LD_LIBRARY_PATH";
+
+std::atomic<const hip*> replacement{nullptr};
+std::atomic<unsigned> replacements{0};
+
+void fill(hip& into, symbols& in) {
+#define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#include "drivers/hip_functions.inc"
+}
+
+/// A handle also gives what the library itself depends on: so these are HIP's own.
+bool fill(hsa& into, void* handle) {
+  symbols in(handle);
+#define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#include "drivers/hsa_functions.inc"
+  if (in.missing().empty()) return true;
+  into = {};
+  return false;
+}
+
+struct opened {
+  hip functions{};
+  std::string why;  ///< empty: they are there
+
+  opened() {
+    std::string failure;
+    void* const found = open_library(libraries, "libamdhip64", failure);
+    if (found == nullptr) {
+      why = fmt::format("no HIP here: {}; {}", failure, needed);
+      return;
+    }
+    symbols in(found);
+    fill(functions, in);
+    if (!in.missing().empty()) {
+      why = fmt::format("no HIP here: the libamdhip64 that was found has no {}; {}", in.missing(),
+                        needed);
+      return;
+    }
+    if (!fill(functions.below, found)) {
+      void* const below = open_library(libraries_below, "libhsa-runtime64", failure);
+      if (below != nullptr) fill(functions.below, below);
+    }
+    begin();
+  }
+
+  void begin() {
+    int count = 0;
+    const amd::result began = functions.init(0);
+    const amd::result counted = began == amd::success ? functions.device_count(&count) : began;
+    if (counted == amd::success && count > 0) return;
+    const char* const name = functions.error_name(counted);
+    const std::string said =
+        fmt::format("{} said {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
+                    counted == amd::success ? "0"
+                    : name != nullptr       ? name
+                                            : std::to_string(counted));
+    functions.last_error();
+    why = why_no_device(said, kernel_refuses());
+  }
+};
+
+}  // namespace
+
+const hip* find_hip(std::string& why) {
+  if (const hip* const by = replacement.load()) return by;
+  static const opened here;
+  why = here.why;
+  return why.empty() ? &here.functions : nullptr;
+}
+
+void replace_hip(const hip* by) noexcept {
+  replacement.store(by);
+  ++replacements;
+}
+
+unsigned hip_replacements() noexcept {
+  return replacements.load();
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,45 @@
+#include "drivers/hip_absence.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace tandem::detail {
+
+int kernel_refuses(const char* path) {
+  const int opened = ::open(path, O_RDWR | O_CLOEXEC);
+  if (opened < 0) return errno;
+  ::close(opened);
+  return 0;
+}
+
+std::string why_no_device(std::string_view said, int failure) {
+  const auto text = [said](std::string_view why) {
+    return fmt::format("no HIP here: {}; {}", said, why);
+  };
+  switch (failure) {
+    case 0:
+      return text(
+          "the kernel has an AMD device that HIP does not show: see rocminfo, and whether "
+          "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hides it");
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+      return text(
+          "there is no /dev/kfd: the kernel's driver amdgpu found no AMD GPU, or a container was "
+          "started without --device=/dev/kfd --device=/dev/dri");
+    case EACCES:
+    case EPERM:
+      return text(
+          "/dev/kfd may not be opened: join its group (usermod -aG render,video USER, then log "
+          "in again; for a container --group-add render --group-add video)");
+    default:
+      return text(
+          fmt::format("/dev/kfd cannot be opened: {}", std::generic_category().message(failure)));
+  }
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <tandem/detail/kernel_compiler.hpp>
+
+#include "drivers/symbols.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// What one vendor calls it all.
+struct names {
+  std::span<const char* const> libraries;  ///< newest first
+  const char* prefix;                      ///< of functions
+  const char* code;                        ///< what comes out, in functions' names
+  const char* needed;
+};
+
+constexpr const char* nvrtc_libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                                           "libnvrtc.so"};
+// Up to ROCm 6 the run-time has the functions, too.
+constexpr const char* hiprtc_libraries[] = {"libhiprtc.so.7",   "libhiprtc.so.6",
+                                            "libhiprtc.so.5",   "libhiprtc.so",
+                                            "libamdhip64.so.6", "libamdhip64.so.5"};
+constexpr names nvrtc{nvrtc_libraries, "nvrtc", "CUBIN",
+                      "install NVRTC 11.2 or newer (CUDA's toolkit, or pip install "
+                      "nvidia-cuda-nvrtc-cu12 and its folder in LD_LIBRARY_PATH)"};
+constexpr names hiprtc{
+    hiprtc_libraries, "hiprtc", "Code",
+    "install hipRTC of ROCm 5 or newer (package hip-runtime-amd, or the folder of ROCm's "
+    "libraries in LD_LIBRARY_PATH)"};
+
+std::vector<std::string> folders_here() {
+  std::ifstream file("/proc/self/maps");
+  const std::string maps(std::istreambuf_iterator<char>(file), {});
+  return folders_of_vendor(maps);
+}
+
+void* open_first(std::span<const char* const> libraries, const std::string& folder, int flags) {
+  for (const char* const name : libraries) {
+    const std::string path = folder.empty() ? name : folder + "/" + name;
+    if (void* const found = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | flags)) return found;
+  }
+  return nullptr;
+}
+
+void* open_any(std::span<const char* const> libraries) {
+  if (void* const found = open_first(libraries, {}, RTLD_NOLOAD)) return found;
+  if (void* const found = open_first(libraries, {}, 0)) return found;
+  const std::vector<std::string> folders = folders_here();
+  for (const std::string& folder : folders) {
+    if (void* const found = open_first(libraries, folder, 0)) return found;
+  }
+  return nullptr;
+}
+
+struct opened {
+  kernel_compiler functions{};
+  std::string why;  ///< empty: they are there
+
+  explicit opened(const names& by) {
+    void* const found = open_any(by.libraries);
+    if (found == nullptr) {
+      why = fmt::format("no compiler of kernels here: there is no {}; {}", by.libraries[0],
+                        by.needed);
+      return;
+    }
+    symbols in(found);
+    const auto find = [&in, &by](auto& into, const std::string& name) {
+      in.find(into, (by.prefix + name).c_str());
+    };
+    find(functions.version, "Version");
+    find(functions.error_string, "GetErrorString");
+    find(functions.create, "CreateProgram");
+    find(functions.compile, "CompileProgram");
+    find(functions.log_bytes, "GetProgramLogSize");
+    find(functions.log, "GetProgramLog");
+    find(functions.code_bytes, fmt::format("Get{}Size", by.code));
+    find(functions.code, fmt::format("Get{}", by.code));
+    find(functions.destroy, "DestroyProgram");
+    if (in.missing().empty()) return;
+    why = fmt::format("no compiler of kernels here: {} has no {}; {}", by.prefix, in.missing(),
+                      by.needed);
+  }
+};
+
+std::atomic<const kernel_compiler*> replacements[2] = {nullptr, nullptr};
+
+std::atomic<const kernel_compiler*>& replacement(memory_kind of) noexcept {
+  return replacements[of == memory_kind::hip ? 1 : 0];
+}
+
+const opened& own(memory_kind of) {
+  if (of == memory_kind::hip) {
+    static const opened here(hiprtc);
+    return here;
+  }
+  static const opened here(nvrtc);
+  return here;
+}
+
+/// The file of a line of maps: from its first slash on.
+std::string_view path_in(std::string_view line) noexcept {
+  const std::size_t at = line.find('/');
+  return at == line.npos ? std::string_view() : line.substr(at);
+}
+
+/// Part of a path up to and with `word`; empty where it has none.
+std::string_view up_to(std::string_view path, std::string_view word) noexcept {
+  const std::size_t at = path.find(word);
+  return at == path.npos ? std::string_view() : path.substr(0, at + word.size());
+}
+
+}  // namespace
+
+std::vector<std::string> folders_of_vendor(std::string_view maps) {
+  std::vector<std::string> folders;
+  const auto add = [&folders](std::string folder) {
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+  };
+  const auto add_wheels = [&add](std::string_view packages) {
+    for (const char* const wheel : {"cu13", "cuda_nvrtc"}) {
+      add(fmt::format("{}nvidia/{}/lib", packages, wheel));
+    }
+  };
+  while (!maps.empty()) {
+    const std::size_t end = std::min(maps.find('\n'), maps.size());
+    const std::string_view path = path_in(maps.substr(0, end));
+    maps.remove_prefix(std::min(end + 1, maps.size()));
+    const std::size_t last = path.rfind('/');
+    if (last == path.npos) continue;
+    const std::string_view file = path.substr(last + 1);
+    for (const std::string_view vendor :
+         {"libcudart", "libcublas", "libnccl", "libtorch", "libc10", "libamdhip64", "librccl"}) {
+      if (!file.starts_with(vendor)) continue;
+      add(std::string(path.substr(0, last)));
+      std::string_view packages = up_to(path, "-packages/");
+      if (!packages.empty()) add_wheels(packages);
+    }
+  }
+  return folders;
+}
+
+const kernel_compiler* find_kernel_compiler(memory_kind of, std::string& why) {
+  if (const kernel_compiler* const by = replacement(of).load()) return by;
+  const opened& here = own(of);
+  why = here.why;
+  return why.empty() ? &here.functions : nullptr;
+}
+
+void replace_kernel_compiler(memory_kind of, const kernel_compiler* by) noexcept {
+  replacement(of).store(by);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <span>
+#include <tandem/detail/nccl.hpp>
+
+#include "drivers/open_library.hpp"
+#include "drivers/symbols.hpp"
+
+namespace tandem::detail {
+namespace {
+
+std::atomic<const nccl*> replacement{nullptr};
+
+void fill(nccl& into, symbols& in) {
+  in.find(into.version, "ncclGetVersion");
+  in.find(into.error_string, "ncclGetErrorString");
+  in.find_if_there(into.last_error, "ncclGetLastError");
+  in.find(into.get_unique_id, "ncclGetUniqueId");
+  in.find(into.init_rank, "ncclCommInitRank");
+  in.find(into.destroy, "ncclCommDestroy");
+  in.find(into.abort, "ncclCommAbort");
+  in.find(into.async_error, "ncclCommGetAsyncError");
+  in.find(into.group_start, "ncclGroupStart");
+  in.find(into.group_end, "ncclGroupEnd");
+  in.find(into.all_reduce, "ncclAllReduce");
+  in.find(into.broadcast, "ncclBroadcast");
+  in.find(into.reduce, "ncclReduce");
+  in.find(into.all_gather, "ncclAllGather");
+  in.find(into.reduce_scatter, "ncclReduceScatter");
+  in.find(into.send, "ncclSend");
+  in.find(into.recv, "ncclRecv");
+  in.find(into.make_premultiplied_sum, "ncclRedOpCreatePreMulSum");
+  in.find(into.free_op, "ncclRedOpDestroy");
+}
+
+struct opened {
+  nccl functions{};
+  std::string why;  ///< empty: they are there
+
+  opened(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
+         std::string_view advice) {
+    std::string failure;
+    void* const found = open_library(names, stem, failure);
+    if (found == nullptr) {
+      why = fmt::format("no {} here: {}; {}", vendor, failure, advice);
+      return;
+    }
+    symbols in(found);
+    fill(functions, in);
+    if (!in.missing().empty()) {
+      why = fmt::format("no {} here: {} has no {}; {}", vendor, stem, in.missing(), advice);
+    }
+  }
+};
+
+}  // namespace
+
+const nccl* find_nccl(memory_kind of, std::string& why) {
+  if (const nccl* const by = replacement.load()) return by;
+  const auto give = [&why](const opened& here) {
+    why = here.why;
+    return why.empty() ? &here.functions : nullptr;
+  };
+  if (of == memory_kind::hip) {
+    static constexpr const char* names[] = {"librccl.so.1", "librccl.so"};
+    static const opened rccl(names, "librccl", "RCCL",
+                             "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH");
+    return give(rccl);
+  }
+  static constexpr const char* names[] = {"libnccl.so.2"};
+  static const opened here(
+      names, "libnccl", "NCCL",
+      "install libnccl2 2.11 or newer, or add the folder of the one that comes "
+      "with PyTorch (nvidia/nccl/lib) to LD_LIBRARY_PATH");
+  return give(here);
+}
+
+void replace_nccl(const nccl* by) noexcept {
+  replacement.store(by);
+}
+
+}  // namespace tandem::detail

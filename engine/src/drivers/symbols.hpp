@@ -1,0 +1,29 @@
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace tandem::detail {
+
+/// Looks functions up by name and remembers the first that is missing.
+class symbols {
+ public:
+  explicit symbols(void* in) : in_(in) {}
+  template <class Function>
+  void find(Function*& into, const char* name) {
+    find_if_there(into, name);
+    if (into == nullptr && missing_.empty()) missing_ = name;
+  }
+  template <class Function>
+  void find_if_there(Function*& into, const char* name) {
+    into = reinterpret_cast<Function*>(::dlsym(in_, name));
+  }
+  const std::string& missing() const noexcept { return missing_; }
+
+ private:
+  void* in_;
+  std::string missing_;
+};
+
+}  // namespace tandem::detail

@@ -1,0 +1,294 @@
+// Peer copies step by step: what goes by reference, what ends late, and what is left behind.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/local.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "devices/link.hpp"
+#include "support/device_views.hpp"
+
+namespace tandem::test {
+namespace {
+
+/// Two ends, each on its GPU, that take each other for other processes, and memory of each that
+/// the other has open.
+class peers {
+ public:
+  explicit peers(const asio::any_io_executor& executor, const cuda_double::options& as = {})
+      : gpus(gpus_of_this_test(as)) {
+    auto [first, second] = local::make_pair(executor, executor, small_settings());
+    from = make_end(std::move(first), 0);
+    to = make_end(std::move(second), 1);
+  }
+
+  /// The first message of an allocation may be forwarded; what comes after is not.
+  awaitable<void> warm_up() {
+    const std::size_t opened = gpus.calls("cuIpcOpenMemHandle");
+    for (int i = 0; i < 3; ++i) {
+      co_await transfer(100, 1);
+      co_await turns(20);
+    }
+    EXPECT_GT(gpus.calls("cuIpcOpenMemHandle"), opened);
+  }
+
+  awaitable<void> transfer(std::size_t bytes, std::uint64_t seed) {
+    write(text, bytes, seed);
+    background receiver(to->get_executor(), to->recv(0, into.view().part(0, bytes)));
+    co_await from->send(0, const_view(text.view()).part(0, bytes));
+    const std::size_t came = co_await receiver.result();
+    EXPECT_EQ(came, bytes);
+    EXPECT_EQ(first_wrong(read(into, bytes), seed), std::nullopt) << bytes;
+  }
+
+  void write(const buffer& where, std::size_t bytes, std::uint64_t seed) {
+    const std::vector<std::byte> made = pattern(bytes, seed);
+    if (bytes > 0) std::memcpy(gpus.host(where.data(), bytes), made.data(), bytes);
+  }
+  std::span<const std::byte> read(const buffer& where, std::size_t bytes) {
+    if (bytes == 0) return {};
+    return {gpus.host(where.data(), bytes), bytes};
+  }
+
+  cuda_double& gpus;
+  std::unique_ptr<channel> from, to;
+  buffer text{1 << 20, memory_kind::cuda, 0};
+  buffer into{1 << 20, memory_kind::cuda, 1};
+
+ private:
+  static std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end) {
+    devices::whereabouts where = devices::whereabouts::here();
+    where.process[15] = static_cast<std::byte>(end);
+    const auto by = std::make_shared<devices::copiers>(inner->get_executor());
+    return devices::make_channel(std::move(inner), by, small_settings(), {}, where);
+  }
+};
+
+using body = awaitable<void> (*)(peers& all);
+
+awaitable<void> with_peers(body run, cuda_double::options as) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  peers all(executor, as);
+  co_await run(all);
+  all.gpus.manual(false);
+}
+
+/// PEER_TEST(name) { body of a coroutine with all }
+#define PEER_TEST(name)                                         \
+  static awaitable<void> name##_body(peers&);                   \
+  TEST(PeerCopies, name) {                                      \
+    gpus_of_this_test();                                        \
+    run_test(with_peers(name##_body, {}), drive::by_asio, 60s); \
+  }                                                             \
+  static awaitable<void> name##_body(peers& all)
+
+awaitable<void> until_queued(peers& all) {
+  const auto is_queued = [&all] { return all.gpus.queued() > 0; };
+  co_await until(is_queued, "work of a GPU");
+}
+
+awaitable<std::optional<error>> run_until_over(background& part, peers& all) {
+  const auto is_over = [&part, &all] {
+    all.gpus.run_all();
+    return part.is_over();
+  };
+  co_await until(is_over, "an operation");
+  const std::optional<error> failure = co_await part.failure();
+  co_return failure;
+}
+
+awaitable<void> expect_waiting(background& part) {
+  co_await turns(20);
+  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
+}
+
+PEER_TEST(AMessageIsOneCopyWhateverItsLengthAndNoKernel) {
+  co_await all.warm_up();
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{1000},
+                                  std::size_t{20'001}, std::size_t{1} << 20}) {
+    const auto before = all.gpus.seen();
+    co_await all.transfer(bytes, bytes);
+    const auto after = all.gpus.seen();
+    EXPECT_EQ(after.copied_bytes - before.copied_bytes, bytes) << "nothing by way of the host";
+    EXPECT_TRUE(after.copies - before.copies == 1 || bytes > 1000 * 1000) << bytes;
+  }
+  EXPECT_EQ(all.gpus.seen().launches, 0U);
+}
+
+PEER_TEST(BothWaysAtOnceAndManyAtATime) {
+  co_await all.warm_up();
+  constexpr std::size_t each = 3001, count = 100;
+  all.write(all.text, each * count, 9);
+  std::vector<std::unique_ptr<background>> parts;
+  const auto add = [&](awaitable<std::size_t> work) {
+    parts.push_back(std::make_unique<background>(all.from->get_executor(), std::move(work)));
+  };
+  const auto add_send = [&](awaitable<void> work) {
+    parts.push_back(std::make_unique<background>(all.from->get_executor(), std::move(work)));
+  };
+  const buffer back(each * count, memory_kind::cuda, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    add_send(all.from->send(1, const_view(all.text.view()).part(i * each, each)));
+    add(all.to->recv(1, all.into.view().part(i * each, each)));
+  }
+  for (const auto& each_part : parts) {
+    const auto failure = co_await each_part->failure();
+    EXPECT_FALSE(failure);
+  }
+  EXPECT_EQ(first_wrong(all.read(all.into, each * count), 9), std::nullopt);
+  parts.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    add_send(all.to->send(2, const_view(all.into.view()).part(i * each, each)));
+    add(all.from->recv(2, back.view().part(i * each, each)));
+  }
+  for (const auto& each_part : parts) {
+    const auto failure = co_await each_part->failure();
+    EXPECT_FALSE(failure);
+  }
+  EXPECT_EQ(first_wrong(all.read(back, each * count), 9), std::nullopt);
+}
+
+PEER_TEST(WhatNobodyHasAskedForYetIsReadNevertheless) {
+  co_await all.warm_up();
+  all.write(all.text, 200, 3);
+  co_await all.from->send(0, const_view(all.text.view()).part(0, 200));
+  all.write(all.text, 200, 4);
+  const std::size_t came = co_await all.to->recv(0, all.into.view());
+  EXPECT_EQ(came, 200U);
+  EXPECT_EQ(first_wrong(all.read(all.into, 200), 3), std::nullopt);
+}
+
+PEER_TEST(HostViewsAreFilledToo) {
+  co_await all.warm_up();
+  all.write(all.text, 20'000, 3);
+  std::vector<std::byte> here(20'000);
+  background sender(all.from->get_executor(),
+                    all.from->send(0, const_view(all.text.view()).part(0, 20'000)));
+  const std::size_t came = co_await all.to->recv(0, here);
+  EXPECT_EQ(came, 20'000U);
+  co_await sender.result();
+  EXPECT_EQ(first_wrong(here, 3), std::nullopt);
+}
+
+PEER_TEST(ACancelledReceiveIsToldWhenNothingIsReadAnyMore) {
+  co_await all.warm_up();
+  all.gpus.manual(true);
+  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
+  background sender(all.from->get_executor(),
+                    all.from->send(0, const_view(all.text.view()).part(0, 50'000)));
+  co_await until_queued(all);
+  receiver.cancel();
+  co_await expect_waiting(receiver);
+  EXPECT_FALSE(sender.is_over());
+  const auto failure = co_await run_until_over(receiver, all);
+  expect_aborted(failure);
+  const auto of_send = co_await run_until_over(sender, all);
+  EXPECT_FALSE(of_send);
+  all.gpus.manual(false);
+  co_await all.transfer(5000, 8);
+}
+
+PEER_TEST(ACancelledSendIsToldWhenThePeerReadsNoMore) {
+  co_await all.warm_up();
+  all.gpus.manual(true);
+  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
+  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  co_await until_queued(all);
+  sender.cancel();
+  co_await expect_waiting(sender);
+  const auto of_send = co_await run_until_over(sender, all);
+  if (of_send) expect_aborted(of_send);
+  const auto of_recv = co_await run_until_over(receiver, all);
+  EXPECT_EQ(of_recv.has_value(), of_send.has_value());
+  all.gpus.manual(false);
+  co_await all.transfer(5000, 8);
+}
+
+PEER_TEST(WhatASenderThatClosesHadGivenIsNotBelieved) {
+  co_await all.warm_up();
+  all.gpus.manual(true);
+  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
+  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  co_await until_queued(all);
+  all.from->close();
+  co_await expect_waiting(receiver);
+  const auto of_recv = co_await run_until_over(receiver, all);
+  expect_error(of_recv, errc::peer_closed);
+  const auto of_send = co_await sender.failure();
+  expect_error(of_send, errc::channel_closed);
+}
+
+PEER_TEST(AReaderThatClosesGivesTheSenderItsViewBack) {
+  co_await all.warm_up();
+  all.gpus.manual(true);
+  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
+  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  co_await until_queued(all);
+  all.to->close();
+  co_await expect_waiting(receiver);
+  const auto of_send = co_await sender.failure();
+  expect_error(of_send, errc::peer_closed);
+  const auto of_recv = co_await run_until_over(receiver, all);
+  expect_error(of_recv, errc::channel_closed);
+}
+
+PEER_TEST(ACopyThatFailsEndsItsReceiveAlone) {
+  co_await all.warm_up();
+  all.gpus.fail("cuMemcpyAsync", 1, 999);
+  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
+  co_await all.from->send(0, const_view(all.text.view()).part(0, 20'000));
+  const auto failure = co_await receiver.failure();
+  expect_error(failure, errc::device_failed, {"cuMemcpyAsync"});
+  co_await all.transfer(5000, 8);
+}
+
+PEER_TEST(WhatCannotBeOpenedIsForwarded) {
+  all.gpus.fail("cuIpcOpenMemHandle", 1, 201);
+  for (int i = 0; i < 4; ++i) {
+    co_await all.transfer(20'000, 5);
+    co_await turns(20);
+  }
+  EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 1U) << "asked for once";
+  EXPECT_EQ(all.gpus.open().openings, 0U);
+}
+
+PEER_TEST(WhatIsNotSharedIsForwarded) {
+  all.gpus.fail("cuIpcGetMemHandle", 1, 1);
+  for (int i = 0; i < 4; ++i) co_await all.transfer(20'000, 5);
+  EXPECT_EQ(all.gpus.calls("cuIpcGetMemHandle"), 1U);
+  EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 0U);
+}
+
+TEST(PeerCopies, DevicesThatDoNotReachEachOtherForward) {
+  cuda_double::options apart;
+  apart.peers.emplace();
+  gpus_of_this_test(apart);
+  const body run = [](peers& all) -> awaitable<void> {
+    for (int i = 0; i < 4; ++i) co_await all.transfer(20'000, 5);
+    EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 0U);
+  };
+  run_test(with_peers(run, apart));
+}
+
+PEER_TEST(MemoryThatIsMadeAnewIsOpenedAnew) {
+  for (int i = 0; i < 5; ++i) {
+    co_await all.warm_up();
+    co_await all.transfer(20'000, 3);
+    all.text = buffer();
+    all.text = buffer(1 << 20, memory_kind::cuda, 0);
+  }
+  co_await all.warm_up();
+  co_await turns(20);
+  EXPECT_EQ(all.gpus.open().openings, 1U) << "what is gone was closed";
+}
+
+PEER_TEST(ThousandsOfOperationsLeaveNothing) {
+  co_await all.warm_up();
+  for (int i = 0; i < 100; ++i) co_await all.transfer(1 + 37 * static_cast<std::size_t>(i), 2);
+  const auto before = all.gpus.open();
+  for (int i = 0; i < 3000; ++i) co_await all.transfer(64, 2);
+  EXPECT_EQ(all.gpus.open(), before);
+}
+
+}  // namespace
+}  // namespace tandem::test

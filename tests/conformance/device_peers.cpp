@@ -1,0 +1,56 @@
+// The suite once more: both ends have GPUs that read each other's memory, by its address or as
+// another process would.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/local.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "devices/link.hpp"
+#include "support/device_views.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr std::size_t arena_bytes = std::size_t{1} << 20;
+
+enum class processes { one, two };
+
+/// Ends that take each other for another process, which the double does not mind.
+devices::whereabouts where(int end, processes how) {
+  devices::whereabouts here = devices::whereabouts::here();
+  if (how == processes::two) here.process[15] = static_cast<std::byte>(end);
+  return here;
+}
+
+/// @param device  -1: host memory
+std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end, int device,
+                                  processes how, const settings& options) {
+  cuda_double& gpus = gpus_of_this_test();
+  const auto by = std::make_shared<devices::copiers>(inner->get_executor());
+  auto made = devices::make_channel(std::move(inner), by, options, {}, where(end, how));
+  if (device < 0) return with_device_views(std::move(made), gpus, device);
+  return with_device_views(std::move(made), gpus, device,
+                           std::make_shared<arena>(arena_bytes, device));
+}
+
+template <processes How, int First, int Second>
+awaitable<channel_pair> connect(settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto [first, second] = local::make_pair(executor, executor, options);
+  co_return channel_pair{make_end(std::move(first), 0, First, How, options),
+                         make_end(std::move(second), 1, Second, How, options)};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    device_peers, channel_test,
+    testing::Values(
+        channel_case{"peers", connect<processes::two, 0, 1>, drive::by_asio, false},
+        channel_case{"peers_polled", connect<processes::two, 0, 1>, drive::by_spinning, false},
+        channel_case{"peers_on_one_device", connect<processes::two, 1, 1>, drive::by_asio, false},
+        channel_case{"peers_in_one_process", connect<processes::one, 0, 1>, drive::by_asio, false},
+        channel_case{"peer_and_host", connect<processes::two, 0, -1>, drive::by_asio, false}),
+    case_name);
+
+}  // namespace
+}  // namespace tandem::test

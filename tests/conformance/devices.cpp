@@ -1,0 +1,43 @@
+// Channels over channels, without any device here: views of host memory.
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels/local.hpp>
+#include <tandem/channels/tcp.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "devices/link.hpp"
+
+namespace tandem::test {
+namespace {
+
+std::unique_ptr<channel> on_top_of(std::unique_ptr<channel> inner, const settings& options) {
+  const auto by = std::make_shared<devices::copiers>(inner->get_executor());
+  return devices::make_channel(std::move(inner), by, options);
+}
+
+awaitable<channel_pair> over_local(settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto [first, second] = local::make_pair(executor, executor, options);
+  co_return channel_pair{on_top_of(std::move(first), options),
+                         on_top_of(std::move(second), options)};
+}
+
+awaitable<channel_pair> over_tcp(settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  tcp::listener door(executor, "127.0.0.1", 0, options);
+  std::unique_ptr<channel> first = co_await tcp::connect("127.0.0.1", door.port(), options);
+  std::unique_ptr<channel> second = co_await door.accept();
+  co_return channel_pair{on_top_of(std::move(first), options),
+                         on_top_of(std::move(second), options)};
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, channel_test,
+                         testing::Values(channel_case{"devices_over_local", over_local},
+                                         channel_case{"devices_over_tcp", over_tcp},
+                                         channel_case{"devices_over_tcp_polled", over_tcp,
+                                                      drive::by_spinning}),
+                         case_name);
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,102 @@
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <tandem/detail/hip.hpp>
+
+#include "drivers/hip_absence.hpp"
+#include "drivers/open_library.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace tandem::test {
+namespace {
+
+using detail::kernel_refuses;
+using detail::mapped_library;
+using detail::open_library;
+using detail::why_no_device;
+
+bool has(const std::string& text, const char* words) {
+  return text.find(words) != std::string::npos;
+}
+
+TEST(hip_driver, says_what_keeps_devices_away) {
+  const std::string said = "hipInit said hipErrorNoDevice";
+  for (const int failure : {0, ENOENT, EACCES, EPERM, EIO}) {
+    EXPECT_TRUE(why_no_device(said, failure).starts_with("no HIP here: " + said + "; "));
+  }
+  EXPECT_TRUE(has(why_no_device(said, 0), "HIP_VISIBLE_DEVICES"));
+  EXPECT_TRUE(has(why_no_device(said, ENOENT), "there is no /dev/kfd"));
+  EXPECT_TRUE(has(why_no_device(said, ENOENT), "--device=/dev/kfd"));
+  EXPECT_TRUE(has(why_no_device(said, EACCES), "usermod -aG render,video"));
+  EXPECT_TRUE(has(why_no_device(said, EPERM), "--group-add render"));
+  EXPECT_TRUE(has(why_no_device(said, EIO), "Input/output error"));
+}
+
+TEST(hip_driver, asks_the_kernel) {
+  EXPECT_EQ(kernel_refuses("/dev/null"), 0);
+  EXPECT_EQ(kernel_refuses("/dev/null/kfd"), ENOTDIR);
+  EXPECT_EQ(kernel_refuses("/dev/no such thing"), ENOENT);
+}
+
+/// Nothing on this machine, or a device; never silence.
+TEST(hip_driver, there_is_one_or_a_reason) {
+  std::string why;
+  const detail::hip* const found = detail::find_hip(why);
+  EXPECT_EQ(found == nullptr, !why.empty());
+  if (found == nullptr) {
+    EXPECT_TRUE(why.starts_with("no HIP here: ")) << why;
+    EXPECT_TRUE(has(why, "; ")) << "no advice: " << why;
+  }
+}
+
+TEST(open_library, is_found_among_the_lines_of_maps) {
+  const char* const maps =
+      "7f01-7f02 r--p 00000000 08:01 11    /opt/torch/lib/libamdhip64_helper.so\n"
+      "7f02-7f03 rw-p 00000000 00:00 0     [heap]\n"
+      "7f03-7f04 r-xp 00000000 08:01 12    /opt/torch/lib/libamdhip64-0f3c.so.6.2\n"
+      "7f04-7f05 r-xp 00000000 08:01 13    /usr/lib/libamdhip64.so.6";
+  EXPECT_EQ(mapped_library(maps, "libamdhip64"), "/opt/torch/lib/libamdhip64-0f3c.so.6.2");
+  EXPECT_EQ(mapped_library(maps, "libcuda"), "");
+  EXPECT_EQ(mapped_library("", "libamdhip64"), "");
+  EXPECT_EQ(mapped_library("7f04-7f05 r-xp 0 08:01 13 /usr/lib/libamdhip64.so.6", "libamdhip64"),
+            "/usr/lib/libamdhip64.so.6");
+}
+
+TEST(open_library, takes_what_the_process_has) {
+  std::string failure;
+  const std::array names{"libc.so.6"};
+  EXPECT_NE(open_library(names, "libc", failure), nullptr);
+}
+
+/// As PyTorch's wheels bring it: of another name, in another folder.
+TEST(open_library, takes_what_the_process_has_under_another_name) {
+  const temporary_folder folder;
+  const std::string path = folder.path("libtandem_renamed-0f3c.so.6");
+  std::filesystem::copy_file(TANDEM_HIP_LIBRARY, path);
+  const std::array names{"libtandem_renamed.so.6"};
+  std::string failure;
+  EXPECT_EQ(open_library(names, "libtandem_renamed", failure), nullptr);
+  EXPECT_TRUE(has(failure, "no libtandem_renamed.so.6")) << failure;
+  void* const theirs = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(theirs, nullptr) << ::dlerror();
+  void* const found = open_library(names, "libtandem_renamed", failure);
+  EXPECT_EQ(found, theirs);
+  EXPECT_NE(::dlsym(found, "hipInit"), nullptr);
+  EXPECT_NE(::dlsym(found, "hsa_iterate_agents"), nullptr);
+}
+
+TEST(open_library, says_what_is_wrong_with_one_that_is_there) {
+  const temporary_folder folder;
+  const std::string path = folder.file("libbroken.so", "no library at all");
+  std::string failure;
+  const std::array names{"libtandem_missing.so.1", path.c_str()};
+  EXPECT_EQ(open_library(names, "libbroken", failure), nullptr);
+  EXPECT_TRUE(has(failure, "libbroken.so")) << failure;
+  EXPECT_FALSE(has(failure, "missing")) << failure;
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <tandem/accelerator.hpp>
+#include <tandem/error.hpp>
+
+#include "support/coroutine_test.hpp"
+#include "support/cuda/double.hpp"
+#include "support/hip/hip_on_cuda.hpp"
+
+namespace tandem::test {
+
+namespace amd = detail::amd;
+
+inline accelerator& hip_at(int device) {
+  return accelerator_at(memory_kind::hip, device);
+}
+
+inline std::optional<error> refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const error& failed) {
+    return failed;
+  }
+  return std::nullopt;
+}
+
+/// HIP over GPUs in memory. Whatever a test does, HIP's last error and the thread's device are the
+/// user's own: at the end they are as they were.
+struct hip_rig {
+  explicit hip_rig(cuda_double::options as = {}, hip_on_cuda::options pretending = {})
+      : gpus(std::move(as)), hip(std::move(pretending)) {}
+  ~hip_rig() {
+    int device = -1;
+    hip.table().get_device(&device);
+    EXPECT_EQ(device, mine) << "the thread's device has changed";
+    EXPECT_EQ(hip.table().last_error(), amd::success) << "an error is left to the user";
+    hip.table().set_device(0);
+  }
+  hip_rig(const hip_rig&) = delete;
+  hip_rig& operator=(const hip_rig&) = delete;
+
+  /// From now on this device is the thread's.
+  void use(int device) {
+    mine = device;
+    EXPECT_EQ(hip.table().set_device(device), amd::success);
+  }
+
+  cuda_double gpus;
+  hip_on_cuda hip;
+  int mine = 0;
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,189 @@
+// A rank whose process is killed after each step of each algorithm: every other rank ends with an
+// error that names it, within a second of its death. The same within one process, for every rank
+// and every order of steps, is tests/collectives/killed_test.cpp.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <tandem/channels/shm.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/store.hpp>
+
+#include "collectives/every_call.hpp"
+#include "collectives/job.hpp"
+#include "support/free_port.hpp"
+
+namespace tandem::test {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int size = 3;
+constexpr int nobody = 1 << 30;
+const std::string done = "done";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr auto in_time = 10s;
+#else
+constexpr auto in_time = 1s;
+#endif
+
+struct way {
+  const char* name;
+  fabric_maker make;
+};
+const way ways[] = {{"tcp", tcp::make_fabric}, {"shm", shm::make_fabric}};
+
+struct part {
+  int rank, call;
+  fabric_maker make;
+  std::uint16_t port;
+  int steps;  // after which it kills itself, counted from when all ranks are connected
+};
+
+asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
+  launch_info who;
+  who.rank = who.local_rank = mine.rank;
+  who.size = who.local_size = size;
+  who.address = "127.0.0.1";
+  who.port = mine.port;
+  who.job = "killed";
+  const settings options = small_pieces();
+  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  const std::unique_ptr<fabric> over = co_await mine.make(std::move(meeting), options);
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != mine.rank) co_await over->to(peer);
+  }
+  {
+    communicator world(*over, options);
+    co_await barrier(world);
+    counting = true;
+    co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing
+    every_call call;
+    co_await call.make(world, mine.call);
+    // Whoever needs nothing of the lost rank hears of it here.
+    co_await barrier(world);
+  }
+  word = done;
+  over->close();
+}
+
+/// In a process of its own, which says how it ended, unless it is killed.
+[[noreturn]] void be_rank(part mine, int output) {
+  asio::io_context loop;
+  bool counting = false, over = false;
+  std::string word;
+  asio::co_spawn(loop, play(mine, counting, word), [&](std::exception_ptr failure) {
+    over = true;
+    try {
+      if (failure) std::rethrow_exception(failure);
+    } catch (const error& e) {
+      word = e.code() == errc::peer_lost ? e.what() : std::string("not lost: ") + e.what();
+    } catch (const std::exception& e) {
+      word = std::string("not lost: ") + e.what();
+    }
+  });
+  for (int steps = 0; !over; steps += counting ? 1 : 0) {
+    if (counting && steps > mine.steps) ::kill(::getpid(), SIGKILL);
+    loop.run_one();
+  }
+  const ssize_t wrote = ::write(output, word.data(), word.size());
+  ::_exit(wrote == static_cast<ssize_t>(word.size()) ? 0 : 1);
+}
+
+class rank_process {
+ public:
+  explicit rank_process(const part& mine) {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    id_ = ::fork();
+    if (id_ == 0) be_rank(mine, ends[1]);
+    ::close(ends[1]);
+    output_ = ends[0];
+  }
+  ~rank_process() {
+    ::kill(id_, SIGKILL);
+    ::waitpid(id_, nullptr, 0);
+    ::close(output_);
+  }
+  rank_process(const rank_process&) = delete;
+  rank_process& operator=(const rank_process&) = delete;
+
+  /// What it says until it ends; "hangs" past the deadline.
+  std::string words(clock::time_point deadline) {
+    std::string said;
+    for (std::array<char, 1024> block{};;) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now());
+      pollfd ready{output_, POLLIN, 0};
+      if (::poll(&ready, 1, std::max<int>(static_cast<int>(left.count()), 0)) <= 0) return "hangs";
+      const ssize_t bytes = ::read(output_, block.data(), block.size());
+      if (bytes <= 0) return said;
+      said.append(block.data(), static_cast<std::size_t>(bytes));
+    }
+  }
+
+ private:
+  pid_t id_ = -1;
+  int output_ = -1;
+};
+
+/// False where the rank had ended before so many steps. Adds how many of the others failed.
+bool lose(const way& by, int call, int lost, int steps, int& failures) {
+  SCOPED_TRACE(every_call::name(call) + " over " + by.name + ", rank " + std::to_string(lost) +
+               " killed after " + std::to_string(steps) + " steps");
+  const std::uint16_t port = free_port();
+  std::vector<std::unique_ptr<rank_process>> ranks;
+  for (int r = 0; r < size; ++r) {
+    const part mine{r, call, by.make, port, r == lost ? steps : nobody};
+    ranks.push_back(std::make_unique<rank_process>(mine));
+  }
+  const std::string last = ranks[static_cast<std::size_t>(lost)]->words(clock::now() + 30s);
+  const auto deadline = clock::now() + in_time;
+  EXPECT_TRUE(last.empty() || last == done) << last;
+  for (int r = 0; r < size; ++r) {
+    if (r == lost) continue;
+    const std::string said = ranks[static_cast<std::size_t>(r)]->words(deadline);
+    if (said == done) continue;
+    ++failures;
+    const std::string who = "rank " + std::to_string(lost);
+    EXPECT_NE(said.find(who), std::string::npos) << "rank " << r << ": " << said;
+    EXPECT_EQ(said.find("not lost"), std::string::npos) << "rank " << r << ": " << said;
+  }
+  return last.empty();
+}
+
+class killed_in : public testing::TestWithParam<std::tuple<const way*, int>> {};
+
+TEST_P(killed_in, any_step_ends_the_others_with_its_name) {
+  const auto [by, call] = GetParam();
+  int failures = 0, lost = 0;
+  lose(*by, call, 1, 0, failures);
+  EXPECT_EQ(failures, size - 1) << "killed before it sent anything";
+  // Each step kills another rank; three in a row that were over end it.
+  for (int steps = 1, over = 0; over < size && !HasFailure(); ++steps, lost = (lost + 1) % size) {
+    over = lose(*by, call, lost, steps, failures) ? 0 : over + 1;
+  }
+  EXPECT_GT(failures, 2 * (size - 1));
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<const way*, int>>& one) {
+  return every_call::word(std::get<1>(one.param)) + "_over_" + std::get<0>(one.param)->name;
+}
+
+INSTANTIATE_TEST_SUITE_P(of, killed_in,
+                         testing::Combine(testing::Values(&ways[0], &ways[1]),
+                                          testing::Range(0, every_call::count())),
+                         name_of);
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "support/hip/translation.hpp"
+
+namespace tandem::test {
+
+/// AMD GPUs that are CUDA's devices, the double's or real ones: while it lives, `find_hip` gives
+/// functions that translate, so that every line of HIP devices runs where no AMD GPU is. One at a
+/// time; CUDA's double, where there is one, lives longer. Any thread.
+class hip_on_cuda {
+ public:
+  using options = translation::pretence;
+
+  explicit hip_on_cuda(options as = {});
+  ~hip_on_cuda();
+  hip_on_cuda(const hip_on_cuda&) = delete;
+  hip_on_cuda& operator=(const hip_on_cuda&) = delete;
+
+  /// The functions, which a test may change.
+  detail::hip& table() noexcept { return table_; }
+  /// The n-th call from now (1: the next) of this function fails so. By its exported name.
+  static void fail(const std::string& function, int at_call, detail::amd::result with);
+
+ private:
+  detail::hip table_;
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,3 @@
+extern "C" __attribute__((visibility("default"))) int hipInit(unsigned) {
+  return 0;
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tandem/detail/cuda.hpp>
+
+#include "support/hip/functions.hpp"
+
+namespace tandem::test::translation {
+namespace amd = detail::amd;
+namespace cu = detail::cu;
+
+/// What NVIDIA's devices are said to be.
+struct pretence {
+  int version = 60241134;  ///< HIP_VERSION
+  std::string architecture = "gfx942";
+  bool has_dma_buf = true;
+  bool has_stream_values = true;
+  bool has_unique_ids = true;
+};
+pretence& pretended() noexcept;
+
+/// CUDA as `find_cuda` gives it now; null: none.
+const detail::cuda* driver();
+
+/// The register of which HIP gives the address.
+std::uint32_t& flush_register() noexcept;
+
+/// The calling thread's device.
+int& device() noexcept;
+
+/// The same in HIP's numbers, most of which are CUDA's; the thread's last error, unless it is none.
+amd::result keep(cu::result said) noexcept;
+amd::result keep_own(amd::result said) noexcept;
+
+/// What CUDA says of `what(cuda)` while the primary context of the thread's device is current.
+template <class Function>
+amd::result on_device(Function what);
+/// As a pair of calls. Null: there is no CUDA, or no such device.
+const detail::cuda* enter() noexcept;
+void leave(const detail::cuda& in) noexcept;
+
+template <class Function>
+amd::result on_device(Function what) {
+  const detail::cuda* const in = enter();
+  if (in == nullptr) return keep_own(amd::not_initialized);
+  const cu::result said = what(*in);
+  leave(*in);
+  return keep(said);
+}
+
+inline cu::address address_of(const void* pointer) noexcept {
+  return reinterpret_cast<cu::address>(pointer);
+}
+inline void* pointer_to(cu::address address) noexcept {
+  return reinterpret_cast<void*>(address);
+}
+inline cu::stream as(amd::stream handle) noexcept {
+  return reinterpret_cast<cu::stream>(handle);
+}
+inline cu::event as(amd::event handle) noexcept {
+  return reinterpret_cast<cu::event>(handle);
+}
+
+}  // namespace tandem::test::translation

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rails/core.hpp"
+
+namespace tandem::test {
+
+/// What an end has registered with a NIC that knows no better: each key is good until it goes, and
+/// none comes again.
+class made_up_nic final : public rails::keeper {
+ public:
+  std::optional<std::uint32_t> let_peer_write(std::uint16_t, operation& op,
+                                              std::uint64_t bytes) override {
+    return add(op, bytes);
+  }
+  std::optional<std::uint32_t> let_nic_read(std::uint16_t, operation& op, std::size_t) override {
+    return add(op, op.view.bytes);
+  }
+  void let_go(operation& op) noexcept override {
+    std::erase_if(keys_, [&op](const auto& one) { return one.second.op == &op; });
+  }
+
+  /// Whether all of this may be touched by this key, now.
+  bool allows(std::uint32_t key, const void* at, std::size_t bytes) const {
+    const auto found = keys_.find(key);
+    if (found == keys_.end()) return false;
+    const auto* const first = static_cast<const std::byte*>(found->second.op->view.data);
+    const auto* const from = static_cast<const std::byte*>(at);
+    return from >= first && from + bytes <= first + found->second.bytes;
+  }
+  std::size_t keys() const { return keys_.size(); }
+  bool refuses = false;
+
+ private:
+  struct registration {
+    operation* op;
+    std::uint64_t bytes;
+  };
+  std::optional<std::uint32_t> add(operation& op, std::uint64_t bytes) {
+    if (refuses) return {};
+    op.registered = true;
+    keys_[++last_] = {&op, bytes};
+    return last_;
+  }
+  std::map<std::uint32_t, registration> keys_;
+  std::uint32_t last_ = 0;
+};
+
+/// What one lane's NIC was given and has not yet done: bytes for the lane's stream, and writes into
+/// the peer's memory, in their order.
+struct nic_request {
+  std::string head;
+  std::optional<rails::piece::way> placed;
+  const_view payload;
+  std::uint32_t epoch = 0;
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include <tandem/memory.hpp>
+
+#include "devices/exports.hpp"
+#include "support/cuda/double.hpp"
+
+namespace tandem::devices {
+namespace {
+
+using test::cuda_double;
+
+class exports_test : public testing::Test {
+ protected:
+  static accelerator& gpu(int which = 0) { return accelerator_at(memory_kind::cuda, which); }
+
+  /// Takes the only news: a description.
+  static shared_allocation described(exports& by) {
+    exports::news said;
+    EXPECT_TRUE(by.next(said));
+    EXPECT_TRUE(said.described.has_value());
+    EXPECT_FALSE(by.has_news());
+    return said.described.value_or(shared_allocation{});
+  }
+
+  cuda_double world_;
+};
+
+TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_open) {
+  exports mine(reading::mapped);
+  const buffer memory(1 << 16, memory_kind::cuda, 1);
+  const const_view view = const_view(memory.view()).part(100, 50);
+  EXPECT_FALSE(mine.find(gpu(1), view));
+  const shared_allocation said = described(mine);
+  EXPECT_EQ(said.uuid, gpu(1).facts().uuid);
+  EXPECT_EQ(said.base, reinterpret_cast<std::uintptr_t>(memory.data()));
+  EXPECT_EQ(said.bytes, memory.size());
+  EXPECT_NE(said.handle, accelerator::handle{});
+  EXPECT_FALSE(mine.find(gpu(1), view)) << "nobody has opened it";
+  EXPECT_TRUE(mine.opened(said.id));
+  const auto place = mine.find(gpu(1), view);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->allocation, said.id);
+  EXPECT_EQ(place->offset, 100U);
+  EXPECT_FALSE(mine.has_news());
+  EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
+}
+
+TEST_F(exports_test, nothing_is_described_to_whom_cannot_read) {
+  exports mine(reading::none);
+  const buffer memory(64, memory_kind::cuda);
+  EXPECT_FALSE(mine.find(gpu(), memory.view()));
+  EXPECT_FALSE(mine.has_news());
+}
+
+TEST_F(exports_test, one_process_needs_no_handle) {
+  exports mine(reading::in_place);
+  const buffer memory(64, memory_kind::cuda);
+  EXPECT_FALSE(mine.find(gpu(), memory.view()));
+  described(mine);
+  EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 0U);
+}
+
+TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation) {
+  exports mine(reading::mapped);
+  auto first = std::make_unique<buffer>(64, memory_kind::cuda);
+  mine.find(gpu(), first->view());
+  const shared_allocation before = described(mine);
+  mine.opened(before.id);
+  first.reset();
+  const buffer second(64, memory_kind::cuda);
+  EXPECT_FALSE(mine.find(gpu(), second.view()));
+  exports::news said;
+  ASSERT_TRUE(mine.next(said));
+  EXPECT_FALSE(said.described);
+  EXPECT_EQ(said.retired, before.id) << "before the peer hears of what took its place";
+  EXPECT_NE(described(mine).id, before.id);
+  EXPECT_EQ(mine.described(), 1U);
+}
+
+TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
+  exports mine(reading::mapped);
+  const buffer memory(64, memory_kind::cuda);
+  world_.fail("cuIpcGetMemHandle", 1, 1);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(mine.find(gpu(), memory.view()));
+  EXPECT_FALSE(mine.has_news());
+  EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
+}
+
+TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
+  exports mine(reading::mapped);
+  const buffer memory(64, memory_kind::cuda);
+  mine.find(gpu(), memory.view());
+  EXPECT_TRUE(mine.refused(described(mine).id, "no peer access"));
+  EXPECT_FALSE(mine.find(gpu(), memory.view()));
+  EXPECT_FALSE(mine.has_news());
+  EXPECT_EQ(mine.described(), 0U);
+}
+
+TEST_F(exports_test, the_least_recently_used_makes_room) {
+  exports mine(reading::mapped, 2);
+  const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda), three(64, memory_kind::cuda);
+  mine.find(gpu(), one.view());
+  const std::uint32_t first = described(mine).id;
+  mine.find(gpu(), two.view());
+  const std::uint32_t second = described(mine).id;
+  mine.opened(first);
+  mine.opened(second);
+  EXPECT_TRUE(mine.find(gpu(), one.view()));
+  EXPECT_FALSE(mine.find(gpu(), three.view()));
+  exports::news said;
+  ASSERT_TRUE(mine.next(said));
+  EXPECT_EQ(said.retired, second);
+  EXPECT_EQ(slot_of(described(mine).id), slot_of(second));
+  EXPECT_TRUE(mine.find(gpu(), one.view()));
+}
+
+TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
+  exports mine(reading::mapped, 1);
+  const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda);
+  mine.find(gpu(), one.view());
+  const std::uint32_t first = described(mine).id;
+  mine.find(gpu(), two.view());
+  EXPECT_TRUE(mine.opened(first));
+  EXPECT_FALSE(mine.find(gpu(), two.view()));
+  EXPECT_FALSE(mine.opened(7)) << "never described";
+}
+
+TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
+  exports mine(reading::mapped);
+  const buffer memory(64, memory_kind::cuda);
+  mine.find(gpu(), memory.view());
+  mine.opened(described(mine).id);
+  EXPECT_FALSE(mine.find(gpu(), const_view(memory.data(), 65, memory_kind::cuda, 0)));
+  EXPECT_TRUE(mine.find(gpu(), const_view(memory.data() + 64 - 1, 1, memory_kind::cuda, 0)));
+}
+
+TEST_F(exports_test, host_memory_is_no_allocation_of_a_device) {
+  exports mine(reading::mapped);
+  int here = 0;
+  EXPECT_FALSE(mine.find(gpu(), const_view(&here, sizeof here, memory_kind::cuda, 0)));
+  EXPECT_FALSE(mine.has_news());
+}
+
+}  // namespace
+}  // namespace tandem::devices

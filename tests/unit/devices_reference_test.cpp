@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include "devices/reference.hpp"
+
+namespace tandem::devices {
+namespace {
+
+std::optional<note> there_and_back(const note& from, std::string& why) {
+  std::array<std::byte, note_bytes> bytes{};
+  encode(from, bytes);
+  EXPECT_TRUE(is_note(bytes));
+  return decode_note(bytes, why);
+}
+
+TEST(note_test, an_allocation_arrives_as_it_was_described) {
+  note said{.what = note::type::described, .id = 7};
+  said.allocation.id = 7;
+  said.allocation.kind = memory_kind::hip;
+  said.allocation.uuid = "00112233445566778899aabbccddeeff";
+  said.allocation.base = 0x7f0000001000;
+  said.allocation.bytes = 1ULL << 40;
+  for (std::size_t i = 0; i < said.allocation.handle.size(); ++i) {
+    said.allocation.handle[i] = static_cast<std::byte>(i + 1);
+  }
+  std::string why;
+  const auto came = there_and_back(said, why);
+  ASSERT_TRUE(came) << why;
+  EXPECT_EQ(came->allocation.id, 7U);
+  EXPECT_EQ(came->allocation.kind, memory_kind::hip);
+  EXPECT_EQ(came->allocation.uuid, said.allocation.uuid);
+  EXPECT_EQ(came->allocation.base, said.allocation.base);
+  EXPECT_EQ(came->allocation.bytes, said.allocation.bytes);
+  EXPECT_EQ(came->allocation.handle, said.allocation.handle);
+}
+
+TEST(note_test, a_reason_is_cut_where_it_is_long) {
+  note said{.what = note::type::refused, .id = 9};
+  said.why = std::string(1000, 'x');
+  std::string why;
+  const auto came = there_and_back(said, why);
+  ASSERT_TRUE(came) << why;
+  EXPECT_EQ(came->id, 9U);
+  EXPECT_EQ(came->why, std::string(112, 'x'));
+}
+
+TEST(note_test, serials_arrive_in_order) {
+  note said;
+  said.count = static_cast<std::uint16_t>(said.serials.size());
+  for (std::uint32_t i = 0; i < said.count; ++i) said.serials[i] = ~i;
+  std::string why;
+  const auto came = there_and_back(said, why);
+  ASSERT_TRUE(came) << why;
+  EXPECT_EQ(came->count, said.count);
+  EXPECT_EQ(came->serials, said.serials);
+}
+
+TEST(note_test, what_is_none_is_told_apart) {
+  std::array<std::byte, note_bytes> bytes{};
+  EXPECT_FALSE(is_note(bytes));
+  encode(note{.what = note::type::opened, .id = 1}, bytes);
+  EXPECT_FALSE(is_note(std::span(bytes).first(64)));
+  std::string why;
+  bytes[9] ^= std::byte{1};
+  EXPECT_FALSE(decode_note(bytes, why));
+  EXPECT_EQ(why, "a note's checksum is wrong");
+  encode(note{.what = static_cast<note::type>(9)}, bytes);
+  EXPECT_FALSE(decode_note(bytes, why));
+  EXPECT_EQ(why, "a note of type 9, kind 0 and 0 words");
+}
+
+TEST(reference_test, arrives_as_it_was_sent) {
+  std::array<std::byte, reference_bytes> bytes{};
+  encode(reference{5, 77, {0x10003, 1ULL << 33}, 1ULL << 28}, bytes.data());
+  const reference came = decode_reference(bytes.data());
+  EXPECT_EQ(came.serial, 5U);
+  EXPECT_EQ(came.chunks, 77U);
+  EXPECT_EQ(came.at.allocation, 0x10003U);
+  EXPECT_EQ(came.at.offset, 1ULL << 33);
+  EXPECT_EQ(came.bytes, 1ULL << 28);
+}
+
+}  // namespace
+}  // namespace tandem::devices

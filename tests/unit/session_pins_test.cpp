@@ -1,0 +1,138 @@
+// Views that somebody may still touch when their operation is over, and messages whose end is still
+// landing when their slot is another's.
+
+#include "support/session_pair.hpp"
+
+namespace tandem::test {
+namespace {
+
+using protocol::session;
+
+protocol::limits small_limits() {
+  protocol::limits l;
+  l.eager_bytes = 4;
+  l.chunk_bytes = 1024;
+  return l;
+}
+
+/// A receiver that lets chunks land in any order, and a sender.
+struct any_order {
+  session sender{
+      small_limits(), {0, 1, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
+  session receiver{
+      small_limits(), {1, 0, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
+
+  /// All that the sender has to say but the last `data`, whose landing is left open.
+  void begin_only(protocol::landing& where) {
+    protocol::outgoing out;
+    while (sender.next(out)) {
+      if (out.header.type == protocol::frame_type::data) {
+        ASSERT_TRUE(receiver.begin(out.header, where)) << receiver.violation();
+        sender.sent(out);
+        continue;
+      }
+      ASSERT_TRUE(receiver.handle(out.header)) << receiver.violation();
+      while (receiver.next(out)) ASSERT_TRUE(sender.handle(out.header));
+    }
+  }
+};
+
+TEST(session_pins, an_operation_is_told_with_its_last_pin) {
+  any_order ends;
+  scripted receive(operation::kind::recv, 0, "....");
+  ends.receiver.start(receive);
+  ends.receiver.pin(receive);
+  ends.receiver.pin(receive);
+  ends.receiver.cancel(receive);
+  EXPECT_TRUE(receive.is_over());
+  EXPECT_FALSE(ends.receiver.take_if_done(receive));
+  ends.receiver.unpin(receive);
+  EXPECT_FALSE(ends.receiver.has_done());
+  ends.receiver.unpin(receive);
+  EXPECT_EQ(ends.receiver.pop_done(), &receive);
+}
+
+TEST(session_pins, a_loop_that_goes_away_finds_what_is_pinned) {
+  any_order ends;
+  scripted receive(operation::kind::recv, 0, "....");
+  ends.receiver.start(receive);
+  ends.receiver.pin(receive);
+  ends.receiver.fail(error(errc::channel_closed, ""));
+  EXPECT_EQ(ends.receiver.pop_done(), nullptr);
+  EXPECT_EQ(ends.receiver.pop_any(), &receive);
+}
+
+TEST(session_pins, what_could_not_be_filled_fails_though_it_was_over) {
+  any_order ends;
+  scripted receive(operation::kind::recv, 0, "....");
+  ends.receiver.start(receive);
+  ends.receiver.pin(receive);
+  scripted send(operation::kind::send, 0, "text");
+  ends.sender.start(send);
+  protocol::outgoing out;
+  ASSERT_TRUE(ends.sender.next(out));
+  protocol::landing where;
+  ASSERT_TRUE(ends.receiver.begin(out.header, where));
+  ends.receiver.end(where);
+  EXPECT_TRUE(receive.is_over());
+  EXPECT_FALSE(receive.result);
+  ends.receiver.spoil(receive, error(errc::device_failed, "the engine is on fire"));
+  ends.receiver.unpin(receive);
+  EXPECT_EQ(ends.receiver.pop_done(), &receive);
+  EXPECT_EQ(receive.result, errc::device_failed);
+  ASSERT_TRUE(receive.failure);
+  EXPECT_NE(std::string(receive.failure->what()).find("on fire"), std::string::npos);
+}
+
+TEST(session_pins, a_slot_may_be_taken_again_while_its_last_message_lands) {
+  any_order ends;
+  scripted first(operation::kind::send, 0, "a first"), second(operation::kind::send, 0, "a second");
+  scripted one(operation::kind::recv, 0, "........"), two(operation::kind::recv, 0, "........");
+  ends.receiver.start(one);
+  ends.receiver.start(two);
+  protocol::landing of_first, of_second;
+  ends.sender.start(first);
+  ends.begin_only(of_first);
+  EXPECT_TRUE(first.is_over());
+  ends.sender.start(second);
+  ends.begin_only(of_second);
+  EXPECT_EQ(of_first.header.message_id & 0xffff, of_second.header.message_id & 0xffff);
+  ends.receiver.end(of_second);
+  EXPECT_TRUE(two.is_over());
+  EXPECT_FALSE(one.is_over());
+  ends.receiver.end(of_first);
+  EXPECT_TRUE(one.is_over());
+  EXPECT_EQ(one.bytes, 7u);
+}
+
+TEST(session_pins, a_slot_is_taken_while_some_of_its_message_has_not_begun) {
+  any_order ends;
+  scripted receive(operation::kind::recv, 0, "........"), send(operation::kind::send, 0, "a first");
+  ends.receiver.start(receive);
+  ends.sender.start(send);
+  protocol::outgoing out;
+  ASSERT_TRUE(ends.sender.next(out));
+  ASSERT_TRUE(ends.receiver.handle(out.header));
+  out.header.message_id += 1 << 16;
+  EXPECT_FALSE(ends.receiver.handle(out.header));
+  EXPECT_NE(ends.receiver.violation().find("a slot that is taken"), std::string::npos);
+}
+
+TEST(session_pins, a_payload_that_was_never_read_is_heard_of) {
+  any_order ends;
+  scripted send(operation::kind::send, 0, "text"), receive(operation::kind::recv, 0, "....");
+  ends.sender.start(send);
+  protocol::outgoing out;
+  ASSERT_TRUE(ends.sender.next(out));
+  ends.sender.spoil(out, error(errc::device_failed, "the engine is on fire"));
+  EXPECT_EQ(send.result, errc::device_failed);
+  protocol::landing where;
+  ASSERT_TRUE(ends.receiver.begin(out.header, where));
+  ends.receiver.lose(where);
+  ends.receiver.start(receive);
+  EXPECT_EQ(receive.result, errc::message_cancelled);
+  EXPECT_EQ(ends.receiver.stats().unexpected_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,77 @@
+#include "devices/staging_ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace tandem::test {
+namespace {
+
+using devices::staging_ring;
+
+TEST(StagingRing, GivesPlacesInOrderAndNoneThatOverlap) {
+  staging_ring ring(1024);
+  EXPECT_EQ(ring.take(256), 0u);
+  EXPECT_EQ(ring.take(1), 256u);
+  EXPECT_EQ(ring.take(512), 512u);
+  EXPECT_EQ(ring.take(1), std::nullopt);
+}
+
+TEST(StagingRing, APlaceIsFreeOnceAllBeforeItAre) {
+  staging_ring ring(1024);
+  const auto first = ring.take(512), second = ring.take(512);
+  ring.give_back(*second);
+  EXPECT_EQ(ring.take(512), std::nullopt);
+  ring.give_back(*first);
+  EXPECT_TRUE(ring.is_empty());
+  EXPECT_EQ(ring.take(1024), 0u);
+}
+
+TEST(StagingRing, GoesRoundAndLeavesOutAnEndThatIsTooShort) {
+  staging_ring ring(1024);
+  const auto first = ring.take(512), second = ring.take(256);
+  ring.give_back(*first);
+  EXPECT_EQ(ring.take(512), 0u);
+  EXPECT_EQ(ring.take(256), std::nullopt) << "the end was left out";
+  ring.give_back(*second);
+  EXPECT_EQ(ring.take(256), 512u);
+}
+
+TEST(StagingRing, HasRoomForAllOfItWhateverItsLength) {
+  staging_ring ring(1000);
+  EXPECT_EQ(ring.take(1000), 0u);
+  EXPECT_EQ(ring.take(1), std::nullopt);
+}
+
+TEST(StagingRing, TakenPlacesNeverOverlapWhateverTheOrder) {
+  std::mt19937 random(7);
+  staging_ring ring(16 * 1024);
+  struct place {
+    std::size_t first, bytes;
+  };
+  std::vector<place> taken;
+  std::size_t refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::size_t bytes = 1 + random() % 4096;
+    if (const auto first = ring.take(bytes)) {
+      ASSERT_LE(*first + bytes, ring.capacity_bytes());
+      for (const place& each : taken) {
+        ASSERT_TRUE(*first + bytes <= each.first || each.first + each.bytes <= *first);
+      }
+      taken.push_back({*first, bytes});
+    } else {
+      ASSERT_FALSE(taken.empty()) << "an empty ring has room";
+      ++refused;
+    }
+    while (!taken.empty() && random() % 2 == 0) {
+      const std::size_t which = random() % taken.size();
+      ring.give_back(taken[which].first);
+      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+}  // namespace
+}  // namespace tandem::test

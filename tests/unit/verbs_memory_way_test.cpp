@@ -1,0 +1,63 @@
+// How a device gets at memory of each kind, and in which words it is told.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "support/temporary_folder.hpp"
+#include "verbs/memory_way.hpp"
+
+namespace tandem::verbs {
+namespace {
+
+TEST(memory_way, takes_host_memory_by_its_address) {
+  const memory_choice found = choose_memory_way({});
+  EXPECT_EQ(found.how, memory_way::plain);
+  EXPECT_EQ(found.why, "registered host memory");
+}
+
+TEST(memory_way, prefers_a_descriptor_to_a_module) {
+  const memory_choice found =
+      choose_memory_way({memory_kind::cuda, true, true, EBADF, "nvidia_peermem"});
+  EXPECT_EQ(found.how, memory_way::dmabuf);
+  EXPECT_EQ(found.why, "registered cuda memory by its dma-buf");
+}
+
+TEST(memory_way, falls_back_to_a_module_and_says_why) {
+  const memory_choice found =
+      choose_memory_way({memory_kind::hip, true, true, EOPNOTSUPP, "amdgpu (amdkfd)"});
+  EXPECT_EQ(found.how, memory_way::peer_module);
+  EXPECT_EQ(found.why,
+            "registered hip memory through amdgpu (amdkfd); the device takes no dma-buf "
+            "(Operation not supported)");
+}
+
+TEST(memory_way, says_what_is_missing) {
+  const auto why = [](const memory_facts& of) {
+    const memory_choice found = choose_memory_way(of);
+    EXPECT_EQ(found.how, memory_way::none);
+    return found.why;
+  };
+  EXPECT_EQ(why({memory_kind::cuda, false, true, EBADF, {}}),
+            "no way to cuda memory: it was given without a dma-buf, and no module explains it to "
+            "the kernel (nvidia_peermem)");
+  EXPECT_NE(why({memory_kind::cuda, true, false, 0, {}}).find("rdma-core 34"), std::string::npos);
+  EXPECT_NE(why({memory_kind::hip, true, true, EPROTONOSUPPORT, {}}).find("amdgpu"),
+            std::string::npos);
+}
+
+TEST(memory_way, finds_the_module_of_the_kind) {
+  const test::temporary_folder root;
+  const std::string at = root.path("");
+  EXPECT_EQ(find_peer_module(memory_kind::cuda, at), "");
+  std::filesystem::create_directories(at + "/sys/module/nvidia_peermem");
+  std::ofstream(at + "/sys/module/nvidia_peermem/version") << "550";
+  EXPECT_EQ(find_peer_module(memory_kind::cuda, at), "nvidia_peermem");
+  EXPECT_EQ(find_peer_module(memory_kind::hip, at), "");
+  EXPECT_EQ(find_peer_module(memory_kind::host, at), "");
+}
+
+}  // namespace
+}  // namespace tandem::verbs
