@@ -19,6 +19,7 @@ cu::result world::queue(stream& on, work what) {
     what.not_before = clock::now() + std::chrono::microseconds(chance_() % (most + 1));
   }
   on.waiting.push_back(std::move(what));
+  if (!worker_.joinable()) worker_ = std::thread([this] { serve(); });
   changed.notify_all();
   return cu::success;
 }

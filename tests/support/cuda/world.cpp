@@ -47,7 +47,6 @@ world::world(cuda_double& of, cuda_double::options as)
     ADD_FAILURE() << "another double is in force";
     in_force.store(this);
   }
-  worker_ = std::thread([this] { serve(); });
   detail::replace_cuda(&table);
 }
 
@@ -57,7 +56,7 @@ world::~world() {
     over_ = true;
     changed.notify_all();
   }
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
   detail::replace_cuda(nullptr);
   in_force.store(nullptr);
   ::munmap(range_, range_bytes);

@@ -108,6 +108,8 @@ class world {
   std::size_t outside_ = 0;        ///< work being done without the mutex
   std::vector<std::shared_ptr<backing>> unmapped_later_;
   bool over_ = false;
+  /// From the first work on: a test that forks before has no second thread, whose locks the child
+  /// would inherit.
   std::thread worker_;
 };
 
