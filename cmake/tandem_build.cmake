@@ -2,12 +2,18 @@
 
 add_library(tandem_build INTERFACE)
 target_compile_features(tandem_build INTERFACE cxx_std_20)
-target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Woverloaded-virtual
+target_compile_options(tandem_build INTERFACE -Wall -Wextra -Wpedantic -Woverloaded-virtual
   $<$<BOOL:${TANDEM_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports a false positive on coroutine frames and on Asio's recycled memory.
   target_compile_options(tandem_build INTERFACE -Wno-maybe-uninitialized -Wno-mismatched-new-delete
-    -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+    -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+endif()
+if(TANDEM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of files that are compiled together each is an included one, and knows the others' names.
+  target_compile_options(tandem_build INTERFACE -Wno-subobject-linkage -Wshadow=local)
+else()
+  target_compile_options(tandem_build INTERFACE -Wshadow)
 endif()
 if(TANDEM_FUZZ)
   target_compile_options(tandem_build INTERFACE -fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer -g1)
@@ -18,14 +24,29 @@ if(TANDEM_SANITIZE)
   target_link_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
 
-# tandem_precompile(TARGET FAMILY): the precompiled header, made once for all targets of a family, which are compiled
-# with the same options: making it takes ten seconds.
-function(tandem_precompile target family)
+# tandem_together(TARGET): compiles the files of each of its folders as one, so that what they all include is read, and
+# what they all instantiate is made, once for a folder. Sources with options of their own stay alone.
+function(tandem_together target)
+  if(NOT TANDEM_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "of_${folder}" group)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# tandem_precompile(TARGET FAMILY HEADER): the precompiled header, made once for all targets of a family, which are
+# compiled with the same options: making it takes ten seconds.
+function(tandem_precompile target family header)
   get_property(first GLOBAL PROPERTY tandem_precompiled_for_${family})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+    target_precompile_headers(${target} PRIVATE "${header}")
     set_property(GLOBAL PROPERTY tandem_precompiled_for_${family} ${target})
   endif()
 endfunction()
@@ -42,14 +63,26 @@ function(tandem_room room)
   target_compile_features(tandem_${room} PUBLIC cxx_std_20)
   set_target_properties(tandem_${room} PROPERTIES EXPORT_NAME ${room} CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
-  tandem_precompile(tandem_${room} rooms)
+  tandem_precompile(tandem_${room} rooms "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+  tandem_together(tandem_${room})
 endfunction()
 
-# tandem_use(TARGET): what an app, a test or a benchmark of this project gets.
+# tandem_use(TARGET): what an app or a benchmark of this project gets.
 function(tandem_use target)
   target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  tandem_precompile(${target} programs)
+  tandem_precompile(${target} programs "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+  tandem_together(${target})
+endfunction()
+
+# tandem_use_in_test(TARGET): what the code of tests gets. It is compiled for longer than it runs; what it tests is the
+# library, compiled as everywhere.
+function(tandem_use_in_test target)
+  target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt GTest::gtest)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  tandem_precompile(${target} tests "${PROJECT_SOURCE_DIR}/tests/precompiled.hpp")
+  tandem_together(${target})
 endfunction()
 
 # tandem_commit(VARIABLE): the commit of the checkout, for benchmark records.

@@ -7,14 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "option_error.hpp"
+
 namespace tandem {
 namespace {
 
-constexpr std::size_t kilo = 1024, mega = kilo * 1024, giga = mega * 1024;
-
-error bad(std::string_view value, std::string_view what, std::string advice = {}) {
-  return error(errc::bad_option, fmt::format("{}: {}", value, what), std::move(advice));
-}
+using detail::bad;
+using detail::giga;
+using detail::kilo;
+using detail::mega;
 
 /// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours cost 1
 /// each.

@@ -11,6 +11,8 @@
 
 namespace tandem::test {
 
+inline constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_kind::one_f_one_b};
+
 using numbers = std::vector<std::int64_t>;
 
 /// A stage of exact arithmetic: forward maps x to 3 x + stage, backward maps g to 2 g + x, x being

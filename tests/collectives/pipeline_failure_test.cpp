@@ -13,13 +13,12 @@
 namespace tandem {
 namespace {
 
+using test::both_kinds;
 using test::integer_stage;
 using test::job;
 using test::make_stages;
 using test::small_pieces;
 using test::stage_list;
-
-constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_kind::one_f_one_b};
 
 /// Throws, or never ends, in one of its calls.
 class bad_stage final : public integer_stage {

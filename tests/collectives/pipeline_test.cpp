@@ -12,13 +12,13 @@
 namespace tandem {
 namespace {
 
+using test::both_kinds;
 using test::integer_stage;
 using test::job;
 using test::make_stages;
 using test::numbers;
+using test::small_pieces;
 using test::stage_list;
-
-constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_kind::one_f_one_b};
 
 struct expected {
   numbers outcome, gradient;
@@ -38,13 +38,6 @@ expected serial(int stages, int micro_batch, std::size_t length) {
     }
   }
   return e;
-}
-
-/// Lengths on both sides of what may leave unasked.
-settings small_pieces() {
-  settings s;
-  s.eager_bytes = 512;
-  return s;
 }
 
 TEST(Pipeline, ComputesWhatOneProcessWould) {

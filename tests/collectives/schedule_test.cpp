@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <tandem/collectives/schedule.hpp>
 
+#include "collectives/integer_stage.hpp"
+
 namespace tandem {
 namespace {
 
-constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_kind::one_f_one_b};
+using test::both_kinds;
 constexpr auto forward = pipeline_step::forward;
 constexpr auto backward = pipeline_step::backward;
 

@@ -42,6 +42,12 @@ settings small_settings() {
   return s;
 }
 
+settings with_secret(std::string_view text) {
+  settings s = small_settings();
+  s.job_secret = secret(text);
+  return s;
+}
+
 awaitable<void> send_pattern(channel& on, flow_id flow, std::size_t bytes, std::uint64_t seed) {
   const std::vector<std::byte> message = pattern(bytes, seed);
   co_await on.send(flow, message);

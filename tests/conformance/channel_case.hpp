@@ -49,6 +49,8 @@ class channel_test : public testing::TestWithParam<channel_case> {
 
 /// Short messages, chunks and credits, so that a test reaches every limit with few bytes.
 settings small_settings();
+/// The same, of a job that has a secret.
+settings with_secret(std::string_view text = "a secret of this job");
 
 /// Sends `pattern(bytes, seed)`.
 awaitable<void> send_pattern(channel& on, flow_id flow, std::size_t bytes, std::uint64_t seed);

@@ -64,9 +64,9 @@ class peers {
   }
 };
 
-using body = awaitable<void> (*)(peers& all);
+using copying_body = awaitable<void> (*)(peers& all);
 
-awaitable<void> with_peers(body run, cuda_double::options as) {
+awaitable<void> with_peers(copying_body run, cuda_double::options as) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   peers all(executor, as);
   co_await run(all);
@@ -95,11 +95,6 @@ awaitable<std::optional<error>> run_until_over(background& part, peers& all) {
   co_await until(is_over, "an operation");
   const std::optional<error> failure = co_await part.failure();
   co_return failure;
-}
-
-awaitable<void> expect_waiting(background& part) {
-  co_await turns(20);
-  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
 }
 
 PEER_TEST(AMessageIsOneCopyWhateverItsLengthAndNoKernel) {
@@ -263,7 +258,7 @@ TEST(PeerCopies, DevicesThatDoNotReachEachOtherForward) {
   cuda_double::options apart;
   apart.peers.emplace();
   gpus_of_this_test(apart);
-  const body run = [](peers& all) -> awaitable<void> {
+  const copying_body run = [](peers& all) -> awaitable<void> {
     for (int i = 0; i < 4; ++i) co_await all.transfer(20'000, 5);
     EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 0U);
   };

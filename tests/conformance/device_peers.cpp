@@ -6,6 +6,7 @@
 #include <tandem/channels/local.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "devices/link.hpp"
 #include "support/device_views.hpp"
 
@@ -36,10 +37,9 @@ std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end, int d
 
 template <processes How, int First, int Second>
 awaitable<channel_pair> connect(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{make_end(std::move(first), 0, First, How, options),
-                         make_end(std::move(second), 1, Second, How, options)};
+  channel_pair below = co_await pair_over_local(options);
+  co_return channel_pair{make_end(std::move(below.first), 0, First, How, options),
+                         make_end(std::move(below.second), 1, Second, How, options)};
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,6 +9,7 @@
 #include <tandem/channels/tcp.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "devices/link.hpp"
 
 namespace tandem::test {
@@ -24,27 +25,22 @@ std::unique_ptr<channel> on_device(std::unique_ptr<channel> inner, int device,
 }
 
 awaitable<channel_pair> between_devices(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{on_device(std::move(first), 0, options),
-                         on_device(std::move(second), 1, options)};
+  channel_pair below = co_await pair_over_local(options);
+  co_return channel_pair{on_device(std::move(below.first), 0, options),
+                         on_device(std::move(below.second), 1, options)};
 }
 
-awaitable<channel_pair> over_tcp(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, options);
-  std::unique_ptr<channel> first = co_await tcp::connect("127.0.0.1", door.port(), options);
-  std::unique_ptr<channel> second = co_await door.accept();
-  co_return channel_pair{on_device(std::move(first), 0, options),
-                         on_device(std::move(second), 1, options)};
+awaitable<channel_pair> views_over_tcp(settings options) {
+  channel_pair below = co_await pair_over_tcp(options);
+  co_return channel_pair{on_device(std::move(below.first), 0, options),
+                         on_device(std::move(below.second), 1, options)};
 }
 
 /// The second end has GPUs, and host memory.
 awaitable<channel_pair> device_and_host(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{on_device(std::move(first), 0, options),
-                         on_device(std::move(second), -1, options)};
+  channel_pair below = co_await pair_over_local(options);
+  co_return channel_pair{on_device(std::move(below.first), 0, options),
+                         on_device(std::move(below.second), -1, options)};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -53,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     channel_case{"between_devices_polled", between_devices, drive::by_spinning,
                                  false},
                     channel_case{"device_and_host", device_and_host, drive::by_asio, false},
-                    channel_case{"between_devices_over_tcp", over_tcp, drive::by_asio, false}),
+                    channel_case{"between_devices_over_tcp", views_over_tcp, drive::by_asio, false}),
     case_name);
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tandem/channels/tcp.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "devices/link.hpp"
 
 namespace tandem::test {
@@ -17,19 +18,15 @@ std::unique_ptr<channel> on_top_of(std::unique_ptr<channel> inner, const setting
 }
 
 awaitable<channel_pair> over_local(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{on_top_of(std::move(first), options),
-                         on_top_of(std::move(second), options)};
+  channel_pair below = co_await pair_over_local(options);
+  co_return channel_pair{on_top_of(std::move(below.first), options),
+                         on_top_of(std::move(below.second), options)};
 }
 
 awaitable<channel_pair> over_tcp(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, options);
-  std::unique_ptr<channel> first = co_await tcp::connect("127.0.0.1", door.port(), options);
-  std::unique_ptr<channel> second = co_await door.accept();
-  co_return channel_pair{on_top_of(std::move(first), options),
-                         on_top_of(std::move(second), options)};
+  channel_pair below = co_await pair_over_tcp(options);
+  co_return channel_pair{on_top_of(std::move(below.first), options),
+                         on_top_of(std::move(below.second), options)};
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, channel_test,

@@ -5,6 +5,7 @@
 #include <tandem/channels/local.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "devices/link.hpp"
 #include "support/device_views.hpp"
 #include "support/pending_operation.hpp"
@@ -14,16 +15,15 @@ namespace {
 
 constexpr cu::result some_failure = 999;
 
-std::unique_ptr<channel> on_top_of(std::unique_ptr<channel> inner, const settings& options) {
+std::unique_ptr<channel> forwarding_on(std::unique_ptr<channel> inner, const settings& options) {
   const auto by = std::make_shared<devices::copiers>(inner->get_executor());
   return devices::make_channel(std::move(inner), by, options, {}, devices::forwarding);
 }
 
-awaitable<channel_pair> connect(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{on_top_of(std::move(first), options),
-                         on_top_of(std::move(second), options)};
+awaitable<channel_pair> forwarding_pair(settings options) {
+  channel_pair below = co_await pair_over_local(options);
+  co_return channel_pair{forwarding_on(std::move(below.first), options),
+                         forwarding_on(std::move(below.second), options)};
 }
 
 /// Memory of device 0 with `pattern(bytes, seed)`, or with zeroes.
@@ -40,11 +40,11 @@ std::span<const std::byte> bytes_of(const buffer& on_a_device) {
 }
 
 /// Both ends, and GPUs that do nothing by themselves.
-using body = awaitable<void> (*)(channel& from, channel& to, cuda_double& gpus);
-awaitable<void> by_hand(body run, settings options) {
+using failing_body = awaitable<void> (*)(channel& from, channel& to, cuda_double& gpus);
+awaitable<void> by_hand(failing_body run, settings options) {
   cuda_double& gpus = gpus_of_this_test();
   gpus.manual(true);
-  channel_pair pair = co_await connect(std::move(options));
+  channel_pair pair = co_await forwarding_pair(std::move(options));
   co_await run(*pair.first, *pair.second, gpus);
   gpus.manual(false);
 }
@@ -72,11 +72,6 @@ awaitable<std::optional<error>> run_until_over(background& part, cuda_double& gp
   co_await until(is_over, "an operation");
   const std::optional<error> failure = co_await part.failure();
   co_return failure;
-}
-
-awaitable<void> expect_waiting(background& part) {
-  co_await turns(20);
-  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
 }
 
 awaitable<void> expect_both_usable(channel& from, channel& to, cuda_double& gpus) {

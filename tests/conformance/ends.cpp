@@ -7,7 +7,6 @@
 
 namespace tandem::test {
 
-constexpr std::byte untouched{0xee};
 
 /// Operations of every kind, none of which can end by itself.
 struct pending_set {

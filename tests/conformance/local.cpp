@@ -3,17 +3,12 @@
 #include <tandem/channels/local.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 
 namespace tandem::test {
 namespace {
 
-awaitable<channel_pair> connect(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto [first, second] = local::make_pair(executor, executor, options);
-  co_return channel_pair{std::move(first), std::move(second)};
-}
-
-INSTANTIATE_TEST_SUITE_P(local, channel_test, testing::Values(channel_case{"local", connect}),
+INSTANTIATE_TEST_SUITE_P(local, channel_test, testing::Values(channel_case{"local", pair_over_local}),
                          case_name);
 
 }  // namespace

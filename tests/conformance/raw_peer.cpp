@@ -1,14 +1,14 @@
 #include "conformance/raw_peer.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <tandem/detail/quiet.hpp>
 
 namespace tandem::test {
 namespace {
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 }
 
 awaitable<raw_socket> raw_connect(std::uint16_t port) {

@@ -6,6 +6,7 @@
 #include <tandem/channels/tcp.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "support/rails_rig.hpp"
 
 namespace tandem::test {
@@ -17,19 +18,13 @@ settings sealed_settings(settings options) {
   return options;
 }
 
-awaitable<channel_pair> connect_tcp(settings options) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const settings sealing = sealed_settings(std::move(options));
-  tcp::listener door(executor, "127.0.0.1", 0, sealing);
-  channel_pair pair;
-  pair.first = co_await tcp::connect("127.0.0.1", door.port(), sealing);
-  pair.second = co_await door.accept();
-  co_return pair;
+awaitable<channel_pair> connect_sealed_tcp(settings options) {
+  return pair_over_tcp(sealed_settings(std::move(options)));
 }
 
 awaitable<channel_pair> connect_narrow_tcp(settings options) {
   options.socket_buffer_bytes = 65536;
-  return connect_tcp(std::move(options));
+  return connect_sealed_tcp(std::move(options));
 }
 
 awaitable<channel_pair> connect_rails(settings options) {
@@ -43,7 +38,7 @@ awaitable<channel_pair> connect_narrow_rails(settings options) {
   return connect_rails(std::move(options));
 }
 
-awaitable<channel_pair> connect_cut(settings options) {
+awaitable<channel_pair> connect_sealed_cut(settings options) {
   const settings sealing = sealed_settings(std::move(options));
   const std::shared_ptr<rails_rig> rig = co_await rails_rig::connect(sealing, 2);
   rig->keep_cutting(10ms);
@@ -52,13 +47,13 @@ awaitable<channel_pair> connect_cut(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(
     sealed, channel_test,
-    testing::Values(channel_case{"tcp_sealed", connect_tcp},
-                    channel_case{"tcp_sealed_polled", connect_tcp, drive::by_spinning},
+    testing::Values(channel_case{"tcp_sealed", connect_sealed_tcp},
+                    channel_case{"tcp_sealed_polled", connect_sealed_tcp, drive::by_spinning},
                     channel_case{"tcp_sealed_narrow", connect_narrow_tcp},
                     channel_case{"rails_sealed", connect_rails},
                     channel_case{"rails_sealed_polled", connect_rails, drive::by_spinning},
                     channel_case{"rails_sealed_narrow", connect_narrow_rails},
-                    channel_case{"rails_sealed_cut", connect_cut}),
+                    channel_case{"rails_sealed_cut", connect_sealed_cut}),
     case_name);
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <tandem/join.hpp>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "support/expected_log.hpp"
 #include "support/free_port.hpp"
 #include "support/rails_rig.hpp"
@@ -62,7 +63,7 @@ struct tapped_pair {
   std::shared_ptr<wire_tap> tap;
 };
 
-awaitable<tapped_pair> connect_tcp(settings options, std::optional<std::size_t> flip_at = {}) {
+awaitable<tapped_pair> connect_tapped_tcp(settings options, std::optional<std::size_t> flip_at = {}) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener door(executor, "127.0.0.1", 0, options);
   tapped_pair made;
@@ -75,7 +76,7 @@ awaitable<tapped_pair> connect_tcp(settings options, std::optional<std::size_t> 
 }
 
 awaitable<void> tcp_is_read(bool encrypt) {
-  tapped_pair pair = co_await connect_tcp(with_encryption(encrypt));
+  tapped_pair pair = co_await connect_tapped_tcp(with_encryption(encrypt));
   co_await talk(*pair.ends.first, *pair.ends.second);
   EXPECT_GT(pair.tap->heard_bytes(), 2 * 501 * words.size());
   if (encrypt) {
@@ -116,7 +117,7 @@ TEST(sealed_wire, of_rails_shows_all_where_it_is_not_sealed) {
 /// Whichever byte of a record it is: length, text or tag.
 awaitable<void> changed_on_tcp(std::size_t byte_of_record) {
   constexpr std::size_t before = tcp::hello_bytes + trust::digest_bytes;
-  tapped_pair pair = co_await connect_tcp(with_encryption(true), before + byte_of_record);
+  tapped_pair pair = co_await connect_tapped_tcp(with_encryption(true), before + byte_of_record);
   channel& from = *pair.ends.first;
   background hears(from.get_executor(), hear_words(*pair.ends.second, 0, 1));
   // A length that grew takes what follows for its own.
@@ -159,16 +160,12 @@ TEST(sealed_wire, a_changed_byte_ends_a_lane_and_nothing_else) {
   }
 }
 
-awaitable<void> connect_only(std::uint16_t port, settings options) {
-  std::unique_ptr<channel> made = co_await tcp::connect("127.0.0.1", port, std::move(options));
-}
-
 awaitable<void> disagree(bool listener_encrypts) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const settings here = with_encryption(listener_encrypts);
   tcp::listener door(executor, "127.0.0.1", 0, here);
   const auto failure =
-      co_await failure_of(connect_only(door.port(), with_encryption(!listener_encrypts)));
+      co_await failure_of(connect_by_tcp(door.port(), with_encryption(!listener_encrypts)));
   expect_error(failure, errc::bad_option,
                {fmt::format("{} has encrypt={:d}, and who connects to it has encrypt={:d}",
                             door.port(), listener_encrypts, !listener_encrypts),
@@ -219,7 +216,7 @@ awaitable<void> without_secret() {
   options.encrypt = true;
   const std::initializer_list<std::string> complaint{"encrypt=1 needs a job secret",
                                                      "TANDEM_SECRET_FILE"};
-  const auto of_connect = co_await failure_of(connect_only(1, options));
+  const auto of_connect = co_await failure_of(connect_by_tcp(1, options));
   expect_error(of_connect, errc::bad_option, complaint);
   EXPECT_THROW(tcp::listener(executor, "127.0.0.1", 0, options), error);
   for (const std::string rails : {"", "127.0.0.1"}) {

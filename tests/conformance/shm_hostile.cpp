@@ -80,7 +80,7 @@ void consumed_too_much(hostile_memory& by) {
   by.words().asleep.store(shm::wakes_for_records);
 }
 
-std::vector<memory_attack> attacks() {
+std::vector<memory_attack> memory_attacks() {
   constexpr auto eager = frame_type::eager;
   return {
       {"bad_ready_word", bad_ready_word, "a record starts with 0x12345678"},
@@ -140,7 +140,7 @@ TEST_P(hostile_memory_test, ends_the_channel) {
   run_test(suffer(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(attacks()),
+INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(memory_attacks()),
                          [](const auto& which) { return which.param.name; });
 
 /// It says to have read a reference that it was never given.

@@ -21,12 +21,6 @@
 namespace tandem::test {
 namespace {
 
-settings with_secret(std::string_view text = "a secret of this job") {
-  settings s = small_settings();
-  s.job_secret = secret(text);
-  return s;
-}
-
 awaitable<void> connect_only(std::string name, settings options) {
   std::unique_ptr<channel> made = co_await shm::connect(std::move(name), std::move(options));
 }
@@ -42,7 +36,7 @@ awaitable<void> good_peer(shm::listener& door, settings options) {
   co_await expect_usable(*mine, *theirs);
 }
 
-awaitable<void> refused_with(settings ours, settings theirs, std::string words) {
+awaitable<void> refused_by_memory(settings ours, settings theirs, std::string words) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener door(executor, "", ours);
   const auto failure = co_await failure_of(connect_only(door.name(), theirs));
@@ -53,15 +47,15 @@ awaitable<void> refused_with(settings ours, settings theirs, std::string words) 
 
 TEST(shm_trust, another_secret_is_refused) {
   expect_log("it left in place of a proof");
-  run_test(refused_with(with_secret(), with_secret("somebody else's secret"), "another secret"));
+  run_test(refused_by_memory(with_secret(), with_secret("somebody else's secret"), "another secret"));
 }
 TEST(shm_trust, who_has_no_secret_is_refused) {
   expect_log("has a secret, and who connects to it has none");
-  run_test(refused_with(with_secret(), small_settings(), "has a secret"));
+  run_test(refused_by_memory(with_secret(), small_settings(), "has a secret"));
 }
 TEST(shm_trust, a_listener_without_a_secret_is_refused) {
   expect_log("has no secret, and who connects to it has one");
-  run_test(refused_with(small_settings(), with_secret(), "has no secret"));
+  run_test(refused_by_memory(small_settings(), with_secret(), "has no secret"));
 }
 
 TEST(shm_trust, nobody_listens) {

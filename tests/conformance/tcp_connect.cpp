@@ -75,7 +75,7 @@ TEST(tcp_listener, drops_who_says_half_a_hello_and_no_more) {
   run_test(silent_after_half_a_hello(), drive::by_asio, 60s);
 }
 
-awaitable<void> crowd() {
+awaitable<void> crowd_at_a_port() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener door(executor, "127.0.0.1", 0);
   std::vector<raw_socket> idle;
@@ -89,7 +89,7 @@ awaitable<void> crowd() {
 
 TEST(tcp_listener, lets_a_peer_in_through_a_silent_crowd) {
   expect_log("others came after it without a word");
-  run_test(crowd());
+  run_test(crowd_at_a_port());
 }
 
 awaitable<void> other_version() {

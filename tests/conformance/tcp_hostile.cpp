@@ -52,7 +52,7 @@ struct attack {
   std::string complaint;
 };
 
-std::vector<attack> attacks() {
+std::vector<attack> hostile_frames() {
   std::vector<attack> all;
   all.push_back({"bad_magic", std::string(64, 'x'), "a frame starts with 0x78787878"});
   std::string damaged = wire(of_type(frame_type::credit));
@@ -118,7 +118,7 @@ TEST_P(hostile_bytes, end_the_channel) {
   run_test(suffer(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(tcp, hostile_bytes, testing::ValuesIn(attacks()),
+INSTANTIATE_TEST_SUITE_P(tcp, hostile_bytes, testing::ValuesIn(hostile_frames()),
                          [](const auto& which) { return which.param.name; });
 
 /// An accepted message: its data may come in order and in full only, and never beyond the view.

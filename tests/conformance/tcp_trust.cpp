@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "conformance/channel_case.hpp"
+#include "conformance/pairs.hpp"
 #include "conformance/raw_peer.hpp"
 #include "support/expected_log.hpp"
 #include "tcp/proof.hpp"
@@ -12,18 +13,9 @@
 namespace tandem::test {
 namespace {
 
-settings with_secret(std::string_view text = "a secret of this job") {
-  settings s = small_settings();
-  s.job_secret = secret(text);
-  return s;
-}
 const std::string_view other_secret = "somebody else's secret";
 
-awaitable<void> connect_only(std::uint16_t port, settings options) {
-  std::unique_ptr<channel> made = co_await tcp::connect("127.0.0.1", port, std::move(options));
-}
-
-awaitable<void> good_peer(tcp::listener& door) {
+awaitable<void> trusted_peer(tcp::listener& door) {
   std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port(), with_secret());
   std::unique_ptr<channel> mine = co_await door.accept();
   co_await expect_usable(*mine, *theirs);
@@ -37,11 +29,11 @@ awaitable<void> counted(tcp::listener& door, std::uint64_t count) {
 awaitable<void> refused_with(settings ours, settings theirs, std::string words) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener door(executor, "127.0.0.1", 0, ours);
-  const auto failure = co_await failure_of(connect_only(door.port(), theirs));
+  const auto failure = co_await failure_of(connect_by_tcp(door.port(), theirs));
   expect_error(failure, errc::not_trusted, {std::to_string(door.port()), words});
   expect_error(failure, errc::not_trusted, {"TANDEM_SECRET_FILE"});
   co_await counted(door, 1);
-  if (!ours.job_secret.empty()) co_await good_peer(door);
+  if (!ours.job_secret.empty()) co_await trusted_peer(door);
 }
 
 TEST(tcp_trust, another_secret_is_refused_on_both_sides) {
@@ -61,7 +53,7 @@ TEST(tcp_trust, one_secret_opens_also_beyond_loopback) {
   const auto body = []() -> awaitable<void> {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
     tcp::listener door(executor, "0.0.0.0", 0, with_secret());
-    co_await good_peer(door);
+    co_await trusted_peer(door);
     EXPECT_EQ(door.strangers(), 0u);
   };
   run_test(body());
@@ -131,7 +123,7 @@ awaitable<void> drops_a_lie(lie what) {
   const std::string rest = co_await hear_all(stranger.socket);
   EXPECT_EQ(rest, "");
   co_await counted(door, 1);
-  co_await good_peer(door);
+  co_await trusted_peer(door);
 }
 
 class tcp_lies : public testing::TestWithParam<lie> {};
@@ -176,7 +168,7 @@ awaitable<void> half_a_proof_and_no_more() {
   tcp::listener door(executor, "127.0.0.1", 0, with_secret());
   half_open stranger = co_await knock(door);
   co_await say(stranger.socket, std::string(16, 'p'));
-  co_await good_peer(door);  // is not held up
+  co_await trusted_peer(door);  // is not held up
   EXPECT_EQ(door.strangers(), 0u);
   co_await hear_all(stranger.socket);  // until its time is over
   co_await counted(door, 1);
@@ -208,7 +200,7 @@ awaitable<void> imposter_is_refused(bool with_recorded_proof) {
   std::string heard;
   background server(executor, imposter(acceptor, words, heard));
   const auto failure =
-      co_await failure_of(connect_only(acceptor.local_endpoint().port(), with_secret()));
+      co_await failure_of(connect_by_tcp(acceptor.local_endpoint().port(), with_secret()));
   expect_error(failure, errc::not_trusted, {"has another secret than this process"});
   co_await server.result();
   EXPECT_EQ(heard, "");

@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-awaitable<channel_pair> connect_one(settings options) {
+awaitable<channel_pair> connect_verbs(settings options) {
   const verbs_rig made = co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post);
   co_return made.rig->channels();
 }
@@ -17,7 +17,7 @@ awaitable<channel_pair> connect_late(settings options) {
   co_return made.rig->channels();
 }
 
-awaitable<channel_pair> connect_two(settings options) {
+awaitable<channel_pair> connect_two_verbs(settings options) {
   const verbs_rig made = co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_post);
   co_return made.rig->channels();
 }
@@ -27,13 +27,13 @@ awaitable<channel_pair> connect_with_tcp(settings options) {
   co_return made.rig->channels();
 }
 
-awaitable<channel_pair> connect_cut(settings options) {
+awaitable<channel_pair> connect_cut_verbs(settings options) {
   const verbs_rig made = co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_poll);
   made.rig->keep_cutting(50ms);
   co_return made.rig->channels();
 }
 
-awaitable<channel_pair> connect_direct(settings options) {
+awaitable<channel_pair> connect_direct_verbs(settings options) {
   const verbs_rig made =
       co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post, direct_room());
   co_return made.rig->channels();
@@ -54,14 +54,14 @@ awaitable<channel_pair> connect_direct_cut(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(
     verbs, channel_test,
-    testing::Values(channel_case{"verbs", connect_one}, channel_case{"verbs_late", connect_late},
-                    channel_case{"verbs_polled", connect_one, drive::by_spinning},
-                    channel_case{"verbs_two", connect_two},
+    testing::Values(channel_case{"verbs", connect_verbs}, channel_case{"verbs_late", connect_late},
+                    channel_case{"verbs_polled", connect_verbs, drive::by_spinning},
+                    channel_case{"verbs_two", connect_two_verbs},
                     channel_case{"verbs_and_tcp", connect_with_tcp},
-                    channel_case{"verbs_cut", connect_cut},
-                    channel_case{"verbs_direct", connect_direct},
+                    channel_case{"verbs_cut", connect_cut_verbs},
+                    channel_case{"verbs_direct", connect_direct_verbs},
                     channel_case{"verbs_direct_late", connect_direct_late},
-                    channel_case{"verbs_direct_polled", connect_direct, drive::by_spinning},
+                    channel_case{"verbs_direct_polled", connect_direct_verbs, drive::by_spinning},
                     channel_case{"verbs_direct_cut", connect_direct_cut}),
     case_name);
 

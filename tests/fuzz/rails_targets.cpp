@@ -7,16 +7,13 @@
 #include <tandem/crc32c.hpp>
 #include <vector>
 
+#include "fuzz/targets.hpp"
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
 #include "rails/pairing.hpp"
 
 namespace tandem::fuzz {
 namespace {
-
-void promise(bool kept) {
-  if (!kept) std::abort();
-}
 
 using std::span;
 constexpr std::size_t head_bytes = rails::envelope_bytes + protocol::frame_bytes;

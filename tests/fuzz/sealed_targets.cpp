@@ -4,15 +4,12 @@
 #include <cstdlib>
 #include <vector>
 
+#include "fuzz/targets.hpp"
 #include "sealed/incoming.hpp"
 #include "sealed/record.hpp"
 
 namespace tandem::fuzz {
 namespace {
-
-void promise(bool kept) {
-  if (!kept) std::abort();
-}
 
 /// Numbers from the front of the input; zeros at its end.
 class script {

@@ -5,16 +5,13 @@
 #include <cstring>
 #include <tandem/operation.hpp>
 
+#include "fuzz/targets.hpp"
 #include "protocol/session.hpp"
 #include "shm/frames_in.hpp"
 #include "shm/frames_out.hpp"
 
 namespace tandem::fuzz {
 namespace {
-
-void promise(bool kept) {
-  if (!kept) std::abort();
-}
 
 /// Lays the input into a ring, and says that every record that a reader would come to is complete.
 void fill(shm::ring_memory ring, bytes input) {

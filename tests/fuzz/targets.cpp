@@ -24,10 +24,6 @@
 namespace tandem::fuzz {
 namespace {
 
-void promise(bool kept) {
-  if (!kept) std::abort();
-}
-
 std::string_view text(bytes input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }

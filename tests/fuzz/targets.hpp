@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <span>
 #include <string_view>
 
@@ -15,5 +16,9 @@ struct target {
   void (*run)(bytes input);
 };
 std::span<const target> targets() noexcept;
+
+inline void promise(bool kept) {
+  if (!kept) std::abort();
+}
 
 }  // namespace tandem::fuzz

@@ -9,6 +9,7 @@
 #include "drivers/hip_absence.hpp"
 #include "drivers/open_library.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text.hpp"
 
 namespace tandem::test {
 namespace {
@@ -18,21 +19,17 @@ using detail::mapped_library;
 using detail::open_library;
 using detail::why_no_device;
 
-bool has(const std::string& text, const char* words) {
-  return text.find(words) != std::string::npos;
-}
-
 TEST(hip_driver, says_what_keeps_devices_away) {
   const std::string said = "hipInit said hipErrorNoDevice";
   for (const int failure : {0, ENOENT, EACCES, EPERM, EIO}) {
     EXPECT_TRUE(why_no_device(said, failure).starts_with("no HIP here: " + said + "; "));
   }
-  EXPECT_TRUE(has(why_no_device(said, 0), "HIP_VISIBLE_DEVICES"));
-  EXPECT_TRUE(has(why_no_device(said, ENOENT), "there is no /dev/kfd"));
-  EXPECT_TRUE(has(why_no_device(said, ENOENT), "--device=/dev/kfd"));
-  EXPECT_TRUE(has(why_no_device(said, EACCES), "usermod -aG render,video"));
-  EXPECT_TRUE(has(why_no_device(said, EPERM), "--group-add render"));
-  EXPECT_TRUE(has(why_no_device(said, EIO), "Input/output error"));
+  EXPECT_TRUE(says(why_no_device(said, 0), "HIP_VISIBLE_DEVICES"));
+  EXPECT_TRUE(says(why_no_device(said, ENOENT), "there is no /dev/kfd"));
+  EXPECT_TRUE(says(why_no_device(said, ENOENT), "--device=/dev/kfd"));
+  EXPECT_TRUE(says(why_no_device(said, EACCES), "usermod -aG render,video"));
+  EXPECT_TRUE(says(why_no_device(said, EPERM), "--group-add render"));
+  EXPECT_TRUE(says(why_no_device(said, EIO), "Input/output error"));
 }
 
 TEST(hip_driver, asks_the_kernel) {
@@ -48,7 +45,7 @@ TEST(hip_driver, there_is_one_or_a_reason) {
   EXPECT_EQ(found == nullptr, !why.empty());
   if (found == nullptr) {
     EXPECT_TRUE(why.starts_with("no HIP here: ")) << why;
-    EXPECT_TRUE(has(why, "; ")) << "no advice: " << why;
+    EXPECT_TRUE(says(why, "; ")) << "no advice: " << why;
   }
 }
 
@@ -79,7 +76,7 @@ TEST(open_library, takes_what_the_process_has_under_another_name) {
   const std::array names{"libtandem_renamed.so.6"};
   std::string failure;
   EXPECT_EQ(open_library(names, "libtandem_renamed", failure), nullptr);
-  EXPECT_TRUE(has(failure, "no libtandem_renamed.so.6")) << failure;
+  EXPECT_TRUE(says(failure, "no libtandem_renamed.so.6")) << failure;
   void* const theirs = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(theirs, nullptr) << ::dlerror();
   void* const found = open_library(names, "libtandem_renamed", failure);
@@ -94,8 +91,8 @@ TEST(open_library, says_what_is_wrong_with_one_that_is_there) {
   std::string failure;
   const std::array names{"libtandem_missing.so.1", path.c_str()};
   EXPECT_EQ(open_library(names, "libbroken", failure), nullptr);
-  EXPECT_TRUE(has(failure, "libbroken.so")) << failure;
-  EXPECT_FALSE(has(failure, "missing")) << failure;
+  EXPECT_TRUE(says(failure, "libbroken.so")) << failure;
+  EXPECT_FALSE(says(failure, "missing")) << failure;
 }
 
 }  // namespace

@@ -14,19 +14,18 @@ namespace {
 
 using delivery = rdma_double::delivery;
 constexpr std::size_t message_bytes = 20'000;  // twenty chunks
-constexpr std::byte untouched{0xee};
 
-struct stage {
+struct placed_stage {
   std::shared_ptr<rdma_network> network;
   std::shared_ptr<rails_rig> rig;
   channel_pair ends;
 };
 
-awaitable<std::shared_ptr<stage>> make_stage(std::size_t lanes, std::size_t rdma_lanes,
+awaitable<std::shared_ptr<placed_stage>> make_stage(std::size_t lanes, std::size_t rdma_lanes,
                                              delivery when, verbs::room room) {
   const verbs_rig made =
       co_await verbs_rig::connect(small_settings(), lanes, rdma_lanes, when, room);
-  auto on = std::make_shared<stage>();
+  auto on = std::make_shared<placed_stage>();
   on->network = made.network;
   on->rig = made.rig;
   on->ends = made.rig->channels();

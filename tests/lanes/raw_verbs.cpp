@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t my_psn = 7;
 // The memory of a pair: what it sends, what it receives, and two slots.
-constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048, slot_bytes = 1024;
+constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048, raw_slot_bytes = 1024;
 
 rdma_end::wish wish() {
   rdma_end::wish as;
@@ -47,7 +47,7 @@ verbs::card raw_verbs::card() const {
   mine.data_psn = mine.control_psn = my_psn;
   mine.chunks_at = reinterpret_cast<std::uint64_t>(data.memory.data() + slots_at);
   mine.key = data.mr->rkey;
-  mine.has = {60, slots_at - receive_at, 2, slot_bytes, 60};
+  mine.has = {60, slots_at - receive_at, 2, raw_slot_bytes, 60};
   return mine;
 }
 

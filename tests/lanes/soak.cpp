@@ -37,7 +37,7 @@ struct victim {
   }
 };
 
-struct mishap {
+struct disturbance {
   const char* name;
   void (*strike)(rdma_double& on, const victim& whom);
   void (*heal)(rdma_double& on, const victim& whom);
@@ -50,7 +50,7 @@ void fail_one(rdma_double& on, const victim& whom) {
   on.fail_next_wr(Status, whom.device());
 }
 
-constexpr mishap mishaps[] = {
+constexpr disturbance disturbances[] = {
     {"link", [](rdma_double& on, const victim& v) { on.drop_link(v.device()); },
      [](rdma_double& on, const victim& v) { on.restore_link(v.device()); }},
     {"device", [](rdma_double& on, const victim& v) { on.fail_device(v.device()); },
@@ -96,7 +96,7 @@ awaitable<void> talk(soak& in, channel& first, channel& second) {
 awaitable<void> strike(soak& in) {
   rdma_double& devices = in.made.network->devices();
   while (!in.is_over()) {
-    const mishap& what = mishaps[in.below(std::size(mishaps))];
+    const disturbance& what = disturbances[in.below(std::size(disturbances))];
     const victim whom{static_cast<int>(in.below(2)), in.below(rdma_lanes)};
     if (in.below(8) == 0) in.made.rig->cut(static_cast<std::uint16_t>(in.below(lanes)));
     what.strike(devices, whom);

@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/tandem.hpp>
 
 namespace asio = boost::asio;
@@ -18,7 +18,7 @@ using clock_type = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using tandem::detail::quiet;
 
 /// Words that differ from message to message and from place to place.
 std::uint64_t word(int rank, int message, std::size_t i) {

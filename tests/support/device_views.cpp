@@ -173,4 +173,9 @@ cuda_double& gpus_of_this_test(const cuda_double::options& as) {
   return *gpus;
 }
 
+awaitable<void> expect_waiting(background& part) {
+  co_await turns(20);
+  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
+}
+
 }  // namespace tandem::test

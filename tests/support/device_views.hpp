@@ -5,6 +5,7 @@
 #include <tandem/memory.hpp>
 #include <vector>
 
+#include "support/coroutine_test.hpp"
 #include "support/cuda/double.hpp"
 
 namespace tandem::test {
@@ -39,5 +40,8 @@ std::unique_ptr<channel> with_device_views(std::unique_ptr<channel> below, cuda_
 /// The GPUs of the test that is running, made when it first asks. When it ends, nothing may be left
 /// on them.
 cuda_double& gpus_of_this_test(const cuda_double::options& as = {});
+
+/// For what the device still works on.
+awaitable<void> expect_waiting(background& part);
 
 }  // namespace tandem::test

@@ -8,6 +8,9 @@
 
 namespace tandem::test {
 
+/// Of memory into which nothing may be written.
+inline constexpr std::byte untouched{0xee};
+
 /// Bytes that tell from which message, and from which place in it, they are.
 void fill(std::span<std::byte> bytes, std::uint64_t seed);
 std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed);

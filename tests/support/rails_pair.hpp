@@ -15,6 +15,8 @@
 
 namespace tandem::test {
 
+inline constexpr std::size_t kib = 1024, mib = 1024 * kib;
+
 /// Two ends of a channel of rails and the wires between them, in a time of its own; nothing moves
 /// but step by step.
 class rails_pair {

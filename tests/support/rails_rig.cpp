@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
@@ -10,6 +9,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <tandem/detail/quiet.hpp>
 
 #include "protocol/carried_channel.hpp"
 #include "rails/socket_wire.hpp"
@@ -18,7 +18,7 @@
 namespace tandem::test {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 constexpr rails::patience bounds{};
 
 std::shared_ptr<rails::link> make_link(const asio::any_io_executor& executor,

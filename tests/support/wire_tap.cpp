@@ -1,16 +1,16 @@
 #include "support/wire_tap.hpp"
 
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <tandem/detail/quiet.hpp>
 #include <utility>
 
 namespace tandem::test {
 namespace {
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 }
 
 wire_tap::wire_tap(const asio::any_io_executor& executor, asio::ip::tcp::endpoint behind)

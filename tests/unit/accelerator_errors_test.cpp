@@ -13,8 +13,8 @@ struct failing {
   std::function<void(accelerator&)> call;
 };
 
-struct stage {
-  explicit stage(accelerator& of)
+struct called_stage {
+  explicit called_stage(accelerator& of)
       : memory(64, of.kind(), of.device()), host(of, 64), on(of), event(of.make_event()) {}
   buffer memory;
   pinned_buffer host;
@@ -22,7 +22,7 @@ struct stage {
   accelerator::event event;
 };
 
-std::vector<failing> all_calls(stage& with, accelerator::handle shared, accelerator::module code) {
+std::vector<failing> all_calls(called_stage& with, accelerator::handle shared, accelerator::module code) {
   void* const at = with.memory.data();
   void* const word = with.host.data();
   const accelerator::stream on = with.on.get();
@@ -67,7 +67,7 @@ TEST(accelerator_errors, every_call_that_fails_says_so_and_leaves_nothing) {
   cuda_double gpus;
   gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = cuda_at(0);
-  stage with(of);
+  called_stage with(of);
   const accelerator::module code = of.load("nothing");
   const cuda_double::objects before = gpus.open();
   const cuda_double::traffic done = gpus.seen();

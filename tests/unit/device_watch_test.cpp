@@ -323,19 +323,19 @@ TEST(device_watch, destroyed_by_one_that_is_told) {
 }
 
 /// What must not go away before the device is done.
-struct stage {
+struct watched_stage {
   cuda_double gpus;
   accelerator& of = first_device();
   device_stream one{of}, two{of};
   buffer memory{2, memory_kind::cuda, 0};
 
-  ~stage() {
+  ~watched_stage() {
     of.finish(one.get());
     of.finish(two.get());
   }
 };
 
-awaitable<void> pipeline(stage& on) {
+awaitable<void> pipeline(watched_stage& on) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   device_watch watch(executor, on.of);
   for (int round = 0; round < 3; ++round) {
@@ -349,7 +349,7 @@ awaitable<void> pipeline(stage& on) {
 
 TEST(brute_force_device_watch, stopped_by_destroying_the_loop) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
-    stage on;
+    watched_stage on;
     stepping loop;
     loop.start(pipeline(on));
     loop.step(steps);
@@ -362,7 +362,7 @@ TEST(brute_force_device_watch, stopped_by_destroying_the_loop) {
 /// What waits for a device cannot be cancelled: all of it ends well.
 TEST(brute_force_device_watch, cancelled) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
-    stage on;
+    watched_stage on;
     stepping loop;
     loop.start(pipeline(on));
     loop.step(steps);

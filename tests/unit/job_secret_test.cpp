@@ -6,10 +6,12 @@
 #include <tandem/trust.hpp>
 
 #include "support/temporary_folder.hpp"
+#include "support/text.hpp"
 
 namespace tandem {
 namespace {
 
+using test::says;
 const std::string good = "0123456789abcdef";
 
 settings with_file(const std::string& path) {
@@ -31,10 +33,6 @@ std::string complaint(const settings& options) {
   return "no error";
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(job_secret, is_read_from_a_file_of_ones_own) {
   const test::temporary_folder folder;
   for (const mode_t mode : {0600, 0400}) {
@@ -52,8 +50,8 @@ TEST(job_secret, that_others_could_read_or_change_is_refused) {
   for (const mode_t mode : {0640, 0604, 0644, 0620, 0700, 04600}) {
     const std::string path = folder.file("secret", good, mode);
     const std::string text = complaint(with_file(path));
-    EXPECT_TRUE(has(text, "its mode is ")) << text;
-    EXPECT_TRUE(has(text, "chmod 600 " + path)) << text;
+    EXPECT_TRUE(says(text, "its mode is ")) << text;
+    EXPECT_TRUE(says(text, "chmod 600 " + path)) << text;
   }
 }
 
@@ -63,22 +61,22 @@ TEST(job_secret, of_another_user_is_refused) {
   const std::string path = folder.file("secret", good);
   ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
   const std::string text = complaint(with_file(path));
-  EXPECT_TRUE(has(text, "belongs to user 12345, not to 0")) << text;
-  EXPECT_TRUE(has(text, "chown 0 ")) << text;
+  EXPECT_TRUE(says(text, "belongs to user 12345, not to 0")) << text;
+  EXPECT_TRUE(says(text, "chown 0 ")) << text;
 }
 
 TEST(job_secret, that_is_none_is_refused) {
   const test::temporary_folder folder;
-  EXPECT_TRUE(has(complaint(with_file(folder.path("absent"))), "openssl rand -hex 32 > "));
-  EXPECT_TRUE(has(complaint(with_file(folder.path(""))), "no regular file"));
-  EXPECT_TRUE(has(complaint(with_file(folder.file("empty", ""))), "0 bytes are too few"));
-  EXPECT_TRUE(has(complaint(with_file(folder.file("line", "\n"))), "0 bytes are too few"));
+  EXPECT_TRUE(says(complaint(with_file(folder.path("absent"))), "openssl rand -hex 32 > "));
+  EXPECT_TRUE(says(complaint(with_file(folder.path(""))), "no regular file"));
+  EXPECT_TRUE(says(complaint(with_file(folder.file("empty", ""))), "0 bytes are too few"));
+  EXPECT_TRUE(says(complaint(with_file(folder.file("line", "\n"))), "0 bytes are too few"));
   EXPECT_TRUE(
-      has(complaint(with_file(folder.file("short", good.substr(1)))), "15 bytes are too few"));
-  EXPECT_TRUE(has(complaint(with_file(folder.file("long", std::string(5000, 'x')))), "longer"));
+      says(complaint(with_file(folder.file("short", good.substr(1)))), "15 bytes are too few"));
+  EXPECT_TRUE(says(complaint(with_file(folder.file("long", std::string(5000, 'x')))), "longer"));
   const std::string pipe = folder.path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(has(complaint(with_file(pipe)), "no regular file"));  // and does not wait for it
+  EXPECT_TRUE(says(complaint(with_file(pipe)), "no regular file"));  // and does not wait for it
 }
 
 TEST(job_secret, of_the_environment_gives_way_to_files) {
@@ -86,7 +84,7 @@ TEST(job_secret, of_the_environment_gives_way_to_files) {
   settings s = settings::from_environment();
   ::unsetenv("TANDEM_SECRET");
   EXPECT_EQ(trust::job_secret(s).text(), good + "-env");
-  for (const option& o : option_table()) EXPECT_FALSE(has(o.get(s), good)) << o.name;
+  for (const option& o : option_table()) EXPECT_FALSE(says(o.get(s), good)) << o.name;
   const test::temporary_folder folder;
   s.secret_file = folder.file("secret", good);
   EXPECT_EQ(trust::job_secret(s).text(), good);
@@ -95,7 +93,7 @@ TEST(job_secret, of_the_environment_gives_way_to_files) {
   EXPECT_TRUE(trust::job_secret(s).empty());
   settings brief;
   brief.job_secret = secret(std::string_view("0123"));
-  EXPECT_TRUE(has(complaint(brief), "TANDEM_SECRET: 4 bytes are too few"));
+  EXPECT_TRUE(says(complaint(brief), "TANDEM_SECRET: 4 bytes are too few"));
   EXPECT_TRUE(trust::job_secret(settings{}).empty());
 }
 
@@ -148,10 +146,10 @@ TEST(settings_of_trust, go_together_or_not_at_all) {
     }
     return "";
   };
-  EXPECT_TRUE(has(check([](settings& s) { s.key_file = "k"; }), "without --certificate-file"));
-  EXPECT_TRUE(has(check([](settings& s) { s.certificate_file = s.key_file = "k"; }),
+  EXPECT_TRUE(says(check([](settings& s) { s.key_file = "k"; }), "without --certificate-file"));
+  EXPECT_TRUE(says(check([](settings& s) { s.certificate_file = s.key_file = "k"; }),
                   "without --authorities-file"));
-  EXPECT_TRUE(has(check([](settings& s) {
+  EXPECT_TRUE(says(check([](settings& s) {
                     s.certificate_file = s.key_file = s.authorities_file = s.secret_file = "k";
                   }),
                   "both a secret file and certificates"));

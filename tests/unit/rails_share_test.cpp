@@ -8,7 +8,6 @@
 namespace tandem::test {
 namespace {
 
-constexpr std::size_t kib = 1024, mib = 1024 * kib;
 using protocol::chunk_bytes_for;
 
 TEST(Chunks, FollowTheMessageAndTheLanes) {

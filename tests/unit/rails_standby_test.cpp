@@ -6,7 +6,6 @@
 namespace tandem::test {
 namespace {
 
-constexpr std::size_t kib = 1024;
 constexpr std::uint16_t last = 2;  // the lane that stands by, of three
 
 /// Lanes 0 and 1, and lane 2 that stands by.

@@ -11,17 +11,13 @@
 
 #include "json.hpp"
 #include "progress.hpp"
+#include "support/text.hpp"
 
 namespace tandem::train {
 namespace {
 
+using test::count;
 namespace fs = std::filesystem;
-
-int count(const std::string& text, const std::string& word) {
-  int n = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
-  return n;
-}
 
 report small_report() {
   report page;

@@ -25,7 +25,7 @@ constexpr int steps = 80;
 constexpr int flows = 3;
 
 /// One eager message of a flow fits its credits; everything longer than 24 bytes is announced.
-constexpr protocol::limits tiny{24, 16, 512, flows};
+constexpr protocol::limits tiny_limits{24, 16, 512, flows};
 
 std::string numbered(std::uint32_t number, std::size_t bytes) {
   std::string text(4 + bytes, static_cast<char>('a' + number % 26));
@@ -265,7 +265,7 @@ class schedule {
 
   std::mt19937_64 random_;
   direction ways_[2];  // by the side that sends
-  session_pair pair_{tiny};
+  session_pair pair_{tiny_limits};
   std::deque<protocol::outgoing> in_hand_[2];
   std::unique_ptr<protocol::landing> landings_[2];  // by the side that sends
   std::vector<std::pair<scripted*, std::string>> frozen_;
@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(batches, session_property, testing::Range(std::uint64_t
 TEST(session_fuzz, hostile_frames) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {
-    session_pair pair(tiny);
+    session_pair pair(tiny_limits);
     std::vector<std::unique_ptr<scripted>> all;
     for (int i = 0; i < 10; ++i) {
       all.push_back(std::make_unique<scripted>(i % 2 == 0 ? kind::send : kind::recv,
@@ -313,7 +313,7 @@ TEST(session_fuzz, hostile_frames) {
       good = pair.deliver(1, p);
       EXPECT_EQ(good, pair.end(0).violation().empty());
     }
-    EXPECT_LE(pair.end(0).stats().unexpected_bytes_peak, tiny.credit_bytes);
+    EXPECT_LE(pair.end(0).stats().unexpected_bytes_peak, tiny_limits.credit_bytes);
     pair.end(0).fail(error(errc::protocol_violation, pair.end(0).violation()));
     for (const auto& op : all) EXPECT_TRUE(op->is_over());
     pair.forget_done(0);

@@ -6,8 +6,11 @@
 #include <tandem/log.hpp>
 #include <vector>
 
+#include "support/text.hpp"
+
 namespace {
 
+using tandem::test::says;
 using namespace tandem::rendezvous;
 using std::chrono::milliseconds;
 using tandem::errc;
@@ -78,11 +81,6 @@ bool closes(const std::vector<output>& all, store_core::connection id) {
   return false;
 }
 
-testing::AssertionResult has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
 // --- meeting
 
 TEST_F(core_test, all_start_when_the_last_has_come) {
@@ -117,8 +115,8 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
     ASSERT_TRUE(notice);
     EXPECT_EQ(notice->reason.code(), errc::rank_missing);
     EXPECT_EQ(notice->reason.context().peer, 2);
-    EXPECT_TRUE(has(notice->reason.what(), "ranks 2, 5 never came within 30 s: 4 of 6 are here"));
-    EXPECT_TRUE(has(notice->reason.what(), "they can reach 127.0.0.1:29500"));
+    EXPECT_TRUE(says(notice->reason.what(), "ranks 2, 5 never came within 30 s: 4 of 6 are here"));
+    EXPECT_TRUE(says(notice->reason.what(), "they can reach 127.0.0.1:29500"));
   }
   // Who comes later hears the same, and who then leaves changes nothing.
   come(core, 5, 6);
@@ -138,7 +136,7 @@ TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
   core.tick(start_ + milliseconds(700));
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(has(notices[0].reason.what(), "ranks 1, 2 never came within 5 s: 1 of 3 is here"));
+  EXPECT_TRUE(says(notices[0].reason.what(), "ranks 1, 2 never came within 5 s: 1 of 3 is here"));
 }
 
 TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
@@ -148,8 +146,8 @@ TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
   core.tick(start_ + milliseconds(30'000));
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(has(notices[0].reason.what(), "ranks 1, 2, 3"));
-  EXPECT_TRUE(has(notices[0].reason.what(), "16 and 83 more never came"));
+  EXPECT_TRUE(says(notices[0].reason.what(), "ranks 1, 2, 3"));
+  EXPECT_TRUE(says(notices[0].reason.what(), "16 and 83 more never came"));
 }
 
 TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
@@ -183,9 +181,9 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
     EXPECT_TRUE(out[0].close);
     EXPECT_EQ(out[0].to, id);
     EXPECT_EQ(refused->reason.code(), each.code);
-    EXPECT_TRUE(has(refused->reason.what(), each.says));
+    EXPECT_TRUE(says(refused->reason.what(), each.says));
     EXPECT_FALSE(refused->reason.context().advice.empty());
-    EXPECT_TRUE(has(logged_, "refused there"));
+    EXPECT_TRUE(says(logged_, "refused there"));
     core.closed(id);
   }
   EXPECT_EQ(core.dropped(), cases.size());
@@ -219,7 +217,7 @@ TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
   core.tick(start_ + milliseconds(5'000));
   EXPECT_TRUE(closes(core.take(), 7));
   EXPECT_EQ(core.dropped(), 1u);
-  EXPECT_TRUE(has(logged_, "10.0.0.9:5"));
+  EXPECT_TRUE(says(logged_, "10.0.0.9:5"));
   core.received(7, hello(1), start_);
   EXPECT_TRUE(core.take().empty());
 }
@@ -249,11 +247,11 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
   core.tick(start_ + milliseconds(5'000));
   EXPECT_EQ(core.dropped(), 1'000u);
   EXPECT_EQ(lines(), 2);  // those were silent
-  EXPECT_TRUE(has(logged_, "did not say who it is within 5 s"));
+  EXPECT_TRUE(says(logged_, "did not say who it is within 5 s"));
   for (store_core::connection id = 2'000; id < 2'065; ++id) {
     core.opened(id, "there", start_ + milliseconds(10'000));
   }
-  EXPECT_TRUE(has(logged_, "936 more of this kind"));
+  EXPECT_TRUE(says(logged_, "936 more of this kind"));
   EXPECT_EQ(lines(), 3);
 }
 
@@ -264,7 +262,7 @@ TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
   core.opened(7, "10.0.0.9:5", start_);
   core.untrusted(7, "its secret is another one", start_);
   EXPECT_TRUE(closes(core.take(), 7));
-  EXPECT_TRUE(has(logged_, "10.0.0.9:5: its secret is another one"));
+  EXPECT_TRUE(says(logged_, "10.0.0.9:5: its secret is another one"));
   EXPECT_EQ(core.dropped(), 1u);
   core.untrusted(7, "again", start_);
   EXPECT_TRUE(core.take().empty());
@@ -319,7 +317,7 @@ TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
   EXPECT_STREQ(to_0[0].reason.what(), to_2[0].reason.what());
   EXPECT_EQ(to_0[0].reason.code(), errc::peer_lost);
   EXPECT_EQ(to_0[0].reason.context().peer, 1);
-  EXPECT_TRUE(has(to_0[0].reason.what(), "rank 1 is gone"));
+  EXPECT_TRUE(says(to_0[0].reason.what(), "rank 1 is gone"));
   EXPECT_FALSE(core.next_deadline());
   // The second death is no news; what is asked after it fails with the first cause.
   core.closed(12);

@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "support/text.hpp"
+
 namespace {
 
+using tandem::test::says;
 using namespace tandem::rendezvous;
 using std::chrono::milliseconds;
 using tandem::errc;
 
-const store_keys::time_point start(milliseconds(1'000'000));
+const store_keys::time_point opening(milliseconds(1'000'000));
 
 /// The answers to one connection, of one kind.
 template <class Reply>
@@ -25,38 +28,33 @@ std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::co
   return found;
 }
 
-testing::AssertionResult has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
 TEST(store_keys, get_answers_at_once_what_is_there_in_order) {
   store_keys keys{key_limits{}};
-  keys.received(11, set_request{1, "a", "1"}, start);
-  keys.received(11, set_request{2, "b", std::string("\0\xff", 2)}, start);
-  keys.received(11, set_request{3, "a", "new"}, start);
+  keys.received(11, set_request{1, "a", "1"}, opening);
+  keys.received(11, set_request{2, "b", std::string("\0\xff", 2)}, opening);
+  keys.received(11, set_request{3, "a", "new"}, opening);
   EXPECT_EQ(to<done_reply>(keys.take(), 11).size(), 3u);
-  keys.received(12, get_request{9, 1'000, {"b", "a", "b"}}, start);
+  keys.received(12, get_request{9, 1'000, {"b", "a", "b"}}, opening);
   const auto values = to<values_reply>(keys.take(), 12);
   ASSERT_EQ(values.size(), 1u);
   EXPECT_EQ(values[0].id, 9u);
   EXPECT_EQ(values[0].values,
             (std::vector<std::string>{std::string("\0\xff", 2), "new", std::string("\0\xff", 2)}));
-  keys.received(12, get_request{10, 0, {}}, start);
+  keys.received(12, get_request{10, 0, {}}, opening);
   EXPECT_EQ(to<values_reply>(keys.take(), 12).size(), 1u);
 }
 
 TEST(store_keys, get_waits_for_its_last_key) {
   store_keys keys{key_limits{}};
-  keys.received(11, get_request{1, 1'000, {"a", "b", "a"}}, start);
-  keys.received(12, get_request{2, 2'000, {"b"}}, start);
+  keys.received(11, get_request{1, 1'000, {"a", "b", "a"}}, opening);
+  keys.received(12, get_request{2, 2'000, {"b"}}, opening);
   EXPECT_TRUE(keys.take().empty());
-  EXPECT_EQ(keys.next_deadline(), start + milliseconds(1'000));
-  keys.received(10, set_request{1, "b", "B"}, start);
+  EXPECT_EQ(keys.next_deadline(), opening + milliseconds(1'000));
+  keys.received(10, set_request{1, "b", "B"}, opening);
   auto out = keys.take();
   EXPECT_EQ(to<values_reply>(out, 12).size(), 1u);
   EXPECT_TRUE(to<values_reply>(out, 11).empty());
-  keys.received(10, set_request{2, "a", "A"}, start);
+  keys.received(10, set_request{2, "a", "A"}, opening);
   out = keys.take();
   ASSERT_EQ(to<values_reply>(out, 11).size(), 1u);
   EXPECT_EQ(to<values_reply>(out, 11)[0].values, (std::vector<std::string>{"A", "B", "A"}));
@@ -65,33 +63,33 @@ TEST(store_keys, get_waits_for_its_last_key) {
 
 TEST(store_keys, get_names_the_keys_that_never_came) {
   store_keys keys{key_limits{}};
-  keys.received(10, set_request{1, "here", ""}, start);
-  keys.received(11, get_request{5, 250, {"x\n", "here", "y"}}, start);
+  keys.received(10, set_request{1, "here", ""}, opening);
+  keys.received(11, get_request{5, 250, {"x\n", "here", "y"}}, opening);
   keys.take();
-  keys.tick(start + milliseconds(250));
+  keys.tick(opening + milliseconds(250));
   const auto failed = to<failed_reply>(keys.take(), 11);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].id, 5u);
   EXPECT_EQ(failed[0].reason.code(), errc::timed_out);
   EXPECT_TRUE(
-      has(failed[0].reason.what(), "keys 'x.', 'y' never came to rank 0's store within 0.25 s"));
-  keys.received(11, get_request{6, 0, {"z"}}, start);
+      says(failed[0].reason.what(), "keys 'x.', 'y' never came to rank 0's store within 0.25 s"));
+  keys.received(11, get_request{6, 0, {"z"}}, opening);
   EXPECT_EQ(to<failed_reply>(keys.take(), 11).size(), 1u);
   EXPECT_FALSE(keys.next_deadline());
 }
 
 TEST(store_keys, add_counts_and_refuses_to_overflow) {
   store_keys keys{key_limits{}};
-  keys.received(11, add_request{1, "n", 5}, start);
-  keys.received(12, add_request{2, "n", -7}, start);
+  keys.received(11, add_request{1, "n", 5}, opening);
+  keys.received(12, add_request{2, "n", -7}, opening);
   auto out = keys.take();
   EXPECT_EQ(to<number_reply>(out, 11).at(0).value, 5);
   EXPECT_EQ(to<number_reply>(out, 12).at(0).value, -2);
-  keys.received(11, add_request{3, "n", std::numeric_limits<std::int64_t>::min()}, start);
+  keys.received(11, add_request{3, "n", std::numeric_limits<std::int64_t>::min()}, opening);
   const auto failed = to<failed_reply>(keys.take(), 11);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].reason.code(), errc::limit_exceeded);
-  keys.received(11, add_request{4, "n", 0}, start);
+  keys.received(11, add_request{4, "n", 0}, opening);
   EXPECT_EQ(to<number_reply>(keys.take(), 11).at(0).value, -2);
 }
 
@@ -99,7 +97,7 @@ TEST(store_keys, limits_refuse_the_request_and_change_nothing) {
   store_keys keys{key_limits{
       .keys = 2, .key_bytes = 4, .total_bytes = 20, .reply_bytes = 30, .waits_per_connection = 1}};
   const auto refused = [&](store_request request) {
-    keys.received(11, std::move(request), start);
+    keys.received(11, std::move(request), opening);
     const auto out = keys.take();
     const auto failed = to<failed_reply>(out, 11);
     return failed.size() == 1 && failed[0].reason.code() == errc::limit_exceeded;
@@ -116,17 +114,17 @@ TEST(store_keys, limits_refuse_the_request_and_change_nothing) {
   EXPECT_TRUE(refused(get_request{1, 0, {"k", "k"}}));
   EXPECT_FALSE(refused(get_request{1, 10, {"no"}}));
   EXPECT_TRUE(refused(get_request{1, 10, {"no"}}));
-  keys.received(11, get_request{2, 10, {"k"}}, start);
+  keys.received(11, get_request{2, 10, {"k"}}, opening);
   EXPECT_EQ(to<values_reply>(keys.take(), 11).at(0).values.at(0), std::string(9, 'x'));
 }
 
 TEST(store_keys, a_connection_that_ended_waits_for_nothing) {
   store_keys keys{key_limits{}};
-  keys.received(11, get_request{1, 1'000, {"a", "b"}}, start);
-  keys.received(12, get_request{1, 2'000, {"a"}}, start);
+  keys.received(11, get_request{1, 1'000, {"a", "b"}}, opening);
+  keys.received(12, get_request{1, 2'000, {"a"}}, opening);
   keys.forget(11);
-  EXPECT_EQ(keys.next_deadline(), start + milliseconds(2'000));
-  keys.received(10, set_request{1, "a", "A"}, start);
+  EXPECT_EQ(keys.next_deadline(), opening + milliseconds(2'000));
+  keys.received(10, set_request{1, "a", "A"}, opening);
   const auto out = keys.take();
   EXPECT_EQ(out.size(), 2u);
   EXPECT_EQ(to<values_reply>(out, 12).size(), 1u);

@@ -4,17 +4,13 @@
 #include "page.hpp"
 #include "progress.hpp"
 #include "rail_text.hpp"
+#include "support/text.hpp"
 #include "unit/train_rails.hpp"
 
 namespace tandem::train {
 namespace {
 
-int count(const std::string& text, const std::string& word) {
-  int n = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
-  return n;
-}
-
+using test::count;
 /// Every element is closed where it was opened, and no attribute is left open. Empty where that is
 /// so, else what is wrong.
 std::string fault_of(const std::string& html) {

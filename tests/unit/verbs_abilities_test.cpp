@@ -17,7 +17,7 @@ std::vector<std::string> tried(rdma_double& on, const std::string& device = "one
   return all;
 }
 
-const std::vector<std::string> usual{"messages up to 8 MiB", "immediate data",
+const std::vector<std::string> usual_abilities{"messages up to 8 MiB", "immediate data",
                                      "inline sending up to 256 bytes",
                                      "relaxed ordering accepted, which a driver may ignore",
                                      "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
@@ -25,14 +25,14 @@ const std::vector<std::string> usual{"messages up to 8 MiB", "immediate data",
 
 /// With one of them replaced.
 std::vector<std::string> usual_but(std::size_t which, std::string by) {
-  std::vector<std::string> all = usual;
+  std::vector<std::string> all = usual_abilities;
   all[which] = std::move(by);
   return all;
 }
 
 TEST(Abilities, AreFoundByTryingAndLeaveNothingOpen) {
   rdma_double on({{.name = "one"}, {.name = "two", .dmabuf = true}});
-  EXPECT_EQ(tried(on), usual);
+  EXPECT_EQ(tried(on), usual_abilities);
   EXPECT_EQ(tried(on, "two"), usual_but(4, "dma-buf"));
   EXPECT_EQ(on.open(), rdma_double::objects{});
 }

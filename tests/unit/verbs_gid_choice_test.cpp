@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include "support/made_up_ports.hpp"
+#include "support/text.hpp"
 #include "verbs/gid_choice.hpp"
 
 namespace tandem::verbs {
 namespace {
 
+using test::says;
 using made_up::at;
 using made_up::gid;
 using made_up::infiniband;
@@ -17,10 +19,6 @@ gid_wish on_eth0(const std::vector<std::string>& addresses) {
   gid_wish wish{"eth0", eth0, {}};
   for (const std::string& one : addresses) wish.addresses.push_back(at(one));
   return wish;
-}
-
-bool says(const std::string& text, std::string_view words) {
-  return text.find(words) != std::string::npos;
 }
 
 /// As a NIC shows them: each address as v1 and v2, the link-local one first.

@@ -4,21 +4,19 @@
 #include <cerrno>
 #include <string>
 
+#include "support/text.hpp"
 #include "verbs/memlock.hpp"
 
 namespace tandem::verbs {
 namespace {
 
+using test::says;
 constexpr std::uint64_t mega = 1024 * 1024;
 
 /// What is wanted, and what is said of it.
 error asked(std::uint64_t wanted, std::uint64_t before, const memlock_limit& limit,
             int failure = ENOMEM) {
   return registration_error("rxe0", wanted, before, failure, limit);
-}
-
-bool says(const std::string& text, std::string_view words) {
-  return text.find(words) != std::string::npos;
 }
 
 TEST(Memlock, SaysTheLimitAndHowToRaiseIt) {

@@ -3,19 +3,17 @@
 #include <tandem/error.hpp>
 
 #include "support/made_up_ports.hpp"
+#include "support/text.hpp"
 #include "verbs/rdma_nics.hpp"
 
 namespace tandem::verbs {
 namespace {
 
+using test::says;
 using made_up::gid;
 using made_up::infiniband;
 using made_up::nic;
 using made_up::roce;
-
-bool says(const std::string& text, std::string_view words) {
-  return text.find(words) != std::string::npos;
-}
 
 rails::rail_end whole(const std::vector<rails::nic>& nics, std::size_t index) {
   return {index, nics[index].addresses};

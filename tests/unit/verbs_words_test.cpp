@@ -3,11 +3,13 @@
 #include <set>
 #include <string>
 
+#include "support/text.hpp"
 #include "verbs/words.hpp"
 
 namespace tandem::verbs {
 namespace {
 
+using test::says;
 constexpr int last_status = IBV_WC_TM_RNDV_INCOMPLETE, last_event = IBV_EVENT_WQ_FATAL;
 
 status_words of_status(int value) {
@@ -16,10 +18,6 @@ status_words of_status(int value) {
 
 event_words of_event(int value) {
   return words_for(static_cast<ibv_event_type>(value));
-}
-
-bool says(std::string_view text, std::string_view words) {
-  return text.find(words) != std::string_view::npos;
 }
 
 TEST(StatusWords, AreEveryStatusesOwn) {

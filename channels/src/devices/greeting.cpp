@@ -16,7 +16,7 @@ using protocol::put;
 using protocol::take;
 
 constexpr std::string_view magic = "TNDMDEVS";
-constexpr std::size_t checked_bytes = 60;
+constexpr std::size_t checked_greeting_bytes = 60;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void encode(const greeting& from, std::span<std::byte, greeting_bytes> to) noexc
   put<std::uint32_t>(p + 20, from.inside_bytes);
   std::copy(from.where.host.begin(), from.where.host.end(), p + 24);
   std::copy(from.where.process.begin(), from.where.process.end(), p + 40);
-  put<std::uint32_t>(p + checked_bytes, crc32c(p, checked_bytes));
+  put<std::uint32_t>(p + checked_greeting_bytes, crc32c(p, checked_greeting_bytes));
 }
 
 greeting decode(std::span<const std::byte> from, std::string& why) {
@@ -39,7 +39,7 @@ greeting decode(std::span<const std::byte> from, std::string& why) {
     why = "the peer's channel carries host memory only";
     return {};
   }
-  if (take<std::uint32_t>(p + checked_bytes) != crc32c(p, checked_bytes)) {
+  if (take<std::uint32_t>(p + checked_greeting_bytes) != crc32c(p, checked_greeting_bytes)) {
     why = "a greeting's checksum is wrong";
     return {};
   }

@@ -15,11 +15,11 @@ using protocol::put;
 using protocol::take;
 
 constexpr std::uint32_t note_magic = 0x52444e54;  // "TNDR"
-constexpr std::size_t checked_bytes = note_bytes - 4;
+constexpr std::size_t checked_note_bytes = note_bytes - 4;
 constexpr std::size_t words_at = 12;
 constexpr std::size_t handle_at = 48;
-static_assert(handle_at + sizeof(accelerator::handle) <= checked_bytes);
-static_assert(words_at + sizeof(note::serials) <= checked_bytes);
+static_assert(handle_at + sizeof(accelerator::handle) <= checked_note_bytes);
+static_assert(words_at + sizeof(note::serials) <= checked_note_bytes);
 
 constexpr std::size_t uuid_bytes = 16;
 
@@ -83,7 +83,7 @@ void encode(const note& from, std::span<std::byte, note_bytes> to) {
       break;
     }
     case note::type::refused:
-      count = std::min(from.why.size(), checked_bytes - words_at);
+      count = std::min(from.why.size(), checked_note_bytes - words_at);
       std::memcpy(p + words_at, from.why.data(), count);
       break;
     case note::type::pulled:
@@ -94,12 +94,12 @@ void encode(const note& from, std::span<std::byte, note_bytes> to) {
       break;
   }
   put<std::uint16_t>(p + 6, static_cast<std::uint16_t>(count));
-  put<std::uint32_t>(p + checked_bytes, crc32c(p, checked_bytes));
+  put<std::uint32_t>(p + checked_note_bytes, crc32c(p, checked_note_bytes));
 }
 
 std::optional<note> decode_note(std::span<const std::byte> from, std::string& why) {
   const std::byte* const p = from.data();
-  if (take<std::uint32_t>(p + checked_bytes) != crc32c(p, checked_bytes)) {
+  if (take<std::uint32_t>(p + checked_note_bytes) != crc32c(p, checked_note_bytes)) {
     why = "a note's checksum is wrong";
     return std::nullopt;
   }
@@ -126,7 +126,7 @@ std::optional<note> decode_note(std::span<const std::byte> from, std::string& wh
     case note::type::opened:
       return made;
     case note::type::refused:
-      if (count > checked_bytes - words_at) break;
+      if (count > checked_note_bytes - words_at) break;
       made.why.assign(reinterpret_cast<const char*>(p + words_at), count);
       return made;
     case note::type::pulled:

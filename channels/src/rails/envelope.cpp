@@ -11,7 +11,7 @@ namespace tandem::rails {
 namespace {
 
 constexpr std::uint32_t magic = 0x52444e54;  // "TNDR"
-constexpr std::uint8_t version = 1;
+constexpr std::uint8_t envelope_version = 1;
 constexpr std::size_t used_bytes = 32;
 using protocol::put;
 using protocol::take;
@@ -25,7 +25,7 @@ bool has_body(envelope_kind kind) noexcept {
 void encode(const envelope& from, std::span<std::byte, envelope_bytes> to) noexcept {
   std::byte* p = to.data();
   put<std::uint32_t>(p, magic);
-  put<std::uint8_t>(p + 4, version);
+  put<std::uint8_t>(p + 4, envelope_version);
   put<std::uint8_t>(p + 5, static_cast<std::uint8_t>(from.kind));
   put<std::uint16_t>(p + 6, from.lane);
   put<std::uint32_t>(p + 8, from.epoch);
@@ -44,7 +44,7 @@ std::optional<envelope> decode(std::span<const std::byte, envelope_bytes> from, 
     why = "an envelope's checksum is wrong";
     return {};
   }
-  if (take<std::uint8_t>(p + 4) != version || kind < 1 ||
+  if (take<std::uint8_t>(p + 4) != envelope_version || kind < 1 ||
       kind > static_cast<std::uint8_t>(envelope_kind::fenced)) {
     why = fmt::format("an envelope of version {}, kind {}", take<std::uint8_t>(p + 4), kind);
     return {};

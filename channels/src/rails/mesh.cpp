@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/rails.hpp>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 
 #include "protocol/carried_channel.hpp"
@@ -20,7 +20,7 @@
 namespace tandem::rails {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 /// One attempt to connect a lane; another one is tried next.
 constexpr std::chrono::milliseconds lane_limit{1000};
 /// A rank whose connection lost against the peer's own looks again after so long.

@@ -11,7 +11,7 @@ namespace tandem::rails {
 namespace {
 
 constexpr std::string_view start = "rails ";
-constexpr std::string_view version = "1";
+constexpr std::string_view text_version = "1";
 constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without its end
 
 bool plain(char c) {
@@ -85,7 +85,7 @@ published_rail read_rail(std::string_view text) {
 }  // namespace
 
 std::string encode(const std::vector<published_rail>& rails) {
-  std::string line = fmt::format("{}{}", start, version);
+  std::string line = fmt::format("{}{}", start, text_version);
   std::size_t told = 0;
   for (const published_rail& one : rails) {
     if (one.doors.empty()) continue;
@@ -106,10 +106,10 @@ std::vector<published_rail> decode(std::string_view line) {
   if (!line.starts_with(start)) refuse("it does not begin like one");
   line.remove_prefix(start.size());
   const std::string_view theirs = cut(line, ' ');
-  if (theirs != version) {
+  if (theirs != text_version) {
     read_number(theirs, 65535);
     throw error(errc::version_mismatch,
-                fmt::format("a rank publishes rails of version {}, not {}", theirs, version),
+                fmt::format("a rank publishes rails of version {}, not {}", theirs, text_version),
                 "all ranks must run the same Tandem");
   }
   std::vector<published_rail> found;

@@ -3,18 +3,18 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fstream>
 #include <tandem/channels/shm.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/quiet.hpp>
 
 namespace tandem::shm {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 
 error no_answer(const std::string& name, const error_code& failure, const std::string& why,
                 const settings& options) {

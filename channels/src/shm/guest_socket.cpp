@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <tandem/detail/quiet.hpp>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +21,7 @@ template class basic_greeter<shm::guest_socket>;
 namespace tandem::shm {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int));
 
 /// At most one descriptor; the kernel closes those for which there is no space.

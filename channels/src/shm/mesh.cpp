@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/shm.hpp>
+#include <tandem/detail/quiet.hpp>
 
 #include "tcp/fabric_handle.hpp"
 
 namespace tandem::shm {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 /// A rank whose connection lost against the peer's own looks again after so long.
 constexpr std::chrono::milliseconds crossed_limit{1000};
 

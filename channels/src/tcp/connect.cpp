@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -11,13 +10,14 @@
 #include <cstring>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/quiet.hpp>
 
 #include "tcp/congestion.hpp"
 
 namespace tandem::tcp {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 
 asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint to,
                                    error_code& result) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <charconv>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -18,7 +18,7 @@
 namespace tandem::tcp {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 /// When a connection ends, rank 0 may know better who died first: its word is awaited for so long.
 constexpr std::chrono::milliseconds word_limit{500};
 /// A rank whose connection lost against the peer's own looks again after so long.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tandem/detail/quiet.hpp>
 
 #include "sealed/keys.hpp"
 #include "tcp/hello.hpp"
@@ -37,7 +37,7 @@ std::optional<bool> come_to_know(std::span<const std::byte> so_far, hello& says,
 /// The answer, or its absence, tells what a failed write would.
 template <class Socket>
 asio::awaitable<void> send(Socket& to, std::span<const std::byte> bytes) {
-  constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+  using detail::quiet;
   co_await asio::async_write(to, asio::buffer(bytes.data(), bytes.size()), quiet);
 }
 
@@ -49,7 +49,7 @@ asio::awaitable<void> send_hello(Socket& to, const wire_hello& said) {
 /// False: the connection ended instead; `why` says how.
 template <class Socket>
 asio::awaitable<bool> read_proof(Socket& from, proof& given, std::string& why) {
-  constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+  using detail::quiet;
   const auto [failure, n] = co_await asio::async_read(from, asio::buffer(given), quiet);
   if (failure == asio::error::operation_aborted) throw error(failure);
   if (!failure) co_return true;

@@ -3,20 +3,20 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <functional>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
 namespace tandem::tcp {
 namespace {
 
-constexpr auto quiet = asio::as_tuple(asio::use_awaitable);
+using detail::quiet;
 constexpr int reads_per_turn = 16;    // then other channels of the loop get theirs
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
 // Of a frame that is half written when the channel closes. Its operation ends at once, so the rest

@@ -14,7 +14,6 @@
 namespace tandem::verbs {
 namespace {
 
-constexpr std::uint32_t inline_wish_bytes = 256;
 constexpr int no_descriptor = -1;
 
 struct freed {

@@ -7,6 +7,9 @@
 
 namespace tandem::verbs {
 
+/// Up to here the NIC takes a short record out of the request itself, where it can.
+inline constexpr std::uint32_t inline_wish_bytes = 256;
+
 /// Something that a device may be able to do, and how it answered when it was asked.
 struct ability {
   bool has = false;

@@ -11,7 +11,9 @@
 #include <tandem/trust.hpp>
 #include <utility>
 
+#include "verbs/abilities.hpp"
 #include "verbs/memlock.hpp"
+#include "verbs/mtu.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -23,8 +25,6 @@ constexpr std::uint8_t retries = 6;  // 7 means without end to soft-RoCE of Linu
 constexpr std::uint8_t rnr_retries = 7;
 constexpr std::uint8_t least_rnr_timer = 12;
 constexpr std::uint8_t hops = 255;
-/// Up to here the NIC takes a short record out of the request itself, where it can.
-constexpr std::uint32_t inline_wish_bytes = 256;
 
 std::uint32_t random_number() {
   std::array<std::byte, 4> bytes;
@@ -32,16 +32,6 @@ std::uint32_t random_number() {
   std::uint32_t value = 0;
   std::memcpy(&value, bytes.data(), bytes.size());
   return value & 0xffffff;
-}
-
-ibv_mtu mtu_of(std::uint32_t bytes) noexcept {
-  int step = IBV_MTU_256;
-  while (step < IBV_MTU_4096 && (128U << (step + 1)) <= bytes) ++step;
-  return static_cast<ibv_mtu>(step);
-}
-
-std::uint32_t bytes_of(ibv_mtu mtu) noexcept {
-  return 128U << static_cast<unsigned>(mtu);
 }
 
 /// Of the data pair: placements are as many as chunks, and the last place is for a flush.

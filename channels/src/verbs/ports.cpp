@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "verbs/gid_table.hpp"
+#include "verbs/mtu.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -52,10 +53,6 @@ int failure_of(int returned) {
   return returned < 0 ? errno : returned;
 }
 
-int bytes_of(ibv_mtu mtu) {
-  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128 << static_cast<int>(mtu) : 0;
-}
-
 int numa_node_of(const std::string& device) {
   std::ifstream from(std::filesystem::path("/sys/class/infiniband") / device / "device/numa_node");
   int node = -1;
@@ -83,7 +80,7 @@ port port_of(const ibv_port_attr& of) {
   found.active = of.state == IBV_PORT_ACTIVE;
   found.ethernet = of.link_layer == IBV_LINK_LAYER_ETHERNET;
   found.lid = of.lid;
-  found.mtu_bytes = bytes_of(of.active_mtu);
+  found.mtu_bytes = static_cast<int>(bytes_of(of.active_mtu));
   found.max_message_bytes = of.max_msg_sz;
   found.speed_mbit = lane_speed_mbit(of.active_speed, of.active_width);
   return found;

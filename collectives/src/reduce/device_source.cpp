@@ -18,14 +18,14 @@ struct kernels_of {
   std::string_view family, type;
 };
 /// By data_type: the macro of device_loops.hpp, and what it is told.
-constexpr kernels_of types[] = {
+constexpr kernels_of kernel_types[] = {
     {"FLOATS", "float"},           {"FLOATS", "double"},          {"INTEGERS", "std::int32_t"},
     {"INTEGERS", "std::int64_t"},  {"INTEGERS", "std::int8_t"},   {"INTEGERS", "std::int16_t"},
     {"INTEGERS", "std::uint8_t"},  {"INTEGERS", "std::uint16_t"}, {"INTEGERS", "std::uint32_t"},
     {"INTEGERS", "std::uint64_t"}, {"NARROW", "float16_number"},  {"NARROW", "bfloat16_number"},
     {"NARROW", "e4m3_number"},     {"NARROW", "e5m2_number"},
 };
-static_assert(std::size(types) == data_type_count);
+static_assert(std::size(kernel_types) == data_type_count);
 
 }  // namespace
 
@@ -62,7 +62,7 @@ bool has_kernel(data_type type, kernel_work work) noexcept {
 }
 
 std::string device_source(data_type type) {
-  const kernels_of& made = types[static_cast<std::size_t>(type)];
+  const kernels_of& made = kernel_types[static_cast<std::size_t>(type)];
   return fmt::format("{}TANDEM_KERNELS_OF_{}({}, {})\n", device_text::before_kernels, made.family,
                      name(type), made.type);
 }

@@ -16,10 +16,10 @@ cu::address address_of(const void* pointer) noexcept {
 void* pointer_to(cu::address address) noexcept {
   return reinterpret_cast<void*>(address);  // NOLINT: the driver's integer is a pointer
 }
-cu::stream as(accelerator::stream handle) noexcept {
+cu::stream cuda_stream(accelerator::stream handle) noexcept {
   return static_cast<cu::stream>(handle);
 }
-cu::event as_event(accelerator::event handle) noexcept {
+cu::event cuda_event(accelerator::event handle) noexcept {
   return static_cast<cu::event>(handle);
 }
 
@@ -118,48 +118,48 @@ accelerator::stream cuda_device::make_stream() {
 }
 
 void cuda_device::free_stream(stream which) noexcept {
-  quietly([&] { driver_.destroy_stream(as(which)); });
+  quietly([&] { driver_.destroy_stream(cuda_stream(which)); });
 }
 
 void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on) {
   if (bytes == 0) return;
   const current here(*this);
-  const cu::result said = driver_.copy(address_of(to), address_of(from), bytes, as(on));
+  const cu::result said = driver_.copy(address_of(to), address_of(from), bytes, cuda_stream(on));
   if (said != cu::success) must(said, fmt::format("cuMemcpyAsync({} bytes)", bytes));
 }
 
 void cuda_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {
   if (bytes == 0) return;
   const current here(*this);
-  must(driver_.fill(address_of(to), with, bytes, as(on)), "cuMemsetD8Async");
+  must(driver_.fill(address_of(to), with, bytes, cuda_stream(on)), "cuMemsetD8Async");
 }
 
 void cuda_device::finish(stream which) {
   const current here(*this);
-  must(driver_.synchronize_stream(as(which)), "cuStreamSynchronize");
+  must(driver_.synchronize_stream(cuda_stream(which)), "cuStreamSynchronize");
 }
 
 bool cuda_device::is_capturing(stream which) {
   const current here(*this);
   int status = 0;
-  must(driver_.is_capturing(as(which), &status), "cuStreamIsCapturing");
+  must(driver_.is_capturing(cuda_stream(which), &status), "cuStreamIsCapturing");
   return status != 0;
 }
 
 void cuda_device::call(stream on, host_function what, void* with) {
   const current here(*this);
-  must(driver_.launch_host(as(on), what, with), "cuLaunchHostFunc");
+  must(driver_.launch_host(cuda_stream(on), what, with), "cuLaunchHostFunc");
 }
 
 void cuda_device::await_value(stream on, void* word, std::uint32_t value) {
   const current here(*this);
-  must(driver_.wait_value(as(on), address_of(word), value, cu::wait_value_geq),
+  must(driver_.wait_value(cuda_stream(on), address_of(word), value, cu::wait_value_geq),
        "cuStreamWaitValue32");
 }
 
 void cuda_device::write_value(stream on, void* word, std::uint32_t value) {
   const current here(*this);
-  must(driver_.write_value(as(on), address_of(word), value, 0), "cuStreamWriteValue32");
+  must(driver_.write_value(cuda_stream(on), address_of(word), value, 0), "cuStreamWriteValue32");
 }
 
 accelerator::event cuda_device::make_event() {
@@ -170,22 +170,22 @@ accelerator::event cuda_device::make_event() {
 }
 
 void cuda_device::free_event(event which) noexcept {
-  quietly([&] { driver_.destroy_event(as_event(which)); });
+  quietly([&] { driver_.destroy_event(cuda_event(which)); });
 }
 
 void cuda_device::record(event which, stream on) {
   const current here(*this);
-  must(driver_.record_event(as_event(which), as(on)), "cuEventRecord");
+  must(driver_.record_event(cuda_event(which), cuda_stream(on)), "cuEventRecord");
 }
 
 void cuda_device::await(stream which, event for_) {
   const current here(*this);
-  must(driver_.wait_event(as(which), as_event(for_), 0), "cuStreamWaitEvent");
+  must(driver_.wait_event(cuda_stream(which), cuda_event(for_), 0), "cuStreamWaitEvent");
 }
 
 bool cuda_device::is_reached(event which) {
   const current here(*this);
-  const cu::result said = driver_.query_event(as_event(which));
+  const cu::result said = driver_.query_event(cuda_event(which));
   if (said == cu::not_ready) return false;
   must(said, "cuEventQuery");
   return true;
@@ -276,7 +276,7 @@ void cuda_device::launch(kernel what, unsigned blocks, unsigned threads, unsigne
                          stream on, void** arguments) {
   const current here(*this);
   must(driver_.launch(static_cast<cu::function>(what), blocks, 1, 1, threads, 1, 1, shared_bytes,
-                      as(on), arguments, nullptr),
+                      cuda_stream(on), arguments, nullptr),
        "cuLaunchKernel");
 }
 

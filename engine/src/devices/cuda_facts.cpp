@@ -10,7 +10,7 @@ namespace {
 
 namespace cu = detail::cu;
 
-std::string_view advice_for(cu::result code) noexcept {
+std::string_view cuda_advice_for(cu::result code) noexcept {
   switch (code) {
     case cu::out_of_memory:
       return "free memory of the device, or use smaller buffers; nvidia-smi shows who holds it";
@@ -41,7 +41,7 @@ void check(const detail::cuda& driver, cu::result said, std::string_view call,
   driver.error_name(said, &name);
   driver.error_string(said, &text);
   throw refused({call, name != nullptr ? name : fmt::format("CUDA error {}", said),
-                 text != nullptr ? text : "", advice_for(said)},
+                 text != nullptr ? text : "", cuda_advice_for(said)},
                 on);
 }
 

@@ -12,10 +12,10 @@ namespace {
 namespace amd = detail::amd;
 using detail::hip;
 
-amd::stream as(accelerator::stream handle) noexcept {
+amd::stream hip_stream(accelerator::stream handle) noexcept {
   return static_cast<amd::stream>(handle);
 }
-amd::event as_event(accelerator::event handle) noexcept {
+amd::event hip_event(accelerator::event handle) noexcept {
   return static_cast<amd::event>(handle);
 }
 /// The devices that the thread's were, before each `enter`. Nothing to destroy: the last buffers
@@ -140,47 +140,47 @@ accelerator::stream hip_device::make_stream() {
 }
 
 void hip_device::free_stream(stream which) noexcept {
-  quietly([&] { return driver_.destroy_stream(as(which)); });
+  quietly([&] { return driver_.destroy_stream(hip_stream(which)); });
 }
 
 void hip_device::copy(void* to, const void* from, std::size_t bytes, stream on) {
   if (bytes == 0) return;
   const current here(*this);
-  const amd::result said = driver_.copy(to, from, bytes, amd::copy_any, as(on));
+  const amd::result said = driver_.copy(to, from, bytes, amd::copy_any, hip_stream(on));
   if (said != amd::success) must(said, fmt::format("hipMemcpyAsync({} bytes)", bytes));
 }
 
 void hip_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {
   if (bytes == 0) return;
   const current here(*this);
-  must(driver_.fill(to, with, bytes, as(on)), "hipMemsetAsync");
+  must(driver_.fill(to, with, bytes, hip_stream(on)), "hipMemsetAsync");
 }
 
 void hip_device::finish(stream which) {
   const current here(*this);
-  must(driver_.synchronize_stream(as(which)), "hipStreamSynchronize");
+  must(driver_.synchronize_stream(hip_stream(which)), "hipStreamSynchronize");
 }
 
 bool hip_device::is_capturing(stream which) {
   const current here(*this);
   int status = 0;
-  must(driver_.is_capturing(as(which), &status), "hipStreamIsCapturing");
+  must(driver_.is_capturing(hip_stream(which), &status), "hipStreamIsCapturing");
   return status != 0;
 }
 
 void hip_device::call(stream on, host_function what, void* with) {
   const current here(*this);
-  must(driver_.launch_host(as(on), what, with), "hipLaunchHostFunc");
+  must(driver_.launch_host(hip_stream(on), what, with), "hipLaunchHostFunc");
 }
 
 void hip_device::await_value(stream on, void* word, std::uint32_t value) {
   const current here(*this);
-  must(driver_.wait_value(as(on), word, value, amd::wait_value_geq, ~0U), "hipStreamWaitValue32");
+  must(driver_.wait_value(hip_stream(on), word, value, amd::wait_value_geq, ~0U), "hipStreamWaitValue32");
 }
 
 void hip_device::write_value(stream on, void* word, std::uint32_t value) {
   const current here(*this);
-  must(driver_.write_value(as(on), word, value, 0), "hipStreamWriteValue32");
+  must(driver_.write_value(hip_stream(on), word, value, 0), "hipStreamWriteValue32");
 }
 
 /// Released to the system: a NIC, which has no part in the device's caches, may read what the event
@@ -194,22 +194,22 @@ accelerator::event hip_device::make_event() {
 }
 
 void hip_device::free_event(event which) noexcept {
-  quietly([&] { return driver_.destroy_event(as_event(which)); });
+  quietly([&] { return driver_.destroy_event(hip_event(which)); });
 }
 
 void hip_device::record(event which, stream on) {
   const current here(*this);
-  must(driver_.record_event(as_event(which), as(on)), "hipEventRecord");
+  must(driver_.record_event(hip_event(which), hip_stream(on)), "hipEventRecord");
 }
 
 void hip_device::await(stream which, event for_) {
   const current here(*this);
-  must(driver_.wait_event(as(which), as_event(for_), 0), "hipStreamWaitEvent");
+  must(driver_.wait_event(hip_stream(which), hip_event(for_), 0), "hipStreamWaitEvent");
 }
 
 bool hip_device::is_reached(event which) {
   const current here(*this);
-  const amd::result said = driver_.query_event(as_event(which));
+  const amd::result said = driver_.query_event(hip_event(which));
   if (said == amd::not_ready) {
     driver_.last_error();
     return false;
@@ -241,7 +241,7 @@ void hip_device::launch(kernel what, unsigned blocks, unsigned threads, unsigned
                         stream on, void** arguments) {
   const current here(*this);
   must(driver_.launch(static_cast<amd::function>(what), blocks, 1, 1, threads, 1, 1, shared_bytes,
-                      as(on), arguments, nullptr),
+                      hip_stream(on), arguments, nullptr),
        "hipModuleLaunchKernel");
 }
 

@@ -15,7 +15,7 @@ namespace {
 namespace amd = detail::amd;
 using detail::hip;
 
-std::string_view advice_for(amd::result code) noexcept {
+std::string_view hip_advice_for(amd::result code) noexcept {
   switch (code) {
     case amd::out_of_memory:
       return "free memory of the device, or use smaller buffers; rocm-smi --showpids shows who "
@@ -64,7 +64,7 @@ void check(const hip& driver, amd::result said, std::string_view call, std::stri
   const char* const name = driver.error_name(said);
   const char* const text = driver.error_string(said);
   throw refused({call, name != nullptr ? name : fmt::format("HIP error {}", said),
-                 text != nullptr ? text : "", advice_for(said)},
+                 text != nullptr ? text : "", hip_advice_for(said)},
                 on);
 }
 

@@ -4,17 +4,10 @@
 #include <tandem/detail/cuda.hpp>
 #include <utility>
 
+#include "devices/device_word.hpp"
 #include "devices/held_words.hpp"
 
 namespace tandem {
-
-namespace {
-
-std::uint32_t load(std::uint32_t& word) noexcept {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
-}
-
-}  // namespace
 
 stream_hold::words::words(accelerator& of) : of_(of) {
   if (!of.facts().has_stream_values) {

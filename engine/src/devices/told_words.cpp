@@ -6,15 +6,13 @@
 #include <mutex>
 #include <vector>
 
+#include "devices/device_word.hpp"
+
 namespace tandem {
 namespace {
 
 constexpr std::size_t line_bytes = 64;  // a word for itself: each is written by another engine
 constexpr std::size_t words_per_page = 64;
-
-std::uint32_t load(std::uint32_t& word) noexcept {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
-}
 
 }  // namespace
 

@@ -8,10 +8,10 @@
 namespace tandem::detail {
 namespace {
 
-constexpr const char* library = "libcuda.so.1";
+constexpr const char* cuda_library = "libcuda.so.1";
 
-std::atomic<const cuda*> replacement{nullptr};
-std::atomic<unsigned> replacements{0};
+std::atomic<const cuda*> cuda_replacement{nullptr};
+std::atomic<unsigned> cuda_replaced_times{0};
 
 void fill(cuda& into, symbols& in) {
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
@@ -19,23 +19,23 @@ void fill(cuda& into, symbols& in) {
 #include "drivers/cuda_functions.inc"
 }
 
-struct opened {
+struct opened_cuda {
   cuda functions{};
   std::string why;  ///< empty: they are there
 
-  opened() {
-    void* const found = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  opened_cuda() {
+    void* const found = ::dlopen(cuda_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
       const char* const said = ::dlerror();
       why = fmt::format("no CUDA here: {}; install NVIDIA's driver, 11.2 or newer",
-                        said != nullptr ? said : library);
+                        said != nullptr ? said : cuda_library);
       return;
     }
     symbols in(found);
     fill(functions, in);
     if (!in.missing().empty()) {
       why = fmt::format("no CUDA here: {} has no {}; install NVIDIA's driver, 11.2 or newer",
-                        library, in.missing());
+                        cuda_library, in.missing());
       return;
     }
     const cu::result began = functions.init(0);
@@ -44,7 +44,7 @@ struct opened {
       why = fmt::format(
           "no CUDA here: the {} that was found is the toolkit's stub for linking; take "
           "its folder out of LD_LIBRARY_PATH",
-          library);
+          cuda_library);
       return;
     }
     const char* name = nullptr;
@@ -59,19 +59,19 @@ struct opened {
 }  // namespace
 
 const cuda* find_cuda(std::string& why) {
-  if (const cuda* const by = replacement.load()) return by;
-  static const opened here;
+  if (const cuda* const by = cuda_replacement.load()) return by;
+  static const opened_cuda here;
   why = here.why;
   return why.empty() ? &here.functions : nullptr;
 }
 
 void replace_cuda(const cuda* by) noexcept {
-  replacement.store(by);
-  ++replacements;
+  cuda_replacement.store(by);
+  ++cuda_replaced_times;
 }
 
 unsigned cuda_replacements() noexcept {
-  return replacements.load();
+  return cuda_replaced_times.load();
 }
 
 }  // namespace tandem::detail

@@ -17,8 +17,8 @@ constexpr const char* needed =
     "install ROCm 5.3 or newer, or put its libraries' folder into "
     "LD_LIBRARY_PATH";
 
-std::atomic<const hip*> replacement{nullptr};
-std::atomic<unsigned> replacements{0};
+std::atomic<const hip*> hip_replacement{nullptr};
+std::atomic<unsigned> hip_replaced_times{0};
 
 void fill(hip& into, symbols& in) {
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
@@ -37,11 +37,11 @@ bool fill(hsa& into, void* handle) {
   return false;
 }
 
-struct opened {
+struct opened_hip {
   hip functions{};
   std::string why;  ///< empty: they are there
 
-  opened() {
+  opened_hip() {
     std::string failure;
     void* const found = open_library(libraries, "libamdhip64", failure);
     if (found == nullptr) {
@@ -81,19 +81,19 @@ struct opened {
 }  // namespace
 
 const hip* find_hip(std::string& why) {
-  if (const hip* const by = replacement.load()) return by;
-  static const opened here;
+  if (const hip* const by = hip_replacement.load()) return by;
+  static const opened_hip here;
   why = here.why;
   return why.empty() ? &here.functions : nullptr;
 }
 
 void replace_hip(const hip* by) noexcept {
-  replacement.store(by);
-  ++replacements;
+  hip_replacement.store(by);
+  ++hip_replaced_times;
 }
 
 unsigned hip_replacements() noexcept {
-  return replacements.load();
+  return hip_replaced_times.load();
 }
 
 }  // namespace tandem::detail

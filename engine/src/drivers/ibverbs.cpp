@@ -8,26 +8,26 @@
 namespace tandem::detail {
 namespace {
 
-constexpr const char* library = "libibverbs.so.1";
+constexpr const char* ibverbs_library = "libibverbs.so.1";
 constexpr std::string_view package = "install rdma-core 32 or newer (Debian: ibverbs-providers)";
 
-std::atomic<const ibverbs*> replacement{nullptr};
+std::atomic<const ibverbs*> ibverbs_replacement{nullptr};
 
-struct opened {
+struct opened_ibverbs {
   ibverbs functions{};
   std::string why;  ///< empty: they are there
 
-  opened() {
-    void* const found = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  opened_ibverbs() {
+    void* const found = ::dlopen(ibverbs_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
       const char* const said = ::dlerror();
-      why = fmt::format("no RDMA here: {}; {}", said != nullptr ? said : library, package);
+      why = fmt::format("no RDMA here: {}; {}", said != nullptr ? said : ibverbs_library, package);
       return;
     }
     symbols in(found);
     fill(in);
     if (!in.missing().empty()) {
-      why = fmt::format("no RDMA here: {} has no {}; {}", library, in.missing(), package);
+      why = fmt::format("no RDMA here: {} has no {}; {}", ibverbs_library, in.missing(), package);
     }
   }
 
@@ -64,14 +64,14 @@ struct opened {
 }  // namespace
 
 const ibverbs* find_ibverbs(std::string& why) {
-  if (const ibverbs* const by = replacement.load()) return by;
-  static const opened here;
+  if (const ibverbs* const by = ibverbs_replacement.load()) return by;
+  static const opened_ibverbs here;
   why = here.why;
   return why.empty() ? &here.functions : nullptr;
 }
 
 void replace_ibverbs(const ibverbs* by) noexcept {
-  replacement.store(by);
+  ibverbs_replacement.store(by);
 }
 
 }  // namespace tandem::detail

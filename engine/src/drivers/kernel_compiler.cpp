@@ -58,11 +58,11 @@ void* open_any(std::span<const char* const> libraries) {
   return nullptr;
 }
 
-struct opened {
+struct opened_compiler {
   kernel_compiler functions{};
   std::string why;  ///< empty: they are there
 
-  explicit opened(const names& by) {
+  explicit opened_compiler(const names& by) {
     void* const found = open_any(by.libraries);
     if (found == nullptr) {
       why = fmt::format("no compiler of kernels here: there is no {}; {}", by.libraries[0],
@@ -94,12 +94,12 @@ std::atomic<const kernel_compiler*>& replacement(memory_kind of) noexcept {
   return replacements[of == memory_kind::hip ? 1 : 0];
 }
 
-const opened& own(memory_kind of) {
+const opened_compiler& own(memory_kind of) {
   if (of == memory_kind::hip) {
-    static const opened here(hiprtc);
+    static const opened_compiler here(hiprtc);
     return here;
   }
-  static const opened here(nvrtc);
+  static const opened_compiler here(nvrtc);
   return here;
 }
 
@@ -147,7 +147,7 @@ std::vector<std::string> folders_of_vendor(std::string_view maps) {
 
 const kernel_compiler* find_kernel_compiler(memory_kind of, std::string& why) {
   if (const kernel_compiler* const by = replacement(of).load()) return by;
-  const opened& here = own(of);
+  const opened_compiler& here = own(of);
   why = here.why;
   return why.empty() ? &here.functions : nullptr;
 }

@@ -10,7 +10,7 @@
 namespace tandem::detail {
 namespace {
 
-std::atomic<const nccl*> replacement{nullptr};
+std::atomic<const nccl*> nccl_replacement{nullptr};
 
 void fill(nccl& into, symbols& in) {
   in.find(into.version, "ncclGetVersion");
@@ -34,11 +34,11 @@ void fill(nccl& into, symbols& in) {
   in.find(into.free_op, "ncclRedOpDestroy");
 }
 
-struct opened {
+struct opened_nccl {
   nccl functions{};
   std::string why;  ///< empty: they are there
 
-  opened(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
+  opened_nccl(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
          std::string_view advice) {
     std::string failure;
     void* const found = open_library(names, stem, failure);
@@ -57,19 +57,19 @@ struct opened {
 }  // namespace
 
 const nccl* find_nccl(memory_kind of, std::string& why) {
-  if (const nccl* const by = replacement.load()) return by;
-  const auto give = [&why](const opened& here) {
+  if (const nccl* const by = nccl_replacement.load()) return by;
+  const auto give = [&why](const opened_nccl& here) {
     why = here.why;
     return why.empty() ? &here.functions : nullptr;
   };
   if (of == memory_kind::hip) {
     static constexpr const char* names[] = {"librccl.so.1", "librccl.so"};
-    static const opened rccl(names, "librccl", "RCCL",
+    static const opened_nccl rccl(names, "librccl", "RCCL",
                              "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH");
     return give(rccl);
   }
   static constexpr const char* names[] = {"libnccl.so.2"};
-  static const opened here(
+  static const opened_nccl here(
       names, "libnccl", "NCCL",
       "install libnccl2 2.11 or newer, or add the folder of the one that comes "
       "with PyTorch (nvidia/nccl/lib) to LD_LIBRARY_PATH");
@@ -77,7 +77,7 @@ const nccl* find_nccl(memory_kind of, std::string& why) {
 }
 
 void replace_nccl(const nccl* by) noexcept {
-  replacement.store(by);
+  nccl_replacement.store(by);
 }
 
 }  // namespace tandem::detail

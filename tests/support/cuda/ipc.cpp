@@ -9,7 +9,6 @@
 namespace tandem::test::cuda {
 namespace {
 
-constexpr std::size_t page = 4096;
 constexpr std::array<char, 8> magic{'c', 'u', 'd', 'o', 'u', 'b', 'l', 'e'};
 
 struct wire {

@@ -10,7 +10,6 @@
 namespace tandem::test::cuda {
 namespace {
 
-constexpr std::size_t page = 4096;
 
 std::string hex(cu::address at) {
   std::array<char, 24> text{};

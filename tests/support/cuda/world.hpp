@@ -12,6 +12,8 @@
 
 namespace tandem::test::cuda {
 
+inline constexpr std::size_t page = 4096;
+
 /// All that one double knows. Its functions want the mutex held, unless they say otherwise.
 class world {
  public:

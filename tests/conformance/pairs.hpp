@@ -1,0 +1,13 @@
+#pragma once
+
+#include "conformance/channel_case.hpp"
+
+namespace tandem::test {
+
+awaitable<channel_pair> pair_over_local(settings options);
+awaitable<channel_pair> pair_over_tcp(settings options);
+
+/// And away again: for those that must not succeed.
+awaitable<void> connect_by_tcp(std::uint16_t port, settings options);
+
+}  // namespace tandem::test
