@@ -39,14 +39,14 @@ function(tandem_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# tandem_precompile(TARGET FAMILY HEADER): the precompiled header, made once for all targets of a family, which are
+# tandem_precompile(TARGET FAMILY HEADERS...): the precompiled header, made once for all targets of a family, which are
 # compiled with the same options: making it takes ten seconds.
-function(tandem_precompile target family header)
+function(tandem_precompile target family)
   get_property(first GLOBAL PROPERTY tandem_precompiled_for_${family})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    target_precompile_headers(${target} PRIVATE "${header}")
+    target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp" ${ARGN})
     set_property(GLOBAL PROPERTY tandem_precompiled_for_${family} ${target})
   endif()
 endfunction()
@@ -63,7 +63,7 @@ function(tandem_room room)
   target_compile_features(tandem_${room} PUBLIC cxx_std_20)
   set_target_properties(tandem_${room} PROPERTIES EXPORT_NAME ${room} CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
-  tandem_precompile(tandem_${room} rooms "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+  tandem_precompile(tandem_${room} rooms)
   tandem_together(tandem_${room})
 endfunction()
 
@@ -71,7 +71,7 @@ endfunction()
 function(tandem_use target)
   target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  tandem_precompile(${target} programs "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
+  tandem_precompile(${target} programs)
   tandem_together(${target})
 endfunction()
 

@@ -6,7 +6,6 @@
 
 namespace tandem::test {
 
-
 static bool is_untouched(const std::vector<std::byte>& bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == untouched; });
 }

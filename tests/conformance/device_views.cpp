@@ -45,11 +45,11 @@ awaitable<channel_pair> device_and_host(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(
     device_views, channel_test,
-    testing::Values(channel_case{"between_devices", between_devices, drive::by_asio, false},
-                    channel_case{"between_devices_polled", between_devices, drive::by_spinning,
-                                 false},
-                    channel_case{"device_and_host", device_and_host, drive::by_asio, false},
-                    channel_case{"between_devices_over_tcp", views_over_tcp, drive::by_asio, false}),
+    testing::Values(
+        channel_case{"between_devices", between_devices, drive::by_asio, false},
+        channel_case{"between_devices_polled", between_devices, drive::by_spinning, false},
+        channel_case{"device_and_host", device_and_host, drive::by_asio, false},
+        channel_case{"between_devices_over_tcp", views_over_tcp, drive::by_asio, false}),
     case_name);
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 namespace tandem::test {
 
-
 /// Operations of every kind, none of which can end by itself.
 struct pending_set {
   explicit pending_set(channel& on) {

@@ -8,8 +8,8 @@
 namespace tandem::test {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(local, channel_test, testing::Values(channel_case{"local", pair_over_local}),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(local, channel_test,
+                         testing::Values(channel_case{"local", pair_over_local}), case_name);
 
 }  // namespace
 }  // namespace tandem::test

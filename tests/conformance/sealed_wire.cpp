@@ -63,7 +63,8 @@ struct tapped_pair {
   std::shared_ptr<wire_tap> tap;
 };
 
-awaitable<tapped_pair> connect_tapped_tcp(settings options, std::optional<std::size_t> flip_at = {}) {
+awaitable<tapped_pair> connect_tapped_tcp(settings options,
+                                          std::optional<std::size_t> flip_at = {}) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener door(executor, "127.0.0.1", 0, options);
   tapped_pair made;

@@ -10,7 +10,8 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(tcp, channel_test,
                          testing::Values(channel_case{"tcp", pair_over_tcp, drive::by_asio},
-                                         channel_case{"tcp_polled", pair_over_tcp, drive::by_spinning}),
+                                         channel_case{"tcp_polled", pair_over_tcp,
+                                                      drive::by_spinning}),
                          case_name);
 
 }  // namespace

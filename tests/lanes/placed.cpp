@@ -22,7 +22,7 @@ struct placed_stage {
 };
 
 awaitable<std::shared_ptr<placed_stage>> make_stage(std::size_t lanes, std::size_t rdma_lanes,
-                                             delivery when, verbs::room room) {
+                                                    delivery when, verbs::room room) {
   const verbs_rig made =
       co_await verbs_rig::connect(small_settings(), lanes, rdma_lanes, when, room);
   auto on = std::make_shared<placed_stage>();

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t my_psn = 7;
 // The memory of a pair: what it sends, what it receives, and two slots.
-constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048, raw_slot_bytes = 1024;
+constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048,
+                      raw_slot_bytes = 1024;
 
 rdma_end::wish wish() {
   rdma_end::wish as;

@@ -14,12 +14,14 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
+#include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/store.hpp>
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
+#include "support/fabric_maker.hpp"
 #include "support/free_port.hpp"
 
 namespace tandem::test {
@@ -40,12 +42,16 @@ constexpr auto in_time = 1s;
 struct way {
   const char* name;
   fabric_maker make;
+  settings options = small_pieces();
 };
-const way ways[] = {{"tcp", tcp::make_fabric}, {"shm", shm::make_fabric}};
+const way ways[] = {{"tcp", tcp::make_fabric},
+                    {"shm", shm::make_fabric},
+                    {"rails", rails::make_fabric, on_two_rails(small_pieces())},
+                    {"mixed", make_mixed}};
 
 struct part {
   int rank, call;
-  fabric_maker make;
+  const way* by;
   std::uint16_t port;
   int steps;  // after which it kills itself, counted from when all ranks are connected
 };
@@ -57,9 +63,9 @@ asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
   who.address = "127.0.0.1";
   who.port = mine.port;
   who.job = "killed";
-  const settings options = small_pieces();
+  const settings& options = mine.by->options;
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  const std::unique_ptr<fabric> over = co_await mine.make(std::move(meeting), options);
+  const std::unique_ptr<fabric> over = co_await mine.by->make(std::move(meeting), options);
   for (int peer = 0; peer < size; ++peer) {
     if (peer != mine.rank) co_await over->to(peer);
   }
@@ -144,7 +150,7 @@ bool lose(const way& by, int call, int lost, int steps, int& failures) {
   const std::uint16_t port = free_port();
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{r, call, by.make, port, r == lost ? steps : nobody};
+    const part mine{r, call, &by, port, r == lost ? steps : nobody};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
   const std::string last = ranks[static_cast<std::size_t>(lost)]->words(clock::now() + 30s);
@@ -181,7 +187,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<const way*, int>>& o
 }
 
 INSTANTIATE_TEST_SUITE_P(of, killed_in,
-                         testing::Combine(testing::Values(&ways[0], &ways[1]),
+                         testing::Combine(testing::Values(&ways[0], &ways[1], &ways[2], &ways[3]),
                                           testing::Range(0, every_call::count())),
                          name_of);
 

@@ -22,12 +22,6 @@ awaitable<void> join_job(launch_info who, settings options, fabric_maker make, f
   all[static_cast<std::size_t>(who.rank)] = std::move(made);
 }
 
-settings on_two_rails(settings options) {
-  options.rails = "127.0.0.1,127.0.0.2";
-  options.job_secret = secret(std::string_view("sixteen bytes or more"));
-  return options;
-}
-
 awaitable<fabrics> over_tcp(int size, settings options) {
   return make_job(size, std::move(options));
 }
@@ -56,6 +50,12 @@ awaitable<fabrics> over_single_copy(int size, settings options) {
 }
 
 }  // namespace
+
+settings on_two_rails(settings options) {
+  options.rails = "127.0.0.1,127.0.0.2";
+  options.job_secret = secret(std::string_view("sixteen bytes or more"));
+  return options;
+}
 
 awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
   if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);

@@ -16,6 +16,9 @@ using fabrics = std::vector<std::unique_ptr<fabric>>;
 using fabric_maker = boost::asio::awaitable<std::unique_ptr<fabric>> (*)(
     std::shared_ptr<store> meeting, settings options);
 
+/// With a secret, which rails of a job want.
+settings on_two_rails(settings options);
+
 /// Over rails where the settings name some, else over tcp.
 boost::asio::awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting,
                                                          settings options);

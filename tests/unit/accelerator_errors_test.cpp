@@ -22,7 +22,8 @@ struct called_stage {
   accelerator::event event;
 };
 
-std::vector<failing> all_calls(called_stage& with, accelerator::handle shared, accelerator::module code) {
+std::vector<failing> all_calls(called_stage& with, accelerator::handle shared,
+                               accelerator::module code) {
   void* const at = with.memory.data();
   void* const word = with.host.data();
   const accelerator::stream on = with.on.get();

@@ -148,11 +148,11 @@ TEST(settings_of_trust, go_together_or_not_at_all) {
   };
   EXPECT_TRUE(says(check([](settings& s) { s.key_file = "k"; }), "without --certificate-file"));
   EXPECT_TRUE(says(check([](settings& s) { s.certificate_file = s.key_file = "k"; }),
-                  "without --authorities-file"));
+                   "without --authorities-file"));
   EXPECT_TRUE(says(check([](settings& s) {
-                    s.certificate_file = s.key_file = s.authorities_file = s.secret_file = "k";
-                  }),
-                  "both a secret file and certificates"));
+                     s.certificate_file = s.key_file = s.authorities_file = s.secret_file = "k";
+                   }),
+                   "both a secret file and certificates"));
   EXPECT_EQ(check([](settings& s) { s.certificate_file = s.key_file = s.authorities_file = "k"; }),
             "");
   settings s;

@@ -17,11 +17,11 @@ std::vector<std::string> tried(rdma_double& on, const std::string& device = "one
   return all;
 }
 
-const std::vector<std::string> usual_abilities{"messages up to 8 MiB", "immediate data",
-                                     "inline sending up to 256 bytes",
-                                     "relaxed ordering accepted, which a driver may ignore",
-                                     "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
-                                     "device's driver registers none"};
+const std::vector<std::string> usual_abilities{
+    "messages up to 8 MiB", "immediate data", "inline sending up to 256 bytes",
+    "relaxed ordering accepted, which a driver may ignore",
+    "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
+    "device's driver registers none"};
 
 /// With one of them replaced.
 std::vector<std::string> usual_but(std::size_t which, std::string by) {

@@ -7,11 +7,11 @@
 namespace tandem::verbs {
 namespace {
 
-using test::says;
 using made_up::at;
 using made_up::gid;
 using made_up::infiniband;
 using made_up::roce;
+using test::says;
 
 constexpr int eth0 = 3;
 

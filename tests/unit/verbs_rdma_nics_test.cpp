@@ -9,11 +9,11 @@
 namespace tandem::verbs {
 namespace {
 
-using test::says;
 using made_up::gid;
 using made_up::infiniband;
 using made_up::nic;
 using made_up::roce;
+using test::says;
 
 rails::rail_end whole(const std::vector<rails::nic>& nics, std::size_t index) {
   return {index, nics[index].addresses};

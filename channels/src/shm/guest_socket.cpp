@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <tandem/detail/quiet.hpp>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/trust.hpp>
 
 #include "tcp/greeter_body.hpp"

@@ -175,7 +175,8 @@ void hip_device::call(stream on, host_function what, void* with) {
 
 void hip_device::await_value(stream on, void* word, std::uint32_t value) {
   const current here(*this);
-  must(driver_.wait_value(hip_stream(on), word, value, amd::wait_value_geq, ~0U), "hipStreamWaitValue32");
+  must(driver_.wait_value(hip_stream(on), word, value, amd::wait_value_geq, ~0U),
+       "hipStreamWaitValue32");
 }
 
 void hip_device::write_value(stream on, void* word, std::uint32_t value) {

@@ -39,7 +39,7 @@ struct opened_nccl {
   std::string why;  ///< empty: they are there
 
   opened_nccl(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
-         std::string_view advice) {
+              std::string_view advice) {
     std::string failure;
     void* const found = open_library(names, stem, failure);
     if (found == nullptr) {
@@ -65,7 +65,7 @@ const nccl* find_nccl(memory_kind of, std::string& why) {
   if (of == memory_kind::hip) {
     static constexpr const char* names[] = {"librccl.so.1", "librccl.so"};
     static const opened_nccl rccl(names, "librccl", "RCCL",
-                             "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH");
+                                  "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH");
     return give(rccl);
   }
   static constexpr const char* names[] = {"libnccl.so.2"};

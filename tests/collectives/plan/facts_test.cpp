@@ -46,13 +46,15 @@ TEST(Facts, ReadsWhatAPersonWrote) {
 TEST(Facts, SaysWhichLineIsWrongAndWhy) {
   EXPECT_EQ(complaint_about("\nwithin.latency_us 3"),
             "profile, line 2: within.latency_us: no such fact; did you mean within.latency_ns?");
-  EXPECT_NE(complaint_about("within.latency_ns soon").find("soon is no whole number"), std::string::npos);
+  EXPECT_NE(complaint_about("within.latency_ns soon").find("soon is no whole number"),
+            std::string::npos);
   EXPECT_NE(complaint_about("within.latency_ns").find("is no whole number"), std::string::npos);
   EXPECT_NE(complaint_about("within.latency_ns 0").find("outside 1 to"), std::string::npos);
   EXPECT_NE(complaint_about("within.latency_ns -5").find("no whole number"), std::string::npos);
   EXPECT_NE(complaint_about("across.bytes_per_us 99999999999999999999").find("no whole number"),
             std::string::npos);
-  EXPECT_NE(complaint_about("host " + std::string(300, 'h')).find("1 to 255 letters"), std::string::npos);
+  EXPECT_NE(complaint_about("host " + std::string(300, 'h')).find("1 to 255 letters"),
+            std::string::npos);
   EXPECT_NE(complaint_about("{\"json\": 1}").find("no such fact"), std::string::npos);
 }
 

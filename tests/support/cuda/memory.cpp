@@ -10,7 +10,6 @@
 namespace tandem::test::cuda {
 namespace {
 
-
 std::string hex(cu::address at) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "0x%llx", at);
