@@ -49,12 +49,33 @@ const way ways[] = {{"tcp", tcp::make_fabric},
                     {"rails", rails::make_fabric, on_two_rails(small_pieces())},
                     {"mixed", make_mixed}};
 
+const way* const all_ways[] = {&ways[0], &ways[1], &ways[2], &ways[3]};
+
+struct part;
+/// What a rank does once it has met the others.
+using script = asio::awaitable<void> (*)(part mine, fabric& over, bool& counting);
+
 struct part {
+  script act;
   int rank, call;
   const way* by;
   std::uint16_t port;
   int steps;  // after which it kills itself, counted from when all ranks are connected
 };
+
+asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != mine.rank) co_await over.to(peer);
+  }
+  communicator world(over, mine.by->options);
+  co_await barrier(world);
+  counting = true;
+  co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing
+  every_call call;
+  co_await call.make(world, mine.call);
+  // Whoever needs nothing of the lost rank hears of it here.
+  co_await barrier(world);
+}
 
 asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
   launch_info who;
@@ -66,19 +87,7 @@ asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
   const settings& options = mine.by->options;
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
   const std::unique_ptr<fabric> over = co_await mine.by->make(std::move(meeting), options);
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer != mine.rank) co_await over->to(peer);
-  }
-  {
-    communicator world(*over, options);
-    co_await barrier(world);
-    counting = true;
-    co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing
-    every_call call;
-    co_await call.make(world, mine.call);
-    // Whoever needs nothing of the lost rank hears of it here.
-    co_await barrier(world);
-  }
+  co_await mine.act(mine, *over, counting);
   word = done;
   over->close();
 }
@@ -150,7 +159,7 @@ bool lose(const way& by, int call, int lost, int steps, int& failures) {
   const std::uint16_t port = free_port();
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{r, call, &by, port, r == lost ? steps : nobody};
+    const part mine{in_a_call, r, call, &by, port, r == lost ? steps : nobody};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
   const std::string last = ranks[static_cast<std::size_t>(lost)]->words(clock::now() + 30s);
@@ -167,6 +176,61 @@ bool lose(const way& by, int call, int lost, int steps, int& failures) {
   }
   return last.empty();
 }
+
+asio::awaitable<void> say(fabric& over, int peer) {
+  channel& to = co_await over.to(peer);
+  co_await to.send(0, const_view());
+}
+
+asio::awaitable<void> hear(fabric& over, int peer) {
+  channel& from = co_await over.to(peer);
+  co_await from.recv(0, mutable_view());
+}
+
+/// Rank 2 dials rank 1, rank 0 leaves in order and takes the store with it, rank 2 is killed.
+asio::awaitable<void> left_alone(part mine, fabric& over, bool&) {
+  if (mine.rank == 0) {
+    co_await hear(over, 2);
+    co_await say(over, 1);
+    co_await hear(over, 1);
+    co_return;
+  }
+  if (mine.rank == 2) {
+    co_await say(over, 1);
+    co_await say(over, 0);
+    co_await hear(over, 1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  co_await hear(over, 0);
+  co_await hear(over, 2);
+  co_await say(over, 0);
+  try {
+    co_await hear(over, 0);
+  } catch (const error& e) {
+    if (e.code() != errc::peer_closed) throw;
+  }
+  co_await say(over, 2);
+  co_await hear(over, 2);
+}
+
+class killed_after_the_store : public testing::TestWithParam<const way*> {};
+
+TEST_P(killed_after_the_store, is_noticed_by_whom_it_dialled) {
+  const std::uint16_t port = free_port();
+  std::vector<std::unique_ptr<rank_process>> ranks;
+  for (int r = 0; r < size; ++r) {
+    const part mine{left_alone, r, 0, GetParam(), port, nobody};
+    ranks.push_back(std::make_unique<rank_process>(mine));
+  }
+  EXPECT_EQ(ranks[0]->words(clock::now() + 30s), done);
+  EXPECT_EQ(ranks[2]->words(clock::now() + 30s), "");
+  const std::string said = ranks[1]->words(clock::now() + in_time);
+  EXPECT_NE(said.find("rank 2"), std::string::npos) << said;
+  EXPECT_EQ(said.find("not lost"), std::string::npos) << said;
+}
+
+INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(all_ways),
+                         [](const auto& one) { return std::string(one.param->name); });
 
 class killed_in : public testing::TestWithParam<std::tuple<const way*, int>> {};
 
@@ -187,7 +251,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<const way*, int>>& o
 }
 
 INSTANTIATE_TEST_SUITE_P(of, killed_in,
-                         testing::Combine(testing::Values(&ways[0], &ways[1], &ways[2], &ways[3]),
+                         testing::Combine(testing::ValuesIn(all_ways),
                                           testing::Range(0, every_call::count())),
                          name_of);
 

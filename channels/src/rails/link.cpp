@@ -31,9 +31,10 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
   core_.kept_by(this);
 }
 
-void link::run(dialler dial) {
+void link::run(dialler dial, knocker knock) {
   work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
   dial_ = std::move(dial);
+  knock_ = std::move(knock);
   tick();
 }
 
@@ -67,6 +68,7 @@ void link::fail(const error& reason, bool say_goodbye) {
   for (const auto& dial : dials_) {
     if (dial) dial->cancel();
   }
+  if (knocking_) knocking_->cancel();
   if (say_goodbye) {
     linger();
   } else {

@@ -39,8 +39,12 @@ class link final : public std::enable_shared_from_this<link>,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
        const patience& bounds, bool checksums);
 
-  /// Starts the clock, and dials what is not there.
-  void run(dialler dial);
+  /// Asks at the peer's doors, where no lane is left, whether it still listens: to the side that
+  /// waits for lanes nobody else tells that the peer is gone. Throws as a dialler.
+  using knocker = std::function<asio::awaitable<void>()>;
+
+  /// Starts the clock, and dials what is not there, or knocks.
+  void run(dialler dial, knocker knock = {});
   /// A connected and proven connection for a lane. Older epochs of it are closed; false where this
   /// one is older itself.
   bool attach(std::uint16_t lane, std::uint32_t epoch, std::unique_ptr<wire> over,
@@ -109,7 +113,11 @@ class link final : public std::enable_shared_from_this<link>,
   void settle();
   void obey();
   void dial_missing();
+  void knock_when_alone();
   asio::awaitable<void> dial(std::uint16_t index);
+  asio::awaitable<void> knock();
+  asio::awaitable<void> ask(std::function<asio::awaitable<void>()> once,
+                            std::function<bool()> is_enough);
   asio::awaitable<void> dial_once(std::uint16_t index);
   void tick();
   void arm_deadline(operation::time_point when);
@@ -136,7 +144,9 @@ class link final : public std::enable_shared_from_this<link>,
   };
   std::vector<losses> lost_lanes_;
   std::vector<std::shared_ptr<cancellable>> dials_;
+  std::shared_ptr<cancellable> knocking_;
   dialler dial_;
+  knocker knock_;
   asio::steady_timer clock_, deadline_;
   operation::time_point deadline_at_ = operation::time_point::max();
   std::optional<core::time_point> lingers_until_;

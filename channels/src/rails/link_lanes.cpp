@@ -213,7 +213,8 @@ void link::obey() {
 }
 
 void link::dial_missing() {
-  if (!dial_ || closed_ || lingers_until_) return;
+  if (closed_ || lingers_until_) return;
+  if (!dial_) return knock_when_alone();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (lanes_[i] || dials_[i]) continue;
     dials_[i] = std::make_shared<cancellable>();
@@ -224,20 +225,44 @@ void link::dial_missing() {
   }
 }
 
+void link::knock_when_alone() {
+  if (!knock_ || knocking_ || core_.any_live()) return;
+  knocking_ = std::make_shared<cancellable>();
+  knocking_->start(executor_, knock(),
+                   [self = shared_from_this(), keep = knocking_](std::exception_ptr) {
+                     self->knocking_.reset();
+                   });
+}
+
 asio::awaitable<void> link::dial(std::uint16_t index) {
   const auto self = shared_from_this();
+  std::function<asio::awaitable<void>()> once = [this, index] { return dial_once(index); };
+  std::function<bool()> is_enough = [this, index] { return lanes_[index] != nullptr; };
+  co_await ask(std::move(once), std::move(is_enough));
+}
+
+asio::awaitable<void> link::knock() {
+  const auto self = shared_from_this();
+  std::function<asio::awaitable<void>()> once = knock_;
+  std::function<bool()> is_enough = [this] { return core_.any_live(); };
+  co_await ask(std::move(once), std::move(is_enough));
+}
+
+/// Again and again, until it is no longer needed, or nobody listens and nobody is left.
+asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
+                                std::function<bool()> is_enough) {
   asio::steady_timer timer(executor_);
   std::chrono::milliseconds pause = first_pause;
-  while (!lanes_[index] && !closed_ && !lingers_until_) {
+  while (!is_enough() && !closed_ && !lingers_until_) {
     bool refused = false;
     try {
-      co_await with_deadline(dial_limit, dial_once(index), "dial");
+      co_await with_deadline(dial_limit, once(), "dial");
     } catch (const error& e) {
       if (e.code() == asio::error::operation_aborted) throw;
       refused = e.code() == asio::error::connection_refused;
       log(log_level::debug, "rails", e.what());
     }
-    if (lanes_[index] || closed_) break;
+    if (is_enough() || closed_) break;
     if (refused && !core_.any_live()) {
       vanished("it listens no more");
       break;

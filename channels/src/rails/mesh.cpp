@@ -54,6 +54,7 @@ patience bounds_of(const settings& options) {
 
 asio::awaitable<void> mesh::open() {
   links_.resize(static_cast<std::size_t>(size()));
+  doors_.resize(static_cast<std::size_t>(size()));
   nics_ = find_nics();
   const bool loopback_only = key().empty() && !options().insecure;
   const selection chosen = choose(nics_, parse_rails(options().rails), loopback_only);
@@ -170,6 +171,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   error_code failure;
   tcp::dial_wishes wishes;
   wishes.failure = &failure;
+  wishes.refusal_is_final = find(peer) != nullptr;
   wishes.prepare = [this, &by](asio::ip::tcp::socket& fresh) {
     bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_here);
   };
@@ -256,6 +258,30 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> se
   co_return made;
 }
 
+asio::awaitable<void> mesh::learn_doors(int peer) {
+  const auto self = shared_from_this();
+  try {
+    doors_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
+  } catch (const std::exception& e) {
+    log(log_level::debug, "rails", e.what());  // its silence will tell
+  }
+}
+
+/// A peer that is there lets nobody in: it dials its lanes itself.
+asio::awaitable<void> mesh::knock(std::shared_ptr<mesh> self, int peer) {
+  const routes all = self->doors_[static_cast<std::size_t>(peer)];
+  for (const route& by : all) {
+    if (by.rdma) continue;
+    try {
+      tcp::hello answer;
+      co_await self->dial_lane(peer, by, pack(0, all.size()), 0, lane_limit, answer);
+      co_return;
+    } catch (const error& e) {
+      if (e.code() != errc::unreachable && e.code() != errc::timed_out) throw;
+    }
+  }
+}
+
 tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
   const std::shared_ptr<link>& over = links_[static_cast<std::size_t>(theirs.from)];
   if (!over) {
@@ -280,7 +306,12 @@ std::shared_ptr<link> mesh::link_for(const tcp::hello& theirs, const asio::ip::a
   std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
   if (over) return over;
   over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_here(nics_, from));
-  over->run(nullptr);
+  asio::co_spawn(get_executor(), learn_doors(theirs.from), asio::detached);
+  over->run(nullptr, [weak = weak_from_this(), peer = theirs.from] {
+    const auto self = std::static_pointer_cast<mesh>(weak.lock());
+    if (!self) throw error(errc::channel_closed, "this rank has left the job");
+    return knock(self, peer);
+  });
   return over;
 }
 

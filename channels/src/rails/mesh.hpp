@@ -63,6 +63,10 @@ class mesh final : public tcp::mesh {
                                                            std::shared_ptr<const routes> all,
                                                            std::uint16_t lane, std::uint32_t epoch,
                                                            std::string& name);
+  /// Learns while the store is there where a rank that dials us listens, to ask later whether it
+  /// still does.
+  asio::awaitable<void> learn_doors(int peer);
+  static asio::awaitable<void> knock(std::shared_ptr<mesh> self, int peer);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                   bool peer_is_here);
   /// The link to which this guest comes, made if it is the first.
@@ -72,6 +76,7 @@ class mesh final : public tcp::mesh {
   std::vector<published_rail> mine_rails_;
   std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
+  std::vector<routes> doors_;                 // by peer, of those that dial us
   rdma_lanes rdma_;
   std::unique_ptr<carrier_watch> watch_;
   bool warned_of_routes_ = false;

@@ -129,7 +129,8 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const bool is_silent = failure || why == closed_at_once;
-    if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
+    const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
+    if (!is_silent || is_gone || std::chrono::steady_clock::now() + pause >= give_up) {
       throw no_answer(to_text(to), failure, why, options);
     }
     if ((attempt + 1) % where.size() != 0) continue;

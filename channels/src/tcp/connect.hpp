@@ -30,6 +30,8 @@ struct dial_wishes {
   std::function<void(asio::ip::tcp::socket&)> prepare;
   /// Where given: why the last attempt to connect failed.
   error_code* failure = nullptr;
+  /// It listened once: where nobody does any more, nobody will again.
+  bool refusal_is_final = false;
 };
 
 /// Connects, says `mine` and reads the answer into `answer`; with a key, proves it, has it proven,
