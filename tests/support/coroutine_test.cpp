@@ -6,16 +6,26 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstdlib>
 #include <stdexcept>
 #include <tandem/run.hpp>
 
 namespace tandem::test {
+namespace {
+
+/// Emulated machines may take TANDEM_TEST_PATIENCE times as long as others.
+int patience() {
+  const char* const said = std::getenv("TANDEM_TEST_PATIENCE");
+  return said != nullptr ? std::max(std::atoi(said), 1) : 1;
+}
+
+}  // namespace
 
 void run_test(awaitable<void> work, drive how, std::chrono::steady_clock::duration limit) {
   bool is_over = false;
   std::exception_ptr failure;
   asio::io_context context{1};
-  asio::steady_timer watchdog(context, limit);
+  asio::steady_timer watchdog(context, limit * patience());
   watchdog.async_wait([&context](error_code cancelled) {
     if (!cancelled) context.stop();
   });

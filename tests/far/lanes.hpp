@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/rig_lanes.hpp"
+
+namespace tandem::test::far {
+
+/// What a pair's lanes go over.
+struct lanes_of_pair {
+  std::vector<asio::ip::address> there;  ///< of the other machine, for each lane
+  std::vector<std::string> devices;      ///< of this one, for each lane; none: TCP
+
+  /// Opens the devices; they close with the last wire.
+  wire_maker open(const asio::any_io_executor& executor) const;
+};
+
+}  // namespace tandem::test::far

@@ -1,0 +1,242 @@
+#include "far/near.hpp"
+
+#include <poll.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <deque>
+#include <map>
+#include <tandem/detail/quiet.hpp>
+
+#include "far/words.hpp"
+#include "protocol/carried_channel.hpp"
+
+namespace tandem::test::far {
+namespace {
+
+using detail::quiet;
+
+/// The connection to the other process, and what is pending there.
+class session : public std::enable_shared_from_this<session> {
+ public:
+  explicit session(asio::ip::tcp::socket over) : over_(std::move(over)) {
+    over_.set_option(asio::ip::tcp::no_delay(true));
+    over_.non_blocking(true);
+  }
+  ~session() {
+    for (const auto& [id, op] : pending_) {
+      if (op->destroy != nullptr) op->destroy(*op);
+    }
+  }
+  asio::any_io_executor get_executor() { return over_.get_executor(); }
+  void run() { asio::co_spawn(over_.get_executor(), read_on(), asio::detached); }
+
+  void say(packer words) {
+    const std::string frame = words.take();
+    for (std::size_t at = 0; at < frame.size();) {
+      error_code failure;
+      at += over_.write_some(asio::buffer(frame.data() + at, frame.size() - at), failure);
+      if (failure == asio::error::would_block) {
+        wait(POLLOUT);
+      } else if (failure) {
+        return;  // the reader hears of it
+      }
+    }
+  }
+  /// Says them and waits until they are carried out, so that what comes next here comes later there
+  /// too. Empty: the far end is gone.
+  std::string ask(packer words) {
+    say(std::move(words));
+    for (;;) {
+      std::optional<std::string> frame = next();
+      if (!frame) {
+        if (has_ended_) {
+          ADD_FAILURE() << "the far end is gone";
+          return {};
+        }
+        wait(POLLIN);
+        fill();
+      } else if (static_cast<word>(frame->front()) == word::done) {
+        done_.push_back(std::move(*frame));
+      } else {
+        // Nobody else looks at what has come with it.
+        while (std::optional<std::string> more = next()) done_.push_back(std::move(*more));
+        asio::post(over_.get_executor(), [self = shared_from_this()] { self->tell_done(); });
+        return frame->substr(1);
+      }
+    }
+  }
+
+  /// What has come, if anything has.
+  std::optional<std::string> heard() {
+    fill();
+    require(!has_ended_, "the far end is gone");
+    return next();
+  }
+
+  void start(operation& op) {
+    pending_.emplace(++last_, &op);
+    const bool is_send = op.what == operation::kind::send;
+    const bool has_bytes = is_send && op.view.kind == memory_kind::host && op.view.bytes <= most;
+    packer words(word::start);
+    words.put(last_).put(op.what).put(op.flow).put(op.view.bytes).put(op.view.kind);
+    words.put(op.note);
+    std::int64_t left_ns = -1;
+    if (op.deadline != operation::time_point::max()) {
+      left_ns = std::max<std::int64_t>((op.deadline - std::chrono::steady_clock::now()) / 1ns, 0);
+    }
+    words.put(left_ns);
+    words.put_text(has_bytes
+                       ? std::string_view(static_cast<const char*>(op.view.data), op.view.bytes)
+                       : std::string_view());
+    op.move_to(operation::phase::queued);
+    ask(std::move(words));
+  }
+  void cancel(const operation& op) {
+    for (const auto& [id, each] : pending_) {
+      if (each != &op) continue;
+      ask(std::move(packer(word::cancel).put(id)));
+      return;
+    }
+  }
+
+  /// What is pending ends by itself, and nobody can cancel it any more.
+  void drop() {
+    for (const auto& [id, op] : pending_) op->move_to(operation::phase::done);
+    say(packer(word::drop));
+  }
+
+  static constexpr std::size_t most = std::size_t{1} << 29;  // longer views lie
+
+ private:
+  void wait(short what) {
+    pollfd ready{over_.native_handle(), what, 0};
+    require(::poll(&ready, 1, 20'000) == 1, "the far end neither hears nor answers");
+  }
+  void fill() {
+    std::array<char, 65536> block;
+    error_code failure;
+    for (;;) {
+      const std::size_t n = over_.read_some(asio::buffer(block), failure);
+      has_ended_ = failure && failure != asio::error::would_block;
+      if (failure) return;
+      come_.append(block.data(), n);
+    }
+  }
+  std::optional<std::string> next() {
+    std::uint32_t length = 0;
+    if (come_.size() - taken_ < sizeof(length)) return {};
+    std::memcpy(&length, come_.data() + taken_, sizeof(length));
+    if (come_.size() - taken_ < sizeof(length) + length) return {};
+    std::string frame = come_.substr(taken_ + sizeof(length), length);
+    taken_ += sizeof(length) + length;
+    if (taken_ == come_.size()) come_.clear();
+    if (come_.empty()) taken_ = 0;
+    return frame;
+  }
+
+  awaitable<void> read_on() {
+    const auto self = shared_from_this();
+    while (!has_ended_) {
+      const auto [failure] = co_await over_.async_wait(asio::socket_base::wait_read, quiet);
+      if (failure) co_return;
+      fill();
+      while (std::optional<std::string> frame = next()) done_.push_back(std::move(*frame));
+      tell_done();
+    }
+  }
+  void tell_done() {
+    const auto self = shared_from_this();
+    while (!done_.empty()) {
+      const std::string frame = std::move(done_.front());
+      done_.pop_front();
+      tell(unpacker(std::string_view(frame).substr(1)));
+    }
+  }
+  void tell(unpacker from) {
+    const auto found = pending_.find(from.take<std::uint64_t>());
+    require(found != pending_.end(), "the far end tells of an operation that is over");
+    operation& op = *found->second;
+    pending_.erase(found);
+    op.result = take_code(from);
+    if (from.take<bool>()) op.failure = std::make_shared<const error>(take_error(from));
+    op.bytes = from.take<std::size_t>();
+    op.total_bytes = from.take<std::size_t>();
+    op.peer_note = from.take<message_note>();
+    const std::string_view bytes = from.text();
+    if (!bytes.empty()) std::memcpy(op.view.data, bytes.data(), bytes.size());
+    op.move_to(operation::phase::done);
+    op.complete(op);
+  }
+
+  asio::ip::tcp::socket over_;
+  std::map<std::uint64_t, operation*> pending_;
+  std::uint64_t last_ = 0;
+  std::string come_;
+  std::size_t taken_ = 0;
+  bool has_ended_ = false;
+  std::deque<std::string> done_;
+};
+
+class far_end final : public channel {
+ public:
+  far_end(std::shared_ptr<session> over, channel_limits limits)
+      : over_(std::move(over)), limits_(std::move(limits)) {}
+  ~far_end() override { over_->drop(); }
+  asio::any_io_executor get_executor() const noexcept override { return over_->get_executor(); }
+  const channel_limits& limits() const noexcept override { return limits_; }
+  channel_stats stats() const noexcept override {
+    const std::string said = over_->ask(packer(word::stats));
+    return said.empty() ? channel_stats{} : unpacker(said).take<channel_stats>();
+  }
+  void fail(const error& reason) noexcept override {
+    packer words(word::fail);
+    put_error(words, reason);
+    over_->ask(std::move(words));
+  }
+  bool start(operation& op) override {
+    over_->start(op);
+    return false;
+  }
+  void cancel(operation& op) noexcept override { over_->cancel(op); }
+
+ private:
+  const std::shared_ptr<session> over_;
+  const channel_limits limits_;
+};
+
+}  // namespace
+
+awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair by,
+                                settings options) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::ip::tcp::socket over(executor);
+  co_await over.async_connect(control, asio::use_awaitable);
+  const auto there = std::make_shared<session>(std::move(over));
+  packer words(word::open);
+  put_settings(words, options);
+  const std::string opened = there->ask(std::move(words));
+  const auto port = unpacker(opened).take<std::uint16_t>();
+
+  const std::shared_ptr<rails::link> link = make_rig_link(executor, options, by.there.size());
+  auto maker = std::make_shared<const lane_maker>(lane_maker{options, by.open(executor)});
+  dial_lanes(*link, std::move(maker), [where = by.there, port](std::uint16_t lane) {
+    return asio::ip::tcp::endpoint(where.at(lane), port);
+  });
+  std::function<bool()> is_up = [&link] { return all_up(*link); };
+  co_await look_until(std::move(is_up), "lanes come up");
+  // Whatever the far end still waits for may be this one's to do: so this one goes on.
+  there->say(packer(word::up));
+  std::optional<std::string> up;
+  std::function<bool()> is_up_there = [&] { return (up = there->heard()).has_value(); };
+  co_await look_until(std::move(is_up_there), "lanes come up at the far end");
+  unpacker limits(std::string_view(*up).substr(1));
+  there->run();
+  channel_pair pair;
+  pair.first = std::make_unique<protocol::carried_channel<rails::link>>(link);
+  pair.second = std::make_unique<far_end>(there, take_limits(limits));
+  co_return pair;
+}
+
+}  // namespace tandem::test::far

@@ -1,0 +1,134 @@
+#include "support/rig_lanes.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <tandem/detail/quiet.hpp>
+
+#include "rails/socket_wire.hpp"
+#include "tcp/connect.hpp"
+
+namespace tandem::test {
+namespace {
+
+using detail::quiet;
+constexpr rails::patience bounds{};
+
+sealed::keys keys_of(const settings& options, const lane_maker::hello& said, sealed::side which) {
+  if (!options.encrypt) return {};
+  return sealed::derive_keys(options.job_secret, std::as_bytes(std::span(said)), {}, which);
+}
+
+awaitable<std::unique_ptr<rails::wire>> dial(std::shared_ptr<const lane_maker> by,
+                                             asio::ip::tcp::endpoint to, std::uint16_t lane,
+                                             std::uint32_t epoch) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::ip::tcp::socket over(executor);
+  const auto [failure] = co_await over.async_connect(to, quiet);
+  if (failure) throw error(failure);
+  const lane_maker::hello said{lane, epoch};
+  const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(said), quiet);
+  if (unsaid) throw error(unsaid);
+  std::unique_ptr<rails::wire> made =
+      co_await by->dress(std::move(over), said, sealed::side::connector);
+  co_return made;
+}
+
+}  // namespace
+
+awaitable<std::unique_ptr<rails::wire>> lane_maker::dress(asio::ip::tcp::socket over, hello said,
+                                                          sealed::side which) const {
+  tcp::configure(over, options);
+  sealed::connection dressed(std::move(over), keys_of(options, said, which));
+  if (!make) co_return std::make_unique<rails::socket_wire>(std::move(dressed));
+  const auto lane = static_cast<std::uint16_t>(said[0]);
+  std::unique_ptr<rails::wire> made = co_await make(std::move(dressed), which, lane);
+  co_return made;
+}
+
+std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
+                                           const settings& options, std::size_t lanes) {
+  const protocol::identity nobody{-1, 2, "loopback"};
+  return std::make_shared<rails::link>(executor, protocol::offered(options), nobody,
+                                       options.operation_timeout, lanes, bounds, true);
+}
+
+void dial_lanes(rails::link& on, std::shared_ptr<const lane_maker> by,
+                std::function<asio::ip::tcp::endpoint(std::uint16_t lane)> where) {
+  on.run([by = std::move(by), where = std::move(where)](std::uint16_t lane, std::uint32_t epoch,
+                                                        std::string& name) {
+    name = "here";
+    return dial(by, where(lane), lane, epoch);
+  });
+}
+
+lane_door::lane_door(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
+                     const asio::ip::address& at)
+    : on_(std::move(on)), by_(std::move(by)), acceptor_(on_->get_executor(), {at, 0}) {}
+
+std::shared_ptr<lane_door> lane_door::open(std::shared_ptr<rails::link> on,
+                                           std::shared_ptr<const lane_maker> by,
+                                           const asio::ip::address& at) {
+  std::shared_ptr<lane_door> made(new lane_door(std::move(on), std::move(by), at));
+  asio::co_spawn(made->acceptor_.get_executor(), made->accept_all(), [made](auto...) {});
+  made->on_->run(nullptr);
+  return made;
+}
+
+asio::ip::tcp::endpoint lane_door::at() const {
+  error_code closed;
+  const asio::ip::tcp::endpoint where = acceptor_.local_endpoint(closed);
+  if (closed) throw error(asio::error::connection_refused);
+  return where;
+}
+
+void lane_door::close() {
+  error_code ignored;
+  acceptor_.close(ignored);
+}
+
+/// Each guest by itself: one whose set-up hangs keeps no other waiting.
+awaitable<void> lane_door::accept_all() {
+  for (;;) {
+    auto [failure, guest] = co_await acceptor_.async_accept(quiet);
+    if (failure) co_return;
+    asio::co_spawn(acceptor_.get_executor(), welcome(std::move(guest)),
+                   [self = shared_from_this()](auto...) {});
+  }
+}
+
+awaitable<void> lane_door::welcome(asio::ip::tcp::socket guest) {
+  lane_maker::hello said{};
+  const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(said), quiet);
+  if (unread) co_return;
+  std::unique_ptr<rails::wire> over;
+  try {
+    over = co_await by_->dress(std::move(guest), said, sealed::side::listener);
+  } catch (const error&) {
+    co_return;  // the peer dials again
+  }
+  on_->attach(static_cast<std::uint16_t>(said[0]), said[1], std::move(over), "there");
+  if (on_->is_over()) close();
+}
+
+bool all_up(const rails::link& end) {
+  for (std::uint16_t i = 0; i < end.state().lanes(); ++i) {
+    if (!end.state().is_live(i)) return false;
+  }
+  return true;
+}
+
+awaitable<void> look_until(std::function<bool()> condition, std::string what) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor);
+  for (int left = 4000; !condition(); --left) {
+    require(left > 0, "waited in vain: " + what);
+    timer.expires_after(5ms);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace tandem::test
