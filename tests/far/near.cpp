@@ -8,6 +8,8 @@
 #include <deque>
 #include <map>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/pending.hpp>
+#include <utility>
 
 #include "far/words.hpp"
 #include "protocol/carried_channel.hpp"
@@ -18,16 +20,12 @@ namespace {
 using detail::quiet;
 
 /// The connection to the other process, and what is pending there.
-class session : public std::enable_shared_from_this<session> {
+class session : public std::enable_shared_from_this<session>, private pending_owner {
  public:
-  explicit session(asio::ip::tcp::socket over) : over_(std::move(over)) {
+  explicit session(asio::ip::tcp::socket over)
+      : pending_owner(over.get_executor()), over_(std::move(over)) {
     over_.set_option(asio::ip::tcp::no_delay(true));
     over_.non_blocking(true);
-  }
-  ~session() {
-    for (const auto& [id, op] : pending_) {
-      if (op->destroy != nullptr) op->destroy(*op);
-    }
   }
   asio::any_io_executor get_executor() { return over_.get_executor(); }
   void run() { asio::co_spawn(over_.get_executor(), read_on(), asio::detached); }
@@ -110,6 +108,12 @@ class session : public std::enable_shared_from_this<session> {
   static constexpr std::size_t most = std::size_t{1} << 29;  // longer views lie
 
  private:
+  void abandon() noexcept override {
+    const auto self = weak_from_this().lock();
+    for (const auto& [id, op] : std::exchange(pending_, {})) {
+      if (op->destroy != nullptr) op->destroy(*op);
+    }
+  }
   void wait(short what) {
     pollfd ready{over_.native_handle(), what, 0};
     require(::poll(&ready, 1, 20'000) == 1, "the far end neither hears nor answers");
