@@ -223,7 +223,8 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   const std::string opened = there->ask(std::move(words));
   const auto port = unpacker(opened).take<std::uint16_t>();
 
-  const std::shared_ptr<rails::link> link = make_rig_link(executor, options, by.there.size());
+  const std::shared_ptr<rails::link> link =
+      make_rig_link(executor, options, by.there.size(), bounds);
   auto maker = std::make_shared<const lane_maker>(lane_maker{options, by.open(executor)});
   dial_lanes(*link, std::move(maker), [where = by.there, port](std::uint16_t lane) {
     return asio::ip::tcp::endpoint(where.at(lane), port);

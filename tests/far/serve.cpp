@@ -109,7 +109,7 @@ class guest : public std::enable_shared_from_this<guest> {
 
   void open(const settings& options) {
     const asio::any_io_executor executor = over_.get_executor();
-    link_ = make_rig_link(executor, options, by_.there.size());
+    link_ = make_rig_link(executor, options, by_.there.size(), bounds);
     end_ = std::make_unique<protocol::carried_channel<rails::link>>(link_);
     auto maker = std::make_shared<const lane_maker>(lane_maker{options, by_.open(executor)});
     const bool is_v6 = over_.local_endpoint().address().is_v6();

@@ -15,7 +15,6 @@ namespace tandem::test {
 namespace {
 
 using detail::quiet;
-constexpr rails::patience bounds{};
 
 sealed::keys keys_of(const settings& options, const lane_maker::hello& said, sealed::side which) {
   if (!options.encrypt) return {};
@@ -50,7 +49,8 @@ awaitable<std::unique_ptr<rails::wire>> lane_maker::dress(asio::ip::tcp::socket 
 }
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
-                                           const settings& options, std::size_t lanes) {
+                                           const settings& options, std::size_t lanes,
+                                           const rails::patience& bounds) {
   const protocol::identity nobody{-1, 2, "loopback"};
   return std::make_shared<rails::link>(executor, protocol::offered(options), nobody,
                                        options.operation_timeout, lanes, bounds, true);

@@ -29,7 +29,8 @@ struct lane_maker {
 };
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
-                                           const settings& options, std::size_t lanes);
+                                           const settings& options, std::size_t lanes,
+                                           const rails::patience& bounds = {});
 
 /// The link dials its lanes at these places.
 /// @param where  throws `connection_refused` where nobody listens any more
