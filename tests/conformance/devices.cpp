@@ -1,9 +1,6 @@
 // Channels over channels, without any device here: views of host memory.
 
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/tcp.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"

@@ -1,7 +1,3 @@
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
-
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 

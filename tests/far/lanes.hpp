@@ -9,7 +9,7 @@
 namespace tandem::test::far {
 
 /// A test that says much to the far end does not turn its loop meanwhile, and its lanes are silent.
-constexpr rails::patience bounds{std::chrono::seconds(30), std::chrono::seconds(60)};
+inline constexpr rails::patience bounds{std::chrono::seconds(30), std::chrono::seconds(60)};
 
 /// What a pair's lanes go over.
 struct lanes_of_pair {

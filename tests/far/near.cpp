@@ -76,7 +76,8 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
   void start(operation& op) {
     pending_.emplace(++last_, &op);
     const bool is_send = op.what == operation::kind::send;
-    const bool has_bytes = is_send && op.view.kind == memory_kind::host && op.view.bytes <= most;
+    const bool has_bytes =
+        is_send && op.view.kind == memory_kind::host && op.view.bytes <= longest_view_bytes;
     packer words(word::start);
     words.put(last_).put(op.what).put(op.flow).put(op.view.bytes).put(op.view.kind);
     words.put(op.note);
@@ -104,8 +105,6 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     for (const auto& [id, op] : pending_) op->move_to(operation::phase::done);
     say(packer(word::drop));
   }
-
-  static constexpr std::size_t most = std::size_t{1} << 29;  // longer views lie
 
  private:
   void abandon() noexcept override {

@@ -11,6 +11,7 @@
 
 #include "far/words.hpp"
 #include "protocol/carried_channel.hpp"
+#include "support/pattern.hpp"
 
 namespace tandem::test::far {
 namespace {
@@ -174,9 +175,8 @@ stand_in::stand_in(std::shared_ptr<guest> by, unpacker& from)
   const auto left_ns = from.take<std::int64_t>();
   if (left_ns >= 0) deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(left_ns);
   bytes_here = from.text();
-  // One that lies about its length has a byte here too: nothing may look at it.
-  constexpr std::size_t most_bytes = std::size_t{1} << 29;
-  if (what == kind::recv && view.bytes <= most_bytes) bytes_here.resize(view.bytes);
+  // One that lies about its length has a byte here too.
+  if (what == kind::recv && view.bytes <= longest_view_bytes) bytes_here.resize(view.bytes);
   if (bytes_here.empty()) bytes_here.resize(1);
   view.data = bytes_here.data();
   complete = [](operation& op) {

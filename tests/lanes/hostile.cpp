@@ -113,8 +113,7 @@ awaitable<void> suffer(attack by, rdma_double::delivery when) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto on = std::make_shared<stage>();
   on->network = rdma_network::make(executor, 2, when);
-  rails_rig::wire_maker make = [on](sealed::connection over, sealed::side which,
-                                    std::uint16_t lane) {
+  wire_maker make = [on](sealed::connection over, sealed::side which, std::uint16_t lane) {
     return make_lane(on, std::move(over), which, lane);
   };
   const auto rig = co_await rails_rig::connect(small_settings(), 2, false, std::move(make));

@@ -66,9 +66,8 @@ awaitable<std::unique_ptr<rails::wire>> make_plain_wire(sealed::connection over)
 awaitable<void> shares_a_message_with_tcp() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto network = rdma_network::make(executor, 1, delivery::at_poll, direct_room());
-  rails_rig::wire_maker make = [network](
-                                   sealed::connection over, sealed::side which,
-                                   std::uint16_t lane) -> awaitable<std::unique_ptr<rails::wire>> {
+  wire_maker make = [network](sealed::connection over, sealed::side which,
+                              std::uint16_t lane) -> awaitable<std::unique_ptr<rails::wire>> {
     if (lane == 0) return network->meet(std::move(over), which, lane);
     return make_plain_wire(std::move(over));
   };

@@ -7,11 +7,10 @@
 #include <list>
 #include <utility>
 
+#include "support/pattern.hpp"
+
 namespace tandem::test {
 namespace {
-
-/// Nobody has as much: the view lies, and nothing may look at it.
-constexpr std::size_t most_bytes = std::size_t{1} << 29;
 
 class stand_in;
 using stand_ins = std::list<std::unique_ptr<stand_in>>;
@@ -31,7 +30,7 @@ class stand_in : public operation {
     } else if (on < 0) {
       view = user.view;
     } else {
-      const bool is_real = user.view.bytes <= most_bytes;
+      const bool is_real = user.view.bytes <= longest_view_bytes;
       if (is_real && from_) part_ = from_->take(user.view.bytes);
       if (part_ == nullptr) memory_ = buffer(is_real ? user.view.bytes : 1, memory_kind::cuda, on);
       is_real_ = is_real;

@@ -15,8 +15,6 @@ namespace tandem::test {
 /// and may be cut at will. With `settings::encrypt` they are sealed, with `settings::job_secret`.
 class rails_rig : public std::enable_shared_from_this<rails_rig> {
  public:
-  using wire_maker = test::wire_maker;
-
   /// @param make  empty: the connection itself is the wire
   static awaitable<std::shared_ptr<rails_rig>> connect(settings options, std::size_t lanes,
                                                        bool tapped = false, wire_maker make = {});

@@ -102,9 +102,8 @@ awaitable<verbs_rig> verbs_rig::connect(settings options, std::size_t lanes, std
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   verbs_rig made;
   made.network = rdma_network::make(executor, rdma_lanes, rdma_double::delivery::at_poll, room);
-  rails_rig::wire_maker make = [network = made.network, rdma_lanes](sealed::connection over,
-                                                                    sealed::side which,
-                                                                    std::uint16_t lane) {
+  wire_maker make = [network = made.network, rdma_lanes](sealed::connection over,
+                                                         sealed::side which, std::uint16_t lane) {
     if (lane >= rdma_lanes) return make_standby(std::move(over));
     return make_wire(network, std::move(over), which, lane);
   };
