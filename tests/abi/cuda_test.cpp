@@ -1,9 +1,19 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <tandem/detail/cuda.hpp>
 
 #include "abi/same_shape.hpp"
+
+#if CUDA_VERSION < 12080 || CUDA_VERSION >= 13000
+// A header of 13 knows only the later function of this name; the one that is looked up is that
+// of 12.8.
+#undef cuMemcpyBatchAsync
+extern "C" CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes,
+                                       size_t count, void* attributes, size_t* attributes_from,
+                                       size_t attributes_count, size_t* failed, CUstream on);
+#endif
 
 // struct cuda against NVIDIA's own header: what does not agree does not compile.
 
@@ -62,6 +72,11 @@ static_assert(cu::stream_non_blocking == CU_STREAM_NON_BLOCKING);
 static_assert(cu::event_disable_timing == CU_EVENT_DISABLE_TIMING);
 static_assert(cu::ipc_lazy_enable_peer_access == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(cu::wait_value_geq == CU_STREAM_WAIT_VALUE_GEQ);
+#if CUDA_VERSION >= 12080
+static_assert(sizeof(cu::copy_attributes) == sizeof(CUmemcpyAttributes));
+static_assert(offsetof(cu::copy_attributes, flags) == offsetof(CUmemcpyAttributes, flags));
+static_assert(cu::source_order_of_stream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+#endif
 static_assert(cu::dma_buf_descriptor == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 static_assert(cu::flush_to_current_context == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
 static_assert(cu::flush_scope_owner == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);

@@ -1,101 +1,18 @@
 // Peer copies step by step: what goes by reference, what ends late, and what is left behind.
 
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
-
-#include "conformance/channel_case.hpp"
-#include "devices/link.hpp"
-#include "support/device_views.hpp"
+#include "conformance/peers_rig.hpp"
 
 namespace tandem::test {
 namespace {
 
-/// Two ends, each on its GPU, that take each other for other processes, and memory of each that
-/// the other has open.
-class peers {
- public:
-  explicit peers(const asio::any_io_executor& executor, const cuda_double::options& as = {})
-      : gpus(gpus_of_this_test(as)) {
-    auto [first, second] = local::make_pair(executor, executor, small_settings());
-    from = make_end(std::move(first), 0);
-    to = make_end(std::move(second), 1);
-  }
-
-  /// The first message of an allocation may be forwarded; what comes after is not.
-  awaitable<void> warm_up() {
-    const std::size_t opened = gpus.calls("cuIpcOpenMemHandle");
-    for (int i = 0; i < 3; ++i) {
-      co_await transfer(100, 1);
-      co_await turns(20);
-    }
-    EXPECT_GT(gpus.calls("cuIpcOpenMemHandle"), opened);
-  }
-
-  awaitable<void> transfer(std::size_t bytes, std::uint64_t seed) {
-    write(text, bytes, seed);
-    background receiver(to->get_executor(), to->recv(0, into.view().part(0, bytes)));
-    co_await from->send(0, const_view(text.view()).part(0, bytes));
-    const std::size_t came = co_await receiver.result();
-    EXPECT_EQ(came, bytes);
-    EXPECT_EQ(first_wrong(read(into, bytes), seed), std::nullopt) << bytes;
-  }
-
-  void write(const buffer& where, std::size_t bytes, std::uint64_t seed) {
-    const std::vector<std::byte> made = pattern(bytes, seed);
-    if (bytes > 0) std::memcpy(gpus.host(where.data(), bytes), made.data(), bytes);
-  }
-  std::span<const std::byte> read(const buffer& where, std::size_t bytes) {
-    if (bytes == 0) return {};
-    return {gpus.host(where.data(), bytes), bytes};
-  }
-
-  cuda_double& gpus;
-  std::unique_ptr<channel> from, to;
-  buffer text{1 << 20, memory_kind::cuda, 0};
-  buffer into{1 << 20, memory_kind::cuda, 1};
-
- private:
-  static std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end) {
-    devices::whereabouts where = devices::whereabouts::here();
-    where.process[15] = static_cast<std::byte>(end);
-    const auto by = std::make_shared<devices::copiers>(inner->get_executor());
-    return devices::make_channel(std::move(inner), by, small_settings(), {}, where);
-  }
-};
-
-using copying_body = awaitable<void> (*)(peers& all);
-
-awaitable<void> with_peers(copying_body run, cuda_double::options as) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  peers all(executor, as);
-  co_await run(all);
-  all.gpus.manual(false);
-}
-
 /// PEER_TEST(name) { body of a coroutine with all }
-#define PEER_TEST(name)                                         \
-  static awaitable<void> name##_body(peers&);                   \
-  TEST(PeerCopies, name) {                                      \
-    gpus_of_this_test();                                        \
-    run_test(with_peers(name##_body, {}), drive::by_asio, 60s); \
-  }                                                             \
+#define PEER_TEST(name)                                     \
+  static awaitable<void> name##_body(peers&);               \
+  TEST(PeerCopies, name) {                                  \
+    gpus_of_this_test();                                    \
+    run_test(with_peers(name##_body), drive::by_asio, 60s); \
+  }                                                         \
   static awaitable<void> name##_body(peers& all)
-
-awaitable<void> until_queued(peers& all) {
-  const auto is_queued = [&all] { return all.gpus.queued() > 0; };
-  co_await until(is_queued, "work of a GPU");
-}
-
-awaitable<std::optional<error>> run_until_over(background& part, peers& all) {
-  const auto is_over = [&part, &all] {
-    all.gpus.run_all();
-    return part.is_over();
-  };
-  co_await until(is_over, "an operation");
-  const std::optional<error> failure = co_await part.failure();
-  co_return failure;
-}
 
 PEER_TEST(AMessageIsOneCopyWhateverItsLengthAndNoKernel) {
   co_await all.warm_up();
@@ -235,6 +152,97 @@ PEER_TEST(ACopyThatFailsEndsItsReceiveAlone) {
   const auto failure = co_await receiver.failure();
   expect_error(failure, errc::device_failed, {"cuMemcpyAsync"});
   co_await all.transfer(5000, 8);
+}
+
+/// Ten messages of which two are being read, and the others wait for their turn.
+class ten_at_once {
+ public:
+  explicit ten_at_once(peers& all) : all_(all) {}
+
+  awaitable<void> begin() {
+    all_.gpus.manual(true);
+    before_ = all_.gpus.calls("cuMemcpyAsync");
+    all_.write(all_.text, each * count, 9);
+    for (std::size_t i = 0; i < count; ++i) {
+      recvs_.push_back(std::make_unique<background>(
+          all_.to->get_executor(), all_.to->recv(0, all_.into.view().part(i * each, each))));
+      sends_.push_back(std::make_unique<background>(
+          all_.from->get_executor(),
+          all_.from->send(0, const_view(all_.text.view()).part(i * each, each))));
+    }
+    co_await until_queued(all_);
+    co_await turns(50);
+    EXPECT_EQ(single_copies(), 2U);
+  }
+  /// How many receives failed, all of them for the device; the others have the right bytes.
+  awaitable<int> end() {
+    int failed = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto of_send = co_await run_until_over(*sends_[i], all_);
+      EXPECT_FALSE(of_send);
+      const auto of_recv = co_await run_until_over(*recvs_[i], all_);
+      if (!of_recv) {
+        const std::vector<std::byte> right = pattern(each * count, 9);
+        const auto came = all_.read(all_.into, each * count).subspan(i * each, each);
+        EXPECT_TRUE(
+            std::equal(came.begin(), came.end(), right.begin() + static_cast<long>(i * each)));
+        continue;
+      }
+      expect_error(of_recv, errc::device_failed);
+      ++failed;
+    }
+    all_.gpus.manual(false);
+    co_await all_.transfer(5000, 8);
+    co_return failed;
+  }
+  std::size_t single_copies() const { return all_.gpus.calls("cuMemcpyAsync") - before_; }
+
+  static constexpr std::size_t each = 20'001, count = 10;
+
+ private:
+  peers& all_;
+  std::vector<std::unique_ptr<background>> recvs_, sends_;
+  std::size_t before_ = 0;
+};
+
+PEER_TEST(WhatWaitsForItsTurnIsReadAtOnce) {
+  co_await all.warm_up();
+  ten_at_once ten(all);
+  co_await ten.begin();
+  const int failed = co_await ten.end();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(all.gpus.calls("cuMemcpyBatchAsync"), 1U);
+  EXPECT_EQ(ten.single_copies(), 3U) << "with that of the last transfer";
+}
+
+PEER_TEST(OfABatchThatIsRefusedOnlyThatFailsWhichCannotBe) {
+  co_await all.warm_up();
+  ten_at_once ten(all);
+  co_await ten.begin();
+  all.gpus.fail("cuMemcpyBatchAsync", 1, 1);
+  all.gpus.fail("cuMemcpyAsync", 3, 1);
+  const int failed = co_await ten.end();
+  EXPECT_EQ(failed, 1);
+  EXPECT_EQ(ten.single_copies(), 11U);
+}
+
+PEER_TEST(ABatchThatCannotBeWatchedFailsAsAWhole) {
+  co_await all.warm_up();
+  ten_at_once ten(all);
+  co_await ten.begin();
+  all.gpus.fail("cuEventRecord", 1, 1);
+  const int failed = co_await ten.end();
+  EXPECT_EQ(failed, 8);
+}
+
+PEER_TEST(AnOldDriverReadsOneByOne) {
+  co_await all.warm_up();
+  all.gpus.table().copy_many = nullptr;
+  ten_at_once ten(all);
+  co_await ten.begin();
+  const int failed = co_await ten.end();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(ten.single_copies(), 11U);
 }
 
 PEER_TEST(WhatCannotBeOpenedIsForwarded) {

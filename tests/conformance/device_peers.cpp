@@ -1,5 +1,5 @@
 // The suite once more: both ends have GPUs that read each other's memory, by its address or as
-// another process would.
+// another process would, or pinned memory of each other.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t arena_bytes = std::size_t{1} << 20;
 
-enum class processes { one, two };
+enum class processes { one, two, two_without_peer_copies };
 
 /// Ends that take each other for another process, which the double does not mind.
 devices::whereabouts where(int end, processes how) {
   devices::whereabouts here = devices::whereabouts::here();
-  if (how == processes::two) here.process[15] = static_cast<std::byte>(end);
+  if (how != processes::one) here.process[15] = static_cast<std::byte>(end);
   return here;
 }
 
@@ -37,6 +37,7 @@ std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end, int d
 
 template <processes How, int First, int Second>
 awaitable<channel_pair> connect(settings options) {
+  options.peer_copies = How != processes::two_without_peer_copies;
   channel_pair below = co_await pair_over_local(options);
   co_return channel_pair{make_end(std::move(below.first), 0, First, How, options),
                          make_end(std::move(below.second), 1, Second, How, options)};
@@ -49,7 +50,13 @@ INSTANTIATE_TEST_SUITE_P(
         channel_case{"peers_polled", connect<processes::two, 0, 1>, drive::by_spinning, false},
         channel_case{"peers_on_one_device", connect<processes::two, 1, 1>, drive::by_asio, false},
         channel_case{"peers_in_one_process", connect<processes::one, 0, 1>, drive::by_asio, false},
-        channel_case{"peer_and_host", connect<processes::two, 0, -1>, drive::by_asio, false}),
+        channel_case{"peer_and_host", connect<processes::two, 0, -1>, drive::by_asio, false},
+        channel_case{"shared_staging", connect<processes::two_without_peer_copies, 0, 1>,
+                     drive::by_asio, false},
+        channel_case{"shared_staging_polled", connect<processes::two_without_peer_copies, 0, 1>,
+                     drive::by_spinning, false},
+        channel_case{"shared_staging_and_host", connect<processes::two_without_peer_copies, 0, -1>,
+                     drive::by_asio, false}),
     case_name);
 
 }  // namespace

@@ -37,6 +37,11 @@ std::vector<failing> all_calls(called_stage& with, accelerator::handle shared,
       {"cuMemGetAddressRange", [=](accelerator& of) { of.allocation_of(at); }},
       {"cuStreamCreateWithPriority", [](accelerator& of) { of.make_stream(); }},
       {"cuMemcpyAsync", [=](accelerator& of) { of.copy(at, word, 8, on); }},
+      {"cuMemcpyBatchAsync",
+       [=](accelerator& of) {
+         const accelerator::piece one{at, word, 8};
+         of.copy_all({&one, 1}, on);
+       }},
       {"cuMemsetD8Async", [=](accelerator& of) { of.fill(at, 0, 8, on); }},
       {"cuStreamSynchronize", [=](accelerator& of) { of.finish(on); }},
       {"cuStreamIsCapturing", [=](accelerator& of) { of.is_capturing(on); }},

@@ -4,15 +4,13 @@
 
 #include "devices/imports.hpp"
 #include "support/cuda/double.hpp"
+#include "unit/accelerator_rig.hpp"
 
 namespace tandem::devices {
 namespace {
 
+using test::cuda_at;
 using test::cuda_double;
-
-accelerator& gpu(int which = 0) {
-  return accelerator_at(memory_kind::cuda, which);
-}
 
 shared_allocation describe(const buffer& memory, std::uint32_t id) {
   accelerator& of = accelerator_of(memory.view());
@@ -30,7 +28,7 @@ class imports_test : public testing::Test {
   void describe_and_open(imports& into, const shared_allocation& what) {
     ASSERT_TRUE(into.describe(what, why_)) << why_;
     imports::answer said;
-    ASSERT_TRUE(into.next(gpu(1), said));
+    ASSERT_TRUE(into.next(cuda_at(1), said));
     EXPECT_EQ(said.id, what.id);
     EXPECT_EQ(said.why, "");
   }
@@ -46,7 +44,7 @@ TEST_F(imports_test, an_allocation_is_mapped_once_and_closed_when_it_is_retired)
   describe_and_open(mine, describe(memory, 3));
   EXPECT_EQ(openings(), 1U);
   for (int i = 0; i < 3; ++i) {
-    const auto found = mine.find({3, 96}, 4000, gpu(1), why_);
+    const auto found = mine.find({3, 96}, 4000, cuda_at(1), why_);
     ASSERT_TRUE(found) << why_;
     EXPECT_EQ(world_.host(static_cast<const std::byte*>(found->from)),
               world_.host(memory.data()) + 96);
@@ -60,7 +58,7 @@ TEST_F(imports_test, what_is_being_read_stays_open) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(reading::mapped);
   describe_and_open(mine, describe(memory, 0));
-  auto found = mine.find({0, 0}, 1, gpu(1), why_);
+  auto found = mine.find({0, 0}, 1, cuda_at(1), why_);
   mine.retire(0, why_);
   EXPECT_EQ(openings(), 1U);
   found.reset();
@@ -93,7 +91,7 @@ TEST_F(imports_test, in_one_process_the_address_itself_is_read) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(reading::in_place);
   describe_and_open(mine, describe(memory, 0));
-  const auto found = mine.find({0, 8}, 8, gpu(1), why_);
+  const auto found = mine.find({0, 8}, 8, cuda_at(1), why_);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->from, memory.data() + 8);
   EXPECT_EQ(world_.calls("cuIpcOpenMemHandle"), 0U);
@@ -105,9 +103,9 @@ TEST_F(imports_test, what_cannot_be_opened_is_answered_with_the_drivers_words) {
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
   world_.fail("cuIpcOpenMemHandle", 1, 201);
   imports::answer said;
-  ASSERT_TRUE(mine.next(gpu(1), said));
+  ASSERT_TRUE(mine.next(cuda_at(1), said));
   EXPECT_NE(said.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << said.why;
-  EXPECT_FALSE(mine.find({0, 0}, 1, gpu(1), why_)) << "it is forgotten";
+  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it is forgotten";
   EXPECT_TRUE(mine.retire(0, why_)) << "the owner's word may have crossed the answer";
 }
 
@@ -115,12 +113,12 @@ TEST_F(imports_test, references_are_judged) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(reading::mapped);
   describe_and_open(mine, describe(memory, 1));
-  EXPECT_FALSE(mine.find({1, 4096}, 1, gpu(1), why_));
-  EXPECT_FALSE(mine.find({1, 0}, 4097, gpu(1), why_));
-  EXPECT_FALSE(mine.find({1, ~std::uint64_t{0}}, 2, gpu(1), why_));
-  EXPECT_FALSE(mine.find({1 | 1 << 16, 0}, 1, gpu(1), why_)) << "another generation";
-  EXPECT_FALSE(mine.find({2, 0}, 1, gpu(1), why_));
-  EXPECT_TRUE(mine.find({1, 4096}, 0, gpu(1), why_));
+  EXPECT_FALSE(mine.find({1, 4096}, 1, cuda_at(1), why_));
+  EXPECT_FALSE(mine.find({1, 0}, 4097, cuda_at(1), why_));
+  EXPECT_FALSE(mine.find({1, ~std::uint64_t{0}}, 2, cuda_at(1), why_));
+  EXPECT_FALSE(mine.find({1 | 1 << 16, 0}, 1, cuda_at(1), why_)) << "another generation";
+  EXPECT_FALSE(mine.find({2, 0}, 1, cuda_at(1), why_));
+  EXPECT_TRUE(mine.find({1, 4096}, 0, cuda_at(1), why_));
   EXPECT_FALSE(mine.describe(describe(memory, 1 | 1 << 16), why_)) << "the slot is taken";
   EXPECT_FALSE(mine.describe(describe(memory, most_shared_allocations), why_));
   EXPECT_FALSE(mine.retire(9, why_));
@@ -136,7 +134,7 @@ TEST(imports_without_peers, the_devices_that_do_not_reach_each_other_are_named) 
     std::string why;
     ASSERT_TRUE(mine.describe(describe(memory, 0), why));
     imports::answer said;
-    ASSERT_TRUE(mine.next(gpu(1), said));
+    ASSERT_TRUE(mine.next(cuda_at(1), said));
     EXPECT_NE(said.why.find("cuda:1 and cuda:0 have no peer access"), std::string::npos)
         << said.why;
   }

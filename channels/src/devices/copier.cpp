@@ -5,19 +5,11 @@
 namespace tandem::devices {
 
 copier::copier(const asio::any_io_executor& executor, accelerator& of)
-    : watch_(executor, of), to_host_(of), to_device_(of) {}
-
-accelerator::stream copier::stream_for(way which, std::size_t bytes) {
-  if (which == way::to_host) return to_host_.get();
-  if (which == way::to_device) return to_device_.get();
-  const bool is_long = bytes >= long_copy_bytes;
-  device_stream& next = from_peer_[is_long ? 0 : 1 + next_peer_stream_++ % (peer_streams - 1)];
-  if (next.get() == nullptr) next = device_stream(of());
-  return next.get();
-}
+    : from_peer_(executor, of), watch_(executor, of), to_host_(of), to_device_(of) {}
 
 void copier::copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  const accelerator::stream on = stream_for(which, bytes);
+  if (which == way::from_peer) return from_peer_.copy(to, from, bytes, wait);
+  const accelerator::stream on = which == way::to_host ? to_host_.get() : to_device_.get();
   of().copy(to, from, bytes, on);
   try {
     watch_.after(on, wait);
@@ -29,15 +21,13 @@ void copier::copy(way which, void* to, const void* from, std::size_t bytes, devi
 
 /// A device that fails touches nothing any more, either.
 void copier::finish() noexcept {
-  const auto finish_one = [this](const device_stream& each) {
+  for (const device_stream* const each : {&to_host_, &to_device_}) {
     try {
-      if (each.get() != nullptr) of().finish(each.get());
+      of().finish(each->get());
     } catch (const error&) {
     }
-  };
-  finish_one(to_host_);
-  finish_one(to_device_);
-  for (const device_stream& each : from_peer_) finish_one(each);
+  }
+  from_peer_.finish();
 }
 
 copier& copiers::of(const const_view& view) {

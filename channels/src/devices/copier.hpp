@@ -1,11 +1,12 @@
 #pragma once
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <tandem/accelerator.hpp>
 #include <tandem/device_watch.hpp>
 #include <vector>
+
+#include "devices/peer_reader.hpp"
 
 namespace tandem::devices {
 
@@ -28,17 +29,10 @@ class copier {
   void finish() noexcept;
 
  private:
-  accelerator::stream stream_for(way which, std::size_t bytes);
-
+  peer_reader from_peer_;
   device_watch watch_;
   const device_stream to_host_;
   const device_stream to_device_;
-  /// Short copies overlap, as each begins with some us in which nothing moves. Long ones go one
-  /// after the other on the first: one at a time has the whole link, and several only share it.
-  static constexpr std::size_t peer_streams = 4;
-  static constexpr std::size_t long_copy_bytes = std::size_t{4} << 20;
-  std::array<device_stream, peer_streams> from_peer_;
-  std::size_t next_peer_stream_ = 0;
 };
 
 /// Those of a fabric, made when a view of their device first comes.

@@ -30,6 +30,7 @@ void encode(const greeting& from, std::span<std::byte, greeting_bytes> to) noexc
   put<std::uint32_t>(p + 20, from.inside_bytes);
   std::copy(from.where.host.begin(), from.where.host.end(), p + 24);
   std::copy(from.where.process.begin(), from.where.process.end(), p + 40);
+  put<std::uint32_t>(p + 56, from.flags);
   put<std::uint32_t>(p + checked_greeting_bytes, crc32c(p, checked_greeting_bytes));
 }
 
@@ -47,6 +48,7 @@ greeting decode(std::span<const std::byte> from, std::string& why) {
                   take<std::uint32_t>(p + 16), take<std::uint32_t>(p + 20)};
   std::copy_n(p + 24, theirs.where.host.size(), theirs.where.host.begin());
   std::copy_n(p + 40, theirs.where.process.size(), theirs.where.process.begin());
+  theirs.flags = take<std::uint32_t>(p + 56);
   if (theirs.version != greeting{}.version) {
     why = fmt::format("the peer's devices speak version {}, these {}", theirs.version,
                       greeting{}.version);

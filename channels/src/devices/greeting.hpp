@@ -14,16 +14,22 @@ namespace tandem::devices {
 ///
 ///    0 magic "TNDMDEVS"    8 version u32    12 most credit u32
 ///   16 kinds of memory here, by bit u32     20 most bytes inside a frame's message u32
-///   24 host               40 process                60 CRC32C of bytes 0..59
+///   24 host               40 process                56 flags u32
+///   60 CRC32C of bytes 0..59
 ///
 /// Everything else follows from the limits of the inner channel, which both ends know.
 struct greeting {
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint32_t credit_bytes = 0;
   std::uint32_t kinds = 0;
   std::uint32_t inside_bytes = 0;
-  whereabouts where{};  ///< zeros: it reads no device memory of others, and nobody its own
+  whereabouts where{};  ///< zeros: it shares no memory with others
+  std::uint32_t flags = 0;
 };
+
+// Of greetings: what is done where both ends want it.
+constexpr std::uint32_t wants_peer_copies = 1;
+constexpr std::uint32_t wants_shared_staging = 2;
 
 constexpr std::size_t greeting_bytes = 64;
 

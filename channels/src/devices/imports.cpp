@@ -106,7 +106,7 @@ std::optional<imports::source> imports::find(const shared_place& at, std::uint64
   const auto* const base = keep ? keep->base()
                                 : reinterpret_cast<const std::byte*>(  // NOLINT: of this process
                                       static_cast<std::uintptr_t>(found->what.base));
-  return source{base + at.offset, keep};
+  return source{base + at.offset, keep, nullptr};
 }
 
 void imports::clear() noexcept {

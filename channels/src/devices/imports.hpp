@@ -37,7 +37,8 @@ class imports {
   /// Bytes of a peer as copies of one device here reach them.
   struct source {
     const void* from = nullptr;
-    std::shared_ptr<const mapping> keep;  ///< to be held until nothing reads there
+    std::shared_ptr<const void> keep;  ///< to be held until nothing reads there
+    const std::byte* here = nullptr;   ///< where processors read it; null: they do not
   };
   /// Where a reference leads. Nothing: `why` tells what no correct peer does.
   /// @par Errors thrown: `device_failed`, `unsupported_memory`: `by` cannot reach it.

@@ -36,6 +36,11 @@ std::size_t inside_bytes_over(const channel& inner) noexcept {
   return std::min(room, most_inside_bytes);
 }
 
+std::uint32_t wishes(const settings& options) noexcept {
+  return (options.peer_copies ? wants_peer_copies : 0) |
+         (options.shared_staging ? wants_shared_staging : 0);
+}
+
 }  // namespace
 
 link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
@@ -50,9 +55,11 @@ link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
                protocol::chunk_order::any),
       timer_(executor_),
       where_(where),
+      wants_(wishes(options)),
       patience_(executor_),
       staging_out_(staged_chunks * session_.agreed().chunk_bytes),
-      staging_in_(staged_chunks * session_.agreed().chunk_bytes) {
+      staging_in_(staged_chunks * session_.agreed().chunk_bytes),
+      lent_(staging_in_.capacity_bytes()) {
   session_.fills_by(this);
 }
 
@@ -60,7 +67,8 @@ void link::run() {
   const auto self = shared_from_this();
   greeting mine{.credit_bytes = session_.agreed().credit_bytes,
                 .inside_bytes = static_cast<std::uint32_t>(inside_bytes_),
-                .where = where_};
+                .where = where_,
+                .flags = wants_};
   for (const memory_kind kind : kinds_) mine.kinds |= 1U << static_cast<unsigned>(kind);
   greeting_ = std::make_unique<std::byte[]>(greeting_bytes);
   encode(mine, std::span<std::byte, greeting_bytes>(greeting_.get(), greeting_bytes));

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "devices/exports.hpp"
+#include "devices/greeting.hpp"
+#include "devices/lent_staging.hpp"
 #include "devices/peer_pieces.hpp"
 #include "devices/pieces.hpp"
 #include "devices/staging.hpp"
@@ -32,7 +34,7 @@ class link final : public std::enable_shared_from_this<link>,
                    private protocol::filler {
  public:
   /// @param inner  stays until it is forgotten
-  /// @param where  of this end; zeros: device memory is forwarded, whoever the peer is
+  /// @param where  of this end; zeros: it shares no memory, whoever the peer is
   link(channel& inner, std::shared_ptr<copiers> by, const settings& options, protocol::identity who,
        const whereabouts& where = whereabouts::here());
 
@@ -59,6 +61,9 @@ class link final : public std::enable_shared_from_this<link>,
   friend struct landing_piece;
 
   static constexpr std::size_t control_slots = 16;
+  /// On their way at once: enough to keep the peer's engines busy, and soon over for a cancelled
+  /// send.
+  static constexpr std::size_t most_referrals = 64;
   static constexpr std::uint64_t none_late = ~std::uint64_t{0};
 
   // What is under way outside keeps the link.
@@ -86,6 +91,7 @@ class link final : public std::enable_shared_from_this<link>,
   void flush_frames();
   bool can_be_read(const protocol::outgoing& out);
   bool refer();
+  void send_reference(referral& r);
   referral& take_referral();
   void reference_left(referral& r);
   bool acknowledged(std::uint32_t serial);
@@ -95,12 +101,20 @@ class link final : public std::enable_shared_from_this<link>,
   void say_notes();
   void say(const note& what);
 
+  // Payloads of which the peer reads a copy in pinned memory of both.
+  bool can_be_shared(const protocol::outgoing& out) const;
+  bool stage_shared();
+  void staged_shared(referral& r, const std::shared_ptr<const error>& failure);
+  void offer_staging();
+  bool answered_staging(const note& said);
+
   // Payloads that are read from the peer.
   void take_note(std::span<const std::byte> bytes);
-  void meet(const whereabouts& theirs, std::uint32_t their_kinds);
+  void meet(const greeting& theirs);
   void land_reference(const protocol::frame& f, const reference& what);
   bool is_sound(const protocol::frame& f, const reference& what) const;
   void begin_pull(pull& p);
+  std::optional<imports::source> look_up(const pull& p, accelerator& by, std::string& why);
   bool find_source(pull& p, copier* for_view);
   void pull_to_view(pull& p);
   void pull_piece(pull& p);
@@ -156,6 +170,7 @@ class link final : public std::enable_shared_from_this<link>,
   operation::time_point timer_due_ = operation::time_point::max();
 
   const whereabouts where_;
+  const std::uint32_t wants_;  // flags of the greeting
   reading reads_ = reading::none;
   std::optional<exports> exports_;
   std::optional<imports> imports_;
@@ -173,6 +188,11 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<std::uint32_t> pulled_;  // serials that the peer has yet to hear of
 
   staging staging_out_, staging_in_;
+  bool shares_staging_ = false;
+  enum class offer : std::uint8_t { none, asked, open, refused };
+  std::array<offer, vendors.size()>
+      offers_{};  // of staging here, by vendor: what the peer makes of it
+  lent_staging lent_;
   std::array<control_slot, control_slots> control_;
   std::size_t next_control_ = 0;
   std::unique_ptr<std::byte[]> greeting_;

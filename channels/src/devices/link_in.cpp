@@ -142,7 +142,7 @@ void link::take_greeting(const control_slot& slot) {
   both.credit_bytes = std::min(both.credit_bytes, theirs.credit_bytes);
   session_.agree(both);
   is_agreed_ = true;
-  meet(theirs.where, theirs.kinds);
+  meet(theirs);
 }
 
 void link::take_plain(const protocol::frame& f) {

@@ -82,6 +82,7 @@ void link::flush_frames() {
 carriage link::how_to_carry(const protocol::outgoing& out) {
   if (out.payload.bytes == 0) return carriage::inside;
   if (can_be_read(out)) return carriage::reference;
+  if (can_be_shared(out)) return carriage::shared;
   const bool is_host = out.payload.kind == memory_kind::host;
   return is_host && out.payload.bytes <= inside_bytes_ ? carriage::inside : carriage::message;
 }
@@ -107,6 +108,7 @@ bool link::has_room(carriage how, departure& d) {
 bool link::depart() {
   const carriage how = how_to_carry(one_);
   if (how == carriage::reference) return refer();
+  if (how == carriage::shared) return stage_shared();
   departure& d = take_departure();
   if (!has_room(how, d)) {
     free_departures_.push_back(&d);

@@ -50,7 +50,8 @@ bool link::is_sound(const protocol::frame& f, const reference& what) const {
 }
 
 void link::land_reference(const protocol::frame& f, const reference& what) {
-  if (reads_ == reading::none || home_ == nullptr || !is_sound(f, what)) {
+  const bool is_shared = is_staging(what.at.allocation) ? shares_staging_ : reads_ != reading::none;
+  if (!is_shared || home_ == nullptr || !is_sound(f, what)) {
     return broken(fmt::format("a reference to {} bytes in {} chunks", what.bytes, what.chunks));
   }
   pull& p = take_pull();
@@ -81,11 +82,21 @@ void link::begin_pull(pull& p) {
     const bool has_engine = is_on_device(first.op);
     if (!find_source(p, has_engine ? &copiers_->of(first.op->view) : nullptr)) return;
     if (has_engine && p.into == nullptr) return pull_to_view(p);
+    if (!has_engine && p.from.here != nullptr) {
+      std::memcpy(first.target, p.from.here, p.what.bytes);
+      return finish_pull(p);
+    }
   } catch (const error& why) {
     p.broke = why;
     return finish_pull(p);
   }
   pull_piece(p);
+}
+
+std::optional<imports::source> link::look_up(const pull& p, accelerator& by, std::string& why) {
+  const shared_place& at = p.what.at;
+  if (is_staging(at.allocation)) return lent_.find(at, p.what.bytes, by, why);
+  return imports_->find(at, p.what.bytes, by, why);
 }
 
 /// Whose engine reads: that of the view, else the one for which it was opened. False: the channel
@@ -95,11 +106,11 @@ bool link::find_source(pull& p, copier* for_view) {
   std::optional<imports::source> found;
   p.by = for_view != nullptr ? for_view : home_;
   try {
-    found = imports_->find(p.what.at, p.what.bytes, p.by->of(), why);
+    found = look_up(p, p.by->of(), why);
   } catch (const error&) {
     if (p.by == home_) throw;
     p.into = std::exchange(p.by, home_);
-    found = imports_->find(p.what.at, p.what.bytes, home_->of(), why);
+    found = look_up(p, home_->of(), why);
   }
   if (found) {
     p.from = std::move(*found);
@@ -112,7 +123,9 @@ bool link::find_source(pull& p, copier* for_view) {
 
 void link::pull_to_view(pull& p) {
   const protocol::landing& first = p.where.front();
-  p.by->copy(copier::way::from_peer, first.target, p.from.from, p.what.bytes, p.landed);
+  const bool is_here = p.from.here != nullptr;
+  p.by->copy(is_here ? copier::way::to_device : copier::way::from_peer, first.target, p.from.from,
+             p.what.bytes, p.landed);
   p.op = first.op;
   session_.pin(*p.op);
   went_out();

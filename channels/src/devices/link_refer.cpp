@@ -13,8 +13,7 @@
 namespace tandem::devices {
 namespace {
 
-// On their way at once: enough to keep the peer's engines busy, and soon over for a cancelled send.
-constexpr std::size_t most_referrals = 64;
+/// On their way at once.
 constexpr std::uint64_t most_referred_bytes = std::uint64_t{1} << 30;
 /// By one copy, which others of the peer's engines wait for: under a millisecond over NVLink.
 constexpr std::uint64_t most_reference_bytes = std::uint64_t{256} << 20;
@@ -45,6 +44,18 @@ referral::referral(link& in, std::uint32_t name) : of(in), serial(name) {
   };
   header.destroy = [](operation& gone) noexcept {
     static_cast<referral*>(gone.owner)->of.destroyed();
+  };
+  staged.owner = this;
+  staged.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
+    auto& r = *static_cast<referral*>(wait.owner);
+    const auto keep = r.of.came_back();
+    keep->staged_shared(r, failure);
+    keep->settle();
+  };
+  staged.destroy = [](device_wait& wait) noexcept {
+    auto& r = *static_cast<referral*>(wait.owner);
+    r.by->finish();
+    r.of.destroyed();
   };
 }
 
@@ -117,16 +128,21 @@ bool link::refer() {
   referred_bytes_ += r.bytes;
   r.op = one_.op;
   session_.pin(*r.op);
-  protocol::frame f = one_.header;
+  r.at = one_at_;
+  send_reference(r);
+  return true;
+}
+
+void link::send_reference(referral& r) {
+  protocol::frame f = r.out.header;
   f.flags |= by_reference;
   protocol::wire_frame words;
   protocol::encode(f, words);
   std::copy(words.begin(), words.end(), r.words.begin());
-  encode(reference{r.serial, r.chunks, one_at_, r.bytes}, r.words.data() + words.size());
+  encode(reference{r.serial, r.chunks, r.at, r.bytes}, r.words.data() + words.size());
   r.header.view = {r.words.data(), r.words.size()};
   r.has_left = false;
   if (start_inner(r.header)) reference_left(r);
-  return true;
 }
 
 void link::reference_left(referral& r) {
@@ -137,8 +153,9 @@ void link::reference_left(referral& r) {
 
 /// False: no such reference is on its way.
 bool link::acknowledged(std::uint32_t serial) {
-  if (serial >= referrals_.size() || referrals_[serial]->op == nullptr) return false;
+  if (serial >= referrals_.size()) return false;
   referral& r = *referrals_[serial];
+  if (r.op == nullptr || r.is_staging) return false;
   for (std::uint32_t i = 0; i < r.chunks && !session_.is_over(); ++i) {
     session_.sent(chunk_of(r, i));
   }
@@ -148,14 +165,17 @@ bool link::acknowledged(std::uint32_t serial) {
 
 void link::let_go(referral& r) {
   referred_bytes_ -= r.bytes;
+  if (r.slot != nullptr) {
+    staging_out_.give_back(r.by->of().kind(), std::exchange(r.slot, nullptr));
+  }
   session_.unpin(*std::exchange(r.op, nullptr));
   if (r.has_left) free_referrals_.push_back(&r);
 }
 
-/// The peer believes nothing any more that it reads.
+/// The peer believes nothing any more that it reads. What is still copied here goes by itself.
 void link::let_go_of_referrals() noexcept {
   for (const std::unique_ptr<referral>& each : referrals_) {
-    if (each->op != nullptr) let_go(*each);
+    if (each->op != nullptr && !each->is_staging) let_go(*each);
   }
   patience_.cancel();
 }
@@ -184,7 +204,7 @@ void link::say(const note& what) {
 }
 
 void link::say_notes() {
-  if (reads_ == reading::none || session_.is_over()) return;
+  if (session_.is_over() || (reads_ == reading::none && !shares_staging_)) return;
   while (!pulled_.empty()) {
     note made;
     made.count = static_cast<std::uint16_t>(std::min(pulled_.size(), made.serials.size()));
@@ -192,7 +212,8 @@ void link::say_notes() {
     pulled_.erase(pulled_.begin(), pulled_.begin() + made.count);
     say(made);
   }
-  for (exports::news news; exports_->next(news);) {
+  offer_staging();
+  for (exports::news news; exports_ && exports_->next(news);) {
     note made{.what = note::type::retired, .id = news.retired};
     if (news.described) {
       made = {.what = note::type::described, .id = news.described->id};
@@ -201,7 +222,8 @@ void link::say_notes() {
     say(made);
   }
   imports::answer answer;
-  while (home_ != nullptr && imports_->next(home_->of(), answer)) {
+  while (home_ != nullptr &&
+         (lent_.next(home_->of(), answer) || (imports_ && imports_->next(home_->of(), answer)))) {
     const auto what = answer.why.empty() ? note::type::opened : note::type::refused;
     note made{.what = what, .id = answer.id};
     made.why = answer.why;
@@ -213,20 +235,25 @@ void link::take_note(std::span<const std::byte> bytes) {
   std::string why;
   const std::optional<note> said = decode_note(bytes, why);
   if (!said) return broken(why);
-  if (reads_ == reading::none) return broken("a note on memory that nobody reads");
+  const bool reads = reads_ != reading::none;
+  const bool is_of_staging = is_staging(said->id);
+  if (!(is_of_staging || said->what == note::type::pulled ? shares_staging_ || reads : reads)) {
+    return broken("a note on memory that nobody reads");
+  }
   bool is_sound = true;
   switch (said->what) {
     case note::type::described:
-      is_sound = imports_->describe(said->allocation, why);
+      is_sound = is_of_staging ? lent_.describe(said->allocation, why)
+                               : imports_->describe(said->allocation, why);
       break;
     case note::type::retired:
-      is_sound = imports_->retire(said->id, why);
+      is_sound = !is_of_staging && imports_->retire(said->id, why);
       break;
     case note::type::opened:
-      is_sound = exports_->opened(said->id);
+      is_sound = is_of_staging ? answered_staging(*said) : exports_->opened(said->id);
       break;
     case note::type::refused:
-      is_sound = exports_->refused(said->id, said->why);
+      is_sound = is_of_staging ? answered_staging(*said) : exports_->refused(said->id, said->why);
       break;
     case note::type::pulled:
       for (std::size_t i = 0; i < said->count && is_sound; ++i) {
@@ -238,17 +265,28 @@ void link::take_note(std::span<const std::byte> bytes) {
 }
 
 /// Where both ends are says how device memory goes between them.
-void link::meet(const whereabouts& theirs, std::uint32_t their_kinds) {
+void link::meet(const greeting& theirs) {
+  const std::uint32_t both = wants_ & theirs.flags;
   std::string why = "one of both has no accelerator";
-  for (const memory_kind kind : kinds_) {
-    const bool has_both = (their_kinds & 1U << static_cast<unsigned>(kind)) != 0;
-    if (kind == memory_kind::host || !has_both) continue;
-    reads_ = choose_reading(where_, theirs, why);
+  bool is_here = false, is_there = false;
+  for (const memory_kind vendor : vendors) {
+    const bool has = std::find(kinds_.begin(), kinds_.end(), vendor) != kinds_.end();
+    const bool peer_has = (theirs.kinds & 1U << static_cast<unsigned>(vendor)) != 0;
+    is_here |= has;
+    is_there |= peer_has;
+    if (!has || !peer_has) continue;
+    why = "one of both does not want peer copies";
+    if ((both & wants_peer_copies) != 0) reads_ = choose_reading(where_, theirs.where, why);
   }
+  shares_staging_ = (both & wants_shared_staging) != 0 && is_here && is_there &&
+                    is_one_host(where_, theirs.where);
+  if (shares_staging_) staging_out_.share();
   const int peer = session_.who().peer;
   const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
   if (reads_ == reading::none) {
-    log(log_level::debug, "devices", fmt::format("device memory is forwarded to {}: {}", who, why));
+    log(log_level::debug, "devices",
+        fmt::format("device memory is forwarded to {}{}: {}", who,
+                    shares_staging_ ? " through pinned memory of both" : "", why));
     return;
   }
   exports_.emplace(reads_);

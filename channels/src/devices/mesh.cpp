@@ -23,9 +23,8 @@ channel& mesh::make(int peer, channel& inner) {
   pair& made = pairs_[static_cast<std::size_t>(peer)];
   if (made.handle) return *made.handle;
   made.kind = fmt::format("forwarding over {}", over_->kind_to(peer));
-  made.over =
-      std::make_shared<link>(inner, copiers_, options_, protocol::identity{rank(), peer, made.kind},
-                             options_.peer_copies ? whereabouts::here() : forwarding);
+  made.over = std::make_shared<link>(inner, copiers_, options_,
+                                     protocol::identity{rank(), peer, made.kind});
   made.handle = std::make_unique<link_channel>(made.over);
   made.over->run();
   return *made.handle;

@@ -15,7 +15,8 @@ namespace tandem::devices {
 
 class link;
 
-/// One reference on its way, and the memory that the peer reads by it.
+/// One reference on its way, and the memory that the peer reads by it, which may still have to be
+/// filled.
 struct referral {
   referral(link& in, std::uint32_t name);
 
@@ -28,6 +29,11 @@ struct referral {
   operation header;         ///< of the inner channel
   bool has_left = true;     ///< no header is under way
   operation* op = nullptr;  ///< pinned, until the peer has read all; null: it has
+  shared_place at;
+  device_wait staged;
+  copier* by = nullptr;       ///< which brings it to `slot`
+  std::byte* slot = nullptr;  ///< of staging that the peer reads; null: it reads the view
+  bool is_staging = false;    ///< that copy is under way
 };
 
 /// A note on its way.

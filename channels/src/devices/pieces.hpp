@@ -22,6 +22,7 @@ enum class carriage : std::uint8_t {
   inside,     ///< behind its frame, in the same message of the inner channel
   message,    ///< as a message of its own on the flow of payloads, in the order of the frames
   reference,  ///< not at all: the peer's copy engine reads it where it lies
+  shared,     ///< to pinned memory here, where the peer's copy engine reads it
 };
 
 /// Flag of a frame: its payload is a message of its own. One of no bytes, where some are due, says

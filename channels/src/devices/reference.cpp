@@ -111,7 +111,8 @@ std::optional<note> decode_note(std::span<const std::byte> from, std::string& wh
   made.id = take<std::uint32_t>(p + 8);
   switch (made.what) {
     case note::type::described:
-      if (kind != static_cast<std::uint8_t>(memory_kind::cuda) &&
+      if (kind != static_cast<std::uint8_t>(memory_kind::host) &&
+          kind != static_cast<std::uint8_t>(memory_kind::cuda) &&
           kind != static_cast<std::uint8_t>(memory_kind::hip)) {
         break;
       }

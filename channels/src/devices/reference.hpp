@@ -44,7 +44,7 @@ reference decode_reference(const std::byte* from) noexcept;
 ///  124 CRC32C of bytes 0..123
 struct note {
   enum class type : std::uint8_t {
-    described = 1,  ///< an allocation
+    described = 1,  ///< an allocation, or staging: then of kind host
     retired = 2,    ///< `id` is no more; references to it came before
     opened = 3,     ///< `id` can be read here
     refused = 4,    ///< `id` cannot, and why

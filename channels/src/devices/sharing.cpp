@@ -46,13 +46,17 @@ whereabouts whereabouts::here() {
 
 reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why) {
   if (mine == whereabouts{} || theirs == whereabouts{}) {
-    why = "one of both does not want peer copies";
+    why = "one of both shares no memory";
     return reading::none;
   }
   if (mine.process == theirs.process) return reading::in_place;
   if (mine.host == theirs.host) return reading::mapped;
   why = "they are on different hosts";
   return reading::none;
+}
+
+bool is_one_host(const whereabouts& mine, const whereabouts& theirs) noexcept {
+  return mine != whereabouts{} && theirs != whereabouts{} && mine.host == theirs.host;
 }
 
 }  // namespace tandem::devices

@@ -24,6 +24,12 @@ struct shared_place {
   std::uint64_t offset = 0;
 };
 
+/// Whose devices there are, where something is kept for each.
+inline constexpr std::array vendors{memory_kind::cuda, memory_kind::hip};
+constexpr std::size_t vendor_index(memory_kind vendor) noexcept {
+  return vendor == memory_kind::cuda ? 0 : 1;
+}
+
 /// Of these an owner describes at most so many to one peer at a time; slots are below it.
 constexpr std::uint32_t most_shared_allocations = 256;
 
@@ -40,7 +46,7 @@ struct whereabouts {
   bool operator==(const whereabouts&) const = default;
 };
 
-/// Of an end that reads no device memory of its peer, nor lets it.
+/// Of an end that shares no memory with its peer.
 constexpr whereabouts forwarding{};
 
 /// How an end may read the device memory of the other.
@@ -52,5 +58,8 @@ enum class reading : std::uint8_t {
 
 /// @param why  what stands in the way, for `none`
 reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why);
+
+/// Their processes may share memory.
+bool is_one_host(const whereabouts& mine, const whereabouts& theirs) noexcept;
 
 }  // namespace tandem::devices

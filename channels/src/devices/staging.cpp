@@ -1,10 +1,13 @@
 #include "devices/staging.hpp"
 
+#include <fmt/format.h>
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <memory>
+#include <tandem/log.hpp>
 
 namespace tandem::devices {
 namespace {
@@ -37,26 +40,43 @@ class preferred_node {
   bool is_set_ = false;
 };
 
-pinned_buffer allocate_near(accelerator& near, std::size_t bytes) {
-  const preferred_node here(near.facts().numa_node);
-  return pinned_buffer(near, bytes);
-}
-
 }  // namespace
 
-staging::ring::ring(accelerator& near, std::size_t bytes)
-    : memory(allocate_near(near, bytes)), places(bytes) {}
+staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : places(bytes) {
+  const preferred_node here(near.facts().numa_node);
+  if (is_shared) {
+    try {
+      shared.emplace(near, std::make_shared<shared_pages>(bytes));
+      data = shared->here();
+      return;
+    } catch (const error& why) {
+      log(log_level::info, "devices",
+          fmt::format("staging on {} is not shared with the peer: {}", near.text(), why.what()));
+    }
+  }
+  own = pinned_buffer(near, bytes);
+  data = own.data();
+}
 
 std::byte* staging::take(accelerator& for_, std::size_t bytes) {
-  std::optional<ring>& in = of(for_.kind());
-  if (!in) in.emplace(for_, capacity_bytes_);
+  std::optional<ring>& in = rings_[vendor_index(for_.kind())];
+  if (!in) in.emplace(for_, capacity_bytes_, is_shared_);
   const std::optional<std::size_t> first = in->places.take(bytes);
-  return first ? in->memory.data() + *first : nullptr;
+  return first ? in->data + *first : nullptr;
 }
 
 void staging::give_back(memory_kind kind, const std::byte* which) noexcept {
-  ring& in = *of(kind);
-  in.places.give_back(static_cast<std::size_t>(which - in.memory.data()));
+  rings_[vendor_index(kind)]->places.give_back(static_cast<std::size_t>(offset_of(kind, which)));
+}
+
+std::optional<shared_pages::place> staging::shared_at(memory_kind kind) const noexcept {
+  const std::optional<ring>& in = rings_[vendor_index(kind)];
+  if (!in || !in->shared) return std::nullopt;
+  return in->shared->pages().where();
+}
+
+std::uint64_t staging::offset_of(memory_kind kind, const std::byte* which) const noexcept {
+  return static_cast<std::uint64_t>(which - rings_[vendor_index(kind)]->data);
 }
 
 }  // namespace tandem::devices

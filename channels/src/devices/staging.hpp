@@ -4,6 +4,8 @@
 #include <optional>
 #include <tandem/accelerator.hpp>
 
+#include "devices/shared_pages.hpp"
+#include "devices/sharing.hpp"
 #include "devices/staging_ring.hpp"
 
 namespace tandem::devices {
@@ -14,6 +16,14 @@ class staging {
  public:
   explicit staging(std::size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
+  /// What is allocated from here on the peer may share, where the kernel and the driver allow it.
+  void share() noexcept { is_shared_ = true; }
+  std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
+  /// Where the peer finds a vendor's ring; nothing: it cannot, or there is none.
+  std::optional<shared_pages::place> shared_at(memory_kind kind) const noexcept;
+  /// @pre from `take`
+  std::uint64_t offset_of(memory_kind kind, const std::byte* which) const noexcept;
+
   /// Null while there is no room. @pre bytes <= a quarter of the capacity.
   /// @par Errors thrown: `device_failed` where the memory cannot be had.
   std::byte* take(accelerator& for_, std::size_t bytes);
@@ -21,16 +31,15 @@ class staging {
 
  private:
   struct ring {
-    explicit ring(accelerator& near, std::size_t bytes);
-    pinned_buffer memory;
+    ring(accelerator& near, std::size_t bytes, bool is_shared);
+    std::optional<pinned_pages> shared;
+    pinned_buffer own;  // where they are not shared
+    std::byte* data;
     staging_ring places;
   };
-  std::optional<ring>& of(memory_kind kind) noexcept {
-    return rings_[kind == memory_kind::cuda ? 0 : 1];
-  }
-
   const std::size_t capacity_bytes_;
-  std::array<std::optional<ring>, 2> rings_;
+  bool is_shared_ = false;
+  std::array<std::optional<ring>, vendors.size()> rings_;
 };
 
 }  // namespace tandem::devices

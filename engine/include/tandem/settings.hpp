@@ -54,6 +54,9 @@ struct settings {
   std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
   /// devices: copy engines read a peer's device memory on the same host; the same on both ranks.
   bool peer_copies = true;
+  /// devices: where that cannot be, ranks of one host share the pinned memory between, in place of
+  /// copying it from one's to the other's.
+  bool shared_staging = true;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

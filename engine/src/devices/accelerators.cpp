@@ -47,6 +47,10 @@ std::string accelerator::text() const {
   return facts_.name.empty() ? which : fmt::format("{} ({})", which, facts_.name);
 }
 
+void accelerator::copy_all(std::span<const piece> what, stream on) {
+  for (const piece& each : what) copy(each.to, each.from, each.bytes, on);
+}
+
 accelerators find_accelerators(memory_kind kind) {
   const std::lock_guard lock(mutex);
   if (kind == memory_kind::hip) {

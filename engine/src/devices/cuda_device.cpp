@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 
 namespace tandem::devices {
@@ -126,6 +127,29 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on)
   const current here(*this);
   const cu::result said = driver_.copy(address_of(to), address_of(from), bytes, cuda_stream(on));
   if (said != cu::success) must(said, fmt::format("cuMemcpyAsync({} bytes)", bytes));
+}
+
+void cuda_device::copy_all(std::span<const piece> what, stream on) {
+  if (driver_.copy_many == nullptr) return accelerator::copy_all(what, on);
+  constexpr std::size_t most = 32;  // of one call, whose words are on the stack
+  std::array<cu::address, most> to, from;
+  std::array<std::size_t, most> bytes;
+  const current here(*this);
+  while (!what.empty()) {
+    std::size_t count = 0;
+    for (; !what.empty() && count < most; what = what.subspan(1)) {
+      if (what.front().bytes == 0) continue;  // which the driver refuses
+      to[count] = address_of(what.front().to);
+      from[count] = address_of(what.front().from);
+      bytes[count++] = what.front().bytes;
+    }
+    if (count == 0) return;
+    cu::copy_attributes in_order{.source_order = cu::source_order_of_stream};
+    std::size_t from_first = 0, failed = 0;
+    const cu::result said = driver_.copy_many(to.data(), from.data(), bytes.data(), count,
+                                              &in_order, &from_first, 1, &failed, cuda_stream(on));
+    if (said != cu::success) must(said, fmt::format("cuMemcpyBatchAsync({} copies)", count));
+  }
 }
 
 void cuda_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {

@@ -45,6 +45,7 @@ class cuda_device final : public accelerator {
   stream make_stream() override;
   void free_stream(stream which) noexcept override;
   void copy(void* to, const void* from, std::size_t bytes, stream on) override;
+  void copy_all(std::span<const piece> what, stream on) override;
   void fill(void* to, std::uint8_t with, std::size_t bytes, stream on) override;
   void finish(stream which) override;
   bool is_capturing(stream which) override;

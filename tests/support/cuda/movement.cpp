@@ -1,5 +1,6 @@
 #include <atomic>
 #include <cstring>
+#include <vector>
 
 #include "support/cuda/world.hpp"
 
@@ -7,6 +8,7 @@ namespace tandem::test::cuda {
 namespace {
 
 constexpr const char* copying = "cuMemcpyAsync";
+constexpr const char* copying_many = "cuMemcpyBatchAsync";
 constexpr const char* filling = "cuMemsetD8Async";
 constexpr const char* waiting_for = "cuStreamWaitValue32";
 constexpr const char* writing = "cuStreamWriteValue32";
@@ -56,6 +58,51 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
                           }});
     // What is not pinned is copied while the caller waits.
     return queued == cu::success && pageable ? in.synchronize(held, where) : queued;
+  });
+}
+
+/// Strict: nothing of it is queued where one cannot be.
+cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std::size_t count,
+                     cu::copy_attributes* attributes, std::size_t* attributes_from,
+                     std::size_t attributes_count, std::size_t* failed, cu::stream on) {
+  return call_on_device(copying_many, [&](world& in, world::lock&, device& at) {
+    const std::shared_ptr<stream> where = in.stream_of(on, at);
+    if (!where) return in.misuse(invalid_handle, "cuMemcpyBatchAsync: the stream is destroyed");
+    const bool is_plain = attributes_count == 1 && *attributes_from == 0 &&
+                          attributes->source_order == cu::source_order_of_stream;
+    if (on == nullptr || count == 0 || !is_plain) {
+      return in.misuse(cu::invalid_value,
+                       "cuMemcpyBatchAsync: the default stream, no copies, or "
+                       "attributes that the double does not know");
+    }
+    std::vector<ends> places(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      *failed = i;
+      bool pageable = false;
+      if (bytes[i] == 0) return in.misuse(cu::invalid_value, "cuMemcpyBatchAsync: of no bytes");
+      if (!find_end(in, copying_many, places[i].to, to[i], bytes[i], where->device, pageable) ||
+          !find_end(in, copying_many, places[i].from, from[i], bytes[i], where->device, pageable)) {
+        return cu::invalid_value;
+      }
+      if (pageable) return in.misuse(cu::invalid_value, "cuMemcpyBatchAsync: not pinned");
+    }
+    const std::vector<cu::address> tos(to, to + count), froms(from, from + count);
+    const std::vector<std::size_t> sizes(bytes, bytes + count);
+    return in.queue(
+        *where,
+        {.what = copying_many, .run = [&in, tos, froms, sizes, by = where->device] {
+           for (std::size_t i = tos.size(); i-- > 0;) {  // in no promised order
+             ends found;
+             bool pageable = false;
+             if (!find_end(in, copying_many, found.to, tos[i], sizes[i], by, pageable) ||
+                 !find_end(in, copying_many, found.from, froms[i], sizes[i], by, pageable)) {
+               return;
+             }
+             std::memmove(found.to, found.from, sizes[i]);
+             ++in.seen.copies;
+             in.seen.copied_bytes += sizes[i];
+           }
+         }});
   });
 }
 
@@ -164,6 +211,7 @@ std::byte* world::reach(cu::address at, std::size_t bytes, int by, bool& pageabl
 
 void fill_movement(detail::cuda& table) {
   table.copy = copy;
+  table.copy_many = copy_many;
   table.fill = fill;
   table.wait_value = wait_value;
   table.write_value = write_value;

@@ -38,6 +38,7 @@ constexpr std::array functions{
     named{"pointer_attribute", "cuPointerGetAttribute"},
     named{"address_range", "cuMemGetAddressRange"},
     named{"copy", "cuMemcpyAsync"},
+    named{"copy_many", "cuMemcpyBatchAsync"},
     named{"fill", "cuMemsetD8Async"},
     named{"create_stream", "cuStreamCreateWithPriority"},
     named{"destroy_stream", "cuStreamDestroy"},

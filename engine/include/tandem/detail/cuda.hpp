@@ -26,6 +26,12 @@ struct ipc_handle {
   std::array<char, 64> bytes;
 };
 using host_function = void (*)(void* with);
+/// CUmemcpyAttributes; the hints are for managed memory only.
+struct copy_attributes {
+  int source_order = 0;
+  std::array<int, 2> source_hint{}, target_hint{};
+  unsigned flags = 0;
+};
 
 inline constexpr result success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
                         deinitialized = 4, stub_library = 34, no_device = 100,
@@ -49,7 +55,8 @@ inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2;
 inline constexpr unsigned ipc_lazy_enable_peer_access = 1;
 inline constexpr unsigned wait_value_geq = 0;
-inline constexpr int dma_buf_descriptor = 1;  // CUmemRangeHandleType
+inline constexpr int source_order_of_stream = 1;  // CUmemcpySrcAccessOrder
+inline constexpr int dma_buf_descriptor = 1;      // CUmemRangeHandleType
 inline constexpr int flush_to_current_context = 0, flush_scope_owner = 100;
 }  // namespace cu
 
@@ -86,6 +93,10 @@ struct cuda {
   cu::result (*pointer_attribute)(void* into, int which, cu::address of);
   cu::result (*address_range)(cu::address* base, std::size_t* bytes, cu::address of);
   cu::result (*copy)(cu::address to, cu::address from, std::size_t bytes, cu::stream on);
+  /// Of CUDA 12.8. `attributes_from` says of each attribute from which copy on it holds.
+  cu::result (*copy_many)(cu::address* to, cu::address* from, std::size_t* bytes, std::size_t count,
+                          cu::copy_attributes* attributes, std::size_t* attributes_from,
+                          std::size_t attributes_count, std::size_t* failed, cu::stream on);
   cu::result (*fill)(cu::address to, unsigned char with, std::size_t bytes, cu::stream on);
 
   cu::result (*create_stream)(cu::stream* into, unsigned flags, int priority);

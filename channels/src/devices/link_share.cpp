@@ -1,0 +1,89 @@
+// Payloads of devices by way of pinned memory that both ends have: one copy engine fills it, the
+// peer's empties it, and no processor touches a byte.
+//
+// Only chunks of announced messages go so: their order does not matter, so a frame can wait until
+// its bytes are there.
+#include <fmt/format.h>
+
+#include <tandem/log.hpp>
+
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+bool link::can_be_shared(const protocol::outgoing& out) const {
+  return out.payload.kind != memory_kind::host && out.header.type == protocol::frame_type::data &&
+         offers_[vendor_index(out.payload.kind)] == offer::open;
+}
+
+/// The frame in hand leaves when its bytes are where the peer reads them. False: there is no room.
+bool link::stage_shared() {
+  if (free_referrals_.empty() && referrals_.size() == most_referrals) return false;
+  copier& by = copiers_->of(one_.payload);
+  std::byte* const slot = staging_out_.take(by.of(), one_.payload.bytes);
+  if (slot == nullptr) return false;
+  const memory_kind vendor = by.of().kind();
+  referral& r = take_referral();
+  r.out = one_;
+  r.chunks = 1;
+  r.bytes = one_.payload.bytes;
+  r.by = &by;
+  r.slot = slot;
+  r.at = {staging_id(vendor), staging_out_.offset_of(vendor, slot)};
+  r.op = one_.op;
+  session_.pin(*r.op);
+  referred_bytes_ += r.bytes;
+  try {
+    by.copy(copier::way::to_host, slot, r.out.payload.data, r.bytes, r.staged);
+  } catch (const error& why) {
+    const protocol::outgoing lost = r.out;
+    let_go(r);
+    session_.spoil(lost, why);
+    return true;
+  }
+  r.is_staging = true;
+  went_out();
+  return true;
+}
+
+void link::staged_shared(referral& r, const std::shared_ptr<const error>& failure) {
+  r.is_staging = false;
+  if (session_.is_over()) return let_go(r);
+  if (!failure) return send_reference(r);
+  const protocol::outgoing lost = r.out;
+  let_go(r);
+  session_.spoil(lost, *failure);
+}
+
+/// Once it is there: the first message has gone by the inner channel.
+void link::offer_staging() {
+  if (!shares_staging_) return;
+  for (const memory_kind vendor : vendors) {
+    offer& at = offers_[vendor_index(vendor)];
+    if (at != offer::none) continue;
+    const std::optional<shared_pages::place> where = staging_out_.shared_at(vendor);
+    if (!where) continue;
+    at = offer::asked;
+    note made{.what = note::type::described, .id = staging_id(vendor)};
+    made.allocation = describe_staging(made.id, *where);
+    say(made);
+  }
+}
+
+/// False: it was never offered.
+bool link::answered_staging(const note& said) {
+  for (const memory_kind vendor : vendors) {
+    offer& at = offers_[vendor_index(vendor)];
+    if (staging_id(vendor) != said.id || at != offer::asked) continue;
+    at = said.what == note::type::opened ? offer::open : offer::refused;
+    if (at == offer::refused) {
+      log(log_level::info, "devices",
+          fmt::format("the peer cannot share staging: {}; messages of {} memory are copied between "
+                      "the processes",
+                      said.why, name(vendor)));
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tandem::devices

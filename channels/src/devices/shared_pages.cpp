@@ -1,0 +1,98 @@
+#include "devices/shared_pages.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace tandem::devices {
+namespace {
+
+constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::string word_for(int code) {
+  return error_code(code, boost::system::system_category()).message();
+}
+
+error not_found_at(const shared_pages::place& of, const std::string& why) {
+  return error(errc::unsupported_memory,
+               fmt::format("shared memory of process {}: {}", of.process, why),
+               "ranks of one host share it as one user, in one container");
+}
+
+}  // namespace
+
+shared_pages::shared_pages(std::size_t bytes)
+    : file_(::memfd_create("tandem-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
+  if (!file_.is_open() || ::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(file_.get(), F_ADD_SEALS, sealed) != 0) {
+    throw error(errc::limit_exceeded,
+                fmt::format("no shared memory of {} bytes: {}", bytes, word_for(errno)),
+                "allow more memory and descriptors");
+  }
+  map();
+}
+
+/// What is named may be anything that this process may open: looked at before it is touched.
+shared_pages::shared_pages(const place& of) : bytes_(static_cast<std::size_t>(of.bytes)) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, word_for(errno));
+  if (!S_ISREG(about.st_mode) || about.st_ino != of.inode || about.st_uid != ::geteuid()) {
+    throw not_found_at(of, "what it names is no such memory");
+  }
+  file_ = shm::descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file_.is_open()) throw not_found_at(of, word_for(errno));
+  const int seals = ::fcntl(file_.get(), F_GET_SEALS);
+  if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || seals < 0 ||
+      (seals & sealed) != sealed || about.st_size < 0 || bytes_ == 0 ||
+      static_cast<std::uint64_t>(about.st_size) != of.bytes) {
+    throw not_found_at(of, "what it names is no such memory");
+  }
+  map();
+  file_ = shm::descriptor();
+}
+
+void shared_pages::map() {
+  void* const at =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_.get(), 0);
+  if (at == MAP_FAILED) {
+    throw error(errc::limit_exceeded,
+                fmt::format("no room for {} bytes of shared memory: {}", bytes_, word_for(errno)),
+                "allow more memory");
+  }
+  base_ = static_cast<std::byte*>(at);
+}
+
+shared_pages::~shared_pages() {
+  if (base_ != nullptr) ::munmap(base_, bytes_);
+}
+
+shared_pages::place shared_pages::where() const noexcept {
+  struct stat about {};
+  ::fstat(file_.get(), &about);
+  return {static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(file_.get()),
+          about.st_ino, bytes_};
+}
+
+pinned_pages::pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages)
+    : of_(of), pages_(std::move(pages)) {
+  of_.pin(pages_->data(), pages_->size());
+  try {
+    there_ = static_cast<std::byte*>(of_.reach(pages_->data()));
+  } catch (const error&) {
+    of_.unpin(pages_->data());
+    throw;
+  }
+}
+
+pinned_pages::~pinned_pages() {
+  of_.unpin(pages_->data());
+}
+
+}  // namespace tandem::devices

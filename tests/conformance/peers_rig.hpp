@@ -1,0 +1,95 @@
+#pragma once
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+#include <tandem/channels/local.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "devices/link.hpp"
+#include "support/device_views.hpp"
+
+namespace tandem::test {
+
+/// Two ends, each on its GPU, that take each other for other processes, and memory of each.
+class peers {
+ public:
+  peers(const asio::any_io_executor& executor, const cuda_double::options& as,
+        const settings& options)
+      : gpus(gpus_of_this_test(as)) {
+    auto [first, second] = local::make_pair(executor, executor, options);
+    below = first.get();
+    from = make_end(std::move(first), 0, options);
+    to = make_end(std::move(second), 1, options);
+  }
+
+  /// The first message of an allocation may be forwarded; what comes after is not.
+  awaitable<void> warm_up() {
+    const std::size_t opened = gpus.calls("cuIpcOpenMemHandle");
+    for (int i = 0; i < 3; ++i) {
+      co_await transfer(100, 1);
+      co_await turns(20);
+    }
+    EXPECT_GT(gpus.calls("cuIpcOpenMemHandle"), opened);
+  }
+
+  awaitable<void> transfer(std::size_t bytes, std::uint64_t seed) {
+    write(text, bytes, seed);
+    background receiver(to->get_executor(), to->recv(0, into.view().part(0, bytes)));
+    co_await from->send(0, const_view(text.view()).part(0, bytes));
+    const std::size_t came = co_await receiver.result();
+    EXPECT_EQ(came, bytes);
+    EXPECT_EQ(first_wrong(read(into, bytes), seed), std::nullopt) << bytes;
+  }
+
+  void write(const buffer& where, std::size_t bytes, std::uint64_t seed) {
+    const std::vector<std::byte> made = pattern(bytes, seed);
+    if (bytes > 0) std::memcpy(gpus.host(where.data(), bytes), made.data(), bytes);
+  }
+  std::span<const std::byte> read(const buffer& where, std::size_t bytes) {
+    if (bytes == 0) return {};
+    return {gpus.host(where.data(), bytes), bytes};
+  }
+
+  cuda_double& gpus;
+  channel* below = nullptr;  // what carries the frames of `from`
+  std::unique_ptr<channel> from, to;
+  buffer text{1 << 20, memory_kind::cuda, 0};
+  buffer into{1 << 20, memory_kind::cuda, 1};
+
+ private:
+  static std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end,
+                                           const settings& options) {
+    devices::whereabouts where = devices::whereabouts::here();
+    where.process[15] = static_cast<std::byte>(end);
+    const auto by = std::make_shared<devices::copiers>(inner->get_executor());
+    return devices::make_channel(std::move(inner), by, options, {}, where);
+  }
+};
+
+using copying_body = awaitable<void> (*)(peers& all);
+
+inline awaitable<void> with_peers(copying_body run, cuda_double::options as = {},
+                                  settings options = small_settings()) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  peers all(executor, as, options);
+  co_await run(all);
+  all.gpus.manual(false);
+}
+
+inline awaitable<void> until_queued(peers& all) {
+  const auto is_queued = [&all] { return all.gpus.queued() > 0; };
+  co_await until(is_queued, "work of a GPU");
+}
+
+inline awaitable<std::optional<error>> run_until_over(background& part, peers& all) {
+  const auto is_over = [&part, &all] {
+    all.gpus.run_all();
+    return part.is_over();
+  };
+  co_await until(is_over, "an operation");
+  const std::optional<error> failure = co_await part.failure();
+  co_return failure;
+}
+
+}  // namespace tandem::test
