@@ -11,14 +11,6 @@ settings without_peer_copies() {
   return made;
 }
 
-/// The first message goes as any; with it the ends agree on the memory of those that follow.
-awaitable<void> warm_up(peers& all) {
-  for (int i = 0; i < 3; ++i) {
-    co_await all.transfer(20'001, 1);
-    co_await turns(20);
-  }
-}
-
 /// Of payload, what the channel below has carried.
 std::uint64_t carried(const peers& all) {
   return all.below->stats().bytes_sent;
@@ -34,7 +26,7 @@ std::uint64_t carried(const peers& all) {
   static awaitable<void> shared_##name(peers& all)
 
 STAGING_TEST(NoProcessorTouchesAByte) {
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   EXPECT_EQ(all.gpus.open().registrations, 2U) << "by each end";
   for (const std::size_t bytes : {std::size_t{5001}, std::size_t{100'000}, std::size_t{1} << 20}) {
     const auto before = all.gpus.seen();
@@ -50,7 +42,7 @@ STAGING_TEST(NoProcessorTouchesAByte) {
 }
 
 STAGING_TEST(HostViewsAreFilledToo) {
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   all.write(all.text, 50'000, 3);
   std::vector<std::byte> here(50'000);
   const std::uint64_t below = carried(all);
@@ -64,8 +56,8 @@ STAGING_TEST(HostViewsAreFilledToo) {
 }
 
 STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
-  co_await warm_up(all);
-  all.gpus.manual(true);
+  co_await all.warm_up_both();
+  co_await all.by_hand();
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
   background sender(all.from->get_executor(),
                     all.from->send(0, const_view(all.text.view()).part(0, 50'000)));
@@ -86,8 +78,8 @@ STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
 }
 
 STAGING_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
-  co_await warm_up(all);
-  all.gpus.manual(true);
+  co_await all.warm_up_both();
+  co_await all.by_hand();
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
   background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
   co_await until_queued(all);
@@ -102,8 +94,8 @@ STAGING_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
 }
 
 STAGING_TEST(ASenderThatClosesKeepsItsViewUntilNothingIsCopied) {
-  co_await warm_up(all);
-  all.gpus.manual(true);
+  co_await all.warm_up_both();
+  co_await all.by_hand();
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
   background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
   co_await until_queued(all);
@@ -116,8 +108,8 @@ STAGING_TEST(ASenderThatClosesKeepsItsViewUntilNothingIsCopied) {
 }
 
 STAGING_TEST(AReceiverThatClosesEndsBoth) {
-  co_await warm_up(all);
-  all.gpus.manual(true);
+  co_await all.warm_up_both();
+  co_await all.by_hand();
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
   background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
   co_await until_queued(all);
@@ -146,21 +138,21 @@ awaitable<void> fail_one(peers& all, int at_copy, errc of_sender, errc of_receiv
 }
 
 STAGING_TEST(ACopyThatFailsEndsItsMessageAlone) {
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   co_await fail_one(all, 1, errc::device_failed, errc::message_cancelled);
   co_await fail_one(all, 4, errc{}, errc::device_failed);
 }
 
 STAGING_TEST(WhatCannotBePinnedByItsOwnerIsCopied) {
   all.gpus.fail("cuMemHostRegister", 1, 801);
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   co_await all.transfer(100'000, 5);
   EXPECT_EQ(all.gpus.open().registrations, 0U);
 }
 
 STAGING_TEST(WhatCannotBePinnedByThePeerIsCopied) {
   all.gpus.fail("cuMemHostRegister", 2, 801);
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   const std::uint64_t below = carried(all);
   co_await all.transfer(100'000, 5);
   EXPECT_GE(carried(all) - below, 100'000U);
@@ -168,7 +160,7 @@ STAGING_TEST(WhatCannotBePinnedByThePeerIsCopied) {
 }
 
 STAGING_TEST(BothWaysAtOnce) {
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   const buffer back(300'000, memory_kind::cuda, 0);
   all.write(all.text, 300'000, 2);
   background there(all.from->get_executor(),
@@ -195,7 +187,7 @@ STAGING_TEST(BothWaysAtOnce) {
 }
 
 STAGING_TEST(ThousandsOfOperationsLeaveNothing) {
-  co_await warm_up(all);
+  co_await all.warm_up_both();
   for (int i = 0; i < 20; ++i) co_await all.transfer(5000 + 37 * static_cast<std::size_t>(i), 2);
   const auto before = all.gpus.open();
   for (int i = 0; i < 1000; ++i) co_await all.transfer(5001, 2);
@@ -207,7 +199,7 @@ TEST(SharedStaging, NotWhereOneDoesNotWantIt) {
   settings options = without_peer_copies();
   options.shared_staging = false;
   const copying_body run = [](peers& all) -> awaitable<void> {
-    co_await warm_up(all);
+    co_await all.warm_up_both();
     EXPECT_EQ(all.gpus.calls("cuMemHostRegister"), 0U);
   };
   run_test(with_peers(run, {}, options));

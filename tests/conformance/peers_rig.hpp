@@ -33,6 +33,21 @@ class peers {
     EXPECT_GT(gpus.calls("cuIpcOpenMemHandle"), opened);
   }
 
+  /// From here on nothing moves by itself, when what was queued before has.
+  awaitable<void> by_hand() {
+    const auto is_quiet = [this] { return gpus.queued() == 0; };
+    co_await until(is_quiet, "the end of what was queued");
+    gpus.manual(true);
+  }
+
+  /// From here on long messages are written by their sender.
+  awaitable<void> warm_up_both() {
+    for (int i = 0; i < 3; ++i) {
+      co_await transfer(20'001, 1);
+      co_await turns(20);
+    }
+  }
+
   awaitable<void> transfer(std::size_t bytes, std::uint64_t seed) {
     write(text, bytes, seed);
     background receiver(to->get_executor(), to->recv(0, into.view().part(0, bytes)));

@@ -5,10 +5,10 @@
 namespace tandem::devices {
 
 copier::copier(const asio::any_io_executor& executor, accelerator& of)
-    : from_peer_(executor, of), watch_(executor, of), to_host_(of), to_device_(of) {}
+    : peer_(executor, of), watch_(executor, of), to_host_(of), to_device_(of) {}
 
 void copier::copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  if (which == way::from_peer) return from_peer_.copy(to, from, bytes, wait);
+  if (which == way::peer) return peer_.copy(to, from, bytes, wait);
   const accelerator::stream on = which == way::to_host ? to_host_.get() : to_device_.get();
   of().copy(to, from, bytes, on);
   try {
@@ -27,7 +27,7 @@ void copier::finish() noexcept {
     } catch (const error&) {
     }
   }
-  from_peer_.finish();
+  peer_.finish();
 }
 
 copier& copiers::of(const const_view& view) {

@@ -6,7 +6,7 @@
 #include <tandem/device_watch.hpp>
 #include <vector>
 
-#include "devices/peer_reader.hpp"
+#include "devices/peer_copies.hpp"
 
 namespace tandem::devices {
 
@@ -20,7 +20,7 @@ class copier {
   enum class way : std::uint8_t {
     to_host,
     to_device,
-    from_peer,  ///< out of another process' or device's memory; several at once
+    peer,  ///< to or from the memory of another process or device; several at once
   };
   /// Copies, and tells `wait` when that is done. @par Errors thrown: `device_failed`; then nothing
   /// is being copied and nobody is told.
@@ -29,7 +29,7 @@ class copier {
   void finish() noexcept;
 
  private:
-  peer_reader from_peer_;
+  peer_copies peer_;
   device_watch watch_;
   const device_stream to_host_;
   const device_stream to_device_;

@@ -98,9 +98,9 @@ bool link::start(operation& op) {
     if (op.view.kind != memory_kind::host) {
       copier& by = copiers_->of(op.view);
       if (home_ == nullptr) home_ = &by;
-      // The peer hears of its memory before it is asked for a receive.
+      // The peer hears of its memory before it is asked for a receive, or asks for one.
       const bool is_long = op.view.bytes > session_.agreed().eager_bytes;
-      if (op.what == operation::kind::send && is_long && exports_) exports_->find(by.of(), op.view);
+      if (is_long && exports_) exports_->find(by.of(), op.view);
     }
   } catch (const error& why) {
     refused = why;
@@ -185,7 +185,8 @@ void link::fail(const error& reason, bool tell_peer) {
   send_payloads();
   // Of a process that has ended nothing reads; one that has only closed may still be reading.
   const bool is_gone = reason.code() == errc::peer_lost && reads_ == reading::mapped;
-  is_gone ? let_go_of_referrals() : let_go_later();
+  if (is_gone) let_go_of_referrals();
+  let_go_later();
   complete_soon();
 }
 

@@ -31,7 +31,8 @@ namespace tandem::devices {
 /// Kept alive by its handle and by whatever is under way outside.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
-                   private protocol::filler {
+                   private protocol::filler,
+                   private protocol::lender {
  public:
   /// @param inner  stays until it is forgotten
   /// @param where  of this end; zeros: it shares no memory, whoever the peer is
@@ -90,8 +91,11 @@ class link final : public std::enable_shared_from_this<link>,
   // Payloads that the peer reads itself.
   void flush_frames();
   bool can_be_read(const protocol::outgoing& out);
+  bool has_room_for_referral() const noexcept;
+  void gather_chunks(referral& r, bool takes_more);
   bool refer();
   void send_reference(referral& r);
+  void all_moved(referral& r);
   referral& take_referral();
   void reference_left(referral& r);
   bool acknowledged(std::uint32_t serial);
@@ -104,14 +108,26 @@ class link final : public std::enable_shared_from_this<link>,
   // Payloads of which the peer reads a copy in pinned memory of both.
   bool can_be_shared(const protocol::outgoing& out) const;
   bool stage_shared();
-  void staged_shared(referral& r, const std::shared_ptr<const error>& failure);
+  void staged_over(referral& r, const std::shared_ptr<const error>& failure);
   void offer_staging();
   bool answered_staging(const note& said);
+
+  // Payloads that are written into the peer's views, and views that the peer writes into.
+  bool can_be_placed(const protocol::outgoing& out);
+  bool place();
+  bool begin_copy(referral& r, copier::way which, void* to);
+  void land_placed(const protocol::frame& f, const reference& what);
+  void lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) override;
+  bool is_lent(const operation& op) const noexcept override;
+  void returned(const operation& op) noexcept override;
+  void settled(operation&) noexcept override {}
+  void take_views_back();
 
   // Payloads that are read from the peer.
   void take_note(std::span<const std::byte> bytes);
   void meet(const greeting& theirs);
   void land_reference(const protocol::frame& f, const reference& what);
+  static bool is_cut_right(const protocol::frame& f, const reference& what) noexcept;
   bool is_sound(const protocol::frame& f, const reference& what) const;
   void begin_pull(pull& p);
   std::optional<imports::source> look_up(const pull& p, accelerator& by, std::string& why);
@@ -183,9 +199,10 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<said_note*> free_notes_;
   std::vector<std::unique_ptr<pull>> all_pulls_;
   std::vector<pull*> free_pulls_;
-  std::vector<pull*> pulls_;           // under way
-  std::deque<pull*> waiting_pulls_;    // of them for room
-  std::vector<std::uint32_t> pulled_;  // serials that the peer has yet to hear of
+  std::vector<pull*> pulls_;            // under way
+  std::deque<pull*> waiting_pulls_;     // of them for room
+  std::vector<operation*> lent_views_;  // the peer may write into them
+  std::vector<std::uint32_t> pulled_;   // serials that the peer has yet to hear of
 
   staging staging_out_, staging_in_;
   bool shares_staging_ = false;
@@ -204,6 +221,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool has_one_ = false;
   shared_place one_at_;                 // where the peer can read it
   bool is_rest_there_ = false;          // and all that follows in its message
+  imports::source one_goes_to_;         // where it can be written
   departure* first_payload_ = nullptr;  // not yet sent, in order
   departure* last_payload_ = nullptr;
   std::size_t host_payloads_ = 0;  // under way

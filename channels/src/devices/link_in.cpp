@@ -117,7 +117,9 @@ void link::take(const control_slot& slot) {
     if (bytes != protocol::frame_bytes + reference_bytes) {
       return broken(fmt::format("a reference of {} bytes", bytes - protocol::frame_bytes));
     }
-    return land_reference(*f, decode_reference(slot.bytes.get() + protocol::frame_bytes));
+    const reference what = decode_reference(slot.bytes.get() + protocol::frame_bytes);
+    const bool is_placed = (f->flags & protocol::in_place) != 0;
+    return is_placed ? land_placed(*f, what) : land_reference(*f, what);
   }
   const bool is_alone = (f->flags & by_message) != 0 || !protocol::carries_payload(f->type);
   const std::size_t inside = is_alone ? 0 : f->payload_bytes;

@@ -81,6 +81,7 @@ void link::flush_frames() {
 
 carriage link::how_to_carry(const protocol::outgoing& out) {
   if (out.payload.bytes == 0) return carriage::inside;
+  if (can_be_placed(out)) return carriage::placed;
   if (can_be_read(out)) return carriage::reference;
   if (can_be_shared(out)) return carriage::shared;
   const bool is_host = out.payload.kind == memory_kind::host;
@@ -107,6 +108,7 @@ bool link::has_room(carriage how, departure& d) {
 /// The frame in hand, with its payload or before it. False: there is no room yet.
 bool link::depart() {
   const carriage how = how_to_carry(one_);
+  if (how == carriage::placed) return place();
   if (how == carriage::reference) return refer();
   if (how == carriage::shared) return stage_shared();
   departure& d = take_departure();

@@ -34,12 +34,15 @@ pull& link::take_pull() {
   return p;
 }
 
-bool link::is_sound(const protocol::frame& f, const reference& what) const {
+bool link::is_cut_right(const protocol::frame& f, const reference& what) noexcept {
   const std::uint64_t each = f.payload_bytes;
-  const bool is_cut_right = what.chunks > 0 && what.chunks <= most_chunks &&
-                            what.bytes <= what.chunks * each &&
-                            what.bytes > (what.chunks - 1) * each;
-  if (!is_cut_right || (f.type == protocol::frame_type::eager && what.chunks > 1)) return false;
+  return what.chunks > 0 && what.chunks <= most_chunks && what.bytes <= what.chunks * each &&
+         what.bytes > (what.chunks - 1) * each;
+}
+
+bool link::is_sound(const protocol::frame& f, const reference& what) const {
+  if (!is_cut_right(f, what) || (f.type == protocol::frame_type::eager && what.chunks > 1))
+    return false;
   const auto is_other = [&](const pull* p) {
     const protocol::frame& theirs = p->where.front().header;
     return p->what.serial != what.serial &&
@@ -124,7 +127,7 @@ bool link::find_source(pull& p, copier* for_view) {
 void link::pull_to_view(pull& p) {
   const protocol::landing& first = p.where.front();
   const bool is_here = p.from.here != nullptr;
-  p.by->copy(is_here ? copier::way::to_device : copier::way::from_peer, first.target, p.from.from,
+  p.by->copy(is_here ? copier::way::to_device : copier::way::peer, first.target, p.from.from,
              p.what.bytes, p.landed);
   p.op = first.op;
   session_.pin(*p.op);
@@ -140,7 +143,7 @@ void link::pull_piece(pull& p) {
       waiting_pulls_.push_back(&p);
       return;
     }
-    p.by->copy(copier::way::from_peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
+    p.by->copy(copier::way::peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
                p.piece, p.landed);
   } catch (const error& why) {
     p.broke = why;

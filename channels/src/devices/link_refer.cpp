@@ -17,9 +17,10 @@ namespace {
 constexpr std::uint64_t most_referred_bytes = std::uint64_t{1} << 30;
 /// By one copy, which others of the peer's engines wait for: under a millisecond over NVLink.
 constexpr std::uint64_t most_reference_bytes = std::uint64_t{256} << 20;
-/// Whichever end closes, the other hears no more of what is being read. What the peer had been
-/// given its engines read within this, and it believes nothing that it reads after the end.
-constexpr std::chrono::milliseconds longest_read{200};
+/// Whichever end closes, the other hears no more of what is being moved. What the peer had been
+/// given its engines read or write within this, and it believes nothing that it reads after the
+/// end.
+constexpr std::chrono::milliseconds longest_copy{200};
 
 protocol::outgoing chunk_of(const referral& r, std::uint32_t index) {
   protocol::outgoing out = r.out;
@@ -49,7 +50,7 @@ referral::referral(link& in, std::uint32_t name) : of(in), serial(name) {
   staged.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
     auto& r = *static_cast<referral*>(wait.owner);
     const auto keep = r.of.came_back();
-    keep->staged_shared(r, failure);
+    keep->staged_over(r, failure);
     keep->settle();
   };
   staged.destroy = [](device_wait& wait) noexcept {
@@ -109,17 +110,18 @@ bool link::can_be_read(const protocol::outgoing& out) {
   }
 }
 
-/// The frame in hand, and as many chunks behind it as one copy may bring. False: there is no room.
-bool link::refer() {
-  const bool is_first = referred_bytes_ == 0;
+bool link::has_room_for_referral() const noexcept {
   if (free_referrals_.empty() && referrals_.size() == most_referrals) return false;
-  if (!is_first && referred_bytes_ + one_.payload.bytes > most_referred_bytes) return false;
-  referral& r = take_referral();
+  return referred_bytes_ == 0 || referred_bytes_ + one_.payload.bytes <= most_referred_bytes;
+}
+
+/// The frame in hand and, if it takes more, as many chunks behind it as one copy may bring.
+void link::gather_chunks(referral& r, bool takes_more) {
   r.out = one_;
   r.chunks = 1;
   r.bytes = one_.payload.bytes;
   protocol::outgoing next;
-  while (is_rest_there_ && r.chunks < most_chunks &&
+  while (takes_more && r.chunks < most_chunks &&
          r.bytes + session_.agreed().chunk_bytes <= most_reference_bytes &&
          session_.more(r.out, next)) {
     ++r.chunks;
@@ -128,6 +130,13 @@ bool link::refer() {
   referred_bytes_ += r.bytes;
   r.op = one_.op;
   session_.pin(*r.op);
+}
+
+/// The peer reads the view. False: there is no room.
+bool link::refer() {
+  if (!has_room_for_referral()) return false;
+  referral& r = take_referral();
+  gather_chunks(r, is_rest_there_);
   r.at = one_at_;
   send_reference(r);
   return true;
@@ -148,18 +157,26 @@ void link::send_reference(referral& r) {
 void link::reference_left(referral& r) {
   r.has_left = true;
   if (r.header.result) inner_failed(r.header);
-  if (r.op == nullptr) free_referrals_.push_back(&r);
+  if (r.op == nullptr) {
+    free_referrals_.push_back(&r);
+  } else if (r.is_placed) {
+    all_moved(r);
+  }
+}
+
+void link::all_moved(referral& r) {
+  for (std::uint32_t i = 0; i < r.chunks && !session_.is_over(); ++i) {
+    session_.sent(chunk_of(r, i));
+  }
+  let_go(r);
 }
 
 /// False: no such reference is on its way.
 bool link::acknowledged(std::uint32_t serial) {
   if (serial >= referrals_.size()) return false;
   referral& r = *referrals_[serial];
-  if (r.op == nullptr || r.is_staging) return false;
-  for (std::uint32_t i = 0; i < r.chunks && !session_.is_over(); ++i) {
-    session_.sent(chunk_of(r, i));
-  }
-  let_go(r);
+  if (r.op == nullptr || r.is_staging || r.is_placed) return false;
+  all_moved(r);
   return true;
 }
 
@@ -168,6 +185,8 @@ void link::let_go(referral& r) {
   if (r.slot != nullptr) {
     staging_out_.give_back(r.by->of().kind(), std::exchange(r.slot, nullptr));
   }
+  r.keep.reset();
+  r.is_placed = false;
   session_.unpin(*std::exchange(r.op, nullptr));
   if (r.has_left) free_referrals_.push_back(&r);
 }
@@ -181,11 +200,12 @@ void link::let_go_of_referrals() noexcept {
 }
 
 void link::let_go_later() {
-  if (referred_bytes_ == 0) return;
-  patience_.expires_after(longest_read);
+  if (referred_bytes_ == 0 && lent_views_.empty()) return;
+  patience_.expires_after(longest_copy);
   patience_.async_wait([self = shared_from_this()](error_code cancelled) {
     if (cancelled) return;
     self->let_go_of_referrals();
+    self->take_views_back();
     self->complete_done();
   });
 }
@@ -291,6 +311,7 @@ void link::meet(const greeting& theirs) {
   }
   exports_.emplace(reads_);
   imports_.emplace(reads_);
+  session_.lends_by(this);
   log(log_level::debug, "devices", fmt::format("peer copies with {}", who));
 }
 

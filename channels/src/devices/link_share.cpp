@@ -17,41 +17,17 @@ bool link::can_be_shared(const protocol::outgoing& out) const {
 
 /// The frame in hand leaves when its bytes are where the peer reads them. False: there is no room.
 bool link::stage_shared() {
-  if (free_referrals_.empty() && referrals_.size() == most_referrals) return false;
+  if (!has_room_for_referral()) return false;
   copier& by = copiers_->of(one_.payload);
   std::byte* const slot = staging_out_.take(by.of(), one_.payload.bytes);
   if (slot == nullptr) return false;
   const memory_kind vendor = by.of().kind();
   referral& r = take_referral();
-  r.out = one_;
-  r.chunks = 1;
-  r.bytes = one_.payload.bytes;
+  gather_chunks(r, false);
   r.by = &by;
   r.slot = slot;
   r.at = {staging_id(vendor), staging_out_.offset_of(vendor, slot)};
-  r.op = one_.op;
-  session_.pin(*r.op);
-  referred_bytes_ += r.bytes;
-  try {
-    by.copy(copier::way::to_host, slot, r.out.payload.data, r.bytes, r.staged);
-  } catch (const error& why) {
-    const protocol::outgoing lost = r.out;
-    let_go(r);
-    session_.spoil(lost, why);
-    return true;
-  }
-  r.is_staging = true;
-  went_out();
-  return true;
-}
-
-void link::staged_shared(referral& r, const std::shared_ptr<const error>& failure) {
-  r.is_staging = false;
-  if (session_.is_over()) return let_go(r);
-  if (!failure) return send_reference(r);
-  const protocol::outgoing lost = r.out;
-  let_go(r);
-  session_.spoil(lost, *failure);
+  return begin_copy(r, copier::way::to_host, slot);
 }
 
 /// Once it is there: the first message has gone by the inner channel.

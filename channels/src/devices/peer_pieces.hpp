@@ -15,8 +15,8 @@ namespace tandem::devices {
 
 class link;
 
-/// One reference on its way, and the memory that the peer reads by it, which may still have to be
-/// filled.
+/// One reference on its way: memory that the peer reads by it, which may still have to be filled,
+/// or what a copy engine here writes into the peer's view.
 struct referral {
   referral(link& in, std::uint32_t name);
 
@@ -28,12 +28,14 @@ struct referral {
   std::array<std::byte, protocol::frame_bytes + reference_bytes> words{};
   operation header;         ///< of the inner channel
   bool has_left = true;     ///< no header is under way
-  operation* op = nullptr;  ///< pinned, until the peer has read all; null: it has
+  operation* op = nullptr;  ///< pinned, until all has been moved; null: it has
   shared_place at;
   device_wait staged;
-  copier* by = nullptr;       ///< which brings it to `slot`
-  std::byte* slot = nullptr;  ///< of staging that the peer reads; null: it reads the view
-  bool is_staging = false;    ///< that copy is under way
+  copier* by = nullptr;              ///< which brings it to `slot`, or to the peer
+  std::byte* slot = nullptr;         ///< of staging that the peer reads; null: it reads the view
+  std::shared_ptr<const void> keep;  ///< the peer's memory, while it is written
+  bool is_staging = false;           ///< that copy is under way
+  bool is_placed = false;            ///< it is that into the peer's view
 };
 
 /// A note on its way.

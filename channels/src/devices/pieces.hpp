@@ -21,6 +21,7 @@ inline bool is_on_device(const operation* op) noexcept {
 enum class carriage : std::uint8_t {
   inside,     ///< behind its frame, in the same message of the inner channel
   message,    ///< as a message of its own on the flow of payloads, in the order of the frames
+  placed,     ///< a copy engine here writes it into the peer's view
   reference,  ///< not at all: the peer's copy engine reads it where it lies
   shared,     ///< to pinned memory here, where the peer's copy engine reads it
 };

@@ -10,16 +10,16 @@
 
 namespace tandem::devices {
 
-/// Copies of one device out of the memory of other processes and devices.
+/// Copies of one device to and from the memory of other processes and devices.
 ///
 /// Each begins with some us in which nothing moves, so copies overlap; and what is asked for while
-/// two pieces of short ones are under way waits and follows as one call, which is over as a whole.
-/// Between two H200, 1 MiB each and 8 under way: 89 GB/s on one stream, 118 on two or more, 180 by
-/// two batches of two, 272 by two of four. Long copies go at once, on two streams in turn: 64 MiB
-/// each 374 GB/s on one, 380 on two, 381 on three.
-class peer_reader {
+/// some pieces of short ones are under way waits and follows as one call, which is over as a whole.
+/// Between two H200, reading 1 MiB each with 8 under way: 89 GB/s on one stream, 118 on two or
+/// more, 180 by two batches of two, 272 by two of four; writing, 215 without batches. Long copies
+/// go at once, one after the other: 64 MiB each 374 GB/s reading, 390 writing.
+class peer_copies {
  public:
-  peer_reader(const asio::any_io_executor& executor, accelerator& by);
+  peer_copies(const asio::any_io_executor& executor, accelerator& by);
 
   /// As `copier::copy`. What had to wait for its turn and fails then is told so.
   void copy(void* to, const void* from, std::size_t bytes, device_wait& wait);
@@ -41,7 +41,7 @@ class peer_reader {
   };
   /// Copies on one stream that are watched as one.
   struct batch {
-    peer_reader* of = nullptr;
+    peer_copies* of = nullptr;
     device_stream on;
     device_wait over;
     told who;  ///< nobody: it is idle
@@ -54,9 +54,8 @@ class peer_reader {
   static void is_gone(device_wait& of) noexcept;
   static void tell(const told& who);
 
-  std::array<device_stream, 2> long_;
-  std::size_t next_long_ = 0;
-  std::array<batch, 2> batches_;
+  device_stream long_;
+  std::array<batch, 3> batches_;
   std::deque<request> waiting_;
   std::vector<request> next_;  // of the batch that begins
   std::vector<accelerator::piece> pieces_;

@@ -1,4 +1,4 @@
-#include "devices/peer_reader.hpp"
+#include "devices/peer_copies.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,13 +13,13 @@ constexpr std::size_t long_copy_bytes = std::size_t{16} << 20;
 
 }  // namespace
 
-void peer_reader::told::add(device_wait& wait) noexcept {
+void peer_copies::told::add(device_wait& wait) noexcept {
   wait.next = nullptr;
   (first == nullptr ? first : last->next) = &wait;
   last = &wait;
 }
 
-peer_reader::peer_reader(const asio::any_io_executor& executor, accelerator& by)
+peer_copies::peer_copies(const asio::any_io_executor& executor, accelerator& by)
     : watch_(executor, by) {
   for (batch& each : batches_) {
     each.of = this;
@@ -29,14 +29,13 @@ peer_reader::peer_reader(const asio::any_io_executor& executor, accelerator& by)
   }
 }
 
-void peer_reader::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
+void peer_copies::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
   accelerator& device = watch_.of();
   if (bytes >= long_copy_bytes) {
-    device_stream& on = long_[next_long_++ % long_.size()];
-    if (on.get() == nullptr) on = device_stream(device);
-    device.copy(to, from, bytes, on.get());
+    if (long_.get() == nullptr) long_ = device_stream(device);
+    device.copy(to, from, bytes, long_.get());
     try {
-      watch_.after(on.get(), wait);
+      watch_.after(long_.get(), wait);
     } catch (const error&) {
       finish();
       throw;
@@ -56,7 +55,7 @@ void peer_reader::copy(void* to, const void* from, std::size_t bytes, device_wai
 }
 
 /// `next_`, of which those fail that cannot be.
-void peer_reader::begin(batch& as, told& failed) {
+void peer_copies::begin(batch& as, told& failed) {
   const told before = failed;
   try {
     if (as.on.get() == nullptr) as.on = device_stream(watch_.of());
@@ -72,7 +71,7 @@ void peer_reader::begin(batch& as, told& failed) {
 }
 
 /// All at once; where the driver refuses, each by itself.
-void peer_reader::queue(batch& as, told& failed) {
+void peer_copies::queue(batch& as, told& failed) {
   accelerator& device = watch_.of();
   if (next_.size() > 1) {
     pieces_.clear();
@@ -96,7 +95,7 @@ void peer_reader::queue(batch& as, told& failed) {
 }
 
 /// Begins with what waits; who of them fails.
-peer_reader::told peer_reader::go_on() {
+peer_copies::told peer_copies::go_on() {
   told failed;
   for (batch& each : batches_) {
     while (each.who.first == nullptr && !waiting_.empty()) {
@@ -115,7 +114,7 @@ peer_reader::told peer_reader::go_on() {
 }
 
 /// The engine goes on before anybody hears of it. Who is told may let go of this.
-void peer_reader::is_over(device_wait& of, const std::shared_ptr<const error>& failure) {
+void peer_copies::is_over(device_wait& of, const std::shared_ptr<const error>& failure) {
   auto& done = *static_cast<batch*>(of.owner);
   told who = std::exchange(done.who, {});
   who.failure = failure;
@@ -125,7 +124,7 @@ void peer_reader::is_over(device_wait& of, const std::shared_ptr<const error>& f
 }
 
 /// With the executor, and whoever waits for a turn with it.
-void peer_reader::is_gone(device_wait& of) noexcept {
+void peer_copies::is_gone(device_wait& of) noexcept {
   auto& which = *static_cast<batch*>(of.owner);
   told who = std::exchange(which.who, {});
   for (const request& each : which.of->waiting_) who.add(*each.wait);
@@ -136,7 +135,7 @@ void peer_reader::is_gone(device_wait& of) noexcept {
   }
 }
 
-void peer_reader::tell(const told& who) {
+void peer_copies::tell(const told& who) {
   for (device_wait* wait = who.first; wait != nullptr;) {
     device_wait* const after_it = wait->next;
     wait->done(*wait, who.failure);
@@ -144,14 +143,14 @@ void peer_reader::tell(const told& who) {
   }
 }
 
-void peer_reader::finish() noexcept {
+void peer_copies::finish() noexcept {
   const auto finish_one = [this](const device_stream& each) {
     try {
       if (each.get() != nullptr) watch_.of().finish(each.get());
     } catch (const error&) {
     }
   };
-  for (const device_stream& each : long_) finish_one(each);
+  finish_one(long_);
   for (const batch& each : batches_) finish_one(each.on);
 }
 

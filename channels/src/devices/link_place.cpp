@@ -1,0 +1,118 @@
+// Payloads that a copy engine here writes into the peer's views, as NICs do: the receive grants the
+// way before it accepts, and takes its view back when the peer says that it writes no more.
+//
+// Writing goes faster over NVLink than reading: 1 MiB each, 215 GB/s where reading gives 118.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "devices/link.hpp"
+
+namespace tandem::devices {
+
+/// True: `one_goes_to_`. What the peer has retired meanwhile goes another way.
+bool link::can_be_placed(const protocol::outgoing& out) {
+  if (!imports_ || out.payload.kind == memory_kind::host) return false;
+  const protocol::grant* const way = session_.way_for(out.header, 0, 0);
+  if (way == nullptr) return false;
+  const std::uint64_t left = out.op->view.bytes - out.header.offset;
+  std::string why;
+  try {
+    accelerator& of = copiers_->of(out.payload).of();
+    const shared_place at{way->key, way->address + out.header.offset};
+    const auto found = imports_->find(at, left, of, why);
+    if (found) one_goes_to_ = *found;
+    return found.has_value();
+  } catch (const error&) {
+    return false;
+  }
+}
+
+/// The frame in hand and as many chunks behind it as one copy may bring; they leave when they are
+/// there. False: there is no room.
+bool link::place() {
+  if (!has_room_for_referral()) return false;
+  referral& r = take_referral();
+  one_.header.flags |= protocol::in_place;
+  gather_chunks(r, true);
+  for (std::uint32_t i = 0; i < r.chunks; ++i) session_.placed(r.out.header);
+  r.is_placed = true;
+  r.by = &copiers_->of(one_.payload);
+  r.keep = one_goes_to_.keep;
+  // NOLINTNEXTLINE: what is imported is read or written
+  return begin_copy(r, copier::way::peer, const_cast<void*>(one_goes_to_.from));
+}
+
+/// Of what `r` is about, and tells `staged_over`. @return true: it is on its way, or has failed
+bool link::begin_copy(referral& r, copier::way which, void* to) {
+  try {
+    r.by->copy(which, to, r.out.payload.data, r.bytes, r.staged);
+  } catch (const error& why) {
+    staged_over(r, std::make_shared<const error>(why));
+    return true;
+  }
+  r.is_staging = true;
+  went_out();
+  return true;
+}
+
+void link::staged_over(referral& r, const std::shared_ptr<const error>& failure) {
+  r.is_staging = false;
+  if (session_.is_over()) return let_go(r);
+  if (!failure) return send_reference(r);
+  const protocol::outgoing lost = r.out;
+  const std::uint32_t chunks = r.chunks;
+  let_go(r);
+  for (std::uint32_t i = 0; i < chunks; ++i) session_.spoil(lost, *failure);
+}
+
+void link::land_placed(const protocol::frame& f, const reference& what) {
+  if (f.type != protocol::frame_type::data || !is_cut_right(f, what)) {
+    return broken(fmt::format("{} bytes in {} chunks in place", what.bytes, what.chunks));
+  }
+  protocol::frame each = f;
+  each.flags = protocol::in_place;
+  for (std::uint32_t i = 0; i < what.chunks; ++i) {
+    const std::uint64_t before = std::uint64_t{i} * f.payload_bytes;
+    each.chunk_index = f.chunk_index + i;
+    each.offset = f.offset + before;
+    each.payload_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(f.payload_bytes, what.bytes - before));
+    protocol::landing where;
+    if (!session_.begin(each, where)) return broken(session_.violation());
+    session_.end(where);
+  }
+}
+
+void link::lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) {
+  if (op.view.kind == memory_kind::host) return;
+  try {
+    accelerator& of = copiers_->of(op.view).of();
+    const auto at = exports_->find(of, const_view(op.view).part(0, bytes));
+    if (!at) return;
+    ways.push_back({.address = at->offset, .key = at->allocation});
+  } catch (const error&) {
+    return;
+  }
+  ++op.pins;
+  lent_views_.push_back(&op);
+}
+
+bool link::is_lent(const operation& op) const noexcept {
+  return std::find(lent_views_.begin(), lent_views_.end(), &op) != lent_views_.end();
+}
+
+void link::returned(const operation& op) noexcept {
+  std::erase(lent_views_, &op);
+}
+
+/// The peer writes no more: its process has ended, or had time to.
+void link::take_views_back() {
+  while (!lent_views_.empty()) {
+    operation& op = *lent_views_.back();
+    session_.returned(op);
+    std::erase(lent_views_, &op);
+  }
+}
+
+}  // namespace tandem::devices
