@@ -4,20 +4,12 @@
 // NCCL's calls are put on a stream and the processor spins until the stream is done
 // (cuStreamSynchronize), the fastest way there is to notice.
 
-#include <sched.h>
-#include <sys/mman.h>
-
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
-#include <tandem/accelerator.hpp>
-#include <tandem/detail/nccl.hpp>
 
-#include "harness.hpp"
+#include "gpu_ranks.hpp"
 #include "perf/checked_data.hpp"
 #include "perf/operation.hpp"
 #include "perf/record.hpp"
@@ -29,87 +21,13 @@ using tandem::accelerator;
 using tandem::memory_kind;
 using tandem::mutable_view;
 using tandem::bench::measurement;
+using tandem::bench::meet;
+using tandem::bench::meeting;
+using tandem::bench::must;
+using tandem::bench::nccl_rank;
 using tandem::bench::plan;
-namespace nc = tandem::detail::nc;
 namespace perf = tandem::perf;
 using clock_type = std::chrono::steady_clock;
-
-/// What the processes share, mapped before they part.
-struct meeting {
-  std::atomic<int> arrived{0};
-  std::atomic<int> round{0};
-  std::atomic<std::uint64_t> wrong{0};
-  nc::unique_id id{};
-};
-
-void meet(meeting& in, int ranks) {
-  const int mine = in.round.load();
-  if (in.arrived.fetch_add(1) + 1 == ranks) {
-    in.arrived.store(0);
-    in.round.fetch_add(1);
-    return;
-  }
-  while (in.round.load() == mine) sched_yield();
-}
-
-void must(const tandem::detail::nccl& lib, nc::result said, const char* call) {
-  if (said == nc::success) return;
-  std::fprintf(stderr, "gpu_peers: %s: %s\n", call, lib.error_string(said));
-  std::exit(1);
-}
-
-/// One rank's loop over NCCL.
-class nccl_rank {
- public:
-  nccl_rank(const tandem::detail::nccl& lib, accelerator& device, int rank, int ranks,
-            const nc::unique_id& id)
-      : lib_(lib), device_(device), stream_(device), rank_(rank), ranks_(ranks) {
-    device_.enter();
-    must(lib_, lib_.init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
-  }
-  ~nccl_rank() {
-    lib_.destroy(comm_);
-    device_.leave();
-  }
-
-  void send(const mutable_view& v, int to) {
-    must(lib_, lib_.send(v.data, v.bytes, nc::int8, to, comm_, stream_.get()), "ncclSend");
-  }
-  void recv(const mutable_view& v, int from) {
-    must(lib_, lib_.recv(v.data, v.bytes, nc::int8, from, comm_, stream_.get()), "ncclRecv");
-  }
-  void begin() { lib_.group_start(); }
-  void end() { must(lib_, lib_.group_end(), "ncclGroupEnd"); }
-  void call(const std::string& op, const mutable_view& in, const mutable_view& out) {
-    nc::result said = nc::success;
-    if (op == "allreduce") {
-      said = lib_.all_reduce(out.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
-                             comm_, stream_.get());
-    } else if (op == "allgather") {
-      said = lib_.all_gather(in.data, out.data, in.bytes, nc::int8, comm_, stream_.get());
-    } else if (op == "reducescatter") {
-      said = lib_.reduce_scatter(in.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
-                                 comm_, stream_.get());
-    } else if (op == "broadcast") {
-      const mutable_view& mine = rank_ == 0 ? in : out;
-      said = lib_.broadcast(mine.data, mine.data, mine.bytes, nc::int8, 0, comm_, stream_.get());
-    } else {
-      std::fprintf(stderr, "gpu_peers: no %s\n", op.c_str());
-      std::exit(2);
-    }
-    must(lib_, said, op.c_str());
-  }
-  void finish() { device_.finish(stream_.get()); }
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
-
- private:
-  const tandem::detail::nccl& lib_;
-  accelerator& device_;
-  tandem::device_stream stream_;
-  int rank_, ranks_;
-  nc::comm comm_ = nullptr;
-};
 
 /// pingpong, or oneway with an acknowledgement, between ranks 0 and 1.
 class pair_loop {
@@ -302,10 +220,7 @@ int main(int argc, char** argv) {
     if (what.mode == "peer_copy" || what.mode == "pinned_copy") {
       return copy_main(what, what.mode == "peer_copy");
     }
-    void* const shared =
-        mmap(nullptr, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    tandem::bench::require(shared != MAP_FAILED, "mmap");
-    meeting& in = *new (shared) meeting;
+    meeting& in = tandem::bench::make_shared<meeting>();
     return tandem::bench::fork_ranks(what.ranks,
                                      [&](int rank) { return nccl_main(what, in, rank); });
   } catch (const std::exception& e) {

@@ -246,8 +246,8 @@ def gpu(records, _ranks=2):
     def rows_of(case, what, channel, peer, said):
         found = []
         for size in sorted({size for c, size, _ in cells if c == case}):
-            is_time = case == "pingpong" or size <= 8
-            unit = "us" if is_time else "GB/s"
+            is_time = case in ("pingpong", "overlap") or size <= 8
+            unit = "of its time alone" if case == "overlap" else "us" if is_time else "GB/s"
             own, other = cells.get((case, size, channel), {}), cells.get((case, size, peer), {})
             found += row(f"{what}, {unit}", size, own, other, said, is_time)
         return found
@@ -261,6 +261,9 @@ def gpu(records, _ranks=2):
     rows += rows_of("oneway", "one way, 8 in flight", "tandem", "peer_copy", "a bare copy")
     rows += rows_of("forward", "by way of the host", "tandem", "lower", "its own host channel or a pinned copy")
     rows += rows_of("forward", "by way of the host", "tandem", "gloo", "Gloo, staged by hand")
+    rows += rows_of("forward", "copied between the processes", "copied", "lower", "its own host channel or a pinned copy")
+    rows += rows_of("forward", "copied between the processes", "copied", "gloo", "Gloo, staged by hand")
+    rows += rows_of("overlap", "a kernel beside messages", "tandem", "nccl", "NCCL")
     rows += rows_of("allreduce", "all_reduce, two islands", "tandem", "nccl", "NCCL, as one island")
     rows += rows_of("allreduce", "the same by way of the host", "forwarding", "gloo", "Gloo, staged by hand")
     return rows

@@ -147,6 +147,7 @@ class link final : public std::enable_shared_from_this<link>,
   void take(const control_slot& slot);
   void take_greeting(const control_slot& slot);
   void take_plain(const protocol::frame& f);
+  void take_granted(const protocol::frame& way, const std::byte* accept);
   void land_inside(const protocol::frame& f, const std::byte* payload);
   void land_message(const protocol::frame& f);
   void post_payloads();
@@ -219,10 +220,11 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<departure*> free_departures_;
   protocol::outgoing one_;  // the frame in hand
   bool has_one_ = false;
-  shared_place one_at_;                 // where the peer can read it
-  bool is_rest_there_ = false;          // and all that follows in its message
-  imports::source one_goes_to_;         // where it can be written
-  departure* first_payload_ = nullptr;  // not yet sent, in order
+  shared_place one_at_;                        // where the peer can read it
+  bool is_rest_there_ = false;                 // and all that follows in its message
+  imports::source one_goes_to_;                // where it can be written
+  std::optional<protocol::wire_frame> grant_;  // whose accept comes next
+  departure* first_payload_ = nullptr;         // not yet sent, in order
   departure* last_payload_ = nullptr;
   std::size_t host_payloads_ = 0;  // under way
 

@@ -121,6 +121,9 @@ void link::take(const control_slot& slot) {
     const bool is_placed = (f->flags & protocol::in_place) != 0;
     return is_placed ? land_placed(*f, what) : land_reference(*f, what);
   }
+  if (f->type == protocol::frame_type::grant && bytes == 2 * protocol::frame_bytes) {
+    return take_granted(*f, slot.bytes.get() + protocol::frame_bytes);
+  }
   const bool is_alone = (f->flags & by_message) != 0 || !protocol::carries_payload(f->type);
   const std::size_t inside = is_alone ? 0 : f->payload_bytes;
   if (bytes != protocol::frame_bytes + inside) {
@@ -161,6 +164,17 @@ void link::take_plain(const protocol::frame& f) {
   }
   if (!session_.handle(f)) return broken(session_.violation());
   release_views();
+}
+
+/// The way into a view, and the accept that came with it.
+void link::take_granted(const protocol::frame& way, const std::byte* accept) {
+  std::string why;
+  const auto f = protocol::decode(
+      std::span<const std::byte, protocol::frame_bytes>(accept, protocol::frame_bytes), why);
+  if (!f) return broken(why);
+  if (f->type != protocol::frame_type::accept) return broken("a way into a view, and no accept");
+  take_plain(way);
+  if (!read_ended_) take_plain(*f);
 }
 
 void link::land_inside(const protocol::frame& f, const std::byte* payload) {

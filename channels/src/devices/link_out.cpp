@@ -107,6 +107,11 @@ bool link::has_room(carriage how, departure& d) {
 
 /// The frame in hand, with its payload or before it. False: there is no room yet.
 bool link::depart() {
+  // The way into a view leaves with the accept that follows it.
+  if (one_.header.type == protocol::frame_type::grant && inside_bytes_ >= protocol::frame_bytes) {
+    protocol::encode(one_.header, grant_.emplace());
+    return true;
+  }
   const carriage how = how_to_carry(one_);
   if (how == carriage::placed) return place();
   if (how == carriage::reference) return refer();
@@ -121,10 +126,18 @@ bool link::depart() {
   d.parts = how == carriage::inside ? 1 : 2;
   protocol::frame f = one_.header;
   if (how == carriage::message) f.flags |= by_message;
+  std::size_t bytes = 0;
+  const auto put = [&d, &bytes](const protocol::wire_frame& words) {
+    std::memcpy(d.words.get() + bytes, words.data(), words.size());
+    bytes += words.size();
+  };
+  if (grant_ && f.type == protocol::frame_type::accept) {
+    put(*grant_);
+    grant_.reset();
+  }
   protocol::wire_frame words;
   protocol::encode(f, words);
-  std::memcpy(d.words.get(), words.data(), words.size());
-  std::size_t bytes = words.size();
+  put(words);
   if (how == carriage::inside && one_.payload.bytes > 0) {
     std::memcpy(d.words.get() + bytes, one_.payload.data, one_.payload.bytes);
     bytes += one_.payload.bytes;

@@ -1,0 +1,284 @@
+// How much longer a compute kernel takes on each of two GPUs while messages move from the one to
+// the other: --mode tandem (copy engines) or nccl (kernels of its own). Each rank first times the
+// kernel alone, then beside messages that never end, then alone again.
+//
+// The kernel fills every multiprocessor and touches no memory: what it loses, it loses to others
+// that compute.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstring>
+#include <tandem/channels/devices.hpp>
+#include <tandem/channels/shm.hpp>
+#include <tandem/detail/kernel_compiler.hpp>
+#include <tandem/join.hpp>
+#include <tandem/run.hpp>
+#include <tandem/store.hpp>
+#include <thread>
+
+#include "gpu_ranks.hpp"
+#include "perf/shadow.hpp"
+#include "perf/window.hpp"
+
+namespace {
+
+namespace asio = boost::asio;
+namespace perf = tandem::perf;
+using asio::awaitable;
+using tandem::accelerator;
+using tandem::memory_kind;
+using tandem::mutable_view;
+using tandem::bench::meet;
+using tandem::bench::meeting;
+using tandem::bench::plan;
+using clock_type = std::chrono::steady_clock;
+
+constexpr int ranks = 2;
+constexpr const char* kernel_source = R"(
+extern "C" __global__ void busy(float* into, int rounds) {
+  float a = threadIdx.x, b = blockIdx.x;
+  for (int i = 0; i < rounds; ++i) {
+    a = a * 1.0001f + 0.5f;
+    b = b * 0.9999f + a;
+  }
+  if (a + b == 12345.0f) *into = a;
+}
+)";
+constexpr unsigned threads = 256, blocks_per_multiprocessor = 16;
+constexpr int rounds = 100'000;
+
+/// What the processes share beside the meeting.
+struct progress {
+  std::atomic<long> windows{0};        ///< that rank 0 has begun
+  std::atomic<bool> has_ended{false};  ///< and begins no more
+  std::atomic<int> computed{0};        ///< ranks whose kernels are timed
+  std::atomic<int> port{0};
+  double us[ranks][2] = {};  ///< of a kernel, alone and beside messages
+};
+
+class busy_kernel {
+ public:
+  explicit busy_kernel(accelerator& on)
+      : on_(on), stream_(on), word_(sizeof(float), on.kind(), on.device()) {
+    std::string why;
+    const auto* const by = tandem::detail::find_kernel_compiler(on.kind(), why);
+    if (by == nullptr) throw tandem::error(tandem::errc::device_failed, why);
+    tandem::detail::kernel_compiler::program made = nullptr;
+    const std::string architecture = "--gpu-architecture=" + on.facts().architecture;
+    const char* const option = architecture.c_str();
+    std::size_t bytes = 0;
+    if (by->create(&made, kernel_source, "busy", 0, nullptr, nullptr) != 0 ||
+        by->compile(made, 1, &option) != 0 || by->code_bytes(made, &bytes) != 0) {
+      throw tandem::error(tandem::errc::device_failed, "the kernel was not compiled");
+    }
+    std::string code(bytes, '\0');
+    by->code(made, code.data());
+    by->destroy(&made);
+    module_ = on.load(code.data());
+    kernel_ = on.find(module_, "busy");
+  }
+  ~busy_kernel() { on_.unload(module_); }
+  busy_kernel(const busy_kernel&) = delete;
+  busy_kernel& operator=(const busy_kernel&) = delete;
+
+  /// Microseconds of one, the median of so many.
+  double time_us(std::int64_t count) {
+    std::vector<double> samples;
+    for (std::int64_t i = 0; i < count + 3; ++i) {
+      void* at = word_.data();
+      int turns = rounds;
+      void* arguments[] = {&at, &turns};
+      const unsigned blocks =
+          static_cast<unsigned>(on_.facts().multiprocessors) * blocks_per_multiprocessor;
+      const clock_type::time_point start = clock_type::now();
+      on_.launch(kernel_, blocks, threads, 0, stream_.get(), arguments);
+      on_.finish(stream_.get());
+      const std::chrono::duration<double, std::micro> took = clock_type::now() - start;
+      if (i >= 3) samples.push_back(took.count());
+    }
+    std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2),
+                     samples.end());
+    return samples[samples.size() / 2];
+  }
+
+ private:
+  accelerator& on_;
+  tandem::device_stream stream_;
+  tandem::buffer word_;
+  accelerator::module module_ = nullptr;
+  accelerator::kernel kernel_ = nullptr;
+};
+
+/// The messages of one window, in device memory.
+class messages {
+ public:
+  messages(int rank, const plan& what)
+      : window_(0, what.depth, what.measurements.front().bytes),
+        where_(perf::place_for("cuda", rank)) {
+    if (rank == 0) window_.fill(0, 0);
+    where_.up();
+    for (const auto& each : window_.messages()) views_.push_back(where_.of(each));
+  }
+  const std::vector<mutable_view>& views() const { return views_; }
+  std::uint64_t wrong_bytes() {
+    where_.down();
+    return window_.wrong_bytes(0, 0);
+  }
+
+ private:
+  perf::window window_;
+  perf::shadow where_;
+  std::vector<mutable_view> views_;
+};
+
+/// Rank 0: the next window is to be sent. Rank 1: it is on its way, or will be, or there is none.
+enum class turn { go, wait, end };
+turn next_turn(progress& in, int rank, long window) {
+  if (rank == 0) {
+    if (in.computed.load() == ranks) {
+      in.has_ended.store(true);
+      return turn::end;
+    }
+    in.windows.store(window + 1);
+    return turn::go;
+  }
+  const bool has_ended = in.has_ended.load();
+  if (in.windows.load() > window) return turn::go;
+  return has_ended ? turn::end : turn::wait;
+}
+
+awaitable<void> move_one(tandem::channel& peer, int rank, mutable_view view) {
+  if (rank == 0) {
+    co_await peer.send(0, view);
+  } else {
+    co_await peer.recv(0, view);
+  }
+}
+
+awaitable<void> move_all(progress& in, int rank, const messages& what) {
+  tandem::launch_info who;
+  who.rank = who.local_rank = rank;
+  who.size = who.local_size = ranks;
+  who.address = "127.0.0.1";
+  who.port = static_cast<std::uint16_t>(in.port.load());
+  who.job = "overlap";
+  const tandem::settings options;
+  std::shared_ptr<tandem::store> met = co_await tandem::store::meet(who, options);
+  std::unique_ptr<tandem::fabric> over = co_await tandem::shm::make_fabric(std::move(met), options);
+  const std::unique_ptr<tandem::fabric> job =
+      tandem::devices::make_fabric(std::move(over), options);
+  tandem::channel& peer = co_await job->to(1 - rank);
+  const asio::any_io_executor executor = job->get_executor();
+  for (long window = 0;;) {
+    const turn now = next_turn(in, rank, window);
+    if (now == turn::end) break;
+    if (now == turn::wait) {
+      co_await asio::post(executor, asio::use_awaitable);
+      continue;
+    }
+    std::vector<awaitable<void>> all;
+    for (const mutable_view& view : what.views()) all.push_back(move_one(peer, rank, view));
+    co_await tandem::when_all(std::move(all));
+    ++window;
+  }
+  std::byte last{};
+  const mutable_view word(&last, 1);
+  if (rank == 0) {
+    co_await peer.send(9, word);
+    co_await peer.recv(9, word);
+  } else {
+    co_await peer.recv(9, word);
+    co_await peer.send(9, word);
+  }
+  job->close();
+}
+
+void move_by_tandem(progress& in, int rank, const messages& what) {
+  asio::io_context loop;
+  std::exception_ptr failure;
+  asio::co_spawn(loop, move_all(in, rank, what),
+                 [&failure](std::exception_ptr why) { failure = why; });
+  tandem::run(loop);
+  if (failure) std::rethrow_exception(failure);
+}
+
+void move_by_nccl(meeting& with, progress& in, int rank, accelerator& device,
+                  const messages& what) {
+  std::string why;
+  const tandem::detail::nccl* const lib = tandem::detail::find_nccl(memory_kind::cuda, why);
+  if (lib == nullptr) throw tandem::error(tandem::errc::device_failed, why);
+  if (rank == 0) tandem::bench::must(*lib, lib->get_unique_id(&with.id), "ncclGetUniqueId");
+  meet(with, ranks);
+  tandem::bench::nccl_rank over(*lib, device, rank, ranks, with.id);
+  for (long window = 0;;) {
+    const turn now = next_turn(in, rank, window);
+    if (now == turn::end) break;
+    if (now == turn::wait) continue;
+    over.begin();
+    for (const mutable_view& view : what.views()) {
+      rank == 0 ? over.send(view, 1) : over.recv(view, 0);
+    }
+    over.end();
+    over.finish();
+    ++window;
+  }
+}
+
+int run_rank(const plan& what, meeting& with, progress& in, int rank) {
+  accelerator& device = tandem::accelerator_at(memory_kind::cuda, rank);
+  const std::int64_t count = what.measurements.front().iters;
+  busy_kernel kernel(device);
+  messages moved(rank, what);
+  meet(with, ranks);
+  const double before = kernel.time_us(count);
+  meet(with, ranks);
+  // Only once messages move.
+  std::thread compute([&] {
+    while (in.windows.load() < 4) std::this_thread::yield();
+    in.us[rank][1] = kernel.time_us(count);
+    in.computed.fetch_add(1);
+  });
+  if (what.mode == "nccl") {
+    move_by_nccl(with, in, rank, device, moved);
+  } else {
+    move_by_tandem(in, rank, moved);
+  }
+  compute.join();
+  meet(with, ranks);
+  in.us[rank][0] = (before + kernel.time_us(count)) / 2;
+  with.wrong.fetch_add(moved.wrong_bytes());
+  meet(with, ranks);
+  if (rank == 0) {
+    // In thousandths of the time alone, of the rank that loses more.
+    double worst = 0;
+    for (const auto& us : in.us) worst = std::max(worst, 1000 * us[1] / us[0]);
+    std::fprintf(
+        stderr,
+        "gpu_overlap: %s: sender %.1f us alone, %.1f beside; receiver %.1f, %.1f; %ld windows\n",
+        what.mode.c_str(), in.us[0][0], in.us[0][1], in.us[1][0], in.us[1][1], in.windows.load());
+    tandem::bench::print_record(what, what.measurements.front(), what.mode, {worst},
+                                with.wrong.load());
+  }
+  return with.wrong.load() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const plan what = tandem::bench::parse_plan(argc, argv);
+    meeting& with = tandem::bench::make_shared<meeting>();
+    progress& in = tandem::bench::make_shared<progress>();
+    const tandem::bench::loopback_listener free = tandem::bench::listen_on_loopback();
+    in.port.store(free.port);
+    ::close(free.descriptor);
+    return tandem::bench::fork_ranks(ranks,
+                                     [&](int rank) { return run_rank(what, with, in, rank); });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "gpu_overlap: %s\n", e.what());
+    return 1;
+  }
+}
