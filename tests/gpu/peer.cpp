@@ -18,6 +18,9 @@
 #include <tandem/accelerator.hpp>
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
+#include <tandem/collectives/agree.hpp>
+#include <tandem/collectives/islands.hpp>
+#include <tandem/detail/nccl.hpp>
 #include <tandem/join.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
@@ -159,11 +162,25 @@ awaitable<void> without_end(fabric&, channel& peer, int me, accelerator& gpu) {
   }
 }
 
+/// The same while both are inside the vendor's library.
+awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu) {
+  communicator all = co_await make_communicator(job, settings{});
+  const island_member mine(gpu.kind(), gpu.device());
+  const std::unique_ptr<islands> one = co_await islands::make(all, mine);
+  const buffer memory(most_bytes, gpu.kind(), gpu.device());
+  for (bool said = false;; said = true) {
+    co_await one->all_reduce(memory.view(), data_type::float32, reduce_op::maximum);
+    if (!said) std::cout << "moving" << std::endl;
+  }
+}
+
 const std::vector<std::pair<std::string, role>>& parts() {
-  static const std::vector<std::pair<std::string, role>> all{{"every_size", every_size},
-                                                             {"many_in_flight", many_in_flight},
-                                                             {"ten_thousand", ten_thousand},
-                                                             {"without_end", without_end}};
+  static const std::vector<std::pair<std::string, role>> all{
+      {"every_size", every_size},
+      {"many_in_flight", many_in_flight},
+      {"ten_thousand", ten_thousand},
+      {"without_end", without_end},
+      {"island_without_end", island_without_end}};
   return all;
 }
 
@@ -286,10 +303,10 @@ TEST_F(gpu_peers, ten_thousand_operations_leave_nothing) {
   expect_success("ten_thousand");
 }
 
-TEST_F(gpu_peers, a_killed_peer_ends_the_other_within_two_seconds) {
+void kill_one(const std::string& part) {
   for (const int killed : {0, 1}) {
     const std::uint16_t port = free_port();
-    rank_process first("without_end", 0, port), second("without_end", 1, port);
+    rank_process first(part, 0, port), second(part, 1, port);
     EXPECT_EQ(first.line(), "moving");
     EXPECT_EQ(second.line(), "moving");
     rank_process& other = killed == 0 ? second : first;
@@ -300,6 +317,16 @@ TEST_F(gpu_peers, a_killed_peer_ends_the_other_within_two_seconds) {
     EXPECT_LT(clock::now() - begun, 2s);
     EXPECT_NE(said.find("rank " + std::to_string(killed)), std::string::npos) << said;
   }
+}
+
+TEST_F(gpu_peers, a_killed_peer_ends_the_other_within_two_seconds) {
+  kill_one("without_end");
+}
+TEST_F(gpu_peers, a_rank_killed_inside_the_vendors_library_ends_the_other_within_two_seconds) {
+  std::string why;
+  if (find_accelerators(memory_kind::cuda).found.size() < 2) GTEST_SKIP() << "needs two GPUs";
+  if (detail::find_nccl(memory_kind::cuda, why) == nullptr) GTEST_SKIP() << why;
+  kill_one("island_without_end");
 }
 
 }  // namespace

@@ -13,7 +13,4 @@ constexpr flow_id payload_flow = 1;
 /// The longest payload that is copied into the message of its frame: a message more costs more.
 constexpr std::size_t most_inside_bytes = 4096;
 
-/// The deadlines of the users' operations count, and those of none of the inner channel's.
-constexpr operation::time_point for_ever{std::chrono::hours(24 * 365 * 100)};
-
 }  // namespace tandem::devices

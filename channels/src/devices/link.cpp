@@ -139,7 +139,7 @@ void link::cancel(operation& op) {
 
 /// True: it is over, and nothing will be told.
 bool link::start_inner(operation& op) {
-  op.deadline = for_ever;
+  op.deadline = operation::for_ever;  // the users' operations have their own
   if (inner_ == nullptr) {
     op.result = errc::channel_closed;
     return true;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <tandem/collectives/collectives.hpp>
@@ -13,6 +15,7 @@
 
 #include "group.hpp"
 #include "islands/division.hpp"
+#include "islands/loss_watch.hpp"
 #include "islands/vendor_group.hpp"
 
 namespace tandem {
@@ -21,6 +24,9 @@ namespace {
 /// Below this a slice would spend more on its start than on its bytes.
 constexpr std::size_t least_slice_bytes = std::size_t{8} << 20;
 constexpr std::size_t most_slices = 8;
+
+/// What a vendor's library has begun is over within this, unless a rank is missing.
+constexpr std::chrono::seconds closed_patience{1};
 
 /// Of a copy engine's or a kernel's work: each costs some 10 us beside its bytes, which at the rate
 /// of a link between two devices are 4 MB.
@@ -63,7 +69,11 @@ struct progress {
 
 struct islands::parts {
   parts(communicator& over, accelerator& of, std::vector<detail::island_fact> said)
-      : all(over), device(of), ranks(said), watch(over.get_executor(), of) {}
+      : all(over),
+        device(of),
+        ranks(said),
+        watch(over.get_executor(), of),
+        patience(over.get_executor()) {}
 
   int rank() const noexcept { return all.rank(); }
   int island() const noexcept { return ranks.island_of[static_cast<std::size_t>(rank())]; }
@@ -124,7 +134,44 @@ struct islands::parts {
   device_watch watch;
   std::unique_ptr<communicator> inside, across;
   std::unique_ptr<detail::vendor_group> down, up;  // to the places, and from them
+  std::unique_ptr<detail::loss_watch> losses;
+  asio::steady_timer patience;
+
+  asio::awaitable<void> done_with(const detail::vendor_group& which);
+  void listen();
+  void hear(const error& why);
+  void give_up(const error& why) noexcept;
 };
+
+/// All that is on its stream.
+asio::awaitable<void> islands::parts::done_with(const detail::vendor_group& which) {
+  co_await watch.reached(which.stream());
+  which.check_alive();
+}
+
+/// Whoever waits in the library hears of no message.
+void islands::parts::listen() {
+  const detail::group& group = *inside->internals();
+  const int next = (inside->rank() + 1) % inside->size();
+  losses =
+      std::make_unique<detail::loss_watch>(group, next, [this](const error& why) { hear(why); });
+}
+
+/// A rank that has closed in an orderly way had done its part, and what is on the streams ends
+/// soon.
+void islands::parts::hear(const error& why) {
+  if (why.code() == errc::channel_closed) return;
+  if (why.code() != errc::peer_closed) return give_up(why);
+  patience.expires_after(closed_patience);
+  patience.async_wait([this, why](const error_code& cancelled) {
+    if (!cancelled) give_up(why);
+  });
+}
+
+void islands::parts::give_up(const error& why) noexcept {
+  down->give_up(why);
+  up->give_up(why);
+}
 
 /// Each slice to the places of the island, combined.
 asio::awaitable<void> islands::parts::passage::combine() {
@@ -133,7 +180,7 @@ asio::awaitable<void> islands::parts::passage::combine() {
     if (with.down) {
       with.down->reduce_segments(at(s.first), s.count, element_bytes, with.ranks.places,
                                  vendor_type, inside_op);
-      co_await with.watch.reached(with.down->stream());
+      co_await with.done_with(*with.down);
     }
     combined.step();
   }
@@ -161,7 +208,7 @@ asio::awaitable<void> islands::parts::passage::spread() {
     const detail::segment s = slice(k);
     with.up->spread_segments(at(s.first), s.count, element_bytes, with.ranks.places, vendor_type);
   }
-  co_await with.watch.reached(with.up->stream());
+  co_await with.done_with(*with.up);
 }
 
 asio::awaitable<void> islands::parts::through_levels(mutable_view data, data_type type,
@@ -202,6 +249,9 @@ asio::awaitable<std::unique_ptr<islands>> islands::make(communicator& all, islan
   if (made->ranks.is_native() && made->has_inside()) {
     made->down = co_await detail::vendor_group::make(*made->inside, device, *library);
     made->up = co_await detail::vendor_group::make(*made->inside, device, *library);
+    const int next = (made->inside->rank() + 1) % made->inside->size();
+    co_await made->inside->internals()->connect(next);
+    made->listen();
   }
   co_return std::unique_ptr<islands>(new islands(std::move(made)));
 }
@@ -264,7 +314,7 @@ asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
   if (p.down && p.island() == p.ranks.island_of[at_root]) {
     p.down->deal_segments(bytes, data.bytes, 1, places, detail::nc::uint8,
                           p.ranks.place_of[at_root]);
-    co_await p.watch.reached(p.down->stream());
+    co_await p.done_with(*p.down);
   }
   if (p.across) {
     const detail::segment s = detail::segment_of(data.bytes, places, p.place());
@@ -273,7 +323,7 @@ asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
   }
   if (p.up) {
     p.up->spread_segments(bytes, data.bytes, 1, places, detail::nc::uint8);
-    co_await p.watch.reached(p.up->stream());
+    co_await p.done_with(*p.up);
   }
 }
 

@@ -141,6 +141,22 @@ vendor_group::~vendor_group() {
   lib_.abort(comm_);
 }
 
+/// Kernels of the library look whether they shall go on while they wait for others.
+void vendor_group::give_up(const error& why) noexcept {
+  if (lost_) return;
+  lost_ = why;
+  if (comm_ == nullptr) return;
+  try {
+    const here on(device_);
+    lib_.abort(std::exchange(comm_, nullptr));
+  } catch (const error&) {  // without its device nothing runs any more, either
+  }
+}
+
+void vendor_group::check_alive() const {
+  if (lost_) throw error(*lost_);
+}
+
 void vendor_group::must(nc::result said, const char* call) const {
   if (said == nc::success || said == nc::in_progress) return;
   const char* const last = lib_.last_error != nullptr ? lib_.last_error(comm_) : nullptr;
@@ -187,6 +203,7 @@ asio::awaitable<std::unique_ptr<vendor_group>> vendor_group::make(communicator& 
 
 void vendor_group::reduce_segments(std::byte* data, std::size_t count, std::size_t element_bytes,
                                    int places, int type, int op) {
+  check_alive();
   const here on(device_);
   if (places == size_ && count % static_cast<std::size_t>(size_) == 0) {
     const std::size_t each = count / static_cast<std::size_t>(size_);
@@ -205,6 +222,7 @@ void vendor_group::reduce_segments(std::byte* data, std::size_t count, std::size
 
 void vendor_group::spread_segments(std::byte* data, std::size_t count, std::size_t element_bytes,
                                    int places, int type) {
+  check_alive();
   const here on(device_);
   if (places == size_ && count % static_cast<std::size_t>(size_) == 0) {
     const std::size_t each = count / static_cast<std::size_t>(size_);
@@ -223,6 +241,7 @@ void vendor_group::spread_segments(std::byte* data, std::size_t count, std::size
 
 void vendor_group::deal_segments(std::byte* data, std::size_t count, std::size_t element_bytes,
                                  int places, int type, int root) {
+  check_alive();
   const here on(device_);
   together calls(lib_);
   for (int k = 0; k < places; ++k) {
@@ -238,6 +257,7 @@ void vendor_group::deal_segments(std::byte* data, std::size_t count, std::size_t
 int vendor_group::make_factor(double factor, data_type type, int vendor) {
   // Rounded as a processor's reduction would.
   std::array<std::byte, 8> bytes = one_of(type);
+  check_alive();
   const reducer by(type, premultiplied_sum(factor), size_);
   by.prepare(mutable_view(bytes.data(), by.element_bytes()));
   int op = 0;
@@ -247,7 +267,7 @@ int vendor_group::make_factor(double factor, data_type type, int vendor) {
 }
 
 void vendor_group::free_op(int op) noexcept {
-  lib_.free_op(op, comm_);
+  if (comm_ != nullptr) lib_.free_op(op, comm_);
 }
 
 }  // namespace tandem::detail

@@ -30,6 +30,11 @@ class vendor_group {
 
   accelerator::stream stream() const noexcept { return stream_.get(); }
 
+  /// A rank is gone: what is on the stream ends, and every call from now on fails so.
+  void give_up(const error& why) noexcept;
+  /// Throws why, if it has. To be asked when the stream has come as far as it was waited for.
+  void check_alive() const;
+
   /// Segment k of `count` elements, cut for `places`, comes combined to rank k, in place.
   void reduce_segments(std::byte* data, std::size_t count, std::size_t element_bytes, int places,
                        int type, int op);
@@ -52,6 +57,7 @@ class vendor_group {
   const int rank_, size_;
   device_stream stream_;
   nc::comm comm_ = nullptr;
+  std::optional<error> lost_;
 };
 
 }  // namespace tandem::detail

@@ -42,6 +42,8 @@ struct operation {
   /// How far it has come; readable in an error's context.
   enum class phase : std::uint8_t { idle, queued, announced, moving, done };
   using time_point = std::chrono::steady_clock::time_point;
+  /// A deadline that never comes, where `time_point::max()` stands for the channel's default.
+  static constexpr time_point for_ever{std::chrono::hours(24 * 365 * 100)};
 
   /// A peer on another thread moves the phase of an operation here, while a cancellation looks
   /// whether it comes too late.

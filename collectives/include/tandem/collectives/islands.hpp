@@ -34,9 +34,9 @@ struct island_member {
 ///   completes; `device_watch` ties both to streams.
 /// @par Same bits  On every rank: each part is combined once and copied. From run to run as far as
 ///   the vendor's library repeats itself.
-/// @par Failure  Across islands as of the communicator's collectives. A rank that dies while its
-///   own island is inside the vendor's library leaves the others of that island waiting in it:
-///   nothing ends that yet.
+/// @par Failure  As of the communicator's collectives. Who waits inside the vendor's library for a
+///   rank that is gone hears of it from Tandem, aborts the library's communicators and fails with
+///   that; the islands are of no use then.
 /// @par Executor  The communicator's. One call at a time.
 class islands {
  public:

@@ -1,0 +1,52 @@
+#include "islands/loss_watch.hpp"
+
+#include <utility>
+
+#include "group.hpp"
+
+namespace tandem::detail {
+namespace {
+
+constexpr std::uint32_t loss_tag = 1;  // of the flows of the watch; 0 is that of calls
+
+}  // namespace
+
+/// Keeps itself until the channel has done with it.
+struct loss_watch::message : operation {
+  message(const group& of, int peer, heard what_then)
+      : way(of.to(peer)), then(std::move(what_then)) {
+    what = kind::recv;
+    flow = of.flow(group::flow_class::watch, loss_tag);
+    view = mutable_view(&word, sizeof word);
+    complete = [](operation& op) { static_cast<message&>(op).ended(); };
+    destroy = [](operation& op) noexcept {
+      const std::shared_ptr<message> last = std::move(static_cast<message&>(op).self);
+    };
+  }
+  void ended() {
+    const std::shared_ptr<message> last = std::move(self);
+    const heard tell = std::exchange(then, nullptr);
+    if (tell && result) tell(failure ? *failure : error(result));
+  }
+
+  const link way;
+  std::byte word{};
+  heard then;
+  std::shared_ptr<message> self;  // while the channel has it
+};
+
+loss_watch::loss_watch(const group& of, int peer, heard what)
+    : message_(std::make_shared<message>(of, peer, std::move(what))) {
+  message_->deadline = operation::for_ever;
+  message_->self = message_;
+  if (message_->way.on->start(*message_)) message_->ended();
+}
+
+loss_watch::~loss_watch() {
+  message_->then = nullptr;
+  if (message_->self && message_->at != operation::phase::done) {
+    message_->way.on->cancel(*message_);
+  }
+}
+
+}  // namespace tandem::detail

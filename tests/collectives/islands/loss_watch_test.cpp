@@ -1,0 +1,84 @@
+#include "islands/loss_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <tandem/collectives/collectives.hpp>
+
+#include "collectives/job.hpp"
+#include "group.hpp"
+
+namespace tandem::detail {
+namespace {
+
+using test::job;
+
+/// Rank 0 listens with rank 1 while it waits for nothing.
+class LossWatch : public testing::Test {
+ protected:
+  LossWatch() {
+    const auto connect = [this](int r) -> asio::awaitable<void> {
+      detail::group& group = *ranks.world(r).internals();
+      for (int peer = 0; peer < 3; ++peer) {
+        if (peer != r) co_await group.connect(peer);
+      }
+    };
+    EXPECT_EQ(ranks.run(connect), "");
+    watch.emplace(*ranks.world(0).internals(), 1, [this](const error& why) {
+      EXPECT_FALSE(heard) << "once";
+      heard = why;
+    });
+    poll();
+  }
+  void poll() {
+    ranks.context.restart();
+    ranks.context.poll();
+  }
+  void lose(std::size_t rank) {
+    ranks.worlds[rank].reset();
+    ranks.fabrics[rank].reset();
+    poll();
+  }
+
+  job ranks{3};
+  std::optional<loss_watch> watch;
+  std::optional<error> heard;
+};
+
+TEST_F(LossWatch, HearsOfItsPeer) {
+  EXPECT_FALSE(heard);
+  lose(1);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->code(), errc::peer_lost);
+  EXPECT_EQ(heard->context().peer, 1);
+}
+
+TEST_F(LossWatch, HearsOfAnyOtherRankToo) {
+  lose(2);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->code(), errc::peer_lost);
+  EXPECT_EQ(heard->context().peer, 2);
+}
+
+TEST_F(LossWatch, HearsAnOrderlyEndAsOne) {
+  ranks.fabrics[1]->close();
+  poll();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->code(), errc::peer_closed);
+}
+
+TEST_F(LossWatch, HearsNothingOnceItIsGone) {
+  watch.reset();
+  poll();
+  lose(1);
+  EXPECT_FALSE(heard);
+}
+
+TEST_F(LossWatch, LeavesCollectivesAlone) {
+  const auto meet = [this](int r) -> asio::awaitable<void> { co_await barrier(ranks.world(r)); };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.run(meet), "");
+  EXPECT_FALSE(heard);
+}
+
+}  // namespace
+}  // namespace tandem::detail
