@@ -140,7 +140,7 @@ struct islands::parts {
   asio::awaitable<void> done_with(const detail::vendor_group& which);
   void listen();
   void hear(const error& why);
-  void give_up(const error& why) noexcept;
+  void give_up(const error& why);
 };
 
 /// All that is on its stream.
@@ -168,7 +168,7 @@ void islands::parts::hear(const error& why) {
   });
 }
 
-void islands::parts::give_up(const error& why) noexcept {
+void islands::parts::give_up(const error& why) {
   down->give_up(why);
   up->give_up(why);
 }

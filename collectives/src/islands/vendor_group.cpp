@@ -136,21 +136,26 @@ vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int s
 
 /// What is on the stream may wait for a rank that is gone: aborting ends it.
 vendor_group::~vendor_group() {
+  if (ending_.joinable()) ending_.join();
   if (comm_ == nullptr) return;
   const here on(device_);
   lib_.abort(comm_);
 }
 
-/// Kernels of the library look whether they shall go on while they wait for others.
-void vendor_group::give_up(const error& why) noexcept {
+/// Kernels of the library look whether they shall go on while they wait for others. The abort then
+/// waits for all that the device does, for other groups that are given up too: hence the threads.
+void vendor_group::give_up(const error& why) {
   if (lost_) return;
   lost_ = why;
-  if (comm_ == nullptr) return;
-  try {
-    const here on(device_);
-    lib_.abort(std::exchange(comm_, nullptr));
-  } catch (const error&) {  // without its device nothing runs any more, either
-  }
+  const nc::comm comm = std::exchange(comm_, nullptr);
+  if (comm == nullptr) return;
+  ending_ = std::thread([this, comm] {
+    try {
+      const here on(device_);
+      lib_.abort(comm);
+    } catch (const error&) {  // without its device nothing runs any more, either
+    }
+  });
 }
 
 void vendor_group::check_alive() const {

@@ -6,6 +6,7 @@
 #include <tandem/collectives/communicator.hpp>
 #include <tandem/collectives/reduction.hpp>
 #include <tandem/detail/nccl.hpp>
+#include <thread>
 
 #include "islands/division.hpp"
 
@@ -31,7 +32,7 @@ class vendor_group {
   accelerator::stream stream() const noexcept { return stream_.get(); }
 
   /// A rank is gone: what is on the stream ends, and every call from now on fails so.
-  void give_up(const error& why) noexcept;
+  void give_up(const error& why);
   /// Throws why, if it has. To be asked when the stream has come as far as it was waited for.
   void check_alive() const;
 
@@ -58,6 +59,7 @@ class vendor_group {
   device_stream stream_;
   nc::comm comm_ = nullptr;
   std::optional<error> lost_;
+  std::thread ending_;  // of what was given up
 };
 
 }  // namespace tandem::detail
