@@ -264,6 +264,18 @@ class rank_process {
     for (char c = 0; ::read(output_, &c, 1) == 1 && c != '\n';) text += c;
     return text;
   }
+  /// A line of it is this one; others may be the vendor's library's.
+  bool says(const std::string& word) {
+    for (std::string one = line(); !one.empty(); one = line()) {
+      if (one == word) return true;
+    }
+    return false;
+  }
+  std::string rest() {
+    std::string text;
+    for (char c = 0; ::read(output_, &c, 1) == 1;) text += c;
+    return text;
+  }
   int wait() {
     int status = 0;
     ::waitpid(id_, &status, 0);
@@ -307,12 +319,12 @@ void kill_one(const std::string& part) {
   for (const int killed : {0, 1}) {
     const std::uint16_t port = free_port();
     rank_process first(part, 0, port), second(part, 1, port);
-    EXPECT_EQ(first.line(), "moving");
-    EXPECT_EQ(second.line(), "moving");
+    EXPECT_TRUE(first.says("moving"));
+    EXPECT_TRUE(second.says("moving"));
     rank_process& other = killed == 0 ? second : first;
     const clock::time_point begun = clock::now();
     (killed == 0 ? first : second).kill();
-    const std::string said = other.line();
+    const std::string said = other.rest();
     EXPECT_NE(other.wait(), 0);
     EXPECT_LT(clock::now() - begun, 2s);
     EXPECT_NE(said.find("rank " + std::to_string(killed)), std::string::npos) << said;
