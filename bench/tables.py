@@ -350,6 +350,16 @@ def memory(records, _ranks=1):
 
 
 # Name -> (operation, ranks, table of records).
+def soak(records, _ranks=2):
+    """What an hour of random faults on the rails between two machines left behind."""
+    r = records[-1]
+    left = sum(count for name, count in r.items() if name.endswith("_left"))
+    faults = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(r["faults"].items()))
+    return [["minutes", "messages", "GB", "faults", "lanes lost", "wrong bytes", "left at the end"],
+            [str(r["minutes"]), str(r["messages"]), number(r["bytes"] / 1e9), faults, str(r["lanes_lost"]), str(r["wrong_bytes"]),
+             str(left)]]
+
+
 TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
     "coroutines": ("pingpong", 2, coroutines),
@@ -361,6 +371,7 @@ TABLES = {
     "rails-loopback": ("rails-loopback", 2, rails_loopback),
     "rails-cost": ("rails-cost", 2, rails_cost),
     "roce": ("roce", 2, roce),
+    "soak": ("soak", 2, soak),
     "gpu": ("gpu", 2, gpu),
     "gpu-four": ("gpu-four", 4, gpu),
     "two-level": ("two-level", 4, two_level),
