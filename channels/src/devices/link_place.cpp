@@ -38,7 +38,7 @@ bool link::place() {
   for (std::uint32_t i = 0; i < r.chunks; ++i) session_.placed(r.out.header);
   r.is_placed = true;
   r.by = &copiers_->of(one_.payload);
-  r.keep = one_goes_to_.keep;
+  r.mapped = one_goes_to_.keep;
   // NOLINTNEXTLINE: what is imported is read or written
   return begin_copy(r, copier::way::peer, const_cast<void*>(one_goes_to_.from));
 }

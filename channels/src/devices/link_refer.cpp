@@ -185,7 +185,7 @@ void link::let_go(referral& r) {
   if (r.slot != nullptr) {
     staging_out_.give_back(r.by->of().kind(), std::exchange(r.slot, nullptr));
   }
-  r.keep.reset();
+  r.mapped.reset();
   r.is_placed = false;
   session_.unpin(*std::exchange(r.op, nullptr));
   if (r.has_left) free_referrals_.push_back(&r);

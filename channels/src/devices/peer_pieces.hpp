@@ -31,11 +31,11 @@ struct referral {
   operation* op = nullptr;  ///< pinned, until all has been moved; null: it has
   shared_place at;
   device_wait staged;
-  copier* by = nullptr;              ///< which brings it to `slot`, or to the peer
-  std::byte* slot = nullptr;         ///< of staging that the peer reads; null: it reads the view
-  std::shared_ptr<const void> keep;  ///< the peer's memory, while it is written
-  bool is_staging = false;           ///< that copy is under way
-  bool is_placed = false;            ///< it is that into the peer's view
+  copier* by = nullptr;                ///< which brings it to `slot`, or to the peer
+  std::byte* slot = nullptr;           ///< of staging that the peer reads; null: it reads the view
+  std::shared_ptr<const void> mapped;  ///< the peer's memory, while it is written
+  bool is_staging = false;             ///< that copy is under way
+  bool is_placed = false;              ///< it is that into the peer's view
 };
 
 /// A note on its way.
