@@ -85,16 +85,14 @@ PEER_TEST(HostViewsAreFilledToo) {
 PEER_TEST(ACancelledReceiveIsToldWhenNothingIsReadAnyMore) {
   co_await all.warm_up();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(),
-                    all.from->send(0, const_view(all.text.view()).part(0, 50'000)));
+  held_message held(all, 50'000);
   co_await until_queued(all);
-  receiver.cancel();
-  co_await expect_waiting(receiver);
-  EXPECT_FALSE(sender.is_over());
-  const auto failure = co_await run_until_over(receiver, all);
+  held.receiver.cancel();
+  co_await expect_waiting(held.receiver);
+  EXPECT_FALSE(held.sender.is_over());
+  const auto failure = co_await run_until_over(held.receiver, all);
   expect_aborted(failure);
-  const auto of_send = co_await run_until_over(sender, all);
+  const auto of_send = co_await run_until_over(held.sender, all);
   EXPECT_FALSE(of_send);
   all.gpus.manual(false);
   co_await all.transfer(5000, 8);
@@ -103,14 +101,13 @@ PEER_TEST(ACancelledReceiveIsToldWhenNothingIsReadAnyMore) {
 PEER_TEST(ACancelledSendIsToldWhenThePeerReadsNoMore) {
   co_await all.warm_up();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
-  sender.cancel();
-  co_await expect_waiting(sender);
-  const auto of_send = co_await run_until_over(sender, all);
+  held.sender.cancel();
+  co_await expect_waiting(held.sender);
+  const auto of_send = co_await run_until_over(held.sender, all);
   if (of_send) expect_aborted(of_send);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   EXPECT_EQ(of_recv.has_value(), of_send.has_value());
   all.gpus.manual(false);
   co_await all.transfer(5000, 8);
@@ -119,28 +116,26 @@ PEER_TEST(ACancelledSendIsToldWhenThePeerReadsNoMore) {
 PEER_TEST(WhatASenderThatClosesHadGivenIsNotBelieved) {
   co_await all.warm_up();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   all.from->close();
-  co_await expect_waiting(receiver);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  co_await expect_waiting(held.receiver);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::peer_closed);
-  const auto of_send = co_await sender.failure();
+  const auto of_send = co_await held.sender.failure();
   expect_error(of_send, errc::channel_closed);
 }
 
 PEER_TEST(AReaderThatClosesGivesTheSenderItsViewBack) {
   co_await all.warm_up();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   all.to->close();
-  co_await expect_waiting(receiver);
-  const auto of_send = co_await sender.failure();
+  co_await expect_waiting(held.receiver);
+  const auto of_send = co_await held.sender.failure();
   expect_error(of_send, errc::peer_closed);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::channel_closed);
 }
 

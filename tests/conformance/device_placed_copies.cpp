@@ -51,15 +51,13 @@ PLACED_TEST(AShorterMessageThanItsView) {
 
 PLACED_TEST(ACancelledReceiveIsToldWhenNothingIsWrittenAnyMore) {
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(),
-                    all.from->send(0, const_view(all.text.view()).part(0, 50'000)));
+  held_message held(all, 50'000);
   co_await until_queued(all);
-  receiver.cancel();
-  co_await expect_waiting(receiver);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  held.receiver.cancel();
+  co_await expect_waiting(held.receiver);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_aborted(of_recv);
-  const auto of_send = co_await run_until_over(sender, all);
+  const auto of_send = co_await run_until_over(held.sender, all);
   EXPECT_FALSE(of_send);
   all.gpus.manual(false);
   co_await all.transfer(50'000, 8);
@@ -76,14 +74,13 @@ PLACED_TEST(AReceiveThatIsCancelledBeforeItsMessageIsWrittenByNobody) {
 
 PLACED_TEST(ACancelledSendIsToldWhenItWritesNoMore) {
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
-  sender.cancel();
-  co_await expect_waiting(sender);
-  const auto of_send = co_await run_until_over(sender, all);
+  held.sender.cancel();
+  co_await expect_waiting(held.sender);
+  const auto of_send = co_await run_until_over(held.sender, all);
   if (of_send) expect_aborted(of_send);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   EXPECT_EQ(of_recv.has_value(), of_send.has_value());
   all.gpus.manual(false);
   co_await all.transfer(50'000, 8);
@@ -91,30 +88,28 @@ PLACED_TEST(ACancelledSendIsToldWhenItWritesNoMore) {
 
 PLACED_TEST(ASenderThatClosesWritesIntoNoViewThatWasGivenBack) {
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   const auto closed = std::chrono::steady_clock::now();
   all.from->close();
-  co_await expect_waiting(sender);
-  const auto of_send = co_await run_until_over(sender, all);
+  co_await expect_waiting(held.sender);
+  const auto of_send = co_await run_until_over(held.sender, all);
   expect_error(of_send, errc::channel_closed);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::peer_closed);
   EXPECT_GE(std::chrono::steady_clock::now() - closed, 200ms) << "time for what it had begun";
 }
 
 PLACED_TEST(AReceiverThatClosesHasItsViewBackWhenNobodyWritesIt) {
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   const auto closed = std::chrono::steady_clock::now();
   all.to->close();
-  co_await expect_waiting(receiver);
-  const auto of_send = co_await run_until_over(sender, all);
+  co_await expect_waiting(held.receiver);
+  const auto of_send = co_await run_until_over(held.sender, all);
   expect_error(of_send, errc::peer_closed);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::channel_closed);
   EXPECT_GE(std::chrono::steady_clock::now() - closed, 200ms);
 }

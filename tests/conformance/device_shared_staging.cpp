@@ -58,9 +58,7 @@ STAGING_TEST(HostViewsAreFilledToo) {
 STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
   co_await all.warm_up_both();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(),
-                    all.from->send(0, const_view(all.text.view()).part(0, 50'000)));
+  held_message held(all, 50'000);
   const std::size_t before = all.gpus.seen().copies;
   const auto is_filling = [&all, before] {
     if (all.gpus.seen().copies < before + 1) all.gpus.step();
@@ -68,10 +66,10 @@ STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
   };
   co_await until(is_filling, "a piece that is there");
   co_await turns(20);
-  receiver.cancel();
-  const auto of_recv = co_await run_until_over(receiver, all);
+  held.receiver.cancel();
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_aborted(of_recv);
-  const auto of_send = co_await run_until_over(sender, all);
+  const auto of_send = co_await run_until_over(held.sender, all);
   EXPECT_FALSE(of_send);
   all.gpus.manual(false);
   co_await all.transfer(50'000, 8);
@@ -80,14 +78,13 @@ STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
 STAGING_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
   co_await all.warm_up_both();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
-  sender.cancel();
-  co_await expect_waiting(sender);
-  const auto of_send = co_await run_until_over(sender, all);
+  held.sender.cancel();
+  co_await expect_waiting(held.sender);
+  const auto of_send = co_await run_until_over(held.sender, all);
   expect_aborted(of_send);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::message_cancelled);
   all.gpus.manual(false);
   co_await all.transfer(50'000, 8);
@@ -96,27 +93,25 @@ STAGING_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
 STAGING_TEST(ASenderThatClosesKeepsItsViewUntilNothingIsCopied) {
   co_await all.warm_up_both();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   all.from->close();
-  co_await expect_waiting(sender);
-  const auto of_send = co_await run_until_over(sender, all);
+  co_await expect_waiting(held.sender);
+  const auto of_send = co_await run_until_over(held.sender, all);
   expect_error(of_send, errc::channel_closed);
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::peer_closed);
 }
 
 STAGING_TEST(AReceiverThatClosesEndsBoth) {
   co_await all.warm_up_both();
   co_await all.by_hand();
-  background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
-  background sender(all.from->get_executor(), all.from->send(0, all.text.view()));
+  held_message held(all);
   co_await until_queued(all);
   all.to->close();
-  const auto of_recv = co_await run_until_over(receiver, all);
+  const auto of_recv = co_await run_until_over(held.receiver, all);
   expect_error(of_recv, errc::channel_closed);
-  const auto of_send = co_await run_until_over(sender, all);
+  const auto of_send = co_await run_until_over(held.sender, all);
   expect_error(of_send, errc::peer_closed);
 }
 

@@ -97,6 +97,15 @@ inline awaitable<void> until_queued(peers& all) {
   co_await until(is_queued, "work of a GPU");
 }
 
+/// A message of which the first copy is queued, and nothing moves by itself.
+struct held_message {
+  explicit held_message(peers& all, std::size_t bytes = 1 << 20)
+      : receiver(all.to->get_executor(), all.to->recv(0, all.into.view())),
+        sender(all.from->get_executor(),
+               all.from->send(0, const_view(all.text.view()).part(0, bytes))) {}
+  background receiver, sender;
+};
+
 inline awaitable<std::optional<error>> run_until_over(background& part, peers& all) {
   const auto is_over = [&part, &all] {
     all.gpus.run_all();
