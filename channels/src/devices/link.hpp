@@ -127,7 +127,6 @@ class link final : public std::enable_shared_from_this<link>,
   void take_note(std::span<const std::byte> bytes);
   void meet(const greeting& theirs);
   void land_reference(const protocol::frame& f, const reference& what);
-  static bool is_cut_right(const protocol::frame& f, const reference& what) noexcept;
   bool is_sound(const protocol::frame& f, const reference& what) const;
   void begin_pull(pull& p);
   std::optional<imports::source> look_up(const pull& p, accelerator& by, std::string& why);

@@ -70,16 +70,9 @@ void link::land_placed(const protocol::frame& f, const reference& what) {
   if (f.type != protocol::frame_type::data || !is_cut_right(f, what)) {
     return broken(fmt::format("{} bytes in {} chunks in place", what.bytes, what.chunks));
   }
-  protocol::frame each = f;
-  each.flags = protocol::in_place;
   for (std::uint32_t i = 0; i < what.chunks; ++i) {
-    const std::uint64_t before = std::uint64_t{i} * f.payload_bytes;
-    each.chunk_index = f.chunk_index + i;
-    each.offset = f.offset + before;
-    each.payload_bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(f.payload_bytes, what.bytes - before));
     protocol::landing where;
-    if (!session_.begin(each, where)) return broken(session_.violation());
+    if (!session_.begin(frame_of_chunk(f, what, i), where)) return broken(session_.violation());
     session_.end(where);
   }
 }

@@ -34,12 +34,6 @@ pull& link::take_pull() {
   return p;
 }
 
-bool link::is_cut_right(const protocol::frame& f, const reference& what) noexcept {
-  const std::uint64_t each = f.payload_bytes;
-  return what.chunks > 0 && what.chunks <= most_chunks && what.bytes <= what.chunks * each &&
-         what.bytes > (what.chunks - 1) * each;
-}
-
 bool link::is_sound(const protocol::frame& f, const reference& what) const {
   if (!is_cut_right(f, what) || (f.type == protocol::frame_type::eager && what.chunks > 1))
     return false;
@@ -60,15 +54,8 @@ void link::land_reference(const protocol::frame& f, const reference& what) {
   pull& p = take_pull();
   p.what = what;
   p.where.assign(what.chunks, {});
-  protocol::frame each = f;
-  each.flags = 0;
   for (std::uint32_t i = 0; i < what.chunks; ++i) {
-    const std::uint64_t before = std::uint64_t{i} * f.payload_bytes;
-    each.chunk_index = f.chunk_index + i;
-    each.offset = f.offset + before;
-    each.payload_bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(f.payload_bytes, what.bytes - before));
-    if (session_.begin(each, p.where[i])) continue;
+    if (session_.begin(frame_of_chunk(f, what, i), p.where[i])) continue;
     broken(session_.violation());  // which drops the others
     free_pulls_.push_back(&p);
     return;

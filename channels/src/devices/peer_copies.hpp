@@ -14,9 +14,10 @@ namespace tandem::devices {
 ///
 /// Each begins with some us in which nothing moves, so copies overlap; and what is asked for while
 /// some pieces of short ones are under way waits and follows as one call, which is over as a whole.
-/// Between two H200, reading 1 MiB each with 8 under way: 89 GB/s on one stream, 118 on two or
-/// more, 180 by two batches of two, 272 by two of four; writing, 215 without batches. Long copies
-/// go at once, one after the other: 64 MiB each 374 GB/s reading, 390 writing.
+/// Between two H200, by a bare program that is not kept (`bench/gpu` has what comes of it), reading
+/// 1 MiB each with 8 under way: 89 GB/s on one stream, 118 on two or more, 180 by two batches of
+/// two, 272 by two of four; writing, 215 without batches. Long copies go at once, one after the
+/// other: 64 MiB each 374 GB/s reading, 390 writing.
 class peer_copies {
  public:
   peer_copies(const asio::any_io_executor& executor, accelerator& by);

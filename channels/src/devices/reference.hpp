@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "devices/sharing.hpp"
+#include "protocol/frame.hpp"
 
 namespace tandem::devices {
 
@@ -31,6 +32,12 @@ struct reference {
 constexpr std::size_t reference_bytes = 32;
 /// Of one reference.
 constexpr std::uint32_t most_chunks = 1024;
+
+/// Its frame and its bytes say the same of the chunks.
+bool is_cut_right(const protocol::frame& first, const reference& what) noexcept;
+/// What the frame of one of its chunks would say, which did not come by itself. @pre is_cut_right
+protocol::frame frame_of_chunk(const protocol::frame& first, const reference& what,
+                               std::uint32_t index) noexcept;
 
 void encode(const reference& from, std::byte* to) noexcept;
 reference decode_reference(const std::byte* from) noexcept;

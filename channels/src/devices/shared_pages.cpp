@@ -10,14 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "shm/sealed_file.hpp"
+
 namespace tandem::devices {
 namespace {
 
-constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-std::string word_for(int code) {
-  return error_code(code, boost::system::system_category()).message();
-}
+using shm::system_word;
 
 error not_found_at(const shared_pages::place& of, const std::string& why) {
   return error(errc::unsupported_memory,
@@ -28,11 +26,10 @@ error not_found_at(const shared_pages::place& of, const std::string& why) {
 }  // namespace
 
 shared_pages::shared_pages(std::size_t bytes)
-    : file_(::memfd_create("tandem-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
-  if (!file_.is_open() || ::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(file_.get(), F_ADD_SEALS, sealed) != 0) {
+    : file_(shm::make_sealed_file("tandem-staging", bytes)), bytes_(bytes) {
+  if (!file_.is_open()) {
     throw error(errc::limit_exceeded,
-                fmt::format("no shared memory of {} bytes: {}", bytes, word_for(errno)),
+                fmt::format("no shared memory of {} bytes: {}", bytes, system_word(errno)),
                 "allow more memory and descriptors");
   }
   map();
@@ -42,16 +39,15 @@ shared_pages::shared_pages(std::size_t bytes)
 shared_pages::shared_pages(const place& of) : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
   struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, word_for(errno));
+  if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, system_word(errno));
   if (!S_ISREG(about.st_mode) || about.st_ino != of.inode || about.st_uid != ::geteuid()) {
     throw not_found_at(of, "what it names is no such memory");
   }
   file_ = shm::descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file_.is_open()) throw not_found_at(of, word_for(errno));
-  const int seals = ::fcntl(file_.get(), F_GET_SEALS);
-  if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || seals < 0 ||
-      (seals & sealed) != sealed || about.st_size < 0 || bytes_ == 0 ||
-      static_cast<std::uint64_t>(about.st_size) != of.bytes) {
+  if (!file_.is_open()) throw not_found_at(of, system_word(errno));
+  const long long sealed = shm::sealed_bytes(file_);
+  if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || sealed <= 0 ||
+      static_cast<std::uint64_t>(sealed) != of.bytes) {
     throw not_found_at(of, "what it names is no such memory");
   }
   map();
@@ -62,9 +58,10 @@ void shared_pages::map() {
   void* const at =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_.get(), 0);
   if (at == MAP_FAILED) {
-    throw error(errc::limit_exceeded,
-                fmt::format("no room for {} bytes of shared memory: {}", bytes_, word_for(errno)),
-                "allow more memory");
+    throw error(
+        errc::limit_exceeded,
+        fmt::format("no room for {} bytes of shared memory: {}", bytes_, system_word(errno)),
+        "allow more memory");
   }
   base_ = static_cast<std::byte*>(at);
 }

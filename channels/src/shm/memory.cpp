@@ -1,14 +1,14 @@
 #include "shm/memory.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <tandem/error.hpp>
+
+#include "shm/sealed_file.hpp"
 
 namespace tandem::shm {
 namespace {
@@ -16,14 +16,9 @@ namespace {
 constexpr std::size_t words_bytes = 4096;
 constexpr std::size_t words_stride = 1024;
 static_assert(sizeof(end_words) <= words_stride);
-constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::size_t total_bytes(std::size_t ring_bytes) noexcept {
   return words_bytes + 2 * ring_bytes;
-}
-
-std::string system_word(int code) {
-  return error_code(code, boost::system::system_category()).message();
 }
 
 error no_memory(std::size_t bytes, int code) {
@@ -37,29 +32,24 @@ error no_memory(std::size_t bytes, int code) {
 memory memory::create(std::size_t ring_bytes) {
   ring_bytes = std::bit_ceil(std::clamp(ring_bytes, least_ring_bytes, most_ring_bytes));
   const std::size_t total = total_bytes(ring_bytes);
-  descriptor file(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file.is_open() || ::ftruncate(file.get(), static_cast<off_t>(total)) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
-    throw no_memory(total, errno);
-  }
+  descriptor file = make_sealed_file("tandem", total);
+  if (!file.is_open()) throw no_memory(total, errno);
   return memory(std::move(file), ring_bytes);
 }
 
 memory memory::open(descriptor from) {
-  struct stat about {};
-  const int seals = from.is_open() ? ::fcntl(from.get(), F_GET_SEALS) : -1;
-  const bool is_sealed = seals >= 0 && (seals & size_seals) == size_seals;
-  if (!is_sealed || ::fstat(from.get(), &about) != 0) {
+  const long long bytes = sealed_bytes(from);
+  if (bytes < 0) {
     throw error(errc::protocol_violation, "what it passed is no sealed memory");
   }
-  const auto total = static_cast<std::size_t>(about.st_size);
+  const auto total = static_cast<std::size_t>(bytes);
   const std::size_t ring_bytes = total < words_bytes ? 0 : (total - words_bytes) / 2;
   const bool fits = std::has_single_bit(ring_bytes) && ring_bytes >= least_ring_bytes &&
                     ring_bytes <= most_ring_bytes && total_bytes(ring_bytes) == total;
   if (!fits) {
-    throw error(errc::protocol_violation,
-                fmt::format("the memory that it passed has {} bytes, which is no pair of rings",
-                            about.st_size));
+    throw error(
+        errc::protocol_violation,
+        fmt::format("the memory that it passed has {} bytes, which is no pair of rings", bytes));
   }
   return memory(std::move(from), ring_bytes);
 }
