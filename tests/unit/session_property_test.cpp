@@ -78,6 +78,8 @@ class schedule {
     const std::size_t bytes = pick(2) == 0 ? pick(21) : pick(70);
     auto& list = ways_[side].sends[flow];
     list.push_back(std::make_unique<scripted>(kind::send, flow, numbered(++number_, bytes)));
+    const bool may_leave = in_hand_[side].empty() && pick(2) == 0;
+    if (may_leave && pair_.send_at_once(side, *list.back())) return;
     pair_.start(side, *list.back());
   }
   void post_recv(int side, flow_id flow) {
@@ -121,6 +123,7 @@ class schedule {
     auto& landing = landings_[from];
     if (landing == nullptr) {
       if (pair_.on_wire[from].empty()) return;
+      if (pick(2) == 0 && pair_.deliver_at_once(from)) return;
       const packet& p = pair_.on_wire[from].front();
       if (!protocol::carries_payload(p.header.type)) {
         good_ = to.handle(p.header);

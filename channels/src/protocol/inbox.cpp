@@ -15,15 +15,8 @@ std::uint32_t cost_of(const frame& f) noexcept {
 
 }  // namespace
 
-inbox::flow_state* inbox::find_flow(flow_id id, std::size_t most) {
-  const auto found = flows_.find(id);
-  if (found != flows_.end()) return &found->second;
-  if (flows_.size() >= most) return nullptr;
-  return &flows_[id];
-}
-
 void inbox::post(operation& op) {
-  flow_state* flow = find_flow(op.flow, limits_.max_flows);
+  flow_state* flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
     end_.finish(
         op, errc::limit_exceeded,
@@ -142,7 +135,7 @@ void inbox::cancel(operation& op, error_code reason, std::string detail) {
         }
       }
     }
-    for (auto& entry : flows_.find(op.flow)->second.arrived) {
+    for (auto& entry : flows_.find(op.flow)->arrived) {
       if (entry->claimed == &op) entry->claimed = nullptr;
     }
   }
@@ -150,7 +143,7 @@ void inbox::cancel(operation& op, error_code reason, std::string detail) {
 }
 
 bool inbox::on_announce(const frame& f, std::string& why) {
-  flow_state* flow = find_flow(f.flow, most_flows_in());
+  flow_state* flow = flows_.find_or_add(f.flow, most_flows_in());
   const std::size_t slot = f.message_id & 0xffff;
   if (flow == nullptr || flow->announced == announced_per_flow || f.offset > max_message_bytes) {
     why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
@@ -183,8 +176,8 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   if (message == nullptr) return true;  // refused meanwhile
   const bool was_accepted = message->at == incoming::state::accepted;
   operation* op = message->op;
-  const auto found = flows_.find(f.flow);
-  if (found == flows_.end()) {
+  flow_state* const flow = flows_.find(f.flow);
+  if (flow == nullptr) {
     why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
     return false;
   }
@@ -194,15 +187,14 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
     if (op != nullptr) end_.finish(*op, errc::message_cancelled);
     return true;
   }
-  flow_state& flow = found->second;
   const auto same = [&f](const auto& a) { return a->header.message_id == f.message_id; };
-  const auto entry = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
-  if (entry == flow.arrived.end()) {
+  const auto entry = std::find_if(flow->arrived.begin(), flow->arrived.end(), same);
+  if (entry == flow->arrived.end()) {
     why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
     return false;
   }
-  flow.arrived.erase(entry);
-  --flow.announced;
+  flow->arrived.erase(entry);
+  --flow->announced;
   return true;
 }
 
@@ -215,11 +207,33 @@ bool inbox::begin(const frame& f, landing& where, std::string& why) {
   return good;
 }
 
+bool inbox::has_credit(const flow_state& flow, const frame& f) const noexcept {
+  return f.payload_bytes <= limits_.eager_bytes &&
+         flow.outstanding + cost_of(f) <= limits_.flow_credit_bytes() &&
+         outstanding_ + cost_of(f) <= limits_.credit_bytes;
+}
+
+operation* inbox::receiver_of(const frame& f) noexcept {
+  flow_state* const flow = flows_.find(f.flow);
+  if (flow == nullptr || flow->posted.empty() || !has_credit(*flow, f)) return nullptr;
+  operation* const op = flow->posted.front();
+  const bool fits = op->note == f.note && f.payload_bytes <= op->view.bytes;
+  return fits && op->view.kind == memory_kind::host ? op : nullptr;
+}
+
+void inbox::arrived(const frame& f) {
+  flow_state& flow = *flows_.find(f.flow);
+  operation& op = *flow.posted.pop_front();
+  op.bytes = op.total_bytes = f.payload_bytes;
+  flow.outstanding += cost_of(f);
+  outstanding_ += cost_of(f);
+  consumed(f.flow, flow, cost_of(f));
+  end_.finish(op, {});
+}
+
 bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
-  flow_state* flow = find_flow(f.flow, most_flows_in());
-  if (flow == nullptr || f.payload_bytes > limits_.eager_bytes ||
-      flow->outstanding + cost_of(f) > limits_.flow_credit_bytes() ||
-      outstanding_ + cost_of(f) > limits_.credit_bytes) {
+  flow_state* flow = flows_.find_or_add(f.flow, most_flows_in());
+  if (flow == nullptr || !has_credit(*flow, f)) {
     why = fmt::format("an eager message of {} bytes beyond the credits of flow {}", f.payload_bytes,
                       f.flow);
     return false;
@@ -286,7 +300,7 @@ bool inbox::is_next(const incoming& message, const frame& f) const {
 
 void inbox::end_eager(landing& where) {
   const frame& f = where.header;
-  flow_state& flow = flows_.find(f.flow)->second;
+  flow_state& flow = *flows_.find(f.flow);
   if (where.entry == nullptr) {
     if (where.op != nullptr) {
       where.op->bytes = f.payload_bytes;

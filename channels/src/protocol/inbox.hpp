@@ -2,9 +2,9 @@
 
 #include <deque>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
+#include "protocol/flow_table.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/lender.hpp"
 #include "protocol/limits.hpp"
@@ -60,6 +60,10 @@ class inbox {
   bool on_revoked(const frame& f, std::string& why);
   bool begin(const frame& f, landing& where, std::string& why);
   void end(landing& where);
+  /// In place of both, for an eager message of which all is here: the receive that it fills, to be
+  /// followed by `arrived`. Null: nothing has changed.
+  operation* receiver_of(const frame& f) noexcept;
+  void arrived(const frame& f);
   /// The rest of a chunk will not come here: it counts as not arrived and may begin again.
   void drop(landing& where) noexcept;
 
@@ -70,6 +74,10 @@ class inbox {
   /// The rest will never come, for the peer has left: an eager message leaves no trace.
   void abandon(landing& where) noexcept;
 
+  /// False: `next` would find nothing.
+  bool may_have_next() const noexcept {
+    return !answers_.empty() || settling_ || unreported_ >= much_unreported();
+  }
   /// An accept, a refusal or a credit for the peer; false if there is none.
   bool next(frame& out);
   /// Eager bytes consumed on a flow, for the credit field of any frame of that flow.
@@ -117,12 +125,13 @@ class inbox {
     std::vector<bool> arrived = {};  // which chunks, where they come in any order
   };
 
-  /// Null where it would be one too many.
-  flow_state* find_flow(flow_id id, std::size_t most);
+  /// Credits ride on other frames; they go alone when so much is owed.
+  std::uint32_t much_unreported() const noexcept { return limits_.flow_credit_bytes() / 4; }
   /// The peer keeps to `max_flows` without knowing which flows only this end has used.
   std::size_t most_flows_in() const noexcept { return std::size_t{2} * limits_.max_flows; }
   void accept(operation& op, flow_state& flow, incoming& message);
   bool begin_eager(const frame& f, landing& where, std::string& why);
+  bool has_credit(const flow_state& flow, const frame& f) const noexcept;
   bool begin_data(const frame& f, landing& where, std::string& why);
   bool is_next(const incoming& message, const frame& f) const;
   void end_eager(landing& where);
@@ -143,7 +152,7 @@ class inbox {
   const chunk_order chunks_;
   lender* lender_ = nullptr;
   std::vector<grant> ways_;
-  std::unordered_map<flow_id, flow_state> flows_;
+  flow_table<flow_state> flows_;
   operation_list filling_;          // accepted or landing receives
   std::vector<incoming> incoming_;  // by slot
   std::vector<incoming> ending_;    // whose last chunks are landing, and their slot is another's

@@ -14,12 +14,11 @@ void inbox::consumed(flow_id id, flow_state& flow, std::uint32_t cost) {
 }
 
 std::uint32_t inbox::credit(flow_id id) {
-  const auto found = flows_.find(id);
-  if (found == flows_.end()) return 0;
-  flow_state& flow = found->second;
-  unreported_ -= flow.consumed - flow.reported;
-  flow.reported = flow.consumed;
-  return flow.consumed;
+  flow_state* const flow = flows_.find(id);
+  if (flow == nullptr) return 0;
+  unreported_ -= flow->consumed - flow->reported;
+  flow->reported = flow->consumed;
+  return flow->consumed;
 }
 
 bool inbox::next(frame& out) {
@@ -28,14 +27,13 @@ bool inbox::next(frame& out) {
     answers_.pop_front();
     return true;
   }
-  // Credits ride on other frames; they go alone only when much is owed, and then all of them, in
-  // one write: to stop below the limit would owe as much again with the next message.
-  const std::uint32_t much = limits_.flow_credit_bytes() / 4;
-  settling_ = (settling_ || unreported_ >= much) && !owing_.empty();
+  // All of them, in one write: to stop below the limit would owe as much again with the next
+  // message.
+  settling_ = (settling_ || unreported_ >= much_unreported()) && !owing_.empty();
   while (settling_) {
     const flow_id id = owing_.front();
     owing_.pop_front();
-    flow_state& flow = flows_.find(id)->second;
+    flow_state& flow = *flows_.find(id);
     flow.owing = false;
     settling_ = !owing_.empty();
     if (flow.consumed == flow.reported) continue;

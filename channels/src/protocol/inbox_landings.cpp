@@ -19,7 +19,7 @@ void inbox::drop(landing& where) noexcept {
 void inbox::abandon(landing& where) noexcept {
   drop(where);
   if (where.entry == nullptr) return;
-  flow_state& flow = flows_.find(where.header.flow)->second;
+  flow_state& flow = *flows_.find(where.header.flow);
   const auto same = [&where](const auto& a) { return a.get() == where.entry; };
   const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
   if (static_cast<std::size_t>(at - flow.arrived.begin()) < flow.claimed) --flow.claimed;

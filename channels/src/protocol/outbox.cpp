@@ -28,15 +28,8 @@ std::uint32_t cost_of(const operation& op) noexcept {
 
 }  // namespace
 
-outbox::flow_state* outbox::find_flow(flow_id id) {
-  const auto found = flows_.find(id);
-  if (found != flows_.end()) return &found->second;
-  if (flows_.size() >= limits_.max_flows) return nullptr;
-  return &flows_[id];
-}
-
 void outbox::post(operation& op) {
-  flow_state* flow = find_flow(op.flow);
+  flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
     end_.finish(
         op, errc::limit_exceeded,
@@ -62,8 +55,26 @@ bool outbox::may_be_eager(const operation& op, const flow_state& flow) const noe
          outstanding_ + cost <= limits_.credit_bytes;
 }
 
+void outbox::start_eager(const operation& op, flow_state& flow, frame& header) noexcept {
+  header.type = frame_type::eager;
+  header.flow = op.flow;
+  header.note = op.note;
+  header.message_id = ++number_ << 16;
+  header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
+  flow.sent_cost += cost_of(op);
+  outstanding_ += cost_of(op);
+}
+
+bool outbox::leave_at_once(operation& op, frame& header) {
+  if (may_have_next()) return false;
+  flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
+  if (flow == nullptr || !flow->waiting.empty() || !may_be_eager(op, *flow)) return false;
+  start_eager(op, *flow, header);
+  return true;
+}
+
 bool outbox::start(operation& op, outgoing& out) {
-  flow_state& flow = flows_.find(op.flow)->second;
+  flow_state& flow = *flows_.find(op.flow);
   operation_list::unlink(op);
   if (op.tag == fresh && !flow.waiting.empty()) {
     flow.waiting.push_back(op);
@@ -82,14 +93,10 @@ bool outbox::start(operation& op, outgoing& out) {
   if (op.tag == resumed) resume_next(flow);
   op.tag = fresh;
   if (is_eager) {
-    out.header.type = frame_type::eager;
-    out.header.message_id = ++number_ << 16;
-    out.header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
+    start_eager(op, flow, out.header);
     out.payload = op.view;
     out.op = &op;
     op.move_to(operation::phase::moving);
-    flow.sent_cost += cost_of(op);
-    outstanding_ += cost_of(op);
     writing_.push_back(op);
     return true;
   }
@@ -215,7 +222,7 @@ void outbox::cancel(operation& op, error_code reason) {
     case operation::phase::queued: {
       const bool was_resumed = op.tag == resumed;
       end_.finish(op, reason);
-      if (was_resumed) resume_next(flows_.find(op.flow)->second);
+      if (was_resumed) resume_next(*flows_.find(op.flow));
       return;
     }
     case operation::phase::announced:
@@ -303,12 +310,11 @@ bool outbox::on_refuse(const frame& f) {
 }
 
 bool outbox::on_credit(flow_id id, std::uint32_t consumed_total) {
-  const auto found = flows_.find(id);
-  if (found == flows_.end()) return consumed_total == 0;
-  flow_state& flow = found->second;
-  const std::uint32_t newly = consumed_total - flow.credited;
-  if (newly > flow.sent_cost - flow.credited) return false;
-  flow.credited = consumed_total;
+  flow_state* const flow = flows_.find(id);
+  if (flow == nullptr) return consumed_total == 0;
+  const std::uint32_t newly = consumed_total - flow->credited;
+  if (newly > flow->sent_cost - flow->credited) return false;
+  flow->credited = consumed_total;
   outstanding_ -= newly;
   return true;
 }

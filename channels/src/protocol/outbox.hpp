@@ -2,9 +2,9 @@
 
 #include <deque>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
+#include "protocol/flow_table.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/lender.hpp"
 #include "protocol/limits.hpp"
@@ -49,7 +49,14 @@ class outbox {
   void agree(const limits& on) noexcept { limits_ = on; }
 
   void post(operation& op);
+  /// In place of `post`, `next` and `sent`, where this send may leave before anything else and as
+  /// an eager message: its frame. False: nothing has changed.
+  bool leave_at_once(operation& op, frame& header);
   void cancel(operation& op, error_code reason);
+  /// False: `next` would find nothing.
+  bool may_have_next() const noexcept {
+    return !starts_.empty() || !turns_.empty() || !withdrawals_.empty();
+  }
   /// The next frame, or false. Every frame given out is followed by `sent`, in order, or by
   /// `clear`.
   bool next(outgoing& out);
@@ -119,8 +126,8 @@ class outbox {
     bool revoked = false;       // the peer waits to hear that none does
   };
 
-  flow_state* find_flow(flow_id id);
   bool start(operation& op, outgoing& out);
+  void start_eager(const operation& op, flow_state& flow, frame& header) noexcept;
   bool may_be_eager(const operation& op, const flow_state& flow) const noexcept;
   bool next_turn(outgoing& out);
   void next_chunk(slot& from, outgoing& out);
@@ -134,7 +141,7 @@ class outbox {
 
   limits limits_;
   finisher& end_;
-  std::unordered_map<flow_id, flow_state> flows_;
+  flow_table<flow_state> flows_;
   operation_list starts_, writing_, announced_, moving_;
   std::vector<slot> slots_;
   std::vector<std::size_t> free_slots_;

@@ -102,6 +102,20 @@ void session::start(operation& op) {
   }
 }
 
+bool session::leave_at_once(operation& op, frame& header) {
+  if (failed_ || peer_closed_ || inbox_.may_have_next() || op.view.kind != memory_kind::host ||
+      !outbox_.leave_at_once(op, header)) {
+    return false;
+  }
+  header.credit = inbox_.credit(op.flow);
+  start_over(op);
+  op.bytes = op.total_bytes = op.view.bytes;
+  ++stats_.messages_sent;
+  stats_.bytes_sent += op.bytes;
+  op.move_to(operation::phase::done);
+  return true;
+}
+
 void session::cancel(operation& op) {
   if (op.at == operation::phase::done || op.at == operation::phase::idle) return;
   const error_code aborted = asio::error::operation_aborted;
@@ -190,6 +204,15 @@ bool session::begin(const frame& f, landing& where) {
   }
   std::string why;
   return inbox_.begin(f, where, why) || violated(why);
+}
+
+operation* session::receiver_of(const frame& f) {
+  return outbox_.on_credit(f.flow, f.credit) ? inbox_.receiver_of(f) : nullptr;
+}
+
+void session::arrived(const frame& f) {
+  stats_.bytes_received += f.payload_bytes;
+  inbox_.arrived(f);
 }
 
 void session::end(landing& where) {

@@ -46,6 +46,10 @@ class session final : private finisher {
   void fills_by(filler* by) noexcept { filler_ = by; }
 
   void start(operation& op);
+  /// In place of `start`, `next` and `sent`, for whoever writes the frame and the view right away:
+  /// a send to host memory's channel that leaves before anything else is over. False: nothing has
+  /// changed, and `start` has to be called.
+  bool leave_at_once(operation& op, frame& header);
   /// Ends `op` in place of `start`.
   void refuse(operation& op, const error& why);
   void cancel(operation& op);
@@ -55,6 +59,8 @@ class session final : private finisher {
   /// Takes `op` back from the finished ones: true if it was over before it was waited for.
   bool take_if_done(operation& op) noexcept;
 
+  /// False: `next` would find nothing; a glance.
+  bool may_have_next() const noexcept { return inbox_.may_have_next() || outbox_.may_have_next(); }
   bool next(outgoing& out);
   /// The chunk that follows `last` in its message, at once: for who moves several in one piece.
   bool more(const outgoing& last, outgoing& out) {
@@ -87,6 +93,10 @@ class session final : private finisher {
   /// `fail`.
   bool begin(const frame& f, landing& where);
   void end(landing& where);
+  /// In place of both, for an eager message of which all is here: the receive whose view the caller
+  /// fills, and then calls `arrived`. Null: `begin` has to be called.
+  operation* receiver_of(const frame& f);
+  void arrived(const frame& f);
   /// A chunk whose rest will not come here; it may begin again elsewhere.
   void drop(landing& where) noexcept { inbox_.drop(where); }
   /// A payload that the sender could not read.

@@ -48,6 +48,7 @@ frames_in::outcome frames_in::take(const ring_reader::view& r) {
   }
   if (r.how == carriage::more) return wrong("more of a payload that has not begun");
   if (!protocol::carries_payload(r.header.type)) return take_plain(r.header);
+  if (take_whole(r)) return outcome::more;
   if (!session_.begin(r.header, landing_)) return wrong(session_.violation());
   if (r.how == carriage::reference) return take_reference(r);
   is_landing_ = true;
@@ -55,15 +56,30 @@ frames_in::outcome frames_in::take(const ring_reader::view& r) {
   return outcome::more;
 }
 
-void frames_in::land(const ring_reader::view& r) {
-  if (landing_.target != nullptr && r.here_bytes > 0) {
-    std::byte* const to = landing_.target + landing_.received;
-    if (r.how == carriage::inside) {
-      std::memcpy(to, r.inside, r.here_bytes);
-    } else {
-      ring_.copy(r, to);
-    }
+/// A short message that a receive waits for, the shortest way.
+bool frames_in::take_whole(const ring_reader::view& r) {
+  if (r.header.type != protocol::frame_type::eager || r.here_bytes != r.header.payload_bytes) {
+    return false;
   }
+  const operation* const op = session_.receiver_of(r.header);
+  if (op == nullptr) return false;
+  copy(r, static_cast<std::byte*>(op->view.data));
+  received_bytes_ += r.here_bytes;
+  session_.arrived(r.header);
+  return true;
+}
+
+void frames_in::copy(const ring_reader::view& r, std::byte* to) const noexcept {
+  if (r.here_bytes == 0) return;
+  if (r.how == carriage::inside) {
+    std::memcpy(to, r.inside, r.here_bytes);
+  } else {
+    ring_.copy(r, to);
+  }
+}
+
+void frames_in::land(const ring_reader::view& r) {
+  if (landing_.target != nullptr) copy(r, landing_.target + landing_.received);
   landing_.received += r.here_bytes;
   received_bytes_ += r.here_bytes;
   if (landing_.received < landing_.header.payload_bytes) return;

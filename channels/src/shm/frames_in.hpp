@@ -52,7 +52,9 @@ class frames_in {
   outcome take_reference(const ring_reader::view& r);
   outcome take_plain(const protocol::frame& f);
   outcome wrong(std::string why);
+  bool take_whole(const ring_reader::view& r);
   void land(const ring_reader::view& r);
+  void copy(const ring_reader::view& r, std::byte* to) const noexcept;
 
   protocol::session& session_;
   end_words& mine_;

@@ -26,7 +26,7 @@ bool frames_out::write_all() {
   bool wrote = false;
   for (;;) {
     if (!has_one_) {
-      if (!session_.next(one_)) break;
+      if (!session_.may_have_next() || !session_.next(one_)) break;
       has_one_ = true;
       done_ = 0;
       refers_ = is_long(one_) && may_refer();
@@ -41,6 +41,24 @@ bool frames_out::write_all() {
   return wrote;
 }
 
+bool frames_out::send_at_once(operation& op) {
+  if (op.what != operation::kind::send || op.view.bytes > piece_bytes || has_one_ ||
+      !ring_.has_room_for(op.view.bytes)) {
+    return false;
+  }
+  protocol::frame header;
+  if (!session_.leave_at_once(op, header)) return false;
+  done_ = 0;
+  return write_payload(header, op.view.data);
+}
+
+bool frames_out::write_payload(const protocol::frame& f, const void* payload) {
+  if (f.payload_bytes <= record::inside_bytes) {
+    return ring_.write(f, payload, carriage::inside);
+  }
+  return ring_.write_pieces(f, static_cast<const std::byte*>(payload), done_);
+}
+
 /// True: all of the frame in hand is in the ring.
 bool frames_out::write_one() {
   const protocol::frame& f = one_.header;
@@ -52,10 +70,7 @@ bool frames_out::write_one() {
     referred_bytes_ += one_.payload.bytes;
     return true;
   }
-  if (one_.payload.bytes <= record::inside_bytes) {
-    return ring_.write(f, one_.payload.data, carriage::inside);
-  }
-  return ring_.write_pieces(f, static_cast<const std::byte*>(one_.payload.data), done_);
+  return write_payload(f, one_.payload.data);
 }
 
 bool frames_out::has_acknowledgements() const noexcept {

@@ -19,6 +19,8 @@ class frames_out {
         ring_(shared.ring(side), theirs_.consumed),
         may_refer_(copies != single_copy::off) {}
 
+  /// A short message that need not wait for anything: true when it is in the ring and over.
+  bool send_at_once(operation& op);
   /// Writes until the session has no more to say or there is no room. True where it wrote anything.
   bool write_all();
   /// Takes note of what the peer has read. True where that was anything.
@@ -43,6 +45,7 @@ class frames_out {
 
   bool has_acknowledgements() const noexcept;
   bool write_one();
+  bool write_payload(const protocol::frame& f, const void* payload);
   bool has_room_for_reference() const noexcept;
 
   protocol::session& session_;

@@ -50,6 +50,10 @@ void link::run() {
 }
 
 bool link::start(operation& op) {
+  if (!write_ended_ && out_.send_at_once(op)) {
+    ring_bell(wakes_for_records);
+    return true;
+  }
   session_.start(op);
   flush();
   const bool is_done = session_.take_if_done(op);

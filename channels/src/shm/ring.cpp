@@ -32,6 +32,11 @@ bool ring_writer::has_room(std::size_t bytes) noexcept {
   return wanted - known_consumed_ <= ring_.bytes;
 }
 
+bool ring_writer::has_room_for(std::size_t payload_bytes) noexcept {
+  const bool is_inside = payload_bytes <= record::inside_bytes;
+  return has_room(record_bytes + (is_inside ? 0 : padded(payload_bytes)));
+}
+
 void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
                        std::uint32_t here) const noexcept {
   to.type = static_cast<std::uint8_t>(f.type);

@@ -59,6 +59,8 @@ class ring_writer {
   ring_writer(ring_memory over, const std::atomic<std::uint64_t>& consumed) noexcept
       : ring_(over), consumed_(consumed) {}
 
+  /// For a frame with so much payload, in one piece. @pre no more than `piece_bytes`.
+  bool has_room_for(std::size_t payload_bytes) noexcept;
   /// A frame without payload, or with one that is short or of which a reference goes. False: no
   /// room.
   bool write(const protocol::frame& f, const void* payload, carriage how);
