@@ -27,13 +27,15 @@ asio::awaitable<void> send_window(channel& over, const window& messages, shadow&
   co_await when_all(std::move(branches));
 }
 
-asio::awaitable<void> receive_window(channel& over, const window& messages, shadow& where,
-                                     std::uint64_t& wrong) {
+/// How many bytes came in all.
+asio::awaitable<std::size_t> receive_window(channel& over, const window& messages, shadow& where) {
+  std::uint64_t missing = 0;
   std::vector<asio::awaitable<void>> branches;
   for (const std::span<std::byte> one : messages.messages()) {
-    branches.push_back(receive_whole(over, where.of(one), wrong));
+    branches.push_back(receive_whole(over, where.of(one), missing));
   }
   co_await when_all(std::move(branches));
+  co_return messages.bytes() - missing;
 }
 
 /// Each rank sends to the next and receives from the one before, both at once.
@@ -88,10 +90,12 @@ class exchange : public exercise {
                                 std::vector<double>& samples_us) override {
     for (std::int64_t i = 0; i < count; ++i) {
       const clock::time_point start = clock::now();
-      if (rank_ == 1) co_await receive();
+      std::size_t came = 0;
+      if (rank_ == 1) came = co_await receive();
       if (where_.on_host()) out_.mark(epoch, i);
       co_await send();
-      if (rank_ == 0) co_await receive();
+      if (rank_ == 0) came = co_await receive();
+      wrong += in_.bytes() - came;
       if (where_.on_host()) wrong += in_.wrong_marks(epoch, i);
       samples_us.push_back(micros_since(start) * share_);
     }
@@ -107,9 +111,9 @@ class exchange : public exercise {
     if (out_.messages().size() > 1) return send_window(over_, out_, where_);
     return over_.send(flow, where_.of(out_.messages()[0]));
   }
-  asio::awaitable<void> receive() {
-    if (in_.messages().size() > 1) return receive_window(over_, in_, where_, wrong);
-    return receive_whole(over_, where_.of(in_.messages()[0]), wrong);
+  asio::awaitable<std::size_t> receive() {
+    if (in_.messages().size() > 1) return receive_window(over_, in_, where_);
+    return over_.recv(flow, where_.of(in_.messages()[0]));
   }
 
   channel& over_;

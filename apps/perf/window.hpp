@@ -49,6 +49,8 @@ class window {
   window& operator=(const window&) = delete;
 
   const std::vector<std::span<std::byte>>& messages() const noexcept { return messages_; }
+  /// Of all messages.
+  std::size_t bytes() const noexcept { return messages_.size() * messages_.front().size(); }
 
   void clear() {
     for (const std::span<std::byte> message : messages_) perf::clear(message);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <tandem/channel.hpp>
 #include <tandem/detail/waiting.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace tandem {
@@ -46,8 +47,10 @@ struct suspend {
   }
 };
 
-asio::awaitable<std::size_t> carry_out(channel& on, operation::kind what, flow_id flow,
-                                       mutable_view view) {
+/// @tparam Result  the length that was moved, or nothing: one coroutine either way
+template <class Result>
+asio::awaitable<Result> carry_out(channel& on, operation::kind what, flow_id flow,
+                                  mutable_view view) {
   awaited op(what, flow, view);
   if (!on.start(op) && !on.linger(op)) {
     op.channel_executor = on.get_executor();
@@ -56,7 +59,7 @@ asio::awaitable<std::size_t> carry_out(channel& on, operation::kind what, flow_i
   }
   if (op.failure) throw error(*op.failure);
   if (op.result) throw error(op.result);
-  co_return op.bytes;
+  if constexpr (!std::is_void_v<Result>) co_return op.bytes;
 }
 
 }  // namespace
@@ -65,11 +68,11 @@ asio::awaitable<void> channel::send(flow_id flow, const_view message) {
   // An operation holds one kind of view for both ways; a send only reads it.
   const mutable_view view{const_cast<void*>(message.data), message.bytes, message.kind,
                           message.device};
-  co_await carry_out(*this, operation::kind::send, flow, view);
+  return carry_out<void>(*this, operation::kind::send, flow, view);
 }
 
 asio::awaitable<std::size_t> channel::recv(flow_id flow, mutable_view into) {
-  return carry_out(*this, operation::kind::recv, flow, into);
+  return carry_out<std::size_t>(*this, operation::kind::recv, flow, into);
 }
 
 void channel::close() noexcept {
