@@ -10,10 +10,14 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong = first_wrong(wrong_elements(*g, "all_reduce", data, type, what),
-                               wrong_algorithm(kind, how),
-                               wrong_elements(*g, "all_reduce", result, type, what),
-                               wrong_result("all_reduce", data, result))) {
+                               wrong_algorithm(kind, how))) {
     return refuse(*wrong);
+  }
+  if (!is_in_place(data, result)) {
+    if (auto wrong = first_wrong(wrong_elements(*g, "all_reduce", result, type, what),
+                                 wrong_result("all_reduce", data, result))) {
+      return refuse(*wrong);
+    }
   }
   if (data.bytes == 0) return nothing(g);
   device_queue* const queue = g->queue_for(data);

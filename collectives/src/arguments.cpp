@@ -45,7 +45,7 @@ std::optional<error> thrown_by(const char* call, Ask ask) {
 
 }  // namespace
 
-std::optional<error> wrong_memory(group& g, const char* call, const const_view& data) {
+std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
     return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
@@ -145,21 +145,14 @@ std::optional<error> wrong_place(const char* call, const const_view& block, cons
   return wrong_overlap(call, block, all);
 }
 
-std::optional<error> wrong_mix(const char* call, const const_view& one, const const_view& other) {
-  if (one.bytes == 0 || other.bytes == 0) return std::nullopt;
-  if (one.kind == other.kind && one.device == other.device) return std::nullopt;
+error mixed(const char* call, const const_view& one, const const_view& other) {
   return error(errc::unsupported_memory,
                fmt::format("{}: its views lie in {} and {} memory, of devices {} and {}", call,
                            name(one.kind), name(other.kind), one.device, other.device),
                "give views of one device, or of the host; other ranks may have others");
 }
 
-std::optional<error> wrong_overlap(const char* call, const const_view& one,
-                                   const const_view& other) {
-  const auto from = reinterpret_cast<std::uintptr_t>(one.data);
-  const auto at = reinterpret_cast<std::uintptr_t>(other.data);
-  const bool apart = from + one.bytes <= at || at + other.bytes <= from;
-  if (apart || (from == at && one.bytes == other.bytes)) return std::nullopt;
+error overlapping(const char* call) {
   return error(errc::bad_input, fmt::format("{}: its views overlap", call),
                "give views that lie apart, or the same address for in place");
 }

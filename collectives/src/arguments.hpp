@@ -12,8 +12,13 @@
 namespace tandem::detail {
 
 std::optional<error> wrong_root(const group& g, const char* call, int root);
+/// Of a view that is no plain memory of the host.
+std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data);
 /// Also memory that this machine has not, or that a channel of the group does not carry.
-std::optional<error> wrong_memory(group& g, const char* call, const const_view& data);
+inline std::optional<error> wrong_memory(group& g, const char* call, const const_view& data) {
+  if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
+  return wrong_other_memory(g, call, data);
+}
 /// Memory, too.
 std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what);
@@ -30,11 +35,29 @@ std::optional<error> wrong_block(const group& g, const char* call, const const_v
 /// `block` and `all` lie apart, or `block` is where it belongs in `all`.
 std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
                                  extent place);
+error mixed(const char* call, const const_view& one, const const_view& other);
 /// Both lie in the same memory, unless one is empty.
-std::optional<error> wrong_mix(const char* call, const const_view& one, const const_view& other);
+inline std::optional<error> wrong_mix(const char* call, const const_view& one,
+                                      const const_view& other) {
+  if (one.kind == other.kind && one.device == other.device) return std::nullopt;
+  if (one.bytes == 0 || other.bytes == 0) return std::nullopt;
+  return mixed(call, one, other);
+}
+error overlapping(const char* call);
 /// They have no byte in common, or are the same.
-std::optional<error> wrong_overlap(const char* call, const const_view& one,
-                                   const const_view& other);
+inline std::optional<error> wrong_overlap(const char* call, const const_view& one,
+                                          const const_view& other) {
+  const auto from = reinterpret_cast<std::uintptr_t>(one.data);
+  const auto at = reinterpret_cast<std::uintptr_t>(other.data);
+  const bool apart = from + one.bytes <= at || at + other.bytes <= from;
+  if (apart || (from == at && one.bytes == other.bytes)) return std::nullopt;
+  return overlapping(call);
+}
+/// The same memory: whatever is right of one is right of both.
+inline bool is_in_place(const const_view& data, const const_view& result) noexcept {
+  return data.data == result.data && data.bytes == result.bytes && data.kind == result.kind &&
+         data.device == result.device;
+}
 std::optional<error> wrong_result(const char* call, const const_view& data,
                                   const const_view& result);
 

@@ -201,23 +201,50 @@ asio::awaitable<void> send_to(call& c, int peer, const_view message) {
   while (!c.io.over(out)) co_await c.io.until(out);
 }
 
+bool received(call& c, int peer, mutable_view into) {
+  const link way = c.in->to(peer);
+  if (way.on == nullptr || c.unsettled()) return false;
+  c.io.recv(c.transfers[0], way, c.flow, into);
+  return c.io.over(c.transfers[0]);
+}
+
 asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
-  if (!c.in->connected(peer)) co_await c.in->connect(peer);
-  if (c.unsettled()) co_await c.settle();
   transfer& in = c.transfers[0];
-  c.io.recv(in, c.in->to(peer), c.flow, into);
+  if (c.io.idle()) {
+    if (!c.in->connected(peer)) co_await c.in->connect(peer);
+    if (c.unsettled()) co_await c.settle();
+    c.io.recv(in, c.in->to(peer), c.flow, into);
+  }
   while (!c.io.over(in)) co_await c.io.until(in);
 }
 
+namespace {
+
+void start_exchange(call& c, const link& to, const_view message, const link& from,
+                    mutable_view into) {
+  // The receive first: what comes meanwhile goes straight to its place.
+  c.io.recv(c.transfers[1], from, c.flow, into);
+  c.io.send(c.transfers[0], to, c.flow, message);
+}
+
+}  // namespace
+
+bool exchanged(call& c, int peer, const_view message, mutable_view into) {
+  const link way = c.in->to(peer);
+  if (way.on == nullptr || c.unsettled()) return false;
+  start_exchange(c, way, message, way, into);
+  return c.io.over(c.transfers[1]) && c.io.over(c.transfers[0]);
+}
+
 asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into) {
-  if (!c.in->connected(to)) co_await c.in->connect(to);
-  if (!c.in->connected(from)) co_await c.in->connect(from);
-  if (c.unsettled()) co_await c.settle();
+  if (c.io.idle()) {
+    if (!c.in->connected(to)) co_await c.in->connect(to);
+    if (!c.in->connected(from)) co_await c.in->connect(from);
+    if (c.unsettled()) co_await c.settle();
+    start_exchange(c, c.in->to(to), message, c.in->to(from), into);
+  }
   transfer& out = c.transfers[0];
   transfer& in = c.transfers[1];
-  // The receive first: what comes meanwhile goes straight to its place.
-  c.io.recv(in, c.in->to(from), c.flow, into);
-  c.io.send(out, c.in->to(to), c.flow, message);
   while (!c.io.over(in)) co_await c.io.until(in);
   while (!c.io.over(out)) co_await c.io.until(out);
 }

@@ -121,4 +121,10 @@ asio::awaitable<void> recv_from(call& c, int peer, mutable_view into);
 /// Both at the same time.
 asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into);
 
+// The same without a coroutine, for short messages. True: it is over already. False: the coroutine
+// with the same arguments goes on from where this has come. @pre the flight is idle.
+
+bool received(call& c, int peer, mutable_view into);
+bool exchanged(call& c, int peer, const_view message, mutable_view into);
+
 }  // namespace tandem::detail

@@ -64,7 +64,7 @@ class group {
   /// @pre `peer` is a rank here and another one.
   bool connected(int peer) const noexcept { return over_.find(member(peer)) != nullptr; }
   asio::awaitable<void> connect(int peer);
-  /// @pre connected.
+  /// `on` is null where they are not connected.
   link to(int peer) const noexcept { return {over_.find(member(peer)), member(peer)}; }
 
   /// Where this group's work on memory such as the view's is queued, made when first asked for;

@@ -20,10 +20,18 @@ class blocks {
  public:
   /// As even as whole elements allow: of E elements, block s is [E s / n, E (s + 1) / n).
   blocks(std::size_t elements, std::size_t element_bytes, int ranks) noexcept
-      : elements_(elements), element_bytes_(element_bytes), ranks_(ranks) {}
+      : elements_(elements), element_bytes_(element_bytes), ranks_(ranks) {
+    const auto n = static_cast<std::size_t>(ranks);
+    is_even_ = elements % n == 0;
+    if (is_even_) each_bytes_ = elements / n * element_bytes;
+  }
   /// Of equal length.
   blocks(std::size_t bytes_each, int ranks) noexcept
-      : blocks(static_cast<std::size_t>(ranks), bytes_each, ranks) {}
+      : elements_(static_cast<std::size_t>(ranks)),
+        element_bytes_(bytes_each),
+        ranks_(ranks),
+        is_even_(true),
+        each_bytes_(bytes_each) {}
   explicit blocks(std::span<const std::size_t> bytes_of_rank);
   /// Wherever they lie, in any order: `offset` of one past the last, and `total`, mean nothing.
   explicit blocks(std::vector<extent> places) noexcept
@@ -32,12 +40,14 @@ class blocks {
   int ranks() const noexcept { return ranks_; }
   std::size_t offset(int of) const noexcept {
     const auto s = static_cast<std::size_t>(of);
+    if (is_even_) return each_bytes_ * s;
     if (places_.empty()) {
       return elements_ * s / static_cast<std::size_t>(ranks_) * element_bytes_;
     }
     return of < ranks_ ? places_[s].offset : places_.back().offset + places_.back().bytes;
   }
   std::size_t bytes(int of) const noexcept {
+    if (is_even_) return each_bytes_;
     if (!places_.empty()) return places_[static_cast<std::size_t>(of)].bytes;
     return offset(of + 1) - offset(of);
   }
@@ -57,6 +67,8 @@ class blocks {
   std::size_t elements_ = 0;
   std::size_t element_bytes_ = 0;
   int ranks_;
+  bool is_even_ = false;  // without a division for each
+  std::size_t each_bytes_ = 0;
   std::vector<extent> places_;  // of those that are listed
 };
 

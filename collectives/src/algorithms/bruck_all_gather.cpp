@@ -5,23 +5,14 @@
 
 namespace tandem::detail {
 
-namespace {
-
-/// Two ranks need not turn anything.
-asio::awaitable<void> swap_blocks(call& c, const_view mine, mutable_view all, blocks cut) {
-  const int other = 1 - c.in->rank();
-  c.at("bruck", 0, 1);
-  c.copy(cut.in(all, c.in->rank()), mine);
-  const mutable_view theirs = cut.in(all, other);
-  co_await exchange(c, other, mine, other, theirs);
-}
-
-}  // namespace
-
 asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
   const int n = c.in->size();
-  if (n == 2) {
-    co_await swap_blocks(c, mine, all, std::move(cut));
+  if (n == 2) {  // who need not turn anything
+    const int other = 1 - c.in->rank();
+    c.at("bruck", 0, 1);
+    c.copy(cut.in(all, c.in->rank()), mine);
+    const mutable_view theirs = cut.in(all, other);
+    if (!exchanged(c, other, mine, theirs)) co_await exchange(c, other, mine, other, theirs);
     co_return;
   }
   const int rank = c.in->rank();

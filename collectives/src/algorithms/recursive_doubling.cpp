@@ -31,7 +31,7 @@ asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view 
     c.at("recursive doubling", step, as.steps());
     const int other = as.index ^ (1 << step);
     const int peer = as.rank_of(other);
-    co_await exchange(c, peer, data, peer, theirs);
+    if (!exchanged(c, peer, data, theirs)) co_await exchange(c, peer, data, peer, theirs);
     if (other < as.index) {
       by.combine_before(data.data, theirs.data, data.bytes);
     } else {

@@ -14,7 +14,7 @@ asio::awaitable<void> tree_broadcast(call& c, mutable_view data, int root) {
   if (v != 0) {
     c.at("tree, level", std::popcount(static_cast<unsigned>(v)));
     const int parent = (v - low + root) % n;
-    co_await recv_from(c, parent, data);
+    if (!received(c, parent, data)) co_await recv_from(c, parent, data);
   }
   std::size_t count = 0;
   for (int below = low / 2; below > 0; below /= 2) {

@@ -49,7 +49,12 @@ std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& k
   for (const candidate& c : of) {
     result.push_back({&c, detail::predict_ns(c.steps, known, bytes, c.chunk_bytes)});
   }
-  std::ranges::stable_sort(result, {}, &estimate::ns);
+  // A ring's account of chunks costs short messages more than any other, which this does not know:
+  // 0.59 us where direct takes 0.52 (all_gather of 8 bytes between two ranks of a host).
+  const auto worth = [](const estimate& e) {
+    return std::pair(e.ns, e.of->how == algorithm::ring);
+  };
+  std::ranges::stable_sort(result, {}, worth);
   return result;
 }
 
