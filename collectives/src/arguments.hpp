@@ -14,6 +14,9 @@ namespace tandem::detail {
 std::optional<error> wrong_root(const group& g, const char* call, int root);
 /// Also memory that this machine has not, or that a channel of the group does not carry.
 std::optional<error> wrong_memory(group& g, const char* call, const const_view& data);
+/// Whatever memory they lie in.
+std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
+                                   reduction what);
 /// Memory, too.
 std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what);
@@ -37,6 +40,8 @@ std::optional<error> wrong_overlap(const char* call, const const_view& one,
                                    const const_view& other);
 std::optional<error> wrong_result(const char* call, const const_view& data,
                                   const const_view& result);
+/// Both lie in the same memory, and apart.
+std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into);
 
 /// The first that is wrong.
 template <class... Checks>
