@@ -100,16 +100,18 @@ INSTANTIATE_TEST_SUITE_P(, Islands,
 
 TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
   island_rig rig({0, 0, 1, 1});
-  const auto asked = [&rig](const island_call& c) {
-    std::size_t before = 0, after = 0;
-    for (std::size_t* const count : {&before, &after}) {
-      for (const char* const function : {"ncclReduce", "ncclReduceScatter", "ncclAllGather",
-                                         "ncclBroadcast", "ncclSend", "ncclRecv"}) {
-        *count += rig.library.calls(function);
-      }
-      if (count == &before) EXPECT_EQ(rig.check(c), "");
+  const auto calls = [&rig] {
+    std::size_t sum = 0;
+    for (const char* const function : {"ncclReduce", "ncclReduceScatter", "ncclAllGather",
+                                       "ncclBroadcast", "ncclSend", "ncclRecv"}) {
+      sum += rig.library.calls(function);
     }
-    return after - before;
+    return sum;
+  };
+  const auto asked = [&](const island_call& c) {
+    const std::size_t before = calls();
+    EXPECT_EQ(rig.check(c), "");
+    return calls() - before;
   };
   for (const collective what :
        {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
@@ -121,6 +123,22 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
     EXPECT_EQ(asked(island_call(what, 64, data_type::uint16)), 0U);
     EXPECT_EQ(asked(island_call(what, 64, data_type::float32, reduce_op::average)), 0U);
     EXPECT_EQ(asked(island_call(what, 64, data_type::int32, reduce_op::bor)), 0U);
+  }
+}
+
+/// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.
+TEST(IslandVendors, MeetInEveryCall) {
+  island_rig rig({0, 0, 0}, 2);
+  EXPECT_EQ(rig.of(0).text(), "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
+  for (const collective what :
+       {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
+        collective::reduce_scatter, collective::all_to_all}) {
+    for (int root = 0; root < 3; ++root) {
+      for (const reduce_op op : {reduce_op::sum, reduce_op::premultiplied_sum}) {
+        const island_call c(what, 5001, data_type::float32, op, root);
+        EXPECT_EQ(rig.check(c), "") << text(c);
+      }
+    }
   }
 }
 

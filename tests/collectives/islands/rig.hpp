@@ -1,18 +1,25 @@
 #pragma once
 
+#include <limits>
+
 #include "collectives/device_job.hpp"
 #include "collectives/islands/island_call.hpp"
 #include "support/device_mirror.hpp"
+#include "support/hip/hip_on_cuda.hpp"
 #include "support/nccl/double.hpp"
 
 namespace tandem::test {
 
 /// A job of ranks with a device each, divided into islands of one colour, whose library is the
-/// double.
+/// double. Ranks from `first_of_amd` on have theirs as AMD's, which the double's calls do not know:
+/// each wants an island of its own.
 class island_rig {
  public:
-  explicit island_rig(std::vector<int> colours)
-      : colours_(std::move(colours)), devices(options_for(colours_.size())), library(devices.gpus) {
+  explicit island_rig(std::vector<int> colours, int first_of_amd = std::numeric_limits<int>::max())
+      : colours_(std::move(colours)),
+        first_of_amd_(first_of_amd),
+        devices(options_for(colours_.size())),
+        library(devices.gpus) {
     const auto ranks = static_cast<int>(colours_.size());
     jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int rank) { return rank; });
     parts.resize(colours_.size());
@@ -21,7 +28,7 @@ class island_rig {
 
   int size() const { return static_cast<int>(colours_.size()); }
   islands& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
-  accelerator& device(int rank) { return accelerator_at(memory_kind::cuda, rank); }
+  accelerator& device(int rank) { return accelerator_at(kind(rank), rank); }
 
   /// What is wrong on any rank; nothing: all is well.
   std::string check(const island_call& c) {
@@ -47,15 +54,21 @@ class island_rig {
   }
   asio::awaitable<void> make(int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    const island_member mine(memory_kind::cuda, rank, colours_[r]);
+    const island_member mine(kind(rank), rank, colours_[r]);
     std::unique_ptr<islands> made = co_await islands::make(jobs->world(rank), mine);
     parts[r] = std::move(made);
   }
 
+  memory_kind kind(int rank) const {
+    return rank < first_of_amd_ ? memory_kind::cuda : memory_kind::hip;
+  }
+
   const std::vector<int> colours_;
+  const int first_of_amd_;
 
  public:
   devices_with_kernels devices;
+  hip_on_cuda hip;
   nccl_double library;
   std::unique_ptr<device_job> jobs;
   std::vector<std::unique_ptr<islands>> parts;
