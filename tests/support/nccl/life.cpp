@@ -63,6 +63,7 @@ nc::result init_rank(nc::comm* into, int ranks, nc::unique_id id, int rank) {
     made->of = mine;
     made->rank = rank;
     made->device = device->ordinal;
+    ++mine->open;
     own.last_handle += 16;
     *into = reinterpret_cast<nc::comm>(own.last_handle);
     own.ends.emplace(*into, std::move(made));
@@ -76,6 +77,10 @@ nc::result finish(const char* name, nc::comm which) {
     if (!found) return invalid_argument;
     found->aborted = true;
     own.ends.erase(which);
+    if (--found->of->open == 0) {  // nobody is left to meet
+      found->of->collectives.clear();
+      found->of->messages.clear();
+    }
     in.changed.notify_all();
     return nc::success;
   });

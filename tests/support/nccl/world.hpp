@@ -29,7 +29,7 @@ struct terms {
 /// Ranks with one id, and the calls for which not all of them have come.
 struct meeting;
 struct clique {
-  int size = 0, arrived = 0;
+  int size = 0, arrived = 0, open = 0;
   std::vector<int> devices;
   /// By how many came before: of all collectives, of the messages of a pair.
   std::map<std::size_t, std::shared_ptr<meeting>> collectives;
