@@ -1,6 +1,10 @@
 // What goes wrong in calls of islands: arguments, the library, a rank that is lost.
 #include <gtest/gtest.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "collectives/islands/rig.hpp"
 
 namespace tandem {
@@ -14,6 +18,11 @@ struct IslandFailure : testing::Test {
   void expect_harmless() {
     const island_call c(collective::reduce_scatter, 37, data_type::float32);
     EXPECT_EQ(rig.check(c), "");
+  }
+  static asio::awaitable<void> until(asio::cancellation_signal& stop, asio::awaitable<void> call) {
+    const asio::any_io_executor here = co_await asio::this_coro::executor;
+    auto token = asio::bind_cancellation_slot(stop.slot(), asio::use_awaitable);
+    co_await asio::co_spawn(here, std::move(call), token);
   }
   std::string why(int rank) const { return rig.jobs->text(rank); }
 
@@ -107,6 +116,27 @@ INSTANTIATE_TEST_SUITE_P(, IslandLibraryFailure,
                            return std::string(of.param.first) + "In" +
                                   std::string(name(of.param.second));
                          });
+
+TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
+  const island_call c(collective::reduce_scatter, 37, data_type::float32);
+  asio::cancellation_signal stop;
+  const auto call = [&](int r) {
+    return test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
+  };
+  rig.jobs->start([&](int r) -> asio::awaitable<void> {
+    if (r == 1) return island_rig::nothing();
+    return r == 2 ? until(stop, call(r)) : call(r);
+  });
+  rig.jobs->context.restart();
+  rig.jobs->context.run_for(std::chrono::milliseconds(20));
+  stop.emit(asio::cancellation_type::terminal);
+  ASSERT_TRUE(rig.jobs->finish());
+  EXPECT_EQ(rig.jobs->code(2), asio::error::operation_aborted) << why(2);
+  for (const int r : {0, 3}) {
+    EXPECT_EQ(rig.jobs->code(r), errc::message_cancelled) << why(r);
+    EXPECT_NE(why(r).find("rank 2"), std::string::npos) << why(r);
+  }
+}
 
 TEST_F(IslandFailure, ARankThatIsLostEndsThoseThatWaitInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);

@@ -44,9 +44,10 @@ struct island_member {
 ///   also of memory that is not on this rank's device, change nothing and are this rank's alone.
 ///   `device_failed` gives the library's words.
 /// @par Failure  As of the communicator's collectives: it ends the communicator, and every rank
-///   hears of it. Who waits inside the vendor's library for a
-///   rank that is gone hears of it from Tandem, aborts the library's communicators and fails with
-///   that; the islands are of no use then.
+///   hears of it. Who waits inside the vendor's library for a rank that is gone hears of it from
+///   Tandem, aborts the library's communicators and fails with that; the islands are of no use
+///   then. A cancelled call ends only when nothing touches its views any more, so where it waits
+///   inside the library, when the others have come or have failed.
 /// @par Executor  The communicator's. One call at a time.
 class islands {
  public:
@@ -80,16 +81,16 @@ class islands {
   asio::awaitable<void> reduce(const_view data, mutable_view result, data_type type, reduction what,
                                int root);
   /// Every rank's block, of equal length, comes to every rank. In place: `mine` is this rank's
-  /// place in `all`. The blocks of an island's own ranks go from them to the others inside while
-  /// the places exchange those of islands, which each then spreads in its own. Between islands,
-  /// each place receives what the others bring to all places divided by P. Scratch: B / P, or none
-  /// where nobody has company.
+  /// place in `all`. Members hand their blocks to the places, which exchange them with those of
+  /// other islands, while each member's own goes to the rest of its island; then the places spread
+  /// what has come. Each place receives about B / P from other islands. Scratch: B / P, or none
+  /// for a rank alone where the ranks of each island follow each other.
   asio::awaitable<void> all_gather(const_view mine, mutable_view all);
   /// Combines the ranks' `all` views block by block; block r of the result comes to rank r's
-  /// `mine`. In place: `mine` is this rank's place in `all`; else that is not changed. Level after
-  /// level: each block is combined inside each island at a place, there with the other islands' to
-  /// its own, and handed on where its rank is no such place. Each place sends about B / P from
-  /// island to island. Scratch: B / P.
+  /// `mine`. In place: `mine` is this rank's place in `all`, whose other bytes stay as they are.
+  /// Level after level: each block is combined inside each island at one place, from there with the
+  /// other islands' at the same place of its rank's island, and handed on where its rank is another
+  /// one. Each place sends about B / P from island to island. Scratch: B / P.
   asio::awaitable<void> reduce_scatter(const_view all, mutable_view mine, data_type type,
                                        reduction what);
   /// Block i of rank r's `from` comes to block r of rank i's `into`. Not in place. Between islands
