@@ -11,6 +11,7 @@
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/collectives/agree.hpp>
+#include <tandem/collectives/collectives.hpp>
 #include <tandem/detail/nccl.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
