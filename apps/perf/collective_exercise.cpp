@@ -47,10 +47,7 @@ class collective_exercise : public exercise {
     const mutable_view in = data_.input();
     const mutable_view out = data_.output();
     const mutable_view from_root = among_.rank() == root ? in : out;
-    if (through_ != nullptr) {
-      return what_ == collective::all_reduce ? through_->all_reduce(out, type_, reduction_)
-                                             : through_->broadcast(from_root, root);
-    }
+    if (through_ != nullptr) return call_through(root, in, out, from_root);
     switch (what_) {
       case collective::broadcast:
         return broadcast(among_, from_root, root, how_);
@@ -73,6 +70,23 @@ class collective_exercise : public exercise {
     }
     return barrier(among_);
   }
+  asio::awaitable<void> call_through(int root, mutable_view in, mutable_view out,
+                                     mutable_view from_root) {
+    switch (what_) {
+      case collective::all_reduce:
+        return through_->all_reduce(out, type_, reduction_);
+      case collective::reduce:
+        return through_->reduce(in, out, type_, reduction_, root);
+      case collective::all_gather:
+        return through_->all_gather(in, out);
+      case collective::reduce_scatter:
+        return through_->reduce_scatter(in, out, type_, reduction_);
+      case collective::all_to_all:
+        return through_->all_to_all(in, out);
+      default:
+        return through_->broadcast(from_root, root);
+    }
+  }
 
   communicator& among_;
   islands* const through_;
@@ -87,7 +101,9 @@ class collective_exercise : public exercise {
 
 bool goes_through_islands(const operation& op) noexcept {
   const std::optional<collective> what = collective_of(op);
-  return what == collective::all_reduce || what == collective::broadcast;
+  return what == collective::all_reduce || what == collective::broadcast ||
+         what == collective::reduce || what == collective::all_gather ||
+         what == collective::reduce_scatter || what == collective::all_to_all;
 }
 
 std::unique_ptr<exercise> make_collective(communicator& among, islands* through,

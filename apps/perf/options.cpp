@@ -96,7 +96,7 @@ void parse_islands(const std::string& text, perf_options& o) {
   if (!goes_through_islands(*o.op)) {
     throw wrong(
         fmt::format("--emulate-islands={}: {} does not go through islands", text, o.op->name),
-        "allreduce and broadcast do");
+        "allreduce, reduce, broadcast, allgather, reducescatter and alltoall do");
   }
 }
 

@@ -11,16 +11,6 @@ namespace {
 
 constexpr collective kind = collective::all_to_all;
 
-std::optional<error> wrong_pair(group& g, const char* call, const const_view& from,
-                                const const_view& into) {
-  if (auto wrong = first_wrong(wrong_memory(g, call, from), wrong_memory(g, call, into),
-                               wrong_mix(call, from, into)))
-    return wrong;
-  if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
-  if (from.data != into.data) return wrong_overlap(call, from, into);
-  return error(errc::bad_input, fmt::format("{}: not in place", call), "give another view to fill");
-}
-
 std::size_t window_of(algorithm how) {
   return how == algorithm::pairwise ? 1 : direct_window;
 }
@@ -34,9 +24,10 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   const std::shared_ptr<group>& g = among.internals();
   const auto n = static_cast<std::size_t>(g->size());
   const const_view block = into.part(0, into.bytes / n);
-  if (auto wrong = first_wrong(
-          wrong_pair(*g, "all_to_all", from, into), wrong_result("all_to_all", from, into),
-          wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
+  if (auto wrong =
+          first_wrong(wrong_memory(*g, "all_to_all", from), wrong_memory(*g, "all_to_all", into),
+                      wrong_pair("all_to_all", from, into), wrong_result("all_to_all", from, into),
+                      wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (into.bytes == 0) return nothing(g);
@@ -60,7 +51,8 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
   if (auto wrong = first_wrong(
-          wrong_pair(*g, "all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
+          wrong_memory(*g, "all_to_all_v", from), wrong_memory(*g, "all_to_all_v", into),
+          wrong_pair("all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
           wrong_lengths(*g, "all_to_all_v", into, received), wrong_algorithm(kind, how))) {
     return refuse(*wrong);
   }

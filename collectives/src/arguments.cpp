@@ -55,9 +55,8 @@ std::optional<error> wrong_other_memory(group& g, const char* call, const const_
   return thrown_by(call, [&] { g.queue_for(data); });
 }
 
-std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
-                                    data_type type, reduction what) {
-  if (auto wrong = wrong_memory(g, call, data)) return wrong;
+std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
+                                   reduction what) {
   const std::size_t element_bytes = bytes_of(type);
   if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
     return error(errc::bad_input, fmt::format("{}: type {}, operation {}", call,
@@ -80,6 +79,13 @@ std::optional<error> wrong_elements(group& g, const char* call, const const_view
     return error(errc::bad_input,
                  fmt::format("{}: the data are not aligned to {} bytes", call, element_bytes));
   }
+  return std::nullopt;
+}
+
+std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
+                                    data_type type, reduction what) {
+  if (auto wrong = wrong_memory(g, call, data)) return wrong;
+  if (auto wrong = wrong_numbers(call, data, type, what)) return wrong;
   if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;
   // Now, so that a machine without a compiler of kernels refuses before anything is sent.
   return thrown_by(call, [&] { g.queue_for(data)->prepare(type); });
@@ -165,6 +171,13 @@ std::optional<error> wrong_result(const char* call, const const_view& data,
   }
   if (auto wrong = wrong_mix(call, data, result)) return wrong;
   return wrong_overlap(call, data, result);
+}
+
+std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into) {
+  if (auto wrong = wrong_mix(call, from, into)) return wrong;
+  if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
+  if (from.data != into.data) return wrong_overlap(call, from, into);
+  return error(errc::bad_input, fmt::format("{}: not in place", call), "give another view to fill");
 }
 
 }  // namespace detail

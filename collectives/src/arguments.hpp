@@ -19,6 +19,9 @@ inline std::optional<error> wrong_memory(group& g, const char* call, const const
   if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
   return wrong_other_memory(g, call, data);
 }
+/// Whatever memory they lie in.
+std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
+                                   reduction what);
 /// Memory, too.
 std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what);
@@ -60,6 +63,8 @@ inline bool is_in_place(const const_view& data, const const_view& result) noexce
 }
 std::optional<error> wrong_result(const char* call, const const_view& data,
                                   const const_view& result);
+/// Both lie in the same memory, and apart.
+std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into);
 
 /// The first that is wrong.
 template <class... Checks>

@@ -2,12 +2,7 @@
 // and is skipped. Each rank is this program again, for a process that has used a GPU cannot fork.
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -25,6 +20,7 @@
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 
+#include "gpu/rank_process.hpp"
 #include "support/free_port.hpp"
 #include "support/pattern.hpp"
 
@@ -226,68 +222,6 @@ int be_rank(const std::string& name, int me, std::uint16_t port) {
   }
   return 2;
 }
-
-class rank_process {
- public:
-  rank_process(const std::string& part, int me, std::uint16_t port) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<std::string> words{"/proc/self/exe", "--rank", part, std::to_string(me),
-                                   std::to_string(port)};
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    posix_spawn_file_actions_t streams;
-    ::posix_spawn_file_actions_init(&streams);
-    ::posix_spawn_file_actions_adddup2(&streams, ends[1], 1);
-    const int failed =
-        ::posix_spawn(&id_, words[0].c_str(), &streams, nullptr, pointers.data(), environ);
-    ::posix_spawn_file_actions_destroy(&streams);
-    ::close(ends[1]);
-    output_ = ends[0];
-    if (failed != 0) throw std::runtime_error(std::strerror(failed));
-  }
-  ~rank_process() {
-    if (!is_over_) {
-      ::kill(id_, SIGKILL);
-      ::waitpid(id_, nullptr, 0);
-    }
-    ::close(output_);
-  }
-  rank_process(const rank_process&) = delete;
-  rank_process& operator=(const rank_process&) = delete;
-
-  void kill() { ::kill(id_, SIGKILL); }
-  /// Until the output has a line, or ends.
-  std::string line() {
-    std::string text;
-    for (char c = 0; ::read(output_, &c, 1) == 1 && c != '\n';) text += c;
-    return text;
-  }
-  /// A line of it is this one; others may be the vendor's library's.
-  bool says(const std::string& word) {
-    for (std::string one = line(); !one.empty(); one = line()) {
-      if (one == word) return true;
-    }
-    return false;
-  }
-  std::string rest() {
-    std::string text;
-    for (char c = 0; ::read(output_, &c, 1) == 1;) text += c;
-    return text;
-  }
-  int wait() {
-    int status = 0;
-    ::waitpid(id_, &status, 0);
-    is_over_ = true;
-    return status;
-  }
-
- private:
-  pid_t id_ = -1;
-  int output_ = -1;
-  bool is_over_ = false;
-};
 
 class gpu_peers : public testing::Test {
  protected:

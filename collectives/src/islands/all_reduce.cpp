@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/event.hpp>
+#include <tandem/join.hpp>
+#include <utility>
+
+#include "islands/level_reduction.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+/// Below this a slice would spend more on its start than on its bytes.
+constexpr std::size_t least_slice_bytes = std::size_t{8} << 20;
+constexpr std::size_t most_slices = 8;
+
+/// How far a level has come, in slices; the next level waits for it.
+struct progress {
+  explicit progress(const asio::any_io_executor& executor) : moved(executor) {}
+
+  void step() {
+    ++slices;
+    moved.notify_all();
+  }
+  asio::awaitable<void> reach(std::size_t count) {
+    while (slices < count) co_await moved.wait();
+  }
+
+  std::size_t slices = 0;
+  event moved;
+};
+
+/// One all_reduce on its way through the levels.
+class passage {
+ public:
+  passage(island_parts& over, mutable_view view, const level_reduction& how)
+      : with_(over),
+        data_(view),
+        by_(how),
+        count_(view.bytes / how.element_bytes()),
+        slices_(has_level_inside()
+                    ? std::clamp<std::size_t>(view.bytes / least_slice_bytes, 1, most_slices)
+                    : 1),
+        combined_(over.all.get_executor()),
+        exchanged_(over.all.get_executor()) {}
+
+  /// Each slice to the places of the island, combined.
+  asio::awaitable<void> combine();
+  /// This place's part of each slice, with the same place of all other islands.
+  asio::awaitable<void> exchange();
+  asio::awaitable<void> spread();
+
+ private:
+  /// Some island has: the same on all ranks, as the number of slices has to be.
+  bool has_level_inside() const noexcept { return with_.all.size() > with_.islands(); }
+  segment slice(std::size_t k) const noexcept {
+    return segment_of(count_, static_cast<int>(slices_), static_cast<int>(k));
+  }
+  std::byte* at(std::size_t element) const noexcept {
+    return bytes_at(data_, element * by_.element_bytes());
+  }
+  /// This place's part of a slice; nothing where it has none.
+  mutable_view part(segment s) const noexcept {
+    if (!with_.exchanges()) return data_.part(0, 0);
+    const segment own = segment_of(s.count, with_.ranks.places, with_.place());
+    const std::size_t each = by_.element_bytes();
+    return data_.part((s.first + own.first) * each, own.count * each);
+  }
+
+  island_parts& with_;
+  const mutable_view data_;
+  const level_reduction& by_;
+  const std::size_t count_, slices_;
+  progress combined_, exchanged_;
+};
+
+asio::awaitable<void> passage::combine() {
+  for (std::size_t k = 0; k < slices_; ++k) {
+    if (with_.down) {
+      const segment s = slice(k);
+      with_.down->reduce_segments(at(s.first), bytes_at(part(s)), s.count, by_.element_bytes(),
+                                  with_.ranks.places, by_.vendor_type(), by_.inside());
+      co_await with_.done_with(*with_.down);
+    }
+    combined_.step();
+  }
+}
+
+asio::awaitable<void> passage::exchange() {
+  for (std::size_t k = 0; k < slices_; ++k) {
+    co_await combined_.reach(k + 1);
+    if (with_.across) {
+      const mutable_view own = part(slice(k));
+      const reduction across = by_.across();
+      co_await tandem::all_reduce(*with_.across, own, by_.type(), across);
+    }
+    exchanged_.step();
+  }
+}
+
+asio::awaitable<void> passage::spread() {
+  if (!with_.up) co_return;
+  for (std::size_t k = 0; k < slices_; ++k) {
+    co_await exchanged_.reach(k + 1);
+    const segment s = slice(k);
+    with_.up->spread_segments(at(s.first), s.count, by_.element_bytes(), with_.ranks.places,
+                              by_.vendor_type());
+  }
+  co_await with_.done_with(*with_.up);
+}
+
+asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, data_type type,
+                                           reduction what) {
+  const level_reduction by(p, type, what);
+  passage one(p, data, by);
+  std::vector<asio::awaitable<void>> levels;
+  levels.push_back(p.level("all_reduce", one.combine()));
+  levels.push_back(p.level("all_reduce", one.exchange()));
+  levels.push_back(p.level("all_reduce", one.spread()));
+  co_await when_all(std::move(levels));
+}
+
+}  // namespace
+}  // namespace detail
+
+/// By what all ranks know, so that all take the same way.
+asio::awaitable<void> islands::all_reduce(mutable_view data, data_type type, reduction what) {
+  detail::island_parts& p = *parts_;
+  if (!detail::level_reduction::is_possible(p, type, what.op)) {
+    return tandem::all_reduce(p.all, data, type, what);
+  }
+  if (const auto wrong = p.wrong_operands("all_reduce", data, type, what)) {
+    return detail::refuse(*wrong);
+  }
+  if (data.bytes == 0) return detail::nothing(p.all.internals());
+  return p.carry_through("all_reduce", detail::all_reduce_in_levels(p, data, type, what));
+}
+
+}  // namespace tandem

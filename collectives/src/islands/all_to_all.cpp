@@ -1,0 +1,77 @@
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/join.hpp>
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "arguments.hpp"
+#include "islands/parts.hpp"
+#include "islands/routes.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+/// Between the members of the island, and what stays on this rank.
+asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view into) {
+  const std::size_t each = from.bytes / static_cast<std::size_t>(p.all.size());
+  const auto offset = [each](int rank) { return static_cast<std::size_t>(rank) * each; };
+  p.copy(bytes_at(into, offset(p.rank())), bytes_at(from, offset(p.rank())), each);
+  if (p.down) {
+    vendor_calls calls(*p.down);
+    for (const int q : p.mine()) {
+      if (q == p.rank()) continue;
+      const int place = p.ranks.place_of[static_cast<std::size_t>(q)];
+      calls.send(bytes_at(from, offset(q)), each, nc::uint8, place);
+      calls.recv(bytes_at(into, offset(q)), each, nc::uint8, place);
+    }
+    calls.end();
+  }
+  co_await p.done_below();
+}
+
+/// With every rank of other islands at once.
+asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view into) {
+  const std::shared_ptr<group>& g = p.all.internals();
+  const std::size_t each = from.bytes / static_cast<std::size_t>(g->size());
+  const routes way(p.ranks);
+  blocks sent = way.abroad(g->rank(), each);
+  blocks received = sent;
+  const call_record record(collective::all_to_all, algorithm::direct, into.bytes);
+  lease place(g, record, 0, g->queue_for(into));
+  call& c = *place;
+  return carry_out(std::move(place), swap_with_each(c, from, std::move(sent), into,
+                                                    std::move(received), direct_window));
+}
+
+asio::awaitable<void> all_to_all_in_levels(island_parts& p, const_view from, mutable_view into) {
+  std::vector<asio::awaitable<void>> both;
+  both.push_back(p.level("all_to_all", swap_inside(p, from, into)));
+  if (p.islands() > 1) {
+    both.push_back(p.level("all_to_all", swap_abroad(p, from, into)));
+  }
+  co_await when_all(std::move(both));
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> islands::all_to_all(const_view from, mutable_view into) {
+  using namespace detail;
+  constexpr const char* name = "all_to_all";
+  island_parts& p = *parts_;
+  if (!p.has_levels()) return tandem::all_to_all(p.all, from, into);
+  const group& g = *p.all.internals();
+  const const_view block = into.part(0, into.bytes / static_cast<std::size_t>(g.size()));
+  std::optional<error> not_carried;
+  if (p.islands() > 1) not_carried = wrong_memory(*p.all.internals(), name, into);
+  if (const auto wrong =
+          first_wrong(p.wrong_view(name, from), p.wrong_view(name, into), not_carried,
+                      wrong_pair(name, from, into), wrong_result(name, from, into),
+                      wrong_share(g, name, into, block))) {
+    return refuse(*wrong);
+  }
+  if (into.bytes == 0) return nothing(p.all.internals());
+  return p.carry_through(name, all_to_all_in_levels(p, from, into));
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+#include <tandem/collectives/collectives.hpp>
+
+#include "arguments.hpp"
+#include "islands/parts.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+asio::awaitable<void> broadcast_in_levels(island_parts& p, mutable_view data, int root) {
+  const auto at_root = static_cast<std::size_t>(root);
+  const int places = p.ranks.places;
+  if (p.down && p.island() == p.ranks.island_of[at_root]) {
+    p.down->deal_segments(bytes_at(data), data.bytes, 1, places, nc::uint8,
+                          p.ranks.place_of[at_root]);
+    co_await p.done_with(*p.down);
+  }
+  if (p.across) {
+    const segment s = segment_of(data.bytes, places, p.place());
+    const mutable_view part = data.part(s.first, s.count);
+    co_await tandem::broadcast(*p.across, part, p.ranks.island_of[at_root]);
+  }
+  if (p.up) {
+    p.up->spread_segments(bytes_at(data), data.bytes, 1, places, nc::uint8);
+    co_await p.done_with(*p.up);
+  }
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
+  using namespace detail;
+  island_parts& p = *parts_;
+  if (!p.has_levels()) return tandem::broadcast(p.all, data, root);
+  if (const auto wrong = first_wrong(wrong_root(*p.all.internals(), "broadcast", root),
+                                     p.wrong_view("broadcast", data))) {
+    return refuse(*wrong);
+  }
+  if (data.bytes == 0) return nothing(p.all.internals());
+  return p.carry_through("broadcast", broadcast_in_levels(p, data, root));
+}
+
+}  // namespace tandem

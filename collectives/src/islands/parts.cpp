@@ -1,0 +1,199 @@
+#include "islands/parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <tandem/collectives/plan.hpp>
+#include <utility>
+
+#include "arguments.hpp"
+
+namespace tandem::detail {
+namespace {
+
+/// What a vendor's library has begun is over within this, unless a rank is missing.
+constexpr std::chrono::seconds closed_patience{1};
+
+/// Of a copy engine's or a kernel's work: each costs some 10 us beside its bytes, which at the rate
+/// of a link between two devices are 4 MB.
+constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
+
+/// The same plan with chunks that suit devices; every rank makes the same of the same.
+plan with_long_chunks(const plan& agreed) {
+  std::vector<plan_rule> rules(agreed.rules().begin(), agreed.rules().end());
+  for (plan_rule& rule : rules) rule.chunk_bytes = std::max(rule.chunk_bytes, device_chunk_bytes);
+  return plan(std::move(rules), agreed.known());
+}
+
+/// As the other ranks are told.
+error told_of(std::exception_ptr failure, int rank, const char* call) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& ours) {
+    error_context c = ours.context();
+    if (c.rank >= 0) return ours;
+    c.rank = rank;
+    c.phase = fmt::format("{}, inside its island", call);
+    return error(ours.code(), c);
+  } catch (const boost::system::system_error& e) {
+    const bool is_cancelled = e.code() == asio::error::operation_aborted;
+    return error(is_cancelled ? errc::message_cancelled : errc::peer_lost,
+                 fmt::format("rank {}: {}", rank, e.what()));
+  } catch (const std::exception& e) {
+    return error(errc::peer_lost, fmt::format("rank {}: {}", rank, e.what()));
+  }
+}
+
+/// Not a cancellation, nor what a library throws.
+bool was_ours(std::exception_ptr failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+island_parts::island_parts(communicator& over, accelerator& of,
+                           const std::vector<island_fact>& said)
+    : all(over),
+      device(of),
+      ranks(said),
+      watch(over.get_executor(), of),
+      own_(of),
+      patience_(over.get_executor()) {}
+
+asio::awaitable<void> island_parts::connect(const nccl* library) {
+  inside = co_await all.split(island());
+  const int colour = exchanges() ? place() : -1;
+  across = co_await all.split(colour, island());
+  if (islands() < 2) across.reset();
+  if (across) across->internals()->adopt(with_long_chunks(across->agreed()));
+  if (!ranks.is_native() || !has_inside()) co_return;
+  down = co_await vendor_group::make(*inside, device, *library);
+  up = co_await vendor_group::make(*inside, device, *library);
+  const int next = (inside->rank() + 1) % inside->size();
+  co_await inside->internals()->connect(next);
+  listen();
+}
+
+std::optional<error> island_parts::wrong_view(const char* call, const const_view& data) const {
+  if (across) {
+    if (auto wrong = wrong_memory(*across->internals(), call, data)) return wrong;
+  }
+  if (data.bytes == 0) return std::nullopt;
+  if (data.data == nullptr) {
+    return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+  }
+  if (data.kind == device.kind() && data.device == device.device()) return std::nullopt;
+  return error(errc::unsupported_memory,
+               fmt::format("{}: a view of {} memory, device {}, on an island's {}", call,
+                           name(data.kind), data.device, device.text()),
+               "give views of the device that this rank brought to `make`");
+}
+
+std::optional<error> island_parts::wrong_operands(const char* call, const const_view& data,
+                                                  data_type type, reduction what) const {
+  if (auto wrong = wrong_view(call, data)) return wrong;
+  if (across) return wrong_elements(*across->internals(), call, data, type, what);
+  return wrong_numbers(call, data, type, what);
+}
+
+/// Whoever waits in the library hears of no message.
+void island_parts::listen() {
+  const group& in = *inside->internals();
+  const int next = (inside->rank() + 1) % inside->size();
+  losses_ = std::make_unique<loss_watch>(in, next, [this](const error& why) { hear(why); });
+}
+
+/// A rank that has closed in an orderly way had done its part, and what is on the streams ends
+/// soon.
+void island_parts::hear(const error& why) {
+  if (why.code() == errc::channel_closed) return;
+  if (why.code() != errc::peer_closed) return give_up(why);
+  patience_.expires_after(closed_patience);
+  patience_.async_wait([this, why](const error_code& cancelled) {
+    if (!cancelled) give_up(why);
+  });
+}
+
+void island_parts::give_up(const error& why) {
+  if (down) down->give_up(why);
+  if (up) up->give_up(why);
+}
+
+/// The fabric is told first, or the other level would be, that it was cancelled.
+asio::awaitable<void> island_parts::level(const char* call, asio::awaitable<void> work) {
+  std::exception_ptr failure;
+  try {
+    co_await std::move(work);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  const error told = told_of(failure, all.internals()->job_rank(), call);
+  all.internals()->fail(told);
+  give_up(told);
+  if (was_ours(failure)) throw told;
+  std::rethrow_exception(failure);
+}
+
+asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaitable<void> work) {
+  all.internals()->check_alive();
+  std::exception_ptr failure;
+  try {
+    co_await level(call, std::move(work));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  // A cancelled coroutine must be able to wait, too.
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  co_await settle();
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  std::rethrow_exception(failure);
+}
+
+/// A device that has failed touches nothing any more.
+asio::awaitable<void> island_parts::settle() {
+  const std::array<accelerator::stream, 3> streams{own_.get(), down ? down->stream() : own_.get(),
+                                                   up ? up->stream() : own_.get()};
+  for (const accelerator::stream each : streams) {
+    try {
+      co_await watch.reached(each);
+    } catch (const error&) {
+    }
+  }
+}
+
+mutable_view island_parts::scratch(std::size_t bytes) {
+  if (scratch_.size() < bytes) {
+    scratch_ = {};
+    scratch_ = buffer(bytes, device.kind(), device.device());
+  }
+  return scratch_.view().part(0, bytes);
+}
+
+void island_parts::copy(void* to, const void* from, std::size_t bytes) {
+  if (to != from && bytes > 0) device.copy(to, from, bytes, below());
+}
+
+asio::awaitable<void> island_parts::done_below() {
+  co_await watch.reached(below());
+  if (down) down->check_alive();
+}
+
+asio::awaitable<void> island_parts::done_with(const vendor_group& which) {
+  co_await watch.reached(which.stream());
+  which.check_alive();
+}
+
+}  // namespace tandem::detail

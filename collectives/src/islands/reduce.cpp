@@ -1,0 +1,82 @@
+#include <tandem/collectives/collectives.hpp>
+
+#include "arguments.hpp"
+#include "islands/level_reduction.hpp"
+
+namespace tandem {
+namespace detail {
+namespace {
+
+/// One island: its library does all of it.
+asio::awaitable<void> reduce_inside(island_parts& p, const_view data, mutable_view result,
+                                    const level_reduction& by, int root) {
+  vendor_group& group = *p.down;
+  {
+    vendor_calls calls(group);
+    calls.reduce(bytes_at(data), bytes_at(result), data.bytes / by.element_bytes(),
+                 by.vendor_type(), by.inside(), p.ranks.place_of[static_cast<std::size_t>(root)]);
+    calls.end();
+  }
+  co_await p.done_with(group);
+}
+
+/// Segments combined to the places of each island, in scratch, for what ranks bring stays as it is;
+/// each with the other islands' to the root's; and inside that one to the root.
+asio::awaitable<void> reduce_in_levels(island_parts& p, const_view data, mutable_view result,
+                                       data_type type, reduction what, int root) {
+  const level_reduction by(p, type, what);
+  if (p.islands() == 1) {
+    co_await reduce_inside(p, data, result, by, root);
+    co_return;
+  }
+  const auto at_root = static_cast<std::size_t>(root);
+  const int places = p.ranks.places, root_island = p.ranks.island_of[at_root];
+  const std::size_t each = by.element_bytes(), count = data.bytes / each;
+  const segment own = p.exchanges() ? segment_of(count, places, p.place()) : segment{};
+  const bool is_root = p.rank() == root;
+  mutable_view sums;
+  const_view brought = data;
+  if (p.down) {
+    sums = p.scratch(own.count * each);
+    brought = sums;
+    p.down->reduce_segments(bytes_at(data), bytes_at(sums), count, each, places, by.vendor_type(),
+                            by.inside());
+    co_await p.done_with(*p.down);
+  }
+  if (p.across) {
+    const mutable_view into = is_root ? result.part(own.first * each, own.count * each) : sums;
+    const reduction across = by.across();
+    co_await tandem::reduce(*p.across, brought, into, type, across, root_island);
+  }
+  if (p.down && p.island() == root_island) {
+    p.down->collect_segments(bytes_at(sums), bytes_at(result), count, each, places,
+                             by.vendor_type(), p.ranks.place_of[at_root]);
+    co_await p.done_with(*p.down);
+  }
+}
+
+}  // namespace
+}  // namespace detail
+
+asio::awaitable<void> islands::reduce(const_view data, mutable_view result, data_type type,
+                                      reduction what, int root) {
+  using namespace detail;
+  island_parts& p = *parts_;
+  if (!level_reduction::is_possible(p, type, what.op)) {
+    return tandem::reduce(p.all, data, result, type, what, root);
+  }
+  if (const auto wrong = first_wrong(wrong_root(*p.all.internals(), "reduce", root),
+                                     p.wrong_operands("reduce", data, type, what))) {
+    return refuse(*wrong);
+  }
+  if (p.rank() == root) {
+    if (const auto wrong = first_wrong(p.wrong_operands("reduce", result, type, what),
+                                       wrong_result("reduce", data, result))) {
+      return refuse(*wrong);
+    }
+  }
+  if (data.bytes == 0) return nothing(p.all.internals());
+  return p.carry_through("reduce", reduce_in_levels(p, data, result, type, what, root));
+}
+
+}  // namespace tandem

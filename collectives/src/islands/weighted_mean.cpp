@@ -1,0 +1,31 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/islands.hpp>
+
+#include "islands/parts.hpp"
+
+namespace tandem {
+
+asio::awaitable<void> islands::weighted_mean(mutable_view data, data_type type, double weight) {
+  if (!std::isfinite(weight) || weight < 0) {
+    throw error(errc::bad_input, fmt::format("weighted_mean: a weight of {}", weight),
+                "give what the rank's data stand for, a number of samples, say");
+  }
+  if (is_defined(type, reduce_op::bxor)) {
+    throw error(errc::bad_input, fmt::format("weighted_mean: of {}", name(type)),
+                "weights are no whole numbers: use a floating-point type");
+  }
+  double total = weight;
+  const mutable_view sum(&total, sizeof total);
+  co_await tandem::all_reduce(parts_->all, sum, data_type::float64, reduce_op::sum);
+  if (!(total > 0)) {
+    throw error(errc::bad_input, fmt::format("weighted_mean: the weights add up to {}", total),
+                "at least one rank must bring something");
+  }
+  const reduction share = premultiplied_sum(weight / total);
+  co_await all_reduce(data, type, share);
+}
+
+}  // namespace tandem

@@ -1,0 +1,228 @@
+#include "collectives/islands/island_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+#include "collectives/reduce/slow.hpp"
+
+namespace tandem::test {
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+/// Results come again after so many elements, which is no multiple of any block.
+constexpr std::size_t period = 1009;
+
+double factor_of(int rank) {
+  return 1 + rank % 2;
+}
+
+element number(data_type type, unsigned value) {
+  if (is_integer(type)) return value;
+  const auto exact = static_cast<float>(value);
+  if (type == data_type::float32) return std::bit_cast<std::uint32_t>(exact);
+  if (type == data_type::float64) return std::bit_cast<std::uint64_t>(double{exact});
+  return slow_nearest(type, exact);
+}
+
+/// What a rank brings at an index of the whole.
+element brought(const island_call& c, int rank, std::size_t index) {
+  auto mixed = static_cast<unsigned>(index % period) * 2654435761U + static_cast<unsigned>(rank);
+  mixed = (mixed ^ mixed >> 15) * 2246822519U;
+  mixed = mixed >> 20;
+  if (c.op == reduce_op::product) return number(c.type, 1 + mixed % 2);
+  return number(c.type, mixed % (bytes_of(c.type) == 1 ? 2 : 20));
+}
+
+element combined(const island_call& c, int ranks, std::size_t index) {
+  element sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    element own = brought(c, rank, index);
+    if (c.op == reduce_op::premultiplied_sum) own = slow_multiply(c.type, own, factor_of(rank));
+    sum = rank == 0 ? own : slow_combine(c.type, c.op, sum, own);
+  }
+  return c.op == reduce_op::average && ranks > 1 ? slow_divide(c.type, sum, ranks) : sum;
+}
+
+/// `count` elements from `first` on.
+template <class At>
+bytes elements(data_type type, std::size_t first, std::size_t count, At at) {
+  std::vector<element> once;
+  for (std::size_t i = 0; i < std::min(count, period); ++i) once.push_back(at(first + i));
+  const bytes packed_once = packed(type, once);
+  bytes all(count * bytes_of(type));
+  for (std::size_t done = 0; done < all.size(); done += packed_once.size()) {
+    const std::size_t part = std::min(packed_once.size(), all.size() - done);
+    std::memcpy(all.data() + done, packed_once.data(), part);
+  }
+  return all;
+}
+
+/// What a rank has for another one, or for all.
+void add_moved(bytes& to, int from, int slot, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    to.push_back(
+        static_cast<std::byte>(static_cast<std::size_t>(from * 67 + slot * 29) + i * 13 + i / 251));
+  }
+}
+
+/// Device memory with something known before and behind it.
+class guarded {
+ public:
+  guarded(accelerator& on, const bytes& holds)
+      : on_(on),
+        length_(holds.size()),
+        memory_(holds.size() + 2 * guard, on.kind(), on.device()),
+        here_(on, holds.size() + 2 * guard) {
+    std::memset(here_.data(), 0xee, here_.size());
+    if (length_ > 0) std::memcpy(here_.data() + guard, holds.data(), length_);
+    move(memory_.data(), here_.data());
+  }
+  mutable_view view() const { return memory_.view().part(guard, length_); }
+  void expect(const bytes& wanted, const std::string& what) {
+    move(here_.data(), memory_.data());
+    for (std::size_t i = 0; i < here_.size(); ++i) {
+      const bool is_inside = i >= guard && i < guard + length_;
+      const std::byte want = is_inside ? wanted[i - guard] : std::byte{0xee};
+      if (here_.data()[i] == want) continue;
+      throw std::runtime_error(
+          fmt::format("{}: byte {} of {} is {}, not {}", what, static_cast<std::ptrdiff_t>(i) - 256,
+                      length_, static_cast<int>(here_.data()[i]), static_cast<int>(want)));
+    }
+  }
+
+ private:
+  static constexpr std::size_t guard = 256;
+  void move(void* to, const void* from) {
+    const device_stream stream(on_);
+    on_.copy(to, from, here_.size(), stream.get());
+    on_.finish(stream.get());
+  }
+  accelerator& on_;
+  const std::size_t length_;
+  buffer memory_;
+  pinned_buffer here_;
+};
+
+/// What a rank has before the call and is to have after it.
+struct data_of_rank {
+  data_of_rank(const island_call& c, int own, int all) : call(c), rank(own), ranks(all) {
+    const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
+    const auto mine = [&](std::size_t i) { return brought(call, rank, i); };
+    const auto sum = [&](std::size_t i) { return combined(call, ranks, i); };
+    switch (c.what) {
+      case collective::all_reduce:
+      case collective::reduce:
+        from = elements(c.type, 0, c.count, mine);
+        into = elements(c.type, 0, c.count, sum);
+        break;
+      case collective::reduce_scatter:
+        from = elements(c.type, 0, c.count * n, mine);
+        into = elements(c.type, c.count * r, c.count, sum);
+        break;
+      case collective::broadcast:
+        add_moved(from, rank, 0, c.count);
+        add_moved(into, c.root, 0, c.count);
+        break;
+      case collective::all_gather:
+        add_moved(from, rank, 0, c.count);
+        for (int q = 0; q < ranks; ++q) add_moved(into, q, 0, c.count);
+        break;
+      default:
+        for (int q = 0; q < ranks; ++q) add_moved(from, rank, q, c.count);
+        for (int q = 0; q < ranks; ++q) add_moved(into, q, rank, c.count);
+    }
+    block = (call.what == collective::reduce_scatter ? into : from).size();
+    offset = block * r;
+  }
+
+  const island_call call;
+  const int rank, ranks;
+  bytes from, into;
+  std::size_t block = 0, offset = 0;  ///< of its own
+};
+
+asio::awaitable<void> check_in_place(islands& in, accelerator& device, const data_of_rank& d,
+                                     reduction by) {
+  const island_call& c = d.call;
+  bytes before = d.from, after = d.into;
+  if (c.what == collective::all_gather) {
+    before.assign(d.into.size(), std::byte{0x5a});
+    std::ranges::copy(d.from, before.begin() + static_cast<std::ptrdiff_t>(d.offset));
+  }
+  guarded data(device, before);
+  const mutable_view all = data.view();
+  switch (c.what) {
+    case collective::all_reduce:
+      co_await in.all_reduce(all, c.type, by);
+      break;
+    case collective::broadcast:
+      co_await in.broadcast(all, c.root);
+      break;
+    case collective::reduce:
+      co_await in.reduce(all, all, c.type, by, c.root);
+      if (d.rank != c.root) after = before;
+      break;
+    case collective::reduce_scatter: {
+      const mutable_view mine = all.part(d.offset, d.block);
+      co_await in.reduce_scatter(all, mine, c.type, by);
+      after = before;
+      std::ranges::copy(d.into, after.begin() + static_cast<std::ptrdiff_t>(d.offset));
+      break;
+    }
+    default: {
+      const mutable_view mine = all.part(d.offset, d.block);
+      co_await in.all_gather(mine, all);
+    }
+  }
+  data.expect(after, "in place");
+}
+
+asio::awaitable<void> check_apart(islands& in, accelerator& device, const data_of_rank& d,
+                                  reduction by) {
+  const island_call& c = d.call;
+  const bool is_ignored = c.what == collective::reduce && d.rank != c.root;
+  const bytes old(d.into.size(), std::byte{0x5a});
+  guarded from(device, d.from), into(device, old);
+  const const_view given = from.view();
+  const mutable_view result = is_ignored ? mutable_view() : into.view();
+  switch (c.what) {
+    case collective::reduce:
+      co_await in.reduce(given, result, c.type, by, c.root);
+      break;
+    case collective::reduce_scatter:
+      co_await in.reduce_scatter(given, result, c.type, by);
+      break;
+    case collective::all_gather:
+      co_await in.all_gather(given, result);
+      break;
+    default:
+      co_await in.all_to_all(given, result);
+  }
+  from.expect(d.from, "what was only to be read");
+  into.expect(is_ignored ? old : d.into, "the result");
+}
+
+}  // namespace
+
+std::string text(const island_call& c) {
+  return fmt::format("{} of {} {}, {}, root {}{}", name(c.what), c.count, name(c.type), name(c.op),
+                     c.root, c.in_place ? ", in place" : "");
+}
+
+asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c) {
+  const data_of_rank d(c, all.rank(), all.size());
+  const reduction by(c.op, factor_of(all.rank()));
+  const bool has_one_view = c.what == collective::all_reduce || c.what == collective::broadcast;
+  if (c.in_place || has_one_view) {
+    co_await check_in_place(in, device, d, by);
+  } else {
+    co_await check_apart(in, device, d, by);
+  }
+}
+
+}  // namespace tandem::test

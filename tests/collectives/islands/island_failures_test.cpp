@@ -1,0 +1,159 @@
+// What goes wrong in calls of islands: arguments, the library, a rank that is lost.
+#include <gtest/gtest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/collectives/collectives.hpp>
+
+#include "collectives/islands/rig.hpp"
+
+namespace tandem {
+namespace {
+
+using test::island_call;
+using test::island_rig;
+
+struct IslandFailure : testing::Test {
+  /// The other ranks hear of nothing.
+  void expect_harmless() {
+    const island_call c(collective::reduce_scatter, 37, data_type::float32);
+    EXPECT_EQ(rig.check(c), "");
+  }
+  static asio::awaitable<void> until(asio::cancellation_signal& stop, asio::awaitable<void> call) {
+    const asio::any_io_executor here = co_await asio::this_coro::executor;
+    auto token = asio::bind_cancellation_slot(stop.slot(), asio::use_awaitable);
+    co_await asio::co_spawn(here, std::move(call), token);
+  }
+  std::string why(int rank) const { return rig.jobs->text(rank); }
+
+  island_rig rig{{0, 0, 1, 0}};
+  buffer first{1024, memory_kind::cuda, 1}, second{1024, memory_kind::cuda, 1};
+  const mutable_view one = first.view(), two = second.view();
+};
+
+TEST_F(IslandFailure, ArgumentsAreRefusedAsTheCommunicatorRefusesThem) {
+  islands& in = rig.of(1);
+  communicator& own = rig.jobs->world(1);
+  constexpr data_type type = data_type::float32;
+  constexpr reduce_op sum = reduce_op::sum;
+  const auto refused = [this](asio::awaitable<void> ours, asio::awaitable<void> communicators) {
+    EXPECT_EQ(rig.code_of(1, std::move(ours)), errc::bad_input);
+    const std::string said = why(1);
+    EXPECT_EQ(rig.code_of(1, std::move(communicators)), errc::bad_input);
+    EXPECT_EQ(said, why(1));
+  };
+  refused(in.broadcast(one, 4), broadcast(own, one, 4));
+  refused(in.reduce(one, two, type, sum, -1), reduce(own, one, two, type, sum, -1));
+  refused(in.reduce(one, two.part(0, 512), type, sum, 1),
+          reduce(own, one, two.part(0, 512), type, sum, 1));
+  refused(in.reduce(one.part(0, 510), two, type, sum, 0),
+          reduce(own, one.part(0, 510), two, type, sum, 0));
+  refused(in.reduce_scatter(one, two, type, sum), reduce_scatter(own, one, two, type, sum));
+  refused(in.reduce_scatter(one, one.part(128, 256), type, sum),
+          reduce_scatter(own, one, one.part(128, 256), type, sum));
+  refused(in.reduce_scatter(one, two.part(1, 256), type, sum),
+          reduce_scatter(own, one, two.part(1, 256), type, sum));
+  refused(in.reduce_scatter(one, two.part(0, 256), data_type::int8, premultiplied_sum(0.5)),
+          reduce_scatter(own, one, two.part(0, 256), data_type::int8, premultiplied_sum(0.5)));
+  refused(in.all_gather(one, two), all_gather(own, one, two));
+  refused(in.all_to_all(one, one), all_to_all(own, one, one));
+  refused(in.all_to_all(one, two.part(0, 512)), all_to_all(own, one, two.part(0, 512)));
+  refused(in.all_to_all(one.part(0, 1022), two.part(0, 1022)),
+          all_to_all(own, one.part(0, 1022), two.part(0, 1022)));
+  refused(in.all_reduce(one.part(2, 512), type, sum), all_reduce(own, one.part(2, 512), type, sum));
+  expect_harmless();
+}
+
+TEST_F(IslandFailure, MemoryOfAnotherDeviceIsRefused) {
+  islands& in = rig.of(1);
+  std::vector<std::byte> here(1024);
+  const buffer other(1024, memory_kind::cuda, 0);
+  const mutable_view elsewhere = other.view(), host(here);
+  for (const mutable_view& wrong : {elsewhere, host}) {
+    EXPECT_EQ(rig.code_of(1, in.broadcast(wrong, 0)), errc::unsupported_memory) << why(1);
+    EXPECT_NE(why(1).find("cuda:1"), std::string::npos) << why(1);
+    EXPECT_EQ(rig.code_of(1, in.all_gather(one.part(0, 256), wrong)), errc::unsupported_memory);
+    EXPECT_EQ(rig.code_of(1, in.all_to_all(one, wrong)), errc::unsupported_memory);
+    EXPECT_EQ(rig.code_of(1, in.reduce(wrong, two, data_type::int8, reduce_op::sum, 0)),
+              errc::unsupported_memory);
+    EXPECT_EQ(
+        rig.code_of(1, in.reduce_scatter(wrong, two.part(0, 256), data_type::int8, reduce_op::sum)),
+        errc::unsupported_memory);
+  }
+  expect_harmless();
+}
+
+/// One rank's library refuses a call: all ranks hear whose, and what it said, in that call or,
+/// where their part was done, as rank 2's may be, in the next.
+class IslandLibraryFailure : public testing::TestWithParam<std::pair<const char*, collective>> {};
+
+TEST_P(IslandLibraryFailure, ReachesEveryRank) {
+  const auto& [function, what] = GetParam();
+  island_rig rig({0, 0, 1, 0});
+  rig.library.fail(function, 2, detail::nc::system_error);
+  const island_call c(what, 37, data_type::float32);
+  rig.check(c);
+  for (const int r : {0, 1, 3}) EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << r;
+  rig.check(c);
+  for (int r = 0; r < rig.size(); ++r) {
+    EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
+    EXPECT_NE(rig.jobs->text(r).find(function), std::string::npos) << rig.jobs->text(r);
+    EXPECT_NE(rig.jobs->text(r).find("unhandled system error"), std::string::npos);
+    EXPECT_EQ(rig.jobs->why(r).detail, rig.jobs->why(0).detail);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, IslandLibraryFailure,
+                         testing::Values(std::pair("ncclReduce", collective::all_reduce),
+                                         std::pair("ncclBroadcast", collective::all_reduce),
+                                         std::pair("ncclReduce", collective::reduce),
+                                         std::pair("ncclReduce", collective::reduce_scatter),
+                                         std::pair("ncclSend", collective::reduce_scatter),
+                                         std::pair("ncclBroadcast", collective::all_gather),
+                                         std::pair("ncclRecv", collective::all_gather),
+                                         std::pair("ncclSend", collective::all_to_all)),
+                         [](const testing::TestParamInfo<std::pair<const char*, collective>>& of) {
+                           return std::string(of.param.first) + "In" +
+                                  std::string(name(of.param.second));
+                         });
+
+TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
+  const island_call c(collective::reduce_scatter, 37, data_type::float32);
+  asio::cancellation_signal stop;
+  const auto call = [&](int r) {
+    return test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
+  };
+  rig.jobs->start([&](int r) -> asio::awaitable<void> {
+    if (r == 1) return island_rig::nothing();
+    return r == 2 ? until(stop, call(r)) : call(r);
+  });
+  rig.jobs->context.restart();
+  rig.jobs->context.run_for(std::chrono::milliseconds(20));
+  stop.emit(asio::cancellation_type::terminal);
+  ASSERT_TRUE(rig.jobs->finish());
+  EXPECT_EQ(rig.jobs->code(2), asio::error::operation_aborted) << why(2);
+  for (const int r : {0, 3}) {
+    EXPECT_EQ(rig.jobs->code(r), errc::message_cancelled) << why(r);
+    EXPECT_NE(why(r).find("rank 2"), std::string::npos) << why(r);
+  }
+}
+
+TEST_F(IslandFailure, ARankThatIsLostEndsThoseThatWaitInTheLibrary) {
+  const island_call c(collective::reduce_scatter, 37, data_type::float32);
+  rig.jobs->start([&](int r) {
+    return r == 1 ? island_rig::nothing()
+                  : test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
+  });
+  rig.jobs->context.restart();
+  rig.jobs->context.run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(rig.jobs->running, 3);
+  rig.parts[1].reset();
+  rig.jobs->worlds[1].reset();
+  rig.jobs->fabrics[1].reset();
+  ASSERT_TRUE(rig.jobs->finish());
+  for (const int r : {0, 2, 3}) EXPECT_EQ(rig.jobs->code(r), errc::peer_lost) << why(r);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,153 @@
+// Every call of islands, on devices and by a library in memory, against what one processor makes of
+// the same data.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "collectives/islands/rig.hpp"
+
+namespace tandem {
+namespace {
+
+using test::island_call;
+using test::island_rig;
+
+/// By rank.
+using shape = std::vector<int>;
+
+class Islands : public testing::TestWithParam<shape> {
+ protected:
+  void expect_right(const island_call& c) {
+    SCOPED_TRACE(text(c));
+    ASSERT_EQ(rig.check(c), "");
+    ASSERT_FALSE(HasFailure());
+  }
+  island_rig rig{GetParam()};
+};
+
+constexpr std::size_t counts[] = {0, 1, 37, 5001};
+
+TEST_P(Islands, MoveEveryBlockWhereItBelongs) {
+  for (const std::size_t count : counts) {
+    for (const bool in_place : {false, true}) {
+      expect_right(island_call(collective::all_gather, count, data_type::uint8, reduce_op::sum, 0,
+                               in_place));
+    }
+    expect_right(island_call(collective::all_to_all, count));
+    for (int root = 0; root < rig.size(); ++root) {
+      expect_right(
+          island_call(collective::broadcast, count, data_type::uint8, reduce_op::sum, root));
+    }
+  }
+}
+
+TEST_P(Islands, CombineEveryTypeByEveryOperation) {
+  // What the library has, and what it has not: 16-bit integers, averages, bits.
+  constexpr data_type types[] = {data_type::float32,  data_type::float64,     data_type::int32,
+                                 data_type::uint64,   data_type::int8,        data_type::float16,
+                                 data_type::bfloat16, data_type::float8_e5m2, data_type::int16};
+  constexpr reduce_op ops[] = {
+      reduce_op::sum,     reduce_op::product, reduce_op::minimum,          reduce_op::maximum,
+      reduce_op::average, reduce_op::bxor,    reduce_op::premultiplied_sum};
+  int root = 0;
+  for (const data_type type : types) {
+    for (const reduce_op op : ops) {
+      if (!is_defined(type, op)) continue;
+      root = (root + 1) % rig.size();
+      for (const collective what :
+           {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
+        expect_right(island_call(what, 37, type, op, root, root % 2 == 1));
+      }
+    }
+  }
+}
+
+TEST_P(Islands, CombineAnyNumberOfElementsForAnyRoot) {
+  for (const reduce_op op : {reduce_op::sum, reduce_op::premultiplied_sum}) {
+    for (const std::size_t count : counts) {
+      for (const bool in_place : {false, true}) {
+        for (int root = 0; root < rig.size(); ++root) {
+          expect_right(
+              island_call(collective::reduce, count, data_type::float32, op, root, in_place));
+        }
+        expect_right(
+            island_call(collective::reduce_scatter, count, data_type::int32, op, 0, in_place));
+      }
+      expect_right(island_call(collective::all_reduce, count, data_type::bfloat16, op));
+    }
+  }
+}
+
+TEST_P(Islands, KeepNothingThatCallsHaveMade) {
+  expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
+                           reduce_op::premultiplied_sum));
+  std::size_t alone = 0;
+  for (const std::vector<int>& members : rig.of(0).members()) alone += members.size() == 1;
+  EXPECT_EQ(rig.library.open(), 2 * (static_cast<std::size_t>(rig.size()) - alone));
+}
+
+std::string name_of_shape(const testing::TestParamInfo<shape>& of) {
+  std::string text = "Colours";
+  for (const int colour : of.param) text += std::to_string(colour);
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(, Islands,
+                         testing::Values(shape{0}, shape{0, 0, 0}, shape{0, 1}, shape{0, 0, 1, 1},
+                                         shape{0, 1, 1, 0}, shape{0, 0, 0, 1}, shape{0, 1, 0},
+                                         shape{0, 1, 0, 1, 0}, shape{0, 1, 2, 0, 2}),
+                         name_of_shape);
+
+TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
+  island_rig rig({0, 0, 1, 1});
+  const auto calls = [&rig] {
+    std::size_t sum = 0;
+    for (const char* const function : {"ncclReduce", "ncclReduceScatter", "ncclAllGather",
+                                       "ncclBroadcast", "ncclSend", "ncclRecv"}) {
+      sum += rig.library.calls(function);
+    }
+    return sum;
+  };
+  const auto asked = [&](const island_call& c) {
+    const std::size_t before = calls();
+    EXPECT_EQ(rig.check(c), "");
+    return calls() - before;
+  };
+  for (const collective what :
+       {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
+        collective::reduce_scatter, collective::all_to_all}) {
+    EXPECT_GT(asked(island_call(what, 64, data_type::float32)), 0U) << name(what);
+  }
+  for (const collective what :
+       {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
+    EXPECT_EQ(asked(island_call(what, 64, data_type::uint16)), 0U);
+    EXPECT_EQ(asked(island_call(what, 64, data_type::float32, reduce_op::average)), 0U);
+    EXPECT_EQ(asked(island_call(what, 64, data_type::int32, reduce_op::bor)), 0U);
+  }
+}
+
+/// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.
+TEST(IslandVendors, MeetInEveryCall) {
+  island_rig rig({0, 0, 0}, 2);
+  EXPECT_EQ(rig.of(0).text(), "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
+  for (const collective what :
+       {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
+        collective::reduce_scatter, collective::all_to_all}) {
+    for (int root = 0; root < 3; ++root) {
+      for (const reduce_op op : {reduce_op::sum, reduce_op::premultiplied_sum}) {
+        const island_call c(what, 5001, data_type::float32, op, root);
+        EXPECT_EQ(rig.check(c), "") << text(c);
+      }
+    }
+  }
+}
+
+TEST(IslandSlices, OfALongAllReduceAreAllCombined) {
+  island_rig rig({0, 0, 1, 1});
+  const island_call c(collective::all_reduce, 2'300'003, data_type::float64);
+  EXPECT_EQ(rig.check(c), "");
+  EXPECT_GE(rig.library.calls("ncclReduce") + rig.library.calls("ncclReduceScatter"), 4U * 2);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <limits>
+
+#include "collectives/device_job.hpp"
+#include "collectives/islands/island_call.hpp"
+#include "support/device_mirror.hpp"
+#include "support/hip/hip_on_cuda.hpp"
+#include "support/nccl/double.hpp"
+
+namespace tandem::test {
+
+/// A job of ranks with a device each, divided into islands of one colour, whose library is the
+/// double. Ranks from `first_of_amd` on have theirs as AMD's, which the double's calls do not know:
+/// each wants an island of its own.
+class island_rig {
+ public:
+  explicit island_rig(std::vector<int> colours, int first_of_amd = std::numeric_limits<int>::max())
+      : colours_(std::move(colours)),
+        first_of_amd_(first_of_amd),
+        devices(options_for(colours_.size())),
+        library(devices.gpus) {
+    const auto ranks = static_cast<int>(colours_.size());
+    jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int rank) { return rank; });
+    parts.resize(colours_.size());
+    EXPECT_EQ(jobs->run([this](int r) { return make(r); }), "");
+  }
+
+  int size() const { return static_cast<int>(colours_.size()); }
+  islands& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
+  accelerator& device(int rank) { return accelerator_at(kind(rank), rank); }
+
+  /// What is wrong on any rank; nothing: all is well.
+  std::string check(const island_call& c) {
+    return jobs->run(
+        [this, &c](int r) { return test::check(of(r), jobs->world(r), device(r), c); });
+  }
+  /// How one rank's call ends that no other rank makes.
+  error_code code_of(int rank, asio::awaitable<void> call) {
+    std::vector<asio::awaitable<void>> one;
+    one.push_back(std::move(call));
+    jobs->start([&](int r) { return r == rank ? std::move(one[0]) : nothing(); });
+    EXPECT_TRUE(jobs->finish());
+    return jobs->code(rank);
+  }
+  static asio::awaitable<void> nothing() { co_return; }
+
+ private:
+  static cuda_double::options options_for(std::size_t devices) {
+    cuda_double::options as;
+    as.devices = static_cast<int>(devices);
+    as.most_delay = std::chrono::microseconds(20);
+    return as;
+  }
+  asio::awaitable<void> make(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const island_member mine(kind(rank), rank, colours_[r]);
+    std::unique_ptr<islands> made = co_await islands::make(jobs->world(rank), mine);
+    parts[r] = std::move(made);
+  }
+
+  memory_kind kind(int rank) const {
+    return rank < first_of_amd_ ? memory_kind::cuda : memory_kind::hip;
+  }
+
+  const std::vector<int> colours_;
+  const int first_of_amd_;
+
+ public:
+  devices_with_kernels devices;
+  hip_on_cuda hip;
+  nccl_double library;
+  std::unique_ptr<device_job> jobs;
+  std::vector<std::unique_ptr<islands>> parts;
+};
+
+}  // namespace tandem::test

@@ -1,0 +1,88 @@
+// Who carries which block between islands.
+
+#include "islands/routes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tandem::detail {
+namespace {
+
+division divided(const std::vector<int>& colours) {
+  std::vector<island_fact> said(colours.size());
+  for (std::size_t r = 0; r < colours.size(); ++r) {
+    said[r].colour = colours[r];
+    said[r].library = 22803;
+    said[r].uuid[0] = static_cast<char>('a' + r);
+  }
+  return division(said);
+}
+
+using lengths = std::vector<std::size_t>;
+
+TEST(routes, share_blocks_among_the_places_of_the_smallest_island) {
+  const division d = divided({0, 1, 0, 1, 0});  // ranks 0, 2, 4 and 1, 3
+  const routes way(d);
+  EXPECT_EQ(way.carrier(4), 0);
+  EXPECT_EQ(way.carrier(2), 1);
+  EXPECT_EQ(way.slots(0), 3U);  // of ranks 0, 4 and 1
+  EXPECT_EQ(way.slots(1), 2U);
+  EXPECT_EQ(way.slot(0), 0U);
+  EXPECT_EQ(way.slot(4), 1U);
+  EXPECT_EQ(way.slot(1), 2U);
+  EXPECT_EQ(way.slots_by_island(0), (lengths{2, 1}));
+  EXPECT_EQ(way.slots_by_island(1), (lengths{1, 1}));
+  EXPECT_EQ(way.wards(0, 0), std::vector<int>{4});
+  EXPECT_TRUE(way.wards(0, 1).empty());
+  EXPECT_FALSE(way.is_in_order());
+}
+
+TEST(routes, are_in_order_where_ranks_follow_each_other) {
+  const division apart = divided({0, 1, 2});
+  EXPECT_TRUE(routes(apart).is_in_order());
+  const division uneven = divided({0, 0, 0, 1});
+  EXPECT_TRUE(routes(uneven).is_in_order());
+  EXPECT_EQ(routes(uneven).wards(0, 0), (std::vector<int>{1, 2}));
+  const division mixed = divided({0, 1, 0}), square = divided({0, 0, 1, 1});
+  EXPECT_FALSE(routes(mixed).is_in_order());
+  EXPECT_FALSE(routes(square).is_in_order());
+}
+
+TEST(routes, give_every_block_a_slot_of_its_own) {
+  for (const std::vector<int>& colours :
+       std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 1, 2, 0, 2}, {0, 1, 1, 0, 0, 1, 1, 1}}) {
+    const division d = divided(colours);
+    const routes way(d);
+    std::set<std::pair<int, std::size_t>> taken;
+    std::size_t all = 0;
+    for (int place = 0; place < d.places; ++place) {
+      all += way.slots(place);
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < d.members.size(); ++i) {
+        const std::size_t own = way.slots_by_island(place)[i];
+        const std::vector<int> wards = way.wards(static_cast<int>(i), place);
+        EXPECT_EQ(own, 1 + wards.size());
+        EXPECT_EQ(way.slot(d.members[i][static_cast<std::size_t>(place)]), next);
+        for (std::size_t k = 0; k < wards.size(); ++k) EXPECT_EQ(way.slot(wards[k]), next + 1 + k);
+        next += own;
+      }
+    }
+    EXPECT_EQ(all, colours.size());
+    for (int r = 0; r < static_cast<int>(colours.size()); ++r) {
+      EXPECT_LT(way.slot(r), way.slots(way.carrier(r)));
+      EXPECT_TRUE(taken.emplace(way.carrier(r), way.slot(r)).second);
+    }
+  }
+}
+
+TEST(routes, lead_abroad_only_from_island_to_island) {
+  const division d = divided({0, 1, 0});
+  const blocks from_first = routes(d).abroad(0, 100);
+  for (const int own : {0, 2}) EXPECT_EQ(from_first.bytes(own), 0U);
+  EXPECT_EQ(from_first.bytes(1), 100U);
+  EXPECT_EQ(from_first.offset(1), 100U);
+}
+
+}  // namespace
+}  // namespace tandem::detail

@@ -1,0 +1,124 @@
+#include <cstring>
+#include <tandem/memory.hpp>
+
+#include "collectives/reduce/slow.hpp"
+#include "reduce/reducer.hpp"
+#include "support/nccl/world.hpp"
+
+namespace tandem::test::nccl {
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+/// Null: misuse, which is said.
+std::byte* memory_of(cuda::world& in, const side& whose, cu::address at, std::size_t length) {
+  bool pageable = false;
+  std::string why;
+  std::byte* const found = in.reach(at, length, whose.by->device, pageable, why);
+  if (found != nullptr && !pageable) return found;
+  in.misuse(invalid_argument, "NCCL, of " + std::to_string(length) + " bytes: " + why);
+  return nullptr;
+}
+
+bytes read(cuda::world& in, const side& whose, std::size_t offset, std::size_t length) {
+  bytes found(length);
+  const std::byte* const at = memory_of(in, whose, whose.from + offset, length);
+  if (at != nullptr) std::memcpy(found.data(), at, length);
+  return found;
+}
+
+void write(cuda::world& in, const side& whose, const bytes& what) {
+  std::byte* const at = memory_of(in, whose, whose.into, what.size());
+  if (at != nullptr) std::memcpy(at, what.data(), what.size());
+}
+
+reduction reduction_of(int op, double factor) {
+  switch (op) {
+    case nc::sum:
+      return reduce_op::sum;
+    case nc::product:
+      return reduce_op::product;
+    case nc::maximum:
+      return reduce_op::maximum;
+    case nc::minimum:
+      return reduce_op::minimum;
+    case nc::average:
+      return reduce_op::average;
+    default:
+      return premultiplied_sum(factor);
+  }
+}
+
+/// What all bring from there on, the first rank first.
+bytes combined(cuda::world& in, const meeting& what, std::size_t offset, std::size_t length) {
+  const int ranks = static_cast<int>(what.sides.size());
+  bytes result;
+  for (const auto& each : what.sides) {
+    const detail::reducer by(*type_of(what.says.type), reduction_of(what.says.op, each->factor),
+                             ranks);
+    bytes brought = read(in, *each, offset, length);
+    if (by.prepares()) by.prepare(mutable_view(brought));
+    if (result.empty()) {
+      result = std::move(brought);
+    } else {
+      by.combine_after(result.data(), brought.data(), length);
+    }
+  }
+  const detail::reducer last(*type_of(what.says.type), reduction_of(what.says.op, 1), ranks);
+  last.finish(mutable_view(result));
+  return result;
+}
+
+}  // namespace
+
+std::optional<data_type> type_of(int vendor) noexcept {
+  constexpr data_type types[] = {
+      data_type::int8,    data_type::uint8,    data_type::int32,       data_type::uint32,
+      data_type::int64,   data_type::uint64,   data_type::float16,     data_type::float32,
+      data_type::float64, data_type::bfloat16, data_type::float8_e4m3, data_type::float8_e5m2};
+  if (vendor < 0 || vendor >= static_cast<int>(std::size(types))) return std::nullopt;
+  return types[vendor];
+}
+
+double value_of(data_type type, const void* element) {
+  const test::element bits = unpacked(type, element, 1).front();
+  if (!is_integer(type)) return slow_value(type, bits);
+  return static_cast<double>(static_cast<std::int64_t>(bits));
+}
+
+/// Everything is read before anything is written.
+void carry_out(cuda::world& in, const meeting& what) {
+  const std::size_t length = what.says.count * bytes_of(*type_of(what.says.type));
+  if (length == 0) return;
+  const auto at_root = static_cast<std::size_t>(what.says.root);
+  const auto to_all = [&](const bytes& result) {
+    for (const auto& each : what.sides) write(in, *each, result);
+  };
+  switch (what.says.what) {
+    case kind::message:
+      return write(in, *what.sides[1], read(in, *what.sides[0], 0, length));
+    case kind::broadcast:
+      return to_all(read(in, *what.sides[at_root], 0, length));
+    case kind::reduce:
+      return write(in, *what.sides[at_root], combined(in, what, 0, length));
+    case kind::all_reduce:
+      return to_all(combined(in, what, 0, length));
+    case kind::all_gather: {
+      bytes all;
+      for (const auto& each : what.sides) {
+        const bytes block = read(in, *each, 0, length);
+        all.insert(all.end(), block.begin(), block.end());
+      }
+      return to_all(all);
+    }
+    case kind::reduce_scatter: {
+      std::vector<bytes> blocks;
+      for (std::size_t r = 0; r < what.sides.size(); ++r) {
+        blocks.push_back(combined(in, what, r * length, length));
+      }
+      for (std::size_t r = 0; r < blocks.size(); ++r) write(in, *what.sides[r], blocks[r]);
+    }
+  }
+}
+
+}  // namespace tandem::test::nccl
