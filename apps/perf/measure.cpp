@@ -169,7 +169,8 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
 }  // namespace
 
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, place at, report* out) {
-  communicator all = co_await make_communicator(job, o.engine);
+  const const_view like = at.like();
+  communicator all = co_await make_communicator(job, o.engine, like);
   peers found = co_await find_peers(job, o);
   std::unique_ptr<islands> through;
   if (o.islands > 0) {

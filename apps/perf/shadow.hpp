@@ -2,27 +2,14 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
-#include <string_view>
 #include <tandem/memory.hpp>
 #include <vector>
 
+#include "cli/memory_place.hpp"
+
 namespace tandem::perf {
 
-/// Where messages lie.
-struct place {
-  memory_kind kind = memory_kind::host;
-  int device = 0;
-};
-
-/// Checks a value of `--memory`: "host", "cuda", "hip", or several with commas between them.
-/// @par Errors `errc::bad_option`: which word is none.
-void check_memory(const std::string& words);
-
-/// Of the rank that is number `local_rank` on its host: kinds and devices go round.
-/// @pre check_memory(words). @par Errors `errc::unsupported_memory`: there is no device of that
-/// kind here, and why.
-place place_for(const std::string& words, int local_rank);
+using cli::place, cli::place_for;
 
 /// The messages of an exercise where they really lie. What fills and checks them works on the
 /// host's bytes; in device memory each has a shadow there, brought up to date outside of what is

@@ -8,6 +8,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/job_fabric.hpp"
+#include "cli/memory_place.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -106,6 +107,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   within.declare(line, "within-", "inside a host");
   line.choice("channel", o.channel, cli::fabric_kinds(),
               "what carries the messages of a launcher's ranks; mixed: shm within a host");
+  line.option("memory", o.memory,
+              "where most of what is sent lies: host, cuda, hip, or several that go round by rank");
   line.choice("op", o.op, operations, "show only this operation");
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
@@ -138,6 +141,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
     o.assumed.within.channel = mixed ? "shm" : o.channel;
     o.assumed.across.channel = mixed ? far : o.channel;
   }
+  cli::check_memory(o.memory);
+  if (o.memory != name(memory_kind::host)) o.assumed.lie_on_devices();
   o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));

@@ -14,9 +14,10 @@ struct plan_options {
   facts assumed;         ///< without a launcher
   bool assumes = false;  ///< some of it was given
   std::string channel = "tcp";
-  bool explains_ways = false;  ///< each pair chooses what carries its messages
-  std::string op;              ///< the one operation to show; empty: all
-  std::string save;            ///< a file; empty: none
+  bool explains_ways = false;   ///< each pair chooses what carries its messages
+  std::string memory = "host";  ///< where most of what is sent lies, by local rank
+  std::string op;               ///< the one operation to show; empty: all
+  std::string save;             ///< a file; empty: none
   settings engine;
 };
 

@@ -12,39 +12,53 @@
 namespace tandem {
 namespace {
 
-/// The texts of all ranks: the host in the first line of each, then what must be the same.
-std::vector<std::string> hosts_in(std::vector<std::string>& texts) {
-  std::vector<std::string> hosts;
-  for (std::string& text : texts) {
-    const std::size_t end = text.find('\n');
-    hosts.push_back(text.substr(0, end));
-    text.erase(0, end + 1);
-  }
-  return hosts;
+/// Takes the first line off.
+std::string line_of(std::string& text) {
+  const std::size_t end = text.find('\n');
+  std::string line = text.substr(0, end);
+  text.erase(0, end + 1);
+  return line;
 }
 
+/// What may differ between ranks: in the first lines of each one's text, before what must be the
+/// same.
+struct places {
+  explicit places(std::vector<std::string>& texts) {
+    for (std::string& text : texts) {
+      hosts.push_back(line_of(text));
+      const bool is_device = line_of(text) != name(memory_kind::host);
+      on_devices = on_devices || is_device;
+    }
+  }
+
+  std::vector<std::string> hosts;
+  bool on_devices = false;
+};
+
 /// All but the hosts, measured or from the file, the same on every rank.
-asio::awaitable<facts> rates(communicator& all, const std::vector<std::string>& hosts,
-                             const settings& options) {
+asio::awaitable<facts> rates(communicator& all, const places& of, const settings& options,
+                             const_view like) {
   if (!options.profile.empty()) co_return facts::load(options.profile);
-  const detail::layout where(hosts);
-  std::string mine = co_await detail::probe(all, where);
+  const detail::layout where(of.hosts);
+  std::string mine = co_await detail::probe(all, where, like, of.on_devices);
   mine += fmt::format("cores {}\n", cores_for_loops());
   const std::vector<std::string> found = co_await detail::exchange_texts(all, std::move(mine));
-  std::string together;
+  std::string together = fmt::format("memory {}\n", of.on_devices ? "device" : "host");
   for (const std::string& text : found) together += text;
   co_return facts::parse(together);
 }
 
-asio::awaitable<plan> agree(communicator& all, std::string_view channel, const settings& options) {
-  std::string mine = host_name(options) + '\n' + detail::plan_settings(channel, options);
+asio::awaitable<plan> agree(communicator& all, std::string_view channel, const settings& options,
+                            const_view like) {
+  std::string mine = fmt::format("{}\n{}\n{}", host_name(options), name(like.kind),
+                                 detail::plan_settings(channel, options));
   std::vector<std::string> texts = co_await detail::exchange_texts(all, std::move(mine));
-  std::vector<std::string> hosts = hosts_in(texts);
+  places where(texts);
   if (const std::optional<detail::difference> found = detail::difference_of(texts)) {
     throw detail::disagreement(*found);
   }
-  facts known = co_await rates(all, hosts, options);
-  known.host_of_rank = std::move(hosts);
+  facts known = co_await rates(all, where, options, like);
+  known.host_of_rank = std::move(where.hosts);
   plan result = plan::of(known, options);
   co_await detail::compare_plans(all, result);
   co_return result;
@@ -69,11 +83,11 @@ error told(int rank, std::exception_ptr failure) {
 
 }  // namespace
 
-asio::awaitable<communicator> make_communicator(fabric& over, settings options) {
+asio::awaitable<communicator> make_communicator(fabric& over, settings options, const_view like) {
   std::exception_ptr failure;
   try {
     communicator all(over, options);
-    plan agreed = co_await agree(all, over.kind(), options);
+    plan agreed = co_await agree(all, over.kind(), options, like);
     all.internals()->adopt(std::move(agreed));
     co_return all;
   } catch (...) {

@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t least_bytes = 8;
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
 constexpr std::size_t least_chunk_bytes = 64 * 1024;
+/// Of a copy engine's or a kernel's work: each costs some 10 us beside its bytes, which at the rate
+/// of a link between two devices are 4 MB.
+constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
 
 /// A way to do an operation: its steps do not depend on the length.
 struct candidate {
@@ -27,8 +30,7 @@ struct estimate {
 };
 
 std::vector<candidate> candidates_of(collective what, const detail::layout& where,
-                                     const settings& options) {
-  const std::size_t longest = std::max<std::size_t>(options.collective_chunk_bytes, 1);
+                                     std::size_t longest) {
   std::vector<candidate> result;
   for (const algorithm how : algorithms_of(what)) {
     if (how == algorithm::two_level && !where.two_levels()) continue;
@@ -70,7 +72,9 @@ std::string reason(const std::vector<estimate>& sorted, const estimate& chosen, 
 
 void add_rules(std::vector<plan_rule>& rules, collective what, const detail::layout& where,
                const facts& known, const settings& options) {
-  const std::vector<candidate> candidates = candidates_of(what, where, options);
+  const std::size_t least = known.on_devices ? device_chunk_bytes : 1;
+  const std::vector<candidate> candidates =
+      candidates_of(what, where, std::max(options.collective_chunk_bytes, least));
   if (where.ranks() < 2) {
     const candidate& any = candidates.front();
     rules.push_back({what, 0, any.how, any.chunk_bytes, "one rank: nothing is sent"});

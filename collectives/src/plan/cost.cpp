@@ -35,20 +35,25 @@ constexpr std::uint64_t to_announce = 2, to_copy_at_full_rate = 3;  // latencies
 constexpr std::uint64_t cached_bytes = 1024 * 1024;
 constexpr std::uint64_t faster_in_cache = 2;
 
+/// Of a further piece of a message that is on its way between devices.
+constexpr std::uint64_t device_piece_ns = 1'000;
+
 std::uint64_t announcing_ns(const facts& known, std::uint64_t bytes, std::uint64_t in_turns) {
-  if (bytes < announced_bytes) return 0;
+  // Small beside what any message of a device's memory takes.
+  if (bytes < announced_bytes || known.on_devices) return 0;
   const std::uint64_t latencies = to_announce + (in_turns == 1 ? to_copy_at_full_rate : 0);
   return latencies * known.within.latency_ns;
 }
 
 bool is_crowded(const step& s, const facts& known) {
-  return known.cores > 0 && s.busy > known.cores;
+  return known.cores > 0 && s.busy > known.cores && !known.on_devices;
 }
 
 /// What all ranks of a host copy at the same time.
 std::uint64_t copied_ns(const step& s, const facts& known, std::uint64_t bytes) {
   const std::uint64_t each = is_crowded(s, known) ? divide_up(s.busy, known.cores) : 1;
-  return s.times * transfer_ns(each * bytes, known.combine_bytes_per_us);
+  return s.times *
+         (transfer_ns(each * bytes, known.combine_bytes_per_us) + known.combine_latency_ns);
 }
 
 /// How many turns the messages inside a host take, each of which keeps two cores busy: one, where
@@ -88,11 +93,13 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   if (s.local) return copied_ns(s, known, message);
   const std::uint64_t overhead_ns = known.within.latency_ns / 2;
   const std::uint64_t all_turns = turns(s, known);
-  const bool is_cached = s.crossing == 0 && message <= cached_bytes;
+  const bool is_cached = s.crossing == 0 && message <= cached_bytes && !known.on_devices;
   const auto combined_ns = [&](std::uint64_t length) {
+    if (!s.combines) return std::uint64_t{0};
     const std::uint64_t faster = is_cached ? faster_in_cache : 1;
     const std::uint64_t each = std::max(s.inside, s.outside);
-    return s.combines ? transfer_ns(each * length, faster * known.combine_bytes_per_us) : 0;
+    return transfer_ns(each * length, faster * known.combine_bytes_per_us) +
+           known.combine_latency_ns;
   };
   if (s.piped) {
     const std::uint64_t chunks = std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1);
@@ -106,7 +113,13 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   }
   const std::uint64_t pieces =
       s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
-  const std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(s, known, all_turns);
+  std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(s, known, all_turns);
+  // One piece is combined while the next one travels, and copy engines need nobody for that.
+  if (known.on_devices) {
+    const std::uint64_t piece = divide_up(message, pieces);
+    const std::uint64_t travels = transfer_ns(piece, known.within.bytes_per_us);
+    piece_ns = device_piece_ns + combined_ns(piece) - std::min(combined_ns(piece), travels);
+  }
   return s.times * (once_ns(s, known, message, all_turns) + (pieces - 1) * piece_ns +
                     combined_ns(is_cached ? message : divide_up(message, pieces)));
 }

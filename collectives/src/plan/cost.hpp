@@ -17,8 +17,9 @@ namespace tandem::detail {
 /// which is mostly the processor's work (the overhead of Culler et al. 1993, LogP). Where a host
 /// has fewer cores than messages at once, they take turns, and no latency hides behind another.
 /// Inside a host a long message pays for its announcement, a short one is combined in a cache, and
-/// what an algorithm copies in a rank's own memory counts. Of levels through which slices pass, the
-/// slowest counts whole and the others with one slice.
+/// what an algorithm copies in a rank's own memory counts. On devices none of that holds but the
+/// copies; each combination is a kernel that is waited for. Of levels through which slices pass,
+/// the slowest counts whole and the others with one slice.
 ///
 /// In whole numbers: the same facts give the same times on every machine.
 std::uint64_t predict_ns(const std::vector<step>& steps, const facts& known, std::uint64_t bytes,

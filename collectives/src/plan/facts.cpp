@@ -50,7 +50,8 @@ void read_path(path_facts& into, std::string_view key, const line_reader& line) 
   if (key == "bytes_per_us") into.bytes_per_us = line.whole(1, most_bytes_per_us);
 }
 
-constexpr std::array<std::string_view, 11> keys{"host",
+constexpr std::array<std::string_view, 13> keys{"host",
+                                                "memory",
                                                 "cores",
                                                 "within.channel",
                                                 "within.rails",
@@ -60,7 +61,10 @@ constexpr std::array<std::string_view, 11> keys{"host",
                                                 "across.rails",
                                                 "across.latency_ns",
                                                 "across.bytes_per_us",
-                                                "combine.bytes_per_us"};
+                                                "combine.bytes_per_us",
+                                                "combine.latency_ns"};
+/// Not said by any line so far.
+constexpr std::uint64_t unsaid = ~std::uint64_t{0};
 
 void read(facts& into, const line_reader& line) {
   if (line.key == "host") {
@@ -69,6 +73,11 @@ void read(facts& into, const line_reader& line) {
   } else if (line.key == "cores") {
     const std::uint64_t cores = line.whole(0, most_ranks);
     if (into.cores == 0 || (cores > 0 && cores < into.cores)) into.cores = cores;
+  } else if (line.key == "memory") {
+    if (line.value != "host" && line.value != "device") line.refuse("neither host nor device");
+    into.on_devices = into.on_devices || line.value == "device";
+  } else if (line.key == "combine.latency_ns") {
+    into.combine_latency_ns = line.whole(0, most_latency_ns);
   } else if (line.key == "combine.bytes_per_us") {
     into.combine_bytes_per_us = line.whole(1, most_bytes_per_us);
   } else if (std::ranges::find(keys, line.key) != keys.end()) {
@@ -115,11 +124,20 @@ std::string facts::text() const {
   std::string result;
   for (const std::string& host : host_of_rank) result += fmt::format("host {}\n", host);
   return result + within.text("within") + across.text("across") +
-         fmt::format("combine.bytes_per_us {}\ncores {}\n", combine_bytes_per_us, cores);
+         fmt::format("memory {}\ncombine.bytes_per_us {}\ncombine.latency_ns {}\ncores {}\n",
+                     on_devices ? "device" : "host", combine_bytes_per_us, combine_latency_ns,
+                     cores);
+}
+
+void facts::lie_on_devices() noexcept {
+  on_devices = true;
+  combine_bytes_per_us = 1'000'000;
+  combine_latency_ns = 15'000;
 }
 
 facts facts::parse(std::string_view text) {
   facts result;
+  result.combine_bytes_per_us = result.combine_latency_ns = unsaid;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
@@ -131,6 +149,12 @@ facts facts::parse(std::string_view text) {
         blank == std::string_view::npos ? std::string_view() : trimmed(line.substr(blank));
     read(result, {line.substr(0, blank), value, number});
   }
+  facts usual;
+  if (result.on_devices) usual.lie_on_devices();
+  if (result.combine_bytes_per_us == unsaid) {
+    result.combine_bytes_per_us = usual.combine_bytes_per_us;
+  }
+  if (result.combine_latency_ns == unsaid) result.combine_latency_ns = usual.combine_latency_ns;
   return result;
 }
 

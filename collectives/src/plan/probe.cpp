@@ -15,7 +15,7 @@ using clock = std::chrono::steady_clock;
 constexpr std::uint16_t probe_tag = 0xffff;
 constexpr std::size_t short_bytes = 8;
 constexpr std::size_t least_bytes = 64 * 1024;
-constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+constexpr std::size_t most_bytes = 4 * 1024 * 1024, most_device_bytes = 64 * 1024 * 1024;
 constexpr int warm_trips = 5, short_trips = 101, long_trips = 4;
 /// A fifth of them are faster: half of them may have met another rank on their core.
 constexpr int quiet_trip = short_trips / 5;
@@ -48,8 +48,7 @@ asio::awaitable<std::uint64_t> round_trip_ns(communicator& all, int peer, mutabl
 }
 
 /// Sends back what comes, until nothing does.
-asio::awaitable<void> echo(communicator& all, int peer) {
-  const buffer room(most_bytes);
+asio::awaitable<void> echo(communicator& all, int peer, const buffer& room) {
   while (true) {
     const std::size_t bytes = co_await all.recv(peer, room.view(), probe_tag);
     if (bytes == 0) co_return;
@@ -80,7 +79,7 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
       const std::uint64_t trip = co_await round_trip_ns(all, peer, data);
       ns = i == 0 ? trip : std::min(ns, trip);
     }
-    const bool over = bytes == most_bytes || std::chrono::nanoseconds(ns) >= long_enough;
+    const bool over = bytes == room.bytes || std::chrono::nanoseconds(ns) >= long_enough;
     if (over) break;
     bytes *= 2;
   }
@@ -91,8 +90,8 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
   co_return std::max<std::uint64_t>(2 * more_bytes * 1000 / more_ns, 1);
 }
 
-asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name) {
-  const buffer room(most_bytes);
+asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name,
+                                  const buffer& room) {
   const std::uint64_t latency = co_await latency_ns(all, peer, room.view());
   const std::uint64_t rate = co_await bytes_per_us(all, peer, room.view());
   co_await all.send(peer, const_view(), probe_tag);
@@ -112,17 +111,26 @@ std::uint64_t rounded(std::uint64_t value) noexcept {
   return std::max<std::uint64_t>((value + unit / 2) / unit * unit, 1);
 }
 
-asio::awaitable<std::string> probe(communicator& all, const layout& where) {
+asio::awaitable<std::string> probe(communicator& all, const layout& where, const_view like,
+                                   bool on_devices) {
   std::string found;
   const std::optional<pair> within = pair_within(where), across = pair_across(where);
-  if (within && within->first == all.rank()) {
-    found += co_await lead(all, within->second, "within");
+  const auto is_in = [&all](const std::optional<pair>& p) {
+    return p && (p->first == all.rank() || p->second == all.rank());
+  };
+  if (!is_in(within) && !is_in(across)) co_return found;
+  // Devices are so much faster that the host's length would tell of nothing but latency.
+  const buffer room(on_devices ? most_device_bytes : most_bytes, like.kind, like.device);
+  if (is_in(within) && within->first == all.rank()) {
+    found += co_await lead(all, within->second, "within", room);
+  } else if (is_in(within)) {
+    co_await echo(all, within->first, room);
   }
-  if (within && within->second == all.rank()) co_await echo(all, within->first);
-  if (across && across->first == all.rank()) {
-    found += co_await lead(all, across->second, "across");
+  if (is_in(across) && across->first == all.rank()) {
+    found += co_await lead(all, across->second, "across", room);
+  } else if (is_in(across)) {
+    co_await echo(all, across->first, room);
   }
-  if (across && across->second == all.rank()) co_await echo(all, across->first);
   co_return found;
 }
 

@@ -58,6 +58,20 @@ TEST(Facts, SaysWhichLineIsWrongAndWhy) {
   EXPECT_NE(complaint_about("{\"json\": 1}").find("no such fact"), std::string::npos);
 }
 
+TEST(Facts, OfDevicesKnowHowTheyCombine) {
+  EXPECT_FALSE(facts::parse("memory host").on_devices);
+  EXPECT_EQ(facts::parse("memory host").combine_latency_ns, 0u);
+  facts devices;
+  devices.lie_on_devices();
+  EXPECT_EQ(facts::parse("memory device"), devices);
+  EXPECT_EQ(facts::parse("memory device\nmemory host"), devices) << "one rank with a device counts";
+  EXPECT_EQ(facts::parse(devices.text()), devices);
+  const facts slow = facts::parse("combine.latency_ns 70\nmemory device");
+  EXPECT_EQ(slow.combine_latency_ns, 70u) << "whatever the order of lines";
+  EXPECT_EQ(slow.combine_bytes_per_us, devices.combine_bytes_per_us);
+  EXPECT_NE(complaint_about("memory fast").find("neither host nor device"), std::string::npos);
+}
+
 TEST(Facts, OfTheCoresTheLeastCounts) {
   EXPECT_EQ(facts::parse("host a").cores, 0u);
   EXPECT_EQ(facts::parse("cores 0\ncores 8\ncores 4\ncores 0\ncores 6").cores, 4u);

@@ -91,6 +91,56 @@ TEST(Plan, IsTheSameHoweverHostsAreNamed) {
   EXPECT_NE(one.hash(), apart.hash()) << "ranks share other hosts";
 }
 
+facts two_devices() {
+  facts known = cluster({"a", "a"});
+  known.within = {"shm", 0, 9'500, 380'000};
+  known.cores = 2;
+  known.lie_on_devices();
+  return known;
+}
+
+/// Each is a kernel that is waited for, so few and long ones are worth most; two H200 took 27 us
+/// for 1 MiB by recursive doubling, 80 by a ring of the host's chunks.
+TEST(Plan, CombinesSeldomOnDevices) {
+  const plan here = plan::of(two_devices(), settings{});
+  expect_complete(here);
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20, std::size_t{16} << 20}) {
+    EXPECT_EQ(here.choose(collective::all_reduce, bytes).how, algorithm::recursive_doubling);
+  }
+  const plan_rule& rule = here.choose(collective::all_reduce, 256u << 20);
+  EXPECT_EQ(rule.how, algorithm::ring);
+  EXPECT_GE(rule.chunk_bytes, 8u << 20);
+}
+
+TEST(Plan, PredictsWhatTwoDevicesTook) {
+  const facts known = two_devices();
+  const layout where(known.host_of_rank);
+  const auto predicted_us = [&](algorithm how, std::size_t bytes) {
+    const auto steps = steps_of(collective::all_reduce, how, where);
+    return static_cast<double>(predict_ns(steps, known, bytes, 16u << 20)) / 1000;
+  };
+  // As measured, within a quarter.
+  EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 20u << 20), 100, 25);
+  EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 256u << 20), 981, 245);
+  EXPECT_NEAR(predicted_us(algorithm::halving_doubling, 256u << 20), 915, 229);
+  EXPECT_NEAR(predicted_us(algorithm::ring, 256u << 20), 773, 193);
+}
+
+TEST(Plan, CoresDoNotMatterToDevices) {
+  facts known = two_devices();
+  known.host_of_rank = hosts_of(1, 8);
+  const plan few = plan::of(known, settings{});
+  known.cores = 0;
+  EXPECT_EQ(few.text(), plan::of(known, settings{}).text());
+}
+
+TEST(Plan, PinsHoldOnDevices) {
+  settings options;
+  options.plan = "all_reduce=direct";
+  EXPECT_EQ(plan::of(two_devices(), options).choose(collective::all_reduce, 1u << 28).how,
+            algorithm::direct);
+}
+
 TEST(Plan, PredictsAsManyChoicesAsItMakes) {
   const facts known = cluster(hosts_of(4, 2));
   const layout where(known.host_of_rank);

@@ -31,7 +31,11 @@ struct facts {
   std::vector<std::string> host_of_rank;
   path_facts within;
   path_facts across;
-  std::uint64_t combine_bytes_per_us = 10'000;  ///< of elements combined by one core
+  /// What collectives work on lies in the memory of devices: copy engines move it and kernels
+  /// combine it, so no cores are shared, and long pieces are worth most.
+  bool on_devices = false;
+  std::uint64_t combine_bytes_per_us = 10'000;  ///< of elements combined by one core, or a device
+  std::uint64_t combine_latency_ns = 0;         ///< of a combination, beside its bytes
   /// That the ranks of one host share, of the host that has the fewest; 0: each has one.
   std::uint64_t cores = 0;
 
@@ -40,13 +44,17 @@ struct facts {
   /// Nothing is known but the number of ranks: one host, and the defaults above, which are those of
   /// loopback TCP on a processor of 2020.
   static facts one_host(int ranks);
+  /// From here on what is known of combining is a device's: 1 TB/s, and 15 us for a kernel that is
+  /// begun and waited for (of an all_reduce between two H200).
+  void lie_on_devices() noexcept;
   /// Of these ranks alone, in this order. @pre each is one of `host_of_rank`.
   facts of(std::span<const int> ranks) const;
 
   /// Lines "within.latency_ns 4800": what `parse` reads, and a profile file holds.
   std::string text() const;
   /// Reads `text()`; empty lines, what follows #, and the order of lines but those of hosts do not
-  /// matter; of several lines of cores the least counts. What is not there keeps its default.
+  /// matter; of several lines of cores the least counts, and one of memory that says device. What
+  /// is not there keeps its default.
   /// @par Errors `errc::bad_input`: the number of the line, what is wrong, and the nearest right
   /// word.
   static facts parse(std::string_view text);
