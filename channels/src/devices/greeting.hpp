@@ -19,7 +19,7 @@ namespace tandem::devices {
 ///
 /// Everything else follows from the limits of the inner channel, which both ends know.
 struct greeting {
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::uint32_t credit_bytes = 0;
   std::uint32_t kinds = 0;
   std::uint32_t inside_bytes = 0;

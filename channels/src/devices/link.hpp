@@ -116,7 +116,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool can_be_placed(const protocol::outgoing& out);
   bool place();
   bool begin_copy(referral& r, copier::way which, void* to);
-  void land_placed(const protocol::frame& f, const reference& what);
+  void land_placed(const protocol::frame& f);
   void lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) override;
   bool is_lent(const operation& op) const noexcept override;
   void returned(const operation& op) noexcept override;

@@ -119,7 +119,8 @@ void link::take(const control_slot& slot) {
     }
     const reference what = decode_reference(slot.bytes.get() + protocol::frame_bytes);
     const bool is_placed = (f->flags & protocol::in_place) != 0;
-    return is_placed ? land_placed(*f, what) : land_reference(*f, what);
+    f->flags &= protocol::in_place;
+    return is_placed ? land_placed(*f) : land_reference(*f, what);
   }
   if (f->type == protocol::frame_type::grant && bytes == 2 * protocol::frame_bytes) {
     return take_granted(*f, slot.bytes.get() + protocol::frame_bytes);

@@ -35,7 +35,7 @@ bool link::place() {
   referral& r = take_referral();
   one_.header.flags |= protocol::in_place;
   gather_chunks(r, true);
-  for (std::uint32_t i = 0; i < r.chunks; ++i) session_.placed(r.out.header);
+  session_.placed(r.out.header);
   r.is_placed = true;
   r.by = &copiers_->of(one_.payload);
   r.mapped = one_goes_to_.keep;
@@ -46,7 +46,7 @@ bool link::place() {
 /// Of what `r` is about, and tells `staged_over`. @return true: it is on its way, or has failed
 bool link::begin_copy(referral& r, copier::way which, void* to) {
   try {
-    r.by->copy(which, to, r.out.payload.data, r.bytes, r.staged);
+    r.by->copy(which, to, r.out.payload.data, r.out.payload.bytes, r.staged);
   } catch (const error& why) {
     staged_over(r, std::make_shared<const error>(why));
     return true;
@@ -61,20 +61,17 @@ void link::staged_over(referral& r, const std::shared_ptr<const error>& failure)
   if (session_.is_over()) return let_go(r);
   if (!failure) return send_reference(r);
   const protocol::outgoing lost = r.out;
-  const std::uint32_t chunks = r.chunks;
   let_go(r);
-  for (std::uint32_t i = 0; i < chunks; ++i) session_.spoil(lost, *failure);
+  session_.spoil(lost, *failure);
 }
 
-void link::land_placed(const protocol::frame& f, const reference& what) {
-  if (f.type != protocol::frame_type::data || !is_cut_right(f, what)) {
-    return broken(fmt::format("{} bytes in {} chunks in place", what.bytes, what.chunks));
+void link::land_placed(const protocol::frame& f) {
+  if (f.type != protocol::frame_type::data) {
+    return broken(fmt::format("an eager message of {} bytes in place", f.payload_bytes));
   }
-  for (std::uint32_t i = 0; i < what.chunks; ++i) {
-    protocol::landing where;
-    if (!session_.begin(frame_of_chunk(f, what, i), where)) return broken(session_.violation());
-    session_.end(where);
-  }
+  protocol::landing where;
+  if (!session_.begin(f, where)) return broken(session_.violation());
+  session_.end(where);
 }
 
 void link::lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) {

@@ -35,13 +35,12 @@ pull& link::take_pull() {
 }
 
 bool link::is_sound(const protocol::frame& f, const reference& what) const {
-  if (!is_cut_right(f, what) || (f.type == protocol::frame_type::eager && what.chunks > 1))
-    return false;
+  if (f.payload_bytes == 0) return false;
   const auto is_other = [&](const pull* p) {
-    const protocol::frame& theirs = p->where.front().header;
+    const protocol::frame& theirs = p->where.header;
     return p->what.serial != what.serial &&
            (theirs.message_id != f.message_id || theirs.type != f.type ||
-            theirs.offset >= f.offset + what.bytes || f.offset >= theirs.offset + p->what.bytes);
+            theirs.offset >= f.offset + f.payload_bytes || f.offset >= theirs.offset + p->bytes());
   };
   return std::all_of(pulls_.begin(), pulls_.end(), is_other);
 }
@@ -49,16 +48,13 @@ bool link::is_sound(const protocol::frame& f, const reference& what) const {
 void link::land_reference(const protocol::frame& f, const reference& what) {
   const bool is_shared = is_staging(what.at.allocation) ? shares_staging_ : reads_ != reading::none;
   if (!is_shared || home_ == nullptr || !is_sound(f, what)) {
-    return broken(fmt::format("a reference to {} bytes in {} chunks", what.bytes, what.chunks));
+    return broken(fmt::format("a reference to {} bytes", f.payload_bytes));
   }
   pull& p = take_pull();
   p.what = what;
-  p.where.assign(what.chunks, {});
-  for (std::uint32_t i = 0; i < what.chunks; ++i) {
-    if (session_.begin(frame_of_chunk(f, what, i), p.where[i])) continue;
-    broken(session_.violation());  // which drops the others
+  if (!session_.begin(f, p.where)) {
     free_pulls_.push_back(&p);
-    return;
+    return broken(session_.violation());
   }
   p.is_known = true;
   pulls_.push_back(&p);
@@ -66,14 +62,14 @@ void link::land_reference(const protocol::frame& f, const reference& what) {
 }
 
 void link::begin_pull(pull& p) {
-  const protocol::landing& first = p.where.front();
+  const protocol::landing& first = p.where;
   if (first.target == nullptr) return finish_pull(p);
   try {
     const bool has_engine = is_on_device(first.op);
     if (!find_source(p, has_engine ? &copiers_->of(first.op->view) : nullptr)) return;
     if (has_engine && p.into == nullptr) return pull_to_view(p);
     if (!has_engine && p.from.here != nullptr) {
-      std::memcpy(first.target, p.from.here, p.what.bytes);
+      std::memcpy(first.target, p.from.here, p.bytes());
       return finish_pull(p);
     }
   } catch (const error& why) {
@@ -85,8 +81,8 @@ void link::begin_pull(pull& p) {
 
 std::optional<imports::source> link::look_up(const pull& p, accelerator& by, std::string& why) {
   const shared_place& at = p.what.at;
-  if (is_staging(at.allocation)) return lent_.find(at, p.what.bytes, by, why);
-  return imports_->find(at, p.what.bytes, by, why);
+  if (is_staging(at.allocation)) return lent_.find(at, p.bytes(), by, why);
+  return imports_->find(at, p.bytes(), by, why);
 }
 
 /// Whose engine reads: that of the view, else the one for which it was opened. False: the channel
@@ -112,10 +108,10 @@ bool link::find_source(pull& p, copier* for_view) {
 }
 
 void link::pull_to_view(pull& p) {
-  const protocol::landing& first = p.where.front();
+  const protocol::landing& first = p.where;
   const bool is_here = p.from.here != nullptr;
   p.by->copy(is_here ? copier::way::to_device : copier::way::peer, first.target, p.from.from,
-             p.what.bytes, p.landed);
+             p.bytes(), p.landed);
   p.op = first.op;
   session_.pin(*p.op);
   went_out();
@@ -123,7 +119,7 @@ void link::pull_to_view(pull& p) {
 
 /// The next piece by way of pinned memory, when there is room.
 void link::pull_piece(pull& p) {
-  p.piece = std::min<std::uint64_t>(p.what.bytes - p.done, session_.agreed().chunk_bytes);
+  p.piece = std::min<std::uint64_t>(p.bytes() - p.done, session_.agreed().chunk_bytes);
   try {
     p.slot = staging_in_.take(p.by->of(), p.piece);
     if (p.slot == nullptr) {
@@ -155,8 +151,8 @@ void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
     staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
     p.done += p.piece;
     if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
-    const bool goes_on = p.is_known && p.where.front().target != nullptr && !p.broke;
-    if (goes_on && p.done < p.what.bytes) {
+    const bool goes_on = p.is_known && p.where.target != nullptr && !p.broke;
+    if (goes_on && p.done < p.bytes()) {
       pull_piece(p);
     } else {
       finish_pull(p);
@@ -172,7 +168,7 @@ void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
 
 /// Into the view or the store, where anybody still wants it. True: another copy does that.
 bool link::empty_slot(pull& p) {
-  const protocol::landing& first = p.where.front();
+  const protocol::landing& first = p.where;
   if (!p.is_known || first.target == nullptr) return false;
   std::byte* const to = first.target + p.done;
   if (p.into == nullptr) {
@@ -197,15 +193,12 @@ void link::finish_pull(pull& p) {
     staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
   }
   if (p.is_known && p.broke) {
-    if (operation* const op = p.where.front().op) session_.spoil(*op, *p.broke);
+    if (operation* const op = p.where.op) session_.spoil(*op, *p.broke);
   }
-  for (protocol::landing& each : p.where) {
-    if (!p.is_known) break;
-    if (p.broke && each.entry != nullptr) {
-      session_.lose(each);
-    } else {
-      session_.end(each);
-    }
+  if (p.is_known && p.broke && p.where.entry != nullptr) {
+    session_.lose(p.where);
+  } else if (p.is_known) {
+    session_.end(p.where);
   }
   if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
   if (!closed_) pulled_.push_back(p.what.serial);
@@ -222,9 +215,7 @@ void link::finish_pull(pull& p) {
 /// Nothing that is still being read counts. @param peer_has_left  else the session has failed
 void link::forget_pulls(bool peer_has_left) {
   for (pull* const p : pulls_) {
-    for (protocol::landing& each : p->where) {
-      if (peer_has_left && p->is_known) session_.abandon(each);
-    }
+    if (peer_has_left && p->is_known) session_.abandon(p->where);
     p->is_known = false;
   }
   while (!waiting_pulls_.empty()) {

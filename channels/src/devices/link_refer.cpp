@@ -22,15 +22,6 @@ constexpr std::uint64_t most_reference_bytes = std::uint64_t{256} << 20;
 /// end.
 constexpr std::chrono::milliseconds longest_copy{200};
 
-protocol::outgoing chunk_of(const referral& r, std::uint32_t index) {
-  protocol::outgoing out = r.out;
-  if (index + 1 == r.chunks) {
-    const std::uint64_t before = std::uint64_t{r.chunks - 1} * r.out.header.payload_bytes;
-    out.header.payload_bytes = static_cast<std::uint32_t>(r.bytes - before);
-  }
-  return out;
-}
-
 }  // namespace
 
 referral::referral(link& in, std::uint32_t name) : of(in), serial(name) {
@@ -118,16 +109,8 @@ bool link::has_room_for_referral() const noexcept {
 /// The frame in hand and, if it takes more, as many chunks behind it as one copy may bring.
 void link::gather_chunks(referral& r, bool takes_more) {
   r.out = one_;
-  r.chunks = 1;
-  r.bytes = one_.payload.bytes;
-  protocol::outgoing next;
-  while (takes_more && r.chunks < most_chunks &&
-         r.bytes + session_.agreed().chunk_bytes <= most_reference_bytes &&
-         session_.more(r.out, next)) {
-    ++r.chunks;
-    r.bytes += next.payload.bytes;
-  }
-  referred_bytes_ += r.bytes;
+  if (takes_more) session_.widen(r.out, most_reference_bytes);
+  referred_bytes_ += r.out.payload.bytes;
   r.op = one_.op;
   session_.pin(*r.op);
 }
@@ -148,7 +131,7 @@ void link::send_reference(referral& r) {
   protocol::wire_frame words;
   protocol::encode(f, words);
   std::copy(words.begin(), words.end(), r.words.begin());
-  encode(reference{r.serial, r.chunks, r.at, r.bytes}, r.words.data() + words.size());
+  encode(reference{r.serial, r.at}, r.words.data() + words.size());
   r.header.view = {r.words.data(), r.words.size()};
   r.has_left = false;
   if (start_inner(r.header)) reference_left(r);
@@ -165,9 +148,7 @@ void link::reference_left(referral& r) {
 }
 
 void link::all_moved(referral& r) {
-  for (std::uint32_t i = 0; i < r.chunks && !session_.is_over(); ++i) {
-    session_.sent(chunk_of(r, i));
-  }
+  if (!session_.is_over()) session_.sent(r.out);
   let_go(r);
 }
 
@@ -181,7 +162,7 @@ bool link::acknowledged(std::uint32_t serial) {
 }
 
 void link::let_go(referral& r) {
-  referred_bytes_ -= r.bytes;
+  referred_bytes_ -= r.out.payload.bytes;
   if (r.slot != nullptr) {
     staging_out_.give_back(r.by->of().kind(), std::exchange(r.slot, nullptr));
   }

@@ -4,7 +4,6 @@
 #include <optional>
 #include <tandem/device_watch.hpp>
 #include <tandem/operation.hpp>
-#include <vector>
 
 #include "devices/copier.hpp"
 #include "devices/imports.hpp"
@@ -22,9 +21,7 @@ struct referral {
 
   link& of;
   const std::uint32_t serial;
-  protocol::outgoing out;  ///< its first chunk
-  std::uint32_t chunks = 0;
-  std::uint64_t bytes = 0;
+  protocol::outgoing out;
   std::array<std::byte, protocol::frame_bytes + reference_bytes> words{};
   operation header;         ///< of the inner channel
   bool has_left = true;     ///< no header is under way
@@ -50,11 +47,12 @@ struct said_note {
 /// What is read by one reference.
 struct pull {
   explicit pull(link& in);
+  std::uint64_t bytes() const noexcept { return where.header.payload_bytes; }
 
   link& of;
   reference what;
-  std::vector<protocol::landing> where;  ///< one for each chunk
-  bool is_known = false;                 ///< the session has `where`
+  protocol::landing where;
+  bool is_known = false;  ///< the session has `where`
   imports::source from;
   copier* by = nullptr;    ///< which reads
   copier* into = nullptr;  ///< which brings to its view what `by` could not

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <tandem/crc32c.hpp>
 
+#include "protocol/frame.hpp"
+
 namespace tandem::devices {
 namespace {
 
@@ -43,38 +45,15 @@ std::string take_uuid(const std::byte* at) {
 
 }  // namespace
 
-bool is_cut_right(const protocol::frame& first, const reference& what) noexcept {
-  const std::uint64_t each = first.payload_bytes;
-  return what.chunks > 0 && what.chunks <= most_chunks && what.bytes <= what.chunks * each &&
-         what.bytes > (what.chunks - 1) * each;
-}
-
-protocol::frame frame_of_chunk(const protocol::frame& first, const reference& what,
-                               std::uint32_t index) noexcept {
-  protocol::frame f = first;
-  const std::uint64_t before = std::uint64_t{index} * first.payload_bytes;
-  f.flags &= protocol::in_place;
-  f.chunk_index += index;
-  f.offset += before;
-  f.payload_bytes =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(first.payload_bytes, what.bytes - before));
-  return f;
-}
-
 void encode(const reference& from, std::byte* to) noexcept {
-  std::fill_n(to, reference_bytes, std::byte{0});
   put<std::uint32_t>(to, from.serial);
-  put<std::uint32_t>(to + 4, from.chunks);
-  put<std::uint32_t>(to + 8, from.at.allocation);
-  put<std::uint64_t>(to + 16, from.at.offset);
-  put<std::uint64_t>(to + 24, from.bytes);
+  put<std::uint32_t>(to + 4, from.at.allocation);
+  put<std::uint64_t>(to + 8, from.at.offset);
 }
 
 reference decode_reference(const std::byte* from) noexcept {
   return {take<std::uint32_t>(from),
-          take<std::uint32_t>(from + 4),
-          {take<std::uint32_t>(from + 8), take<std::uint64_t>(from + 16)},
-          take<std::uint64_t>(from + 24)};
+          {take<std::uint32_t>(from + 4), take<std::uint64_t>(from + 8)}};
 }
 
 bool is_note(std::span<const std::byte> message) noexcept {

@@ -9,35 +9,21 @@
 #include <vector>
 
 #include "devices/sharing.hpp"
-#include "protocol/frame.hpp"
 
 namespace tandem::devices {
 
-/// Flag of a frame: its payload, and that of the chunks that follow it, is where the reference says
-/// that comes behind it.
+/// Flag of a frame: its payload is where the reference says that comes behind it. Of a message in
+/// chunks it may be several of them.
 constexpr std::uint16_t by_reference = 4;
 
-/// What follows such a frame, 32 bytes, little endian:
+/// What follows such a frame, 16 bytes, little endian:
 ///
-///    0 serial u32   4 chunks u32   8 allocation u32   12 reserved
-///   16 offset u64  24 bytes u64
-///
-/// The frame is that of the first chunk; each of the others is as long, but for the last.
+///    0 serial u32   4 allocation u32   8 offset u64
 struct reference {
   std::uint32_t serial = 0;  ///< the sender's name for it, until it is acknowledged
-  std::uint32_t chunks = 1;
   shared_place at;
-  std::uint64_t bytes = 0;
 };
-constexpr std::size_t reference_bytes = 32;
-/// Of one reference.
-constexpr std::uint32_t most_chunks = 1024;
-
-/// Its frame and its bytes say the same of the chunks.
-bool is_cut_right(const protocol::frame& first, const reference& what) noexcept;
-/// What the frame of one of its chunks would say, which did not come by itself. @pre is_cut_right
-protocol::frame frame_of_chunk(const protocol::frame& first, const reference& what,
-                               std::uint32_t index) noexcept;
+constexpr std::size_t reference_bytes = 16;
 
 void encode(const reference& from, std::byte* to) noexcept;
 reference decode_reference(const std::byte* from) noexcept;

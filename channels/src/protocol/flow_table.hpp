@@ -7,7 +7,8 @@
 
 namespace tandem::protocol {
 
-/// What one half of a session knows of each flow; states stay where they are, and none is forgotten.
+/// What one half of a session knows of each flow; states stay where they are, and none is
+/// forgotten.
 ///
 /// A message asks for its flow several times, and calls that follow each other take flows in turn:
 /// those that were asked for last are found without the hash table.

@@ -284,18 +284,29 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   return true;
 }
 
-/// In any order means: a whole chunk at its place, and only once.
+/// In any order means: whole chunks at their place, and each only once.
 bool inbox::is_next(const incoming& message, const frame& f) const {
   if (f.offset > message.total || f.payload_bytes > message.total - f.offset ||
       (f.payload_bytes == 0 && message.total > 0)) {
     return false;
   }
   if (chunks_ == chunk_order::ascending) return f.offset == message.received;
-  const std::uint64_t whole =
-      std::min<std::uint64_t>(message.chunk_bytes, message.total - f.offset);
-  const std::uint64_t index = f.offset / message.chunk_bytes;
-  return f.offset % message.chunk_bytes == 0 && f.payload_bytes == whole &&
-         (index >= message.arrived.size() || !message.arrived[index]);
+  const bool is_whole =
+      f.offset % message.chunk_bytes == 0 &&
+      (f.payload_bytes % message.chunk_bytes == 0 || f.offset + f.payload_bytes == message.total);
+  if (!is_whole) return false;
+  const auto [first, last] = chunks_of(message, f);
+  for (std::size_t i = first; i < std::min(last, message.arrived.size()); ++i) {
+    if (message.arrived[i]) return false;
+  }
+  return true;
+}
+
+std::pair<std::size_t, std::size_t> inbox::chunks_of(const incoming& message,
+                                                     const frame& f) noexcept {
+  const std::size_t first = f.offset / message.chunk_bytes;
+  const std::size_t count = (f.payload_bytes + message.chunk_bytes - 1) / message.chunk_bytes;
+  return {first, first + std::max<std::size_t>(count, 1)};
 }
 
 void inbox::end_eager(landing& where) {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "protocol/flow_table.hpp"
@@ -134,6 +135,9 @@ class inbox {
   bool has_credit(const flow_state& flow, const frame& f) const noexcept;
   bool begin_data(const frame& f, landing& where, std::string& why);
   bool is_next(const incoming& message, const frame& f) const;
+  /// The first that a frame of data brings, and one past the last. An empty message has one.
+  static std::pair<std::size_t, std::size_t> chunks_of(const incoming& message,
+                                                       const frame& f) noexcept;
   void end_eager(landing& where);
   void forget(landing& where) noexcept;
   void deliver(operation& op, arrival& from);

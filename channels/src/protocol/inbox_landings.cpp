@@ -44,11 +44,12 @@ void inbox::end(landing& where) {
     return;
   }
   incoming* message = find_incoming(where.header.message_id);
+  if (message == nullptr) return;  // whole already: the peer began some of it twice
   message->received += where.header.payload_bytes;
   if (chunks_ == chunk_order::any) {
-    const std::size_t index = where.header.offset / message->chunk_bytes;
-    if (index >= message->arrived.size()) message->arrived.resize(index + 1);
-    message->arrived[index] = true;
+    const auto [first, last] = chunks_of(*message, where.header);
+    if (last > message->arrived.size()) message->arrived.resize(last);
+    for (std::size_t i = first; i < last; ++i) message->arrived[i] = true;
   }
   operation* op = message->op;
   if (op != nullptr) op->bytes = message->received;

@@ -147,14 +147,22 @@ bool outbox::next_turn(outgoing& out) {
   return false;
 }
 
-bool outbox::more(const outgoing& last, outgoing& out) {
-  slot* const s = find_slot(last.header.message_id);
-  if (last.header.type != frame_type::data || s == nullptr || s->cancelled || s->chunks_left == 0) {
-    return false;
-  }
-  std::erase(turns_, s->id);
-  next_chunk(*s, out);
-  return true;
+void outbox::widen(outgoing& out, std::uint64_t most_bytes) {
+  const std::uint64_t before = out.header.payload_bytes;
+  slot* const s = find_slot(out.header.message_id);
+  const bool may_take_more = out.header.type == frame_type::data && s != nullptr && !s->cancelled &&
+                             s->chunks_left > 0 && before < most_bytes;
+  if (!may_take_more) return;
+  const std::uint64_t left = s->op->view.bytes - s->given;
+  const std::uint64_t room = most_bytes - before;
+  const std::uint64_t chunks = room >= left ? s->chunks_left : room / s->chunk_bytes;
+  const std::uint64_t bytes = std::min(left, chunks * s->chunk_bytes);
+  s->given += bytes;
+  s->chunks_left -= static_cast<std::uint32_t>(chunks);
+  accepted_left_ -= bytes;
+  if (s->chunks_left == 0) std::erase(turns_, s->id);
+  out.header.payload_bytes = static_cast<std::uint32_t>(before + bytes);
+  out.payload = const_view(s->op->view).part(out.header.offset, before + bytes);
 }
 
 std::uint32_t outbox::upcoming_chunk_bytes() noexcept {

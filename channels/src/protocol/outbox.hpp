@@ -60,8 +60,9 @@ class outbox {
   /// The next frame, or false. Every frame given out is followed by `sent`, in order, or by
   /// `clear`.
   bool next(outgoing& out);
-  /// The chunk behind `last`, out of turn; false if there is none, or it was cancelled.
-  bool more(const outgoing& last, outgoing& out);
+  /// Makes a frame of data that `next` has just given bring the chunks behind its own, too, as many
+  /// as fit into so many bytes.
+  void widen(outgoing& out, std::uint64_t most_bytes);
   void sent(const outgoing& out);
   /// In place of `sent`: the payload could not be read, and has not left.
   void spoiled(const outgoing& out, error_code why, std::string detail);

@@ -62,9 +62,10 @@ class session final : private finisher {
   /// False: `next` would find nothing; a glance.
   bool may_have_next() const noexcept { return inbox_.may_have_next() || outbox_.may_have_next(); }
   bool next(outgoing& out);
-  /// The chunk that follows `last` in its message, at once: for who moves several in one piece.
-  bool more(const outgoing& last, outgoing& out) {
-    return !failed_ && !peer_closed_ && outbox_.more(last, out);
+  /// Makes a frame of data that `next` has just given bring the chunks that follow, too, up to so
+  /// many bytes: for who moves several in one piece. @pre `most_bytes` fits 32 bits
+  void widen(outgoing& out, std::uint64_t most_bytes) {
+    if (!failed_ && !peer_closed_) outbox_.widen(out, most_bytes);
   }
   void sent(const outgoing& out) { outbox_.sent(out); }
   /// In place of `sent`: the payload could not be read, and has not left. Its operation fails so.
