@@ -1,0 +1,17 @@
+# On the accelerators of a machine, where bench/gpu runs them; elsewhere each says what is missing and is skipped.
+# Paths are those of tests/.
+tandem_test(gpu_tests TIMEOUT 300
+  INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
+  SOURCES
+    collectives/reduce/slow.cpp
+    gpu/device.cpp
+    gpu/reductions.cpp)
+
+# They start themselves as ranks.
+tandem_test(gpu_peer_tests TIMEOUT 300 SOURCES gpu/peer.cpp)
+tandem_test(gpu_island_tests TIMEOUT 300
+  INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
+  SOURCES
+    collectives/islands/island_call.cpp
+    collectives/reduce/slow.cpp
+    gpu/islands.cpp)
