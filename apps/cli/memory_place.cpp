@@ -8,27 +8,17 @@
 #include <tandem/error.hpp>
 #include <vector>
 
+#include "cli/comma_parts.hpp"
+
 namespace tandem::cli {
 namespace {
 
 constexpr memory_kind kinds[] = {memory_kind::host, memory_kind::cuda, memory_kind::hip};
 
-std::vector<std::string> words_in(const std::string& words) {
-  std::vector<std::string> found(1);
-  for (const char c : words) {
-    if (c == ',') {
-      found.emplace_back();
-    } else {
-      found.back() += c;
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 void check_memory(const std::string& words) {
-  for (const std::string& word : words_in(words)) {
+  for (const std::string& word : comma_parts(words)) {
     const auto is_it = [&word](memory_kind each) { return word == name(each); };
     if (std::any_of(std::begin(kinds), std::end(kinds), is_it)) continue;
     throw error(errc::bad_option,
@@ -38,7 +28,7 @@ void check_memory(const std::string& words) {
 }
 
 place place_for(const std::string& words, int local_rank) {
-  const std::vector<std::string> list = words_in(words);
+  const std::vector<std::string> list = comma_parts(words);
   const std::string& mine = list[static_cast<std::size_t>(local_rank) % list.size()];
   for (const memory_kind each : {memory_kind::cuda, memory_kind::hip}) {
     if (mine != name(each)) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/comma_parts.hpp"
 #include "command_line_state.hpp"
 
 namespace tandem::cli {
@@ -29,18 +30,6 @@ std::size_t parse_bytes_of(const std::string& name, const std::string& text) {
   } catch (const error& e) {
     throw wrong(fmt::format("--{}={}", name, e.context().detail), e.context().advice);
   }
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
 }
 
 }  // namespace
@@ -105,7 +94,7 @@ void command_line::bytes_list(const std::string& name, std::vector<std::size_t>&
                               std::string help) {
   const auto set = [&value, bare = state_->bare_name(name)](const std::string& text) {
     std::vector<std::size_t> lengths;
-    for (const std::string& part : split(text)) lengths.push_back(parse_bytes_of(bare, part));
+    for (const std::string& part : comma_parts(text)) lengths.push_back(parse_bytes_of(bare, part));
     value = std::move(lengths);
   };
   std::vector<std::string> shown;

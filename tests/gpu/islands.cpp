@@ -5,9 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <iostream>
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/collectives/agree.hpp>
@@ -101,22 +98,6 @@ awaitable<void> play(std::string colours, int me, std::uint16_t port) {
   job->close();
 }
 
-/// A rank's own process: 0, or 1 and why on the output.
-int be_rank(const std::string& colours, int me, std::uint16_t port) {
-  asio::io_context loop;
-  std::string why;
-  asio::co_spawn(loop, play(colours, me, port), [&why](std::exception_ptr failure) {
-    try {
-      if (failure) std::rethrow_exception(failure);
-    } catch (const std::exception& said) {
-      why = said.what();
-    }
-  });
-  run(loop);
-  if (!why.empty()) std::cout << why << std::endl;
-  return why.empty() ? 0 : 1;
-}
-
 /// Colours by rank.
 class GpuIslands : public testing::TestWithParam<std::string> {
  protected:
@@ -153,8 +134,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--rank") {
-    return tandem::test::be_rank(argv[2], std::stoi(argv[3]),
-                                 static_cast<std::uint16_t>(std::stoi(argv[4])));
+    const auto port = static_cast<std::uint16_t>(std::stoi(argv[4]));
+    return tandem::test::exit_status_of(tandem::test::play(argv[2], std::stoi(argv[3]), port));
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -203,22 +201,10 @@ awaitable<void> play(role what, int me, std::uint16_t port) {
   job->close();
 }
 
-/// A rank's own process: 0, or 1 and why on the output.
+/// A rank's own process.
 int be_rank(const std::string& name, int me, std::uint16_t port) {
   for (const auto& [known, what] : parts()) {
-    if (known != name) continue;
-    asio::io_context loop;
-    std::string why;
-    asio::co_spawn(loop, play(what, me, port), [&why](std::exception_ptr failure) {
-      try {
-        if (failure) std::rethrow_exception(failure);
-      } catch (const std::exception& said) {
-        why = said.what();
-      }
-    });
-    run(loop);
-    if (!why.empty()) std::cout << why << std::endl;
-    return why.empty() ? 0 : 1;
+    if (known == name) return exit_status_of(play(what, me, port));
   }
   return 2;
 }

@@ -7,13 +7,35 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <iostream>
 #include <stdexcept>
 #include <string>
+#include <tandem/run.hpp>
 #include <vector>
 
 namespace tandem::test {
+
+/// Of a rank's own process, which does this: 0, or 1 and why on the output.
+inline int exit_status_of(boost::asio::awaitable<void> work) {
+  boost::asio::io_context loop;
+  std::string why;
+  boost::asio::co_spawn(loop, std::move(work), [&why](std::exception_ptr failure) {
+    try {
+      if (failure) std::rethrow_exception(failure);
+    } catch (const std::exception& said) {
+      why = said.what();
+    }
+  });
+  run(loop);
+  if (!why.empty()) std::cout << why << std::endl;
+  return why.empty() ? 0 : 1;
+}
 
 /// This program again, as one rank: `--rank PART RANK PORT`. Killed with the object, if it still
 /// runs.
