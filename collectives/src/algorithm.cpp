@@ -9,20 +9,21 @@ constexpr std::string_view collective_names[collective_count] = {
     "reduce_scatter", "gather",    "scatter", "all_to_all"};
 constexpr std::string_view words[algorithm_count] = {
     "automatic", "ring",  "recursive_doubling", "halving_doubling", "tree",
-    "chain",     "bruck", "pairwise",           "direct",           "two_level"};
+    "chain",     "bruck", "pairwise",           "direct",           "two_level",
+    "board"};
 
-constexpr algorithm for_barrier[] = {algorithm::direct};
-constexpr algorithm for_broadcast[] = {algorithm::tree, algorithm::chain, algorithm::two_level};
-constexpr algorithm for_reduce[] = {algorithm::tree, algorithm::chain};
-constexpr algorithm for_all_reduce[] = {algorithm::ring, algorithm::recursive_doubling,
+constexpr algorithm for_barrier[] = {algorithm::board, algorithm::direct};
+constexpr algorithm for_broadcast[] = {algorithm::board, algorithm::tree, algorithm::chain, algorithm::two_level};
+constexpr algorithm for_reduce[] = {algorithm::board, algorithm::tree, algorithm::chain};
+constexpr algorithm for_all_reduce[] = {algorithm::board, algorithm::ring, algorithm::recursive_doubling,
                                         algorithm::halving_doubling, algorithm::direct,
                                         algorithm::two_level};
-constexpr algorithm for_all_gather[] = {algorithm::ring, algorithm::bruck, algorithm::direct,
+constexpr algorithm for_all_gather[] = {algorithm::board, algorithm::ring, algorithm::bruck, algorithm::direct,
                                         algorithm::two_level};
-constexpr algorithm for_reduce_scatter[] = {algorithm::ring, algorithm::pairwise,
+constexpr algorithm for_reduce_scatter[] = {algorithm::board, algorithm::ring, algorithm::pairwise,
                                             algorithm::halving_doubling, algorithm::two_level};
 constexpr algorithm for_rooted[] = {algorithm::direct, algorithm::tree};
-constexpr algorithm for_all_to_all[] = {algorithm::pairwise, algorithm::direct, algorithm::bruck};
+constexpr algorithm for_all_to_all[] = {algorithm::board, algorithm::pairwise, algorithm::direct, algorithm::bruck};
 
 }  // namespace
 
@@ -71,6 +72,11 @@ std::optional<algorithm> find_algorithm(collective what, std::string_view word) 
     if (word == name(one)) return one;
   }
   return std::nullopt;
+}
+
+/// The first of the others: each serves any ranks and lengths.
+algorithm without_board(collective what) noexcept {
+  return algorithms_of(what)[1];
 }
 
 bool is_defined(collective what, algorithm how) noexcept {

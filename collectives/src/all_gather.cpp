@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "algorithms/board.hpp"
 #include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
@@ -15,9 +16,13 @@ asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_vi
   if (g->size() == 1) return alone(g, mine, all);
   const plan_rule& rule = g->choose(kind, all.bytes);
   if (how == algorithm::automatic) how = rule.how;
+  how = g->possible(kind, how, all.bytes);
   lease place(g, call_record(kind, how, all.bytes), how == algorithm::bruck ? all.bytes : 0,
               g->queue_for(all));
   call& c = *place;
+  if (how == algorithm::board) {
+    return carry_out(std::move(place), board_all_gather(c, mine, all, std::move(cut)));
+  }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     return carry_out(std::move(place),
                      two_level_all_gather(c, mine, all, std::move(cut), rule.chunk_bytes));

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "algorithms/board.hpp"
 #include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
@@ -25,7 +26,13 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   if (g->size() == 1) return alone(g, data, result, by);
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
+  how = g->possible(kind, how, data.bytes);
   const call_record record(kind, how, data.bytes, type, what.op);
+  if (how == algorithm::board) {
+    lease place(g, record, board_scratch(*g, data.bytes));
+    call& c = *place;
+    return carry_out(std::move(place), board_all_reduce(c, data, result, by));
+  }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     lease place(g, record, 0, queue);
     call& c = *place;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/board.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -33,10 +33,14 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   if (into.bytes == 0) return nothing(g);
   if (n == 1) return alone(g, from, into);
   if (how == algorithm::automatic) how = g->choose(kind, into.bytes).how;
+  how = g->possible(kind, how, into.bytes);
   blocks cut(block.bytes, g->size());
   lease place(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0,
               g->queue_for(into));
   call& c = *place;
+  if (how == algorithm::board) {
+    return carry_out(std::move(place), board_all_to_all(c, from, into, std::move(cut)));
+  }
   if (how == algorithm::bruck) {
     return carry_out(std::move(place), bruck_all_to_all(c, from, into, std::move(cut)));
   }
@@ -68,7 +72,7 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
   }
   if (g->size() == 1) return alone(g, from, into);
   // Lengths differ from rank to rank: none of them says which algorithm pays, nor what others call.
-  if (how == algorithm::automatic) how = algorithm::direct;
+  if (how == algorithm::automatic || how == algorithm::board) how = algorithm::direct;
   lease place(g, call_record(kind, how, 0), 0, g->queue_for(into.bytes > 0 ? into : from));
   call& c = *place;
   return carry_out(std::move(place),

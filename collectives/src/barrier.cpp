@@ -1,6 +1,7 @@
 #include <bit>
 #include <tandem/collectives/collectives.hpp>
 
+#include "algorithms/board.hpp"
 #include "call.hpp"
 
 namespace tandem {
@@ -24,9 +25,14 @@ asio::awaitable<void> dissemination(detail::call& c) {
 
 asio::awaitable<void> barrier(communicator& among) {
   if (among.size() == 1) return detail::nothing(among.internals());
-  detail::lease place(among.internals(),
-                      detail::call_record(collective::barrier, algorithm::direct, 0));
+  constexpr collective kind = collective::barrier;
+  const std::shared_ptr<detail::group>& g = among.internals();
+  const algorithm how = g->possible(kind, g->choose(kind, 0).how, 0);
+  detail::lease place(g, detail::call_record(kind, how, 0));
   detail::call& c = *place;
+  if (how == algorithm::board) {
+    return detail::carry_out(std::move(place), detail::board_barrier(c));
+  }
   return detail::carry_out(std::move(place), dissemination(c));
 }
 

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "algorithms/board.hpp"
 #include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
@@ -16,8 +17,12 @@ asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root
   if (data.bytes == 0 || g->size() == 1) return nothing(g);
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
+  how = g->possible(kind, how, data.bytes);
   lease place(g, call_record(kind, how, data.bytes, root), 0, g->queue_for(data));
   call& c = *place;
+  if (how == algorithm::board) {
+    return carry_out(std::move(place), board_broadcast(c, data, root));
+  }
   if (how == algorithm::chain) {
     return carry_out(std::move(place), chain_broadcast(c, data, root, rule.chunk_bytes));
   }

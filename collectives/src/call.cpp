@@ -29,6 +29,11 @@ void call::at(const char* part, int step, int steps) noexcept {
   steps_ = steps;
 }
 
+board_visit& call::go_to_board() noexcept {
+  at_board.open(*in->shared_board(), place_, note());
+  return at_board;
+}
+
 void call::be_level_of(const call& whole, unsigned level) noexcept {
   whole_ = &whole;
   flow = whole.flow + level * group::calls_at_once;
@@ -44,6 +49,7 @@ void call::open(group& with, kind which) {
     io.speak_of({});
   } else {
     number_ = with.open_number(what);
+    place_ = with.calls().count() - 1;
     flow = with.flow(group::flow_class::collective, number_);
     io.speak_of(with.note_of(number_));
   }
@@ -53,6 +59,7 @@ void call::open(group& with, kind which) {
 
 void call::close() noexcept {
   io.reset();
+  at_board.close();
   if (!std::exchange(open_, false)) return;
   if (kind_ == kind::pipeline) {
     in->close_pipeline();

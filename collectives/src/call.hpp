@@ -5,6 +5,7 @@
 #include <string>
 #include <tandem/memory.hpp>
 
+#include "board_visit.hpp"
 #include "call_record.hpp"
 #include "device_queue.hpp"
 #include "flight.hpp"
@@ -20,7 +21,7 @@ class call {
   enum class kind { collective, pipeline, level };
 
   explicit call(const asio::any_io_executor& executor)
-      : executor_(executor), io(transfers, executor_) {}
+      : executor_(executor), io(transfers, executor_), at_board(executor_) {}
 
   /// Part of the scratch memory, which has at least as many bytes as were asked for.
   mutable_view scratch(std::size_t offset, std::size_t bytes) const noexcept {
@@ -40,6 +41,13 @@ class call {
   asio::awaitable<void> settle() { return queue_->settle(); }
   /// Of equal length.
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
+
+  /// Begins its visit to the board of its group, which ends with the call. @pre there is one.
+  board_visit& go_to_board() noexcept;
+  /// What its messages say.
+  const message_note& note() const noexcept { return in->note_of(number_); }
+  /// Its place among the collectives of the group, modulo `group::calls_at_once`.
+  unsigned number() const noexcept { return number_; }
 
   /// How far it has come, for errors: "ring step 2 of 6", or with no steps "forward of micro-batch
   /// 2".
@@ -69,6 +77,7 @@ class call {
  public:
   std::array<transfer, transfer_count> transfers;
   flight io;
+  board_visit at_board;
 
  private:
   buffer scratch_;
@@ -78,6 +87,7 @@ class call {
   int steps_ = 0;
   kind kind_ = kind::collective;
   unsigned number_ = 0;
+  std::uint64_t place_ = 0;
   bool open_ = false;
   const call* whole_ = nullptr;  // of a level
 };

@@ -70,14 +70,18 @@ void group::adopt(plan agreed) {
   levels_.reset();
 }
 
-void group::adopt_from(const group& whole) {
-  if (!whole.has_adopted_) return;
+facts group::facts_from(const group& whole) const {
   std::vector<int> ranks;
   for (const int member : members_) {
     const auto found = std::ranges::find(whole.members_, member);
     ranks.push_back(static_cast<int>(found - whole.members_.begin()));
   }
-  adopt(plan::of(whole.plan_.known().of(ranks), options_));
+  return whole.plan_.known().of(ranks);
+}
+
+algorithm group::possible(collective what, algorithm how, std::size_t bytes) const noexcept {
+  if (how != algorithm::board || (board_ && bytes <= board::most_bytes)) return how;
+  return without_board(what);
 }
 
 levels& group::hosts() {

@@ -46,12 +46,21 @@ class group {
   std::uint32_t id() const noexcept { return id_; }
   /// The plan; standard until the ranks have agreed on another one.
   const plan& agreed() const noexcept { return plan_; }
+  /// That is what all ranks have agreed on.
+  bool has_adopted() const noexcept { return has_adopted_; }
   /// All ranks adopt the same one. @pre no call is under way.
   void adopt(plan agreed);
-  /// The same as the group of which this one is a part, where that one has adopted a plan.
-  void adopt_from(const group& whole);
+  /// What the group knows of which this one is a part, of these ranks alone.
+  facts facts_from(const group& whole) const;
   /// Its ranks by host.
   levels& hosts();
+  /// What its ranks share for short calls, if they do; the same answer on all of them.
+  board* shared_board() const noexcept { return board_.get(); }
+  /// @pre all ranks have one, and no call is under way.
+  void share(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
+  /// `how`, or what takes its place where it asks for a board and there is none, or none for so
+  /// many bytes.
+  algorithm possible(collective what, algorithm how, std::size_t bytes) const noexcept;
   /// How a collective of such a length is done.
   const plan_rule& choose(collective what, std::size_t bytes) const noexcept {
     return plan_.choose(what, bytes);
@@ -109,6 +118,7 @@ class group {
   plan plan_;
   bool has_adopted_ = false;
   std::unique_ptr<levels> levels_;
+  std::shared_ptr<board> board_;
   std::vector<std::unique_ptr<device_queue>> queues_;
   std::vector<std::shared_ptr<call>> free_;
   call_log calls_;

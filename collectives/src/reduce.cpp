@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "algorithms/algorithms.hpp"
+#include "algorithms/board.hpp"
 #include "arguments.hpp"
 
 namespace tandem {
@@ -26,7 +26,13 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
   if (g->size() == 1) return alone(g, data, result, by);
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
+  how = g->possible(kind, how, data.bytes);
   const call_record record(kind, how, data.bytes, type, what.op, root);
+  if (how == algorithm::board) {
+    lease place(g, record, board_scratch(*g, data.bytes));
+    call& c = *place;
+    return carry_out(std::move(place), board_reduce(c, data, result, root, by));
+  }
   if (how == algorithm::chain) {
     const std::size_t chunk = std::min(std::max(rule.chunk_bytes, by.element_bytes()), data.bytes);
     lease place(g, record, 2 * chain_window * chunk, queue);

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "algorithms/board.hpp"
 #include "algorithms/two_level.hpp"
 #include "arguments.hpp"
 
@@ -18,7 +19,13 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
   if (g->size() == 1) return alone(g, all, mine, by);
   const plan_rule& rule = g->choose(kind, all.bytes);
   if (how == algorithm::automatic) how = rule.how;
+  how = g->possible(kind, how, all.bytes);
   const call_record record(kind, how, all.bytes, type, what.op);
+  if (how == algorithm::board) {
+    lease place(g, record);
+    call& c = *place;
+    return carry_out(std::move(place), board_reduce_scatter(c, all, mine, by, std::move(cut)));
+  }
   if (how == algorithm::halving_doubling) {
     lease place(g, record, 2 * all.bytes, queue);
     call& c = *place;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "group.hpp"
+#include "share_board.hpp"
 
 namespace tandem {
 namespace {
@@ -67,7 +68,13 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   if (colour < 0) co_return part;
   part =
       std::make_unique<communicator>(g->over(), g->options(), members_of(*g, wishes, colour), id);
-  part->internals()->adopt_from(*g);
+  if (!g->has_adopted()) co_return part;
+  facts known = part->internals()->facts_from(*g);
+  known.has_board = false;
+  if (detail::may_share_board(g->over().kind(), known.host_of_rank)) {
+    known.has_board = co_await detail::share_board(*part);
+  }
+  part->internals()->adopt(plan::of(known, g->options()));
   co_return part;
 }
 

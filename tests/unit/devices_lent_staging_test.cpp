@@ -45,7 +45,7 @@ class lent_staging_test : public testing::Test {
 };
 
 TEST_F(lent_staging_test, bytes_are_where_both_say) {
-  const shared_pages pages(capacity_bytes);
+  const shared_pages pages("tandem-test", capacity_bytes);
   std::memset(pages.data() + 4096, 7, 100);
   lent_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_)) << why_;
@@ -61,7 +61,7 @@ TEST_F(lent_staging_test, bytes_are_where_both_say) {
 }
 
 TEST_F(lent_staging_test, it_stays_mapped_though_its_owner_is_gone) {
-  auto pages = std::make_unique<shared_pages>(capacity_bytes);
+  auto pages = std::make_unique<shared_pages>("tandem-test", capacity_bytes);
   pages->data()[5] = std::byte{9};
   lent_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages->where()), why_));
@@ -74,7 +74,7 @@ TEST_F(lent_staging_test, it_stays_mapped_though_its_owner_is_gone) {
 }
 
 TEST_F(lent_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
-  const shared_pages pages(capacity_bytes);
+  const shared_pages pages("tandem-test", capacity_bytes);
   shared_allocation good = describe_staging(id, pages.where());
   lent_staging mine(capacity_bytes);
   shared_allocation bad = good;
@@ -89,7 +89,7 @@ TEST_F(lent_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
 }
 
 TEST_F(lent_staging_test, references_outside_of_it_are_refused) {
-  const shared_pages pages(capacity_bytes);
+  const shared_pages pages("tandem-test", capacity_bytes);
   lent_staging mine(capacity_bytes);
   EXPECT_FALSE(mine.find({id, 0}, 1, cuda_at(0), why_)) << "not described";
   ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_));
@@ -100,7 +100,7 @@ TEST_F(lent_staging_test, references_outside_of_it_are_refused) {
 }
 
 TEST_F(lent_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
-  const shared_pages pages(capacity_bytes);
+  const shared_pages pages("tandem-test", capacity_bytes);
   shared_pages::place where = pages.where();
   where.inode += 1;
   EXPECT_TRUE(test::says(answer_to(where), "no such memory"));
@@ -132,7 +132,7 @@ TEST_F(lent_staging_test, pipes_and_devices_are_not_opened) {
 }
 
 TEST_F(lent_staging_test, what_cannot_be_pinned_says_why) {
-  const shared_pages pages(capacity_bytes);
+  const shared_pages pages("tandem-test", capacity_bytes);
   world_.fail("cuMemHostRegister", 1, 801);
   EXPECT_TRUE(test::says(answer_to(pages.where()), "cuMemHostRegister"));
 }

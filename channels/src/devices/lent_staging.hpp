@@ -6,7 +6,7 @@
 #include <string>
 
 #include "devices/imports.hpp"
-#include "devices/shared_pages.hpp"
+#include "devices/pinned_pages.hpp"
 
 namespace tandem::devices {
 

@@ -46,7 +46,7 @@ staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : plac
   const preferred_node here(near.facts().numa_node);
   if (is_shared) {
     try {
-      shared.emplace(near, std::make_shared<shared_pages>(bytes));
+      shared.emplace(near, std::make_shared<shared_pages>("tandem-staging", bytes));
       data = shared->here();
       return;
     } catch (const error& why) {

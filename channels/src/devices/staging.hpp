@@ -4,7 +4,7 @@
 #include <optional>
 #include <tandem/accelerator.hpp>
 
-#include "devices/shared_pages.hpp"
+#include "devices/pinned_pages.hpp"
 #include "devices/sharing.hpp"
 #include "devices/staging_ring.hpp"
 

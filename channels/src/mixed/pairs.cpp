@@ -46,6 +46,13 @@ asio::awaitable<bool> pairs::open_near() {
   co_return false;
 }
 
+std::shared_ptr<board> pairs::share_board(std::span<const int> members, std::string& place) {
+  for (const int member : members) {
+    if (member != rank() && chosen_[static_cast<std::size_t>(member)] != near_.get()) return nullptr;
+  }
+  return near_->share_board(members, place);
+}
+
 asio::awaitable<std::reference_wrapper<channel>> pairs::to(int peer) {
   const auto self = shared_from_this();
   tcp::mesh* by = far_.get();  // which also refuses a peer that is none

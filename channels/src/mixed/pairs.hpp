@@ -29,6 +29,7 @@ class pairs final : public std::enable_shared_from_this<pairs> {
   region register_memory(mutable_view memory, const dmabuf& exported) {
     return far_->register_memory(memory, exported);
   }
+  std::shared_ptr<board> share_board(std::span<const int> members, std::string& place);
   void fail(const error& reason, bool tell_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return near_->is_over() && far_->is_over(); }

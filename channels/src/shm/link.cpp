@@ -15,10 +15,6 @@ namespace {
 // Then other channels of the loop get theirs, and the peer hears how far this end is.
 constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
-// About a microsecond: as long as a peer that waits for us, too, takes to answer.
-constexpr int looks_while_lingering = 200;
-// After so many in a row that found nothing, one in so many is tried.
-constexpr unsigned most_lingers_in_vain = 4, calls_for_a_linger = 32;
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
 
 }  // namespace
@@ -64,22 +60,16 @@ bool link::start(operation& op) {
 }
 
 bool link::linger(operation& op) {
-  if (!loop().may_linger()) return false;
-  if (lingers_in_vain_ >= most_lingers_in_vain && ++lingers_in_vain_ % calls_for_a_linger != 0) {
-    return false;
-  }
+  if (!loop().may_linger() || !lingering_.may_try()) return false;
   for (int looks = 0; looks < looks_while_lingering && !read_ended_; ++looks) {
     if (!has_news()) continue;
     const auto self = shared_from_this();
     move();
     const bool is_over = op.is_over() && session_.take_if_done(op);
     complete_soon();
-    if (!is_over) continue;
-    lingers_in_vain_ = 0;
-    return true;
+    if (is_over) return lingering_.caught();
   }
-  ++lingers_in_vain_;
-  return false;
+  return lingering_.missed();
 }
 
 void link::cancel(operation& op) {
@@ -95,6 +85,10 @@ void link::ring_bell(std::uint32_t for_what) noexcept {
   if ((asleep & for_what) == 0 || theirs_.asleep.exchange(0, std::memory_order_acq_rel) == 0) {
     return;
   }
+  ring();
+}
+
+void link::ring() noexcept {
   const char bell = 1;
   ::send(socket_.native_handle(), &bell, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -181,6 +175,7 @@ void link::watch() {
       self->complete_done();
       return;
     }
+    if (self->bell_) self->bell_();
     self->wake();
     if (!self->read_ended_) self->watch();
   });

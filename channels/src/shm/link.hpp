@@ -12,6 +12,7 @@
 #include "shm/frames_in.hpp"
 #include "shm/frames_out.hpp"
 #include "shm/guest_socket.hpp"
+#include "shm/lingering.hpp"
 
 namespace tandem::shm {
 
@@ -39,6 +40,10 @@ class link final : public std::enable_shared_from_this<link>,
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
+  /// Told whenever the peer rings, for whatever it may be.
+  void on_bell(std::function<void()> handler) { bell_ = std::move(handler); }
+  /// Wakes the peer's loop, should it sleep.
+  void ring() noexcept;
 
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
   const protocol::session& messages() const noexcept { return session_; }
@@ -78,6 +83,7 @@ class link final : public std::enable_shared_from_this<link>,
   operation::time_point timer_due_ = operation::time_point::max();
   protocol::session session_;
   lost_handler lost_;
+  std::function<void()> bell_;
 
   frames_out out_;
   frames_in in_;
@@ -88,7 +94,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool look_posted_ = false;
   bool completion_posted_ = false;
   bool closed_ = false;
-  unsigned lingers_in_vain_ = 0;
+  lingering lingering_;
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
 

@@ -7,6 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/log.hpp>
 
 #include "tcp/fabric_handle.hpp"
 
@@ -63,7 +64,47 @@ void mesh::take(guest_socket guest, int side, int peer, const tcp::hello& mine,
                 const tcp::hello& theirs) {
   const std::shared_ptr<link> over = make_link(std::move(guest), side, mine, theirs, options());
   over->on_lost(lost_handler());
+  over->on_bell([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) std::static_pointer_cast<mesh>(self)->heard_bell();
+  });
+  if (find(peer) == nullptr) {
+    links_.resize(static_cast<std::size_t>(size()));
+    links_[static_cast<std::size_t>(peer)] = over;
+  }
   install(peer, std::make_unique<link_channel>(over));
+}
+
+std::shared_ptr<board> mesh::share_board(std::span<const int> members, std::string& place) {
+  try {
+    const std::weak_ptr<mesh> weak = std::static_pointer_cast<mesh>(shared_from_this());
+    std::shared_ptr<shared_board> made = shared_board::make(weak, members, place, options());
+    std::erase_if(boards_, [](const auto& each) { return each.expired(); });
+    boards_.push_back(made);
+    return made;
+  } catch (const error& why) {
+    log(log_level::info, "shm",
+        fmt::format("rank {} has no board for short collectives: {}", rank(), why.what()));
+    return nullptr;
+  }
+}
+
+void mesh::ring(int peer) noexcept {
+  if (links_.empty()) return;
+  if (const auto to = links_[static_cast<std::size_t>(peer)].lock()) to->ring();
+}
+
+void mesh::heard_bell() {
+  for (std::size_t i = 0; i < boards_.size(); ++i) {
+    if (const auto each = boards_[i].lock()) each->wake();
+  }
+}
+
+void mesh::ended() noexcept {
+  const error reason =
+      failure().value_or(error(errc::channel_closed, "this rank has left the job"));
+  for (const auto& each : boards_) {
+    if (const auto there = each.lock()) there->fail(reason);
+  }
 }
 
 asio::awaitable<void> mesh::dial_peer(int peer) {

@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "shm/connect.hpp"
+#include "shm/shared_board.hpp"
 #include "tcp/fabric.hpp"
 
 namespace tandem::shm {
@@ -14,11 +16,19 @@ class mesh final : public tcp::mesh {
   using tcp::mesh::mesh;
   std::string_view kind() const noexcept override { return "shm"; }
   asio::awaitable<void> open() override;
+  std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override;
+  /// Wakes the loop of a rank that this one is connected to.
+  void ring(int peer) noexcept;
 
  private:
+  void ended() noexcept override;
+  void heard_bell();
   asio::awaitable<void> dial_peer(int peer) override;
   void take(guest_socket guest, int side, int peer, const tcp::hello& mine,
             const tcp::hello& theirs);
+
+  std::vector<std::weak_ptr<link>> links_;  // by peer; empty until the first
+  std::vector<std::weak_ptr<shared_board>> boards_;
 };
 
 }  // namespace tandem::shm

@@ -3,6 +3,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <tandem/board.hpp>
 #include <tandem/cancellable.hpp>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/event.hpp>
@@ -36,6 +39,10 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual region register_memory(mutable_view memory, const dmabuf& /*exported*/) {
     return {memory, nullptr};
   }
+  virtual std::shared_ptr<board> share_board(std::span<const int> /*members*/,
+                                             std::string& /*place*/) {
+    return nullptr;
+  }
   bool is_over() const noexcept { return closed_ || failed_.has_value(); }
 
   int rank() const noexcept { return mine_.from; }
@@ -49,6 +56,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual void take_guest(sealed::connection guest, const hello& mine, const hello& theirs);
   /// The mesh is over: closes what else would keep the loop running.
   virtual void ended() noexcept {}
+  /// Why it is over, if that is no orderly end.
+  const std::optional<error>& failure() const noexcept { return failed_; }
 
   const settings& options() const noexcept { return options_; }
   const secret& key() const noexcept { return key_; }

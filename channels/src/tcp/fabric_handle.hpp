@@ -40,6 +40,12 @@ class fabric_handle final : public fabric {
   region register_memory(mutable_view memory, dmabuf exported) override {
     return mesh_->register_memory(memory, exported);
   }
+  std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override {
+    if constexpr (requires { mesh_->share_board(members, place); }) {
+      return mesh_->share_board(members, place);
+    }
+    return nullptr;
+  }
   void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
   void close() noexcept override { mesh_->close(); }
 

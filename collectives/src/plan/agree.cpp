@@ -8,6 +8,7 @@
 #include "group.hpp"
 #include "plan/agreement.hpp"
 #include "plan/probe.hpp"
+#include "share_board.hpp"
 
 namespace tandem {
 namespace {
@@ -59,6 +60,10 @@ asio::awaitable<plan> agree(communicator& all, std::string_view channel, const s
   }
   facts known = co_await rates(all, where, options, like);
   known.host_of_rank = std::move(where.hosts);
+  known.has_board = false;
+  if (detail::may_share_board(channel, known.host_of_rank)) {
+    known.has_board = co_await detail::share_board(all);
+  }
   plan result = plan::of(known, options);
   co_await detail::compare_plans(all, result);
   co_return result;

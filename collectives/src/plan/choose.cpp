@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tandem/board.hpp>
 #include <tandem/collectives/plan.hpp>
 #include <utility>
 
@@ -30,10 +31,11 @@ struct estimate {
 };
 
 std::vector<candidate> candidates_of(collective what, const detail::layout& where,
-                                     std::size_t longest) {
+                                     std::size_t longest, bool has_board) {
   std::vector<candidate> result;
   for (const algorithm how : algorithms_of(what)) {
     if (how == algorithm::two_level && !where.two_levels()) continue;
+    if (how == algorithm::board && !has_board) continue;
     const std::vector<detail::step> steps = detail::steps_of(what, how, where);
     std::size_t chunk = longest;
     result.push_back({how, chunk, steps});
@@ -49,6 +51,8 @@ std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& k
                                 std::size_t bytes) {
   std::vector<estimate> result;
   for (const candidate& c : of) {
+    // A rule holds to the next power of two.
+    if (c.how == algorithm::board && bytes >= board::most_bytes) continue;
     result.push_back({&c, detail::predict_ns(c.steps, known, bytes, c.chunk_bytes)});
   }
   // A ring's account of chunks costs short messages more than any other, which this does not know:
@@ -74,7 +78,8 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
                const facts& known, const settings& options) {
   const std::size_t least = known.on_devices ? device_chunk_bytes : 1;
   const std::vector<candidate> candidates =
-      candidates_of(what, where, std::max(options.collective_chunk_bytes, least));
+      candidates_of(what, where, std::max(options.collective_chunk_bytes, least),
+                    known.has_board && !known.on_devices);
   if (where.ranks() < 2) {
     const candidate& any = candidates.front();
     rules.push_back({what, 0, any.how, any.chunk_bytes, "one rank: nothing is sent"});

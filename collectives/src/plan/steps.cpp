@@ -156,13 +156,21 @@ void root_at_once(step_list& to) {
   to.send(sent, 1, static_cast<std::uint64_t>(to.n()));
 }
 
-void dissemination(step_list& to) {
-  for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
-}
-
 /// So many equal steps inside every host, each of so many messages at once to neighbours.
 step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) {
   return {.times = times, .inside = 1, .busy = busy, .running = busy, .part = 1, .whole = whole};
+}
+
+/// Everybody writes once, and reads what so many others have written.
+void written_once(step_list& to, int read, bool combines) {
+  step one = inside_steps(1, static_cast<std::uint64_t>(to.n()), 1);
+  one.part = static_cast<std::uint64_t>(read);
+  one.combines = combines;
+  to.add(one);
+}
+
+void dissemination(step_list& to) {
+  for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
 }
 
 /// Around a ring of `hosts`, with so many ranks of each at once.
@@ -303,6 +311,9 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       if (what == collective::all_gather || what == collective::reduce_scatter) {
         two_level_blocks(to, combines);
       }
+      break;
+    case algorithm::board:
+      written_once(to, what == collective::barrier ? 0 : to.n() - 1, combines);
       break;
     case algorithm::automatic:
       break;

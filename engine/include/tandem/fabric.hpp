@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bitset>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
+#include <tandem/board.hpp>
 #include <tandem/channel.hpp>
 #include <tandem/region.hpp>
 
@@ -53,6 +56,15 @@ class fabric {
   /// @par Errors none: what a NIC cannot register is copied, and `region::describe` says why.
   virtual region register_memory(mutable_view memory, dmabuf /*exported*/ = {}) {
     return {memory, nullptr};
+  }
+
+  /// Memory that these ranks, one of which is this one, share for short collectives. Each of them
+  /// calls it, in any order but the first of them before the others; they are connected. `place` is
+  /// empty for the first, which says there where the others find what it has made. Null, and a line
+  /// in the log: they can share none, or it could not be opened; ask whether all of them have it.
+  virtual std::shared_ptr<board> share_board(std::span<const int> /*members*/,
+                                             std::string& /*place*/) {
+    return nullptr;
   }
 
   /// Tells every rank that this one cannot go on, and fails all channels here with `reason`.

@@ -38,8 +38,9 @@ enum class algorithm : std::uint8_t {
   pairwise,            ///< one partner after the other
   direct,              ///< all partners at once
   two_level,           ///< inside each host, then across hosts
+  board,               ///< each writes once where all ranks of a host read
 };
-inline constexpr std::size_t algorithm_count = 10;
+inline constexpr std::size_t algorithm_count = 11;
 
 std::string_view name(collective what) noexcept;
 std::string_view name(algorithm how) noexcept;
@@ -50,6 +51,8 @@ std::span<const algorithm> algorithms_of(collective what) noexcept;
 std::vector<std::string_view> algorithm_names(collective what);
 /// That of one of those names; nothing where there is none.
 std::optional<algorithm> find_algorithm(collective what, std::string_view name) noexcept;
+/// What takes the place of `algorithm::board` where ranks share none, and for long calls.
+algorithm without_board(collective what) noexcept;
 /// True for `automatic`, too.
 bool is_defined(collective what, algorithm how) noexcept;
 

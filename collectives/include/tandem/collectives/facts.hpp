@@ -39,6 +39,9 @@ struct facts {
   /// That the ranks of one host share, of the host that has the fewest; 0: each has one.
   std::uint64_t cores = 0;
 
+  /// All ranks share a `board`, which is none of what a profile tells.
+  bool has_board = false;
+
   bool operator==(const facts&) const = default;
 
   /// Nothing is known but the number of ranks: one host, and the defaults above, which are those of

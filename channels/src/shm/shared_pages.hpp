@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <tandem/accelerator.hpp>
 
 #include "shm/descriptor.hpp"
 
-namespace tandem::devices {
+namespace tandem::shm {
 
 /// Memory that processes of one host share. It has no name: it lives in a descriptor of the one
 /// that made it, which the other finds by number (/proc/PID/fd/N), and the kernel frees it when
@@ -23,8 +21,8 @@ class shared_pages {
     std::uint64_t bytes = 0;
   };
 
-  /// Zeros. @par Errors thrown: `limit_exceeded` where the kernel gives none.
-  explicit shared_pages(std::size_t bytes);
+  /// Zeros. @param name  for /proc. @par Errors thrown: `limit_exceeded` where the kernel gives none.
+  shared_pages(const char* name, std::size_t bytes);
   /// A peer's. @par Errors thrown: `unsupported_memory`: what is there is no such memory, or may
   /// not be opened (another user, another container).
   explicit shared_pages(const place& of);
@@ -40,29 +38,9 @@ class shared_pages {
  private:
   void map();
 
-  shm::descriptor file_;
+  descriptor file_;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
-/// Shared pages that copy engines of one vendor reach without a detour.
-class pinned_pages {
- public:
-  /// @par Errors thrown: `device_failed`.
-  pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages);
-  ~pinned_pages();
-  pinned_pages(const pinned_pages&) = delete;
-  pinned_pages& operator=(const pinned_pages&) = delete;
-
-  /// As processors know it, and as streams do.
-  std::byte* here() const noexcept { return pages_->data(); }
-  std::byte* there() const noexcept { return there_; }
-  const shared_pages& pages() const noexcept { return *pages_; }
-
- private:
-  accelerator& of_;
-  const std::shared_ptr<const shared_pages> pages_;
-  std::byte* there_ = nullptr;
-};
-
-}  // namespace tandem::devices
+}  // namespace tandem::shm

@@ -1,4 +1,4 @@
-#include "devices/shared_pages.hpp"
+#include "shm/shared_pages.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,10 +12,8 @@
 
 #include "shm/sealed_file.hpp"
 
-namespace tandem::devices {
+namespace tandem::shm {
 namespace {
-
-using shm::system_word;
 
 error not_found_at(const shared_pages::place& of, const std::string& why) {
   return error(errc::unsupported_memory,
@@ -25,8 +23,8 @@ error not_found_at(const shared_pages::place& of, const std::string& why) {
 
 }  // namespace
 
-shared_pages::shared_pages(std::size_t bytes)
-    : file_(shm::make_sealed_file("tandem-staging", bytes)), bytes_(bytes) {
+shared_pages::shared_pages(const char* name, std::size_t bytes)
+    : file_(make_sealed_file(name, bytes)), bytes_(bytes) {
   if (!file_.is_open()) {
     throw error(errc::limit_exceeded,
                 fmt::format("no shared memory of {} bytes: {}", bytes, system_word(errno)),
@@ -43,15 +41,15 @@ shared_pages::shared_pages(const place& of) : bytes_(static_cast<std::size_t>(of
   if (!S_ISREG(about.st_mode) || about.st_ino != of.inode || about.st_uid != ::geteuid()) {
     throw not_found_at(of, "what it names is no such memory");
   }
-  file_ = shm::descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  file_ = descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file_.is_open()) throw not_found_at(of, system_word(errno));
-  const long long sealed = shm::sealed_bytes(file_);
+  const long long sealed = sealed_bytes(file_);
   if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || sealed <= 0 ||
       static_cast<std::uint64_t>(sealed) != of.bytes) {
     throw not_found_at(of, "what it names is no such memory");
   }
   map();
-  file_ = shm::descriptor();
+  file_ = descriptor();
 }
 
 void shared_pages::map() {
@@ -77,19 +75,4 @@ shared_pages::place shared_pages::where() const noexcept {
           about.st_ino, bytes_};
 }
 
-pinned_pages::pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages)
-    : of_(of), pages_(std::move(pages)) {
-  of_.pin(pages_->data(), pages_->size());
-  try {
-    there_ = static_cast<std::byte*>(of_.reach(pages_->data()));
-  } catch (const error&) {
-    of_.unpin(pages_->data());
-    throw;
-  }
-}
-
-pinned_pages::~pinned_pages() {
-  of_.unpin(pages_->data());
-}
-
-}  // namespace tandem::devices
+}  // namespace tandem::shm

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <tandem/accelerator.hpp>
+
+#include "shm/shared_pages.hpp"
+
+namespace tandem::devices {
+
+using shm::shared_pages;
+
+/// Shared pages that copy engines of one vendor reach without a detour.
+class pinned_pages {
+ public:
+  /// @par Errors thrown: `device_failed`.
+  pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages);
+  ~pinned_pages();
+  pinned_pages(const pinned_pages&) = delete;
+  pinned_pages& operator=(const pinned_pages&) = delete;
+
+  /// As processors know it, and as streams do.
+  std::byte* here() const noexcept { return pages_->data(); }
+  std::byte* there() const noexcept { return there_; }
+  const shared_pages& pages() const noexcept { return *pages_; }
+
+ private:
+  accelerator& of_;
+  const std::shared_ptr<const shared_pages> pages_;
+  std::byte* there_ = nullptr;
+};
+
+}  // namespace tandem::devices

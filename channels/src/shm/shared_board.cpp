@@ -1,0 +1,194 @@
+#include "shm/shared_board.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <sstream>
+#include <utility>
+
+#include "shm/mesh.hpp"
+
+namespace tandem::shm {
+namespace {
+
+std::string text_of(const shared_pages::place& where) {
+  return fmt::format("{} {} {}", where.process, where.descriptor, where.inode);
+}
+
+/// From a rank that has proven the job's secret, and looked at all the same.
+shared_pages::place place_of(const std::string& text, std::size_t bytes) {
+  std::istringstream from(text);
+  shared_pages::place where;
+  where.bytes = bytes;
+  if (!(from >> where.process >> where.descriptor >> where.inode)) {
+    throw error(errc::bad_input, fmt::format("'{:.40}' is no place of a board", text));
+  }
+  return where;
+}
+
+}  // namespace
+
+std::shared_ptr<shared_board> shared_board::make(std::weak_ptr<mesh> over,
+                                                 std::span<const int> members, std::string& place,
+                                                 const settings& options) {
+  const std::shared_ptr<mesh> in = over.lock();
+  const std::size_t bytes = bytes_for(static_cast<int>(members.size()));
+  std::unique_ptr<shared_pages> pages;
+  if (place.empty()) {
+    pages = std::make_unique<shared_pages>("tandem-board", bytes);
+    place = text_of(pages->where());
+  } else {
+    pages = std::make_unique<shared_pages>(place_of(place, bytes));
+  }
+  const auto me = std::ranges::find(members, in->rank());
+  // Not `make_shared`: the constructor is private.
+  return std::shared_ptr<shared_board>(new shared_board(
+      std::move(over), in->get_executor(), std::move(pages), {members.begin(), members.end()},
+      static_cast<int>(me - members.begin()), options));
+}
+
+shared_board::shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor& executor,
+                           std::unique_ptr<const shared_pages> pages, std::vector<int> members,
+                           int rank, const settings& options)
+    : board(pages->data(), rank, static_cast<int>(members.size())),
+      pollable(executor, look::reads_memory),
+      pending_owner(executor),
+      over_(std::move(over)),
+      executor_(executor),
+      pages_(std::move(pages)),
+      members_(std::move(members)),
+      timeout_(options.operation_timeout),
+      timer_(executor) {}
+
+bool shared_board::linger(waiter& w) noexcept {
+  if (!loop().may_linger() || !lingering_.may_try()) return false;
+  for (int looks = 0; looks < looks_while_lingering; ++looks) {
+    if (w.look()) return lingering_.caught();
+  }
+  return lingering_.missed();
+}
+
+void shared_board::wait(waiter& w) {
+  waiting_.push_back({&w, clock::now() + timeout_});
+  if (!timer_runs_) arm_timer(waiting_.back().due);
+  if (failed_) return give_up_all();
+  if (!loop().is_polling()) arm();
+}
+
+void shared_board::forget(waiter& w) noexcept {
+  std::erase_if(waiting_, [&w](const entry& each) { return each.who == &w; });
+}
+
+/// Who goes on may begin to wait anew, or end what this board belongs to.
+bool shared_board::ask_all() {
+  if (waiting_.empty()) return false;
+  const auto self = shared_from_this();
+  bool found = false;
+  for (std::size_t i = 0; i < waiting_.size();) {
+    waiter& w = *waiting_[i].who;
+    if (!w.look()) {
+      ++i;
+      continue;
+    }
+    found = true;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    w.over(nullptr);
+  }
+  return found;
+}
+
+bool shared_board::may_go_on() const noexcept {
+  return std::ranges::any_of(waiting_, [](const entry& each) { return each.who->look(); });
+}
+
+bool shared_board::poll() {
+  if (is_asleep_) {
+    is_asleep_ = false;
+    be_awake();
+  }
+  return ask_all();
+}
+
+void shared_board::arm() {
+  if (is_asleep_ || waiting_.empty() || failed_) return;
+  is_asleep_ = true;
+  fall_asleep();
+  if (look_posted_ || !may_go_on()) return;
+  look_posted_ = true;
+  asio::post(executor_, [self = shared_from_this()] {
+    self->look_posted_ = false;
+    self->wake();
+  });
+}
+
+void shared_board::wake() {
+  const auto self = shared_from_this();
+  is_asleep_ = false;
+  be_awake();
+  ask_all();
+  if (!loop().is_polling()) arm();
+}
+
+void shared_board::ring(int rank) noexcept {
+  if (const auto by = over_.lock()) by->ring(members_[static_cast<std::size_t>(rank)]);
+}
+
+void shared_board::fail(const error& reason) {
+  if (failed_) return;
+  failed_ = std::make_shared<error>(reason);
+  timer_.cancel();
+  give_up_all();
+}
+
+/// Calls end on the executor and never inside what made them fail.
+void shared_board::give_up_all() {
+  if (waiting_.empty()) return;
+  asio::post(executor_, [self = shared_from_this()] {
+    while (!self->waiting_.empty()) {
+      waiter& w = *self->waiting_.back().who;
+      self->waiting_.pop_back();
+      w.over(self->failed_);
+    }
+  });
+}
+
+void shared_board::arm_timer(clock::time_point when) {
+  timer_runs_ = !failed_;
+  if (failed_) return;
+  timer_.expires_at(when);
+  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (cancelled || !self || self->failed_) return;
+    self->timer_runs_ = false;
+    self->expire();
+  });
+}
+
+void shared_board::expire() {
+  const auto now = clock::now();
+  while (!waiting_.empty()) {
+    const auto first = std::ranges::min_element(waiting_, {}, &entry::due);
+    if (first->due > now) return arm_timer(first->due);
+    waiter& w = *first->who;
+    waiting_.erase(first);
+    w.over(std::make_shared<error>(
+        errc::timed_out,
+        error_context{.peer = members_[static_cast<std::size_t>(w.missing())],
+                      .rail = "shm board",
+                      .phase = {},
+                      .detail = {},
+                      .advice = "is the peer still working? raise --operation-timeout-s if it is"}));
+  }
+}
+
+void shared_board::abandon() noexcept {
+  const auto self = weak_from_this().lock();
+  while (!waiting_.empty()) {
+    waiter& w = *waiting_.back().who;
+    waiting_.pop_back();
+    w.gone();
+  }
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <tandem/board.hpp>
+#include <tandem/error.hpp>
+#include <tandem/pending.hpp>
+#include <tandem/poller.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+#include "shm/lingering.hpp"
+#include "shm/shared_pages.hpp"
+
+namespace tandem::shm {
+
+class mesh;
+
+/// A board in memory that processes share. While loops poll there is no system call; a loop that
+/// sleeps is rung through the link to it, which also knows when a rank is gone.
+class shared_board final : public board,
+                           public std::enable_shared_from_this<shared_board>,
+                           private pollable,
+                           private pending_owner {
+ public:
+  /// As `fabric::share_board`. @par Errors thrown: `limit_exceeded`, `unsupported_memory`; and
+  /// `bad_input`: `place` is none.
+  static std::shared_ptr<shared_board> make(std::weak_ptr<mesh> over, std::span<const int> members,
+                                            std::string& place, const settings& options);
+  ~shared_board() override = default;
+
+  bool linger(waiter& w) noexcept override;
+  void wait(waiter& w) override;
+  void forget(waiter& w) noexcept override;
+  const std::shared_ptr<const error>& failed() const noexcept override { return failed_; }
+
+  /// Somebody has rung.
+  void wake();
+  /// No call ends here any more: those that wait hear why, soon.
+  void fail(const error& reason);
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct entry {
+    waiter* who;
+    clock::time_point due;
+  };
+
+  shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor& executor,
+               std::unique_ptr<const shared_pages> pages, std::vector<int> members, int rank,
+               const settings& options);
+
+  bool ask_all();
+  bool may_go_on() const noexcept;
+  void arm_timer(clock::time_point when);
+  void expire();
+  void give_up_all();
+  bool poll() override;
+  void arm() override;
+  void ring(int rank) noexcept override;
+  void abandon() noexcept override;
+
+  const std::weak_ptr<mesh> over_;
+  const asio::any_io_executor executor_;
+  const std::unique_ptr<const shared_pages> pages_;
+  const std::vector<int> members_;  // of the job, by rank here
+  const std::chrono::milliseconds timeout_;
+  std::vector<entry> waiting_;
+  asio::steady_timer timer_;
+  bool timer_runs_ = false;
+  bool is_asleep_ = false;
+  bool look_posted_ = false;
+  lingering lingering_;
+  std::shared_ptr<const error> failed_;
+};
+
+}  // namespace tandem::shm

@@ -1,0 +1,47 @@
+#include "share_board.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <tandem/board.hpp>
+#include <tandem/collectives/collectives.hpp>
+#include <vector>
+
+#include "group.hpp"
+#include "plan/agreement.hpp"
+
+namespace tandem::detail {
+
+bool may_share_board(std::string_view fabric_kind, std::span<const std::string> hosts) noexcept {
+  const bool has_memory = fabric_kind == "shm" || fabric_kind == "mixed";
+  return has_memory && hosts.size() >= 2 &&
+         hosts.size() <= static_cast<std::size_t>(board::most_ranks) &&
+         std::ranges::adjacent_find(hosts, std::not_equal_to<>()) == hosts.end();
+}
+
+asio::awaitable<bool> share_board(communicator& among) {
+  const std::shared_ptr<group> g = among.internals();
+  std::vector<int> members;
+  for (int r = 0; r < g->size(); ++r) {
+    members.push_back(g->member(r));
+    if (r != g->rank() && !g->connected(r)) co_await g->connect(r);
+  }
+  // The first makes it, and says where it is.
+  std::string place;
+  std::shared_ptr<board> made;
+  if (g->rank() == 0) made = g->over().share_board(members, place);
+  std::string mine = place;
+  const std::vector<std::string> said = co_await exchange_texts(among, std::move(mine));
+  place = said.front();
+  if (g->rank() != 0 && !place.empty()) made = g->over().share_board(members, place);
+
+  const std::uint8_t has_one = made != nullptr ? 1 : 0;
+  std::vector<std::uint8_t> have_one(members.size());
+  const const_view own(&has_one, 1);
+  const mutable_view all(have_one);
+  co_await all_gather(among, own, all, algorithm::direct);
+  if (std::ranges::find(have_one, 0) != have_one.end()) co_return false;
+  g->share(std::move(made));
+  co_return true;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,75 @@
+#include <bit>
+#include <tandem/board.hpp>
+
+namespace tandem {
+
+std::size_t board::bytes_for(int ranks) noexcept {
+  return static_cast<std::size_t>(ranks) * sizeof(area);
+}
+
+/// Zeros are what a board begins with, and another rank may have written already.
+board::board(std::byte* memory, int rank, int size) noexcept
+    : areas_(reinterpret_cast<area*>(memory)), rank_(rank), size_(size) {}
+
+void board::begin(std::uint64_t call) noexcept {
+  open_ |= std::uint64_t{1} << call % calls_at_once;
+  if (call >= newest_) newest_ = call + 1;
+}
+
+void board::end(std::uint64_t call) noexcept {
+  open_ &= ~(std::uint64_t{1} << call % calls_at_once);
+  // Turned so that bit 63 is the newest call, the lowest bit that is set is the oldest open one.
+  const std::uint64_t turned = std::rotr(open_, static_cast<int>(newest_ % calls_at_once));
+  const auto later = static_cast<std::uint64_t>(open_ == 0 ? 0 : 64 - std::countr_zero(turned));
+  of(rank_).told.finished.store(newest_ - later, std::memory_order_seq_cst);
+  ring_sleepers();
+}
+
+std::byte* board::place_for(std::uint64_t call) noexcept {
+  const std::uint64_t last = used_[call % places];
+  for (int r = 0; r < size_; ++r) {
+    std::uint64_t& seen = finished_[static_cast<std::size_t>(r)];
+    if (r == rank_ || seen >= last) continue;
+    seen = of(r).told.finished.load(std::memory_order_seq_cst);
+    if (seen >= last) continue;
+    behind_ = r;
+    return nullptr;
+  }
+  return of(rank_).slots[call % places].data;
+}
+
+void board::publish(std::uint64_t call, const message_note& note, std::size_t bytes) noexcept {
+  slot& mine = of(rank_).slots[call % places];
+  mine.what = note.call;
+  mine.history = note.history;
+  mine.bytes = static_cast<std::uint32_t>(bytes);
+  used_[call % places] = call + 1;
+  mine.call.store(call + 1, std::memory_order_seq_cst);
+  ring_sleepers();
+}
+
+board::brought board::find(int rank, std::uint64_t call) const noexcept {
+  if (!has(rank, call)) return {};
+  const slot& there = of(rank).slots[call % places];
+  return {there.data, there.bytes, {there.what, there.history}};
+}
+
+/// It has said that it sleeps and then looked; this one has written before it asks: one of both
+/// sees the other.
+void board::ring_sleepers() noexcept {
+  for (int r = 0; r < size_; ++r) {
+    std::atomic<std::uint32_t>& asleep = of(r).told.asleep;
+    if (r == rank_ || asleep.load(std::memory_order_seq_cst) == 0) continue;
+    if (asleep.exchange(0, std::memory_order_seq_cst) != 0) ring(r);
+  }
+}
+
+void board::fall_asleep() noexcept {
+  of(rank_).told.asleep.exchange(1, std::memory_order_seq_cst);
+}
+
+void board::be_awake() noexcept {
+  of(rank_).told.asleep.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace tandem
