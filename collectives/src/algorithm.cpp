@@ -13,17 +13,22 @@ constexpr std::string_view words[algorithm_count] = {
     "board"};
 
 constexpr algorithm for_barrier[] = {algorithm::board, algorithm::direct};
-constexpr algorithm for_broadcast[] = {algorithm::board, algorithm::tree, algorithm::chain, algorithm::two_level};
+constexpr algorithm for_broadcast[] = {algorithm::board, algorithm::tree, algorithm::chain,
+                                       algorithm::two_level};
 constexpr algorithm for_reduce[] = {algorithm::board, algorithm::tree, algorithm::chain};
-constexpr algorithm for_all_reduce[] = {algorithm::board, algorithm::ring, algorithm::recursive_doubling,
-                                        algorithm::halving_doubling, algorithm::direct,
+constexpr algorithm for_all_reduce[] = {algorithm::board,
+                                        algorithm::ring,
+                                        algorithm::recursive_doubling,
+                                        algorithm::halving_doubling,
+                                        algorithm::direct,
                                         algorithm::two_level};
-constexpr algorithm for_all_gather[] = {algorithm::board, algorithm::ring, algorithm::bruck, algorithm::direct,
-                                        algorithm::two_level};
+constexpr algorithm for_all_gather[] = {algorithm::board, algorithm::ring, algorithm::bruck,
+                                        algorithm::direct, algorithm::two_level};
 constexpr algorithm for_reduce_scatter[] = {algorithm::board, algorithm::ring, algorithm::pairwise,
                                             algorithm::halving_doubling, algorithm::two_level};
 constexpr algorithm for_rooted[] = {algorithm::direct, algorithm::tree};
-constexpr algorithm for_all_to_all[] = {algorithm::board, algorithm::pairwise, algorithm::direct, algorithm::bruck};
+constexpr algorithm for_all_to_all[] = {algorithm::board, algorithm::pairwise, algorithm::direct,
+                                        algorithm::bruck};
 
 }  // namespace
 
@@ -74,9 +79,21 @@ std::optional<algorithm> find_algorithm(collective what, std::string_view word) 
   return std::nullopt;
 }
 
-/// The first of the others: each serves any ranks and lengths.
+/// Those that combine do it in the same order: a call has the same bits with a board and without.
 algorithm without_board(collective what) noexcept {
-  return algorithms_of(what)[1];
+  switch (what) {
+    case collective::broadcast:
+    case collective::reduce:
+      return algorithm::tree;
+    case collective::all_reduce:
+      return algorithm::recursive_doubling;
+    case collective::all_gather:
+      return algorithm::bruck;
+    case collective::reduce_scatter:
+      return algorithm::pairwise;
+    default:
+      return algorithm::direct;
+  }
 }
 
 bool is_defined(collective what, algorithm how) noexcept {

@@ -21,7 +21,7 @@ asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_vi
               g->queue_for(all));
   call& c = *place;
   if (how == algorithm::board) {
-    return carry_out(std::move(place), board_all_gather(c, mine, all, std::move(cut)));
+    return carry_out(std::move(place), board_call(board_all_gather, mine, all, std::move(cut)));
   }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     return carry_out(std::move(place),

@@ -30,8 +30,7 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   const call_record record(kind, how, data.bytes, type, what.op);
   if (how == algorithm::board) {
     lease place(g, record, board_scratch(*g, data.bytes));
-    call& c = *place;
-    return carry_out(std::move(place), board_all_reduce(c, data, result, by));
+    return carry_out(std::move(place), board_call(board_all_reduce, data, result, by));
   }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     lease place(g, record, 0, queue);

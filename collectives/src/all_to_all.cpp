@@ -39,7 +39,7 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
               g->queue_for(into));
   call& c = *place;
   if (how == algorithm::board) {
-    return carry_out(std::move(place), board_all_to_all(c, from, into, std::move(cut)));
+    return carry_out(std::move(place), board_call(board_all_to_all, from, into, std::move(cut)));
   }
   if (how == algorithm::bruck) {
     return carry_out(std::move(place), bruck_all_to_all(c, from, into, std::move(cut)));

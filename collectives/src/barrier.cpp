@@ -29,10 +29,10 @@ asio::awaitable<void> barrier(communicator& among) {
   const std::shared_ptr<detail::group>& g = among.internals();
   const algorithm how = g->possible(kind, g->choose(kind, 0).how, 0);
   detail::lease place(g, detail::call_record(kind, how, 0));
-  detail::call& c = *place;
   if (how == algorithm::board) {
-    return detail::carry_out(std::move(place), detail::board_barrier(c));
+    return detail::carry_out(std::move(place), detail::board_call(detail::board_barrier, {}, {}));
   }
+  detail::call& c = *place;
   return detail::carry_out(std::move(place), dissemination(c));
 }
 

@@ -21,7 +21,7 @@ asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root
   lease place(g, call_record(kind, how, data.bytes, root), 0, g->queue_for(data));
   call& c = *place;
   if (how == algorithm::board) {
-    return carry_out(std::move(place), board_broadcast(c, data, root));
+    return carry_out(std::move(place), board_call(board_broadcast, data, data, root));
   }
   if (how == algorithm::chain) {
     return carry_out(std::move(place), chain_broadcast(c, data, root, rule.chunk_bytes));

@@ -29,9 +29,8 @@ void call::at(const char* part, int step, int steps) noexcept {
   steps_ = steps;
 }
 
-board_visit& call::go_to_board() noexcept {
+void call::go_to_board() noexcept {
   at_board.open(*in->shared_board(), place_, note());
-  return at_board;
 }
 
 void call::be_level_of(const call& whole, unsigned level) noexcept {
@@ -176,8 +175,7 @@ asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, ca
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  const call::verdict end = c.judge(failure);
-  c.in->fail(end.told);
+  failure = end_in_failure(c, failure);
   if (!c.io.idle() || c.unsettled()) {
     // The channels have failed, so all ends by itself. A cancelled coroutine must be able to wait,
     // too.
@@ -187,7 +185,13 @@ asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, ca
     if (c.unsettled()) co_await settled_or_failed(c);
     co_await asio::this_coro::throw_if_cancelled(throws);
   }
-  std::rethrow_exception(end.thrown);
+  std::rethrow_exception(failure);
+}
+
+std::exception_ptr end_in_failure(call& c, std::exception_ptr failure) {
+  const call::verdict end = c.judge(failure);
+  c.in->fail(end.told);
+  return end.thrown;
 }
 
 asio::awaitable<void> refuse(error reason) {

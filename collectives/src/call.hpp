@@ -43,7 +43,7 @@ class call {
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
 
   /// Begins its visit to the board of its group, which ends with the call. @pre there is one.
-  board_visit& go_to_board() noexcept;
+  void go_to_board() noexcept;
   /// What its messages say.
   const message_note& note() const noexcept { return in->note_of(number_); }
   /// Its place among the collectives of the group, modulo `group::calls_at_once`.
@@ -116,6 +116,9 @@ class lease {
 /// every rank, and throws once no transfer touches a view any more.
 asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm,
                                 call::kind what = call::kind::collective);
+
+/// Ends the group of a call that has failed, and tells every rank. What to throw.
+std::exception_ptr end_in_failure(call& c, std::exception_ptr failure);
 
 /// Throws `reason` when awaited: how a call is refused.
 asio::awaitable<void> refuse(error reason);

@@ -30,8 +30,7 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
   const call_record record(kind, how, data.bytes, type, what.op, root);
   if (how == algorithm::board) {
     lease place(g, record, board_scratch(*g, data.bytes));
-    call& c = *place;
-    return carry_out(std::move(place), board_reduce(c, data, result, root, by));
+    return carry_out(std::move(place), board_call(board_reduce, data, result, by, root));
   }
   if (how == algorithm::chain) {
     const std::size_t chunk = std::min(std::max(rule.chunk_bytes, by.element_bytes()), data.bytes);

@@ -23,8 +23,8 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
   const call_record record(kind, how, all.bytes, type, what.op);
   if (how == algorithm::board) {
     lease place(g, record);
-    call& c = *place;
-    return carry_out(std::move(place), board_reduce_scatter(c, all, mine, by, std::move(cut)));
+    return carry_out(std::move(place),
+                     board_call(board_reduce_scatter, all, mine, by, std::move(cut)));
   }
   if (how == algorithm::halving_doubling) {
     lease place(g, record, 2 * all.bytes, queue);

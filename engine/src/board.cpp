@@ -29,7 +29,7 @@ std::byte* board::place_for(std::uint64_t call) noexcept {
   const std::uint64_t last = used_[call % places];
   for (int r = 0; r < size_; ++r) {
     std::uint64_t& seen = finished_[static_cast<std::size_t>(r)];
-    if (r == rank_ || seen >= last) continue;
+    if (seen >= last) continue;
     seen = of(r).told.finished.load(std::memory_order_seq_cst);
     if (seen >= last) continue;
     behind_ = r;
@@ -59,7 +59,7 @@ board::brought board::find(int rank, std::uint64_t call) const noexcept {
 void board::ring_sleepers() noexcept {
   for (int r = 0; r < size_; ++r) {
     std::atomic<std::uint32_t>& asleep = of(r).told.asleep;
-    if (r == rank_ || asleep.load(std::memory_order_seq_cst) == 0) continue;
+    if (asleep.load(std::memory_order_seq_cst) == 0) continue;
     if (asleep.exchange(0, std::memory_order_seq_cst) != 0) ring(r);
   }
 }

@@ -26,7 +26,10 @@ const std::vector<kind>& kinds() {
   return all;
 }
 
-constexpr std::size_t elements = 2000;  // some chunks to each rank
+/// Some chunks to each rank, but for what goes through a board.
+std::size_t elements_for(algorithm how) {
+  return how == algorithm::board ? 200 : 2000;
+}
 
 }  // namespace
 
@@ -53,8 +56,10 @@ bool every_call::waits_for(int which, int lost, int ranks) {
   switch (one.what) {
     case collective::broadcast:
     case collective::scatter:
-      if (one.how == algorithm::direct) return v == 0;
+      if (one.how == algorithm::direct || one.how == algorithm::board) return v == 0;
       return one.how == algorithm::tree ? !is_leaf : v + 1 < ranks;
+    case collective::reduce:
+      return one.how != algorithm::board || v != 0;
     default:
       return true;
   }
@@ -66,6 +71,7 @@ asio::awaitable<void> every_call::make(communicator& among, int which) {
   const int root = among.size() - 1;
   constexpr data_type type = data_type::float32;
   constexpr reduce_op op = reduce_op::sum;
+  const std::size_t elements = elements_for(one.how);
   data_.assign(elements, 1.0f);
   all_.assign(elements * n, 2.0f);
   switch (one.what) {

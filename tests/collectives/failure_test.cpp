@@ -11,11 +11,8 @@ namespace {
 
 using calls = test::every_call;
 using test::job;
+using test::nothing;
 using test::small_pieces;
-
-asio::awaitable<void> nothing() {
-  co_return;
-}
 
 /// Every rank but `missing` makes the call and gets as far as it can.
 void start_without(job& ranks, std::vector<calls>& made, int which, int missing) {

@@ -13,6 +13,7 @@
 #include <tandem/collectives/communicator.hpp>
 #include <vector>
 
+#include "share_board.hpp"
 #include "support/fabric_maker.hpp"
 
 namespace tandem::test {
@@ -27,6 +28,11 @@ inline settings small_pieces() {
 
 inline std::string name_of_kind(const testing::TestParamInfo<fabric_kind>& of) {
   return of.param.name;
+}
+
+/// Of a rank that does not take part.
+inline asio::awaitable<void> nothing() {
+  co_return;
 }
 
 /// All ranks of a job on one io_context and one thread, so that a run is the same every time.
@@ -45,6 +51,9 @@ class job {
       if (failure) std::rethrow_exception(failure);
     });
     while (static_cast<int>(worlds.size()) < ranks) context.run_one();
+    if (ranks > 1 && fabrics[0]->kind() == "shm") {
+      EXPECT_EQ(run([this](int r) { return share(world(r)); }), "");
+    }
   }
 
   int size() const { return static_cast<int>(fabrics.size()); }
@@ -102,6 +111,11 @@ class job {
     return {.rail = {}, .phase = {}, .detail = {}, .advice = {}};
   }
   std::string text(int rank) const { return describe(outcome[static_cast<std::size_t>(rank)]); }
+
+  static asio::awaitable<void> share(communicator& among) {
+    const bool shares = co_await detail::share_board(among);
+    EXPECT_TRUE(shares);
+  }
 
   asio::awaitable<void> connect(const fabric_kind& over, int ranks, settings options) {
     fabrics = co_await over.make(ranks, options);

@@ -112,7 +112,8 @@ T combined(const Combine& combine, collective what, algorithm how, const std::ve
   if (what == collective::reduce) {
     std::vector<T> turned(x);
     std::rotate(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(where), turned.end());
-    if (how == algorithm::tree) return up_tree(combine, turned, 0, std::bit_ceil(x.size()));
+    if (how == algorithm::tree || how == algorithm::board)
+      return up_tree(combine, turned, 0, std::bit_ceil(x.size()));
     T result = turned.back();
     for (std::size_t i = x.size() - 1; i-- > 0;) result = combine(turned[i], result);
     return result;

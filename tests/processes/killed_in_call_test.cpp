@@ -21,6 +21,7 @@
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
+#include "share_board.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/free_port.hpp"
 
@@ -68,6 +69,10 @@ asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
     if (peer != mine.rank) co_await over.to(peer);
   }
   communicator world(over, mine.by->options);
+  if (over.kind() == "shm") {
+    const bool shares = co_await detail::share_board(world);
+    if (!shares) throw std::runtime_error("they share no board");
+  }
   co_await barrier(world);
   counting = true;
   co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing

@@ -48,7 +48,7 @@ asio::awaitable<bool> pairs::open_near() {
 
 std::shared_ptr<board> pairs::share_board(std::span<const int> members, std::string& place) {
   for (const int member : members) {
-    if (member != rank() && chosen_[static_cast<std::size_t>(member)] != near_.get()) return nullptr;
+    if (member != rank() && near_->find(member) == nullptr) return nullptr;
   }
   return near_->share_board(members, place);
 }

@@ -9,9 +9,7 @@ constexpr int looks_while_lingering = 200;
 /// nothing, only one in many is tried.
 class lingering {
  public:
-  bool may_try() noexcept {
-    return in_vain_ < most_in_vain || ++in_vain_ % calls_for_one == 0;
-  }
+  bool may_try() noexcept { return in_vain_ < most_in_vain || ++in_vain_ % calls_for_one == 0; }
   bool caught() noexcept {
     in_vain_ = 0;
     return true;

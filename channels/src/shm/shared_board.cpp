@@ -114,8 +114,11 @@ void shared_board::arm() {
   if (is_asleep_ || waiting_.empty() || failed_) return;
   is_asleep_ = true;
   fall_asleep();
-  if (look_posted_ || !may_go_on()) return;
-  look_posted_ = true;
+  if (may_go_on()) look_again();
+}
+
+void shared_board::look_again() {
+  if (std::exchange(look_posted_, true)) return;
   asio::post(executor_, [self = shared_from_this()] {
     self->look_posted_ = false;
     self->wake();
@@ -130,8 +133,9 @@ void shared_board::wake() {
   if (!loop().is_polling()) arm();
 }
 
-void shared_board::ring(int rank) noexcept {
-  if (const auto by = over_.lock()) by->ring(members_[static_cast<std::size_t>(rank)]);
+void shared_board::ring(int of_rank) noexcept {
+  if (of_rank == rank()) return look_again();
+  if (const auto by = over_.lock()) by->ring(members_[static_cast<std::size_t>(of_rank)]);
 }
 
 void shared_board::fail(const error& reason) {
@@ -174,11 +178,12 @@ void shared_board::expire() {
     waiting_.erase(first);
     w.over(std::make_shared<error>(
         errc::timed_out,
-        error_context{.peer = members_[static_cast<std::size_t>(w.missing())],
-                      .rail = "shm board",
-                      .phase = {},
-                      .detail = {},
-                      .advice = "is the peer still working? raise --operation-timeout-s if it is"}));
+        error_context{
+            .peer = members_[static_cast<std::size_t>(w.missing())],
+            .rail = "shm board",
+            .phase = {},
+            .detail = {},
+            .advice = "is the peer still working? raise --operation-timeout-s if it is"}));
   }
 }
 

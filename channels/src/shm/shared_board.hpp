@@ -58,9 +58,10 @@ class shared_board final : public board,
   void arm_timer(clock::time_point when);
   void expire();
   void give_up_all();
+  void look_again();
   bool poll() override;
   void arm() override;
-  void ring(int rank) noexcept override;
+  void ring(int of_rank) noexcept override;
   void abandon() noexcept override;
 
   const std::weak_ptr<mesh> over_;

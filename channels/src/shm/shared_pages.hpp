@@ -21,7 +21,8 @@ class shared_pages {
     std::uint64_t bytes = 0;
   };
 
-  /// Zeros. @param name  for /proc. @par Errors thrown: `limit_exceeded` where the kernel gives none.
+  /// Zeros. @param name  for /proc. @par Errors thrown: `limit_exceeded` where the kernel gives
+  /// none.
   shared_pages(const char* name, std::size_t bytes);
   /// A peer's. @par Errors thrown: `unsupported_memory`: what is there is no such memory, or may
   /// not be opened (another user, another container).

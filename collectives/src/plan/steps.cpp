@@ -161,11 +161,17 @@ step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) 
   return {.times = times, .inside = 1, .busy = busy, .running = busy, .part = 1, .whole = whole};
 }
 
-/// Everybody writes once, and reads what so many others have written.
-void written_once(step_list& to, int read, bool combines) {
-  step one = inside_steps(1, static_cast<std::uint64_t>(to.n()), 1);
-  one.part = static_cast<std::uint64_t>(read);
-  one.combines = combines;
+/// On a board: who brings something writes it once, and who waits for it reads it. Of what has one
+/// root the others need not be there at the same time.
+void written_once(step_list& to, collective what) {
+  const auto n = static_cast<std::uint64_t>(to.n());
+  const bool has_root = what == collective::broadcast || what == collective::reduce;
+  const bool has_blocks = what == collective::all_gather || what == collective::reduce_scatter ||
+                          what == collective::all_to_all;
+  step one = inside_steps(1, has_root ? 1 : n, has_blocks ? n : 1);
+  one.part = what == collective::barrier ? 0 : what == collective::broadcast ? 1 : n - 1;
+  one.combines = what == collective::reduce || what == collective::all_reduce ||
+                 what == collective::reduce_scatter;
   to.add(one);
 }
 
@@ -313,7 +319,7 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       }
       break;
     case algorithm::board:
-      written_once(to, what == collective::barrier ? 0 : to.n() - 1, combines);
+      if (where.hosts() == 1) written_once(to, what);
       break;
     case algorithm::automatic:
       break;

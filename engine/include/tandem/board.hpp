@@ -55,14 +55,14 @@ class board {
   /// So many bytes of zeros a board of that many ranks is.
   static std::size_t bytes_for(int ranks) noexcept;
 
-  // Of this rank. Calls are numbered alike on all ranks, upward, at most `calls_at_once` apart while
-  // they are open, and every rank begins and ends each of them.
+  // Of this rank. Calls are numbered alike on all ranks, upward, at most `calls_at_once` apart
+  // while they are open, and every rank begins and ends each of them.
 
   void begin(std::uint64_t call) noexcept;
   /// What others brought is read no more.
   void end(std::uint64_t call) noexcept;
-  /// Where to write what this rank brings, `most_bytes` at the most; null while somebody may still
-  /// read what was there before: `behind` says who.
+  /// Where to write what this rank brings, `most_bytes` at the most; null while somebody, perhaps
+  /// this rank itself, may still read what was there before: `behind` says who.
   std::byte* place_for(std::uint64_t call) noexcept;
   int behind() const noexcept { return behind_; }
   void publish(std::uint64_t call, const message_note& note, std::size_t bytes) noexcept;
@@ -115,15 +115,15 @@ class board {
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  /// Wakes a rank of the board.
+  /// Wakes a rank of the board, perhaps this one, of which another call waits.
   virtual void ring(int rank) noexcept = 0;
   void ring_sleepers() noexcept;
   area& of(int rank) const noexcept { return areas_[rank]; }
 
   area* const areas_;
   const int rank_, size_;
-  std::uint64_t open_ = 0;    // bit k: a call numbered k modulo 64
-  std::uint64_t newest_ = 0;  // the next call after all that have begun
+  std::uint64_t open_ = 0;                    // bit k: a call numbered k modulo 64
+  std::uint64_t newest_ = 0;                  // the next call after all that have begun
   std::array<std::uint64_t, places> used_{};  // by place: one more than the call that had it last
   std::array<std::uint64_t, most_ranks> finished_{};  // as last seen of each rank
   int behind_ = 0;

@@ -15,7 +15,10 @@ namespace tandem {
 /// @param like  an empty view of the memory that most collectives of this rank will work on, the
 ///   host's or a device's: what is measured with. One rank with a device makes it a plan for
 ///   devices. Calls on other memory are as right, and slower than need be.
-/// @par Cost  Four small all_gathers, and some milliseconds for each of the two pairs.
+/// Ranks that all share the memory of one host, 16 at the most, are all connected with each other
+/// then, and share a `board` for short calls, of some 70 KB for each of them.
+/// @par Cost  Four small all_gathers, three more for a board, and some milliseconds for each of the
+///   two pairs.
 /// @par Errors `errc::call_mismatch`, the same on every rank: what differs, and on which ranks; the
 ///   fabric lives on. `errc::unsupported_memory`: there is no such device, or a channel that does
 ///   not carry its memory. `errc::bad_input` for a profile and `bad_option` for a pin that this

@@ -58,7 +58,8 @@ class communicator {
   /// back. Every rank calls it, as a collective; what comes back can be divided again. One at
   /// a time on a rank: they choose ids, the highest that are free.
   /// @par Errors As of the collectives; `errc::limit_exceeded` on every rank where no id is free.
-  /// @par Cost  An all_gather of 8 bytes each and an all_reduce of 512.
+  /// @par Cost  An all_gather of 8 bytes each and an all_reduce of 512; where the ranks of a part
+  ///   share memory and the whole has a plan, what `make_communicator` says of that.
   asio::awaitable<std::unique_ptr<communicator>> split(int colour, int key = 0);
   communicator(communicator&&) noexcept;
   communicator& operator=(communicator&&) noexcept;

@@ -1,0 +1,272 @@
+// Short calls of ranks that share memory: which go by a board, and what becomes of those that wait.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <tandem/board.hpp>
+#include <tandem/collectives/agree.hpp>
+#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/plan.hpp>
+#include <tandem/deadline.hpp>
+#include <tandem/join.hpp>
+
+#include "collectives/every_call.hpp"
+#include "collectives/job.hpp"
+
+namespace tandem {
+namespace {
+
+using test::job;
+using test::nothing;
+
+const test::fabric_kind& kind(const std::string& name) {
+  return *std::ranges::find(test::fabric_kinds(), name, &test::fabric_kind::name);
+}
+
+settings usual() {
+  settings s;
+  s.collective_chunk_bytes = 1024;
+  return s;
+}
+
+/// The calls that go by a board, by their numbers among all.
+std::vector<int> board_calls() {
+  std::vector<int> found;
+  for (int which = 0; which < test::every_call::count(); ++which) {
+    if (test::every_call::name(which).ends_with("by board")) found.push_back(which);
+  }
+  return found;
+}
+
+/// What a rank, or a part of them, agrees on.
+struct agreement {
+  std::optional<plan> whole, part;
+};
+
+asio::awaitable<void> agree(fabric& over, settings options, int colour, agreement& found) {
+  communicator all = co_await make_communicator(over, options);
+  const std::unique_ptr<communicator> part = co_await all.split(colour, 0);
+  found.whole = all.agreed();
+  found.part = part->agreed();
+  std::vector<std::int32_t> ones(8, 1);
+  const mutable_view data(ones);
+  co_await all_reduce(*part, data, data_type::int32, reduce_op::sum);
+  co_await barrier(all);
+  for (const std::int32_t sum : ones) EXPECT_EQ(sum, part->size());
+}
+
+/// Of four ranks, two and two of a colour.
+std::vector<agreement> agreements(const std::string& over, const std::string& pins = {}) {
+  job ranks(kind(over), 4, usual());
+  std::vector<agreement> found(4);
+  EXPECT_EQ(ranks.run([&](int r) {
+    settings options = usual();
+    options.plan = pins;
+    if (over == "mixed") options.host = r < 2 ? "first" : "second";
+    const auto i = static_cast<std::size_t>(r);
+    return agree(*ranks.fabrics[i], std::move(options), r / 2, found[i]);
+  }),
+            "");
+  return found;
+}
+
+TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
+  for (const agreement& of : agreements("shm")) {
+    for (const plan& one : {*of.whole, *of.part}) {
+      EXPECT_TRUE(one.known().has_board);
+      for (const collective what :
+           {collective::barrier, collective::broadcast, collective::reduce, collective::all_reduce,
+            collective::all_gather, collective::reduce_scatter, collective::all_to_all}) {
+        EXPECT_EQ(one.choose(what, 8).how, algorithm::board) << name(what);
+        if (what == collective::barrier) continue;
+        EXPECT_NE(one.choose(what, board::most_bytes).how, algorithm::board) << name(what);
+      }
+      EXPECT_NE(one.choose(collective::gather, 8).how, algorithm::board);
+    }
+  }
+}
+
+TEST(BoardPlan, HasItForThePartsThatShareAHost) {
+  for (const agreement& of : agreements("mixed")) {
+    EXPECT_FALSE(of.whole->known().has_board);
+    EXPECT_NE(of.whole->choose(collective::all_reduce, 8).how, algorithm::board);
+    EXPECT_TRUE(of.part->known().has_board);
+    EXPECT_EQ(of.part->choose(collective::all_reduce, 8).how, algorithm::board);
+  }
+}
+
+TEST(BoardPlan, HasNoneOverASocket) {
+  for (const agreement& of : agreements("tcp")) {
+    EXPECT_FALSE(of.whole->known().has_board);
+    EXPECT_FALSE(of.part->known().has_board);
+  }
+}
+
+TEST(BoardPlan, ObeysPins) {
+  for (const agreement& of : agreements("shm", "all_reduce=ring,broadcast:1M-=board")) {
+    EXPECT_EQ(of.whole->choose(collective::all_reduce, 8).how, algorithm::ring);
+    EXPECT_EQ(of.whole->choose(collective::broadcast, 1u << 20).how, algorithm::board);
+    EXPECT_EQ(of.whole->choose(collective::reduce, 8).how, algorithm::board);
+  }
+}
+
+class BoardCall : public testing::Test {
+ protected:
+  static asio::awaitable<void> sum(communicator& among, std::vector<std::int32_t>& data) {
+    return all_reduce(among, data, data_type::int32, reduce_op::sum, algorithm::board);
+  }
+};
+
+asio::awaitable<void> many_sums(communicator& among, int count) {
+  std::vector<std::vector<std::int32_t>> data;
+  std::vector<asio::awaitable<void>> calls;
+  for (int i = 0; i < count; ++i) data.emplace_back(3, i * 100 + among.rank());
+  for (auto& each : data) {
+    calls.push_back(all_reduce(among, each, data_type::int32, reduce_op::sum, algorithm::board));
+  }
+  co_await when_all(std::move(calls));
+  const int n = among.size();
+  for (int i = 0; i < count; ++i) {
+    for (const std::int32_t got : data[static_cast<std::size_t>(i)]) {
+      EXPECT_EQ(got, n * i * 100 + n * (n - 1) / 2);
+    }
+  }
+}
+
+TEST_F(BoardCall, MoreAtOnceThanItHasPlaces) {
+  for (const int n : {2, 5}) {
+    job ranks(kind("shm"), n, usual());
+    EXPECT_EQ(ranks.run([&](int r) { return many_sums(ranks.world(r), 60); }), "");
+  }
+}
+
+asio::awaitable<void> hear_many(communicator& among, int count) {
+  for (int i = 0; i < count; ++i) {
+    std::int32_t word = among.rank() == 0 ? i : -1;
+    const mutable_view data(&word, sizeof word);
+    co_await broadcast(among, data, 0, algorithm::board);
+    EXPECT_EQ(word, i);
+  }
+}
+
+TEST_F(BoardCall, ARootThatIsAheadWaitsForRoom) {
+  job ranks(kind("shm"), 3, usual());
+  int done = 0;
+  ranks.start([&](int r) { return r == 0 ? hear_many(ranks.world(0), 200) : nothing(); });
+  for (int i = 0; i < 1000; ++i) ranks.context.poll();
+  EXPECT_EQ(ranks.running, 1) << "the root did not wait";
+  // The others come late, and sleep in between.
+  for (int r = 1; r < 3; ++r) {
+    ++ranks.running;
+    asio::co_spawn(ranks.context, hear_many(ranks.world(r), 200), [&](std::exception_ptr failure) {
+      EXPECT_EQ(describe(failure), describe(nullptr));
+      --ranks.running;
+      ++done;
+    });
+  }
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(done, 2);
+  EXPECT_FALSE(ranks.code(0)) << ranks.text(0);
+}
+
+TEST_F(BoardCall, ThatDiffersIsAMismatchOnEveryRank) {
+  for (const bool other_length : {false, true}) {
+    job ranks(kind("shm"), 3, usual());
+    std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
+    if (other_length) data[1].resize(5);
+    ASSERT_NE(ranks.run([&](int r) {
+      auto& mine = data[static_cast<std::size_t>(r)];
+      const reduce_op op = r == 1 && !other_length ? reduce_op::maximum : reduce_op::sum;
+      return all_reduce(ranks.world(r), mine, data_type::int32, op, algorithm::board);
+    }),
+              "hangs");
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
+      EXPECT_NE(ranks.text(r).find(other_length ? "20 bytes" : "maximum"), std::string::npos)
+          << ranks.text(r);
+      EXPECT_NE(ranks.text(r).find(other_length ? "16 bytes" : "sum"), std::string::npos)
+          << ranks.text(r);
+    }
+  }
+}
+
+TEST_F(BoardCall, ThatMeetsOneThatTravelsIsAMismatch) {
+  job ranks(kind("shm"), 2, usual());
+  std::vector<std::vector<std::int32_t>> data{std::vector<std::int32_t>(4),
+                                              std::vector<std::int32_t>(40000)};
+  ASSERT_NE(
+      ranks.run([&](int r) { return sum(ranks.world(r), data[static_cast<std::size_t>(r)]); }),
+      "hangs");
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
+}
+
+TEST_F(BoardCall, EndsWithTheNameOfALostRank) {
+  for (const int which : board_calls()) {
+    for (int lost = 0; lost < 3; ++lost) {
+      SCOPED_TRACE(testing::Message() << test::every_call::name(which) << " without " << lost);
+      job ranks(kind("shm"), 3, usual());
+      std::vector<test::every_call> made(3);
+      ranks.start([&](int r) {
+        if (r == lost) return nothing();
+        return made[static_cast<std::size_t>(r)].make(ranks.world(r), which);
+      });
+      ranks.context.poll();
+      ranks.worlds[static_cast<std::size_t>(lost)].reset();
+      ranks.fabrics[static_cast<std::size_t>(lost)].reset();
+      ASSERT_TRUE(ranks.finish());
+      for (int r = 0; r < 3; ++r) {
+        if (r == lost || !ranks.code(r)) continue;
+        EXPECT_EQ(ranks.code(r), errc::peer_lost) << ranks.text(r);
+        EXPECT_EQ(ranks.why(r).peer, lost) << ranks.text(r);
+      }
+    }
+  }
+}
+
+TEST_F(BoardCall, ThatIsCancelledEndsTheOthers) {
+  job ranks(kind("shm"), 3, usual());
+  std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
+  ranks.start([&](int r) {
+    if (r == 2) return nothing();
+    asio::awaitable<void> call = sum(ranks.world(r), data[static_cast<std::size_t>(r)]);
+    if (r == 1) return call;
+    return with_deadline(std::chrono::milliseconds(5), std::move(call), "a short try");
+  });
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
+  EXPECT_EQ(ranks.code(1), errc::message_cancelled) << ranks.text(1);
+  EXPECT_EQ(ranks.why(1).peer, 0) << ranks.text(1);
+}
+
+TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
+  settings options = usual();
+  options.operation_timeout = std::chrono::milliseconds(50);
+  job ranks(kind("shm"), 2, options);
+  std::vector<std::int32_t> data(4);
+  ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
+  EXPECT_EQ(ranks.why(0).peer, 1) << ranks.text(0);
+  EXPECT_NE(ranks.text(0).find("all_reduce"), std::string::npos) << ranks.text(0);
+}
+
+TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
+  job ranks(kind("shm"), 2, usual());
+  std::vector<std::int32_t> data(4);
+  ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
+  ranks.context.poll();
+  EXPECT_EQ(ranks.running, 1);
+}
+
+TEST_F(BoardCall, OfARankThatHasLeftFails) {
+  job ranks(kind("shm"), 2, usual());
+  std::vector<std::int32_t> data(4);
+  ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
+  ranks.context.poll();
+  ranks.fabrics[0]->close();
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(ranks.code(0), errc::channel_closed) << ranks.text(0);
+}
+
+}  // namespace
+}  // namespace tandem

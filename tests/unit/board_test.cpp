@@ -1,0 +1,201 @@
+// What ranks write to a board and read from it, without any waiting.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <tandem/board.hpp>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+/// As memory that processes share: zeros, on a line of the cache.
+class pages {
+ public:
+  explicit pages(int ranks) : bytes_(board::bytes_for(ranks)), data_(new (line) std::byte[bytes_]) {
+    std::memset(data_.get(), 0, bytes_);
+  }
+  std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  static constexpr std::align_val_t line{64};
+  struct free_line {
+    void operator()(std::byte* at) const { ::operator delete[](at, line); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte[], free_line> data_;
+};
+
+/// A rank's side, which notes whom it rings.
+class side final : public board {
+ public:
+  side(const pages& on, int rank, int size) : board(on.data(), rank, size) {}
+  bool linger(waiter&) noexcept override { return false; }
+  void wait(waiter&) override {}
+  void forget(waiter&) noexcept override {}
+  const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
+
+  void bring(std::uint64_t call, std::uint64_t value) {
+    std::byte* const at = place_for(call);
+    ASSERT_NE(at, nullptr);
+    std::memcpy(at, &value, sizeof value);
+    publish(call, {call * 3, static_cast<std::uint32_t>(call)}, sizeof value);
+  }
+  std::uint64_t value_of(int rank, std::uint64_t call) const {
+    const brought there = find(rank, call);
+    std::uint64_t value = 0;
+    if (there.data != nullptr) std::memcpy(&value, there.data, sizeof value);
+    return value;
+  }
+  using board::be_awake;
+  using board::fall_asleep;
+  std::vector<int> rung;
+
+ private:
+  void ring(int rank) noexcept override { rung.push_back(rank); }
+  std::shared_ptr<const error> none_;
+};
+
+TEST(Board, BringsWhatOthersRead) {
+  const pages memory(3);
+  side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
+  for (side* each : {&a, &b, &c}) each->begin(0);
+  EXPECT_EQ(b.find(0, 0).data, nullptr);
+  a.bring(0, 77);
+  for (const side* each : {&b, &c}) {
+    EXPECT_EQ(each->value_of(0, 0), 77u);
+    EXPECT_EQ(each->find(0, 0).bytes, sizeof(std::uint64_t));
+    EXPECT_EQ(each->find(0, 0).note, (message_note{0, 0}));
+    EXPECT_FALSE(each->has(0, 1));
+    EXPECT_FALSE(each->has(0, board::places));
+  }
+}
+
+TEST(Board, KeepsWhatSomebodyMayStillRead) {
+  const pages memory(3);
+  side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
+  for (std::uint64_t call = 0; call < board::places; ++call) {
+    for (side* each : {&a, &b, &c}) each->begin(call);
+    a.bring(call, call);
+    a.end(call);
+    b.end(call);
+  }
+  EXPECT_EQ(a.place_for(board::places), nullptr);
+  EXPECT_EQ(a.behind(), 2);
+  // The oldest one open is what counts, whatever else has ended.
+  c.end(1);
+  c.end(5);
+  EXPECT_EQ(a.place_for(board::places), nullptr);
+  c.end(0);
+  EXPECT_NE(a.place_for(board::places), nullptr);
+  EXPECT_NE(a.place_for(board::places + 1), nullptr);
+  EXPECT_EQ(a.place_for(board::places + 2), nullptr);
+}
+
+TEST(Board, CallsThatDoNotUseItAreLeftOut) {
+  const pages memory(2);
+  side a(memory, 0, 2), b(memory, 1, 2);
+  for (const std::uint64_t call :
+       std::initializer_list<std::uint64_t>{3, 900, 900 + board::places, 5000}) {
+    a.begin(call);
+    b.begin(call);
+    a.bring(call, call);
+    EXPECT_EQ(b.value_of(0, call), call);
+    a.end(call);
+    b.end(call);
+  }
+}
+
+TEST(Board, RingsThoseThatSleepOnce) {
+  const pages memory(3);
+  side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
+  for (side* each : {&a, &b, &c}) each->begin(0);
+  b.fall_asleep();
+  a.bring(0, 1);
+  EXPECT_EQ(a.rung, std::vector<int>{1});
+  c.bring(0, 1);
+  EXPECT_TRUE(c.rung.empty());
+  // Also for room.
+  a.fall_asleep();
+  c.fall_asleep();
+  c.be_awake();
+  b.end(0);
+  EXPECT_EQ(b.rung, std::vector<int>{0});
+}
+
+/// Random ranks take random steps: each brings, reads all others, ends; up to so many calls at
+/// once.
+TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
+  constexpr int ranks = 3;
+  constexpr std::uint64_t calls = 300, ahead = 40;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const pages memory(ranks);
+    std::vector<std::unique_ptr<side>> sides;
+    for (int r = 0; r < ranks; ++r) sides.push_back(std::make_unique<side>(memory, r, ranks));
+    struct progress {
+      std::uint64_t begun = 0, brought = 0;
+      std::vector<std::uint64_t> open;
+    };
+    std::vector<progress> at(ranks);
+    const auto value = [](int r, std::uint64_t call) { return call * 10 + unsigned(r); };
+    std::size_t finished = 0, steps = 0;
+    while (finished < calls * ranks) {
+      ASSERT_LT(++steps, 1000000u) << "nobody comes further";
+      const auto i = random() % ranks;
+      progress& p = at[i];
+      side& mine = *sides[i];
+      const std::uint64_t oldest =
+          p.open.empty() ? p.begun : *std::min_element(p.open.begin(), p.open.end());
+      if (random() % 3 == 0 && p.begun < calls && p.begun < oldest + ahead) {
+        mine.begin(p.begun);
+        p.open.push_back(p.begun++);
+      } else if (random() % 2 == 0 && p.brought < p.begun) {
+        if (mine.place_for(p.brought) == nullptr) continue;
+        mine.bring(p.brought, value(static_cast<int>(i), p.brought));
+        ++p.brought;
+      } else if (!p.open.empty()) {
+        const std::size_t which = random() % p.open.size();
+        const std::uint64_t call = p.open[which];
+        bool all = call < p.brought;
+        for (int r = 0; r < ranks; ++r) all = all && mine.has(r, call);
+        if (!all) continue;
+        for (int r = 0; r < ranks; ++r) ASSERT_EQ(mine.value_of(r, call), value(r, call));
+        mine.end(call);
+        p.open.erase(p.open.begin() + static_cast<std::ptrdiff_t>(which));
+        ++finished;
+      }
+    }
+  }
+}
+
+TEST(Board, WhatALiarWritesIsOnlyWrong) {
+  const pages memory(2);
+  side a(memory, 0, 2);
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    // All of it, the other rank's words too.
+    for (std::size_t i = 0; i < memory.size(); i += 61) {
+      memory.data()[i] = static_cast<std::byte>(random());
+    }
+    const std::uint64_t call = random() % 100;
+    a.begin(call);
+    if (std::byte* const at = a.place_for(call)) {
+      EXPECT_GE(at, memory.data());
+      EXPECT_LE(at + board::most_bytes, memory.data() + memory.size());
+      a.publish(call, {1, 2}, 8);
+    }
+    const board::brought there = a.find(1, call);
+    if (there.data != nullptr) {
+      EXPECT_LE(there.data + board::most_bytes, memory.data() + memory.size());
+    }
+    a.end(call);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
