@@ -61,6 +61,8 @@ class vendor_group {
   /// Segment k from `part` of rank k to its place in the root's data; the root's own is there.
   void collect_segments(const std::byte* part, std::byte* data, std::size_t count,
                         std::size_t element_bytes, int places, int type, int root);
+  /// In place.
+  void all_reduce(std::byte* data, std::size_t count, int type, int op);
   /// Block k of what all bring comes combined to `mine` of rank k.
   void reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count, int type, int op);
   void all_gather(const std::byte* mine, std::byte* all, std::size_t count, int type);

@@ -60,7 +60,8 @@ asio::awaitable<plan> agree(communicator& all, std::string_view channel, const s
   facts known = co_await rates(all, where, options, like);
   known.host_of_rank = std::move(where.hosts);
   plan result = plan::of(known, options);
-  co_await detail::compare_plans(all, result);
+  std::string text = result.text();
+  co_await detail::compare_plans(all, std::move(text));
   co_return result;
 }
 
