@@ -47,7 +47,7 @@ struct group_choice {
   /// The way between the rank at place `at` and the next one (of the last the first) is one that
   /// the group's collectives take.
   bool takes_way(std::size_t at) const noexcept;
-  /// "tensor 0, ranks 0,1: NCCL 2.28.3 (all on cuda, one island)"
+  /// "tensor 0, ranks 0-1: NCCL 2.28.3 (all on cuda, one island)"
   std::string text() const;
 };
 

@@ -38,7 +38,7 @@ class parallel_group {
   int rank() const noexcept { return ranks_->rank(); }
   int size() const noexcept { return ranks_->size(); }
   const group_choice& choice() const noexcept { return choice_; }
-  /// "tensor 0, ranks 0,1: NCCL 2.28.3 (all on cuda, one island)"
+  /// "tensor 0, ranks 0-1: NCCL 2.28.3 (all on cuda, one island)"
   std::string text() const { return choice_.text(); }
 
   // As the calls of these names under collectives and `islands`.
