@@ -81,11 +81,14 @@ asio::awaitable<void> island_parts::connect(const nccl* library) {
     across->internals()->adopt(with_long_chunks(across->agreed()));
   }
   if (!ranks.is_native() || !has_inside()) co_return;
-  down = co_await vendor_group::make(*inside, device, *library);
-  if (islands() > 1) up = co_await vendor_group::make(*inside, device, *library);
   const int next = (inside->rank() + 1) % inside->size();
   co_await inside->internals()->connect(next);
   listen();
+  down = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
+  co_await down->start(*inside);
+  if (islands() < 2) co_return;
+  up = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
+  co_await up->start(*inside);
 }
 
 std::optional<error> island_parts::wrong_view(const char* call, const const_view& data) const {

@@ -181,6 +181,8 @@ asio::awaitable<void> parallel_groups::grow(const rank_groups& groups) {
         std::make_unique<parallel_group>(std::move(ranks), std::move(by), choices[*own]));
   }
   agreed_.insert(agreed_.end(), choices.begin(), choices.end());
+  // Whose library does not start is heard of by all, also by those whose own has.
+  if (std::ranges::any_of(choices, &group_choice::has_islands)) co_await barrier(all_);
 }
 
 parallel_group& parallel_groups::group(std::string_view name) const {

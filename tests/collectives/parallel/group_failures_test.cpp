@@ -114,5 +114,16 @@ TEST_F(ParallelFailure, OfTheLibraryInACallReachesEveryRank) {
   }
 }
 
+/// One rank's library does not start: those that wait for it there hear of it.
+TEST_F(ParallelFailure, OfTheLibraryToStartReachesEveryRank) {
+  rig.library.fail("ncclCommInitRank", 1, detail::nc::system_error);
+  ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
+    EXPECT_TRUE(says(r, "ncclCommInitRank")) << rig.jobs->text(r);
+    EXPECT_TRUE(says(r, "unhandled system error")) << rig.jobs->text(r);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

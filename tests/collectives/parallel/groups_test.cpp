@@ -2,6 +2,7 @@
 // processor makes of the same data, and what the ranks have agreed on.
 #include <gtest/gtest.h>
 
+#include "collectives/parallel/hand_on.hpp"
 #include "collectives/parallel/rig.hpp"
 #include "group.hpp"
 
@@ -59,55 +60,24 @@ TEST_P(ParallelGroups, MakeWhatOneProcessorMakes) {
   }
 }
 
-/// Between host memory and a rank's own. @param device  null: the host
-void copy(accelerator* device, void* to, const void* from, std::size_t bytes) {
-  if (!device) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  pinned_buffer between(*device, bytes);
-  const device_stream stream(*device);
-  device->copy(between.data(), from, bytes, stream.get());
-  device->copy(to, between.data(), bytes, stream.get());
-  device->finish(stream.get());
-}
-
-buffer memory_of(accelerator* device, std::size_t bytes) {
-  return device ? buffer(bytes, device->kind(), device->device()) : buffer(bytes);
-}
-
-/// What is of each rank alone to the next one, once around.
-asio::awaitable<void> hand_on(parallel_group& along, accelerator* device) {
-  constexpr std::size_t bytes = 40'000;
-  const buffer mine = memory_of(device, bytes), got = memory_of(device, bytes);
-  std::vector<std::byte> here(bytes, static_cast<std::byte>(along.rank() + 1));
-  copy(device, mine.data(), here.data(), bytes);
-  const int n = along.size(), next = (along.rank() + 1) % n, before = (along.rank() + n - 1) % n;
-  const mutable_view into = got.view();
-  const const_view from = mine.view();
-  const std::size_t came = co_await along.ranks().sendrecv(next, from, before, into, 3);
-  EXPECT_EQ(came, bytes);
-  copy(device, here.data(), got.data(), bytes);
-  for (const std::byte each : here) EXPECT_EQ(each, static_cast<std::byte>(before + 1));
-}
-
 TEST_P(ParallelGroups, SendAndReceiveByTheirChannels) {
   for (const std::string& name : names()) {
     if (rig.of(0).group(name).size() == 1) continue;
-    EXPECT_EQ(rig.jobs->run([&](int r) { return hand_on(rig.of(r).group(name), rig.device(r)); }),
-              "")
+    EXPECT_EQ(
+        rig.jobs->run([&](int r) { return test::hand_on(rig.of(r).group(name), rig.device(r)); }),
+        "")
         << name;
   }
 }
 
 asio::awaitable<void> mean(parallel_group& in, accelerator* device) {
-  const buffer memory = memory_of(device, sizeof(double));
+  const buffer memory = test::memory_of(device, sizeof(double));
   double value = 2.0 + in.rank();
-  copy(device, memory.data(), &value, sizeof value);
+  test::copy(device, memory.data(), &value, sizeof value);
   const mutable_view data = memory.view();
   const double weight = in.rank() == 0 ? 3 : 1;
   co_await in.weighted_mean(data, data_type::float64, weight);
-  copy(device, &value, memory.data(), sizeof value);
+  test::copy(device, &value, memory.data(), sizeof value);
   double sum = 3 * 2.0;
   for (int r = 1; r < in.size(); ++r) sum += 2.0 + r;
   EXPECT_NEAR(value, sum / (in.size() + 2), 1e-12);

@@ -1,9 +1,13 @@
 #include "support/nccl/world.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
 
 namespace tandem::test::nccl {
 namespace {
@@ -39,7 +43,26 @@ world::world(cuda_double&) {
   detail::replace_nccl(&functions());
 }
 
+/// Who starts for ever, as others never will, is told, and has gone before the devices do.
 world::~world() {
+  std::map<pid_t, int> left;
+  {
+    const cuda::world::lock held(cuda::world::now()->mutex);
+    is_ending = true;
+    left = starting;
+  }
+  arrivals.notify_all();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (const auto& [thread, rank] : left) {
+    const std::string place = "/proc/self/task/" + std::to_string(thread);
+    while (::access(place.c_str(), F_OK) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "NCCL double: rank " << rank << " still starts";
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   detail::replace_nccl(nullptr);
   in_force.store(nullptr);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <condition_variable>
 #include <map>
@@ -96,6 +98,8 @@ class world {
   nc::result start(cuda::world& in, const std::vector<posted>& all);
 
   std::condition_variable arrivals;
+  std::map<pid_t, int> starting;  ///< threads that wait for the others of a clique
+  bool is_ending = false;
   std::map<std::string, std::size_t> counts;
   struct fault {
     std::string function;

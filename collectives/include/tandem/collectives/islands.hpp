@@ -54,7 +54,8 @@ class islands {
  public:
   /// Every rank of `all` calls it, as a collective. `all` outlives it.
   /// @par Errors `errc::unsupported_memory`: this rank has no such device; those of
-  ///   `communicator::split`; `device_failed` where the library does not start.
+  ///   `communicator::split`; `device_failed` where the library does not start, of which every rank
+  ///   hears.
   /// @par Cost  An all_gather of 64 bytes each, two splits, and what the library takes to start:
   ///   seconds.
   static asio::awaitable<std::unique_ptr<islands>> make(communicator& all, island_member mine);

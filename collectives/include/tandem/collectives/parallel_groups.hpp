@@ -81,9 +81,9 @@ class parallel_groups {
   ///   ranks. `unsupported_memory` where this rank has no such device, and `call_mismatch` with
   ///   that on the others. None of these changes anything. Those of `communicator::split` and
   ///   `islands::make`, which end the communicator.
-  /// @par Cost  Two exchanges of about 100 bytes each; for each dimension a split, one more of a
-  ///   few words and the hash, and what the library takes to start: seconds, and memory of the
-  ///   device for each group.
+  /// @par Cost  An exchange of about 100 bytes each; for each dimension a split, an exchange of a
+  ///   few words, the hash, and what the library takes to start: seconds, and memory of the device
+  ///   for each group that it carries.
   /// @par Cancellation  As under collectives.
   static asio::awaitable<std::unique_ptr<parallel_groups>> make(communicator& all,
                                                                 parallel_layout layout,
