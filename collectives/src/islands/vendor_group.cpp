@@ -1,6 +1,7 @@
 #include "islands/vendor_group.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <boost/asio/post.hpp>
 #include <mutex>
@@ -51,6 +52,7 @@ void begin(const std::shared_ptr<beginning>& one, accelerator& device, const ncc
     } catch (const error&) {
     }
   });
+  ::pthread_setname_np(starter.native_handle(), "tandem-start");
   starter.detach();
 }
 

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -58,11 +56,8 @@ nc::result init_rank(nc::comm* into, int ranks, nc::unique_id id, int rank) {
     mine->devices.push_back(device->ordinal);
     if (++mine->arrived == ranks) own.cliques.erase(id.bytes);
     own.arrivals.notify_all();
-    const pid_t thread = ::gettid();
-    own.starting.emplace(thread, rank);
     const bool has_ended = own.arrivals.wait_for(
         held, patience, [&] { return mine->arrived == mine->size || own.is_ending; });
-    if (!own.is_ending) own.starting.erase(thread);
     if (!has_ended || mine->arrived != mine->size) return nc::system_error;
     auto made = std::make_shared<end>();
     made->of = mine;
