@@ -27,16 +27,21 @@ void check_memory(const std::string& words) {
   }
 }
 
-place place_for(const std::string& words, int local_rank) {
+memory_kind kind_for(const std::string& words, int local_rank) {
   const std::vector<std::string> list = comma_parts(words);
   const std::string& mine = list[static_cast<std::size_t>(local_rank) % list.size()];
-  for (const memory_kind each : {memory_kind::cuda, memory_kind::hip}) {
-    if (mine != name(each)) continue;
-    const std::size_t devices = find_accelerators(each).found.size();
-    const int device = devices == 0 ? 0 : local_rank % static_cast<int>(devices);
-    return {.kind = each, .device = accelerator_at(each, device).device()};
+  for (const memory_kind each : kinds) {
+    if (mine == name(each)) return each;
   }
-  return {};
+  return memory_kind::host;
+}
+
+place place_for(const std::string& words, int local_rank) {
+  const memory_kind kind = kind_for(words, local_rank);
+  if (kind == memory_kind::host) return {};
+  const std::size_t devices = find_accelerators(kind).found.size();
+  const int device = devices == 0 ? 0 : local_rank % static_cast<int>(devices);
+  return {.kind = kind, .device = accelerator_at(kind, device).device()};
 }
 
 }  // namespace tandem::cli

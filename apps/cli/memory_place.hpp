@@ -18,6 +18,10 @@ struct place {
 /// @par Errors `errc::bad_option`: which word is none.
 void check_memory(const std::string& words);
 
+/// The kind of the rank that is number `local_rank` on its host: kinds go round.
+/// @pre check_memory(words).
+memory_kind kind_for(const std::string& words, int local_rank);
+
 /// Of the rank that is number `local_rank` on its host: kinds and devices go round.
 /// @pre check_memory(words). @par Errors `errc::unsupported_memory`: there is no device of that
 /// kind here, and why.

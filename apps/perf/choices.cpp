@@ -13,10 +13,8 @@ const operation* parse_operation(const std::string& word) {
   if (const operation* const found = find_operation(word)) return found;
   std::vector<std::string_view> names;
   for (const operation& one : operations()) names.push_back(one.name);
-  const std::string_view near = nearest(word, names);
   throw error(errc::bad_option, fmt::format("{}: no such operation", word),
-              near.empty() ? fmt::format("choose {}", fmt::join(names, ", "))
-                           : fmt::format("did you mean {}?", near));
+              near_or_all(word, names));
 }
 
 algorithm parse_algorithm(const operation& op, const std::string& word) {

@@ -6,6 +6,7 @@
 #include <tandem/channels/devices.hpp>
 #include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/parallel_groups.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 
@@ -15,7 +16,19 @@
 namespace tandem::planner {
 namespace {
 
-asio::awaitable<void> join(launch_info who, const plan_options& o, std::optional<plan>& result) {
+/// Collectives go where the data lie.
+asio::awaitable<std::vector<group_choice>> agree_on_groups(communicator& all, const plan_options& o,
+                                                           cli::place at) {
+  const island_member mine(at.kind, at.device);
+  parallel_layout layout = *o.layout;
+  const std::unique_ptr<parallel_groups> made =
+      co_await parallel_groups::make(all, std::move(layout), mine);
+  co_await barrier(all);
+  co_return made->agreed();
+}
+
+asio::awaitable<void> join(launch_info who, const plan_options& o,
+                           std::optional<agreement>& result) {
   const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
   std::string kind = o.channel;
   std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
@@ -23,23 +36,25 @@ asio::awaitable<void> join(launch_info who, const plan_options& o, std::optional
   if (o.memory != name(memory_kind::host)) job = devices::make_fabric(std::move(job), o.engine);
   const const_view like = at.like();
   communicator all = co_await make_communicator(*job, o.engine, like);
+  std::vector<group_choice> groups;
+  if (o.layout) groups = co_await agree_on_groups(all, o, at);
   // Nobody leaves while another is still comparing.
   co_await barrier(all);
-  result = all.agreed();
+  result = agreement{all.agreed(), std::move(groups)};
   job->close();
   meeting->leave();
 }
 
 }  // namespace
 
-plan plan_of_job(const launch_info& who, const plan_options& o) {
-  std::optional<plan> result;
+agreement agreement_of_job(const launch_info& who, const plan_options& o) {
+  std::optional<agreement> result;
   std::exception_ptr failure;
   asio::io_context context(1);
   asio::co_spawn(context, join(who, o, result), [&failure](std::exception_ptr f) { failure = f; });
   run(context, {.most = o.engine.spin});
   if (failure) std::rethrow_exception(failure);
-  return *result;
+  return std::move(*result);
 }
 
 }  // namespace tandem::planner

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <map>
 #include <tandem/collectives/algorithm.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
+#include "cli/island_list.hpp"
 #include "cli/job_fabric.hpp"
 #include "cli/memory_place.hpp"
+#include "cli/whole_number.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -20,12 +22,8 @@ error wrong(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));
 }
 
-/// A number from 1 to `most_ranks`, or nothing.
 std::optional<int> count_in(std::string_view text) {
-  int number = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = failed == std::errc() && rest == text.data() + text.size();
-  return whole && number >= 1 && number <= most_ranks ? std::optional(number) : std::nullopt;
+  return cli::whole_number(text, 1, most_ranks);
 }
 
 /// What the command line says of one kind of way.
@@ -76,31 +74,112 @@ std::vector<std::string> parse_hosts(const std::string& text) {
   return result;
 }
 
+namespace {
+
+/// What is asked of groups, beside hosts.
+struct group_words {
+  std::string layout, islands;
+  bool names_hosts = false;
+
+  void declare(cli::command_line& line) {
+    line.option("layout", layout,
+                "groups: their dimensions, the outermost first: pipeline=2,data=2,tensor=2");
+    line.option("islands", islands,
+                "groups: ranks by island: nvidia:4,amd:4; host is memory of processors. Each is a "
+                "host of its own, unless --hosts says otherwise");
+  }
+  void check(plan_options::wish what) const {
+    if (what != plan_options::wish::groups) {
+      if (!layout.empty()) throw wrong("--layout: only groups have one", "say plan groups");
+      if (!islands.empty()) throw wrong("--islands: only groups lie on some", "say plan groups");
+    } else if (layout.empty()) {
+      throw wrong("--layout is missing", "write it like --layout pipeline=2,data=2,tensor=2");
+    }
+  }
+  void apply(plan_options& o) const;
+};
+
+memory_kind kind_of_island(const std::string& name) {
+  if (name == "nvidia") return memory_kind::cuda;
+  if (name == "amd") return memory_kind::hip;
+  if (name == "host") return memory_kind::host;
+  constexpr std::string_view names[] = {"nvidia", "amd", "host"};
+  throw wrong(fmt::format("--islands: {} is no vendor", name), near_or_all(name, names));
+}
+
+/// Ranks with what they would say of themselves, each with a device of its own.
+void group_words::apply(plan_options& o) const {
+  o.layout = parallel_layout::parse(layout);
+  std::vector<std::string>& hosts = o.assumed.host_of_rank;
+  const auto add = [&o](memory_kind kind, int colour) {
+    const int library = kind == memory_kind::host ? 0 : rank_facts::some_library;
+    o.ranks.push_back({kind, colour, library, std::to_string(o.ranks.size())});
+  };
+  if (!islands.empty()) {
+    std::vector<std::string> own_hosts;
+    int colour = 0;
+    for (const cli::island& each : cli::parse_islands(islands)) {
+      for (int i = 0; i < each.ranks; ++i) {
+        add(kind_of_island(each.name), colour);
+        own_hosts.push_back(fmt::format("host{}", colour));
+      }
+      ++colour;
+    }
+    if (!names_hosts) hosts = std::move(own_hosts);
+    if (hosts.size() != o.ranks.size()) {
+      throw wrong(fmt::format("--islands={}: {} ranks, and the hosts have {}", islands,
+                              o.ranks.size(), hosts.size()),
+                  "make them agree");
+    }
+  } else {
+    if (!names_hosts) hosts = facts::one_host(o.layout->ranks()).host_of_rank;
+    std::map<std::string_view, int> ranks_on;
+    for (const std::string& host : hosts) add(cli::kind_for(o.memory, ranks_on[host]++), 0);
+  }
+  o.layout->check(static_cast<int>(hosts.size()));
+}
+
+plan_options::wish wish_of(const std::string& word) {
+  if (word == "show") return plan_options::wish::show;
+  if (word == "probe") return plan_options::wish::probe;
+  if (word == "groups") return plan_options::wish::groups;
+  constexpr std::string_view words[] = {"show", "probe", "groups"};
+  const std::string_view near = nearest(word, words);
+  throw wrong(
+      fmt::format("{}: neither show nor probe nor groups", word),
+      near.empty() ? "tandem plan --help says more" : fmt::format("did you mean {}?", near));
+}
+
+}  // namespace
+
 std::optional<plan_options> parse_options(std::span<const std::string> args) {
   plan_options o;
   std::string what = "show", hosts;
   int ranks = 0;
   way_options within, across;
+  group_words divided;
   std::vector<std::string_view> operations;
   for (std::size_t i = 0; i < collective_count; ++i) {
     operations.push_back(name(static_cast<collective>(i)));
   }
   cli::command_line line(
       {.command = "tandem plan",
-       .arguments = "show|probe [options]",
+       .arguments = "show|probe|groups [options]",
        .summary =
            "show: how each collective is done, for each length, and why. Under a launcher its "
            "ranks "
            "measure and agree, and rank 0 prints; else for the ranks that --ranks or --hosts name. "
-           "probe: under a launcher, what was measured, as a file for --profile. A plan is pinned, "
+           "probe: under a launcher, what was measured, as a file for --profile. groups: what "
+           "carries each parallel group, and why. A plan is pinned, "
            "all of it or a part, by --plan: all_reduce:64K-=ring/512K, with commas between pins, "
            "lengths FROM-BELOW, and the longest chunk last.",
        .examples = "  tandem plan show --hosts 2x2 --latency-us 30 --gb-per-s 0.125\n"
                    "  tandem plan show --hosts a,b,a,b --plan broadcast=tree\n"
                    "  tandem run -n 4 -- tandem plan show\n"
                    "  tandem run -n 4 -- tandem plan probe --save rates\n"
+                   "  tandem plan groups --layout pipeline=2,tensor=4 --islands nvidia:4,amd:4\n"
                    "  tandem plan show --profile rates --ranks 8\n"});
-  line.positional("WHAT", what, "show, or probe", true);
+  line.positional("WHAT", what, "show, probe, or groups", true);
   line.option("ranks", ranks, 1, most_ranks, "ranks on one host (4)");
   line.option("hosts", hosts, "hosts: 2x4 are two of four ranks each; a,b,a,b is by rank");
   across.declare(line, "", "across hosts");
@@ -110,25 +189,23 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   line.option("memory", o.memory,
               "where most of what is sent lies: host, cuda, hip, or several that go round by rank");
   line.choice("op", o.op, operations, "show only this operation");
+  divided.declare(line);
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
 
-  if (what != "show" && what != "probe") {
-    const std::string_view words[] = {"show", "probe"};
-    const std::string_view near = nearest(what, words);
-    throw wrong(
-        fmt::format("{}: neither show nor probe", what),
-        near.empty() ? "tandem plan --help says more" : fmt::format("did you mean {}?", near));
+  o.what = wish_of(what);
+  const bool probes = o.what == plan_options::wish::probe;
+  if (probes && o.save.empty()) throw wrong("--save is missing", "give probe a file to write");
+  if (!probes && !o.save.empty()) {
+    throw wrong(fmt::format("--save: {} writes nothing", what), "say probe --save");
   }
-  o.probes = what == "probe";
-  if (o.probes && o.save.empty()) throw wrong("--save is missing", "give probe a file to write");
-  if (!o.probes && !o.save.empty()) throw wrong("--save: show writes nothing", "say probe --save");
+  divided.check(o.what);
   if (line.given("ranks") && line.given("hosts")) {
     throw wrong("--ranks and --hosts", "leave one of them out");
   }
-  for (const char* const name :
-       {"ranks", "hosts", "latency-us", "gb-per-s", "within-latency-us", "within-gb-per-s"}) {
+  for (const char* const name : {"ranks", "hosts", "islands", "latency-us", "gb-per-s",
+                                 "within-latency-us", "within-gb-per-s"}) {
     o.assumes = o.assumes || line.given(name);
   }
   if (!o.engine.profile.empty()) o.assumed = facts::load(o.engine.profile);
@@ -146,6 +223,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
+  divided.names_hosts = line.given("hosts") || line.given("ranks");
+  if (o.what == plan_options::wish::groups) divided.apply(o);
   return o;
 }
 

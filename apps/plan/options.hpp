@@ -4,15 +4,21 @@
 #include <span>
 #include <string>
 #include <tandem/collectives/facts.hpp>
+#include <tandem/collectives/group_choice.hpp>
+#include <tandem/collectives/parallel_layout.hpp>
 #include <tandem/settings.hpp>
+#include <vector>
 
 namespace tandem::planner {
 
 /// What a command line asks for.
 struct plan_options {
-  bool probes = false;   ///< else shows
-  facts assumed;         ///< without a launcher
-  bool assumes = false;  ///< some of it was given
+  enum class wish { show, probe, groups };
+  wish what = wish::show;
+  std::optional<parallel_layout> layout;  ///< of groups
+  std::vector<rank_facts> ranks;          ///< of groups, without a launcher
+  facts assumed;                          ///< without a launcher
+  bool assumes = false;                   ///< some of it was given
   std::string channel = "tcp";
   bool explains_ways = false;   ///< each pair chooses what carries its messages
   std::string memory = "host";  ///< where most of what is sent lies, by local rank

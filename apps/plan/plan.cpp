@@ -7,6 +7,7 @@
 #include <tandem/launch.hpp>
 
 #include "cli/console.hpp"
+#include "plan/groups.hpp"
 #include "plan/job.hpp"
 #include "plan/options.hpp"
 #include "plan/table.hpp"
@@ -30,23 +31,28 @@ int plan_main(std::span<const std::string> args) {
   if (!parsed) return cli::success;
   const plan_options& o = *parsed;
   const std::optional<launch_info> who = find_launch();
+  const bool probes = o.what == plan_options::wish::probe;
+  const bool divides = o.what == plan_options::wish::groups;
   if (!who) {
-    if (o.probes) {
+    if (probes) {
       throw error(errc::bad_option, "probe: there is nobody to measure with",
                   "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
     }
-    fmt::print("{}", table(plan::of(o.assumed, o.engine), o));
+    fmt::print("{}", divides ? groups_table(assumed_groups(o), *o.layout, o.assumed)
+                             : table(plan::of(o.assumed, o.engine), o));
     return cli::success;
   }
   if (o.assumes) {
     throw error(errc::bad_option,
                 fmt::format("{} has started {} ranks, which measure", who->launcher, who->size),
-                "leave out --ranks, --hosts, latencies and rates under a launcher");
+                "leave out --ranks, --hosts, --islands, latencies and rates under a launcher");
   }
-  const plan agreed = plan_of_job(*who, o);
+  const agreement found = agreement_of_job(*who, o);
+  const plan& agreed = found.rules;
   if (who->rank != 0) return cli::success;
-  if (o.probes) save(agreed, o.save);
-  fmt::print("{}", table(agreed, o));
+  if (probes) save(agreed, o.save);
+  fmt::print("{}",
+             divides ? groups_table(found.groups, *o.layout, agreed.known()) : table(agreed, o));
   return cli::success;
 }
 

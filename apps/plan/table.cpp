@@ -4,42 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <tandem/collectives/parallel_layout.hpp>
 #include <vector>
 
 namespace tandem::planner {
 namespace {
 
 constexpr std::size_t most_hosts = 16;
-
-/// "0-3,8": runs of ranks in short.
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i]);
-    if (last > i) text += fmt::format("-{}", ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-std::string hosts_text(const facts& known) {
-  std::vector<std::string> names;
-  std::map<std::string, std::vector<int>> ranks;
-  for (std::size_t r = 0; r < known.host_of_rank.size(); ++r) {
-    std::vector<int>& here = ranks[known.host_of_rank[r]];
-    if (here.empty()) names.push_back(known.host_of_rank[r]);
-    here.push_back(static_cast<int>(r));
-  }
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most_hosts); ++i) {
-    text += fmt::format("host {}: ranks {}\n", i, ranks_text(ranks[names[i]]));
-  }
-  if (names.size() > most_hosts)
-    text += fmt::format("and {} more hosts\n", names.size() - most_hosts);
-  return text;
-}
 
 /// Why a pair of ranks has chosen what carries its messages: "(ranks share memory)"; empty where
 /// there was no choice.
@@ -62,6 +33,23 @@ std::string way_text(std::string_view between, const path_facts& way, const std:
 }
 
 }  // namespace
+
+std::string hosts_text(const facts& known) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<int>> ranks;
+  for (std::size_t r = 0; r < known.host_of_rank.size(); ++r) {
+    std::vector<int>& here = ranks[known.host_of_rank[r]];
+    if (here.empty()) names.push_back(known.host_of_rank[r]);
+    here.push_back(static_cast<int>(r));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most_hosts); ++i) {
+    text += fmt::format("host {}: ranks {}\n", i, ranks_text(ranks[names[i]]));
+  }
+  if (names.size() > most_hosts)
+    text += fmt::format("and {} more hosts\n", names.size() - most_hosts);
+  return text;
+}
 
 std::string table(const plan& agreed, const plan_options& asked) {
   const facts& known = agreed.known();

@@ -11,4 +11,7 @@ namespace tandem::planner {
 /// asked for, why the ways are what they are, and the one operation to show.
 std::string table(const plan& agreed, const plan_options& asked);
 
+/// A line for each host and its ranks.
+std::string hosts_text(const facts& known);
+
 }  // namespace tandem::planner

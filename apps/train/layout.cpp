@@ -3,33 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <numeric>
 #include <tandem/error.hpp>
+
+#include "cli/comma_parts.hpp"
+#include "cli/whole_number.hpp"
 
 namespace tandem::train {
 namespace {
 
 [[noreturn]] void refuse(std::string what, std::string advice) {
   throw error(errc::bad_option, std::move(what), std::move(advice));
-}
-
-std::vector<std::string_view> pieces(std::string_view text) {
-  std::vector<std::string_view> result;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    result.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return result;
-    text.remove_prefix(comma + 1);
-  }
-}
-
-/// A whole number of at least 1, or 0 where the text is none.
-int count_of(std::string_view text) {
-  int value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc() && end == text.data() + text.size();
-  return whole && value >= 1 && value <= 65536 ? value : 0;
 }
 
 std::string divisors(int n) {
@@ -63,7 +47,9 @@ std::vector<int> split_of(const std::string& text, int stages, int model_layers)
       fmt::format("the model has {} layers and the pipeline {} stages: --split {}", model_layers,
                   stages, fmt::join(split, ","));
   split.clear();
-  for (const std::string_view piece : pieces(text)) split.push_back(count_of(piece));
+  for (const std::string& piece : cli::comma_parts(text)) {
+    split.push_back(cli::whole_number(piece, 1, 65536).value_or(0));
+  }
   if (static_cast<int>(split.size()) != stages) {
     refuse(fmt::format("--split {} names {} stages", text, split.size()), even);
   }
@@ -82,20 +68,6 @@ std::string range_text(int first, int count) {
 }
 
 }  // namespace
-
-std::vector<island> parse_islands(std::string_view text) {
-  std::vector<island> result;
-  for (const std::string_view piece : pieces(text)) {
-    const std::size_t colon = piece.find(':');
-    const int ranks = colon == std::string_view::npos ? 0 : count_of(piece.substr(colon + 1));
-    if (ranks == 0 || colon == 0) {
-      refuse(fmt::format("--islands {}: \"{}\" is no NAME:RANKS", text, piece),
-             "write it like nvidia:2,amd:2");
-    }
-    result.push_back({std::string(piece.substr(0, colon)), ranks});
-  }
-  return result;
-}
 
 layout::layout(const layout_options& wanted, int model_layers) : islands_(islands_of(wanted)) {
   int ranks = 0;

@@ -4,13 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/island_list.hpp"
+
 namespace tandem::train {
 
-/// Ranks that stand together: one vendor's machines. Numbered from 0 in the order of the islands.
-struct island {
-  std::string name;
-  int ranks = 0;
-};
+using cli::island;
+using cli::parse_islands;
 
 /// Where one rank stands in the job.
 struct place {
@@ -62,8 +61,5 @@ class layout {
   std::vector<int> split_;  ///< layers, by stage
   int replicas_ = 1;
 };
-
-/// "nvidia:2,amd:2" as islands. @par Errors `errc::bad_option`.
-std::vector<island> parse_islands(std::string_view text);
 
 }  // namespace tandem::train

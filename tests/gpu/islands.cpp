@@ -1,19 +1,22 @@
-// Islands on real GPUs, by the vendor's own library: every call against what one processor makes of
-// the same data. Each rank is this program again. Without GPUs, or with too few for a shape, a test
-// says so and is skipped.
+// Islands and parallel groups on real GPUs, by the vendor's own library: every call against what one
+// processor makes of the same data. Each rank is this program again. Without GPUs, or with too few
+// for a shape, a test says so and is skipped.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/collectives/agree.hpp>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives/parallel_groups.hpp>
 #include <tandem/detail/nccl.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 
 #include "collectives/islands/island_call.hpp"
+#include "collectives/parallel/hand_on.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/free_port.hpp"
 
@@ -54,6 +57,7 @@ std::vector<island_call> all_calls(int ranks) {
 
 /// By place in its island, so that no two ranks of one share a GPU; those of two may.
 int device_of(const std::string& colours, int rank) {
+  if (colours[static_cast<std::size_t>(rank)] == 'h') return -1;
   const auto own = colours.begin() + rank;
   return static_cast<int>(std::count(colours.begin(), own, *own));
 }
@@ -66,10 +70,84 @@ int devices_for(const std::string& colours) {
   return most;
 }
 
-awaitable<void> play(std::string colours, int me, std::uint16_t port) {
+/// Colours by rank, "h" for a rank on host memory, and behind a colon the layout of parallel
+/// groups, if there are any.
+struct shape {
+  explicit shape(const std::string& part)
+      : colours(part.substr(0, part.find(':'))),
+        layout(part.size() > colours.size() ? part.substr(colours.size() + 1) : "") {}
+
+  island_member member(int rank) const {
+    const char colour = colours[static_cast<std::size_t>(rank)];
+    if (colour == 'h') return island_member(memory_kind::host, 0);
+    return island_member(memory_kind::cuda, device_of(colours, rank), colour - '0');
+  }
+
+  const std::string colours, layout;
+};
+
+awaitable<void> check_islands(communicator& all, island_member mine) {
+  const std::unique_ptr<islands> in = co_await islands::make(all, mine);
+  accelerator& device = accelerator_at(mine.kind, mine.device);
+  for (const island_call& each : all_calls(all.size())) {
+    std::string wrong;
+    try {
+      co_await check(*in, all, device, each);
+    } catch (const std::exception& why) {
+      wrong = text(each) + ": " + why.what();
+    }
+    if (!wrong.empty()) throw std::runtime_error(wrong);
+  }
+  co_await barrier(all);
+}
+
+awaitable<void> check_group(parallel_group& in, accelerator* device) {
+  for (const island_call& each : all_calls(in.size())) {
+    std::string wrong;
+    try {
+      co_await check(in, device, each);
+    } catch (const std::exception& why) {
+      wrong = in.text() + ": " + text(each) + ": " + why.what();
+    }
+    if (!wrong.empty()) throw std::runtime_error(wrong);
+  }
+  if (in.size() > 1) co_await hand_on(in, device);
+}
+
+/// What carries each group, as the device can do.
+void require_right_backend(const group_choice& one, const std::string& colours) {
+  const auto colour = [&](int rank) { return colours[static_cast<std::size_t>(rank)]; };
+  const bool has_host = std::ranges::any_of(one.ranks, [&](int r) { return colour(r) == 'h'; });
+  const bool is_one_island =
+      std::ranges::all_of(one.ranks, [&](int r) { return colour(r) == colour(one.ranks[0]); });
+  std::string wanted = "peer copies";
+  if (has_host) {
+    wanted = is_one_island ? "shm" : "forwarding over shm";
+  } else if (is_one_island || one.how == group_backend::levels) {
+    wanted = "NCCL ";
+  }
+  if (!one.by.starts_with(wanted)) throw std::runtime_error(one.text() + ", not " + wanted);
+}
+
+awaitable<void> check_groups(communicator& all, island_member mine, const shape& of) {
+  parallel_layout layout = parallel_layout::parse(of.layout);
+  const std::vector<parallel_layout::dimension> dimensions = layout.dimensions();
+  const std::unique_ptr<parallel_groups> groups =
+      co_await parallel_groups::make(all, std::move(layout), mine);
+  for (const group_choice& each : groups->agreed()) require_right_backend(each, of.colours);
+  accelerator* const device =
+      mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
+  for (const parallel_layout::dimension& each : dimensions) {
+    co_await check_group(groups->group(each.name), device);
+  }
+  co_await barrier(all);
+}
+
+awaitable<void> play(std::string part, int me, std::uint16_t port) {
+  const shape of(part);
   launch_info who;
   who.rank = who.local_rank = me;
-  who.size = who.local_size = static_cast<int>(colours.size());
+  who.size = who.local_size = static_cast<int>(of.colours.size());
   who.address = "127.0.0.1";
   who.port = port;
   who.job = "gpu-islands";
@@ -80,30 +158,22 @@ awaitable<void> play(std::string colours, int me, std::uint16_t port) {
   const std::unique_ptr<fabric> job = devices::make_fabric(std::move(over), options);
   {
     communicator all = co_await make_communicator(*job, options);
-    const int colour = colours[static_cast<std::size_t>(me)] - '0';
-    const island_member mine(memory_kind::cuda, device_of(colours, me), colour);
-    const std::unique_ptr<islands> in = co_await islands::make(all, mine);
-    accelerator& device = accelerator_at(mine.kind, mine.device);
-    for (const island_call& each : all_calls(who.size)) {
-      std::string wrong;
-      try {
-        co_await check(*in, all, device, each);
-      } catch (const std::exception& why) {
-        wrong = text(each) + ": " + why.what();
-      }
-      if (!wrong.empty()) throw std::runtime_error(wrong);
+    const island_member mine = of.member(me);
+    if (of.layout.empty()) {
+      co_await check_islands(all, mine);
+    } else {
+      co_await check_groups(all, mine, of);
     }
-    co_await barrier(all);
   }
   job->close();
 }
 
-/// Colours by rank.
+/// Parts, as `shape` reads them.
 class GpuIslands : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const accelerators all = find_accelerators(memory_kind::cuda);
-    const int needed = devices_for(GetParam());
+    const int needed = devices_for(shape(GetParam()).colours);
     if (static_cast<int>(all.found.size()) < needed) {
       GTEST_SKIP() << "needs " << needed << " GPUs: " << all.found.size() << " here "
                    << all.why_none;
@@ -115,8 +185,9 @@ class GpuIslands : public testing::TestWithParam<std::string> {
 
 TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
   const std::uint16_t port = free_port();
+  const auto ranks_of_part = static_cast<int>(shape(GetParam()).colours.size());
   std::vector<std::unique_ptr<rank_process>> ranks;
-  for (int r = 0; r < static_cast<int>(GetParam().size()); ++r) {
+  for (int r = 0; r < ranks_of_part; ++r) {
     ranks.push_back(std::make_unique<rank_process>(GetParam(), r, port));
   }
   for (const auto& each : ranks) {
@@ -128,6 +199,18 @@ TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
 INSTANTIATE_TEST_SUITE_P(
     , GpuIslands, testing::Values("01", "00", "010", "0011", "0110", "0001", "01010", "0000"),
     [](const testing::TestParamInfo<std::string>& of) { return "Colours" + of.param; });
+
+INSTANTIATE_TEST_SUITE_P(InGroups, GpuIslands,
+                         testing::Values("00:tensor=2", "01:pipeline=2", "0011:pipeline=2,tensor=2",
+                                         "0011:data=4", "0101:data=2,pipeline=2",
+                                         "00hh:pipeline=2,data=2", "hh:data=2",
+                                         "00001111:pipeline=2,data=2,tensor=2"),
+                         [](const testing::TestParamInfo<std::string>& of) {
+                           std::string name = "Colours" + of.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return !std::isalnum(c); }, '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tandem::test

@@ -53,6 +53,8 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<rail_stats> rails() const;
   /// How the ends read each other's device memory; `none` until the peer has said where it is.
   reading reads() const noexcept { return reads_; }
+  /// What is not read so passes pinned memory that both have.
+  bool shares_staging() const noexcept { return shares_staging_; }
 
  private:
   friend struct departure;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <tandem/accelerator.hpp>
+#include <tandem/channels/devices.hpp>
 #include <utility>
 
 namespace tandem::devices {
@@ -46,6 +47,23 @@ std::string_view mesh::kind_to(int peer) const noexcept {
   const pair& made = pairs_[static_cast<std::size_t>(peer)];
   if (!made.handle) return kind();
   return made.over->reads() == reading::none ? std::string_view(made.kind) : "peer copies";
+}
+
+std::string mesh::way_to(int peer, memory_kind here, memory_kind there) const {
+  common_ground both;
+  if (const pair& made = pairs_[static_cast<std::size_t>(peer)]; made.handle) {
+    both.peer_copies = made.over->reads() != reading::none;
+    both.shared_staging = made.over->shares_staging();
+  }
+  return way_of(here, there, both, over_->kind_to(peer));
+}
+
+std::string way_of(memory_kind here, memory_kind there, common_ground both, std::string_view over) {
+  if (here == memory_kind::host && there == memory_kind::host) return std::string(over);
+  if (here == there && both.peer_copies) return "peer copies";
+  const bool are_devices = here != memory_kind::host && there != memory_kind::host;
+  if (are_devices && both.shared_staging) return "shared staging";
+  return fmt::format("forwarding over {}", over);
 }
 
 bool mesh::carries(memory_kind kind) const {

@@ -23,6 +23,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   channel* find(int peer) noexcept;
   std::string_view kind() const noexcept { return "devices"; }
   std::string_view kind_to(int peer) const noexcept;
+  std::string way_to(int peer, memory_kind here, memory_kind there) const;
   /// To and from every peer, whatever that one has.
   bool carries(memory_kind kind) const;
   /// Of what is sent from there, host views and no others reach the NICs as they are.

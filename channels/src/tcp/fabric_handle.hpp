@@ -29,6 +29,12 @@ class fabric_handle final : public fabric {
   asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
   std::string_view kind() const noexcept override { return mesh_->kind(); }
   std::string_view kind_to(int peer) const noexcept override { return mesh_->kind_to(peer); }
+  std::string way_to(int peer, memory_kind here, memory_kind there) const override {
+    if constexpr (requires { mesh_->way_to(peer, here, there); }) {
+      return mesh_->way_to(peer, here, there);
+    }
+    return fabric::way_to(peer, here, there);
+  }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
   channel* find(int peer) noexcept override {
     return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;

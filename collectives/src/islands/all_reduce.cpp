@@ -112,6 +112,12 @@ asio::awaitable<void> passage::spread() {
 asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, data_type type,
                                            reduction what) {
   const level_reduction by(p, type, what);
+  if (p.islands() == 1) {
+    const std::size_t count = data.bytes / by.element_bytes();
+    p.down->all_reduce(bytes_at(data), count, by.vendor_type(), by.inside());
+    co_await p.done_with(*p.down);
+    co_return;
+  }
   passage one(p, data, by);
   std::vector<asio::awaitable<void>> levels;
   levels.push_back(p.level("all_reduce", one.combine()));

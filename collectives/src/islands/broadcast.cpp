@@ -7,6 +7,17 @@ namespace tandem {
 namespace detail {
 namespace {
 
+/// One island: its library does all of it.
+asio::awaitable<void> broadcast_inside(island_parts& p, mutable_view data, int root) {
+  {
+    vendor_calls calls(*p.down);
+    calls.broadcast(bytes_at(data), bytes_at(data), data.bytes, nc::uint8,
+                    p.ranks.place_of[static_cast<std::size_t>(root)]);
+    calls.end();
+  }
+  co_await p.done_with(*p.down);
+}
+
 asio::awaitable<void> broadcast_in_levels(island_parts& p, mutable_view data, int root) {
   const auto at_root = static_cast<std::size_t>(root);
   const int places = p.ranks.places;
@@ -38,7 +49,8 @@ asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
     return refuse(*wrong);
   }
   if (data.bytes == 0) return nothing(p.all.internals());
-  return p.carry_through("broadcast", broadcast_in_levels(p, data, root));
+  return p.carry_through("broadcast", p.islands() == 1 ? broadcast_inside(p, data, root)
+                                                       : broadcast_in_levels(p, data, root));
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tandem/collectives/group_choice.hpp>
 #include <tuple>
 
 namespace tandem::detail {
@@ -20,41 +21,58 @@ std::string version_text(std::int32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string why_not(const std::vector<island_fact>& said, const std::vector<int>& ranks) {
+/// What texts call ranks.
+class rank_names {
+ public:
+  explicit rank_names(std::span<const int> numbers) : numbers_(numbers) {}
+  int operator()(int rank) const noexcept {
+    return numbers_.empty() ? rank : numbers_[static_cast<std::size_t>(rank)];
+  }
+  std::vector<int> operator()(std::vector<int> ranks) const {
+    for (int& rank : ranks) rank = (*this)(rank);
+    return ranks;
+  }
+
+ private:
+  std::span<const int> numbers_;
+};
+
+std::string why_not(const std::vector<island_fact>& said, const std::vector<int>& ranks,
+                    rank_names called) {
   if (ranks.size() < 2) return {};
   const island_fact& first = said[static_cast<std::size_t>(ranks.front())];
   std::map<std::string_view, int> rank_of_device;
   for (const int rank : ranks) {
     const island_fact& one = said[static_cast<std::size_t>(rank)];
     if (one.library == 0) {
-      return fmt::format("rank {} has no {}", rank, library_name(one.kind));
+      return fmt::format("rank {} has no {}", called(rank), library_name(one.kind));
     }
     if (one.library != first.library) {
       return fmt::format("{} is {} on rank {} and {} on rank {}", library_name(one.kind),
-                         version_text(first.library), ranks.front(), version_text(one.library),
-                         rank);
+                         version_text(first.library), called(ranks.front()),
+                         version_text(one.library), called(rank));
     }
     const std::string_view uuid(one.uuid.data(), one.uuid.size());
     const auto [at, is_new] = rank_of_device.emplace(uuid, rank);
     if (!is_new) {
-      return fmt::format("ranks {} and {} share a device", at->second, rank);
+      return fmt::format("ranks {} and {} share a device", called(at->second), called(rank));
     }
   }
   return {};
 }
 
-std::string text_of(const std::vector<island_fact>& said, const division& d) {
+std::string text_of(const std::vector<island_fact>& said, const division& d, rank_names called) {
   std::string text =
       fmt::format("{} island{}: ", d.members.size(), d.members.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < d.members.size(); ++i) {
     const island_fact& first = said[static_cast<std::size_t>(d.members[i].front())];
     text += fmt::format("{}{} (rank{} {})", i == 0 ? "" : ", ",
                         name(static_cast<memory_kind>(first.kind)),
-                        d.members[i].size() == 1 ? "" : "s", fmt::join(d.members[i], ", "));
+                        d.members[i].size() == 1 ? "" : "s", fmt::join(called(d.members[i]), ", "));
     if (!d.why_not[i].empty()) {
       text += fmt::format(" by Tandem, for {}", d.why_not[i]);
     } else if (d.members[i].size() > 1) {
-      text += fmt::format(" by {} {}", library_name(first.kind), version_text(first.library));
+      text += fmt::format(" by {}", library_text(first.kind, first.library));
     }
   }
   return text;
@@ -62,7 +80,12 @@ std::string text_of(const std::vector<island_fact>& said, const division& d) {
 
 }  // namespace
 
-division::division(const std::vector<island_fact>& said)
+std::string library_text(std::int32_t kind, std::int32_t version) {
+  if (version == rank_facts::some_library) return std::string(library_name(kind));
+  return fmt::format("{} {}", library_name(kind), version_text(version));
+}
+
+division::division(const std::vector<island_fact>& said, std::span<const int> numbers)
     : island_of(said.size()), place_of(said.size()) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
@@ -78,12 +101,13 @@ division::division(const std::vector<island_fact>& said)
       oldest_library = version;
     }
   }
+  const rank_names called(numbers);
   places = static_cast<int>(said.size());
   for (const std::vector<int>& ranks : members) {
     places = std::min(places, static_cast<int>(ranks.size()));
-    why_not.push_back(detail::why_not(said, ranks));
+    why_not.push_back(detail::why_not(said, ranks, called));
   }
-  text = text_of(said, *this);
+  text = text_of(said, *this, called);
 }
 
 bool division::is_native() const noexcept {

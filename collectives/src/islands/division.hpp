@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <tandem/memory.hpp>
 #include <vector>
@@ -20,9 +21,13 @@ struct island_fact {
 };
 static_assert(sizeof(island_fact) == 64);
 
+/// "NCCL 2.28.3"; without the version where it is `rank_facts::some_library`.
+std::string library_text(std::int32_t kind, std::int32_t version);
+
 /// Which ranks are together, by what all have said: the same on every rank.
 struct division {
-  explicit division(const std::vector<island_fact>& said);
+  /// @param numbers  what texts call the ranks; empty: 0, 1, 2
+  explicit division(const std::vector<island_fact>& said, std::span<const int> numbers = {});
 
   /// In the order of their first ranks; ranks ascending.
   std::vector<std::vector<int>> members;

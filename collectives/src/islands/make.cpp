@@ -6,19 +6,18 @@
 #include "islands/parts.hpp"
 
 namespace tandem {
-namespace {
 
-detail::island_fact fact_of(const accelerator& device, const island_member& mine, int library) {
-  detail::island_fact fact;
+detail::island_fact detail::own_fact(const island_member& mine) {
+  island_fact fact;
   fact.kind = static_cast<std::int32_t>(mine.kind);
   fact.colour = mine.colour;
-  fact.library = library;
-  const std::string& uuid = device.facts().uuid;
+  if (mine.kind == memory_kind::host) return fact;
+  const std::string& uuid = accelerator_at(mine.kind, mine.device).facts().uuid;
   std::memcpy(fact.uuid.data(), uuid.data(), std::min(uuid.size(), fact.uuid.size()));
+  std::string why;
+  if (const nccl* const library = find_nccl(mine.kind, why)) library->version(&fact.library);
   return fact;
 }
-
-}  // namespace
 
 islands::islands(std::unique_ptr<detail::island_parts> made) : parts_(std::move(made)) {}
 islands::~islands() = default;
@@ -27,17 +26,14 @@ asio::awaitable<std::unique_ptr<islands>> islands::make(communicator& all, islan
   accelerator& device = accelerator_at(mine.kind, mine.device);
   std::string why;
   const detail::nccl* const library = detail::find_nccl(mine.kind, why);
-  int version = 0;
-  if (library != nullptr) library->version(&version);
-
-  detail::island_fact own = fact_of(device, mine, version);
+  detail::island_fact own = detail::own_fact(mine);
   std::vector<detail::island_fact> said(static_cast<std::size_t>(all.size()));
   const const_view own_bytes(&own, sizeof own);
   const mutable_view said_bytes(said.data(), said.size() * sizeof own);
   co_await tandem::all_gather(all, own_bytes, said_bytes);
 
   auto made = std::make_unique<detail::island_parts>(all, device, said);
-  co_await made->connect(library);
+  co_await made->level("islands::make", made->connect(library));
   co_return std::unique_ptr<islands>(new islands(std::move(made)));
 }
 

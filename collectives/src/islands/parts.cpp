@@ -22,7 +22,8 @@ constexpr std::chrono::seconds closed_patience{1};
 /// of a link between two devices are 4 MB.
 constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
 
-/// A plan of the host's rates, with chunks that suit devices; every rank makes the same of the same.
+/// A plan of the host's rates, with chunks that suit devices; every rank makes the same of the
+/// same.
 plan with_long_chunks(const plan& agreed) {
   std::vector<plan_rule> rules(agreed.rules().begin(), agreed.rules().end());
   for (plan_rule& rule : rules) rule.chunk_bytes = std::max(rule.chunk_bytes, device_chunk_bytes);
@@ -72,18 +73,22 @@ island_parts::island_parts(communicator& over, accelerator& of,
 
 asio::awaitable<void> island_parts::connect(const nccl* library) {
   inside = co_await all.split(island());
-  const int colour = exchanges() ? place() : -1;
-  across = co_await all.split(colour, island());
-  if (islands() < 2) across.reset();
+  if (islands() > 1) {
+    const int colour = exchanges() ? place() : -1;
+    across = co_await all.split(colour, island());
+  }
   if (across && !across->agreed().known().on_devices) {
     across->internals()->adopt(with_long_chunks(across->agreed()));
   }
   if (!ranks.is_native() || !has_inside()) co_return;
-  down = co_await vendor_group::make(*inside, device, *library);
-  up = co_await vendor_group::make(*inside, device, *library);
   const int next = (inside->rank() + 1) % inside->size();
   co_await inside->internals()->connect(next);
   listen();
+  down = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
+  co_await down->start(*inside);
+  if (islands() < 2) co_return;
+  up = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
+  co_await up->start(*inside);
 }
 
 std::optional<error> island_parts::wrong_view(const char* call, const const_view& data) const {

@@ -11,6 +11,9 @@
 
 namespace tandem::detail {
 
+/// What a rank says of itself. @par Errors `errc::unsupported_memory`: it has no such device.
+island_fact own_fact(const island_member& mine);
+
 /// What the islands of one rank stand on: who is where, the groups of both levels, and memory and a
 /// stream for what goes between them.
 class island_parts {
@@ -62,7 +65,8 @@ class island_parts {
   /// The ranks at this one's place, by island; null: there is one island, or this rank stays
   /// inside.
   std::unique_ptr<communicator> across;
-  std::unique_ptr<vendor_group> down, up;  ///< to the places, and from them; null: it is alone
+  /// To the places, and from them; null: this rank is alone, or, of `up`, there is one island.
+  std::unique_ptr<vendor_group> down, up;
 
  private:
   accelerator::stream below() const noexcept { return down ? down->stream() : own_.get(); }

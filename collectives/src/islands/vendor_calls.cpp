@@ -96,6 +96,12 @@ void vendor_group::collect_segments(const std::byte* part, std::byte* data, std:
   calls.end();
 }
 
+void vendor_group::all_reduce(std::byte* data, std::size_t count, int type, int op) {
+  check_alive();
+  const device_entered on(device_);
+  must(lib_.all_reduce(data, data, count, type, op, comm_, stream()), "ncclAllReduce");
+}
+
 void vendor_group::reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count,
                                   int type, int op) {
   check_alive();

@@ -1,25 +1,95 @@
 #include "islands/vendor_group.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <mutex>
 #include <tandem/collectives/collectives.hpp>
-#include <tandem/event.hpp>
 #include <thread>
 #include <utility>
 
 namespace tandem::detail {
 namespace {
 
-/// What a thread of its own has come to.
-struct outcome {
+/// The library's start on a thread that nobody can end.
+struct beginning {
+  std::mutex mutex;
+  bool is_over = false;
+  bool is_left = false;  ///< nobody waits for it any more
   nc::result said = nc::success;
   nc::comm made = nullptr;
-  bool is_over = false;
 };
 
+/// @param tell  called on the executor's thread while somebody waits
+void begin(const std::shared_ptr<beginning>& one, accelerator& device, const nccl& lib,
+           nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
+           event& tell) {
+  std::thread starter([one, &device, &lib, id, rank, size, executor, &tell] {
+    nc::comm made = nullptr;
+    nc::result said = nc::system_error;
+    try {
+      const device_entered on(device);
+      said = lib.init_rank(&made, size, id, rank);
+    } catch (const error&) {
+    }
+    {
+      const std::lock_guard held(one->mutex);
+      one->is_over = true;
+      one->said = said;
+      if (!one->is_left) {
+        one->made = made;
+        asio::post(executor, [one, &tell] {
+          if (!one->is_left) tell.notify_all();
+        });
+        return;
+      }
+    }
+    if (made == nullptr) return;
+    try {
+      const device_entered on(device);
+      lib.abort(made);
+    } catch (const error&) {
+    }
+  });
+  ::pthread_setname_np(starter.native_handle(), "tandem-start");
+  starter.detach();
+}
+
 }  // namespace
+
+/// Takes what has been made with it, however it ends.
+class vendor_group::wait_for_start {
+ public:
+  wait_for_start(vendor_group& of, const asio::any_io_executor& executor)
+      : of_(of), told(executor) {
+    of_.starting_ = &told;
+  }
+  ~wait_for_start() {
+    of_.starting_ = nullptr;
+    const std::lock_guard held(one->mutex);
+    one->is_left = true;
+    of_.comm_ = one->made;
+  }
+  wait_for_start(const wait_for_start&) = delete;
+  wait_for_start& operator=(const wait_for_start&) = delete;
+
+  bool is_over() const {
+    const std::lock_guard held(one->mutex);
+    return one->is_over;
+  }
+  nc::result said() const {
+    const std::lock_guard held(one->mutex);
+    return one->said;
+  }
+
+ private:
+  vendor_group& of_;
+
+ public:
+  const std::shared_ptr<beginning> one = std::make_shared<beginning>();
+  event told;
+};
 
 vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int size)
     : device_(device), lib_(lib), rank_(rank), size_(size), stream_(device) {}
@@ -37,6 +107,7 @@ vendor_group::~vendor_group() {
 void vendor_group::give_up(const error& why) {
   if (lost_) return;
   lost_ = why;
+  if (starting_ != nullptr) starting_->notify_all();
   const nc::comm comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
   ending_ = std::thread([this, comm] {
@@ -62,38 +133,23 @@ void vendor_group::must(nc::result said, const char* call) const {
               "NCCL_DEBUG=WARN makes the library say more");
 }
 
-asio::awaitable<std::unique_ptr<vendor_group>> vendor_group::make(communicator& inside,
-                                                                  accelerator& device,
-                                                                  const nccl& lib) {
-  std::unique_ptr<vendor_group> made(new vendor_group(device, lib, inside.rank(), inside.size()));
+asio::awaitable<void> vendor_group::start(communicator& inside) {
   nc::unique_id id{};
-  if (inside.rank() == 0) made->must(lib.get_unique_id(&id), "ncclGetUniqueId");
+  if (rank_ == 0) must(lib_.get_unique_id(&id), "ncclGetUniqueId");
   const mutable_view bytes(id.bytes);
   co_await tandem::broadcast(inside, bytes, 0);
+  check_alive();
 
   const asio::any_io_executor executor = inside.get_executor();
-  const auto came = std::make_shared<outcome>();
-  const auto told = std::make_shared<event>(executor);
-  const int rank = inside.rank(), size = inside.size();
-  std::thread starter([&device, &lib, id, rank, size, came, told, executor] {
-    outcome own;
-    try {
-      const device_entered on(device);
-      own.said = lib.init_rank(&own.made, size, id, rank);
-    } catch (const error&) {
-      own.said = nc::system_error;
-    }
-    asio::post(executor, [came, told, own] {
-      *came = own;
-      came->is_over = true;
-      told->notify_all();
-    });
-  });
-  starter.detach();
-  while (!came->is_over) co_await told->wait();
-  made->comm_ = came->made;
-  made->must(came->said, "ncclCommInitRank");
-  co_return made;
+  nc::result said = nc::success;
+  {
+    wait_for_start waiting(*this, executor);
+    begin(waiting.one, device_, lib_, id, rank_, size_, executor, waiting.told);
+    while (!waiting.is_over() && !lost_) co_await waiting.told.wait();
+    said = waiting.said();
+  }
+  check_alive();
+  must(said, "ncclCommInitRank");
 }
 
 }  // namespace tandem::detail

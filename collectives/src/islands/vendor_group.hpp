@@ -6,6 +6,7 @@
 #include <tandem/collectives/communicator.hpp>
 #include <tandem/collectives/reduction.hpp>
 #include <tandem/detail/nccl.hpp>
+#include <tandem/event.hpp>
 #include <thread>
 
 #include "islands/division.hpp"
@@ -33,13 +34,15 @@ class device_entered {
 /// order. All ranks make the same calls in the same order; `vendor_calls` makes many as one.
 class vendor_group {
  public:
-  /// Every rank of `inside` calls it. The library's blocking start is made on a thread of its own.
-  /// @par Errors `device_failed`, with the library's words.
-  static asio::awaitable<std::unique_ptr<vendor_group>> make(communicator& inside,
-                                                             accelerator& device, const nccl& lib);
+  vendor_group(accelerator& device, const nccl& lib, int rank, int size);
   ~vendor_group();
   vendor_group(const vendor_group&) = delete;
   vendor_group& operator=(const vendor_group&) = delete;
+
+  /// Before all else every rank of `inside` calls it. The library's blocking start is made on a
+  /// thread of its own, which is left to itself where the group is given up meanwhile.
+  /// @par Errors `device_failed`, with the library's words; why it was given up.
+  asio::awaitable<void> start(communicator& inside);
 
   accelerator::stream stream() const noexcept { return stream_.get(); }
 
@@ -61,6 +64,8 @@ class vendor_group {
   /// Segment k from `part` of rank k to its place in the root's data; the root's own is there.
   void collect_segments(const std::byte* part, std::byte* data, std::size_t count,
                         std::size_t element_bytes, int places, int type, int root);
+  /// In place.
+  void all_reduce(std::byte* data, std::size_t count, int type, int op);
   /// Block k of what all bring comes combined to `mine` of rank k.
   void reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count, int type, int op);
   void all_gather(const std::byte* mine, std::byte* all, std::size_t count, int type);
@@ -70,7 +75,7 @@ class vendor_group {
 
  private:
   friend class vendor_calls;
-  vendor_group(accelerator& device, const nccl& lib, int rank, int size);
+  class wait_for_start;
   void must(nc::result said, const char* call) const;
 
   accelerator& device_;
@@ -79,7 +84,8 @@ class vendor_group {
   device_stream stream_;
   nc::comm comm_ = nullptr;
   std::optional<error> lost_;
-  std::thread ending_;  // of what was given up
+  event* starting_ = nullptr;  // what waits for the start
+  std::thread ending_;         // of what was given up
 };
 
 /// Calls that the library starts as one, on the group's stream, at `end`. The thread is the

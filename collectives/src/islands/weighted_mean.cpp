@@ -5,10 +5,11 @@
 #include <tandem/collectives/islands.hpp>
 
 #include "islands/parts.hpp"
+#include "islands/weighted_share.hpp"
 
 namespace tandem {
 
-asio::awaitable<void> islands::weighted_mean(mutable_view data, data_type type, double weight) {
+asio::awaitable<double> detail::weighted_share(communicator& all, data_type type, double weight) {
   if (!std::isfinite(weight) || weight < 0) {
     throw error(errc::bad_input, fmt::format("weighted_mean: a weight of {}", weight),
                 "give what the rank's data stand for, a number of samples, say");
@@ -19,12 +20,17 @@ asio::awaitable<void> islands::weighted_mean(mutable_view data, data_type type, 
   }
   double total = weight;
   const mutable_view sum(&total, sizeof total);
-  co_await tandem::all_reduce(parts_->all, sum, data_type::float64, reduce_op::sum);
+  co_await tandem::all_reduce(all, sum, data_type::float64, reduce_op::sum);
   if (!(total > 0)) {
     throw error(errc::bad_input, fmt::format("weighted_mean: the weights add up to {}", total),
                 "at least one rank must bring something");
   }
-  const reduction share = premultiplied_sum(weight / total);
+  co_return weight / total;
+}
+
+asio::awaitable<void> islands::weighted_mean(mutable_view data, data_type type, double weight) {
+  const double factor = co_await detail::weighted_share(parts_->all, type, weight);
+  const reduction share = premultiplied_sum(factor);
   co_await all_reduce(data, type, share);
 }
 

@@ -65,7 +65,8 @@ asio::awaitable<plan> agree(communicator& all, std::string_view channel, const s
     known.has_board = co_await detail::share_board(all);
   }
   plan result = plan::of(known, options);
-  co_await detail::compare_plans(all, result);
+  std::string text = result.text();
+  co_await detail::compare_plans(all, std::move(text));
   co_return result;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/crc32c.hpp>
 #include <utility>
 
 namespace tandem::detail {
@@ -111,15 +112,14 @@ asio::awaitable<std::vector<std::string>> exchange_texts(communicator& all, std:
   co_return result;
 }
 
-asio::awaitable<void> compare_plans(communicator& all, const plan& mine) {
-  const std::uint32_t hash = mine.hash();
+asio::awaitable<void> compare_plans(communicator& all, std::string mine) {
+  const std::uint32_t hash = crc32c(mine.data(), mine.size());
   std::vector<std::uint32_t> hashes(static_cast<std::size_t>(all.size()));
   const const_view hash_view(std::span(&hash, 1));
   const mutable_view hashes_view(hashes);
   co_await all_gather(all, hash_view, hashes_view, algorithm::direct);
   if (std::ranges::adjacent_find(hashes, std::not_equal_to<>()) == hashes.end()) co_return;
-  std::string text = mine.text();
-  const std::vector<std::string> texts = co_await exchange_texts(all, std::move(text));
+  const std::vector<std::string> texts = co_await exchange_texts(all, std::move(mine));
   if (const std::optional<difference> found = difference_of(texts)) throw disagreement(*found);
 }
 

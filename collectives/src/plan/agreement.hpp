@@ -28,8 +28,8 @@ error disagreement(const difference& found);
 /// Every rank's text on every rank, by rank. Collective.
 asio::awaitable<std::vector<std::string>> exchange_texts(communicator& all, std::string mine);
 
-/// Throws `errc::call_mismatch` on every rank where the plans of the ranks differ: who has which
-/// rule. Collective; costs one small all_gather where they are the same.
-asio::awaitable<void> compare_plans(communicator& all, const plan& mine);
+/// Throws `errc::call_mismatch` on every rank where the texts of the ranks' plans differ: who has
+/// which line. Collective; costs one small all_gather of hashes where they are the same.
+asio::awaitable<void> compare_plans(communicator& all, std::string mine);
 
 }  // namespace tandem::detail

@@ -18,12 +18,6 @@ constexpr std::size_t least_chunk_bytes = 1024;
               std::move(advice));
 }
 
-std::string near_or_all(std::string_view word, std::span<const std::string_view> words) {
-  const std::string_view near = nearest(word, words);
-  return near.empty() ? fmt::format("choose {}", fmt::join(words, ", "))
-                      : fmt::format("did you mean {}?", near);
-}
-
 collective read_collective(std::string_view pin, std::string_view word) {
   std::vector<std::string_view> words;
   for (std::size_t i = 0; i < collective_count; ++i) {

@@ -31,6 +31,13 @@ class fabric {
   /// chooses for each pair; that one says `kind()` until then. Both ends of a channel say the same.
   /// @pre 0 <= peer < size(), peer != rank().
   virtual std::string_view kind_to(int /*peer*/) const noexcept { return kind(); }
+  /// How messages travel between memory of these kinds, `here` and of the peer: "shm", "peer
+  /// copies", "shared staging", "forwarding over tcp". Known when a message of the peer has come;
+  /// both ends say the same then.
+  /// @pre as `kind_to`.
+  virtual std::string way_to(int peer, memory_kind /*here*/, memory_kind /*there*/) const {
+    return std::string(kind_to(peer));
+  }
 
   /// The channel to `peer`, connected. The reference lives as long as the fabric.
   /// @pre 0 <= peer < size(), peer != rank(). @par Errors `errc::unreachable`, `peer_lost`,

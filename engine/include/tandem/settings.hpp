@@ -103,5 +103,8 @@ std::size_t parse_bytes(std::string_view text);
 std::string format_bytes(std::size_t bytes);
 /// The candidate nearest to `word` by edit distance, or empty where none is near.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+/// Advice on a word that is none of these: "did you mean ring?", or, where none is near, "choose
+/// ring, tree".
+std::string near_or_all(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace tandem

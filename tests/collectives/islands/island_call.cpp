@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "collectives/reduce/slow.hpp"
@@ -70,42 +71,53 @@ void add_moved(bytes& to, int from, int slot, std::size_t count) {
   }
 }
 
-/// Device memory with something known before and behind it.
+/// Memory of a device, or of the host, with something known before and behind it.
 class guarded {
  public:
-  guarded(accelerator& on, const bytes& holds)
+  /// @param on  null: the host
+  guarded(accelerator* on, const bytes& holds)
       : on_(on),
         length_(holds.size()),
-        memory_(holds.size() + 2 * guard, on.kind(), on.device()),
-        here_(on, holds.size() + 2 * guard) {
-    std::memset(here_.data(), 0xee, here_.size());
-    if (length_ > 0) std::memcpy(here_.data() + guard, holds.data(), length_);
-    move(memory_.data(), here_.data());
+        here_(holds.size() + 2 * guard, std::byte{0xee}),
+        memory_(here_.size(), on ? on->kind() : memory_kind::host, on ? on->device() : 0) {
+    std::ranges::copy(holds, here_.begin() + guard);
+    if (!on_) {
+      std::memcpy(memory_.data(), here_.data(), here_.size());
+      return;
+    }
+    pinned_.emplace(*on_, here_.size());
+    std::memcpy(pinned_->data(), here_.data(), here_.size());
+    move(memory_.data(), pinned_->data());
   }
   mutable_view view() const { return memory_.view().part(guard, length_); }
   void expect(const bytes& wanted, const std::string& what) {
-    move(here_.data(), memory_.data());
+    const std::byte* got = memory_.data();
+    if (on_) {
+      move(pinned_->data(), memory_.data());
+      got = pinned_->data();
+    }
     for (std::size_t i = 0; i < here_.size(); ++i) {
       const bool is_inside = i >= guard && i < guard + length_;
       const std::byte want = is_inside ? wanted[i - guard] : std::byte{0xee};
-      if (here_.data()[i] == want) continue;
-      throw std::runtime_error(
-          fmt::format("{}: byte {} of {} is {}, not {}", what, static_cast<std::ptrdiff_t>(i) - 256,
-                      length_, static_cast<int>(here_.data()[i]), static_cast<int>(want)));
+      if (got[i] == want) continue;
+      throw std::runtime_error(fmt::format("{}: byte {} of {} is {}, not {}", what,
+                                           static_cast<std::ptrdiff_t>(i) - 256, length_,
+                                           static_cast<int>(got[i]), static_cast<int>(want)));
     }
   }
 
  private:
   static constexpr std::size_t guard = 256;
   void move(void* to, const void* from) {
-    const device_stream stream(on_);
-    on_.copy(to, from, here_.size(), stream.get());
-    on_.finish(stream.get());
+    const device_stream stream(*on_);
+    on_->copy(to, from, here_.size(), stream.get());
+    on_->finish(stream.get());
   }
-  accelerator& on_;
+  accelerator* const on_;
   const std::size_t length_;
+  bytes here_;
   buffer memory_;
-  pinned_buffer here_;
+  std::optional<pinned_buffer> pinned_;
 };
 
 /// What a rank has before the call and is to have after it.
@@ -146,7 +158,8 @@ struct data_of_rank {
   std::size_t block = 0, offset = 0;  ///< of its own
 };
 
-asio::awaitable<void> check_in_place(islands& in, accelerator& device, const data_of_rank& d,
+template <class Calls>
+asio::awaitable<void> check_in_place(Calls& in, accelerator* device, const data_of_rank& d,
                                      reduction by) {
   const island_call& c = d.call;
   bytes before = d.from, after = d.into;
@@ -182,7 +195,8 @@ asio::awaitable<void> check_in_place(islands& in, accelerator& device, const dat
   data.expect(after, "in place");
 }
 
-asio::awaitable<void> check_apart(islands& in, accelerator& device, const data_of_rank& d,
+template <class Calls>
+asio::awaitable<void> check_apart(Calls& in, accelerator* device, const data_of_rank& d,
                                   reduction by) {
   const island_call& c = d.call;
   const bool is_ignored = c.what == collective::reduce && d.rank != c.root;
@@ -207,6 +221,19 @@ asio::awaitable<void> check_apart(islands& in, accelerator& device, const data_o
   into.expect(is_ignored ? old : d.into, "the result");
 }
 
+template <class Calls>
+asio::awaitable<void> check_any(Calls& in, int rank, int ranks, accelerator* device,
+                                island_call c) {
+  const data_of_rank d(c, rank, ranks);
+  const reduction by(c.op, factor_of(rank));
+  const bool has_one_view = c.what == collective::all_reduce || c.what == collective::broadcast;
+  if (c.in_place || has_one_view) {
+    co_await check_in_place(in, device, d, by);
+  } else {
+    co_await check_apart(in, device, d, by);
+  }
+}
+
 }  // namespace
 
 std::string text(const island_call& c) {
@@ -215,14 +242,11 @@ std::string text(const island_call& c) {
 }
 
 asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c) {
-  const data_of_rank d(c, all.rank(), all.size());
-  const reduction by(c.op, factor_of(all.rank()));
-  const bool has_one_view = c.what == collective::all_reduce || c.what == collective::broadcast;
-  if (c.in_place || has_one_view) {
-    co_await check_in_place(in, device, d, by);
-  } else {
-    co_await check_apart(in, device, d, by);
-  }
+  return check_any(in, all.rank(), all.size(), &device, c);
+}
+
+asio::awaitable<void> check(parallel_group& in, accelerator* device, island_call c) {
+  return check_any(in, in.rank(), in.size(), device, c);
 }
 
 }  // namespace tandem::test

@@ -2,7 +2,9 @@
 // the same data.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "collectives/islands/rig.hpp"
 
@@ -83,7 +85,8 @@ TEST_P(Islands, KeepNothingThatCallsHaveMade) {
                            reduce_op::premultiplied_sum));
   std::size_t alone = 0;
   for (const std::vector<int>& members : rig.of(0).members()) alone += members.size() == 1;
-  EXPECT_EQ(rig.library.open(), 2 * (static_cast<std::size_t>(rig.size()) - alone));
+  const std::size_t levels = rig.of(0).count() == 1 ? 1 : 2;
+  EXPECT_EQ(rig.library.open(), levels * (static_cast<std::size_t>(rig.size()) - alone));
 }
 
 std::string name_of_shape(const testing::TestParamInfo<shape>& of) {
@@ -124,6 +127,36 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
     EXPECT_EQ(asked(island_call(what, 64, data_type::float32, reduce_op::average)), 0U);
     EXPECT_EQ(asked(island_call(what, 64, data_type::int32, reduce_op::bor)), 0U);
   }
+}
+
+TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
+  island_rig rig({0, 0, 0});
+  constexpr const char* functions[] = {"ncclAllReduce",     "ncclBroadcast", "ncclReduce",
+                                       "ncclReduceScatter", "ncclAllGather", "ncclSend",
+                                       "ncclRecv"};
+  const auto made = [&](collective what, reduce_op op) {
+    std::map<std::string, std::size_t> before, calls;
+    for (const char* const each : functions) before[each] = rig.library.calls(each);
+    EXPECT_EQ(rig.check(island_call(what, 5001, data_type::float32, op, 1)), "") << name(what);
+    for (const char* const each : functions) {
+      if (const std::size_t more = rig.library.calls(each) - before[each]) calls[each] = more;
+    }
+    return calls;
+  };
+  using counts_of_calls = std::map<std::string, std::size_t>;
+  const std::pair<collective, const char*> combining[] = {
+      {collective::all_reduce, "ncclAllReduce"},
+      {collective::reduce, "ncclReduce"},
+      {collective::reduce_scatter, "ncclReduceScatter"}};
+  for (const auto& [what, function] : combining) {
+    for (const reduce_op op : {reduce_op::sum, reduce_op::premultiplied_sum}) {
+      EXPECT_EQ(made(what, op), (counts_of_calls{{function, 3}})) << name(what);
+    }
+  }
+  EXPECT_EQ(made(collective::broadcast, reduce_op::sum), (counts_of_calls{{"ncclBroadcast", 3}}));
+  EXPECT_EQ(made(collective::all_gather, reduce_op::sum), (counts_of_calls{{"ncclAllGather", 3}}));
+  EXPECT_EQ(made(collective::all_to_all, reduce_op::sum),
+            (counts_of_calls{{"ncclSend", 6}, {"ncclRecv", 6}}));
 }
 
 /// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.

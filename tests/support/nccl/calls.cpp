@@ -36,7 +36,8 @@ nc::result post(const char* name, nc::comm over, posted one) {
     groups_of_this_thread().calls.push_back(one);
     return nc::success;
   });
-  if (said != nc::success) groups_of_this_thread().failed = said;
+  group_state& group = groups_of_this_thread();
+  if (said != nc::success && group.depth > 0) group.failed = said;
   return said;
 }
 

@@ -56,9 +56,9 @@ nc::result init_rank(nc::comm* into, int ranks, nc::unique_id id, int rank) {
     mine->devices.push_back(device->ordinal);
     if (++mine->arrived == ranks) own.cliques.erase(id.bytes);
     own.arrivals.notify_all();
-    const bool all =
-        own.arrivals.wait_for(held, patience, [&] { return mine->arrived == mine->size; });
-    if (!all) return nc::system_error;
+    const bool has_ended = own.arrivals.wait_for(
+        held, patience, [&] { return mine->arrived == mine->size || own.is_ending; });
+    if (!has_ended || mine->arrived != mine->size) return nc::system_error;
     auto made = std::make_shared<end>();
     made->of = mine;
     made->rank = rank;

@@ -4,6 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
 
 namespace tandem::test::nccl {
 namespace {
@@ -14,6 +19,17 @@ std::atomic<world*> in_force{nullptr};
 detail::nccl& functions() noexcept {
   static detail::nccl table{};
   return table;
+}
+
+/// By the name of the threads on which the library starts.
+bool somebody_starts() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    std::getline(file, name);
+    if (name == "tandem-start") return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -37,6 +53,22 @@ world::world(cuda_double&) {
   fill_calls(functions());
   if (in_force.exchange(this) != nullptr) ADD_FAILURE() << "another double is in force";
   detail::replace_nccl(&functions());
+}
+
+void world::end_starts() {
+  {
+    const cuda::world::lock held(cuda::world::now()->mutex);
+    is_ending = true;
+  }
+  arrivals.notify_all();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (somebody_starts()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "NCCL double: somebody still starts";
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 world::~world() {

@@ -87,6 +87,9 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
+  /// Who starts for ever, as others never will, is told, and is gone when this returns.
+  void end_starts();
+
   /// The one in force, or null. Mutex not wanted.
   static world* now() noexcept;
   /// Counts, and says what was asked for this call.
@@ -96,6 +99,7 @@ class world {
   nc::result start(cuda::world& in, const std::vector<posted>& all);
 
   std::condition_variable arrivals;
+  bool is_ending = false;  ///< who starts waits for nobody any more
   std::map<std::string, std::size_t> counts;
   struct fault {
     std::string function;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
 
@@ -40,5 +42,15 @@ namespace tandem::devices {
 ///   `message_cancelled`. `protocol_violation`, of the channel, where the peer's fabric is none of
 ///   these. Else those of `over`.
 std::unique_ptr<fabric> make_fabric(std::unique_ptr<fabric> over, settings options);
+
+/// What two ranks can do by themselves, neither being in the other's way.
+struct common_ground {
+  bool peer_copies = false;
+  bool shared_staging = false;
+};
+/// What `fabric::way_to` says of two such ranks, between memory of these kinds; for plans that are
+/// made before there is a job. As a rule: single allocations may take another way (see above).
+/// @param over  what carries host memory between them: "tcp"
+std::string way_of(memory_kind here, memory_kind there, common_ground both, std::string_view over);
 
 }  // namespace tandem::devices

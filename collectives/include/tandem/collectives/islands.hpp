@@ -29,6 +29,7 @@ struct island_member {
 /// island, Tandem across, in parallel from as many ranks of each island as the smallest has: its
 /// "places", P. The idea is that of HetCCL (arXiv 2601.22585) and of hierarchical collectives
 /// before it (see two_level). Islands may differ in size, and their ranks be numbered in any way.
+/// Where there is one island, each call is one of the library (all_to_all: one group of messages).
 ///
 /// Where an island's ranks cannot use their library (it is missing, of different versions, or two
 /// ranks share a device; `text` says so), or a call is none of it (averages, bits, 16-bit
@@ -53,7 +54,8 @@ class islands {
  public:
   /// Every rank of `all` calls it, as a collective. `all` outlives it.
   /// @par Errors `errc::unsupported_memory`: this rank has no such device; those of
-  ///   `communicator::split`; `device_failed` where the library does not start.
+  ///   `communicator::split`; `device_failed` where the library does not start, of which every rank
+  ///   hears.
   /// @par Cost  An all_gather of 64 bytes each, two splits, and what the library takes to start:
   ///   seconds.
   static asio::awaitable<std::unique_ptr<islands>> make(communicator& all, island_member mine);

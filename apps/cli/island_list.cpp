@@ -1,0 +1,30 @@
+#include "cli/island_list.hpp"
+
+#include <fmt/format.h>
+
+#include <tandem/error.hpp>
+
+#include "cli/comma_parts.hpp"
+#include "cli/whole_number.hpp"
+
+namespace tandem::cli {
+
+std::vector<island> parse_islands(std::string_view text) {
+  constexpr int most_ranks = 65536;
+  std::vector<island> result;
+  for (const std::string& piece : comma_parts(std::string(text))) {
+    const std::size_t colon = piece.find(':');
+    const std::string_view count =
+        colon == std::string::npos ? std::string_view() : std::string_view(piece).substr(colon + 1);
+    const std::optional<int> ranks = whole_number(count, 1, most_ranks);
+    if (!ranks || colon == 0) {
+      throw error(errc::bad_option,
+                  fmt::format("--islands {}: \"{}\" is no NAME:RANKS", text, piece),
+                  "write it like nvidia:2,amd:2");
+    }
+    result.push_back({piece.substr(0, colon), *ranks});
+  }
+  return result;
+}
+
+}  // namespace tandem::cli

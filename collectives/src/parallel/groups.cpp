@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tandem/collectives/parallel_groups.hpp>
+#include <tandem/join.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "group.hpp"
+#include "islands/parts.hpp"
+#include "plan/agreement.hpp"
+
+namespace tandem {
+namespace {
+
+/// What ranks say when they make groups: a line that has to be the same, and what may differ.
+template <class Own>
+struct statements {
+  static_assert(std::is_trivially_copyable_v<Own>);
+
+  static std::string pack(std::string line, const Own& own) {
+    line += '\n';
+    return line.append(reinterpret_cast<const char*>(&own), sizeof own);
+  }
+  /// @pre each text is of `pack`.
+  explicit statements(std::vector<std::string> texts) : lines(std::move(texts)) {
+    for (std::string& line : lines) {
+      std::memcpy(&own.emplace_back(), line.data() + line.size() - sizeof(Own), sizeof(Own));
+      line.resize(line.size() - sizeof(Own));
+    }
+  }
+  void check() const {
+    if (const auto found = detail::difference_of(lines)) throw detail::disagreement(*found);
+  }
+
+  std::vector<std::string> lines;
+  std::vector<Own> own;  ///< by rank
+};
+
+struct own_wish {
+  std::int32_t colour = 0, key = 0;
+};
+
+std::vector<rank_facts> facts_of(const std::vector<detail::island_fact>& said) {
+  std::vector<rank_facts> result;
+  for (const detail::island_fact& one : said) {
+    result.push_back({static_cast<memory_kind>(one.kind), one.colour, one.library,
+                      std::string(one.uuid.data(), one.uuid.size())});
+  }
+  return result;
+}
+
+rank_groups groups_of(std::string name, const std::vector<own_wish>& wishes) {
+  std::map<std::int32_t, std::vector<int>> by_colour;
+  for (std::size_t r = 0; r < wishes.size(); ++r) {
+    if (wishes[r].colour >= 0) by_colour[wishes[r].colour].push_back(static_cast<int>(r));
+  }
+  rank_groups result{std::move(name), {}};
+  for (auto& [colour, ranks] : by_colour) {
+    std::ranges::stable_sort(ranks, {},
+                             [&wishes](int r) { return wishes[static_cast<std::size_t>(r)].key; });
+    result.members.push_back(std::move(ranks));
+  }
+  return result;
+}
+
+/// @param ways  of each rank to the next one in its group
+std::vector<group_choice> choices_of(const rank_groups& groups, const std::vector<rank_facts>& said,
+                                     const std::vector<std::string>& ways) {
+  return choose_backends(
+      groups, said, [&ways](int from, int /*to*/) { return ways[static_cast<std::size_t>(from)]; });
+}
+
+memory_kind kind_at(int place, const group_choice& in, const std::vector<rank_facts>& said) {
+  const int rank = in.ranks[static_cast<std::size_t>(place)];
+  return said[static_cast<std::size_t>(rank)].kind;
+}
+
+/// A message of nothing each way, after which both know how memory travels between them.
+asio::awaitable<void> greet(communicator& in, int peer) {
+  const const_view nothing{};
+  const mutable_view nowhere{};
+  co_await in.sendrecv(peer, nothing, peer, nowhere);
+}
+
+/// How this rank's messages travel to the next one of the group; empty where the group does not
+/// take that way.
+asio::awaitable<std::string> way_to_next(communicator& in, const group_choice& choice,
+                                         const std::vector<rank_facts>& said) {
+  const int me = in.rank(), n = in.size();
+  const int next = (me + 1) % n, before = (me + n - 1) % n;
+  const bool takes_way = choice.takes_way(static_cast<std::size_t>(me));
+  std::vector<asio::awaitable<void>> both;
+  if (takes_way) both.push_back(greet(in, next));
+  if (choice.takes_way(static_cast<std::size_t>(before))) both.push_back(greet(in, before));
+  co_await when_all(std::move(both));
+  if (!takes_way) co_return std::string();
+  const detail::group& g = *in.internals();
+  const memory_kind here = kind_at(me, choice, said), there = kind_at(next, choice, said);
+  co_return g.over().way_to(g.member(next), here, there);
+}
+
+}  // namespace
+
+parallel_groups::parallel_groups(communicator& all, island_member mine,
+                                 std::vector<rank_facts> said)
+    : all_(all), mine_(mine), said_(std::move(said)) {}
+parallel_groups::~parallel_groups() = default;
+
+asio::awaitable<std::unique_ptr<parallel_groups>> parallel_groups::make(communicator& all,
+                                                                        parallel_layout layout,
+                                                                        island_member mine) {
+  using statement = statements<detail::island_fact>;
+  detail::island_fact own{};
+  std::string line = fmt::format("layout {}", layout.text());
+  std::exception_ptr failure;
+  try {
+    own = detail::own_fact(mine);
+  } catch (...) {
+    failure = std::current_exception();
+    line = describe(failure);
+  }
+  std::string text = statement::pack(std::move(line), own);
+  std::vector<std::string> texts = co_await detail::exchange_texts(all, std::move(text));
+  if (failure) std::rethrow_exception(failure);
+  const statement said(std::move(texts));
+  said.check();
+  layout.check(all.size());
+
+  std::unique_ptr<parallel_groups> made(new parallel_groups(all, mine, facts_of(said.own)));
+  for (std::size_t i = 0; i < layout.dimensions().size(); ++i) {
+    const rank_groups groups = layout.groups(i);
+    co_await made->grow(groups);
+  }
+  co_return made;
+}
+
+asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colour, int key) {
+  using statement = statements<own_wish>;
+  std::string text = statement::pack(fmt::format("group {}", name), own_wish{colour, key});
+  std::vector<std::string> texts = co_await detail::exchange_texts(all_, std::move(text));
+  const statement said(std::move(texts));
+  said.check();
+  parallel_layout::check_name(name);
+  if (std::ranges::find(names_, name) != names_.end()) {
+    throw error(errc::bad_option, fmt::format("group {}: there is one of that name", name),
+                "give each name once");
+  }
+  const std::size_t before = groups_.size();
+  const rank_groups groups = groups_of(std::move(name), said.own);
+  co_await grow(groups);
+  co_return groups_.size() > before ? groups_.back().get() : nullptr;
+}
+
+/// All that can fail on one rank alone fails the communicator, and so on every rank.
+asio::awaitable<void> parallel_groups::grow(const rank_groups& groups) {
+  std::vector<std::string> ways(said_.size());
+  std::vector<group_choice> choices = choices_of(groups, said_, ways);
+  const std::optional<std::size_t> own = groups.find(all_.rank());
+  int colour = -1, key = 0;
+  if (own) {
+    const std::vector<int>& ranks = choices[*own].ranks;
+    colour = static_cast<int>(*own);
+    key = static_cast<int>(std::ranges::find(ranks, all_.rank()) - ranks.begin());
+  }
+  std::unique_ptr<communicator> ranks = co_await all_.split(colour, key);
+  std::string way;
+  if (own) way = co_await way_to_next(*ranks, choices[*own], said_);
+  ways = co_await detail::exchange_texts(all_, std::move(way));
+  choices = choices_of(groups, said_, ways);
+  std::string text = text_of(choices);
+  co_await detail::compare_plans(all_, std::move(text));
+
+  names_.push_back(groups.name);
+  if (own) {
+    std::unique_ptr<islands> by;
+    if (choices[*own].has_islands()) by = co_await islands::make(*ranks, mine_);
+    groups_.push_back(
+        std::make_unique<parallel_group>(std::move(ranks), std::move(by), choices[*own]));
+  }
+  agreed_.insert(agreed_.end(), choices.begin(), choices.end());
+  // Whose library does not start is heard of by all, also by those whose own has.
+  if (std::ranges::any_of(choices, &group_choice::has_islands)) co_await barrier(all_);
+}
+
+parallel_group& parallel_groups::group(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (const std::unique_ptr<parallel_group>& each : groups_) {
+    if (each->name() == name) return *each;
+    names.push_back(each->name());
+  }
+  throw error(errc::bad_input, fmt::format("{}: this rank has no group of that name", name),
+              near_or_all(name, names));
+}
+
+}  // namespace tandem

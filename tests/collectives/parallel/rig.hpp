@@ -1,0 +1,95 @@
+#pragma once
+
+#include "collectives/device_job.hpp"
+#include "collectives/islands/island_call.hpp"
+#include "support/device_mirror.hpp"
+#include "support/hip/hip_on_cuda.hpp"
+#include "support/nccl/double.hpp"
+
+namespace tandem::test {
+
+/// As many ranks with a device each, of one vendor and colour, or none.
+struct kin {
+  int ranks = 0;
+  memory_kind kind = memory_kind::cuda;
+  int colour = 0;
+};
+inline kin on_cuda(int ranks, int colour = 0) {
+  return {ranks, memory_kind::cuda, colour};
+}
+inline kin on_hip(int ranks) {
+  return {ranks, memory_kind::hip};
+}
+inline kin on_host(int ranks) {
+  return {ranks, memory_kind::host};
+}
+
+/// A job of such ranks, whose devices, channels and library are doubles. Of AMD's, of which the
+/// double of the library knows nothing, each wants a group's island of its own.
+class group_rig {
+ public:
+  explicit group_rig(const std::vector<kin>& all)
+      : members_(members_of(all)), devices(options_for(members_.size())), library(devices.gpus) {
+    const auto ranks = static_cast<int>(members_.size());
+    jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int) { return -1; });
+    parts.resize(members_.size());
+  }
+  group_rig(const std::vector<kin>& all, const std::string& layout) : group_rig(all) {
+    EXPECT_EQ(make(layout), "");
+  }
+
+  int size() const { return static_cast<int>(members_.size()); }
+  island_member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+  parallel_groups& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
+  /// Null: the host.
+  accelerator* device(int rank) {
+    const island_member& mine = member(rank);
+    return mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
+  }
+
+  /// What is wrong on any rank; nothing: all is well.
+  std::string make(const std::string& layout) {
+    return jobs->run([&](int r) { return make_one(r, layout); });
+  }
+  std::string check(const std::string& name, const island_call& c) {
+    return jobs->run([&](int r) { return test::check(of(r).group(name), device(r), c); });
+  }
+  static asio::awaitable<void> nothing() { co_return; }
+  asio::awaitable<void> make_one(int rank, std::string layout) {
+    const island_member mine = member(rank);
+    parallel_layout read = parallel_layout::parse(layout);
+    std::unique_ptr<parallel_groups> made =
+        co_await parallel_groups::make(jobs->world(rank), std::move(read), mine);
+    parts[static_cast<std::size_t>(rank)] = std::move(made);
+  }
+
+ private:
+  static std::vector<island_member> members_of(const std::vector<kin>& all) {
+    std::vector<island_member> result;
+    for (const kin& each : all) {
+      for (int i = 0; i < each.ranks; ++i) {
+        const bool is_host = each.kind == memory_kind::host;
+        const int device = is_host ? 0 : static_cast<int>(result.size());
+        result.emplace_back(each.kind, device, each.colour);
+      }
+    }
+    return result;
+  }
+  static cuda_double::options options_for(std::size_t devices) {
+    cuda_double::options as;
+    as.devices = static_cast<int>(devices);
+    as.most_delay = std::chrono::microseconds(20);
+    return as;
+  }
+
+  std::vector<island_member> members_;
+
+ public:
+  devices_with_kernels devices;
+  hip_on_cuda hip;
+  nccl_double library;
+  std::unique_ptr<device_job> jobs;
+  std::vector<std::unique_ptr<parallel_groups>> parts;
+};
+
+}  // namespace tandem::test
