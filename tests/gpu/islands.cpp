@@ -1,6 +1,6 @@
-// Islands and parallel groups on real GPUs, by the vendor's own library: every call against what one
-// processor makes of the same data. Each rank is this program again. Without GPUs, or with too few
-// for a shape, a test says so and is skipped.
+// Islands and parallel groups on real GPUs, by the vendor's own library: every call against what
+// one processor makes of the same data. Each rank is this program again. Without GPUs, or with too
+// few for a shape, a test says so and is skipped.
 
 #include <gtest/gtest.h>
 
