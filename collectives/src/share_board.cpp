@@ -9,14 +9,16 @@
 #include "group.hpp"
 #include "plan/agreement.hpp"
 
-namespace tandem::detail {
+namespace tandem {
 
-bool may_share_board(std::string_view fabric_kind, std::span<const std::string> hosts) noexcept {
-  const bool has_memory = fabric_kind == "shm" || fabric_kind == "mixed";
+bool may_share_board(std::string_view channel, std::span<const std::string> hosts) noexcept {
+  const bool has_memory = channel == "shm" || channel == "mixed";
   return has_memory && hosts.size() >= 2 &&
          hosts.size() <= static_cast<std::size_t>(board::most_ranks) &&
          std::ranges::adjacent_find(hosts, std::not_equal_to<>()) == hosts.end();
 }
+
+namespace detail {
 
 asio::awaitable<bool> share_board(communicator& among) {
   const std::shared_ptr<group> g = among.internals();
@@ -44,4 +46,5 @@ asio::awaitable<bool> share_board(communicator& among) {
   co_return true;
 }
 
-}  // namespace tandem::detail
+}  // namespace detail
+}  // namespace tandem

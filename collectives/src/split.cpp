@@ -71,7 +71,7 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   if (!g->has_adopted()) co_return part;
   facts known = part->internals()->facts_from(*g);
   known.has_board = false;
-  if (detail::may_share_board(g->over().kind(), known.host_of_rank)) {
+  if (may_share_board(g->over().kind(), known.host_of_rank)) {
     known.has_board = co_await detail::share_board(*part);
   }
   part->internals()->adopt(plan::of(known, g->options()));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <tandem/board.hpp>
 #include <tandem/collectives/agree.hpp>
+#include <tandem/collectives/board_sharing.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/collectives/plan.hpp>
 #include <tandem/deadline.hpp>
@@ -93,6 +94,19 @@ TEST(BoardPlan, HasItForThePartsThatShareAHost) {
     EXPECT_TRUE(of.part->known().has_board);
     EXPECT_EQ(of.part->choose(collective::all_reduce, 8).how, algorithm::board);
   }
+}
+
+TEST(BoardPlan, IsForAFewRanksOfOneHost) {
+  const std::vector<std::string> many(static_cast<std::size_t>(board::most_ranks), "one");
+  std::vector<std::string> more(many);
+  more.push_back("one");
+  EXPECT_TRUE(may_share_board("shm", many));
+  EXPECT_TRUE(may_share_board("mixed", many));
+  EXPECT_FALSE(may_share_board("tcp", many));
+  EXPECT_FALSE(may_share_board("devices", many));
+  EXPECT_FALSE(may_share_board("shm", more));
+  EXPECT_FALSE(may_share_board("shm", std::vector<std::string>{"one"}));
+  EXPECT_FALSE(may_share_board("shm", std::vector<std::string>{"one", "other", "one"}));
 }
 
 TEST(BoardPlan, HasNoneOverASocket) {
