@@ -161,7 +161,7 @@ TEST(CollectiveFailure, RefusedArgumentsChangeNothing) {
   EXPECT_EQ(code_of(reduce(good, static_cast<data_type>(14), reduce_op::sum)), errc::bad_input);
   EXPECT_EQ(code_of(reduce(good, data_type::int32, static_cast<reduce_op>(9))), errc::bad_input);
   EXPECT_EQ(code_of(all_reduce(world, good, data_type::int32, reduce_op::sum,
-                               static_cast<algorithm>(10))),
+                               static_cast<algorithm>(algorithm_count))),
             errc::bad_input);
   const mutable_view on_device(data.data(), 16, memory_kind::cuda);
   EXPECT_EQ(code_of(reduce(on_device, data_type::int32, reduce_op::sum)), errc::unsupported_memory);

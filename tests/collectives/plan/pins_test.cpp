@@ -83,7 +83,8 @@ TEST(Pins, MistakesNameTheNearestRightWord) {
             "plan al_reduce=ring: al_reduce: no such operation; did you mean all_reduce?");
   EXPECT_EQ(complaint("broadcast=tree,all_reduce=rign"),
             "plan all_reduce=rign: rign: no algorithm of all_reduce; did you mean ring?");
-  EXPECT_NE(complaint("broadcast=ring").find("choose automatic, tree, chain"), std::string::npos);
+  EXPECT_NE(complaint("broadcast=ring").find("choose automatic, board, tree, chain"),
+            std::string::npos);
   EXPECT_NE(complaint("frobnicate=ring").find("choose barrier, broadcast"), std::string::npos);
   EXPECT_NE(complaint("all_reduce").find("no pin; write OPERATION[:FROM-BELOW]"),
             std::string::npos);
