@@ -2,62 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <random>
-#include <tandem/board.hpp>
 #include <vector>
+
+#include "support/board_side.hpp"
 
 namespace tandem {
 namespace {
 
-/// As memory that processes share: zeros, on a line of the cache.
-class pages {
- public:
-  explicit pages(int ranks) : bytes_(board::bytes_for(ranks)), data_(new (line) std::byte[bytes_]) {
-    std::memset(data_.get(), 0, bytes_);
-  }
-  std::byte* data() const { return data_.get(); }
-  std::size_t size() const { return bytes_; }
-
- private:
-  static constexpr std::align_val_t line{64};
-  struct free_line {
-    void operator()(std::byte* at) const { ::operator delete[](at, line); }
-  };
-  std::size_t bytes_;
-  std::unique_ptr<std::byte[], free_line> data_;
-};
-
-/// A rank's side, which notes whom it rings.
-class side final : public board {
- public:
-  side(const pages& on, int rank, int size) : board(on.data(), rank, size) {}
-  bool linger(waiter&) noexcept override { return false; }
-  void wait(waiter&) override {}
-  void forget(waiter&) noexcept override {}
-  const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
-
-  void bring(std::uint64_t call, std::uint64_t value) {
-    std::byte* const at = place_for(call);
-    ASSERT_NE(at, nullptr);
-    std::memcpy(at, &value, sizeof value);
-    publish(call, {call * 3, static_cast<std::uint32_t>(call)}, sizeof value);
-  }
-  std::uint64_t value_of(int rank, std::uint64_t call) const {
-    const brought there = find(rank, call);
-    std::uint64_t value = 0;
-    if (there.data != nullptr) std::memcpy(&value, there.data, sizeof value);
-    return value;
-  }
-  using board::be_awake;
-  using board::fall_asleep;
-  std::vector<int> rung;
-
- private:
-  void ring(int rank) noexcept override { rung.push_back(rank); }
-  std::shared_ptr<const error> none_;
-};
+using pages = test::board_pages;
+using side = test::board_side;
 
 TEST(Board, BringsWhatOthersRead) {
   const pages memory(3);

@@ -1,0 +1,53 @@
+// Ranks that share a board, each on a thread of its own, as processes would: what one writes and
+// another reads is for ThreadSanitizer to judge.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/board_side.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr int ranks = 3;
+constexpr std::uint64_t calls = 2000;
+
+std::uint64_t value_of(int rank, std::uint64_t call) {
+  return call * 10 + static_cast<std::uint64_t>(rank);
+}
+
+/// Every rank brings, in the second half of the calls only the first of them. How much was wrong.
+std::uint64_t take_part(const test::board_pages& memory, int rank) {
+  test::board_side mine(memory, rank, ranks);
+  std::uint64_t wrong = 0;
+  for (std::uint64_t call = 0; call < calls; ++call) {
+    const int bring = call < calls / 2 ? ranks : 1;
+    mine.begin(call);
+    if (rank < bring) {
+      while (mine.place_for(call) == nullptr) std::this_thread::yield();
+      mine.bring(call, value_of(rank, call));
+    }
+    for (int r = 0; r < bring; ++r) {
+      while (!mine.has(r, call)) std::this_thread::yield();
+      if (mine.value_of(r, call) != value_of(r, call)) ++wrong;
+    }
+    mine.end(call);
+  }
+  return wrong;
+}
+
+TEST(threads, a_board_brings_what_ranks_on_threads_of_their_own_write) {
+  const test::board_pages memory(ranks);
+  std::atomic<std::uint64_t> wrong{0};
+  std::vector<std::thread> all;
+  for (int r = 0; r < ranks; ++r) {
+    all.emplace_back([&memory, &wrong, r] { wrong += take_part(memory, r); });
+  }
+  for (std::thread& one : all) one.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+}  // namespace
+}  // namespace tandem
