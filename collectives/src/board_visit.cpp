@@ -1,5 +1,6 @@
 #include "board_visit.hpp"
 
+#include <algorithm>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 #include <utility>
@@ -49,8 +50,8 @@ bool board_visit::may_write() {
 }
 
 bool board_visit::have(int first, int last) {
-  if (writes_ || last_ != last) next_ = first;
   writes_ = false;
+  next_ = std::max(next_, first);
   last_ = last;
   return ask();
 }

@@ -34,7 +34,8 @@ class board_visit final : private board::waiter {
   /// @pre may_write.
   std::byte* place() const noexcept { return place_; }
   void publish(std::size_t bytes) noexcept { on_->publish(call_, note_, bytes); }
-  /// True when the ranks from `first` to before `last` have brought something, but for this rank.
+  /// True when the ranks from `first` to before `last` have brought something, but for this rank;
+  /// the same ranks whenever it is asked.
   /// Throws why the visit has failed.
   bool have(int first, int last);
   board::brought of(int rank) const noexcept { return on_->find(rank, call_); }
@@ -50,7 +51,7 @@ class board_visit final : private board::waiter {
   bool look() noexcept override;
   void over(std::shared_ptr<const error> failure) override;
   void gone() noexcept override;
-  int missing() const noexcept override { return place_ == nullptr ? on_->behind() : next_; }
+  int missing() const noexcept override { return writes_ ? on_->behind() : next_; }
 
   const asio::any_io_executor& executor_;
   board* on_ = nullptr;

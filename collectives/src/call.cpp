@@ -30,7 +30,7 @@ void call::at(const char* part, int step, int steps) noexcept {
 }
 
 void call::go_to_board() noexcept {
-  at_board.open(*in->shared_board(), place_, note());
+  at_board.open(*in->shared_board(), in->calls().count() - 1, note());
 }
 
 void call::be_level_of(const call& whole, unsigned level) noexcept {
@@ -48,7 +48,6 @@ void call::open(group& with, kind which) {
     io.speak_of({});
   } else {
     number_ = with.open_number(what);
-    place_ = with.calls().count() - 1;
     flow = with.flow(group::flow_class::collective, number_);
     io.speak_of(with.note_of(number_));
   }
@@ -113,7 +112,7 @@ call::verdict call::judge(std::exception_ptr failure) const {
     }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;
-      c.advice = "make the same call with the same length, type and settings on every rank";
+      c.advice = same_call_advice;
     }
     c.rank = mine;
     c.phase = phase(c.phase);

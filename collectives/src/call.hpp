@@ -42,7 +42,8 @@ class call {
   /// Of equal length.
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
 
-  /// Begins its visit to the board of its group, which ends with the call. @pre there is one.
+  /// Begins its visit to the board of its group, which ends with the call. @pre there is one, and
+  /// the call is the newest of the group.
   void go_to_board() noexcept;
   /// What its messages say.
   const message_note& note() const noexcept { return in->note_of(number_); }
@@ -87,7 +88,6 @@ class call {
   int steps_ = 0;
   kind kind_ = kind::collective;
   unsigned number_ = 0;
-  std::uint64_t place_ = 0;
   bool open_ = false;
   const call* whole_ = nullptr;  // of a level
 };

@@ -6,6 +6,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "call_record.hpp"
+
 namespace tandem::detail {
 
 struct flight::suspend {
@@ -129,16 +131,15 @@ void flight::throw_failure() const {
   if (t.result)
     throw error(t.result,
                 {.peer = t.way.peer, .rail = {}, .phase = {}, .detail = {}, .advice = {}});
-  throw error(
-      errc::call_mismatch,
-      {.peer = t.way.peer,
-       .rail = {},
-       .phase = {},
-       .bytes_done = static_cast<std::int64_t>(t.bytes),
-       .bytes_total = static_cast<std::int64_t>(t.view.bytes),
-       .detail = fmt::format("rank {} sent {} bytes where {} were expected", t.way.peer, t.bytes,
-                             t.view.bytes),
-       .advice = "make the same call with the same length, type and settings on every rank"});
+  throw error(errc::call_mismatch,
+              {.peer = t.way.peer,
+               .rail = {},
+               .phase = {},
+               .bytes_done = static_cast<std::int64_t>(t.bytes),
+               .bytes_total = static_cast<std::int64_t>(t.view.bytes),
+               .detail = fmt::format("rank {} sent {} bytes where {} were expected", t.way.peer,
+                                     t.bytes, t.view.bytes),
+               .advice = same_call_advice});
 }
 
 }  // namespace tandem::detail

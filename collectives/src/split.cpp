@@ -70,7 +70,6 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
       std::make_unique<communicator>(g->over(), g->options(), members_of(*g, wishes, colour), id);
   if (!g->has_adopted()) co_return part;
   facts known = part->internals()->facts_from(*g);
-  known.has_board = false;
   if (may_share_board(g->over().kind(), known.host_of_rank)) {
     known.has_board = co_await detail::share_board(*part);
   }

@@ -264,6 +264,20 @@ TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
   EXPECT_NE(ranks.text(0).find("all_reduce"), std::string::npos) << ranks.text(0);
 }
 
+TEST_F(BoardCall, NamesTheRootForWhichItHasWaited) {
+  settings options = usual();
+  options.operation_timeout = std::chrono::milliseconds(50);
+  job ranks(kind("shm"), 3, options);
+  std::vector<std::int32_t> data(4);
+  ranks.start([&](int r) {
+    if (r != 1) return nothing();
+    return broadcast(ranks.world(1), data, 2, algorithm::board);
+  });
+  ASSERT_TRUE(ranks.finish());
+  EXPECT_EQ(ranks.code(1), errc::timed_out) << ranks.text(1);
+  EXPECT_EQ(ranks.why(1).peer, 2) << ranks.text(1);
+}
+
 TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::int32_t> data(4);

@@ -284,11 +284,9 @@ class DeviceFailure : public testing::Test {
   static error_code code_of(device_job& ranks, asio::awaitable<void> call) {
     std::vector<asio::awaitable<void>> one;
     one.push_back(std::move(call));
-    ranks.start([&](int r) { return r == 0 ? std::move(one[0]) : nothing(); });
+    ranks.start([&](int r) { return r == 0 ? std::move(one[0]) : test::nothing(); });
     return ranks.finish() ? ranks.code(0) : error_code(errc::timed_out);
   }
-  static asio::awaitable<void> nothing() { co_return; }
-
   test::devices_with_kernels devices;
   std::unique_ptr<data_of_call> data;
 };
@@ -383,7 +381,7 @@ TEST_F(DeviceFailure, AChannelThatCarriesNoSuchMemoryIsNamed) {
   const mutable_view there = mirror.there(mutable_view(here));
   ranks.start([&](int r) {
     return r == 1 ? all_reduce(ranks.world(1), there, data_type::float32, reduce_op::sum)
-                  : nothing();
+                  : test::nothing();
   });
   ASSERT_TRUE(ranks.finish());
   EXPECT_EQ(ranks.code(1), errc::unsupported_memory);

@@ -21,6 +21,7 @@ using test::host_names;
 using test::job;
 using test::job_on;
 using test::layouts;
+using test::nothing;
 using test::small_pieces;
 
 /// One element of what the ranks bring, of `count` elements the one with this index.
@@ -181,10 +182,6 @@ TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
   for (const plan_rule& rule : together.rules()) {
     EXPECT_NE(rule.how, algorithm::two_level);
   }
-}
-
-asio::awaitable<void> nothing() {
-  co_return;
 }
 
 TEST(TwoLevel, ALostRankEndsTheOthersWithItsName) {

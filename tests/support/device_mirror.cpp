@@ -9,8 +9,9 @@
 namespace tandem::test {
 namespace {
 
-cuda_double::options late_by_chance() {
+cuda_double::options late_by_chance(int devices) {
   cuda_double::options as;
+  as.devices = devices;
   as.most_delay = std::chrono::microseconds(20);
   return as;
 }
@@ -55,7 +56,10 @@ void copy_now(accelerator& on, void* to, const void* from, std::size_t bytes) {
 
 }  // namespace
 
-devices_with_kernels::devices_with_kernels() : devices_with_kernels(late_by_chance()) {}
+devices_with_kernels::devices_with_kernels() : devices_with_kernels(2) {}
+
+devices_with_kernels::devices_with_kernels(int devices)
+    : devices_with_kernels(late_by_chance(devices)) {}
 
 devices_with_kernels::devices_with_kernels(cuda_double::options as) : gpus(std::move(as)) {
   add_kernels(gpus);

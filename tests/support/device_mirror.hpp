@@ -17,6 +17,8 @@ namespace tandem::test {
 class devices_with_kernels {
  public:
   devices_with_kernels();
+  /// So many, which are late by chance, as by default.
+  explicit devices_with_kernels(int devices);
   explicit devices_with_kernels(cuda_double::options as);
 
   temporary_folder cache;

@@ -76,8 +76,8 @@ void mesh::take(guest_socket guest, int side, int peer, const tcp::hello& mine,
 
 std::shared_ptr<board> mesh::share_board(std::span<const int> members, std::string& place) {
   try {
-    const std::weak_ptr<mesh> weak = std::static_pointer_cast<mesh>(shared_from_this());
-    std::shared_ptr<shared_board> made = shared_board::make(weak, members, place, options());
+    const auto self = std::static_pointer_cast<mesh>(shared_from_this());
+    std::shared_ptr<shared_board> made = shared_board::make(self, members, place, options());
     std::erase_if(boards_, [](const auto& each) { return each.expired(); });
     boards_.push_back(made);
     return made;

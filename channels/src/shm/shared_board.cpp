@@ -29,10 +29,9 @@ shared_pages::place place_of(const std::string& text, std::size_t bytes) {
 
 }  // namespace
 
-std::shared_ptr<shared_board> shared_board::make(std::weak_ptr<mesh> over,
+std::shared_ptr<shared_board> shared_board::make(const std::shared_ptr<mesh>& over,
                                                  std::span<const int> members, std::string& place,
                                                  const settings& options) {
-  const std::shared_ptr<mesh> in = over.lock();
   const std::size_t bytes = bytes_for(static_cast<int>(members.size()));
   std::unique_ptr<shared_pages> pages;
   if (place.empty()) {
@@ -41,10 +40,10 @@ std::shared_ptr<shared_board> shared_board::make(std::weak_ptr<mesh> over,
   } else {
     pages = std::make_unique<shared_pages>(place_of(place, bytes));
   }
-  const auto me = std::ranges::find(members, in->rank());
+  const auto me = std::ranges::find(members, over->rank());
   // Not `make_shared`: the constructor is private.
   return std::shared_ptr<shared_board>(new shared_board(
-      std::move(over), in->get_executor(), std::move(pages), {members.begin(), members.end()},
+      over, over->get_executor(), std::move(pages), {members.begin(), members.end()},
       static_cast<int>(me - members.begin()), options));
 }
 

@@ -28,8 +28,9 @@ class shared_board final : public board,
  public:
   /// As `fabric::share_board`. @par Errors thrown: `limit_exceeded`, `unsupported_memory`; and
   /// `bad_input`: `place` is none.
-  static std::shared_ptr<shared_board> make(std::weak_ptr<mesh> over, std::span<const int> members,
-                                            std::string& place, const settings& options);
+  static std::shared_ptr<shared_board> make(const std::shared_ptr<mesh>& over,
+                                            std::span<const int> members, std::string& place,
+                                            const settings& options);
   ~shared_board() override = default;
 
   bool linger(waiter& w) noexcept override;

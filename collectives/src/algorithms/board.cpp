@@ -11,16 +11,12 @@
 namespace tandem::detail {
 namespace {
 
-using sources = std::array<const void*, static_cast<std::size_t>(board::most_ranks)>;
-
 error mismatch(int peer, std::string detail) {
-  return error(
-      errc::call_mismatch,
-      {.peer = peer,
-       .rail = {},
-       .phase = {},
-       .detail = std::move(detail),
-       .advice = "make the same call with the same length, type and settings on every rank"});
+  return error(errc::call_mismatch, {.peer = peer,
+                                     .rail = {},
+                                     .phase = {},
+                                     .detail = std::move(detail),
+                                     .advice = same_call_advice});
 }
 
 /// What a rank has brought, if it belongs to this call and is as long as it should be.
@@ -33,18 +29,33 @@ const std::byte* taken(const call& c, int rank, std::size_t bytes) {
                                    there.bytes, bytes));
 }
 
-/// Neighbours, then pairs, then fours. Needs scratch of as many blocks, but for two.
-void combine_pairs(const call& c, sources& from, int count, void* result, std::size_t bytes,
-                   const reducer& by) {
-  for (int d = 1; d < count; d *= 2) {
-    for (int i = 0; i + d < count; i += 2 * d) {
-      const auto lower = static_cast<std::size_t>(i), higher = static_cast<std::size_t>(i + d);
-      void* const into = 2 * d >= count ? result : c.scratch(lower * bytes, bytes).data;
-      by.combine(into, from[lower], from[higher], bytes);
-      from[lower] = into;
-    }
-  }
+/// The same, or what this rank has written itself.
+const std::byte* of_rank(const call& c, int rank, std::size_t bytes) {
+  return rank == c.in->rank() ? c.at_board.place() : taken(c, rank, bytes);
 }
+
+/// What some bring, and how it is combined: the first of two goes on for both, in scratch memory
+/// until the last two make the result.
+class combination {
+ public:
+  combination(const call& c, const board_call& given) noexcept : call_(c), given_(given) {}
+
+  void bring(int number, const void* what) noexcept {
+    brought_[static_cast<std::size_t>(number)] = what;
+  }
+  void operator()(int lower, int higher, bool is_last) {
+    const std::size_t bytes = given_.from.bytes;
+    const auto first = static_cast<std::size_t>(lower);
+    void* const into = is_last ? given_.into.data : call_.scratch(first * bytes, bytes).data;
+    given_.by->combine(into, brought_[first], brought_[static_cast<std::size_t>(higher)], bytes);
+    brought_[first] = into;
+  }
+
+ private:
+  const call& call_;
+  const board_call& given_;
+  std::array<const void*, static_cast<std::size_t>(board::most_ranks)> brought_{};
+};
 
 /// Nothing of a view without bytes, which may have no address.
 void put(void* to, const void* from, std::size_t bytes) {
@@ -96,37 +107,22 @@ bool board_broadcast(call& c, board_call& given) {
 
 bool board_reduce(call& c, board_call& given) {
   const int n = c.in->size(), root = given.root;
-  const std::size_t bytes = given.from.bytes;
   if (!has_prepared(c, given)) return false;
   if (c.in->rank() != root) return true;
   if (!have_all(c)) return false;
-  sources from{};
-  for (int v = 0; v < n; ++v) {
-    const int r = around(root, v, n);
-    from[static_cast<std::size_t>(v)] = r == root ? c.at_board.place() : taken(c, r, bytes);
-  }
-  combine_pairs(c, from, n, given.into.data, bytes, *given.by);
+  combination from(c, given);
+  for (int v = 0; v < n; ++v) from.bring(v, of_rank(c, around(root, v, n), given.from.bytes));
+  join_pairs(n, from);
   given.by->finish(given.into);
   return true;
 }
 
 bool board_all_reduce(call& c, board_call& given) {
-  const int me = c.in->rank();
-  const std::size_t bytes = given.from.bytes;
+  const int n = c.in->size();
   if (!has_prepared(c, given) || !have_all(c)) return false;
-  const auto of = [&](int r) { return r == me ? c.at_board.place() : taken(c, r, bytes); };
-  const fold as(c.in->size(), me);
-  sources from{};
-  for (int i = 0; i < as.size; ++i) {
-    const int lower = as.rank_of(i);
-    const void*& item = from[static_cast<std::size_t>(i)];
-    item = of(lower);
-    if (i >= as.folded) continue;
-    void* const into = c.scratch(static_cast<std::size_t>(i) * bytes, bytes).data;
-    given.by->combine(into, item, of(lower + 1), bytes);
-    item = into;
-  }
-  combine_pairs(c, from, as.size, given.into.data, bytes, *given.by);
+  combination from(c, given);
+  for (int r = 0; r < n; ++r) from.bring(r, of_rank(c, r, given.from.bytes));
+  join_folded(fold(n, c.in->rank()), from);
   given.by->finish(given.into);
   return true;
 }
@@ -138,8 +134,7 @@ bool board_reduce_scatter(call& c, board_call& given) {
   const mutable_view& mine = given.into;
   const void* so_far = taken(c, around(me, 1, n), bytes) + offset;
   for (int k = 2; k <= n; ++k) {
-    const int r = around(me, k, n);
-    const std::byte* const next = r == me ? c.at_board.place() : taken(c, r, bytes);
+    const std::byte* const next = of_rank(c, around(me, k, n), bytes);
     given.by->combine(mine.data, so_far, next + offset, mine.bytes);
     so_far = mine.data;
   }
@@ -149,8 +144,7 @@ bool board_reduce_scatter(call& c, board_call& given) {
 
 bool board_all_gather(call& c, board_call& given) {
   const const_view& mine = given.from;
-  if (!has_copied(c, given, mine)) return false;
-  if (!have_all(c)) return false;
+  if (!has_copied(c, given, mine) || !have_all(c)) return false;
   for (int r = 0; r < c.in->size(); ++r) {
     const mutable_view to = given.cut.in(given.into, r);
     if (r != c.in->rank()) {
@@ -166,7 +160,7 @@ bool board_all_to_all(call& c, board_call& given) {
   if (!has_copied(c, given, given.from) || !have_all(c)) return false;
   const int me = c.in->rank();
   for (int r = 0; r < c.in->size(); ++r) {
-    const std::byte* const theirs = r == me ? c.at_board.place() : taken(c, r, given.from.bytes);
+    const std::byte* const theirs = of_rank(c, r, given.from.bytes);
     const mutable_view to = given.cut.in(given.into, r);
     put(to.data, theirs + given.cut.offset(me), to.bytes);
   }

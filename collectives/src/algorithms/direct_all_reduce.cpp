@@ -12,20 +12,11 @@ asio::awaitable<void> direct_all_reduce(call& c, const_view from, mutable_view d
   by.prepare(own.data, from.data, own.bytes);
   if (c.unsettled()) co_await c.settle();
   co_await give_to_all(c, own, all, cut);
-  const auto join = [&](void* into, int lower, int higher) {
-    by.combine(into, cut.in(all, lower).data, cut.in(all, higher).data, data.bytes);
-  };
-  for (int i = 0; i < as.folded; ++i) {
-    const int lower = as.rank_of(i);
-    join(cut.in(all, lower).data, lower, lower + 1);
-  }
-  for (int d = 1; d < as.size; d *= 2) {
-    for (int i = 0; i < as.size; i += 2 * d) {
-      const int lower = as.rank_of(i);
-      void* const into = 2 * d == as.size ? data.data : cut.in(all, lower).data;
-      join(into, lower, as.rank_of(i + d));
-    }
-  }
+  join_folded(as, [&](int lower, int higher, bool is_last) {
+    const mutable_view before = cut.in(all, lower);
+    by.combine(is_last ? data.data : before.data, before.data, cut.in(all, higher).data,
+               data.bytes);
+  });
   by.finish(data);
 }
 

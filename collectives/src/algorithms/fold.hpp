@@ -29,4 +29,22 @@ struct fold {
   int index;  ///< among those that go on
 };
 
+/// Neighbours, then pairs, then fours, of any number: `join(lower, higher, is_last)`, `lower` goes
+/// on for both.
+template <class Join>
+void join_pairs(int count, Join&& join) {
+  for (int d = 1; d < count; d *= 2) {
+    for (int i = 0; i + d < count; i += 2 * d) join(i, i + d, 2 * d >= count);
+  }
+}
+
+/// Ranks in the order of recursive doubling: those that are folded, then pairs of what goes on.
+template <class Join>
+void join_folded(const fold& as, Join&& join) {
+  for (int i = 0; i < as.folded; ++i) join(as.rank_of(i), as.rank_of(i) + 1, false);
+  join_pairs(as.size, [&](int lower, int higher, bool is_last) {
+    join(as.rank_of(lower), as.rank_of(higher), is_last);
+  });
+}
+
 }  // namespace tandem::detail

@@ -60,7 +60,6 @@ asio::awaitable<plan> agree(communicator& all, std::string_view channel, const s
   }
   facts known = co_await rates(all, where, options, like);
   known.host_of_rank = std::move(where.hosts);
-  known.has_board = false;
   if (may_share_board(channel, known.host_of_rank)) {
     known.has_board = co_await detail::share_board(all);
   }

@@ -114,6 +114,7 @@ facts facts::one_host(int ranks) {
 facts facts::of(std::span<const int> ranks) const {
   facts result = *this;
   result.host_of_rank.clear();
+  result.has_board = false;
   for (const int rank : ranks) {
     result.host_of_rank.push_back(host_of_rank[static_cast<std::size_t>(rank)]);
   }

@@ -125,7 +125,7 @@ TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
     return test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
   };
   rig.jobs->start([&](int r) -> asio::awaitable<void> {
-    if (r == 1) return island_rig::nothing();
+    if (r == 1) return test::nothing();
     return r == 2 ? until(stop, call(r)) : call(r);
   });
   rig.jobs->context.restart();
@@ -142,8 +142,7 @@ TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
 TEST_F(IslandFailure, ARankThatIsLostEndsThoseThatWaitInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   rig.jobs->start([&](int r) {
-    return r == 1 ? island_rig::nothing()
-                  : test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
+    return r == 1 ? test::nothing() : test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
   });
   rig.jobs->context.restart();
   rig.jobs->context.run_for(std::chrono::milliseconds(20));

@@ -18,7 +18,7 @@ class island_rig {
   explicit island_rig(std::vector<int> colours, int first_of_amd = std::numeric_limits<int>::max())
       : colours_(std::move(colours)),
         first_of_amd_(first_of_amd),
-        devices(options_for(colours_.size())),
+        devices(static_cast<int>(colours_.size())),
         library(devices.gpus) {
     const auto ranks = static_cast<int>(colours_.size());
     jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int rank) { return rank; });
@@ -43,15 +43,8 @@ class island_rig {
     EXPECT_TRUE(jobs->finish());
     return jobs->code(rank);
   }
-  static asio::awaitable<void> nothing() { co_return; }
 
  private:
-  static cuda_double::options options_for(std::size_t devices) {
-    cuda_double::options as;
-    as.devices = static_cast<int>(devices);
-    as.most_delay = std::chrono::microseconds(20);
-    return as;
-  }
   asio::awaitable<void> make(int rank) {
     const auto r = static_cast<std::size_t>(rank);
     const island_member mine(kind(rank), rank, colours_[r]);

@@ -71,7 +71,7 @@ TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
   const auto code_of = [this](asio::awaitable<void> call) {
     std::vector<asio::awaitable<void>> one;
     one.push_back(std::move(call));
-    rig.jobs->start([&one](int r) { return r == 0 ? std::move(one[0]) : group_rig::nothing(); });
+    rig.jobs->start([&one](int r) { return r == 0 ? std::move(one[0]) : test::nothing(); });
     EXPECT_TRUE(rig.jobs->finish());
     return rig.jobs->code(0);
   };

@@ -181,7 +181,7 @@ TEST(OwnGroup, IsAddedByColourAndKey) {
   EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "also those of others";
   const island_call sum(collective::all_reduce, 37, data_type::int32);
   EXPECT_EQ(rig.jobs->run([&](int r) {
-    return r == 1 ? group_rig::nothing() : test::check(rig.of(r).group("ends"), rig.device(r), sum);
+    return r == 1 ? test::nothing() : test::check(rig.of(r).group("ends"), rig.device(r), sum);
   }),
             "");
   EXPECT_EQ(rig.check("data", sum), "") << "the others are as they were";

@@ -29,7 +29,9 @@ inline kin on_host(int ranks) {
 class group_rig {
  public:
   explicit group_rig(const std::vector<kin>& all)
-      : members_(members_of(all)), devices(options_for(members_.size())), library(devices.gpus) {
+      : members_(members_of(all)),
+        devices(static_cast<int>(members_.size())),
+        library(devices.gpus) {
     const auto ranks = static_cast<int>(members_.size());
     jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int) { return -1; });
     parts.resize(members_.size());
@@ -54,7 +56,6 @@ class group_rig {
   std::string check(const std::string& name, const island_call& c) {
     return jobs->run([&](int r) { return test::check(of(r).group(name), device(r), c); });
   }
-  static asio::awaitable<void> nothing() { co_return; }
   asio::awaitable<void> make_one(int rank, std::string layout) {
     const island_member mine = member(rank);
     parallel_layout read = parallel_layout::parse(layout);
@@ -74,12 +75,6 @@ class group_rig {
       }
     }
     return result;
-  }
-  static cuda_double::options options_for(std::size_t devices) {
-    cuda_double::options as;
-    as.devices = static_cast<int>(devices);
-    as.most_delay = std::chrono::microseconds(20);
-    return as;
   }
 
   std::vector<island_member> members_;

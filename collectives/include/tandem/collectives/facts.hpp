@@ -50,7 +50,8 @@ struct facts {
   /// From here on what is known of combining is a device's: 1 TB/s, and 15 us for a kernel that is
   /// begun and waited for (of an all_reduce between two H200).
   void lie_on_devices() noexcept;
-  /// Of these ranks alone, in this order. @pre each is one of `host_of_rank`.
+  /// Of these ranks alone, in this order, which have no board of their own. @pre each is one of
+  /// `host_of_rank`.
   facts of(std::span<const int> ranks) const;
 
   /// Lines "within.latency_ns 4800": what `parse` reads, and a profile file holds.
