@@ -1,0 +1,160 @@
+// What copies between two devices give by how they are asked for: one by one on some streams, or
+// several in one call, by the device that has the bytes (--mode write) or the one that wants them
+// (--mode read). One process, no protocol: as soon as a stream has done what it had, it gets more.
+//
+// A word that the stream writes behind its copies says so, as for peer copies of the library.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <tandem/accelerator.hpp>
+
+#include "harness.hpp"
+#include "perf/pattern.hpp"
+
+namespace {
+
+using tandem::accelerator;
+using tandem::memory_kind;
+using clock_type = std::chrono::steady_clock;
+using micros = std::chrono::duration<double, std::micro>;
+
+constexpr int copies = 64;  // of one sample
+constexpr std::size_t line_bytes = 64;
+
+struct shape {
+  int streams;
+  int batch;
+};
+constexpr std::array<shape, 7> shapes{{{1, 1}, {2, 1}, {3, 1}, {2, 2}, {2, 4}, {3, 4}, {1, 8}}};
+
+struct sample {
+  double us;         ///< from the first call to the last word
+  double asking_us;  ///< within the driver's calls, for each copy
+};
+
+/// Streams that copy between the same memory again and again.
+class copying {
+ public:
+  copying(accelerator& by, shape how, std::byte* to, const std::byte* from, std::size_t bytes)
+      : by_(by), how_(how), words_(by, line_bytes * static_cast<std::size_t>(how.streams)) {
+    std::memset(words_.data(), 0, words_.size());
+    for (int s = 0; s < how.streams; ++s) {
+      lane& made = lanes_.emplace_back();
+      made.on = tandem::device_stream(by);
+      for (int k = 0; k < how.batch; ++k) {
+        const std::size_t at = static_cast<std::size_t>(s * how.batch + k) * bytes;
+        made.pieces.push_back({to + at, from + at, bytes});
+      }
+    }
+  }
+
+  sample run() {
+    int asked = 0;
+    std::chrono::nanoseconds asking{0};
+    const clock_type::time_point start = clock_type::now();
+    for (int busy = 1; busy > 0;) {
+      busy = 0;
+      for (std::size_t s = 0; s < lanes_.size(); ++s) {
+        if (!is_done(s)) {
+          ++busy;
+        } else if (asked < copies) {
+          const clock_type::time_point before = clock_type::now();
+          ask(s);
+          asking += clock_type::now() - before;
+          asked += how_.batch;
+          ++busy;
+        }
+      }
+    }
+    const micros took = clock_type::now() - start;
+    return {took.count(), micros(asking).count() / asked};
+  }
+
+ private:
+  struct lane {
+    tandem::device_stream on;
+    std::vector<accelerator::piece> pieces;
+    std::uint32_t wanted = 0;
+  };
+  std::byte* word(std::size_t which) const { return words_.data() + which * line_bytes; }
+  bool is_done(std::size_t which) const {
+    const std::atomic_ref<std::uint32_t> told(*reinterpret_cast<std::uint32_t*>(word(which)));
+    return told.load(std::memory_order_acquire) == lanes_[which].wanted;
+  }
+  void ask(std::size_t which) {
+    lane& l = lanes_[which];
+    if (how_.batch > 1) {
+      by_.copy_all(l.pieces, l.on.get());
+    } else {
+      by_.copy(l.pieces[0].to, l.pieces[0].from, l.pieces[0].bytes, l.on.get());
+    }
+    by_.write_value(l.on.get(), by_.reach(word(which)), ++l.wanted);
+  }
+
+  accelerator& by_;
+  const shape how_;
+  tandem::pinned_buffer words_;
+  std::vector<lane> lanes_;
+};
+
+std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::measurement& of) {
+  const bool writes = what.mode == "write";
+  accelerator& by = tandem::accelerator_at(memory_kind::cuda, 0);
+  accelerator& other = tandem::accelerator_at(memory_kind::cuda, 1);
+  tandem::bench::require(by.reaches(1) && other.reaches(0), "peer access");
+  std::uint64_t wrong_in_all = 0;
+  for (const shape& how : shapes) {
+    const std::size_t all = of.bytes * static_cast<std::size_t>(how.streams * how.batch);
+    tandem::pinned_buffer pinned(by, all);
+    tandem::perf::fill({pinned.data(), all}, {0, 0, all}, 0);
+    const tandem::buffer here(all, memory_kind::cuda, 0), there(all, memory_kind::cuda, 1);
+    const tandem::buffer& from = writes ? here : there;
+    const tandem::buffer& into = writes ? there : here;
+    const tandem::device_stream near(by), far(other);
+    const auto finish = [](accelerator& on, void* to, const void* source, std::size_t bytes,
+                           const tandem::device_stream& stream) {
+      on.copy(to, source, bytes, stream.get());
+      on.finish(stream.get());
+    };
+    finish(writes ? by : other, from.data(), pinned.data(), all, writes ? near : far);
+
+    copying between(by, how, into.data(), from.data(), of.bytes);
+    std::vector<double> samples, asking;
+    for (std::int64_t i = 0; i < what.warmup + of.iters; ++i) {
+      const sample took = between.run();
+      if (i < what.warmup) continue;
+      samples.push_back(took.us);
+      asking.push_back(took.asking_us);
+    }
+    std::memset(pinned.data(), 0, all);
+    finish(writes ? other : by, pinned.data(), into.data(), all, writes ? far : near);
+    const std::uint64_t wrong = tandem::perf::wrong_bytes({pinned.data(), all}, {0, 0, all}, 0);
+    wrong_in_all += wrong;
+
+    tandem::bench::plan said = what;
+    said.depth = copies;
+    const std::string name = std::to_string(how.streams) + "x" + std::to_string(how.batch);
+    tandem::bench::print_record(said, of, name, samples, wrong);
+    tandem::bench::print_record(said, of, name + " asking", asking, wrong);
+  }
+  return wrong_in_all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const tandem::bench::plan what = tandem::bench::parse_plan(argc, argv);
+    std::uint64_t wrong = 0;
+    for (const tandem::bench::measurement& of : what.measurements) wrong += run_size(what, of);
+    return wrong == 0 ? 0 : 1;
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "gpu_copies: %s\n", failure.what());
+    return 2;
+  }
+}
