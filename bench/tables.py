@@ -228,47 +228,6 @@ def roce(records, _ranks=2):
     return rows
 
 
-def gpu(records, _ranks=2):
-    """Device memory of two GPUs: half there and back, one way by peer copies and by way of the host, and all_reduce of
-    two islands, each beside what else there is, in the same round."""
-    cells = {}
-    for r in records:
-        cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"]
-
-    def row(what, size, own, peer, said, is_time):
-        rounds = sorted(own.keys() & peer.keys())
-        if not rounds:
-            return []
-        ratios = [peer[i] / own[i] if is_time else own[i] / peer[i] for i in rounds]
-        return [[what, bytes_text(size), *(cell(statistics.median(c.values())) for c in (own, peer)), said,
-                 number(statistics.median(ratios))]]
-
-    def rows_of(case, what, channel, peer, said):
-        found = []
-        for size in sorted({size for c, size, _ in cells if c == case}):
-            is_time = case in ("pingpong", "overlap") or size <= 8
-            unit = "of its time alone" if case == "overlap" else "us" if is_time else "GB/s"
-            own, other = cells.get((case, size, channel), {}), cells.get((case, size, peer), {})
-            found += row(f"{what}, {unit}", size, own, other, said, is_time)
-        return found
-
-    for size in {size for case, size, _ in cells if case == "forward"}:
-        host, pinned = (cells.get(("forward", size, channel), {}) for channel in ("host", "pinned_copy"))
-        cells[("forward", size, "lower")] = {i: min(host[i], pinned[i]) for i in host.keys() & pinned.keys()}
-    rows = [["what", "bytes", "Tandem", "beside it", "which is", "times as good"]]
-    rows += rows_of("pingpong", "half there and back", "tandem", "nccl", "NCCL")
-    rows += rows_of("oneway", "one way, 8 in flight", "tandem", "nccl", "NCCL")
-    rows += rows_of("oneway", "one way, 8 in flight", "tandem", "peer_copy", "a bare copy")
-    rows += rows_of("forward", "by way of the host", "tandem", "lower", "its own host channel or a pinned copy")
-    rows += rows_of("forward", "by way of the host", "tandem", "gloo", "Gloo, staged by hand")
-    rows += rows_of("forward", "copied between the processes", "copied", "lower", "its own host channel or a pinned copy")
-    rows += rows_of("forward", "copied between the processes", "copied", "gloo", "Gloo, staged by hand")
-    rows += rows_of("overlap", "a kernel beside messages", "tandem", "nccl", "NCCL")
-    rows += rows_of("allreduce", "all_reduce, two islands", "tandem", "nccl", "NCCL, as one island")
-    rows += rows_of("allreduce", "the same by way of the host", "forwarding", "gloo", "Gloo, staged by hand")
-    return rows
-
-
 def two_level(records, _ranks=4):
     """Milliseconds of each way and placement, its share of the bound of its links, and two_level beside the ring."""
     cells, bounds = {}, {}
@@ -372,8 +331,6 @@ TABLES = {
     "rails-cost": ("rails-cost", 2, rails_cost),
     "roce": ("roce", 2, roce),
     "soak": ("soak", 2, soak),
-    "gpu": ("gpu", 2, gpu),
-    "gpu-four": ("gpu-four", 4, gpu),
     "two-level": ("two-level", 4, two_level),
     "reductions": ("reduction", 1, reductions),
     "reductions-memory": ("reduction", 1, memory),
