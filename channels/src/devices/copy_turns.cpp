@@ -17,8 +17,12 @@ void copy_turns::told::add(device_wait& wait) noexcept {
   last = &wait;
 }
 
-copy_turns::copy_turns(device_watch& watch, const shape& how)
-    : watch_(watch), call_bytes_(how.call_bytes), streams_(how.streams) {
+copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how)
+    : pollable(executor, look::reads_memory),
+      executor_(executor),
+      watch_(watch),
+      call_bytes_(how.call_bytes),
+      streams_(how.streams) {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     batch& each = batches_[i];
     each.of = this;
@@ -51,15 +55,33 @@ void copy_turns::copy(void* to, const void* from, std::size_t bytes, device_wait
   if (failed.failure) throw error(*failed.failure);
 }
 
-/// What has come by now, others may follow at once: each message by itself is taken from its peer.
+/// More may have come already: one message after the other is taken from its peer.
 void copy_turns::go_on_soon() {
-  if (idle() == nullptr || std::exchange(is_posted_, true)) return;
-  asio::post(watch_.get_executor(), [weak = weak_from_this()] {
+  if (idle() == nullptr) return;
+  waits_for_look_ = true;
+  if (!loop().is_polling()) post();
+}
+
+void copy_turns::post() {
+  if (std::exchange(is_posted_, true)) return;
+  asio::post(executor_, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->is_posted_ = false;
-    tell(self->go_on());
+    self->poll();
   });
+}
+
+/// Sooner than posted work, which waits until the links are quiet.
+bool copy_turns::poll() {
+  if (!std::exchange(waits_for_look_, false)) return false;
+  const auto self = shared_from_this();
+  tell(go_on());
+  return true;
+}
+
+void copy_turns::arm() {
+  if (waits_for_look_) post();
 }
 
 /// `next_`, of which those fail that cannot be.

@@ -6,18 +6,19 @@
 #include <memory>
 #include <tandem/accelerator.hpp>
 #include <tandem/device_watch.hpp>
+#include <tandem/poller.hpp>
 #include <vector>
 
 namespace tandem::devices {
 
 /// Copies of one device that take turns: the first goes at once; what is asked for while it is
-/// under way waits until the loop has heard of all that has come, and follows as one call, which is
+/// under way waits until the loop has looked at all links once, and follows as one call, which is
 /// over as a whole.
 ///
-/// Between two calls the engine does nothing for some us, and between the copies of one call it does
-/// not stop: between two H200, 1 MiB each, calls of four are twice as fast as calls of one, however
-/// many streams there are (`bench/gpu_copies`; README has its table).
-class copy_turns : public std::enable_shared_from_this<copy_turns> {
+/// Between two calls the engine does nothing for some us, and between the copies of one call it
+/// does not stop: between two H200, 1 MiB each, calls of four are twice as fast as calls of one,
+/// however many streams there are (`bench/gpu_copies`; README has its table).
+class copy_turns : public std::enable_shared_from_this<copy_turns>, private pollable {
  public:
   static constexpr std::size_t calls_at_once = 2;  ///< one that works, one right behind it
   struct shape {
@@ -25,8 +26,10 @@ class copy_turns : public std::enable_shared_from_this<copy_turns> {
     std::size_t call_bytes;  ///< at most, of a call for several: who is first waits for the last
   };
 
-  /// @param watch  on the executor; it waits for what is under way, and goes away first
-  copy_turns(device_watch& watch, const shape& how);
+  /// @param watch  on the executor; it waits for what is under way. It may come later than this,
+  /// and
+  ///   goes away first.
+  copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how);
   copy_turns(const copy_turns&) = delete;
   copy_turns& operator=(const copy_turns&) = delete;
 
@@ -61,11 +64,15 @@ class copy_turns : public std::enable_shared_from_this<copy_turns> {
   void begin(batch& as, told& failed);
   void queue(batch& as, told& failed);
   void go_on_soon();
+  void post();
+  bool poll() override;
+  void arm() override;
   told go_on();
   static void is_over(device_wait& of, const std::shared_ptr<const error>& failure);
   static void is_gone(device_wait& of) noexcept;
   static void tell(const told& who);
 
+  const asio::any_io_executor executor_;
   device_watch& watch_;
   const std::size_t call_bytes_;
   std::vector<device_stream> streams_;
@@ -73,6 +80,7 @@ class copy_turns : public std::enable_shared_from_this<copy_turns> {
   std::deque<request> waiting_;  // nobody while nothing is under way
   std::vector<request> next_;    // of the batch that begins
   std::vector<accelerator::piece> pieces_;
+  bool waits_for_look_ = false;
   bool is_posted_ = false;
 };
 

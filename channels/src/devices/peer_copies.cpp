@@ -11,8 +11,8 @@ constexpr copy_turns::shape of_long{.streams = 1, .call_bytes = std::size_t{256}
 }  // namespace
 
 peer_copies::peer_copies(const asio::any_io_executor& executor, accelerator& by)
-    : short_(std::make_shared<copy_turns>(watch_, of_short)),
-      long_(std::make_shared<copy_turns>(watch_, of_long)),
+    : short_(std::make_shared<copy_turns>(watch_, executor, of_short)),
+      long_(std::make_shared<copy_turns>(watch_, executor, of_long)),
       watch_(executor, by) {}
 
 void peer_copies::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
