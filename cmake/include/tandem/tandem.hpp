@@ -1,6 +1,7 @@
 /// Everything of Tandem in one header, for programs; a library names the headers that it uses.
 #pragma once
 
+#include <tandem/accelerator.hpp>
 #include <tandem/async.hpp>
 #include <tandem/channel.hpp>
 #include <tandem/channels/devices.hpp>
@@ -9,11 +10,16 @@
 #include <tandem/channels/rails.hpp>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
+#include <tandem/collectives/agree.hpp>
+#include <tandem/collectives/board_sharing.hpp>
 #include <tandem/collectives/collectives.hpp>
 #include <tandem/collectives/communicator.hpp>
+#include <tandem/collectives/islands.hpp>
+#include <tandem/collectives/parallel_groups.hpp>
 #include <tandem/collectives/pipeline.hpp>
 #include <tandem/deadline.hpp>
 #include <tandem/error.hpp>
+#include <tandem/event.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/host.hpp>
 #include <tandem/join.hpp>
