@@ -1,0 +1,242 @@
+// A peer that greets properly and then sends, on the channel below, what no correct end of a device
+// channel sends: the channel ends with an error that says what it was, on an operation in device
+// memory, and no engine copies a byte (the double fails the test for addresses that nobody has).
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <functional>
+#include <tandem/channels/local.hpp>
+
+#include "conformance/channel_case.hpp"
+#include "devices/flows.hpp"
+#include "devices/link.hpp"
+#include "support/device_views.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+using devices::note;
+using protocol::frame;
+using protocol::frame_type;
+using bytes = std::vector<std::byte>;
+
+bytes wire(const frame& f, std::size_t more = 0) {
+  protocol::wire_frame words;
+  protocol::encode(f, words);
+  bytes made(words.begin(), words.end());
+  made.resize(made.size() + more);
+  return made;
+}
+
+bytes wire(const devices::greeting& of) {
+  bytes made(devices::greeting_bytes);
+  devices::encode(of, std::span<std::byte, devices::greeting_bytes>(made));
+  return made;
+}
+
+bytes wire(const note& of) {
+  bytes made(devices::note_bytes);
+  devices::encode(of, std::span<std::byte, devices::note_bytes>(made));
+  return made;
+}
+
+bytes wire(const frame& f, const devices::reference& to) {
+  bytes made = wire(f, devices::reference_bytes);
+  devices::encode(to, made.data() + protocol::frame_bytes);
+  return made;
+}
+
+note described(std::uint32_t id) {
+  note made{.what = note::type::described, .id = id};
+  made.allocation = {.id = id,
+                     .kind = memory_kind::cuda,
+                     .uuid = std::string(32, 'a'),
+                     .base = 4096,
+                     .bytes = 1 << 20};
+  return made;
+}
+
+constexpr std::uint16_t by_reference = devices::by_reference;
+constexpr std::uint16_t placed = devices::by_reference | protocol::in_place;
+constexpr devices::reference to_nothing{.serial = 3, .at = {.allocation = 77, .offset = 1 << 30}};
+constexpr frame eager{.type = frame_type::eager, .flags = by_reference, .payload_bytes = 100};
+constexpr frame data{.type = frame_type::data,
+                     .flags = placed,
+                     .message_id = 1 << 16,
+                     .chunk_count = 1,
+                     .payload_bytes = 1000};
+
+struct words_attack {
+  std::string name;
+  std::vector<bytes> said;
+  std::string complaint;
+};
+
+frame with(frame f, std::uint16_t flags) {
+  f.flags = flags;
+  return f;
+}
+
+std::vector<words_attack> attacks() {
+  const frame announce{.type = frame_type::announce, .message_id = 1 << 16, .offset = 1000};
+  const frame grant{.type = frame_type::grant, .message_id = 1 << 16};
+  note damaged_from = described(0);
+  bytes damaged = wire(damaged_from);
+  damaged[20] ^= std::byte{1};
+  return {
+      {"half_a_frame", {bytes(10)}, "a frame of 10 bytes"},
+      {"a_frame_of_nothing_known", {bytes(64)}, "starts with 0x00000000"},
+      {"more_than_a_frame_has", {wire(frame{}, 8)}, "8 bytes behind a frame that has 0"},
+      {"half_a_reference", {wire(eager, 8)}, "a reference of 8 bytes"},
+      {"a_reference_to_memory_that_nobody_described", {wire(eager, to_nothing)}, "allocation 0x4d"},
+      {"a_reference_beyond_its_allocation",
+       {wire(described(77)), wire(eager, to_nothing)},
+       "allocation 0x4d"},
+      {"an_eager_message_in_place", {wire(with(eager, placed), to_nothing)}, "in place"},
+      {"data_in_place_for_no_message", {wire(data, to_nothing)}, "was not asked for"},
+      {"data_in_place_that_nobody_granted",
+       {wire(announce), wire(data, to_nothing)},
+       "in place where none may be"},
+      {"a_way_and_no_accept",
+       {[&] {
+         bytes both = wire(grant, protocol::frame_bytes);
+         const bytes second = wire(frame{});
+         std::copy(second.begin(), second.end(), both.begin() + protocol::frame_bytes);
+         return both;
+       }()},
+       "a way into a view, and no accept"},
+      {"a_goodbye_among_frames",
+       {wire(frame{.type = frame_type::goodbye})},
+       "a goodbye among its frames"},
+      {"a_reference_read_that_was_not_given",
+       {wire(note{.serials = {5}, .count = 1})},
+       "a word on memory that it was not given"},
+      {"an_allocation_opened_that_was_not_described",
+       {wire(note{.what = note::type::opened, .id = 9})},
+       "a word on memory that it was not given"},
+      {"the_end_of_an_allocation_that_was_not_described",
+       {wire(note{.what = note::type::retired, .id = 9})},
+       "an end of allocation 0x9"},
+      {"too_many_allocations",
+       {wire(described(devices::most_shared_allocations))},
+       "that this end cannot read"},
+      {"a_damaged_note", {damaged}, "checksum"},
+  };
+}
+
+class device_words : public testing::TestWithParam<words_attack> {};
+
+/// Says all of it once it has been greeted.
+awaitable<void> speak(channel& below, const std::vector<bytes>& all) {
+  for (const bytes& each : all) co_await below.send(devices::frame_flow, const_view(each));
+}
+
+awaitable<void> suffer(words_attack by) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const settings options = small_settings();
+  cuda_double& gpus = gpus_of_this_test();
+  auto [inner, below] = local::make_pair(executor, executor, options);
+  const auto copiers = std::make_shared<devices::copiers>(executor);
+  const std::unique_ptr<channel> mine = devices::make_channel(std::move(inner), copiers, options);
+
+  bytes theirs(devices::greeting_bytes);
+  const mutable_view heard(theirs);
+  co_await below->recv(devices::frame_flow, heard);
+  std::string why;
+  devices::greeting mirrored = devices::decode(theirs, why);
+  EXPECT_EQ(why, "");
+  mirrored.where.process[0] ^= std::byte{0xff};  // another process of this host
+  const buffer into(20'000, memory_kind::cuda, 0);
+  background receiver(executor, mine->recv(0, into.view()));
+  by.said.insert(by.said.begin(), wire(mirrored));
+  background speaker(executor, speak(*below, by.said));
+
+  const auto of_recv = co_await receiver.failure();
+  expect_error(of_recv, errc::protocol_violation, {"no correct peer sends", by.complaint});
+  const auto later = co_await failure_of(mine->send(0, const_view()));
+  expect_error(later, errc::protocol_violation, {by.complaint});
+  EXPECT_EQ(gpus.calls("cuMemcpyAsync"), 0U);
+  co_await speaker.failure();
+}
+
+TEST_P(device_words, end_the_channel) {
+  gpus_of_this_test();
+  expect_log(GetParam().complaint);
+  run_test(suffer(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, device_words, testing::ValuesIn(attacks()),
+                         [](const auto& which) { return which.param.name; });
+
+/// What is wrong with a greeting, and what the end that hears it says.
+struct greeting_attack {
+  std::string name;
+  std::function<bytes(devices::greeting)> spoil;
+  std::string complaint;
+};
+
+std::vector<greeting_attack> greeting_attacks() {
+  return {
+      {"none", [](devices::greeting) { return bytes(64); }, "host memory only"},
+      {"short",
+       [](const devices::greeting& g) {
+         bytes made = wire(g);
+         made.pop_back();
+         return made;
+       },
+       "host memory only"},
+      {"damaged",
+       [](const devices::greeting& g) {
+         bytes made = wire(g);
+         made[30] ^= std::byte{1};
+         return made;
+       },
+       "checksum"},
+      {"of_another_version",
+       [](devices::greeting g) {
+         ++g.version;
+         return wire(g);
+       },
+       "speak version 4"},
+      {"with_other_frames",
+       [](devices::greeting g) {
+         g.inside_bytes += 64;
+         return wire(g);
+       },
+       "bytes inside"},
+  };
+}
+
+class device_greetings : public testing::TestWithParam<greeting_attack> {};
+
+awaitable<void> hear(greeting_attack by) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const settings options = small_settings();
+  auto [inner, below] = local::make_pair(executor, executor, options);
+  const auto copiers = std::make_shared<devices::copiers>(executor);
+  const std::unique_ptr<channel> mine = devices::make_channel(std::move(inner), copiers, options);
+  bytes theirs(devices::greeting_bytes);
+  const mutable_view heard(theirs);
+  co_await below->recv(devices::frame_flow, heard);
+  std::string why;
+  const bytes spoilt = by.spoil(devices::decode(theirs, why));
+  bytes into(100);
+  background receiver(executor, mine->recv(0, into));
+  const auto of_send = co_await failure_of(below->send(devices::frame_flow, const_view(spoilt)));
+  EXPECT_FALSE(of_send);
+  const auto of_recv = co_await receiver.failure();
+  expect_error(of_recv, errc::protocol_violation, {by.complaint});
+}
+
+TEST_P(device_greetings, end_the_channel) {
+  gpus_of_this_test();
+  expect_log(GetParam().complaint);
+  run_test(hear(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, device_greetings, testing::ValuesIn(greeting_attacks()),
+                         [](const auto& which) { return which.param.name; });
+
+}  // namespace
+}  // namespace tandem::test
