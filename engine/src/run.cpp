@@ -1,5 +1,6 @@
 #include <sched.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <tandem/poller.hpp>
 #include <tandem/run.hpp>
@@ -14,12 +15,27 @@ void spin_budget::caught() noexcept {
   budget_ = policy_.most;
 }
 
+namespace {
+
+/// What waking takes, which is no part of the time until the event: 20 to 60 us, more where a
+/// hypervisor has to start the core.
+constexpr std::chrono::microseconds waking{50};
+/// Two ends of a long transfer that both have learned to sleep wake each other once for each ring
+/// of it, whose length is longer than any spin would be: twice to five times slower, for good. Who
+/// looks for a moment first finds the other one at work. Less than a sleep costs by itself.
+constexpr int shares_left = 8;
+
+}  // namespace
+
+/// Where others wait for the core, sleeping is what lets them run: nothing is left there.
 void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
+  using std::chrono::nanoseconds;
   ++stats_.missed;
-  if (slept <= policy_.most) {
+  if (slept <= policy_.most + (policy_.crowded ? nanoseconds(0) : waking)) {
     budget_ = policy_.most;
   } else {
-    budget_ /= 2;
+    const nanoseconds left = policy_.crowded ? nanoseconds(0) : policy_.most / shares_left;
+    budget_ = std::max(budget_ / 2, left);
   }
 }
 

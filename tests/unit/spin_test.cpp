@@ -18,8 +18,26 @@ TEST(spin_budget, halves_when_spinning_finds_nothing) {
   budget.missed(1s);
   EXPECT_EQ(budget.next(), 20us);
   for (int i = 0; i < 20; ++i) budget.missed(1s);
-  EXPECT_LT(budget.next(), 1us);
+  EXPECT_EQ(budget.next(), 5us) << "what two ends need to find each other at work";
   EXPECT_EQ(budget.stats().missed, 21u);
+}
+
+TEST(spin_budget, of_a_crowded_loop_goes_to_nothing) {
+  spin_budget budget({.most = 40us, .crowded = true});
+  for (int i = 0; i < 20; ++i) budget.missed(1s);
+  EXPECT_LT(budget.next(), 1us);
+  budget.missed(41us);
+  EXPECT_LT(budget.next(), 1us) << "waking is no reason to keep the core from others";
+  budget.missed(40us);
+  EXPECT_EQ(budget.next(), 40us);
+}
+
+TEST(spin_budget, knows_that_waking_takes_time) {
+  spin_budget budget({.most = 40us});
+  budget.missed(91us);
+  EXPECT_EQ(budget.next(), 20us);
+  budget.missed(90us);
+  EXPECT_EQ(budget.next(), 40us);
 }
 
 TEST(spin_budget, comes_back_when_it_would_have_paid) {

@@ -8,9 +8,10 @@ namespace tandem {
 
 namespace asio = boost::asio;
 
-/// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 40 us at the next
-/// event; polling costs a core. The budget adapts: it halves each time a spin finds nothing and is
-/// restored when a sleep ends so soon that spinning would have caught the event.
+/// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 60 us at the next
+/// event; polling costs a core. The budget adapts: it halves each time a spin finds nothing, down
+/// to an eighth (to nothing where the loop is crowded), and is restored when a sleep ends so soon
+/// that spinning would have caught the event.
 struct spin_policy {
   std::chrono::microseconds most{50};  ///< longest spin; 0 sleeps at once
   int polls_per_yield = 1;             ///< give the core away after this many empty polls; 0 never
