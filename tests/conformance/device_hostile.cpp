@@ -127,34 +127,48 @@ std::vector<words_attack> attacks() {
 
 class device_words : public testing::TestWithParam<words_attack> {};
 
+/// A device channel over one whose other end is the test's, and how it has greeted.
+struct hostile_peer {
+  std::unique_ptr<channel> below, mine;
+  devices::greeting heard;
+};
+
+awaitable<hostile_peer> meet() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const settings options = small_settings();
+  auto [inner, below] = local::make_pair(executor, executor, options);
+  const auto copiers = std::make_shared<devices::copiers>(executor);
+  hostile_peer made{.below = std::move(below),
+                    .mine = devices::make_channel(std::move(inner), copiers, options),
+                    .heard = {}};
+  bytes theirs(devices::greeting_bytes);
+  const mutable_view heard(theirs);
+  co_await made.below->recv(devices::frame_flow, heard);
+  std::string why;
+  made.heard = devices::decode(theirs, why);
+  EXPECT_EQ(why, "");
+  co_return made;
+}
+
 /// Says all of it once it has been greeted.
 awaitable<void> speak(channel& below, const std::vector<bytes>& all) {
   for (const bytes& each : all) co_await below.send(devices::frame_flow, const_view(each));
 }
 
 awaitable<void> suffer(words_attack by) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const settings options = small_settings();
   cuda_double& gpus = gpus_of_this_test();
-  auto [inner, below] = local::make_pair(executor, executor, options);
-  const auto copiers = std::make_shared<devices::copiers>(executor);
-  const std::unique_ptr<channel> mine = devices::make_channel(std::move(inner), copiers, options);
-
-  bytes theirs(devices::greeting_bytes);
-  const mutable_view heard(theirs);
-  co_await below->recv(devices::frame_flow, heard);
-  std::string why;
-  devices::greeting mirrored = devices::decode(theirs, why);
-  EXPECT_EQ(why, "");
+  hostile_peer ends = co_await meet();
+  channel& mine = *ends.mine;
+  devices::greeting mirrored = ends.heard;
   mirrored.where.process[0] ^= std::byte{0xff};  // another process of this host
   const buffer into(20'000, memory_kind::cuda, 0);
-  background receiver(executor, mine->recv(0, into.view()));
+  background receiver(mine.get_executor(), mine.recv(0, into.view()));
   by.said.insert(by.said.begin(), wire(mirrored));
-  background speaker(executor, speak(*below, by.said));
+  background speaker(mine.get_executor(), speak(*ends.below, by.said));
 
   const auto of_recv = co_await receiver.failure();
   expect_error(of_recv, errc::protocol_violation, {"no correct peer sends", by.complaint});
-  const auto later = co_await failure_of(mine->send(0, const_view()));
+  const auto later = co_await failure_of(mine.send(0, const_view()));
   expect_error(later, errc::protocol_violation, {by.complaint});
   EXPECT_EQ(gpus.calls("cuMemcpyAsync"), 0U);
   co_await speaker.failure();
@@ -211,19 +225,12 @@ std::vector<greeting_attack> greeting_attacks() {
 class device_greetings : public testing::TestWithParam<greeting_attack> {};
 
 awaitable<void> hear(greeting_attack by) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const settings options = small_settings();
-  auto [inner, below] = local::make_pair(executor, executor, options);
-  const auto copiers = std::make_shared<devices::copiers>(executor);
-  const std::unique_ptr<channel> mine = devices::make_channel(std::move(inner), copiers, options);
-  bytes theirs(devices::greeting_bytes);
-  const mutable_view heard(theirs);
-  co_await below->recv(devices::frame_flow, heard);
-  std::string why;
-  const bytes spoilt = by.spoil(devices::decode(theirs, why));
+  hostile_peer ends = co_await meet();
+  const bytes spoilt = by.spoil(ends.heard);
   bytes into(100);
-  background receiver(executor, mine->recv(0, into));
-  const auto of_send = co_await failure_of(below->send(devices::frame_flow, const_view(spoilt)));
+  background receiver(ends.mine->get_executor(), ends.mine->recv(0, into));
+  const auto of_send =
+      co_await failure_of(ends.below->send(devices::frame_flow, const_view(spoilt)));
   EXPECT_FALSE(of_send);
   const auto of_recv = co_await receiver.failure();
   expect_error(of_recv, errc::protocol_violation, {by.complaint});
