@@ -105,10 +105,13 @@ device_queue* group::queue_for(const const_view& like) {
 std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue) {
   if (free_.empty()) free_.push_back(std::make_shared<call>(executor_));
   const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
-  const auto found = std::ranges::find_if(free_, fits);
-  std::swap(found == free_.end() ? free_.front() : *found, free_.back());
-  const std::shared_ptr<call> taken = free_.back();
-  taken->reserve(scratch_bytes, queue);
+  // The one that was used last, as a rule: a cache has it.
+  const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
+  if (found != free_.rbegin()) {
+    std::swap(found == free_.rend() ? free_.front() : *found, free_.back());
+  }
+  free_.back()->reserve(scratch_bytes, queue);
+  std::shared_ptr<call> taken = std::move(free_.back());
   free_.pop_back();
   return taken;
 }
