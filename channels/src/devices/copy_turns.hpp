@@ -26,9 +26,7 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
     std::size_t call_bytes;  ///< at most, of a call for several: who is first waits for the last
   };
 
-  /// @param watch  on the executor; it waits for what is under way. It may come later than this,
-  /// and
-  ///   goes away first.
+  /// @param watch  on the executor; waits for what is under way, and goes away first
   copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how);
   copy_turns(const copy_turns&) = delete;
   copy_turns& operator=(const copy_turns&) = delete;
