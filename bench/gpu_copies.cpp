@@ -10,16 +10,19 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <tandem/accelerator.hpp>
 
 #include "harness.hpp"
-#include "perf/pattern.hpp"
+#include "perf/shadow.hpp"
+#include "perf/window.hpp"
 
 namespace {
 
 using tandem::accelerator;
 using tandem::memory_kind;
+namespace perf = tandem::perf;
 using clock_type = std::chrono::steady_clock;
 using micros = std::chrono::duration<double, std::micro>;
 
@@ -40,15 +43,18 @@ struct sample {
 /// Streams that copy between the same memory again and again.
 class copying {
  public:
-  copying(accelerator& by, shape how, std::byte* to, const std::byte* from, std::size_t bytes)
+  copying(accelerator& by, shape how, tandem::mutable_view to, tandem::const_view from,
+          std::size_t bytes)
       : by_(by), how_(how), words_(by, line_bytes * static_cast<std::size_t>(how.streams)) {
     std::memset(words_.data(), 0, words_.size());
-    for (int s = 0; s < how.streams; ++s) {
+    std::size_t at = 0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(how.streams); ++s) {
       lane& made = lanes_.emplace_back();
       made.on = tandem::device_stream(by);
-      for (int k = 0; k < how.batch; ++k) {
-        const std::size_t at = static_cast<std::size_t>(s * how.batch + k) * bytes;
-        made.pieces.push_back({to + at, from + at, bytes});
+      made.word = words_.data() + s * line_bytes;
+      made.word_there = by.reach(made.word);
+      for (int k = 0; k < how.batch; ++k, at += bytes) {
+        made.pieces.push_back({to.part(at, bytes).data, from.part(at, bytes).data, bytes});
       }
     }
   }
@@ -59,12 +65,12 @@ class copying {
     const clock_type::time_point start = clock_type::now();
     for (int busy = 1; busy > 0;) {
       busy = 0;
-      for (std::size_t s = 0; s < lanes_.size(); ++s) {
-        if (!is_done(s)) {
+      for (lane& each : lanes_) {
+        if (!is_done(each)) {
           ++busy;
         } else if (asked < copies) {
           const clock_type::time_point before = clock_type::now();
-          ask(s);
+          ask(each);
           asking += clock_type::now() - before;
           asked += how_.batch;
           ++busy;
@@ -79,21 +85,21 @@ class copying {
   struct lane {
     tandem::device_stream on;
     std::vector<accelerator::piece> pieces;
+    std::byte* word = nullptr;
+    void* word_there = nullptr;  // as the stream knows it
     std::uint32_t wanted = 0;
   };
-  std::byte* word(std::size_t which) const { return words_.data() + which * line_bytes; }
-  bool is_done(std::size_t which) const {
-    const std::atomic_ref<std::uint32_t> told(*reinterpret_cast<std::uint32_t*>(word(which)));
-    return told.load(std::memory_order_acquire) == lanes_[which].wanted;
+  static bool is_done(const lane& l) {
+    const std::atomic_ref<std::uint32_t> told(*reinterpret_cast<std::uint32_t*>(l.word));
+    return told.load(std::memory_order_acquire) == l.wanted;
   }
-  void ask(std::size_t which) {
-    lane& l = lanes_[which];
+  void ask(lane& l) {
     if (how_.batch > 1) {
       by_.copy_all(l.pieces, l.on.get());
     } else {
       by_.copy(l.pieces[0].to, l.pieces[0].from, l.pieces[0].bytes, l.on.get());
     }
-    by_.write_value(l.on.get(), by_.reach(word(which)), ++l.wanted);
+    by_.write_value(l.on.get(), l.word_there, ++l.wanted);
   }
 
   accelerator& by_;
@@ -104,26 +110,18 @@ class copying {
 
 std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::measurement& of) {
   const bool writes = what.mode == "write";
+  if (!writes && what.mode != "read") throw std::runtime_error("--mode is write or read");
   accelerator& by = tandem::accelerator_at(memory_kind::cuda, 0);
-  accelerator& other = tandem::accelerator_at(memory_kind::cuda, 1);
-  tandem::bench::require(by.reaches(1) && other.reaches(0), "peer access");
+  if (!by.reaches(1)) throw std::runtime_error("cuda:0 does not reach cuda:1");
   std::uint64_t wrong_in_all = 0;
   for (const shape& how : shapes) {
     const std::size_t all = of.bytes * static_cast<std::size_t>(how.streams * how.batch);
-    tandem::pinned_buffer pinned(by, all);
-    tandem::perf::fill({pinned.data(), all}, {0, 0, all}, 0);
-    const tandem::buffer here(all, memory_kind::cuda, 0), there(all, memory_kind::cuda, 1);
-    const tandem::buffer& from = writes ? here : there;
-    const tandem::buffer& into = writes ? there : here;
-    const tandem::device_stream near(by), far(other);
-    const auto finish = [](accelerator& on, void* to, const void* source, std::size_t bytes,
-                           const tandem::device_stream& stream) {
-      on.copy(to, source, bytes, stream.get());
-      on.finish(stream.get());
-    };
-    finish(writes ? by : other, from.data(), pinned.data(), all, writes ? near : far);
-
-    copying between(by, how, into.data(), from.data(), of.bytes);
+    const perf::aligned_memory sent(all), came(all);
+    perf::fill(sent.bytes(), {0, 0, all}, 0);
+    perf::shadow near({memory_kind::cuda, 0}), far({memory_kind::cuda, 1});
+    perf::shadow& from = writes ? near : far;
+    perf::shadow& into = writes ? far : near;
+    copying between(by, how, into.of(came.bytes()), from.of(sent.bytes()), of.bytes);
     std::vector<double> samples, asking;
     for (std::int64_t i = 0; i < what.warmup + of.iters; ++i) {
       const sample took = between.run();
@@ -131,9 +129,8 @@ std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::mea
       samples.push_back(took.us);
       asking.push_back(took.asking_us);
     }
-    std::memset(pinned.data(), 0, all);
-    finish(writes ? other : by, pinned.data(), into.data(), all, writes ? far : near);
-    const std::uint64_t wrong = tandem::perf::wrong_bytes({pinned.data(), all}, {0, 0, all}, 0);
+    into.down();
+    const std::uint64_t wrong = perf::wrong_bytes(came.bytes(), {0, 0, all}, 0);
     wrong_in_all += wrong;
 
     tandem::bench::plan said = what;

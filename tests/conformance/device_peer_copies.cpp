@@ -155,17 +155,13 @@ class ten_at_once {
   explicit ten_at_once(peers& all) : all_(all) {}
 
   awaitable<void> begin() {
-    co_await all_.by_hand();
-    before_ = all_.gpus.calls("cuMemcpyAsync");
-    all_.write(all_.text, each * count, 9);
+    co_await hold();
     co_await go_on(count);
   }
   /// The first is read, as nothing says yet where it goes; the others are written, two at once,
   /// and seven wait for their turn.
   awaitable<void> begin_with_three() {
-    co_await all_.by_hand();
-    before_ = all_.gpus.calls("cuMemcpyAsync");
-    all_.write(all_.text, each * count, 9);
+    co_await hold();
     for (int i = 0; i < 3; ++i) co_await go_on(1);
     co_await go_on(count - 3);
     EXPECT_EQ(single_copies(), 3U);
@@ -199,6 +195,11 @@ class ten_at_once {
   static constexpr std::size_t each = 20'001, count = 10;
 
  private:
+  awaitable<void> hold() {
+    co_await all_.by_hand();
+    before_ = all_.gpus.calls("cuMemcpyAsync");
+    all_.write(all_.text, each * count, 9);
+  }
   awaitable<void> go_on(std::size_t more) {
     for (std::size_t i = sends_.size(); more-- > 0; ++i) {
       recvs_.push_back(std::make_unique<background>(

@@ -19,7 +19,6 @@ void copy_turns::told::add(device_wait& wait) noexcept {
 
 copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how)
     : pollable(executor, look::reads_memory),
-      executor_(executor),
       watch_(watch),
       call_bytes_(how.call_bytes),
       streams_(how.streams) {
@@ -64,7 +63,7 @@ void copy_turns::go_on_soon() {
 
 void copy_turns::post() {
   if (std::exchange(is_posted_, true)) return;
-  asio::post(executor_, [weak = weak_from_this()] {
+  asio::post(watch_.get_executor(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->is_posted_ = false;

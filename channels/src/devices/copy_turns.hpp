@@ -70,7 +70,6 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
   static void is_gone(device_wait& of) noexcept;
   static void tell(const told& who);
 
-  const asio::any_io_executor executor_;
   device_watch& watch_;
   const std::size_t call_bytes_;
   std::vector<device_stream> streams_;
