@@ -229,7 +229,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 30> table{{
+constexpr std::array<option, 31> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length leave at once, longer ones when the receiver has asked",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -280,6 +280,10 @@ constexpr std::array<option, 30> table{{
      "device memory that goes by way of the host between ranks of one host: 1 shares the pinned "
      "memory between, 0 carries it like host memory",
      get_flag<&settings::shared_staging>, set_flag<&settings::shared_staging>},
+    {"gpudirect", "TANDEM_GPUDIRECT", "0 or 1",
+     "device memory over RDMA: 1 lets NICs read and write it where they can, 0 takes it through "
+     "pinned memory",
+     get_flag<&settings::gpudirect>, set_flag<&settings::gpudirect>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes", "shm: ring of each way of a pair of ranks",
      get_bytes<&settings::shm_ring_bytes>, set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>},
     {"spin-us", "TANDEM_SPIN_US", "us",

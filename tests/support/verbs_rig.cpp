@@ -42,7 +42,7 @@ std::shared_ptr<rdma_network> rdma_network::make(const asio::any_io_executor& ex
   std::vector<rdma_double::device_spec> devices;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     for (int side = 0; side < 2; ++side) {
-      devices.push_back({.name = device_name(side, lane)});
+      devices.push_back({.name = device_name(side, lane), .dmabuf = true});
       devices.back().gids = {rdma_double::roce(fmt::format("10.0.{}.{}", lane, side + 1), 1)};
     }
   }
@@ -59,11 +59,13 @@ std::shared_ptr<verbs::adapter> rdma_network::open(sealed::side which, std::size
   std::shared_ptr<verbs::adapter> opened =
       verbs::adapter::open(executor_, world_->table(), {device_name(side, lane), 1, 0});
   verbs::adapter* const raw = opened.get();
-  return {raw, [opened, keep = world_](verbs::adapter*) mutable {
-            opened->close();
-            opened.reset();
-            keep.reset();
-          }};
+  const std::shared_ptr<verbs::adapter> lent(raw, [opened, keep = world_](verbs::adapter*) mutable {
+    opened->close();
+    opened.reset();
+    keep.reset();
+  });
+  regions_[side]->attach(lent);
+  return lent;
 }
 
 awaitable<std::unique_ptr<rails::wire>> rdma_network::meet(sealed::connection over,

@@ -5,6 +5,7 @@
 #include "support/rails_rig.hpp"
 #include "support/rdma/double.hpp"
 #include "verbs/meet.hpp"
+#include "verbs/regions.hpp"
 
 namespace tandem::test {
 
@@ -34,10 +35,16 @@ class rdma_network {
     return found == used_.end() ? nullptr : found->second.lock();
   }
   rdma_double& devices() const noexcept { return *world_; }
+  /// With all devices of one side, those that are opened later, too.
+  region register_memory(int side, mutable_view memory, const dmabuf& exported) const {
+    return {memory, regions_[side]->add(memory, exported)};
+  }
 
  private:
   std::shared_ptr<rdma_double> world_;
   verbs::room room_;
+  const std::shared_ptr<verbs::regions> regions_[2] = {std::make_shared<verbs::regions>(),
+                                                       std::make_shared<verbs::regions>()};
   mutable std::map<std::string, std::weak_ptr<verbs::adapter>> used_;
   asio::any_io_executor executor_;
 };

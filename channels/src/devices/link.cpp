@@ -44,7 +44,7 @@ std::uint32_t wishes(const settings& options) noexcept {
 }  // namespace
 
 link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
-           protocol::identity who, const whereabouts& where)
+           protocol::identity who, const whereabouts& where, std::shared_ptr<nic_memory> nics)
     : pending_owner(inner.get_executor()),
       inner_(&inner),
       executor_(inner.get_executor()),
@@ -57,8 +57,11 @@ link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
       where_(where),
       wants_(wishes(options)),
       patience_(executor_),
-      staging_out_(staged_chunks * session_.agreed().chunk_bytes),
-      staging_in_(staged_chunks * session_.agreed().chunk_bytes),
+      nics_(std::move(nics)),
+      staging_out_(staged_chunks * session_.agreed().chunk_bytes,
+                   [this](mutable_view made) { return let_nics_reach(made); }),
+      staging_in_(staged_chunks * session_.agreed().chunk_bytes,
+                  [this](mutable_view made) { return let_nics_reach(made); }),
       lent_(staging_in_.capacity_bytes()) {
   session_.fills_by(this);
 }
@@ -299,9 +302,10 @@ class owning_channel final : public channel {
 
 std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
                                       const settings& options, protocol::identity who,
-                                      const whereabouts& where) {
+                                      const whereabouts& where, std::shared_ptr<nic_memory> nics) {
   if (who.rail.empty()) who.rail = "devices";
-  auto made = std::make_shared<link>(*inner, std::move(by), options, std::move(who), where);
+  auto made = std::make_shared<link>(*inner, std::move(by), options, std::move(who), where,
+                                     std::move(nics));
   made->run();
   return std::make_unique<owning_channel>(std::move(inner), std::move(made));
 }

@@ -12,6 +12,7 @@
 #include "devices/exports.hpp"
 #include "devices/greeting.hpp"
 #include "devices/lent_staging.hpp"
+#include "devices/nic_memory.hpp"
 #include "devices/peer_pieces.hpp"
 #include "devices/pieces.hpp"
 #include "devices/staging.hpp"
@@ -24,9 +25,10 @@ namespace tandem::devices {
 ///
 /// Frames go on one flow of the inner channel, in order, short payloads of host memory with them.
 /// Every other payload is a message on a second flow: out of the view and into the view where that
-/// is host memory, else by way of pinned memory and the copy engine. A frame leaves before its
-/// payload is staged, so that no copy holds up the frames behind it, and the peer has its place
-/// ready by then. All views that engines and the inner channel may touch are pinned.
+/// is host memory, or NICs of the inner channel reach it, else by way of pinned memory and the copy
+/// engine. A frame leaves before its payload is staged, so that no copy holds up the frames behind
+/// it, and the peer has its place ready by then. All views that engines and the inner channel may
+/// touch are pinned.
 ///
 /// Kept alive by its handle and by whatever is under way outside.
 class link final : public std::enable_shared_from_this<link>,
@@ -36,8 +38,9 @@ class link final : public std::enable_shared_from_this<link>,
  public:
   /// @param inner  stays until it is forgotten
   /// @param where  of this end; zeros: it shares no memory, whoever the peer is
+  /// @param nics   has NICs below reach what is to pass them; null: they reach no device
   link(channel& inner, std::shared_ptr<copiers> by, const settings& options, protocol::identity who,
-       const whereabouts& where = whereabouts::here());
+       const whereabouts& where = whereabouts::here(), std::shared_ptr<nic_memory> nics = nullptr);
 
   void run();  ///< greets the peer and starts reading
   bool start(operation& op);
@@ -55,6 +58,8 @@ class link final : public std::enable_shared_from_this<link>,
   reading reads() const noexcept { return reads_; }
   /// What is not read so passes pinned memory that both have.
   bool shares_staging() const noexcept { return shares_staging_; }
+  /// NICs have read or written device memory here.
+  bool goes_by_nics() const noexcept { return goes_by_nics_; }
 
  private:
   friend struct departure;
@@ -80,7 +85,12 @@ class link final : public std::enable_shared_from_this<link>,
   void flush();
   carriage how_to_carry(const protocol::outgoing& out);
   bool depart();
-  bool has_room(carriage how, departure& d);
+  bool is_over_nics() { return nics_ && inner_ != nullptr && inner_->reaches({}); }
+  region let_nics_reach(mutable_view staged) {
+    return is_over_nics() ? nics_->add_host(staged) : region();
+  }
+  bool is_reached(const const_view& view);
+  bool has_room(carriage how, bool by_nics, departure& d);
   void release_staging(departure& d) noexcept;
   void stage(departure& d);
   void stage_over(departure& d, const std::shared_ptr<const error>& failure);
@@ -156,6 +166,7 @@ class link final : public std::enable_shared_from_this<link>,
   void payload_came(landing_piece& piece);
   void finish_payload(landing_piece& piece);
   void take_payload(landing_piece& piece);
+  void flush_nics(operation& op);
   void close_landing(landing_piece& piece) noexcept;
   void release_views() noexcept;
   void conclude();
@@ -206,6 +217,8 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<operation*> lent_views_;  // the peer may write into them
   std::vector<std::uint32_t> pulled_;   // serials that the peer has yet to hear of
 
+  const std::shared_ptr<nic_memory> nics_;
+  bool goes_by_nics_ = false;
   staging staging_out_, staging_in_;
   bool shares_staging_ = false;
   enum class offer : std::uint8_t { none, asked, open, refused };
@@ -227,7 +240,7 @@ class link final : public std::enable_shared_from_this<link>,
   std::optional<protocol::wire_frame> grant_;  // whose accept comes next
   departure* first_payload_ = nullptr;         // not yet sent, in order
   departure* last_payload_ = nullptr;
-  std::size_t host_payloads_ = 0;  // under way
+  std::size_t payloads_in_place_ = 0;  // that leave from where they lie
 
   std::vector<std::unique_ptr<landing_piece>> pieces_;
   std::vector<landing_piece*> free_pieces_;
@@ -253,6 +266,7 @@ using link_channel = protocol::carried_channel<link>;
 /// A channel over one of its own, for two ends that are no ranks of a fabric.
 std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
                                       const settings& options, protocol::identity who = {},
-                                      const whereabouts& where = whereabouts::here());
+                                      const whereabouts& where = whereabouts::here(),
+                                      std::shared_ptr<nic_memory> nics = nullptr);
 
 }  // namespace tandem::devices

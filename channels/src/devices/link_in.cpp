@@ -239,6 +239,16 @@ bool link::prepare(landing_piece& piece) {
   operation* const op = piece.is_known ? piece.where.op : nullptr;
   const std::size_t bytes = piece.where.header.payload_bytes;
   piece.payload.view = {};  // what nobody wants any more is truncated to nothing
+  const bool is_offered = (piece.where.header.flags & by_nic) != 0;
+  if (is_on_device(op) && piece.where.target != nullptr && is_offered) {
+    const mutable_view part{piece.where.target, bytes, op->view.kind, op->view.device};
+    if (is_reached(part)) {
+      piece.payload.view = part;
+      piece.op = op;
+      session_.pin(*op);
+      return true;
+    }
+  }
   if (is_on_device(op)) {
     try {
       copier& by = copiers_->of(op->view);
@@ -292,10 +302,24 @@ void link::take_payload(landing_piece& piece) {
     return broken(
         fmt::format("a payload of {} bytes where {} were due", piece.payload.bytes, bytes));
   }
-  if (piece.slot != nullptr && is_on_device(piece.where.op) && !piece.payload.result) {
-    copy_in(piece, *piece.where.op, piece.where.target, bytes);
+  operation* const op = piece.where.op;
+  if (is_on_device(op) && !piece.payload.result) {
+    if (piece.slot != nullptr) {
+      copy_in(piece, *op, piece.where.target, bytes);
+    } else {
+      flush_nics(*op);
+    }
   }
   session_.end(piece.where);
+}
+
+/// What NICs have written into this view is seen by whatever its device does next.
+void link::flush_nics(operation& op) {
+  try {
+    copiers_->of(op.view).of().flush_rdma();
+  } catch (const error& why) {
+    session_.spoil(op, why);
+  }
 }
 
 void link::close_landing(landing_piece& piece) noexcept {

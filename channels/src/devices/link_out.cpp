@@ -10,7 +10,7 @@ namespace {
 // Frames with the inner channel at once, and of them payloads straight out of views: enough to keep
 // the wire busy, and soon over for a cancelled send.
 constexpr std::size_t most_departures = 16;
-constexpr std::size_t most_host_payloads = 4;
+constexpr std::size_t most_payloads_in_place = 4;
 
 /// What the inner channel says of a payload that the peer did not want any more.
 bool was_dropped(const operation& op) noexcept {
@@ -88,13 +88,29 @@ carriage link::how_to_carry(const protocol::outgoing& out) {
   return is_host && out.payload.bytes <= inside_bytes_ ? carriage::inside : carriage::message;
 }
 
+/// By NICs, and for so long that it is worth it: less leaves at once, out of the host's memory. An
+/// allocation that is seen first is registered, which may take some milliseconds.
+bool link::is_reached(const const_view& view) {
+  if (view.bytes <= session_.agreed().eager_bytes || !is_over_nics()) return false;
+  if (view.kind == memory_kind::host) return inner_->reaches(view);
+  try {
+    nics_->add(copiers_->of(view).of(), view);
+  } catch (const error&) {
+    return false;  // whoever stages it says why
+  }
+  const bool found = inner_->reaches(view);
+  goes_by_nics_ = goes_by_nics_ || found;
+  return found;
+}
+
 /// Memory that cannot be had counts as room: the payload fails, and nothing waits for it.
-bool link::has_room(carriage how, departure& d) {
+bool link::has_room(carriage how, bool by_nics, departure& d) {
   d.by = nullptr;
   d.slot = nullptr;
   d.failure.reset();
   if (how == carriage::inside) return true;
-  if (one_.payload.kind == memory_kind::host) return host_payloads_ < most_host_payloads;
+  const bool is_staged = one_.payload.kind != memory_kind::host && !by_nics;
+  if (!is_staged) return payloads_in_place_ < most_payloads_in_place;
   try {
     d.by = &copiers_->of(one_.payload);
     d.slot = staging_out_.take(d.by->of(), one_.payload.bytes);
@@ -116,8 +132,9 @@ bool link::depart() {
   if (how == carriage::placed) return place();
   if (how == carriage::reference) return refer();
   if (how == carriage::shared) return stage_shared();
+  const bool by_nics = how == carriage::message && is_reached(one_.payload);
   departure& d = take_departure();
-  if (!has_room(how, d)) {
+  if (!has_room(how, by_nics, d)) {
     free_departures_.push_back(&d);
     return false;
   }
@@ -126,6 +143,7 @@ bool link::depart() {
   d.parts = how == carriage::inside ? 1 : 2;
   protocol::frame f = one_.header;
   if (how == carriage::message) f.flags |= by_message;
+  if (by_nics) f.flags |= by_nic;
   std::size_t bytes = 0;
   const auto put = [&d, &bytes](const protocol::wire_frame& words) {
     std::memcpy(d.words.get() + bytes, words.data(), words.size());
@@ -159,7 +177,7 @@ void link::stage(departure& d) {
   if (d.failure) return;
   session_.pin(*d.out.op);
   if (d.by == nullptr) {
-    ++host_payloads_;
+    ++payloads_in_place_;
     return;
   }
   try {
@@ -187,8 +205,9 @@ void link::send_payloads() {
     first_payload_ = d.next;
     d.payload.view = {};
     if (!d.failure) {
-      d.payload.view = {d.by != nullptr ? d.slot : const_cast<void*>(d.out.payload.data),
-                        d.out.payload.bytes};
+      const const_view& from = d.out.payload;
+      d.payload.view = {const_cast<void*>(from.data), from.bytes, from.kind, from.device};
+      if (d.by != nullptr) d.payload.view = {d.slot, from.bytes};
     }
     if (session_.is_over()) {
       d.payload.result = errc::channel_closed;
@@ -215,7 +234,7 @@ void link::header_over(departure& d) {
 void link::payload_over(departure& d) {
   release_staging(d);
   if (d.by == nullptr && !d.failure) {
-    --host_payloads_;
+    --payloads_in_place_;
     session_.unpin(*d.out.op);
   }
   if (d.payload.result && !was_dropped(d.payload)) {

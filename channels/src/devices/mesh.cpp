@@ -7,14 +7,26 @@
 #include <utility>
 
 namespace tandem::devices {
+namespace {
+
+std::shared_ptr<nic_memory> nics_of(fabric& over, const settings& options) {
+  if (!options.gpudirect) return nullptr;
+  return std::make_shared<nic_memory>([&over](mutable_view memory, const dmabuf& exported) {
+    return over.register_memory(memory, exported);
+  });
+}
+
+}  // namespace
 
 mesh::mesh(std::unique_ptr<fabric> over, settings options)
     : over_(std::move(over)),
       options_(std::move(options)),
       copiers_(std::make_shared<copiers>(over_->get_executor())),
+      nics_(nics_of(*over_, options_)),
       pairs_(static_cast<std::size_t>(over_->size())) {}
 
 mesh::~mesh() {
+  if (nics_) nics_->close();
   for (pair& each : pairs_) {
     if (each.over) each.over->forget_inner();
   }
@@ -24,8 +36,9 @@ channel& mesh::make(int peer, channel& inner) {
   pair& made = pairs_[static_cast<std::size_t>(peer)];
   if (made.handle) return *made.handle;
   made.kind = fmt::format("forwarding over {}", over_->kind_to(peer));
-  made.over = std::make_shared<link>(inner, copiers_, options_,
-                                     protocol::identity{rank(), peer, made.kind});
+  made.over =
+      std::make_shared<link>(inner, copiers_, options_, protocol::identity{rank(), peer, made.kind},
+                             whereabouts::here(), nics_);
   made.handle = std::make_unique<link_channel>(made.over);
   made.over->run();
   return *made.handle;
@@ -54,6 +67,7 @@ std::string mesh::way_to(int peer, memory_kind here, memory_kind there) const {
   if (const pair& made = pairs_[static_cast<std::size_t>(peer)]; made.handle) {
     both.peer_copies = made.over->reads() != reading::none;
     both.shared_staging = made.over->shares_staging();
+    both.gpudirect = made.over->goes_by_nics();
   }
   return way_of(here, there, both, over_->kind_to(peer));
 }
@@ -63,6 +77,7 @@ std::string way_of(memory_kind here, memory_kind there, common_ground both, std:
   if (here == there && both.peer_copies) return "peer copies";
   const bool are_devices = here != memory_kind::host && there != memory_kind::host;
   if (are_devices && both.shared_staging) return "shared staging";
+  if (both.gpudirect) return fmt::format("device-direct over {}", over);
   return fmt::format("forwarding over {}", over);
 }
 

@@ -26,7 +26,6 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   std::string way_to(int peer, memory_kind here, memory_kind there) const;
   /// To and from every peer, whatever that one has.
   bool carries(memory_kind kind) const;
-  /// Of what is sent from there, host views and no others reach the NICs as they are.
   region register_memory(mutable_view memory, dmabuf exported) {
     return over_->register_memory(memory, exported);
   }
@@ -49,6 +48,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   const std::unique_ptr<fabric> over_;
   const settings options_;
   const std::shared_ptr<copiers> copiers_;
+  const std::shared_ptr<nic_memory> nics_;
   std::vector<pair> pairs_;  // by peer
   bool is_over_ = false;
   bool has_failed_ = false;

@@ -29,6 +29,9 @@ enum class carriage : std::uint8_t {
 /// Flag of a frame: its payload is a message of its own. One of no bytes, where some are due, says
 /// that the sender could not read it.
 constexpr std::uint16_t by_message = 2;
+/// Flag of such a frame: a NIC takes the payload from where it lies, so that a view of a device
+/// that NICs reach there gets it without a detour.
+constexpr std::uint16_t by_nic = 8;
 
 /// One frame on its way out, and what of it is with the inner channel or a copy engine.
 struct departure {
@@ -39,7 +42,7 @@ struct departure {
   std::unique_ptr<std::byte[]> words;  ///< the frame, and a payload inside
   operation header, payload;           ///< of the inner channel
   device_wait staged;
-  copier* by = nullptr;          ///< null: the payload is in host memory
+  copier* by = nullptr;          ///< null: the payload leaves from where it lies
   std::byte* slot = nullptr;     ///< of staging, where the payload is copied to
   departure* next = nullptr;     ///< whose payload follows
   unsigned parts = 0;            ///< that are not over: frame, payload

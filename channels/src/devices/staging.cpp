@@ -60,7 +60,10 @@ staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : plac
 
 std::byte* staging::take(accelerator& for_, std::size_t bytes) {
   std::optional<ring>& in = rings_[vendor_index(for_.kind())];
-  if (!in) in.emplace(for_, capacity_bytes_, is_shared_);
+  if (!in) {
+    in.emplace(for_, capacity_bytes_, is_shared_);
+    in->reached = reached_({in->data, capacity_bytes_});
+  }
   const std::optional<std::size_t> first = in->places.take(bytes);
   return first ? in->data + *first : nullptr;
 }

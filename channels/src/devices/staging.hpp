@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <tandem/accelerator.hpp>
+#include <tandem/region.hpp>
 
 #include "devices/pinned_pages.hpp"
 #include "devices/sharing.hpp"
@@ -14,7 +16,9 @@ namespace tandem::devices {
 /// the device that needs it first; a ring for each vendor, as another's engines do not reach it.
 class staging {
  public:
-  explicit staging(std::size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  /// @param reached  has NICs reach what is allocated, where there are some
+  staging(std::size_t capacity_bytes, std::function<region(mutable_view)> reached)
+      : capacity_bytes_(capacity_bytes), reached_(std::move(reached)) {}
 
   /// What is allocated from here on the peer may share, where the kernel and the driver allow it.
   void share() noexcept { is_shared_ = true; }
@@ -35,9 +39,11 @@ class staging {
     std::optional<pinned_pages> shared;
     pinned_buffer own;  // where they are not shared
     std::byte* data;
+    region reached;
     staging_ring places;
   };
   const std::size_t capacity_bytes_;
+  const std::function<region(mutable_view)> reached_;
   bool is_shared_ = false;
   std::array<std::optional<ring>, vendors.size()> rings_;
 };

@@ -28,6 +28,13 @@ class carried_channel final : public channel {
       return {};
     }
   }
+  bool reaches(const const_view& view) override {
+    if constexpr (requires { link_->reaches(view); }) {
+      return link_->reaches(view);
+    } else {
+      return false;
+    }
+  }
   void fail(const error& reason) noexcept override { link_->fail(reason, true); }
   bool start(operation& op) override { return link_->start(op); }
   bool linger(operation& op) override {

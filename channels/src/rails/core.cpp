@@ -113,7 +113,7 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
       l.measured_bytes = departures_.arrived_bytes(lane);
     }
     parcel* const p = departures_.next(lane, l.epoch);
-    if (p == nullptr) return false;
+    if (p == nullptr || p->is_unread) return false;
     if (p->out.header.type == protocol::frame_type::data) l.passed_over_at.reset();
     envelope e;
     e.kind = envelope_kind::parcel;
@@ -126,6 +126,7 @@ bool core::next(std::uint16_t lane, piece& out, time_point now) {
     out.payload = p->out.payload;
     out.of = p;
     place(lane, out);
+    if (!out.placed && !carry(out)) return false;
     write_frame(out);
   }
   l.wrote_at = now;

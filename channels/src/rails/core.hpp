@@ -107,7 +107,7 @@ class core final : private protocol::lender {
   /// A NIC begins to read the payload of this piece, and has done so.
   void placing(std::uint16_t lane, const piece& p);
   void placed(std::uint16_t lane, touched::token which);
-  /// It will be carried after all.
+  /// It will be carried after all; nothing is left of it where its bytes cannot be had.
   void displace(piece& p);
   bool touches_views() const noexcept { return !touched_.empty(); }
   /// Nobody can hear of views any more.
@@ -164,6 +164,7 @@ class core final : private protocol::lender {
   bool any_up_but_standing_by() const noexcept;
   void measure(time_point now);
   void place(std::uint16_t lane, piece& out);
+  bool carry(piece& out);
   static void write_frame(piece& out);
   void lend(operation& op, std::uint64_t message_bytes,
             std::vector<protocol::grant>& ways) override;

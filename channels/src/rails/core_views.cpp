@@ -7,6 +7,8 @@ namespace tandem::rails {
 
 void core::kept_by(keeper* who) noexcept {
   keeper_ = who;
+  departures_.kept_by(who);
+  reception_.kept_by(who);
   session_.lends_by(who == nullptr ? nullptr : this);
 }
 
@@ -47,9 +49,17 @@ void core::place(std::uint16_t lane, piece& out) {
   const auto key = keeper_->let_nic_read(lane, *p.out.op, out.payload.bytes);
   if (!key) return;
   p.out.header.flags |= protocol::in_place;
+  // The peer's processor could not check it either.
+  if (out.payload.kind != memory_kind::host) p.out.header.payload_crc = 0;
   session_.placed(p.out.header);
   out.placed = piece::way{way->address + f.offset, way->key, *key,
                           touched::token_of(lanes_[lane].epoch, p.number)};
+}
+
+bool core::carry(piece& out) {
+  if (!departures_.carry(*out.of)) return false;
+  out.payload = out.of->carried();
+  return true;
 }
 
 void core::write_frame(piece& out) {
@@ -62,7 +72,12 @@ void core::displace(piece& p) {
   if (!p.placed) return;
   p.placed.reset();
   departures_.displace(*p.of);
-  write_frame(p);
+  if (carry(p)) {
+    write_frame(p);
+  } else {
+    p.head_bytes = 0;
+    p.payload = {};
+  }
 }
 
 void core::placing(std::uint16_t lane, const piece& p) {

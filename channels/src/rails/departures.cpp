@@ -57,19 +57,38 @@ parcel* departures::fresh(std::uint16_t lane, std::uint32_t epoch) {
 /// A short message's sender goes on at once, so its bytes are kept here; a chunk's view stays until
 /// the peer has it.
 void departures::keep(parcel& p) {
-  const const_view from = p.out.payload;
-  guard(p);
-  if (p.out.header.type == frame_type::data) return;
-  p.copy = std::make_unique_for_overwrite<std::byte[]>(from.bytes);
-  if (from.bytes > 0) std::memcpy(p.copy.get(), from.data, from.bytes);
+  if (p.out.header.type == frame_type::data) return guard(p);
+  read(p);
+  if (p.is_unread) return;
   session_.sent(p.out);
   p.out.op = nullptr;
-  p.out.payload = const_view(p.copy.get(), from.bytes);
+  p.out.payload = p.carried();
+  guard(p);
 }
 
-/// A parcel that goes again keeps the checksum it had.
-void departures::guard(parcel& p) const noexcept {
+void departures::read(parcel& p) {
   const const_view from = p.out.payload;
+  p.copy = std::make_unique_for_overwrite<std::byte[]>(from.bytes);
+  if (from.bytes == 0) return;
+  if (from.kind == memory_kind::host) {
+    std::memcpy(p.copy.get(), from.data, from.bytes);
+  } else {
+    p.is_unread = !keeper_->fetch(from, p.copy.get());
+  }
+}
+
+bool departures::carry(parcel& p) {
+  if (p.carried().kind != memory_kind::host) {
+    read(p);
+    guard(p);
+  }
+  return !p.is_unread;
+}
+
+/// A parcel that goes again keeps the checksum it had. What only NICs have read has none.
+void departures::guard(parcel& p) const noexcept {
+  const const_view from = p.carried();
+  if (from.kind != memory_kind::host) return;
   if (!checksums_[p.lane] || from.bytes == 0 || p.out.header.payload_crc != 0) return;
   p.out.header.payload_crc = crc32c(from.data, from.bytes);
 }

@@ -7,6 +7,7 @@
 
 #include "protocol/session.hpp"
 #include "rails/envelope.hpp"
+#include "rails/keeper.hpp"
 
 namespace tandem::rails {
 
@@ -25,7 +26,9 @@ struct parcel {
   std::uint32_t epoch = 0;
   std::uint16_t lane = 0;
   state at = state::free;
-  std::unique_ptr<std::byte[]> copy;  ///< of a short message, whose view is long handed back
+  /// Of a short message, whose view is long handed back; or of a view that no processor reaches.
+  std::unique_ptr<std::byte[]> copy;
+  bool is_unread = false;  ///< its bytes could not be had: it never leaves
 
   /// A chunk whose view was handed back: it cannot go again.
   bool is_void() const noexcept {
@@ -33,6 +36,10 @@ struct parcel {
   }
   std::uint64_t bytes() const noexcept {
     return envelope_bytes + protocol::frame_bytes + out.payload.bytes;
+  }
+  /// As a lane carries it.
+  const_view carried() const noexcept {
+    return copy ? const_view(copy.get(), out.payload.bytes) : out.payload;
   }
 };
 
@@ -48,9 +55,13 @@ class departures {
         underway_(lanes),
         arrived_(lanes) {}
 
+  /// Before anything is sent.
+  void kept_by(keeper* who) noexcept { keeper_ = who; }
   /// The next parcel for a lane: one that was lost first. Null: nothing to say, or too much is on
   /// its way.
   parcel* next(std::uint16_t lane, std::uint32_t epoch);
+  /// Has the bytes of this parcel where its lane can carry them. False: they could not be had.
+  bool carry(parcel& p);
   void written(parcel& p) noexcept;
 
   /// What the peer says has arrived. False: no correct peer says this.
@@ -86,11 +97,13 @@ class departures {
   bool has_arrived(std::uint32_t number);
   void forget_oldest() noexcept;
   void keep(parcel& p);
+  void read(parcel& p);
   void guard(parcel& p) const noexcept;
   void release(parcel& p);
   void wait(parcel& p);
 
   protocol::session& session_;
+  keeper* keeper_ = nullptr;
   std::vector<bool> checksums_;  // by lane
   const bool wanted_;
   std::deque<parcel> parcels_;  // those from lowest_ on; they stay in place until they leave

@@ -7,7 +7,8 @@
 
 namespace tandem::rails {
 
-/// Who has the NICs of the lanes, as the core sees them: registers views with them.
+/// Who has the NICs of the lanes, as the core sees them: registers views with them, and brings the
+/// bytes of views that no processor reaches to lanes without such a NIC.
 class keeper {
  public:
   /// The key by which the peer's NIC may write the first `bytes` of the view over this lane, and
@@ -19,6 +20,12 @@ class keeper {
                                                     std::size_t at_once) = 0;
   /// What was registered for this operation alone is not any more.
   virtual void let_go(operation& op) noexcept = 0;
+
+  /// Bytes of a view that no processor reaches, to host memory; blocks meanwhile. False: the device
+  /// has failed, and the channel is at its end.
+  virtual bool fetch(const const_view& from, std::byte* to) noexcept = 0;
+  /// And the other way. @par Errors thrown: `device_failed`.
+  virtual void store(const std::byte* from, const mutable_view& to) = 0;
 
  protected:
   ~keeper() = default;

@@ -12,7 +12,7 @@ std::span<const iovec> lane_reader::room() {
   bool stages = true;
   if (landing_ != nullptr) {
     const std::size_t left = landing_->missing_bytes();
-    std::byte* const target = landing_->where.target;
+    std::byte* const target = landing_->target();
     const bool has_checksum = landing_->frame.payload_crc != 0;
     if (target != nullptr) {
       parts_[count++] = {target + landing_->received,
@@ -64,8 +64,8 @@ lane_reader::outcome lane_reader::parse(core::time_point now) {
       progressed = used > 0;
     } else {
       used = std::min(staged.size(), landing_->missing_bytes());
-      if (landing_->where.target != nullptr && used > 0) {
-        std::memcpy(landing_->where.target + landing_->received, staged.data(), used);
+      if (landing_->target() != nullptr && used > 0) {
+        std::memcpy(landing_->target() + landing_->received, staged.data(), used);
       }
       progressed = used > 0 || landing_->missing_bytes() == 0;
       if (progressed) result = land(used);

@@ -29,6 +29,7 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
       clock_(executor_),
       deadline_(executor_) {
   core_.kept_by(this);
+  core_.messages().fills_by(this);
 }
 
 void link::run(dialler dial, knocker knock) {
@@ -39,8 +40,16 @@ void link::run(dialler dial, knocker knock) {
 }
 
 bool link::start(operation& op) {
-  core_.messages().start(op);
-  flush();
+  const memory_kind kind = op.view.kind;
+  if (kind == memory_kind::host || takes_devices_ || reaches(op.view)) {
+    core_.messages().start(op);
+    flush();
+  } else {
+    core_.messages().refuse(
+        op, error(errc::unsupported_memory,
+                  fmt::format("this channel's NICs do not reach this {} memory", name(kind)),
+                  "make its fabric by tandem::devices::make_fabric"));
+  }
   const bool is_done = core_.messages().take_if_done(op);
   complete_soon();
   if (is_done) return true;

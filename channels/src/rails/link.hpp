@@ -11,7 +11,9 @@
 #include <tandem/poller.hpp>
 #include <vector>
 
+#include "protocol/session.hpp"
 #include "rails/core.hpp"
+#include "rails/device_bytes.hpp"
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
 #include "rails/nic.hpp"
@@ -25,6 +27,7 @@ namespace tandem::rails {
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable,
+                   private protocol::filler,
                    private keeper {
  public:
   /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
@@ -72,6 +75,8 @@ class link final : public std::enable_shared_from_this<link>,
   /// The kernel says that an interface has no link: its lanes are lost now, not after a silence.
   void carrier_lost(const nic& which);
   std::vector<rail_stats> rails() const;
+  /// As `channel::reaches`.
+  bool reaches(const const_view& view);
 
  private:
   struct lane {
@@ -110,6 +115,9 @@ class link final : public std::enable_shared_from_this<link>,
   std::optional<std::uint32_t> let_nic_read(std::uint16_t lane, operation& op,
                                             std::size_t at_once) override;
   void let_go(operation& op) noexcept override { reached_.let_go(op); }
+  bool fetch(const const_view& from, std::byte* to) noexcept override;
+  void store(const std::byte* from, const mutable_view& to) override;
+  void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) override;
   void settle();
   void obey();
   void dial_missing();
@@ -135,6 +143,8 @@ class link final : public std::enable_shared_from_this<link>,
   const asio::any_io_executor executor_;
   core core_;
   reached reached_;
+  device_bytes device_bytes_;
+  bool takes_devices_ = false;  // it has said that its NICs reach memory of some
   const patience bounds_;
   std::vector<lane_ptr> lanes_;  // null: no wire now
   std::vector<std::string> names_;

@@ -1,4 +1,6 @@
 // What a link's NICs touch by themselves, and when they have done with it.
+#include <boost/asio/post.hpp>
+
 #include "rails/link.hpp"
 
 namespace tandem::rails {
@@ -18,6 +20,40 @@ std::optional<std::uint32_t> link::let_nic_read(std::uint16_t by, operation& op,
   if (at_once > over.most_placed_bytes()) return {};
   const reached_memory* const found = reached_.find(over, op, op.view, false);
   return found == nullptr ? std::nullopt : std::optional(found->local_key);
+}
+
+/// Lanes that only stand by do not count while others are up.
+bool link::reaches(const const_view& view) {
+  bool found = false;
+  for (const lane_ptr& l : lanes_) {
+    if (!l || !l->open || l->over->stands_by()) continue;
+    found = l->over->domain() != nullptr && (view.bytes == 0 || l->over->reaches(view));
+    if (!found) return false;
+  }
+  if (found && view.kind != memory_kind::host) takes_devices_ = true;
+  return found;
+}
+
+bool link::fetch(const const_view& from, std::byte* to) noexcept {
+  try {
+    device_bytes_.fetch(from, to);
+    return true;
+  } catch (const error& why) {
+    asio::post(executor_, [self = shared_from_this(), why] { self->fail(why, true); });
+    return false;
+  }
+}
+
+void link::store(const std::byte* from, const mutable_view& to) {
+  device_bytes_.store(from, to);
+}
+
+void link::fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) {
+  try {
+    store(from.get(), op.view.part(0, bytes));
+  } catch (const error& why) {
+    core_.messages().spoil(op, why);
+  }
 }
 
 /// The wire may outlive the link.

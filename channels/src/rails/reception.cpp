@@ -112,21 +112,31 @@ reception::outcome reception::drop_payload(const envelope& header, const protoco
   return outcome::lands;
 }
 
+/// Bytes for a view that no processor reaches are put aside, but those that NICs have written.
 reception::outcome reception::lands(inbound& in, inbound*& into) {
+  const operation* const op = in.where.op;
+  if (op != nullptr && op->view.kind != memory_kind::host) {
+    const bool is_placed =
+        in.frame.type == frame_type::data && (in.frame.flags & protocol::in_place) != 0;
+    if (is_placed) in.frame.payload_crc = 0;
+    if (!is_placed) {
+      in.carried = std::make_unique_for_overwrite<std::byte[]>(in.frame.payload_bytes);
+    }
+  }
   open_.push_back(&in);
   into = &in;
   return outcome::lands;
 }
 
 void reception::landed(inbound& in, std::size_t bytes) noexcept {
-  if (in.frame.payload_crc != 0 && in.where.target != nullptr) {
-    in.crc = crc32c(in.where.target + in.received, bytes, in.crc);
+  if (in.frame.payload_crc != 0 && in.target() != nullptr) {
+    in.crc = crc32c(in.target() + in.received, bytes, in.crc);
   }
   in.received += bytes;
 }
 
 reception::ending reception::end(inbound& in) {
-  const bool checked = in.frame.payload_crc != 0 && in.where.target != nullptr;
+  const bool checked = in.frame.payload_crc != 0 && in.target() != nullptr;
   if (checked && in.crc != in.frame.payload_crc) {
     ++damaged_count_;
     why_ = fmt::format("the checksum of parcel {} is wrong", in.header.number);
@@ -135,6 +145,7 @@ reception::ending reception::end(inbound& in) {
   bool good = true;
   switch (in.as) {
     case inbound::use::direct:
+      if (in.carried) fill(in.where, in.carried.get());
       session_.end(in.where);
       arrive(in);
       break;
@@ -205,11 +216,24 @@ bool reception::give(early_frame& next) {
     refuse(session_.violation());
     return false;
   }
-  if (where.target != nullptr && next.header.payload_bytes > 0) {
-    std::memcpy(where.target, next.payload.get(), next.header.payload_bytes);
-  }
+  fill(where, next.payload.get());
   session_.end(where);
   return true;
+}
+
+void reception::fill(protocol::landing& where, const std::byte* from) {
+  const std::size_t bytes = where.header.payload_bytes;
+  if (where.target == nullptr || bytes == 0) return;
+  if (where.op == nullptr || where.op->view.kind == memory_kind::host) {
+    std::memcpy(where.target, from, bytes);
+    return;
+  }
+  const mutable_view& all = where.op->view;
+  try {
+    keeper_->store(from, {where.target, bytes, all.kind, all.device});
+  } catch (const error& why) {
+    session_.spoil(*where.op, why);
+  }
 }
 
 /// With the last chunk, the sender's operation is over.
@@ -258,6 +282,7 @@ inbound& reception::take(const envelope& header, const protocol::frame& f) {
 void reception::free(inbound& in) {
   std::erase(open_, &in);
   in.early.reset();
+  in.carried.reset();
   free_.push_back(&in);
 }
 

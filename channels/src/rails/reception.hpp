@@ -7,6 +7,7 @@
 
 #include "protocol/session.hpp"
 #include "rails/arrivals.hpp"
+#include "rails/keeper.hpp"
 
 namespace tandem::rails {
 
@@ -16,7 +17,7 @@ constexpr std::uint64_t bytes_per_report = 256 * 1024;
 constexpr std::uint64_t chunk_bytes_per_report = 4 * 1024 * 1024;
 
 /// The payload of one parcel while it comes in: `received` of `frame.payload_bytes` so far, to
-/// `where.target` + `received`, or nowhere while that is null, which it may become at any time.
+/// `target()` + `received`, or nowhere while that is null, which it may become at any time.
 struct inbound {
   enum class use : std::uint8_t {
     direct,  ///< into the session's view
@@ -30,8 +31,13 @@ struct inbound {
   use as = use::direct;
   bool on_lane = true;  ///< false: begun, and its lane died; it comes again
   std::unique_ptr<std::byte[]> early;
+  std::unique_ptr<std::byte[]> carried;  ///< for a view that no processor reaches
   std::uint32_t crc = 0;
 
+  /// Where the processor puts it; null: nowhere.
+  std::byte* target() const noexcept {
+    return carried && where.target != nullptr ? carried.get() : where.target;
+  }
   std::size_t missing_bytes() const noexcept { return frame.payload_bytes - received; }
 };
 
@@ -41,6 +47,8 @@ class reception {
  public:
   reception(protocol::session& into, const protocol::limits& agreed)
       : session_(into), limits_(agreed) {}
+  /// Before anything is received.
+  void kept_by(keeper* who) noexcept { keeper_ = who; }
 
   enum class outcome : std::uint8_t {
     taken,    ///< nothing more of it comes
@@ -100,8 +108,11 @@ class reception {
   void free(inbound& in);
   inbound* find(std::uint32_t number) const noexcept;
 
+  void fill(protocol::landing& where, const std::byte* from);
+
   protocol::session& session_;
   const protocol::limits limits_;
+  keeper* keeper_ = nullptr;
   arrivals arrived_;
   std::uint32_t next_order_ = 1;
   std::unordered_map<std::uint32_t, early_frame> early_;  // by order

@@ -82,6 +82,8 @@ class wire {
   virtual std::shared_ptr<const reached_memory> reach(mutable_view /*what*/, bool /*by_peer*/) {
     return nullptr;
   }
+  /// `reach` gives it, without registering anything for it.
+  virtual bool reaches(const const_view& /*what*/) { return false; }
   /// Of one placement.
   virtual std::size_t most_placed_bytes() const noexcept { return 0; }
   /// Has the bytes written, and `head` received after them; false: no room now, or broken. Neither

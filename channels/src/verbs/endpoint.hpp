@@ -64,6 +64,8 @@ class endpoint {
   std::vector<std::uint64_t>& ended_placements() noexcept { return ended_; }
   /// Of memory that is registered for one message; null: not now.
   std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer);
+  /// Of memory that is registered anyhow.
+  bool reaches(const const_view& what) { return on_->memory().reaches(what); }
   /// All that was posted has left: the peer's NIC has it.
   bool is_drained() const noexcept { return left_ == posted_ && words_underway_ == 0; }
 

@@ -25,7 +25,7 @@ struct lease final : rails::reached_memory {
 
 constexpr int for_both = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
-bool contains(const mutable_view& all, const mutable_view& part) noexcept {
+bool contains(const mutable_view& all, const const_view& part) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(all.data);
   const auto at = reinterpret_cast<std::uintptr_t>(part.data);
   return all.kind == part.kind && all.device == part.device && at >= from &&
@@ -129,14 +129,26 @@ std::string registry::describe(id which) const {
   return {};
 }
 
+/// Null: it lies in none.
+registry::entry* registry::find(const const_view& what) noexcept {
+  const auto at = std::find_if(entries_.begin(), entries_.end(),
+                               [&what](const entry& one) { return contains(one.memory, what); });
+  if (at == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, at);
+  return &*at;
+}
+
+bool registry::reaches(const const_view& what) {
+  entry* const in = find(what);
+  return in != nullptr && ensure(*in);
+}
+
 std::shared_ptr<const rails::reached_memory> registry::reach(mutable_view what, bool by_peer,
                                                              std::uint64_t least_bytes,
                                                              std::shared_ptr<adapter> on) {
-  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-    if (!contains(at->memory, what)) continue;
-    entries_.splice(entries_.begin(), entries_, at);
-    if (!ensure(*at)) return nullptr;
-    return std::make_shared<lease>(std::move(on), at->mr);
+  if (entry* const in = find(what)) {
+    if (!ensure(*in)) return nullptr;
+    return std::make_shared<lease>(std::move(on), in->mr);
   }
   if (what.kind != memory_kind::host || what.bytes < least_bytes) return nullptr;
   owned_mr made = register_memory(what, {}, memory_way::plain, by_peer ? for_both : 0);

@@ -61,6 +61,8 @@ class registry {
   std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer,
                                                      std::uint64_t least_bytes,
                                                      std::shared_ptr<adapter> on);
+  /// It lies in a region that the NIC reaches.
+  bool reaches(const const_view& what);
 
   std::size_t registered_regions() const noexcept;
   std::uint64_t registered_bytes() const noexcept { return registered_bytes_; }
@@ -74,6 +76,7 @@ class registry {
     std::string why;               // how it was registered, or why not
   };
 
+  entry* find(const const_view& what) noexcept;
   owned_mr register_memory(mutable_view what, const dmabuf& exported, memory_way how, int access);
   memory_choice way_for(mutable_view what, const dmabuf& exported);
   bool ensure(entry& which);

@@ -38,6 +38,7 @@ class wire final : public rails::wire, private adapter::listener {
   std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer) override {
     return state_->over->reach(what, by_peer);
   }
+  bool reaches(const const_view& what) override { return state_->over->reaches(what); }
   std::size_t most_placed_bytes() const noexcept override {
     return state_->over->most_placed_bytes();
   }

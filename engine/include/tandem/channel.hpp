@@ -73,6 +73,11 @@ class channel {
   virtual channel_stats stats() const noexcept = 0;
   /// The rails of a channel that has several; empty for others.
   virtual std::vector<rail_stats> rails() const { return {}; }
+  /// True where NICs that carry this channel now move the bytes of this view from or to where they
+  /// lie, without a processor (`fabric::register_memory`); of an empty view: whether it is carried
+  /// by such NICs. Such a view of a device may be given to `start` though `limits().kinds` lacks
+  /// its kind; should the NICs be lost meanwhile, it is copied by way of the host.
+  virtual bool reaches(const const_view& /*view*/) { return false; }
 
   /// Sends one message. Completes when the view may be reused, which may be before the peer has it.
   asio::awaitable<void> send(flow_id flow, const_view message);

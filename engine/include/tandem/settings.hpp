@@ -57,6 +57,9 @@ struct settings {
   /// devices: where that cannot be, ranks of one host share the pinned memory between, in place of
   /// copying it from one's to the other's.
   bool shared_staging = true;
+  /// devices: NICs of rails over RDMA read and write device memory by themselves where they can, in
+  /// place of taking it from pinned memory.
+  bool gpudirect = true;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -8,7 +8,7 @@
 namespace tandem::test {
 
 std::unique_ptr<rdma_double> rdma_on_loopback() {
-  rdma_double::device_spec device{.name = loopback_device};
+  rdma_double::device_spec device{.name = loopback_device, .dmabuf = true};
   device.gids = {rdma_double::roce("127.0.0.1", ::if_nametoindex("lo"))};
   auto made = std::make_unique<rdma_double>(std::vector{device});
   made->deliver(rdma_double::delivery::at_poll);

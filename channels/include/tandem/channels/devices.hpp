@@ -28,6 +28,18 @@ namespace tandem::devices {
 /// is forwarded, which the log says once. Memory that is freed stays mapped at the peer until other
 /// memory is shared or the channel ends. `settings::peer_copies` turns it off.
 ///
+/// "device-direct over rails" where rails go over RDMA and their NICs reach the memory of a device
+/// (dma-buf, else the vendor's module for peer memory): payload of more than `eager_bytes` is read
+/// and written where it lies, in pieces of at most 4 MiB, by the NICs of both hosts; a view that
+/// only one end's NICs reach is staged at the other end. An allocation is registered whole, with its
+/// first such message (some milliseconds), and a peer that may write to a view in it could write to
+/// all of it: share what such a job may share. It stays registered, and is not free for others after
+/// it was freed, until another allocation is registered. A view is complete only after the device
+/// has been told to flush what NICs wrote, where its driver asks for that. Where RDMA is lost and
+/// TCP takes over, bytes pass the host, which blocks the loop as long as copying them does.
+/// `settings::gpudirect` turns it off. Staging is registered with the NICs, too. No RDMA NIC has
+/// been used with a GPU yet: this is tested on devices in memory.
+///
 /// What is forwarded between ranks of one host passes one ring of pinned memory that both processes
 /// map (/proc/PID/fd: the same user and container), without a copy by a processor, also between
 /// vendors; `settings::shared_staging` turns that off. Between two H200: 47 GB/s at 64 MiB, 7.9
@@ -47,6 +59,7 @@ std::unique_ptr<fabric> make_fabric(std::unique_ptr<fabric> over, settings optio
 struct common_ground {
   bool peer_copies = false;
   bool shared_staging = false;
+  bool gpudirect = false;
 };
 /// What `fabric::way_to` says of two such ranks, between memory of these kinds; for plans that are
 /// made before there is a job. As a rule: single allocations may take another way (see above).

@@ -1,0 +1,70 @@
+#include "devices/nic_memory.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <tandem/log.hpp>
+
+namespace tandem::devices {
+
+void nic_memory::add(accelerator& of, const const_view& view) {
+  const std::uint64_t number = of.allocation_id(view.data);
+  if (number == 0 || !by_) return;
+  if (const auto known = known_.find(number); known != known_.end()) {
+    known->second.used = ++uses_;
+    return;
+  }
+  forget_what_is_gone();
+  make_room();
+  entry& made = known_[number];
+  made.of = &of;
+  made.used = ++uses_;
+  try {
+    const accelerator::range all = of.allocation_of(view.data);
+    made.base = all.base;
+    made.memory = register_all(of, all);
+    log(log_level::debug, "devices",
+        fmt::format("{} bytes on {}: {}", all.bytes, of.text(), made.memory.describe()));
+  } catch (const error& why) {
+    log(log_level::info, "devices",
+        fmt::format("messages from an allocation on {} go by way of the host: {}", of.text(),
+                    why.what()));
+  }
+}
+
+/// By a descriptor where the driver has one; else a module of the kernel may know the addresses.
+region nic_memory::register_all(accelerator& of, const accelerator::range& all) {
+  const mutable_view memory(all.base, all.bytes, of.kind(), of.device());
+  if (!of.facts().exports_dma_buf) return by_(memory, {});
+  const accelerator::dma_buf exported = of.export_dma_buf(all.base, all.bytes);
+  region made;
+  try {
+    made = by_(memory, {exported.descriptor, exported.offset_bytes});
+  } catch (...) {
+    ::close(exported.descriptor);
+    throw;
+  }
+  ::close(exported.descriptor);
+  return made;
+}
+
+region nic_memory::add_host(mutable_view memory) {
+  return by_ ? by_(memory, {}) : region();
+}
+
+void nic_memory::forget_what_is_gone() {
+  std::erase_if(known_, [](const auto& one) {
+    const auto& [number, of] = one;
+    return of.base != nullptr && of.of->allocation_id(of.base) != number;
+  });
+}
+
+void nic_memory::make_room() {
+  if (known_.size() < most_) return;
+  known_.erase(std::min_element(known_.begin(), known_.end(), [](const auto& a, const auto& b) {
+    return a.second.used < b.second.used;
+  }));
+}
+
+}  // namespace tandem::devices
