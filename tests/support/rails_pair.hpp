@@ -47,7 +47,10 @@ class rails_pair {
       end_state& e = ends[side];
       e.core = std::make_unique<rails::core>(limits, protocol::identity{side, 1 - side, "wires"},
                                              std::chrono::minutes(1), lanes, bounds, true);
-      if (direct) e.core->kept_by(&e.nic);
+      if (direct) {
+        e.core->kept_by(&e.nic);
+        e.core->messages().fills_by(&e.nic);
+      }
       e.posted.resize(lanes);
       e.unheard.resize(lanes);
       e.readers.resize(lanes);
@@ -278,7 +281,9 @@ class rails_pair {
     const bool writes = ends[1 - side].nic.allows(request.placed->peer_key, to, bytes);
     EXPECT_TRUE(reads) << "side " << side << " reads a view that was given back";
     EXPECT_TRUE(writes) << "side " << side << " writes a view that was given back";
-    if (reads && writes) std::memcpy(to, request.payload.data, bytes);
+    if (reads && writes) {
+      std::memcpy(made_up_nic::behind(to), made_up_nic::behind(request.payload.data), bytes);
+    }
     ++in_place;
   }
 

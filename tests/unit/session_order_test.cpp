@@ -50,6 +50,32 @@ TEST_F(session_test, starts_leave_room_for_chunks) {
   EXPECT_TRUE(into.is_over()) << "the long message starved";
 }
 
+/// One of another flow leaves between the two, and the third comes then.
+TEST_F(session_test, what_comes_while_others_begin_to_wait_stays_behind_them) {
+  std::vector<std::unique_ptr<scripted>> sends;
+  const auto post = [&](flow_id flow, std::size_t bytes) {
+    sends.push_back(std::make_unique<scripted>(kind::send, flow, std::string(bytes, 'x')));
+    start(0, *sends.back());
+  };
+  for (std::size_t i = 0; i < 16; ++i) post(1, 101 + i);
+  for (int i = 0; i < 16; ++i) next(0);
+  post(1, 117);
+  post(2, 300);
+  post(1, 118);
+  next(0);
+  post(1, 119);
+  pair.settle();
+  for (std::size_t i = 0; i < 19; ++i) {
+    scripted receive(kind::recv, 1, std::string(200, ' '));
+    start(1, receive);
+    pair.settle();
+    EXPECT_EQ(receive.bytes, 101 + i);
+  }
+  scripted receive(kind::recv, 2, std::string(300, ' '));
+  start(1, receive);
+  pair.settle();
+}
+
 TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 40; ++i) {

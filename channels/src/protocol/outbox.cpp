@@ -45,7 +45,8 @@ void outbox::post(operation& op) {
   }
   op.move_to(operation::phase::queued);
   op.tag = fresh;
-  (flow->waiting.empty() ? starts_ : flow->waiting).push_back(op);
+  // Also where others of its flow wait: older ones may still be on their way to them.
+  starts_.push_back(op);
 }
 
 bool outbox::may_be_eager(const operation& op, const flow_state& flow) const noexcept {
