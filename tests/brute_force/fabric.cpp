@@ -10,7 +10,7 @@
 #include "brute_force/stepping.hpp"
 #include "conformance/channel_case.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/free_port.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -60,8 +60,9 @@ INSTANTIATE_TEST_SUITE_P(over, brute_force_fabric,
 
 TEST_P(brute_force_fabric, stopped_by_destroying_the_loop) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
+    const reserved_port port;
     stepping loop;
-    loop.start(two_ranks(free_port(), GetParam()));
+    loop.start(two_ranks(port.number(), GetParam()));
     loop.step(steps);
     if (HasFailure()) return;
     if (!loop.is_over()) continue;
@@ -73,8 +74,9 @@ TEST_P(brute_force_fabric, stopped_by_destroying_the_loop) {
 TEST_P(brute_force_fabric, stopped_by_cancelling) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
     SCOPED_TRACE("after " + std::to_string(steps) + " steps");
+    const reserved_port port;
     stepping loop;
-    loop.start(two_ranks(free_port(), GetParam()));
+    loop.start(two_ranks(port.number(), GetParam()));
     loop.step(steps);
     if (loop.is_over()) break;
     loop.cancel();

@@ -10,8 +10,8 @@
 
 #include "conformance/channel_case.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/free_port.hpp"
 #include "support/rdma/on_loopback.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -265,10 +265,11 @@ awaitable<void> look_for_rank_one(launch_info who, settings options) {
 }
 
 awaitable<void> one_elsewhere() {
+  const reserved_port port;
   launch_info who;
   who.size = 2;
   who.address = "127.0.0.1";
-  who.port = free_port();
+  who.port = port.number();
   std::vector<awaitable<void>> ranks;
   for (who.rank = 0; who.rank < 2; ++who.rank) {
     ranks.push_back(look_for_rank_one(who, settings{}));

@@ -13,8 +13,8 @@
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 #include "support/expected_log.hpp"
-#include "support/free_port.hpp"
 #include "support/rails_rig.hpp"
+#include "support/reserved_port.hpp"
 #include "support/wire_tap.hpp"
 #include "tcp/proof.hpp"
 
@@ -222,7 +222,8 @@ awaitable<void> without_secret() {
   EXPECT_THROW(tcp::listener(executor, "127.0.0.1", 0, options), error);
   for (const std::string rails : {"", "127.0.0.1"}) {
     options.rails = rails;
-    const launch_info who = job_of(1, 0, free_port());
+    const reserved_port port;
+    const launch_info who = job_of(1, 0, port.number());
     const auto of_fabric = co_await failure_of(make_only(who, options));
     expect_error(of_fabric, errc::bad_option, complaint);
   }
@@ -247,13 +248,13 @@ awaitable<void> rank_of_two(launch_info who, settings options, failures& of_rank
 }
 
 awaitable<void> fabrics_disagree(std::string rails) {
-  const std::uint16_t port = free_port();
+  const reserved_port port;
   failures of_ranks;
   std::vector<awaitable<void>> ranks;
   for (const int rank : {0, 1}) {
     settings options = with_encryption(rank == 1);
     options.rails = rails;
-    ranks.push_back(rank_of_two(job_of(2, rank, port), options, of_ranks));
+    ranks.push_back(rank_of_two(job_of(2, rank, port.number()), options, of_ranks));
   }
   co_await when_all(std::move(ranks));
   for (const auto& failure : of_ranks) {

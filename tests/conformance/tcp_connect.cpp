@@ -6,7 +6,7 @@
 #include "conformance/channel_case.hpp"
 #include "conformance/raw_peer.hpp"
 #include "support/expected_log.hpp"
-#include "support/free_port.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -203,23 +203,23 @@ TEST(tcp_connect, to_another_version) {
 }
 
 TEST(tcp_connect, to_nobody) {
-  const std::uint16_t port = free_port();
+  const reserved_port port;
   const auto body = [](std::uint16_t to) -> awaitable<void> {
     const auto start = std::chrono::steady_clock::now();
     const auto failure = co_await failure_of(connect_only("127.0.0.1", to, hurried()));
     expect_error(failure, errc::unreachable, {std::to_string(to), "nobody answers", "0.3 s"});
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   };
-  run_test(body(port));
+  run_test(body(port.number()));
 }
 
 awaitable<void> late_listener() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const std::uint16_t port = free_port();
-  background early(executor, connect_only("localhost", port, settings{}));
+  const reserved_port port;
+  background early(executor, connect_only("localhost", port.number(), settings{}));
   co_await turns(20);
   EXPECT_FALSE(early.is_over());
-  tcp::listener door(executor, "127.0.0.1", port);
+  tcp::listener door(executor, "127.0.0.1", port.number());
   std::unique_ptr<channel> made = co_await door.accept();
   co_await early.result();
 }
@@ -230,7 +230,8 @@ TEST(tcp_connect, before_the_listener_and_by_name) {
 
 awaitable<void> impatient() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  background connecting(executor, connect_only("127.0.0.1", free_port(), settings{}));
+  const reserved_port port;
+  background connecting(executor, connect_only("127.0.0.1", port.number(), settings{}));
   tcp::listener door(executor, "127.0.0.1", 0);
   const auto accept_only = [](tcp::listener& at) -> awaitable<void> { co_await at.accept(); };
   background accepting(executor, accept_only(door));

@@ -13,8 +13,8 @@
 
 #include "conformance/channel_case.hpp"
 #include "conformance/raw_peer.hpp"
-#include "support/free_port.hpp"
 #include "support/pending_operation.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -58,15 +58,15 @@ awaitable<void> outlive(tcp::listener& door, pid_t child) {
 }
 
 TEST(tcp_lost, killed_process) {
-  const std::uint16_t port = free_port();
-  const pid_t child = start_peer(port);
+  const reserved_port port;
+  const pid_t child = start_peer(port.number());
   ASSERT_GT(child, 0);
   const auto body = [](std::uint16_t at, pid_t who) -> awaitable<void> {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
     tcp::listener door(executor, "127.0.0.1", at);
     co_await outlive(door, who);
   };
-  run_test(body(port, child));
+  run_test(body(port.number(), child));
   ::kill(child, SIGKILL);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);

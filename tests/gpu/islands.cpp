@@ -18,7 +18,7 @@
 #include "collectives/islands/island_call.hpp"
 #include "collectives/parallel/hand_on.hpp"
 #include "gpu/rank_process.hpp"
-#include "support/free_port.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -184,11 +184,11 @@ class GpuIslands : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
-  const std::uint16_t port = free_port();
+  const reserved_port port;
   const auto ranks_of_part = static_cast<int>(shape(GetParam()).colours.size());
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < ranks_of_part; ++r) {
-    ranks.push_back(std::make_unique<rank_process>(GetParam(), r, port));
+    ranks.push_back(std::make_unique<rank_process>(GetParam(), r, port.number()));
   }
   for (const auto& each : ranks) {
     const std::string said = each->rest();

@@ -19,8 +19,8 @@
 #include <tandem/store.hpp>
 
 #include "gpu/rank_process.hpp"
-#include "support/free_port.hpp"
 #include "support/pattern.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -216,8 +216,8 @@ class gpu_peers : public testing::Test {
     if (all.found.empty()) GTEST_SKIP() << all.why_none;
   }
   static void expect_success(const std::string& part) {
-    const std::uint16_t port = free_port();
-    rank_process first(part, 0, port), second(part, 1, port);
+    const reserved_port port;
+    rank_process first(part, 0, port.number()), second(part, 1, port.number());
     for (rank_process* const each : {&first, &second}) {
       const std::string said = each->line();
       EXPECT_EQ(each->wait(), 0) << said;
@@ -237,8 +237,8 @@ TEST_F(gpu_peers, ten_thousand_operations_leave_nothing) {
 
 void kill_one(const std::string& part) {
   for (const int killed : {0, 1}) {
-    const std::uint16_t port = free_port();
-    rank_process first(part, 0, port), second(part, 1, port);
+    const reserved_port port;
+    rank_process first(part, 0, port.number()), second(part, 1, port.number());
     EXPECT_TRUE(first.says("moving"));
     EXPECT_TRUE(second.says("moving"));
     rank_process& other = killed == 0 ? second : first;

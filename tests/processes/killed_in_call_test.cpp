@@ -23,7 +23,7 @@
 #include "collectives/job.hpp"
 #include "share_board.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/free_port.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -161,10 +161,10 @@ class rank_process {
 bool lose(const way& by, int call, int lost, int steps, int& failures) {
   SCOPED_TRACE(every_call::name(call) + " over " + by.name + ", rank " + std::to_string(lost) +
                " killed after " + std::to_string(steps) + " steps");
-  const std::uint16_t port = free_port();
+  const reserved_port port;
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{in_a_call, r, call, &by, port, r == lost ? steps : nobody};
+    const part mine{in_a_call, r, call, &by, port.number(), r == lost ? steps : nobody};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
   const std::string last = ranks[static_cast<std::size_t>(lost)]->words(clock::now() + 30s);
@@ -221,10 +221,10 @@ asio::awaitable<void> left_alone(part mine, fabric& over, bool&) {
 class killed_after_the_store : public testing::TestWithParam<const way*> {};
 
 TEST_P(killed_after_the_store, is_noticed_by_whom_it_dialled) {
-  const std::uint16_t port = free_port();
+  const reserved_port port;
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{left_alone, r, 0, GetParam(), port, nobody};
+    const part mine{left_alone, r, 0, GetParam(), port.number(), nobody};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
   EXPECT_EQ(ranks[0]->words(clock::now() + 30s), done);

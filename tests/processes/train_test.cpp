@@ -1,10 +1,7 @@
 // `tandem train` as its user meets it: real processes that train, agree to the bit, and end when
 // one of them dies. TANDEM_COMMAND is the path of the program.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +11,7 @@
 #include <sstream>
 
 #include "processes/child.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -287,27 +285,16 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--ranks 3", 2, "3 ranks do not make two islands");
 }
 
-std::uint16_t free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  close(probe);
-  return ntohs(address.sin_port);
-}
-
 TEST_F(train, ranks_that_want_different_things_say_what_and_who) {
-  const std::string port = std::to_string(free_port());
+  const reserved_port port;
   std::vector<std::unique_ptr<child>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     const std::string seed = rank == 0 ? " --seed 5" : " --seed 6";
     ranks.push_back(std::make_unique<child>(
         command("--model llama-tiny --steps 3" + seed),
         std::vector<std::string>{"RANK=" + std::to_string(rank), "WORLD_SIZE=2",
-                                 "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port}));
+                                 "MASTER_ADDR=127.0.0.1",
+                                 "MASTER_PORT=" + std::to_string(port.number())}));
   }
   for (const std::unique_ptr<child>& one : ranks) {
     ASSERT_TRUE(one->wait_for_end(patience)) << one->output();

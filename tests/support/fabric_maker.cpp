@@ -8,7 +8,7 @@
 #include <tandem/channels/tcp.hpp>
 #include <tandem/join.hpp>
 
-#include "support/free_port.hpp"
+#include "support/reserved_port.hpp"
 
 namespace tandem::test {
 namespace {
@@ -70,10 +70,11 @@ awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> meeting, se
 
 awaitable<fabrics> make_job(int size, settings options, fabric_maker make) {
   fabrics all(static_cast<std::size_t>(size));
+  const reserved_port port;
   launch_info who;
   who.size = who.local_size = size;
   who.address = "127.0.0.1";
-  who.port = free_port();
+  who.port = port.number();
   who.job = "conformance";
   std::vector<awaitable<void>> ranks;
   for (who.rank = 0; who.rank < size; ++who.rank) {

@@ -11,7 +11,6 @@
 #include <tandem/join.hpp>
 
 #include "conformance/channel_case.hpp"
-#include "support/free_port.hpp"
 #include "threads/loop_thread.hpp"
 
 namespace tandem::test {

@@ -12,6 +12,8 @@
 #include <tandem/store.hpp>
 #include <vector>
 
+#include "support/reserved_port.hpp"
+
 /// Ranks of one job in one process and one io_context, over real loopback sockets.
 namespace store_testing {
 
@@ -20,23 +22,9 @@ using asio::ip::tcp;
 using std::chrono::milliseconds;
 using tandem::errc;
 using tandem::error;
+using tandem::test::reserved_port;
 
 inline constexpr std::chrono::seconds patience{30};
-
-/// A port that nobody else gets while this lives: bound with SO_REUSEADDR and not listening, it
-/// lets a listener share it, and the kernel hands it out to nobody.
-class reserved_port {
- public:
-  explicit reserved_port(asio::io_context& io) : socket_(io, tcp::v4()) {
-    socket_.set_option(tcp::socket::reuse_address(true));
-    socket_.bind({asio::ip::address_v4::loopback(), 0});
-  }
-  std::uint16_t number() const { return socket_.local_endpoint().port(); }
-  std::string text() const { return "127.0.0.1:" + std::to_string(number()); }
-
- private:
-  tcp::socket socket_;
-};
 
 /// What came of an awaitable.
 template <class T>
@@ -156,7 +144,7 @@ class store_job : public testing::Test {
 
   asio::io_context io_;
   tandem::secret secret_;
-  reserved_port port_{io_};
+  const reserved_port port_;
   std::deque<met> joins_;
 };
 

@@ -239,13 +239,12 @@ TEST_P(store_test, a_handler_may_destroy_its_store) {
 void destroy_after_every_step(const tandem::settings& options) {
   // After every number of steps up to a met pair with reads that wait. The sanitizers see a leak or
   // a use after free.
-  asio::io_context ports;
   int ended_meets = 0;
   for (int steps = 0; ended_meets < 2; ++steps) {
     ASSERT_LT(steps, 1000) << "two ranks never met";
     ended_meets = 0;
     auto io = std::make_unique<asio::io_context>();
-    reserved_port port(ports);
+    const reserved_port port;
     for (int rank = 0; rank < 2; ++rank) {
       tandem::launch_info who;
       who.rank = rank;
