@@ -27,15 +27,13 @@ struct rank_mirrors {
 class device_job : private rank_mirrors, public job {  // the loop goes before the memory
  public:
   device_job(int ranks, const settings& options, device_of_rank where) : job(ranks, options) {
-    worlds.clear();
-    for (auto& each : fabrics) each = devices::make_fabric(std::move(each), options);
-    for (const auto& each : fabrics)
-      worlds.push_back(std::make_unique<communicator>(*each, options));
-    for (int r = 0; r < ranks; ++r) {
-      mirrors.push_back(where(r) < 0 ? nullptr : std::make_unique<device_mirror>(where(r)));
-    }
+    take_devices(options, where);
   }
-
+  /// Over channels of this kind.
+  device_job(const fabric_kind& over, int ranks, const settings& options, device_of_rank where)
+      : job(over, ranks, options) {
+    take_devices(options, where);
+  }
   /// Where a rank has this view; on the device its bytes are those of when it was first asked for.
   template <class View>
   View there(int rank, View here) {
@@ -46,6 +44,17 @@ class device_job : private rank_mirrors, public job {  // the loop goes before t
   void bring_back() {
     for (const auto& each : mirrors) {
       if (each) each->bring_back();
+    }
+  }
+
+ private:
+  void take_devices(const settings& options, device_of_rank where) {
+    worlds.clear();
+    for (auto& each : fabrics) each = devices::make_fabric(std::move(each), options);
+    for (const auto& each : fabrics)
+      worlds.push_back(std::make_unique<communicator>(*each, options));
+    for (int r = 0; r < size(); ++r) {
+      mirrors.push_back(where(r) < 0 ? nullptr : std::make_unique<device_mirror>(where(r)));
     }
   }
 };

@@ -9,6 +9,7 @@
 #include "collectives/brought.hpp"
 #include "collectives/device_job.hpp"
 #include "collectives/hosts.hpp"
+#include "support/rdma/on_loopback.hpp"
 
 namespace tandem {
 namespace {
@@ -233,6 +234,32 @@ TEST_P(OnDevices, OnTwoLevels) {
       }
     }
   }
+}
+
+asio::awaitable<test::fabrics> over_rdma(int ranks, settings options) {
+  return test::make_job(ranks, std::move(options));
+}
+
+/// NICs read and write the ranks' devices, which do not reach each other.
+TEST_P(OnDevices, OverNicsThatReachThem) {
+  const std::unique_ptr<test::rdma_double> nics = test::rdma_on_loopback();
+  settings options = test::rdma_settings(rdma_use::on);
+  options.collective_chunk_bytes = test::small_pieces().collective_chunk_bytes;
+  options.eager_bytes = test::small_pieces().eager_bytes;
+  options.peer_copies = options.shared_staging = false;
+  const test::fabric_kind rdma{"rdma", over_rdma};
+  job on_host(3, test::small_pieces());
+  device_job on_devices(rdma, 3, options, GetParam());
+  for (const collective what : all_collectives) {
+    device_call c{what, algorithm::automatic};
+    c.count = 1000;
+    c.root = 2;
+    expect_all(on_host, on_devices, c, false);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_EQ(on_devices.fabrics[2]->way_to(1, memory_kind::cuda, memory_kind::cuda),
+            "device-direct over rails");
+  EXPECT_GT(nics->seen().writes, 100U);
 }
 
 asio::awaitable<void> several(std::vector<asio::awaitable<void>> calls) {
