@@ -1,0 +1,36 @@
+# Devices in memory, for whose libraries they stand.
+# RDMA devices in memory. Nothing is linked to the library whose functions it stands for: the header is enough.
+add_library(tandem_rdma_double OBJECT
+  support/rdma/completions.cpp
+  support/rdma/devices.cpp
+  support/rdma/double.cpp
+  support/rdma/events.cpp
+  support/rdma/landing.cpp
+  support/rdma/memory.cpp
+  support/rdma/movement.cpp
+  support/rdma/on_loopback.cpp
+  support/rdma/posting.cpp
+  support/rdma/queue_pairs.cpp
+  support/rdma/world.cpp)
+target_include_directories(tandem_rdma_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(tandem_rdma_double PUBLIC GTest::gtest tandem_verbs_header)
+tandem_use_in_test(tandem_rdma_double)
+
+# GPUs in memory.
+add_library(tandem_cuda_double OBJECT
+  support/cuda/contexts.cpp
+  support/cuda/devices.cpp
+  support/cuda/double.cpp
+  support/cuda/events.cpp
+  support/cuda/execution.cpp
+  support/cuda/host_memory.cpp
+  support/cuda/ipc.cpp
+  support/cuda/memory.cpp
+  support/cuda/modules.cpp
+  support/cuda/movement.cpp
+  support/cuda/names.cpp
+  support/cuda/streams.cpp
+  support/cuda/world.cpp)
+target_include_directories(tandem_cuda_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(tandem_cuda_double PUBLIC GTest::gtest)
+tandem_use_in_test(tandem_cuda_double)
