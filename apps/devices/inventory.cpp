@@ -2,11 +2,26 @@
 
 #include <fmt/format.h>
 
-#include <tandem/detail/ibverbs.hpp>
+#include <tandem/channels/rails.hpp>
 #include <tandem/detail/nccl.hpp>
 
 namespace tandem::inventory {
 namespace {
+
+/// GPUDirect, NIC by NIC.
+void add_nics(const accelerator_facts& facts, std::vector<ability>& list) {
+  if (!facts.takes_rdma) {
+    list.push_back(
+        {"memory for RDMA NICs", false, "the driver says that NICs cannot reach its memory"});
+    return;
+  }
+  const rails::nics_that_reach nics =
+      rails::find_nics_that_reach(facts.kind, facts.exports_dma_buf);
+  if (nics.all.empty()) list.push_back({"memory for RDMA NICs", false, nics.why_none});
+  for (const rails::nic_reach& one : nics.all) {
+    list.push_back({"memory for " + one.device, one.reaches, one.why});
+  }
+}
 
 std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
   const accelerator_facts& facts = one.facts();
@@ -30,11 +45,7 @@ std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
                       ? ""
                       : "the driver exports none: it needs the vendor's open kernel "
                         "modules and Linux 5.12 or newer"});
-  std::string why;
-  const bool verbs = detail::find_ibverbs(why) != nullptr;
-  if (!facts.takes_rdma) why = "the driver says that NICs cannot reach its memory";
-  list.push_back({"memory for RDMA NICs", facts.takes_rdma && verbs,
-                  facts.takes_rdma && verbs ? "`tandem rails` lists the NICs" : why});
+  add_nics(facts, list);
   return list;
 }
 

@@ -74,5 +74,22 @@ TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
   all_end("one", "ibv_alloc_pd: Cannot allocate memory");
 }
 
+TEST(Abilities, MemoryOfAcceleratorsIsReachedInTheWayThatIsThere) {
+  rdma_double on({{.name = "old"}, {.name = "new", .dmabuf = true}});
+  const auto how = [&on](const std::string& device, bool is_exported) {
+    return probe_memory(on.table(), device, memory_kind::cuda, is_exported);
+  };
+  EXPECT_EQ(how("new", true).how, memory_way::dmabuf);
+  EXPECT_EQ(how("new", true).why, "registered cuda memory by its dma-buf");
+  EXPECT_EQ(how("new", false).how, memory_way::none);
+  EXPECT_NE(how("new", false).why.find("given without a dma-buf"), std::string::npos);
+  EXPECT_EQ(how("old", true).how, memory_way::none);
+  EXPECT_NE(how("old", true).why.find("the device takes no dma-buf"), std::string::npos);
+  EXPECT_EQ(how("nobody", true).why, "the device is not there any more");
+  on.table().reg_dmabuf_mr = nullptr;
+  EXPECT_NE(how("new", true).why.find("rdma-core 34"), std::string::npos);
+  EXPECT_EQ(on.open(), rdma_double::objects{});
+}
+
 }  // namespace
 }  // namespace tandem::verbs

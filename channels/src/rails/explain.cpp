@@ -74,4 +74,17 @@ std::vector<rail_choice> explain_rails(const settings& options) {
   return all;
 }
 
+nics_that_reach find_nics_that_reach(memory_kind kind, bool exports_dma_buf) {
+  const verbs::ports_here here = verbs::find_ports_here(rdma_use::automatic);
+  nics_that_reach found{{}, here.why_none};
+  std::string none;
+  const detail::ibverbs* const driver = detail::find_ibverbs(none);
+  for (const verbs::port& one : here.all) {
+    if (!found.all.empty() && found.all.back().device == one.device) continue;
+    verbs::memory_choice how = verbs::probe_memory(*driver, one.device, kind, exports_dma_buf);
+    found.all.push_back({one.device, how.how != verbs::memory_way::none, std::move(how.why)});
+  }
+  return found;
+}
+
 }  // namespace tandem::rails

@@ -14,8 +14,6 @@
 namespace tandem::verbs {
 namespace {
 
-constexpr int no_descriptor = -1;
-
 struct freed {
   void operator()(void* memory) const noexcept { std::free(memory); }
 };
@@ -97,15 +95,21 @@ class trial {
       found.how = "libibverbs has no ibv_reg_dmabuf_mr: install rdma-core 34 or newer";
       return found;
     }
-    const owned_mr made(driver_, driver_.reg_dmabuf_mr(pd_.get(), 0, page_bytes_, 0, no_descriptor,
-                                                       IBV_ACCESS_LOCAL_WRITE));
-    const int failure = made ? 0 : errno;
+    const int failure = try_dmabuf(driver_, pd_.get());
     found.has = failure == EBADF;
     if (found.has) return found;
     found.how = refusal("ibv_reg_dmabuf_mr", failure);
     if (failure == EOPNOTSUPP) found.how += ": this device's driver registers none";
     if (failure == EPROTONOSUPPORT) found.how += ": the kernel must be 5.12 or newer";
     return found;
+  }
+
+  memory_choice memory(memory_kind kind, bool is_exported) {
+    if (!pd_) return {memory_way::none, why_not_};
+    memory_facts facts{kind, is_exported, driver_.reg_dmabuf_mr != nullptr, 0, {}};
+    if (facts.library_has_dmabuf) facts.dmabuf_probe = try_dmabuf(driver_, pd_.get());
+    facts.peer_module = find_peer_module(kind);
+    return choose_memory_way(facts);
   }
 
  private:
@@ -152,6 +156,19 @@ std::vector<ability> probe(const detail::ibverbs& driver, const std::string& dev
   all.push_back(on.relaxed_ordering());
   all.push_back(on.dmabuf());
   return all;
+}
+
+int try_dmabuf(const detail::ibverbs& driver, ibv_pd* domain) {
+  constexpr std::size_t page_bytes = 4096;
+  constexpr int no_descriptor = -1;
+  const owned_mr made(driver, driver.reg_dmabuf_mr(domain, 0, page_bytes, 0, no_descriptor,
+                                                   IBV_ACCESS_LOCAL_WRITE));
+  return made ? 0 : errno;
+}
+
+memory_choice probe_memory(const detail::ibverbs& driver, const std::string& device,
+                           memory_kind kind, bool is_exported) {
+  return trial(driver, device).memory(kind, is_exported);
 }
 
 std::string describe(const ability& one) {

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <string>
 #include <tandem/detail/ibverbs.hpp>
+#include <tandem/memory.hpp>
 #include <vector>
+
+#include "verbs/memory_way.hpp"
 
 namespace tandem::verbs {
 
@@ -30,6 +33,16 @@ struct ability {
 ///   somebody looked at it, EOPNOTSUPP and EPROTONOSUPPORT that the driver or the kernel does not.
 std::vector<ability> probe(const detail::ibverbs& driver, const std::string& device,
                            std::uint64_t max_message_bytes);
+
+/// What a device says to a descriptor that is none. @return an errno; `EBADF`: it knows what one
+/// is.
+/// @pre `driver` has reg_dmabuf_mr
+int try_dmabuf(const detail::ibverbs& driver, ibv_pd* domain);
+
+/// How a device would get at memory of this kind, found out by trying. Opens and closes it.
+/// @param is_exported  the memory's own driver gives descriptors of it
+memory_choice probe_memory(const detail::ibverbs& driver, const std::string& device,
+                           memory_kind kind, bool is_exported);
 
 /// "messages up to 8 MiB"; "no dma-buf: ...".
 std::string describe(const ability& one);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "verbs/abilities.hpp"
 #include "verbs/adapter.hpp"
 
 namespace tandem::verbs {
@@ -38,11 +39,7 @@ bool contains(const mutable_view& all, const const_view& part) noexcept {
 memory_choice registry::way_for(mutable_view what, const dmabuf& exported) {
   memory_facts facts{what.kind, exported.descriptor >= 0, driver_.reg_dmabuf_mr != nullptr, 0, {}};
   if (what.kind == memory_kind::host && !facts.is_exported) return choose_memory_way(facts);
-  if (facts.library_has_dmabuf && dmabuf_probe_ < 0) {
-    constexpr std::size_t page_bytes = 4096;
-    const owned_mr none(driver_, driver_.reg_dmabuf_mr(domain_, 0, page_bytes, 0, -1, 0));
-    dmabuf_probe_ = none ? 0 : errno;
-  }
+  if (facts.library_has_dmabuf && dmabuf_probe_ < 0) dmabuf_probe_ = try_dmabuf(driver_, domain_);
   facts.dmabuf_probe = dmabuf_probe_;
   facts.peer_module = find_peer_module(what.kind);
   return choose_memory_way(facts);

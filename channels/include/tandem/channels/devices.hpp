@@ -35,10 +35,11 @@ namespace tandem::devices {
 /// its first such message (some milliseconds), and a peer that may write to a view in it could
 /// write to all of it: share what such a job may share. It stays registered, and is not free for
 /// others after it was freed, until another allocation is registered. A view is complete only after
-/// the device has been told to flush what NICs wrote, where its driver asks for that. Where RDMA is
-/// lost and TCP takes over, bytes pass the host, which blocks the loop as long as copying them
-/// does. `settings::gpudirect` turns it off. Staging is registered with the NICs, too. No RDMA NIC
-/// has been used with a GPU yet: this is tested on devices in memory.
+/// the device has been told to flush what NICs wrote, where its driver asks for that. No processor
+/// sees these bytes, so they have no checksum but the wire's, whatever `settings::checksum` says.
+/// Where RDMA is lost and TCP takes over, bytes pass the host, which blocks the loop as long as
+/// copying them does. `settings::gpudirect` turns it off. Staging is registered with the NICs, too.
+/// No RDMA NIC has been used with a GPU yet: this is tested on devices in memory.
 ///
 /// What is forwarded between ranks of one host passes one ring of pinned memory that both processes
 /// map (/proc/PID/fd: the same user and container), without a copy by a processor, also between

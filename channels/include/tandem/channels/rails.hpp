@@ -40,6 +40,21 @@ struct rail_choice {
 /// @par Errors `errc::bad_option`: a word of `options.rails` that is wrong or means nothing here.
 std::vector<rail_choice> explain_rails(const settings& options);
 
+/// An RDMA device of this machine, and whether rails over it move an accelerator's memory from
+/// where it lies (`tandem::devices::make_fabric`).
+struct nic_reach {
+  std::string device;  ///< "mlx5_0"
+  bool reaches = false;
+  std::string why;  ///< how, or why not and what is missing
+};
+struct nics_that_reach {
+  std::vector<nic_reach> all;
+  std::string why_none;  ///< "no RDMA here: ...", one line with what to do; empty: there are some
+};
+/// Of memory of this kind. Opens every device and closes it again; milliseconds.
+/// @param exports_dma_buf  `accelerator_facts::exports_dma_buf`
+nics_that_reach find_nics_that_reach(memory_kind kind, bool exports_dma_buf);
+
 /// The ranks that met in `meeting`, each pair connected over all rails that they share when they
 /// first need each other. Short messages take one rail, long ones are cut into chunks that the
 /// rails pull as fast as each of them goes. A rail that dies hands what did not arrive to the
