@@ -1,7 +1,6 @@
 // Ranks whose GPUs and NICs stand on one network: what a job gets without a word about it.
 
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 #include <tandem/channels/devices.hpp>
 #include <tandem/join.hpp>
 
@@ -29,14 +28,12 @@ struct far_ranks {
     return all[static_cast<std::size_t>(rank)]->way_to(1 - rank, cuda, cuda);
   }
   awaitable<void> transfer(std::uint64_t seed) {
-    const std::vector<std::byte> made = pattern(message_bytes, seed);
-    std::memcpy(gpus.host(text.data(), made.size()), made.data(), made.size());
+    write_pattern(gpus, text, message_bytes, seed);
     channel &from = *all[0]->find(1), &to = *all[1]->find(0);
     background sender(from.get_executor(), from.send(0, text.view()));
     co_await to.recv(0, into.view());
     co_await sender.result();
-    const std::span<const std::byte> there(gpus.host(into.data(), made.size()), made.size());
-    EXPECT_EQ(first_wrong(there, seed), std::nullopt);
+    expect_pattern(gpus, into, message_bytes, seed);
   }
 
   cuda_double& gpus = gpus_of_this_test();

@@ -2,7 +2,6 @@
 // the bytes, and what becomes of a message when something fails.
 
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 
 #include "conformance/nic_rig.hpp"
 
@@ -30,22 +29,14 @@ struct far_peers {
         });
   }
 
-  void write(const buffer& where, std::size_t bytes, std::uint64_t seed) {
-    const std::vector<std::byte> made = pattern(bytes, seed);
-    std::memcpy(gpus.host(where.data(), bytes), made.data(), bytes);
-  }
-  void expect_pattern(const buffer& where, std::size_t bytes, std::uint64_t seed) {
-    const std::span<const std::byte> there(gpus.host(where.data(), bytes), bytes);
-    EXPECT_EQ(first_wrong(there, seed), std::nullopt) << bytes << " bytes";
-  }
   awaitable<void> transfer(const buffer& text, const buffer& into, std::size_t bytes,
                            std::uint64_t seed) {
-    write(text, bytes, seed);
+    write_pattern(gpus, text, bytes, seed);
     background receiver(to->get_executor(), to->recv(0, into.view().part(0, bytes)));
     co_await from->send(0, const_view(text.view()).part(0, bytes));
     const std::size_t came = co_await receiver.result();
     EXPECT_EQ(came, bytes);
-    expect_pattern(into, bytes, seed);
+    expect_pattern(gpus, into, bytes, seed);
   }
 
   cuda_double& gpus;

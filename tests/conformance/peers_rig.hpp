@@ -54,12 +54,10 @@ class peers {
     co_await from->send(0, const_view(text.view()).part(0, bytes));
     const std::size_t came = co_await receiver.result();
     EXPECT_EQ(came, bytes);
-    EXPECT_EQ(first_wrong(read(into, bytes), seed), std::nullopt) << bytes;
+    expect_pattern(gpus, into, bytes, seed);
   }
-
   void write(const buffer& where, std::size_t bytes, std::uint64_t seed) {
-    const std::vector<std::byte> made = pattern(bytes, seed);
-    if (bytes > 0) std::memcpy(gpus.host(where.data(), bytes), made.data(), bytes);
+    write_pattern(gpus, where, bytes, seed);
   }
   std::span<const std::byte> read(const buffer& where, std::size_t bytes) {
     if (bytes == 0) return {};

@@ -1,8 +1,9 @@
 // Rails whose NICs reach views of devices, and what carries those views when the NICs are lost in
 // the middle: one lane over RDMA, for which TCP stands by.
 
+#include <unistd.h>
+
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 
 #include "conformance/nic_rig.hpp"
 #include "support/expected_log.hpp"
@@ -37,14 +38,6 @@ struct rails_of_devices {
         text(*network, 0, 1 << 20),
         into(*network, 1, 1 << 20) {}
 
-  void write(std::uint64_t seed) {
-    const std::vector<std::byte> made = pattern(1 << 20, seed);
-    std::memcpy(gpus.host(text.memory.data(), made.size()), made.data(), made.size());
-  }
-  void expect_pattern(std::size_t bytes, std::uint64_t seed) {
-    const std::span<const std::byte> there(gpus.host(into.memory.data(), bytes), bytes);
-    EXPECT_EQ(first_wrong(there, seed), std::nullopt);
-  }
   /// For good: the port is down.
   awaitable<void> lose_rdma() {
     network->devices().drop_link(rdma_network::device_name(0, 0));
@@ -78,7 +71,7 @@ awaitable<void> with_rails(rails_body run) {
   EXPECT_TRUE(all.ends.first->reaches({}));
   EXPECT_TRUE(all.ends.first->reaches(all.text.part(long_bytes)));
   EXPECT_TRUE(all.ends.second->reaches(all.into.part(long_bytes)));
-  all.write(7);
+  write_pattern(all.gpus, all.text.memory, all.text.memory.size(), 7);
   co_await run(all);
 }
 
@@ -95,7 +88,7 @@ RAILS_TEST(nics_move_what_they_reach) {
   const std::size_t came = co_await to.recv(0, all.into.room(long_bytes));
   EXPECT_EQ(came, long_bytes);
   co_await sender.result();
-  all.expect_pattern(long_bytes, 7);
+  expect_pattern(all.gpus, all.into.memory, long_bytes, 7);
   EXPECT_EQ(all.gpus.seen().copies, 0U);
 }
 
@@ -106,12 +99,12 @@ RAILS_TEST(short_messages_are_carried) {
   co_await from.send(0, all.text.part(100));
   const std::size_t came = co_await receiver.result();
   EXPECT_EQ(came, 100U);
-  all.expect_pattern(100, 7);
+  expect_pattern(all.gpus, all.into.memory, 100, 7);
   co_await from.send(1, all.text.part(200));
   co_await until_unexpected(to, 200);
   const std::size_t later = co_await to.recv(1, all.into.room(200));
   EXPECT_EQ(later, 200U);
-  all.expect_pattern(200, 7);
+  expect_pattern(all.gpus, all.into.memory, 200, 7);
 }
 
 RAILS_TEST(nobody_reaches_what_the_other_has_registered) {
@@ -145,7 +138,7 @@ RAILS_TEST(tcp_carries_what_was_announced_when_rdma_is_lost) {
   const std::size_t came = co_await to.recv(0, all.into.room(long_bytes));
   EXPECT_EQ(came, long_bytes);
   co_await sender.result();
-  all.expect_pattern(long_bytes, 7);
+  expect_pattern(all.gpus, all.into.memory, long_bytes, 7);
   EXPECT_EQ(all.gpus.seen().copied_bytes, 2 * long_bytes);
 }
 

@@ -172,6 +172,17 @@ cuda_double& gpus_of_this_test(const cuda_double::options& as) {
   return *gpus;
 }
 
+void write_pattern(cuda_double& on, const buffer& where, std::size_t bytes, std::uint64_t seed) {
+  const std::vector<std::byte> made = pattern(bytes, seed);
+  if (bytes > 0) std::memcpy(on.host(where.data(), bytes), made.data(), bytes);
+}
+
+void expect_pattern(cuda_double& on, const buffer& where, std::size_t bytes, std::uint64_t seed) {
+  if (bytes == 0) return;
+  const std::span<const std::byte> there(on.host(where.data(), bytes), bytes);
+  EXPECT_EQ(first_wrong(there, seed), std::nullopt) << bytes << " bytes";
+}
+
 awaitable<void> expect_waiting(background& part) {
   co_await turns(20);
   EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";

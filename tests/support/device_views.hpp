@@ -41,6 +41,11 @@ std::unique_ptr<channel> with_device_views(std::unique_ptr<channel> below, cuda_
 /// on them.
 cuda_double& gpus_of_this_test(const cuda_double::options& as = {});
 
+/// Puts `pattern(bytes, seed)` there, without the device.
+void write_pattern(cuda_double& gpus, const buffer& where, std::size_t bytes, std::uint64_t seed);
+/// It is there.
+void expect_pattern(cuda_double& gpus, const buffer& where, std::size_t bytes, std::uint64_t seed);
+
 /// For what the device still works on.
 awaitable<void> expect_waiting(background& part);
 

@@ -61,7 +61,7 @@ owned_mr registry::register_memory(mutable_view what, const dmabuf& exported, me
 }
 
 void registry::add(id which, mutable_view memory, const dmabuf& exported) {
-  entries_.push_front({which, memory, exported, nullptr, {}});
+  entries_.push_front({which, memory, exported, nullptr, {}, false});
   ensure(entries_.front());
 }
 
@@ -80,10 +80,11 @@ void registry::forget(entry& which) noexcept {
 
 /// One that failed is tried again when it is next needed: what others held may be free by then.
 bool registry::ensure(entry& which) {
-  if (which.mr) return true;
+  if (which.mr || which.is_out_of_reach) return which.mr != nullptr;
   const memory_choice choice = way_for(which.memory, which.exported);
   which.why = choice.why;
-  if (choice.how == memory_way::none) return false;
+  which.is_out_of_reach = choice.how == memory_way::none;
+  if (which.is_out_of_reach) return false;
   make_room(which.memory.bytes);
   owned_mr made = register_memory(which.memory, which.exported, choice.how, for_both);
   if (!made && errno == ENOMEM) {

@@ -74,6 +74,7 @@ class registry {
     dmabuf exported;
     std::shared_ptr<owned_mr> mr;  // null: not now
     std::string why;               // how it was registered, or why not
+    bool is_out_of_reach = false;  // whatever becomes free
   };
 
   entry* find(const const_view& what) noexcept;
