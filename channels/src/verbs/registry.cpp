@@ -121,7 +121,8 @@ std::size_t registry::registered_regions() const noexcept {
 std::string registry::describe(id which) const {
   for (const entry& one : entries_) {
     if (one.which != which) continue;
-    const std::string_view now = one.mr ? "" : ", when it is next used";
+    const bool is_over = one.mr || one.is_out_of_reach;
+    const std::string_view now = is_over ? "" : ", when it is next used";
     return fmt::format("{}: {}{}", device_, one.why, now);
   }
   return {};
