@@ -38,13 +38,7 @@ region nic_memory::register_all(accelerator& of, const accelerator::range& all) 
   const mutable_view memory(all.base, all.bytes, of.kind(), of.device());
   if (!of.facts().exports_dma_buf) return by_(memory, {});
   const accelerator::dma_buf exported = of.export_dma_buf(all.base, all.bytes);
-  region made;
-  try {
-    made = by_(memory, {exported.descriptor, exported.offset_bytes});
-  } catch (...) {
-    ::close(exported.descriptor);
-    throw;
-  }
+  region made = by_(memory, {exported.descriptor, exported.offset_bytes});
   ::close(exported.descriptor);
   return made;
 }

@@ -63,6 +63,11 @@ struct frame {
   std::uint32_t chunk_bytes = 0;
 };
 
+/// The payload of this frame is not behind it: a NIC has written it where it belongs.
+inline bool is_placed(const frame& f) noexcept {
+  return f.type == frame_type::data && (f.flags & in_place) != 0;
+}
+
 constexpr std::size_t frame_bytes = 64;
 constexpr std::uint32_t frame_magic = 0x4d444e54;  // "TNDM"
 constexpr std::uint8_t protocol_version = 1;

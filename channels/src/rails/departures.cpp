@@ -140,7 +140,7 @@ void departures::release(parcel& p) {
 
 void departures::displace(parcel& p) {
   protocol::frame& f = p.out.header;
-  if (f.type != frame_type::data || (f.flags & protocol::in_place) == 0) return;
+  if (!protocol::is_placed(f)) return;
   f.flags &= static_cast<std::uint16_t>(~protocol::in_place);
   session_.displaced(f);
 }

@@ -105,9 +105,7 @@ lane_reader::outcome lane_reader::take_parcel(const envelope& e, std::span<const
   if (core_.begin(lane_, e, *f, landing_) == reception::outcome::violated) {
     return fail(outcome::violated, core_.why());
   }
-  const bool is_here =
-      f->type == protocol::frame_type::data && (f->flags & protocol::in_place) != 0;
-  return is_here && landing_ != nullptr ? land(f->payload_bytes) : outcome::good;
+  return protocol::is_placed(*f) && landing_ != nullptr ? land(f->payload_bytes) : outcome::good;
 }
 
 lane_reader::outcome lane_reader::fail(outcome how, std::string why) {

@@ -116,10 +116,9 @@ reception::outcome reception::drop_payload(const envelope& header, const protoco
 reception::outcome reception::lands(inbound& in, inbound*& into) {
   const operation* const op = in.where.op;
   if (op != nullptr && op->view.kind != memory_kind::host) {
-    const bool is_placed =
-        in.frame.type == frame_type::data && (in.frame.flags & protocol::in_place) != 0;
-    if (is_placed) in.frame.payload_crc = 0;
-    if (!is_placed) {
+    if (protocol::is_placed(in.frame)) {
+      in.frame.payload_crc = 0;
+    } else {
       in.carried = std::make_unique_for_overwrite<std::byte[]>(in.frame.payload_bytes);
     }
   }

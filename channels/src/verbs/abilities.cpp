@@ -106,10 +106,8 @@ class trial {
 
   memory_choice memory(memory_kind kind, bool is_exported) {
     if (!pd_) return {memory_way::none, why_not_};
-    memory_facts facts{kind, is_exported, driver_.reg_dmabuf_mr != nullptr, 0, {}};
-    if (facts.library_has_dmabuf) facts.dmabuf_probe = try_dmabuf(driver_, pd_.get());
-    facts.peer_module = find_peer_module(kind);
-    return choose_memory_way(facts);
+    int not_asked = -1;
+    return find_memory_way(driver_, pd_.get(), kind, is_exported, not_asked);
   }
 
  private:
@@ -164,6 +162,16 @@ int try_dmabuf(const detail::ibverbs& driver, ibv_pd* domain) {
   const owned_mr made(driver, driver.reg_dmabuf_mr(domain, 0, page_bytes, 0, no_descriptor,
                                                    IBV_ACCESS_LOCAL_WRITE));
   return made ? 0 : errno;
+}
+
+memory_choice find_memory_way(const detail::ibverbs& driver, ibv_pd* domain, memory_kind kind,
+                              bool is_exported, int& dmabuf_probe) {
+  memory_facts facts{kind, is_exported, driver.reg_dmabuf_mr != nullptr, 0, {}};
+  if (kind == memory_kind::host && !is_exported) return choose_memory_way(facts);
+  if (facts.library_has_dmabuf && dmabuf_probe < 0) dmabuf_probe = try_dmabuf(driver, domain);
+  facts.dmabuf_probe = dmabuf_probe;
+  facts.peer_module = find_peer_module(kind);
+  return choose_memory_way(facts);
 }
 
 memory_choice probe_memory(const detail::ibverbs& driver, const std::string& device,

@@ -39,8 +39,13 @@ std::vector<ability> probe(const detail::ibverbs& driver, const std::string& dev
 /// @pre `driver` has reg_dmabuf_mr
 int try_dmabuf(const detail::ibverbs& driver, ibv_pd* domain);
 
+/// How an open device gets at memory of this kind.
+/// @param is_exported   the memory's own driver gives a descriptor of it
+/// @param dmabuf_probe  what `try_dmabuf` has said; -1: not yet asked
+memory_choice find_memory_way(const detail::ibverbs& driver, ibv_pd* domain, memory_kind kind,
+                              bool is_exported, int& dmabuf_probe);
+
 /// How a device would get at memory of this kind, found out by trying. Opens and closes it.
-/// @param is_exported  the memory's own driver gives descriptors of it
 memory_choice probe_memory(const detail::ibverbs& driver, const std::string& device,
                            memory_kind kind, bool is_exported);
 

@@ -35,16 +35,6 @@ bool contains(const mutable_view& all, const const_view& part) noexcept {
 
 }  // namespace
 
-/// Asked once: of a descriptor that is none the device says whether it knows what one is.
-memory_choice registry::way_for(mutable_view what, const dmabuf& exported) {
-  memory_facts facts{what.kind, exported.descriptor >= 0, driver_.reg_dmabuf_mr != nullptr, 0, {}};
-  if (what.kind == memory_kind::host && !facts.is_exported) return choose_memory_way(facts);
-  if (facts.library_has_dmabuf && dmabuf_probe_ < 0) dmabuf_probe_ = try_dmabuf(driver_, domain_);
-  facts.dmabuf_probe = dmabuf_probe_;
-  facts.peer_module = find_peer_module(what.kind);
-  return choose_memory_way(facts);
-}
-
 owned_mr registry::register_memory(mutable_view what, const dmabuf& exported, memory_way how,
                                    int access) {
   const auto at = reinterpret_cast<std::uint64_t>(what.data);
@@ -81,7 +71,8 @@ void registry::forget(entry& which) noexcept {
 /// One that failed is tried again when it is next needed: what others held may be free by then.
 bool registry::ensure(entry& which) {
   if (which.mr || which.is_out_of_reach) return which.mr != nullptr;
-  const memory_choice choice = way_for(which.memory, which.exported);
+  const memory_choice choice = find_memory_way(driver_, domain_, which.memory.kind,
+                                               which.exported.descriptor >= 0, dmabuf_probe_);
   which.why = choice.why;
   which.is_out_of_reach = choice.how == memory_way::none;
   if (which.is_out_of_reach) return false;

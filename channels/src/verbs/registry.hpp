@@ -79,7 +79,6 @@ class registry {
 
   entry* find(const const_view& what) noexcept;
   owned_mr register_memory(mutable_view what, const dmabuf& exported, memory_way how, int access);
-  memory_choice way_for(mutable_view what, const dmabuf& exported);
   bool ensure(entry& which);
   void make_room(std::uint64_t bytes);
   void forget(entry& which) noexcept;
