@@ -41,8 +41,8 @@ struct exchange {
         rank(here),
         warmup(what.warmup),
         iters(of.iters),
-        out(here, 1, of.bytes),
-        in(1 - here, 1, of.bytes) {
+        out(here, {1, of.bytes}),
+        in(1 - here, {1, of.bytes}) {
     samples_us.reserve(of.iters);
     out.fill(0, 0);
     in.clear();

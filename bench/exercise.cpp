@@ -18,8 +18,8 @@ class point_to_point : public exercise {
       : at_(at),
         echo_(what.op == "pingpong"),
         peer_(1 - at.rank()),
-        out_(at.rank(), depth_out(what), echo_ ? bytes : bytes_out(bytes)),
-        in_(peer_, depth_in(what), echo_ ? bytes : bytes_in(bytes)) {}
+        out_(at.rank(), {depth_out(what), echo_ ? bytes : bytes_out(bytes)}),
+        in_(peer_, {depth_in(what), echo_ ? bytes : bytes_in(bytes)}) {}
 
   void prepare(std::uint64_t epoch, std::uint64_t iteration) override {
     out_.fill(epoch, iteration);

@@ -15,8 +15,8 @@
 #include <tandem/accelerator.hpp>
 
 #include "harness.hpp"
+#include "perf/aligned_memory.hpp"
 #include "perf/shadow.hpp"
-#include "perf/window.hpp"
 
 namespace {
 

@@ -116,7 +116,7 @@ class busy_kernel {
 class messages {
  public:
   messages(int rank, const plan& what)
-      : window_(0, what.depth, what.measurements.front().bytes),
+      : window_(0, {what.depth, what.measurements.front().bytes}),
         where_(perf::place_for("cuda", rank)) {
     if (rank == 0) window_.fill(0, 0);
     where_.up();

@@ -33,12 +33,19 @@ void run_checked(exercise& one, std::uint64_t first, int count) {
   }
 }
 
-/// Brings samples and wrong bytes of all ranks to rank 0: of each iteration the longest time.
-void collect(endpoint& at, std::vector<double>& samples, std::uint64_t& wrong, bool merge) {
+/// Brings times and wrong bytes of all ranks to rank 0: of each iteration the longest time, and the
+/// longest mean.
+perf::times_us collect(endpoint& at, std::vector<double> samples, std::uint64_t& wrong,
+                       bool merge) {
+  const std::size_t iterations = samples.size();
+  samples.push_back(perf::mean_of(samples));
   std::vector<double> sent = samples;
   sent.push_back(static_cast<double>(wrong));
   const std::vector<message> one{std::as_writable_bytes(std::span(sent))};
-  if (at.rank() != 0) return at.send(0, one);
+  if (at.rank() != 0) {
+    at.send(0, one);
+    return {};
+  }
   for (int from = 1; from < at.size(); ++from) {
     at.recv(from, one);
     wrong += static_cast<std::uint64_t>(sent.back());
@@ -46,6 +53,9 @@ void collect(endpoint& at, std::vector<double>& samples, std::uint64_t& wrong, b
       samples[i] = std::max(samples[i], sent[i]);
     }
   }
+  const double longest_mean_us = samples.back();
+  samples.resize(iterations);
+  return perf::summarize(std::move(samples), longest_mean_us);
 }
 
 }  // namespace
@@ -107,9 +117,10 @@ int measure(endpoint& at, const plan& what) {
     }
     one->wrong += one->wrong_bytes(timed_epoch, of.iters - 1);
     run_checked(*one, timed_epoch + 1, 2);
-    collect(at, samples, one->wrong, !pair);
-    if (at.rank() == 0)
-      print_record(what, {bytes, of.iters}, at.channel(), std::move(samples), one->wrong);
+    const perf::times_us times = collect(at, std::move(samples), one->wrong, !pair);
+    if (at.rank() == 0) {
+      print_times(what, {bytes, of.iters}, at.channel(), times, one->wrong);
+    }
     wrong_in_all += one->wrong;
     at.barrier();
   }
@@ -118,6 +129,12 @@ int measure(endpoint& at, const plan& what) {
 
 void print_record(const plan& what, const measurement& of, const std::string& channel,
                   std::vector<double> samples_us, std::uint64_t wrong_bytes) {
+  const double mean_us = perf::mean_of(samples_us);
+  print_times(what, of, channel, perf::summarize(std::move(samples_us), mean_us), wrong_bytes);
+}
+
+void print_times(const plan& what, const measurement& of, const std::string& channel,
+                 const perf::times_us& times, std::uint64_t wrong_bytes) {
   perf::record line;
   line.op = what.op;
   line.channel = channel;
@@ -126,7 +143,7 @@ void print_record(const plan& what, const measurement& of, const std::string& ch
   line.depth = what.depth;
   line.iters = of.iters;
   line.wrong_bytes = wrong_bytes;
-  line.time_us = perf::summarize(std::move(samples_us));
+  line.time_us = times;
   if (const char* commit = std::getenv("BENCH_COMMIT")) line.commit = commit;
   std::printf("%s\n", line.json().c_str());
   std::fflush(stdout);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "perf/record.hpp"
+
 /// What all programs of bench/ share: the same sizes, the same loops, the same checks and the same
 /// record, so that two of their lines differ in nothing but the library underneath.
 namespace tandem::bench {
@@ -62,6 +64,9 @@ int measure(endpoint& at, const plan& what);
 /// Prints a record of a point-to-point measurement, for programs with loops of their own.
 void print_record(const plan& what, const measurement& of, const std::string& channel,
                   std::vector<double> samples_us, std::uint64_t wrong_bytes);
+/// The same of all ranks: of each iteration the longest time, and the longest mean of a rank.
+void print_times(const plan& what, const measurement& of, const std::string& channel,
+                 const perf::times_us& times, std::uint64_t wrong_bytes);
 
 /// Runs `body(rank)` in `ranks` processes, this one being rank 0; the worst of their exit statuses.
 int fork_ranks(int ranks, const std::function<int(int)>& body);

@@ -56,7 +56,8 @@ void measure(const measured& of, const std::function<void()>& call) {
   line.bytes = of.bytes;
   line.iters = std::int64_t{samples} * together;
   line.wrong_bytes = of.wrong_bytes;
-  line.time_us = perf::summarize(std::move(samples_us));
+  const double mean_us = perf::mean_of(samples_us);
+  line.time_us = perf::summarize(std::move(samples_us), mean_us);
   line.settings = {{"what", std::string(of.what)}};
   if (!of.type.empty()) line.settings.emplace_back("type", of.type);
   if (const char* const commit = std::getenv("BENCH_COMMIT")) line.commit = commit;

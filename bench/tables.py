@@ -7,6 +7,7 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parent / "results"
 TANDEM = "tandem-tcp"
 SHM = "tandem-shm"
+SHARED = "tandem-shared"
 OWN = (TANDEM, SHM, "rails", "two_level", "portable", "tandem")
 POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
@@ -73,6 +74,10 @@ def p50(record):
     return record["time_us"]["p50"]
 
 
+def mean(record):
+    return record["time_us"]["mean"]
+
+
 def algbw(record):
     return record["algbw_gb_per_s"]
 
@@ -81,14 +86,14 @@ def cell(value, suffix=""):
     return "-" if value is None else number(value) + suffix
 
 
-def latency_table(records, op, ranks, channels, ratios):
-    """Median microseconds of each channel that ran, and how many times as long as Tandem, the first, a peer takes."""
+def latency_table(records, op, ranks, channels, ratios, measure=p50):
+    """Microseconds of each channel that ran, and how many times as long as Tandem, the first, a peer takes."""
     data = Op(records, op, ranks)
     channels, ratios = ([c for c in all_ if c in data.channels] for all_ in (channels, ratios))
     rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
     for size in data.sizes:
-        times = [cell(data.value(size, c, p50)) for c in channels]
-        factors = [cell(data.ratio(size, c, SHM if op.endswith("-shm") else TANDEM, p50), "x") for c in ratios]
+        times = [cell(data.value(size, c, measure)) for c in channels]
+        factors = [cell(data.ratio(size, c, channels[0], measure), "x") for c in ratios]
         rows.append([bytes_text(size)] + times + factors)
     return rows
 
@@ -123,15 +128,25 @@ def pingpong_shm(records, ranks=2):
 
 
 def oneway_shm(records, ranks=2):
-    peers = ["tandem-single-copy", "openmpi", "mpich", "memcpy"]
-    return bandwidth_table(records, "oneway-shm", ranks, [SHM, *peers], peers)
+    peers = [SHARED, "tandem-single-copy", "openmpi", "mpich", "memcpy"]
+    rows = bandwidth_table(records, "oneway-shm", ranks, [SHM, *peers], peers)
+    data = Op(records, "oneway-shm", ranks)
+    if SHARED in data.channels:
+        rows[0].append("shared / memcpy")
+        for row, size in zip(rows[1:], data.sizes):
+            row.append(cell(data.ratio(size, SHARED, "memcpy", algbw)))
+    return rows
 
 
 def collective(op):
-    peers = ["openmpi", "mpich"] + ([] if op.endswith("-shm") else ["gloo"])
+    over_shm = op.endswith("-shm")
+    peers = ["openmpi", "mpich"] + ([] if over_shm else ["gloo"])
+    own = [SHM, SHARED] if over_shm else [TANDEM]
+    # The root of a broadcast runs ahead of those that wait, whatever the library: of one call it says nothing.
+    measure = mean if op.startswith("broadcast") else p50
 
     def table(records, ranks):
-        return latency_table(records, op, ranks, [SHM if op.endswith("-shm") else TANDEM, *peers], peers)
+        return latency_table(records, op, ranks, [*own, *peers], [*own[1:], *peers], measure)
 
     return table
 

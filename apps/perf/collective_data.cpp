@@ -1,10 +1,10 @@
 #include "perf/collective_data.hpp"
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "perf/pattern.hpp"
-#include "perf/window.hpp"
 
 namespace tandem::perf {
 
@@ -18,12 +18,13 @@ struct block {
 /// Equal blocks that arrive as they were sent.
 class moved_data : public collective_data {
  public:
-  moved_data(std::vector<block> sent, std::vector<block> received, std::size_t block_bytes)
+  moved_data(std::vector<block> sent, std::vector<block> received, std::size_t block_bytes,
+             memory_source from)
       : sent_(std::move(sent)),
         received_(std::move(received)),
         block_bytes_(block_bytes),
-        out_(sent_.size() * block_bytes),
-        in_(received_.size() * block_bytes) {}
+        out_(sent_.size() * block_bytes, from),
+        in_(received_.size() * block_bytes, from) {}
 
   void prepare(std::uint64_t epoch) override {
     for (std::size_t i = 0; i < sent_.size(); ++i) fill(of(out_, i), id(sent_[i], epoch), 0);
@@ -73,9 +74,9 @@ class reduced_data : public collective_data {
       : mine_(mine),
         terms_(mine.type, mine.reduction, mine.ranks),
         first_(offset / mine.element_bytes),
-        zeros_(mine.bytes),
-        full_(mine.bytes),
-        out_(in_place ? 0 : result_bytes),
+        zeros_(mine.bytes, mine.from),
+        full_(mine.bytes, mine.from),
+        out_(in_place ? 0 : result_bytes, mine.from),
         now_(&full_),
         in_place_(in_place) {}
 
@@ -117,11 +118,12 @@ std::vector<block> to_all(int rank, int ranks) {
 }  // namespace
 
 std::unique_ptr<collective_data> make_data(const operation& what, const part& mine) {
-  const auto [rank, ranks, bytes, type, element_bytes, reduction] = mine;
+  const auto [rank, ranks, bytes] = std::tuple(mine.rank, mine.ranks, mine.bytes);
   const std::size_t share = what.blocks ? bytes / static_cast<std::size_t>(ranks) : bytes;
   const bool root = rank == 0;
-  const auto moved = [share](std::vector<block> sent, std::vector<block> received) {
-    return std::make_unique<moved_data>(std::move(sent), std::move(received), share);
+  const auto moved = [share, from = mine.from](std::vector<block> sent,
+                                               std::vector<block> received) {
+    return std::make_unique<moved_data>(std::move(sent), std::move(received), share, from);
   };
   const std::vector<block> none, own{{rank, 0}};
   if (what.name == "allreduce") return std::make_unique<reduced_data>(mine, true, 0, bytes);

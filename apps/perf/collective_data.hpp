@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "perf/aligned_memory.hpp"
 #include "perf/operation.hpp"
 #include "perf/terms.hpp"
 
@@ -38,6 +39,7 @@ struct part {
   data_type type = data_type::float32;
   std::size_t element_bytes = 4;
   reduce_op reduction = reduce_op::sum;
+  memory_source from = nullptr;  ///< of all data; null: the heap
 };
 
 /// @pre bytes are what `bytes_moved` says, and `terms::possible` where the operation reduces

@@ -42,33 +42,42 @@ asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t mine) {
   co_return agreed;
 }
 
+double median_of(const std::vector<double>& samples) {
+  return summarize(samples, 0).p50;
+}
+
 std::int64_t choose_warmup(const perf_options& o, std::size_t index,
                            const std::vector<double>& samples) {
   if (o.warmup >= 0) {
     return o.iters.empty() ? o.warmup : std::min<std::int64_t>(o.warmup, o.iters[index]);
   }
-  return std::min(usual_warmup, iterations_for(summarize(samples).p50, warmup_budget_us));
+  return std::min(usual_warmup, iterations_for(median_of(samples), warmup_budget_us));
 }
 
 std::int64_t choose_iterations(const perf_options& o, std::size_t index,
                                const std::vector<double>& samples) {
   if (!o.iters.empty()) return o.iters[index];
-  return iterations_for(summarize(samples).p50, timed_budget_us);
+  return iterations_for(median_of(samples), timed_budget_us);
 }
 
 std::vector<rail_stats> rails_of(const channel* peer) {
   return peer != nullptr ? peer->rails() : std::vector<rail_stats>();
 }
 
-/// The longest time of each iteration over all ranks, and the sum of their wrong bytes.
-asio::awaitable<void> merge(communicator& all, const perf_options& o, std::vector<double>& samples,
-                            std::uint64_t& wrong) {
+/// The longest time of each iteration over all ranks, their longest mean, and the sum of their
+/// wrong bytes.
+asio::awaitable<times_us> merge(communicator& all, const perf_options& o,
+                                std::vector<double> samples, std::uint64_t& wrong) {
+  samples.push_back(mean_of(samples));
   if (!o.point_to_point()) {
     co_await all_reduce(all, mutable_view(samples), data_type::float64, reduce_op::maximum);
   }
+  const double longest_mean_us = samples.back();
+  samples.pop_back();
   std::int64_t sum = static_cast<std::int64_t>(wrong);
   co_await all_reduce(all, mutable_view(std::span(&sum, 1)), data_type::int64, reduce_op::sum);
   wrong = static_cast<std::uint64_t>(sum);
+  co_return summarize(std::move(samples), longest_mean_us);
 }
 
 asio::awaitable<record> measure_size(communicator& all, const perf_options& o, exercise& one,
@@ -93,9 +102,9 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
   one.wrong += one.wrong_bytes(timed, iters - 1);
 
   const std::vector<double> ignored = co_await run_checked(one, checked_after, 2);
-  co_await merge(all, o, samples, one.wrong);
 
   record line;
+  line.time_us = co_await merge(all, o, std::move(samples), one.wrong);
   line.op = o.op->name;
   if (o.how != algorithm::automatic) line.algorithm = name(o.how);
   if (o.op->reduces) {
@@ -109,7 +118,6 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
   line.bytes = bytes_moved(*o.op, o.bytes[index], all.size(), o.element_bytes());
   line.depth = o.depth;
   line.iters = iters;
-  line.time_us = summarize(std::move(samples));
   line.wrong_bytes = one.wrong;
   for (std::size_t i = 0; i < before.size(); ++i) {
     line.rail_bytes.emplace_back(after[i].name, after[i].bytes_arrived - before[i].bytes_arrived);
@@ -156,7 +164,8 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
     }
     const part mine{
         all.rank(), all.size(),        bytes_moved(*o.op, bytes, all.size(), o.element_bytes()),
-        o.type,     o.element_bytes(), o.reduction};
+        o.type,     o.element_bytes(), o.reduction,
+        o.source()};
     if (found.next != nullptr) return make_neighbours(*found.next, *found.previous, o, mine, at);
     return make_collective(all, found.through, o, mine, at);
   } catch (const std::bad_alloc&) {

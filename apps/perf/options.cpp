@@ -11,12 +11,14 @@
 #include "perf/choices.hpp"
 #include "perf/exercise.hpp"
 #include "perf/shadow.hpp"
+#include "perf/shared_memory.hpp"
 
 namespace tandem::perf {
 
 namespace {
 
 constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
+constexpr std::string_view of_shared_buffers = "shared";
 constexpr std::int64_t most_iterations = 1'000'000'000;
 
 error wrong(std::string what, std::string advice = {}) {
@@ -89,7 +91,7 @@ void parse_islands(const std::string& text, perf_options& o) {
     throw wrong(fmt::format("--emulate-islands={}: {} ranks, not {}", text, ranks, o.ranks));
   }
   o.ranks = ranks;
-  if (o.memory == name(memory_kind::host)) {
+  if (!o.on_devices()) {
     throw wrong(fmt::format("--emulate-islands={}: islands are of devices", text),
                 "say --memory cuda or --memory hip as well");
   }
@@ -135,6 +137,14 @@ std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t si
 
 }  // namespace
 
+bool perf_options::on_devices() const {
+  return memory != name(memory_kind::host) && memory != of_shared_buffers;
+}
+
+memory_source perf_options::source() const {
+  return memory == of_shared_buffers ? shared_memory : nullptr;
+}
+
 std::optional<perf_options> parse_options(std::span<const std::string> args) {
   perf_options o;
   std::string op, iters, emulated, how(name(o.how)), type(name(o.type)),
@@ -164,8 +174,8 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
               "what carries the messages; --rails chooses rails, mixed is shm within a host");
   line.option(
       "memory", o.memory,
-      "where messages lie: host, cuda, hip, or several that go round by rank (cuda,hip), as do "
-      "the devices");
+      "where messages lie: host, shared (buffers that ranks of a host map), cuda, hip, or several "
+      "that go round by rank (cuda,hip), as do the devices");
   line.option("emulate-islands", emulated,
               "2x2: as if the ranks were two islands of two, of vendors that share no library");
   line.option("algorithm", how, "how a collective is done; a wrong word is told the right ones");
@@ -189,7 +199,7 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (line.given("algorithm")) o.how = parse_algorithm(*o.op, how);
   o.type = named<data_type>(type);
   o.reduction = named<reduce_op>(reduction);
-  cli::check_memory(o.memory);
+  if (o.memory != of_shared_buffers) cli::check_memory(o.memory);
   if (!emulated.empty()) parse_islands(emulated, o);
   check_reduction(o, line.given("type") || line.given("reduction"));
   o.channel = cli::kind_for(o.channel, line.given("channel"), o.engine);

@@ -9,6 +9,7 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
+#include "perf/aligned_memory.hpp"
 #include "perf/operation.hpp"
 
 namespace tandem::perf {
@@ -20,7 +21,7 @@ struct perf_options {
   data_type type = data_type::float32;
   reduce_op reduction = reduce_op::sum;
   std::string channel = "tcp";
-  std::string memory = "host";  ///< where messages lie: host, cuda, hip
+  std::string memory = "host";  ///< where messages lie: host, shared, cuda, hip
   /// So many islands of so many ranks, in the order of ranks; 0: none.
   int islands = 0, island_ranks = 0;
   int ranks = 0;  ///< 0: not given
@@ -32,6 +33,9 @@ struct perf_options {
   settings engine;
 
   bool point_to_point() const { return op->who == pattern_of_ranks::pair; }
+  bool on_devices() const;
+  /// Of the host's memory.
+  memory_source source() const;
   /// What it combines, or bytes.
   std::size_t element_bytes() const { return op->reduces ? bytes_of(type) : 1; }
 };

@@ -72,12 +72,12 @@ class neighbours : public exercise {
 class exchange : public exercise {
  public:
   exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share,
-           place at)
+           const perf_options& o, place at)
       : over_(over),
         rank_(rank),
         share_(one_way_share),
-        out_(rank, out.depth, out.bytes),
-        in_(1 - rank, in.depth, in.bytes),
+        out_(rank, out, o.source()),
+        in_(1 - rank, in, o.source()),
         where_(at) {}
 
   void prepare(std::uint64_t epoch) override {
@@ -147,10 +147,11 @@ std::unique_ptr<exercise> make_idle() {
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
                                               std::size_t bytes, place at) {
   const window_shape full{o.depth, bytes};
-  if (o.op->name == "pingpong") return std::make_unique<exchange>(over, rank, full, full, 0.5, at);
+  if (o.op->name == "pingpong")
+    return std::make_unique<exchange>(over, rank, full, full, 0.5, o, at);
   constexpr window_shape acknowledgement{1, 8};
-  if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0, at);
-  return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0, at);
+  if (rank == 0) return std::make_unique<exchange>(over, rank, full, acknowledgement, 1.0, o, at);
+  return std::make_unique<exchange>(over, rank, acknowledgement, full, 1.0, o, at);
 }
 
 }  // namespace tandem::perf

@@ -42,7 +42,7 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
   std::string kind = o.channel;
   std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
   const place at = place_for(o.memory, who.local_rank);
-  if (o.memory != name(memory_kind::host)) job = devices::make_fabric(std::move(job), o.engine);
+  if (o.on_devices()) job = devices::make_fabric(std::move(job), o.engine);
   const std::uint64_t wrong = co_await measure(*job, o, at, out);
   job->close();
   meeting->leave();
@@ -86,7 +86,7 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
     executors.push_back(contexts.back()->get_executor());
   }
   std::vector<std::unique_ptr<fabric>> jobs = local::make_fabrics(executors, o.engine);
-  if (o.memory != name(memory_kind::host)) {
+  if (o.on_devices()) {
     for (std::unique_ptr<fabric>& job : jobs) {
       job = devices::make_fabric(std::move(job), o.engine);
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <numeric>
 
 #include "cli/json_text.hpp"
 #include "perf/operation.hpp"
@@ -33,10 +34,17 @@ const char* compiler() {
 
 }  // namespace
 
-times_us summarize(std::vector<double> samples_us) {
+times_us summarize(std::vector<double> samples_us, double longest_mean_us) {
   if (samples_us.empty()) return {};
   std::ranges::sort(samples_us);
-  return {samples_us.front(), percentile(samples_us, 0.5), percentile(samples_us, 0.99)};
+  return {samples_us.front(), percentile(samples_us, 0.5), percentile(samples_us, 0.99),
+          longest_mean_us};
+}
+
+double mean_of(const std::vector<double>& samples_us) {
+  if (samples_us.empty()) return 0;
+  const double sum = std::accumulate(samples_us.begin(), samples_us.end(), 0.0);
+  return sum / static_cast<double>(samples_us.size());
 }
 
 double record::algbw_gb_per_s() const {
@@ -73,11 +81,11 @@ std::string record::json() const {
   if (islands > 0) how += fmt::format(R"("islands": {}, )", islands);
   return fmt::format(
       R"({{"op": {}, "channel": {}, {}"ranks": {}, "bytes": {}, "depth": {}, "iters": {}, )"
-      R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}}}, )"
+      R"("time_us": {{"min": {:.3f}, "p50": {:.3f}, "p99": {:.3f}, "mean": {:.3f}}}, )"
       R"("algbw_gb_per_s": {:.6g}, "busbw_gb_per_s": {:.6g}, "wrong_bytes": {}, {})"
       R"("host": {}, "commit": {}, "kernel": {}, "compiler": {}, "settings": {{{}}}, "date": "{:%FT%TZ}"}})",
       json_text(op), json_text(channel), how, ranks, bytes, depth, iters, time_us.min, time_us.p50,
-      time_us.p99, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, rails,
+      time_us.p99, time_us.mean, algbw_gb_per_s(), busbw_gb_per_s(), wrong_bytes, rails,
       json_text(machine.nodename), json_text(commit), json_text(machine.release),
       json_text(compiler()), changed, fmt::gmtime(std::time(nullptr)));
 }

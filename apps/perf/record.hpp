@@ -12,10 +12,16 @@ namespace tandem::perf {
 /// The times of all iterations of one measurement, in microseconds.
 struct times_us {
   double min = 0, p50 = 0, p99 = 0;
+  /// Of one rank: the longest of all ranks' own means. What a call costs where ranks do not wait
+  /// for each other in each (the root of a broadcast runs ahead, and its p50 says nothing).
+  double mean = 0;
 };
 
-/// Smallest, median and 99th percentile (nearest rank) of `samples_us`; zeros where there are none.
-times_us summarize(std::vector<double> samples_us);
+/// Smallest, median and 99th percentile (nearest rank) of `samples_us`, and the mean that is given;
+/// zeros where there are none.
+times_us summarize(std::vector<double> samples_us, double longest_mean_us);
+/// 0 where there are none.
+double mean_of(const std::vector<double>& samples_us);
 
 /// One measurement: a line of a results file.
 ///

@@ -45,10 +45,10 @@ report::report(const perf_options& o) : options_(o) {
 }
 
 void report::head(int ranks) {
-  const bool on_device = options_.memory != name(memory_kind::host);
+  const bool elsewhere = options_.memory != name(memory_kind::host);
   fmt::print("{}{} over {}{}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
              options_.op->name, how(options_), options_.channel,
-             on_device ? fmt::format(" in {} memory", options_.memory) : "", ranks, version(),
+             elsewhere ? fmt::format(" in {} memory", options_.memory) : "", ranks, version(),
              commit(), meaning(options_));
   fmt::print("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes", "iters", "min us",
              "p50 us", "p99 us", "algbw GB/s", "busbw GB/s", "wrong");

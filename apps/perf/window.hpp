@@ -1,31 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
+#include "perf/aligned_memory.hpp"
 #include "perf/pattern.hpp"
 
 namespace tandem::perf {
-
-/// Zeroed bytes that begin at a cache line.
-class aligned_memory {
- public:
-  explicit aligned_memory(std::size_t bytes) : memory_(bytes + line_bytes) {
-    void* first = memory_.data();
-    std::size_t space = memory_.size();
-    std::align(line_bytes, bytes, first, space);
-    bytes_ = {static_cast<std::byte*>(first), bytes};
-  }
-  aligned_memory(const aligned_memory&) = delete;
-  aligned_memory& operator=(const aligned_memory&) = delete;
-  std::span<std::byte> bytes() const noexcept { return bytes_; }
-
-  static constexpr std::size_t line_bytes = 64;
-
- private:
-  std::vector<std::byte> memory_;
-  std::span<std::byte> bytes_;
-};
 
 /// How many messages, how long each.
 struct window_shape {
@@ -39,10 +19,10 @@ struct window_shape {
 class window {
  public:
   /// @param sender  the rank whose pattern the messages carry
-  window(int sender, int depth, std::size_t bytes)
-      : sender_(sender), memory_(stride(bytes) * static_cast<std::size_t>(depth)) {
-    for (int slot = 0; slot < depth; ++slot) {
-      messages_.push_back(memory_.bytes().subspan(stride(bytes) * slot, bytes));
+  window(int sender, window_shape of, memory_source from = nullptr)
+      : sender_(sender), memory_(stride(of.bytes) * static_cast<std::size_t>(of.depth), from) {
+    for (int slot = 0; slot < of.depth; ++slot) {
+      messages_.push_back(memory_.bytes().subspan(stride(of.bytes) * slot, of.bytes));
     }
   }
   window(const window&) = delete;

@@ -1,7 +1,7 @@
 #include "device_queue.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <tandem/detail/copy.hpp>
 
 namespace tandem::detail {
 
@@ -54,7 +54,7 @@ void copy_block(device_queue* queue, mutable_view to, const_view from) {
   if (queue != nullptr) {
     queue->copy(to.data, from.data, from.bytes);
   } else {
-    std::memcpy(to.data, from.data, from.bytes);
+    copy_part(to.data, from.data, from.bytes, from.bytes);
   }
 }
 

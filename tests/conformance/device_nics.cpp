@@ -21,7 +21,7 @@ std::unique_ptr<channel> on_device(std::unique_ptr<channel> inner,
                                    int device, bool has_arena, const settings& options) {
   cuda_double& gpus = gpus_of_this_test();
   std::shared_ptr<arena> from;
-  if (has_arena && device >= 0) from = std::make_shared<arena>(nics_arena_bytes, device);
+  if (has_arena && device >= 0) from = device_arena(nics_arena_bytes, device);
   auto end = end_over_nics(std::move(inner), nics_of(network, side), options);
   return with_device_views(std::move(end), gpus, device, std::move(from));
 }

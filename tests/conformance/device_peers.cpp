@@ -31,8 +31,7 @@ std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end, int d
   const auto by = std::make_shared<devices::copiers>(inner->get_executor());
   auto made = devices::make_channel(std::move(inner), by, options, {}, where(end, how));
   if (device < 0) return with_device_views(std::move(made), gpus, device);
-  return with_device_views(std::move(made), gpus, device,
-                           std::make_shared<arena>(arena_bytes, device));
+  return with_device_views(std::move(made), gpus, device, device_arena(arena_bytes, device));
 }
 
 template <processes How, int First, int Second>

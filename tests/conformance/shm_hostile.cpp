@@ -101,6 +101,9 @@ std::vector<memory_attack> memory_attacks() {
        "100 bytes of its memory cannot be read"},
       {"reference_too_long", one_record<eager, carriage::reference, 257, 0>,
        "257 bytes beyond the credits"},
+      {"mapped_nothing", one_record<eager, carriage::mapped, 100, 0>,
+       "100 bytes of its memory cannot be read"},
+      {"mapped_with_bytes", one_record<eager, carriage::mapped, 100, 10>, "10 of 100 bytes"},
       {"payload_on_control_frame", one_record<frame_type::credit, carriage::inside, 5, 5>,
        "a record of type 7 with 5 payload bytes"},
       {"data_never_asked_for", one_record<frame_type::data, carriage::inside, 8, 8>,
@@ -179,7 +182,7 @@ awaitable<void> noise(std::uint64_t seed) {
   std::memcpy(ring.data, bytes.data(), bytes.size());
   for (std::size_t at = 0; at < ring.bytes; at += shm::record_bytes) {
     pair.record_at(at).type %= 10;
-    pair.record_at(at).how %= 5;
+    pair.record_at(at).how %= 6;
     pair.publish(at);
   }
   pair.ring_bell();

@@ -17,6 +17,7 @@ constexpr std::size_t long_bytes = std::size_t{512} << 20;
 struct way {
   std::string name;
   single_copy copies;
+  bool is_shared = false;  ///< the message lies in a shared buffer
 };
 
 settings with(single_copy copies) {
@@ -26,11 +27,21 @@ settings with(single_copy copies) {
 }
 
 /// Says that it lives; then moves a message without end.
-awaitable<void> sends_for_ever(std::string name, settings options) {
+awaitable<void> sends_without_end(std::string name, settings options, const_view message) {
   std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
   co_await send_pattern(*parent, 0, 1000, 1);
-  const std::vector<std::byte> message(long_bytes, std::byte{7});
   for (;;) co_await parent->send(1, message);
+}
+
+awaitable<void> sends_for_ever(std::string name, settings options) {
+  const std::vector<std::byte> message(long_bytes, std::byte{7});
+  co_await sends_without_end(std::move(name), std::move(options), message);
+}
+
+awaitable<void> sends_shared_for_ever(std::string name, settings options) {
+  const shm::shared_buffer message(long_bytes);
+  const const_view view(message.data(), message.size());
+  co_await sends_without_end(std::move(name), std::move(options), view);
 }
 
 awaitable<void> receives_for_ever(std::string name, settings options) {
@@ -51,10 +62,11 @@ void kill_and_wait(pid_t child) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
 }
 
-awaitable<void> loses_a_sender(settings options) {
+awaitable<void> loses_a_sender(settings options, bool is_shared) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener door(executor, "", options);
-  const pid_t child = start_shm_peer(sends_for_ever, door.name(), options);
+  const pid_t child =
+      start_shm_peer(is_shared ? sends_shared_for_ever : sends_for_ever, door.name(), options);
   require(child > 0, "no process");
   std::unique_ptr<channel> peer = co_await door.accept();
   co_await recv_pattern(*peer, 0, 1000, 1);
@@ -71,14 +83,16 @@ awaitable<void> loses_a_sender(settings options) {
   expect_error(of_other, errc::peer_lost, {"the peer is gone", "last output"});
 }
 
-awaitable<void> loses_a_receiver(settings options) {
+awaitable<void> loses_a_receiver(settings options, bool is_shared) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener door(executor, "", options);
   const pid_t child = start_shm_peer(receives_for_ever, door.name(), options);
   require(child > 0, "no process");
   std::unique_ptr<channel> peer = co_await door.accept();
   co_await recv_pattern(*peer, 0, 1000, 1);
-  std::vector<std::byte> message(long_bytes, std::byte{7});
+  std::vector<std::byte> plain(is_shared ? 0 : long_bytes);
+  const shm::shared_buffer shared(is_shared ? long_bytes : 0);
+  const std::span<std::byte> message(is_shared ? shared.data() : plain.data(), long_bytes);
   background sender(executor, peer->send(1, message));
   co_await turns(20);
   kill_and_wait(child);
@@ -91,18 +105,19 @@ class shm_lost : public testing::TestWithParam<way> {};
 
 TEST_P(shm_lost, sender_killed_in_mid_message) {
   const std::size_t names = names_in_dev_shm();
-  run_test(loses_a_sender(with(GetParam().copies)));
+  run_test(loses_a_sender(with(GetParam().copies), GetParam().is_shared));
   EXPECT_EQ(names_in_dev_shm(), names);
 }
 TEST_P(shm_lost, receiver_killed_in_mid_message) {
   const std::size_t names = names_in_dev_shm();
-  run_test(loses_a_receiver(with(GetParam().copies)));
+  run_test(loses_a_receiver(with(GetParam().copies), GetParam().is_shared));
   EXPECT_EQ(names_in_dev_shm(), names);
 }
 
 INSTANTIATE_TEST_SUITE_P(shm, shm_lost,
                          testing::Values(way{"single_copy", single_copy::on},
-                                         way{"ring", single_copy::off}),
+                                         way{"ring", single_copy::off},
+                                         way{"shared_buffer", single_copy::off, true}),
                          [](const auto& which) { return which.param.name; });
 
 /// The peer's socket ends in the middle of an eager payload: the message leaves no trace.

@@ -45,11 +45,14 @@ INSTANTIATE_TEST_SUITE_P(, pattern_of_every_length,
 TEST(summary, takes_nearest_ranks) {
   std::vector<double> samples;
   for (int i = 100; i >= 1; --i) samples.push_back(i);
-  const times_us t = summarize(samples);
+  EXPECT_EQ(mean_of(samples), 50.5);
+  const times_us t = summarize(samples, 60);
   EXPECT_EQ(t.min, 1);
   EXPECT_EQ(t.p50, 50);
   EXPECT_EQ(t.p99, 99);
-  EXPECT_EQ(summarize({}).p50, 0);
+  EXPECT_EQ(t.mean, 60);
+  EXPECT_EQ(summarize({}, 0).p50, 0);
+  EXPECT_EQ(mean_of({}), 0);
 }
 
 TEST(bandwidth, of_the_bus_is_by_the_factors_of_nccl_tests) {
@@ -61,7 +64,7 @@ TEST(bandwidth, of_the_bus_is_by_the_factors_of_nccl_tests) {
   record line;
   line.ranks = 4;
   line.bytes = 1000;
-  line.time_us = {1, 1, 1};
+  line.time_us = {1, 1, 1, 1};
   for (const auto& [op, factor] : factors) {
     line.op = op;
     EXPECT_DOUBLE_EQ(line.algbw_gb_per_s(), 1.0) << op;

@@ -1,8 +1,8 @@
 #include "local/pair.hpp"
 
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <tandem/channels/local.hpp>
+#include <tandem/detail/copy.hpp>
 #include <utility>
 
 namespace tandem::local {
@@ -21,8 +21,8 @@ bool wire::carry(protocol::session& from, protocol::session& to) {
   }
   protocol::landing where;
   if (to.begin(out.header, where)) {
-    if (where.target != nullptr && out.payload.bytes > 0) {
-      std::memcpy(where.target, out.payload.data, out.payload.bytes);
+    if (where.target != nullptr) {
+      detail::copy_part(where.target, out.payload.data, out.payload.bytes, where.whole_bytes());
     }
     to.end(where);
   }

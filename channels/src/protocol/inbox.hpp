@@ -24,6 +24,11 @@ struct landing {
   std::size_t received = 0;
   operation* op = nullptr;   // the receive that is filled in place
   arrival* entry = nullptr;  // or the store for an unexpected message
+
+  /// Of the message that these bytes are a part of.
+  std::size_t whole_bytes() const noexcept {
+    return op != nullptr ? op->total_bytes : header.payload_bytes;
+  }
 };
 
 /// An unexpected message: an eager one with its bytes, or an announcement.

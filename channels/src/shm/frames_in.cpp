@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/copy.hpp>
 
 namespace tandem::shm {
 
@@ -26,6 +27,7 @@ frames_in::outcome frames_in::read_one() {
       break;
   }
   if (!has_probed_) probe();
+  buffers_.take_offers();
   const outcome came = take(r);
   if (ring_.consume(r)) has_progress_ = true;
   return came;
@@ -50,7 +52,7 @@ frames_in::outcome frames_in::take(const ring_reader::view& r) {
   if (!protocol::carries_payload(r.header.type)) return take_plain(r.header);
   if (take_whole(r)) return outcome::more;
   if (!session_.begin(r.header, landing_)) return wrong(session_.violation());
-  if (r.how == carriage::reference) return take_reference(r);
+  if (r.how == carriage::reference || r.how == carriage::mapped) return take_reference(r);
   is_landing_ = true;
   land(r);
   return outcome::more;
@@ -87,13 +89,24 @@ void frames_in::land(const ring_reader::view& r) {
   session_.end(landing_);
 }
 
+/// All of a payload that stayed where it is, or the error number.
+int frames_in::fetch(const ring_reader::view& r) const noexcept {
+  const std::size_t bytes = r.header.payload_bytes;
+  if (r.how == carriage::reference) {
+    return landing_.target == nullptr ? 0 : peer_.read(landing_.target, r.place(), bytes);
+  }
+  const std::byte* const from = buffers_.find(r.where(), r.place(), bytes);
+  if (from == nullptr) return EFAULT;
+  if (landing_.target != nullptr) {
+    detail::copy_part(landing_.target, from, bytes, landing_.whole_bytes());
+  }
+  return 0;
+}
+
 /// The peer takes its memory back when it leaves: what was read is believed only if it had not left
 /// when all of it was read.
 frames_in::outcome frames_in::take_reference(const ring_reader::view& r) {
-  int failure = 0;
-  if (landing_.target != nullptr) {
-    failure = peer_.read(landing_.target, r.address(), r.header.payload_bytes);
-  }
+  const int failure = fetch(r);
   // Written back as it is: this comes after what was read, and before the peer writes the word.
   parting left = parting::none;
   if (!theirs_.left.compare_exchange_strong(left, parting::none, std::memory_order_acq_rel)) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "protocol/session.hpp"
+#include "shm/mapped_buffers.hpp"
 #include "shm/peer_memory.hpp"
 
 namespace tandem::shm {
@@ -28,6 +29,7 @@ class frames_in {
         mine_(shared.words(side)),
         theirs_(shared.words(1 - side)),
         ring_(shared.ring(1 - side), mine_.consumed),
+        buffers_(mine_, theirs_),
         peer_(peer),
         copies_(copies),
         has_probed_(copies == single_copy::off) {}
@@ -50,6 +52,7 @@ class frames_in {
  private:
   outcome take(const ring_reader::view& r);
   outcome take_reference(const ring_reader::view& r);
+  int fetch(const ring_reader::view& r) const noexcept;
   outcome take_plain(const protocol::frame& f);
   outcome wrong(std::string why);
   bool take_whole(const ring_reader::view& r);
@@ -60,6 +63,7 @@ class frames_in {
   end_words& mine_;
   end_words& theirs_;
   ring_reader ring_;
+  mapped_buffers buffers_;
   const peer_memory peer_;
   const single_copy copies_;
   protocol::landing landing_;

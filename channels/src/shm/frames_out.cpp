@@ -22,6 +22,18 @@ bool frames_out::has_room_for_reference() const noexcept {
                              referred_bytes_ + one_.payload.bytes <= most_referred_bytes);
 }
 
+/// An eager message goes through the ring though its buffer is mapped: a receive that is posted
+/// later finds a copy that is in this core's cache already, and the send is over at once.
+void frames_out::choose_way() {
+  way_ = is_long(one_) && may_refer() ? carriage::reference : carriage::behind;
+  if (one_.header.type != protocol::frame_type::data || one_.payload.bytes == 0) return;
+  const std::optional<offered_buffers::spot> spot =
+      buffers_.find(one_.payload.data, one_.payload.bytes);
+  if (!spot) return;
+  way_ = carriage::mapped;
+  spot_ = *spot;
+}
+
 bool frames_out::write_all() {
   bool wrote = false;
   for (;;) {
@@ -29,14 +41,14 @@ bool frames_out::write_all() {
       if (!session_.may_have_next() || !session_.next(one_)) break;
       has_one_ = true;
       done_ = 0;
-      refers_ = is_long(one_) && may_refer();
+      choose_way();
     }
     const std::uint64_t before = ring_.written_bytes();
     const bool whole = write_one();
     wrote = wrote || ring_.written_bytes() != before;
     if (!whole) break;
     has_one_ = false;
-    if (!refers_) session_.sent(one_);
+    if (way_ == carriage::behind) session_.sent(one_);
   }
   return wrote;
 }
@@ -54,7 +66,7 @@ bool frames_out::send_at_once(operation& op) {
 
 bool frames_out::write_payload(const protocol::frame& f, const void* payload) {
   if (f.payload_bytes <= record::inside_bytes) {
-    return ring_.write(f, payload, carriage::inside);
+    return ring_.write(f, payload);
   }
   return ring_.write_pieces(f, static_cast<const std::byte*>(payload), done_);
 }
@@ -62,8 +74,11 @@ bool frames_out::write_payload(const protocol::frame& f, const void* payload) {
 /// True: all of the frame in hand is in the ring.
 bool frames_out::write_one() {
   const protocol::frame& f = one_.header;
-  if (refers_) {
-    if (!has_room_for_reference() || !ring_.write(f, one_.payload.data, carriage::reference)) {
+  if (way_ != carriage::behind) {
+    const bool is_mapped = way_ == carriage::mapped;
+    const std::uint64_t place =
+        is_mapped ? spot_.offset : reinterpret_cast<std::uintptr_t>(one_.payload.data);
+    if (!has_room_for_reference() || !ring_.refer(f, way_, is_mapped ? spot_.slot : 0, place)) {
       return false;
     }
     references_[given_++ % most_references] = one_;

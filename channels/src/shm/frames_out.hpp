@@ -4,19 +4,21 @@
 
 #include "protocol/session.hpp"
 #include "shm/memory.hpp"
+#include "shm/offered_buffers.hpp"
 
 namespace tandem::shm {
 
 /// Frames on their way into a ring: short payloads with their frame, long ones piece by piece or,
-/// where the peer can read this process' memory, as a reference that it reads in one copy. The view
-/// behind a reference belongs to the channel until the peer has said that it has read it, or can no
-/// longer believe what it reads.
+/// where the peer can read this process' memory or has mapped this piece of it, as a reference that
+/// it reads in one copy. The view behind a reference belongs to the channel until the peer has said
+/// that it has read it, or can no longer believe what it reads.
 class frames_out {
  public:
   frames_out(protocol::session& from, const memory& shared, int side, single_copy copies) noexcept
       : session_(from),
         theirs_(shared.words(1 - side)),
         ring_(shared.ring(side), theirs_.consumed),
+        buffers_(shared.words(side), theirs_),
         may_refer_(copies != single_copy::off) {}
 
   /// A short message that need not wait for anything: true when it is in the ring and over.
@@ -44,6 +46,7 @@ class frames_out {
   static constexpr std::size_t most_referred_bytes = std::size_t{4} << 20;
 
   bool has_acknowledgements() const noexcept;
+  void choose_way();
   bool write_one();
   bool write_payload(const protocol::frame& f, const void* payload);
   bool has_room_for_reference() const noexcept;
@@ -51,10 +54,12 @@ class frames_out {
   protocol::session& session_;
   end_words& theirs_;
   ring_writer ring_;
+  offered_buffers buffers_;
   const bool may_refer_;
   protocol::outgoing one_;  // the frame in hand
   bool has_one_ = false;
-  bool refers_ = false;
+  carriage way_ = carriage::behind;                             // its payload's
+  offered_buffers::spot spot_;                                  // where that is `mapped`
   std::uint64_t done_ = 0;                                      // of its payload
   std::array<protocol::outgoing, most_references> references_;  // the last of those given
   std::size_t referred_bytes_ = 0;

@@ -64,7 +64,7 @@ bool link::linger(operation& op) {
   for (int looks = 0; looks < looks_while_lingering && !read_ended_; ++looks) {
     if (!has_news()) continue;
     const auto self = shared_from_this();
-    move();
+    move(&op);
     const bool is_over = op.is_over() && session_.take_if_done(op);
     complete_soon();
     if (is_over) return lingering_.caught();
@@ -113,7 +113,9 @@ void link::progress() {
   complete_done();
 }
 
-void link::move() {
+/// @param until  who lingers for this asks for more in a moment: what comes after it would find no
+///   receive yet, and be copied once more.
+void link::move(operation* until) {
   using outcome = frames_in::outcome;
   out_.take_acknowledgements();
   outcome came = outcome::more;
@@ -121,7 +123,7 @@ void link::move() {
   for (int i = 0; i < records_per_turn && !read_ended_ && came == outcome::more; ++i) {
     came = in_.read_one();
     take(came);
-    if (in_.received_bytes() >= enough) break;
+    if (in_.received_bytes() >= enough || (until != nullptr && until->is_over())) break;
   }
   flush();
   if (in_.take_progress() && !read_ended_) ring_bell(wakes_for_progress);

@@ -57,7 +57,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool hear_socket();
   bool has_news() const noexcept;
   void progress();
-  void move();
+  void move(operation* until = nullptr);
   void read_to_end();
   void take(frames_in::outcome came);
   void conclude();

@@ -14,7 +14,7 @@ namespace tandem::shm {
 namespace {
 
 constexpr std::size_t words_bytes = 4096;
-constexpr std::size_t words_stride = 1024;
+constexpr std::size_t words_stride = 2048;
 static_assert(sizeof(end_words) <= words_stride);
 
 constexpr std::size_t total_bytes(std::size_t ring_bytes) noexcept {

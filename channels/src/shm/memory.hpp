@@ -22,6 +22,18 @@ constexpr std::uint32_t wakes_for_progress = 2;  ///< room in the ring, a refere
 
 using nonce = std::array<std::byte, 16>;
 
+/// A shared buffer of one end, for the other to map (`shared_pages::place`).
+struct offer_words {
+  /// Grows with each buffer that gets this slot; 0: there is none. Written after the others.
+  std::atomic<std::uint32_t> generation;
+  std::atomic<std::uint32_t> process;
+  std::atomic<std::uint32_t> descriptor;
+  std::atomic<std::uint64_t> inode;
+  std::atomic<std::uint64_t> bytes;
+};
+/// Of one end that the other may have mapped at once.
+constexpr std::size_t most_offers = 32;
+
 /// What one end tells the other beside its ring. It writes these words and the other reads them,
 /// but for `asleep`, which whoever rings takes back to 0.
 struct end_words {
@@ -34,6 +46,10 @@ struct end_words {
   nonce once;                                ///< random
   /// It can read the other's memory; 0 while it does not know.
   std::atomic<std::uint32_t> reads_references;
+  std::atomic<std::uint32_t> offers;  ///< grows with every change of the next
+  std::array<offer_words, most_offers> offered;
+  /// The generation of the other's offer that is mapped here.
+  std::array<std::atomic<std::uint32_t>, most_offers> mapped;
 };
 
 /// The memory that two ends share: words of both, a ring each way. It has no name: it lives in a

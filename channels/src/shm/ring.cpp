@@ -65,16 +65,22 @@ void ring_writer::publish(record& what, std::size_t bytes) noexcept {
   __builtin_prefetch(&at(tail_ + record_bytes), 1);
 }
 
-bool ring_writer::write(const protocol::frame& f, const void* payload, carriage how) {
+bool ring_writer::write(const protocol::frame& f, const void* payload) {
   if (!has_room(record_bytes)) return false;
   record& to = at(tail_);
-  if (how == carriage::reference) {
-    fill(to, f, how, 0);
-    protocol::put<std::uint64_t>(to.inside, reinterpret_cast<std::uintptr_t>(payload));
-  } else {
-    fill(to, f, how, f.payload_bytes);
-    if (f.payload_bytes > 0) std::memcpy(to.inside, payload, f.payload_bytes);
-  }
+  fill(to, f, carriage::inside, f.payload_bytes);
+  if (f.payload_bytes > 0) std::memcpy(to.inside, payload, f.payload_bytes);
+  publish(to, record_bytes);
+  return true;
+}
+
+bool ring_writer::refer(const protocol::frame& f, carriage how, std::uint32_t where,
+                        std::uint64_t place) {
+  if (!has_room(record_bytes)) return false;
+  record& to = at(tail_);
+  fill(to, f, how, 0);
+  protocol::put<std::uint64_t>(to.inside, place);
+  protocol::put<std::uint32_t>(to.inside + sizeof place, where);
   publish(to, record_bytes);
   return true;
 }
@@ -147,6 +153,7 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
           out.here_bytes > 0 && out.here_bytes <= piece_bytes && out.here_bytes <= f.payload_bytes;
       break;
     case carriage::reference:
+    case carriage::mapped:
       fits = out.here_bytes == 0 && f.payload_bytes > 0;
       break;
   }

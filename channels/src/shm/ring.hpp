@@ -15,6 +15,7 @@ enum class carriage : std::uint8_t {
   behind = 1,     ///< after it, the first piece of the payload
   more = 2,       ///< after it, the next piece of the payload before
   reference = 3,  ///< they lie in the writer's memory, at the address in the record
+  mapped = 4,     ///< they lie in a buffer of the writer's that the reader has mapped
 };
 
 /// What stands in a ring, in 64 bytes and in this machine's own order; its payload follows, rounded
@@ -61,9 +62,12 @@ class ring_writer {
 
   /// For a frame with so much payload, in one piece. @pre no more than `piece_bytes`.
   bool has_room_for(std::size_t payload_bytes) noexcept;
-  /// A frame without payload, or with one that is short or of which a reference goes. False: no
-  /// room.
-  bool write(const protocol::frame& f, const void* payload, carriage how);
+  /// A frame without payload, or with a short one. False: no room.
+  bool write(const protocol::frame& f, const void* payload);
+  /// A frame whose payload stays where it is. False: no room.
+  /// @param how    `reference`, and `place` is an address; or `mapped`, and it is an offset
+  /// @param where  in which of the buffers that are offered; 0 for a reference
+  bool refer(const protocol::frame& f, carriage how, std::uint32_t where, std::uint64_t place);
   /// The payload from `done` on, piece by piece as there is room; the frame with the first piece.
   /// True: all of it is written.
   bool write_pieces(const protocol::frame& f, const std::byte* payload, std::uint64_t& done);
@@ -101,7 +105,11 @@ class ring_reader {
     carriage how = carriage::inside;
     std::uint32_t here_bytes = 0;
     std::byte inside[record::inside_bytes];
-    std::uint64_t address() const noexcept { return protocol::take<std::uint64_t>(inside); }
+    /// Of a payload that stayed where it is: see `ring_writer::refer`.
+    std::uint64_t place() const noexcept { return protocol::take<std::uint64_t>(inside); }
+    std::uint32_t where() const noexcept {
+      return protocol::take<std::uint32_t>(inside + sizeof(std::uint64_t));
+    }
   };
   enum class outcome : std::uint8_t { none, some, broken };
 

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <string>
+#include <tandem/error.hpp>
 #include <utility>
 
 #include "shm/sealed_file.hpp"
@@ -30,11 +31,12 @@ shared_pages::shared_pages(const char* name, std::size_t bytes)
                 fmt::format("no shared memory of {} bytes: {}", bytes, system_word(errno)),
                 "allow more memory and descriptors");
   }
-  map();
+  map(faults::at_once);
 }
 
 /// What is named may be anything that this process may open: looked at before it is touched.
-shared_pages::shared_pages(const place& of) : bytes_(static_cast<std::size_t>(of.bytes)) {
+shared_pages::shared_pages(const place& of, faults when)
+    : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, system_word(errno));
@@ -48,13 +50,13 @@ shared_pages::shared_pages(const place& of) : bytes_(static_cast<std::size_t>(of
       static_cast<std::uint64_t>(sealed) != of.bytes) {
     throw not_found_at(of, "what it names is no such memory");
   }
-  map();
+  map(when);
   file_ = descriptor();
 }
 
-void shared_pages::map() {
-  void* const at =
-      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_.get(), 0);
+void shared_pages::map(faults when) {
+  const int flags = MAP_SHARED | (when == faults::at_once ? MAP_POPULATE : 0);
+  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, file_.get(), 0);
   if (at == MAP_FAILED) {
     throw error(
         errc::limit_exceeded,
@@ -66,6 +68,11 @@ void shared_pages::map() {
 
 shared_pages::~shared_pages() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
+}
+
+void shared_pages::discard() const noexcept {
+  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+              static_cast<off_t>(bytes_));
 }
 
 shared_pages::place shared_pages::where() const noexcept {

@@ -7,6 +7,9 @@
 
 namespace tandem::shm {
 
+/// When the kernel brings the pages of a mapping.
+enum class faults : std::uint8_t { at_once, when_touched };
+
 /// Memory that processes of one host share. It has no name: it lives in a descriptor of the one
 /// that made it, which the other finds by number (/proc/PID/fd/N), and the kernel frees it when
 /// both have let go, whatever they die of. Its size is sealed, so that no end can take pages away
@@ -26,7 +29,7 @@ class shared_pages {
   shared_pages(const char* name, std::size_t bytes);
   /// A peer's. @par Errors thrown: `unsupported_memory`: what is there is no such memory, or may
   /// not be opened (another user, another container).
-  explicit shared_pages(const place& of);
+  explicit shared_pages(const place& of, faults when = faults::at_once);
   ~shared_pages();
   shared_pages(const shared_pages&) = delete;
   shared_pages& operator=(const shared_pages&) = delete;
@@ -35,9 +38,11 @@ class shared_pages {
   std::size_t size() const noexcept { return bytes_; }
   /// @pre made here.
   place where() const noexcept;
+  /// Gives the memory back, whoever still maps it: all of it is zeros from here on. @pre made here.
+  void discard() const noexcept;
 
  private:
-  void map();
+  void map(faults when);
 
   descriptor file_;
   std::byte* base_ = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,8 +16,40 @@
 /// woken through the Unix socket by which the two have met, whose end is also the news of a death.
 /// Long messages are read where they lie in the sender's memory, in one copy, where the kernel
 /// allows that (process_vm_readv) and `settings::shm_single_copy` asks for it, and go through the
-/// ring otherwise.
+/// ring otherwise. Those that lie in a `shared_buffer` are copied by the receiver out of that,
+/// without a system call.
 namespace tandem::shm {
+
+class shared_pages;
+
+/// Host memory that peers of this host can map: long messages sent out of it, whatever the part of
+/// it, are copied once, by the receiver, straight into their place. Nothing else differs: it may be
+/// sent over any channel and received into, and goes through the ring until the peer has mapped it
+/// (with the first long message out of it) or where it cannot. One peer maps up to 32 of them at a
+/// time: make a few that are large.
+///
+/// Faster than other memory from where messages are announced on (`settings::eager_bytes`): two to
+/// three times where receivers do not read what they received at once, measured by `tandem perf
+/// --memory shared`. A sender that has just written the bytes, or combines what it received with
+/// them, gains least: the receiver takes every line out of the sender's cache.
+class shared_buffer {
+ public:
+  /// Zeros, at the beginning of a page; all of it is really there. One descriptor of the process.
+  /// @par Errors thrown: `errc::limit_exceeded`: no memory, or no descriptor.
+  explicit shared_buffer(std::size_t bytes);
+  /// Gives all of the memory back, also where peers have it mapped.
+  /// @pre no operation has a view of it.
+  ~shared_buffer();
+  shared_buffer(shared_buffer&& other) noexcept;
+  shared_buffer& operator=(shared_buffer&& other) noexcept;
+
+  std::byte* data() const noexcept;  ///< null where it has no bytes
+  std::size_t size() const noexcept { return bytes_; }
+
+ private:
+  std::shared_ptr<const shared_pages> pages_;
+  std::size_t bytes_ = 0;
+};
 
 /// Accepts channels under a name. Close or destroy it to stop; pending accepts end with
 /// `errc::channel_closed`.

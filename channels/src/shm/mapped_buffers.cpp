@@ -1,0 +1,48 @@
+#include "shm/mapped_buffers.hpp"
+
+#include <tandem/log.hpp>
+
+namespace tandem::shm {
+
+void mapped_buffers::look(std::uint32_t offers) {
+  seen_offers_ = offers;
+  for (std::uint32_t slot = 0; slot < most_offers; ++slot) {
+    const std::uint32_t generation =
+        theirs_.offered[slot].generation.load(std::memory_order_acquire);
+    if (generation != all_[slot].generation) map(slot, generation);
+  }
+}
+
+void mapped_buffers::map(std::uint32_t slot, std::uint32_t generation) {
+  mapping& here = all_[slot];
+  here = {};
+  mine_.mapped[slot].store(0, std::memory_order_relaxed);
+  if (generation == 0) return;
+  const offer_words& words = theirs_.offered[slot];
+  const shared_pages::place place{words.process.load(std::memory_order_relaxed),
+                                  words.descriptor.load(std::memory_order_relaxed),
+                                  words.inode.load(std::memory_order_relaxed),
+                                  words.bytes.load(std::memory_order_relaxed)};
+  // Overwritten meanwhile: the word that says so is there, or comes.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (words.generation.load(std::memory_order_relaxed) != generation) return;
+  here.generation = generation;
+  try {
+    here.pages = std::make_unique<const shared_pages>(place, faults::when_touched);
+  } catch (const std::exception& failure) {
+    // It is gone already, or not for this process: its bytes come another way.
+    log(log_level::debug, "shm", failure.what());
+    return;
+  }
+  mine_.mapped[slot].store(generation, std::memory_order_release);
+}
+
+const std::byte* mapped_buffers::find(std::uint32_t slot, std::uint64_t offset,
+                                      std::size_t bytes) const noexcept {
+  if (slot >= most_offers || !all_[slot].pages) return nullptr;
+  const shared_pages& in = *all_[slot].pages;
+  if (offset > in.size() || bytes > in.size() - offset) return nullptr;
+  return in.data() + offset;
+}
+
+}  // namespace tandem::shm

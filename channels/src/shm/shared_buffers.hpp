@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "shm/shared_pages.hpp"
+
+namespace tandem::shm {
+
+/// The pages of the `shared_buffer` of this process that all of these bytes lie in; null where
+/// there is none. Any thread; a look into a table.
+std::shared_ptr<const shared_pages> find_shared_pages(const void* data, std::size_t bytes);
+
+}  // namespace tandem::shm

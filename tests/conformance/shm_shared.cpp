@@ -1,0 +1,109 @@
+// The suite once more: what is sent and received lies in shared buffers, which the other end maps
+// and copies out of.
+
+#include <boost/asio/use_awaitable.hpp>
+
+#include "conformance/shm_peer.hpp"
+#include "support/other_views.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr std::size_t arena_bytes = std::size_t{1} << 20;
+
+/// For a user's host view. One that no test fills is what it is.
+class shared_view final : public other_view {
+ public:
+  shared_view(std::size_t bytes, std::shared_ptr<arena> from)
+      : bytes_(bytes), from_(std::move(from)) {
+    if (from_) part_ = from_->take(bytes);
+    if (part_ == nullptr) own_ = shm::shared_buffer(bytes);
+  }
+  ~shared_view() override {
+    if (part_ != nullptr) from_->give_back(part_);
+  }
+  mutable_view get() const override { return {bytes(), bytes_}; }
+  void* bytes() const override { return part_ != nullptr ? part_ : own_.data(); }
+
+ private:
+  const std::size_t bytes_;
+  const std::shared_ptr<arena> from_;
+  std::byte* part_ = nullptr;
+  shm::shared_buffer own_{0};
+};
+
+std::unique_ptr<channel> in_shared_buffers(std::unique_ptr<channel> below,
+                                           const std::shared_ptr<arena>& from) {
+  const auto make = [from](const mutable_view& user) -> std::unique_ptr<other_view> {
+    if (user.kind != memory_kind::host || user.bytes > longest_view_bytes) return as_it_is(user);
+    return std::make_unique<shared_view>(user.bytes, from);
+  };
+  return with_other_views(std::move(below), make);
+}
+
+std::shared_ptr<arena> shared_arena() {
+  const auto all = std::make_shared<const shm::shared_buffer>(arena_bytes);
+  return std::make_shared<arena>(std::shared_ptr<std::byte>(all, all->data()), arena_bytes);
+}
+
+/// The least ring: what goes through it is short.
+awaitable<channel_pair> connect_least(settings options) {
+  options.shm_single_copy = single_copy::off;
+  options.shm_ring_bytes = 64 * 1024;
+  return connect_shm(std::move(options));
+}
+
+/// Each end has one that all its views are parts of.
+awaitable<channel_pair> connect_one_buffer(settings options) {
+  channel_pair below = co_await connect_least(std::move(options));
+  co_return channel_pair{in_shared_buffers(std::move(below.first), shared_arena()),
+                         in_shared_buffers(std::move(below.second), shared_arena())};
+}
+
+/// Each view is one, so that they come and go, and there are more than a peer maps.
+awaitable<channel_pair> connect_buffers(settings options) {
+  channel_pair below = co_await connect_least(std::move(options));
+  co_return channel_pair{in_shared_buffers(std::move(below.first), nullptr),
+                         in_shared_buffers(std::move(below.second), nullptr)};
+}
+
+INSTANTIATE_TEST_SUITE_P(shm_shared, channel_test,
+                         testing::Values(channel_case{"shm_shared_buffer", connect_one_buffer},
+                                         channel_case{"shm_shared_buffers", connect_buffers},
+                                         channel_case{"shm_shared_buffer_polled",
+                                                      connect_one_buffer, drive::by_spinning}),
+                         case_name);
+
+/// What is sent twice out of a buffer goes through the ring no more: a sender that is stopped in
+/// the middle of it has told where it lies, and its end is the end of the message.
+awaitable<void> goes_past_the_ring() {
+  settings options;
+  options.shm_single_copy = single_copy::off;
+  hostile_memory pair = co_await connect_hostile_memory(options);
+  const shm::shared_buffer message(std::size_t{1} << 20);
+  const const_view view(message.data(), message.size());
+  background sender(pair.mine->get_executor(), pair.mine->send(1, view));
+  const auto has_offered = [&pair] { return pair.theirs.shared.words(1).offers.load() != 0; };
+  co_await turns(2);
+  EXPECT_FALSE(has_offered()) << "nobody has asked for the message yet";
+  shm::record& accept = pair.record_at(0);
+  accept.type = static_cast<std::uint8_t>(protocol::frame_type::accept);
+  accept.how = static_cast<std::uint8_t>(shm::carriage::inside);
+  accept.flow = 1;
+  accept.message_id = 1 << 16;
+  pair.publish(0);
+  pair.ring_bell();
+  co_await until(has_offered, "the offer of its buffer");
+  const shm::offer_words& words = pair.theirs.shared.words(1).offered[0];
+  EXPECT_EQ(words.process.load(), static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(words.bytes.load(), message.size());
+  pair.mine->close();
+  co_await sender.failure();
+}
+
+TEST(shm_shared, is_offered_with_the_first_payload) {
+  run_test(goes_past_the_ring());
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,142 @@
+#include "support/other_views.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <utility>
+
+namespace tandem::test {
+namespace {
+
+class stand_in;
+using stand_ins = std::list<std::unique_ptr<stand_in>>;
+
+/// An operation of the channel below, in the place of a user's.
+class stand_in : public operation {
+ public:
+  stand_in(operation& user, std::shared_ptr<stand_ins> in, std::unique_ptr<other_view> memory)
+      : all_(std::move(in)), user_(user), memory_(std::move(memory)) {
+    what = user.what;
+    flow = user.flow;
+    deadline = user.deadline;
+    note = user.note;
+    view = memory_->get();
+    if (is_copied()) std::memcpy(memory_->bytes(), user.view.data, view.bytes);
+    complete = [](operation& op) {
+      auto& self = static_cast<stand_in&>(op);
+      operation& told = self.user_;
+      self.hand_over();
+      told.complete(told);
+    };
+    destroy = [](operation& op) noexcept {
+      auto& self = static_cast<stand_in&>(op);
+      operation& gone = self.user_;
+      self.leave();
+      if (gone.destroy != nullptr) gone.destroy(gone);
+    };
+  }
+
+  bool is_of(const operation& user) const noexcept { return &user_ == &user; }
+  /// What a user may ask while it is pending.
+  void show() noexcept { user_.move_to(at); }
+  /// It is over, and this object with it.
+  void hand_over() {
+    if (what == kind::recv && is_copied()) {
+      std::memcpy(user_.view.data, memory_->bytes(), view.bytes);
+    }
+    user_.result = result;
+    user_.failure = failure;
+    user_.bytes = bytes;
+    user_.total_bytes = total_bytes;
+    user_.peer_note = peer_note;
+    user_.move_to(phase::done);
+    leave();
+  }
+
+ private:
+  bool is_copied() const { return view.bytes > 0 && memory_->bytes() != nullptr; }
+  void leave() noexcept {
+    const std::shared_ptr<stand_ins> in = all_;
+    in->remove_if([this](const auto& each) { return each.get() == this; });
+  }
+
+  const std::shared_ptr<stand_ins> all_;
+  operation& user_;
+  const std::unique_ptr<other_view> memory_;
+};
+
+class other_views final : public channel {
+ public:
+  other_views(std::unique_ptr<channel> below, other_view_maker make)
+      : below_(std::move(below)), make_(std::move(make)), limits_(below_->limits()) {
+    limits_.kinds.assign(1, memory_kind::host);
+  }
+  ~other_views() override {
+    below_.reset();
+    for (const auto& each : *pending_) each->show();
+  }
+  asio::any_io_executor get_executor() const noexcept override { return below_->get_executor(); }
+  const channel_limits& limits() const noexcept override { return limits_; }
+  channel_stats stats() const noexcept override { return below_->stats(); }
+  void fail(const error& reason) noexcept override { below_->fail(reason); }
+
+  bool start(operation& user) override {
+    auto made = std::make_unique<stand_in>(user, pending_, make_(user.view));
+    stand_in& op = *made;
+    pending_->push_back(std::move(made));
+    if (below_->start(op)) {
+      op.hand_over();
+      return true;
+    }
+    op.show();
+    return false;
+  }
+  void cancel(operation& user) noexcept override {
+    for (const auto& each : *pending_) {
+      if (each->is_of(user)) return below_->cancel(*each);
+    }
+  }
+
+ private:
+  std::unique_ptr<channel> below_;
+  const other_view_maker make_;
+  channel_limits limits_;
+  const std::shared_ptr<stand_ins> pending_ = std::make_shared<stand_ins>();
+};
+
+class same_view final : public other_view {
+ public:
+  explicit same_view(const mutable_view& view) : view_(view) {}
+  mutable_view get() const override { return view_; }
+  void* bytes() const override { return nullptr; }
+
+ private:
+  const mutable_view view_;
+};
+
+}  // namespace
+
+std::unique_ptr<other_view> as_it_is(const mutable_view& view) {
+  return std::make_unique<same_view>(view);
+}
+
+std::unique_ptr<channel> with_other_views(std::unique_ptr<channel> below, other_view_maker make) {
+  return std::make_unique<other_views>(std::move(below), std::move(make));
+}
+
+std::byte* arena::take(std::size_t bytes) {
+  bytes = std::max<std::size_t>(bytes, 1);
+  std::size_t first = 0;
+  auto before = taken_.begin();
+  while (before != taken_.end() && before->first - first < bytes) first = (before++)->end;
+  if (bytes_ - first < bytes) return nullptr;
+  taken_.insert(before, {first, first + bytes});
+  return all_.get() + first;
+}
+
+void arena::give_back(std::byte* which) {
+  const auto first = static_cast<std::size_t>(which - all_.get());
+  std::erase_if(taken_, [first](const part& each) { return each.first == first; });
+}
+
+}  // namespace tandem::test
