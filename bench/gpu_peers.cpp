@@ -35,10 +35,10 @@ class pair_loop {
   pair_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
       : over_(over),
         echo_(what.op == "pingpong"),
-        out_(over.rank(), echo_ || over.rank() == 0 ? what.depth : 1,
-             echo_ || over.rank() == 0 ? bytes : ack_bytes),
-        in_(1 - over.rank(), echo_ || over.rank() != 0 ? what.depth : 1,
-            echo_ || over.rank() != 0 ? bytes : ack_bytes),
+        out_(over.rank(), {echo_ || over.rank() == 0 ? what.depth : 1,
+                           echo_ || over.rank() == 0 ? bytes : ack_bytes}),
+        in_(1 - over.rank(), {echo_ || over.rank() != 0 ? what.depth : 1,
+                              echo_ || over.rank() != 0 ? bytes : ack_bytes}),
         where_(at) {}
 
   void prepare(std::uint64_t epoch) {
