@@ -16,6 +16,7 @@
 
 #include "harness.hpp"
 #include "perf/aligned_memory.hpp"
+#include "perf/pattern.hpp"
 #include "perf/shadow.hpp"
 
 namespace {
