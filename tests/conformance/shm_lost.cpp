@@ -40,8 +40,7 @@ awaitable<void> sends_for_ever(std::string name, settings options) {
 
 awaitable<void> sends_shared_for_ever(std::string name, settings options) {
   const shm::shared_buffer message(long_bytes);
-  const const_view view(message.data(), message.size());
-  co_await sends_without_end(std::move(name), std::move(options), view);
+  co_await sends_without_end(std::move(name), std::move(options), message.view());
 }
 
 awaitable<void> receives_for_ever(std::string name, settings options) {

@@ -84,8 +84,7 @@ awaitable<void> goes_past_the_ring() {
   hostile_memory pair = co_await connect_hostile_memory(options);
   shm::end_words& told = pair.theirs.shared.words(1);
   const shm::shared_buffer message(std::size_t{1} << 20);
-  const const_view view(message.data(), message.size());
-  background sender(pair.mine->get_executor(), pair.mine->send(1, view));
+  background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
   co_await turns(2);
   EXPECT_EQ(told.offers.load(), 0U) << "nobody has asked for the message yet";
   pair.words().mapped[0].store(1);  // as its first offer will be

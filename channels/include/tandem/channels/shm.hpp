@@ -6,6 +6,7 @@
 #include <string>
 #include <tandem/channel.hpp>
 #include <tandem/fabric.hpp>
+#include <tandem/memory.hpp>
 #include <tandem/settings.hpp>
 #include <tandem/store.hpp>
 
@@ -45,6 +46,7 @@ class shared_buffer {
 
   std::byte* data() const noexcept;  ///< null where it has no bytes
   std::size_t size() const noexcept { return bytes_; }
+  mutable_view view() const noexcept { return {data(), bytes_}; }
 
  private:
   std::shared_ptr<const shared_pages> pages_;
