@@ -183,6 +183,19 @@ void set_flag(settings& into, std::string_view text) {
   into.*Member = text == "1";
 }
 
+std::string get_ring_bytes(const settings& from) {
+  if (from.shm_ring_bytes == 0) return std::string(by_itself);
+  return get_bytes<&settings::shm_ring_bytes>(from);
+}
+
+void set_ring_bytes(settings& into, std::string_view text) {
+  if (text == by_itself) {
+    into.shm_ring_bytes = 0;
+  } else {
+    set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>(into, text);
+  }
+}
+
 std::string get_single_copy(const settings& from) {
   if (from.shm_single_copy == single_copy::automatic) return "auto";
   return from.shm_single_copy == single_copy::on ? "1" : "0";
@@ -284,8 +297,9 @@ constexpr std::array<option, 31> table{{
      "device memory over RDMA: 1 lets NICs read and write it where they can, 0 takes it through "
      "pinned memory",
      get_flag<&settings::gpudirect>, set_flag<&settings::gpudirect>},
-    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes", "shm: ring of each way of a pair of ranks",
-     get_bytes<&settings::shm_ring_bytes>, set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>},
+    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes",
+     "shm: ring of each way of a pair of ranks; auto: by the caches and the number of ranks",
+     get_ring_bytes, set_ring_bytes},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
      set_spin},

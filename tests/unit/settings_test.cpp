@@ -107,6 +107,8 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.profile + s.host, "ratesa");
   s.set("shm-ring-bytes", "4M");
   EXPECT_EQ(s.shm_ring_bytes, 4u * 1024 * 1024);
+  s.set("shm-ring-bytes", "auto");
+  EXPECT_EQ(s.shm_ring_bytes, 0u);
   s.set("spin-us", "1ms");
   EXPECT_EQ(s.spin, 1000us);
 }

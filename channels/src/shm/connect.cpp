@@ -41,7 +41,7 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
   asio::steady_timer timer(executor);
   for (;;) {
     guest_socket socket(executor);
-    socket.shared = memory::create(options.shm_ring_bytes);
+    socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, mine.size));
     const auto [failure] = co_await socket.async_connect(where, quiet);
     if (failure == asio::error::operation_aborted) throw error(failure);
     std::string why;

@@ -20,6 +20,9 @@ enum class parting : std::uint32_t {
 constexpr std::uint32_t wakes_for_records = 1;
 constexpr std::uint32_t wakes_for_progress = 2;  ///< room in the ring, a reference that was read
 
+/// The ring that is asked for, or, where that is 0, by this machine and so many ranks.
+std::size_t ring_bytes_for(std::size_t asked_bytes, int ranks) noexcept;
+
 using nonce = std::array<std::byte, 16>;
 
 /// A shared buffer of one end, for the other to map (`shared_pages::place`).

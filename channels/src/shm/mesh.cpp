@@ -38,7 +38,7 @@ std::string door_of(const std::string& published, int peer) {
 
 asio::awaitable<void> mesh::open() {
   // Where there is no memory to share, that is better told now than with every peer.
-  memory::create(options().shm_ring_bytes);
+  memory::create(ring_bytes_for(options().shm_ring_bytes, size()));
   std::string name = random_name();
   const std::weak_ptr<mesh> weak = std::static_pointer_cast<mesh>(shared_from_this());
   const auto opened = std::make_shared<greeter>(

@@ -51,7 +51,8 @@ struct settings {
   std::size_t checksum = 1;
   bool encrypt = false;  ///< AES-256-GCM of all that rails and tcp carry
   single_copy shm_single_copy = single_copy::automatic;
-  std::size_t shm_ring_bytes = 1024 * 1024;  ///< shm: each way; rounded up to a power of two
+  /// shm: each way; rounded up to a power of two; 0: by the caches and the number of ranks
+  std::size_t shm_ring_bytes = 0;
   /// devices: copy engines read a peer's device memory on the same host; the same on both ranks.
   bool peer_copies = true;
   /// devices: where that cannot be, ranks of one host share the pinned memory between, in place of

@@ -1,0 +1,41 @@
+#include "shm/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <tandem/run.hpp>
+
+namespace tandem::shm {
+namespace {
+
+constexpr std::size_t mega = std::size_t{1} << 20;
+
+TEST(ring_bytes, are_what_is_asked_for) {
+  for (const int ranks : {0, 2, 1000}) {
+    EXPECT_EQ(ring_bytes_for(64 * 1024, ranks), 64U * 1024);
+    EXPECT_EQ(ring_bytes_for(8 * mega, ranks), 8 * mega);
+  }
+}
+
+TEST(ring_bytes, are_a_power_of_two_that_all_peers_together_leave_room_for) {
+  for (const int ranks : {0, 1, 2, 3, 4, 8, 63, 64, 65, 100, 128, 1000}) {
+    const std::size_t bytes = ring_bytes_for(0, ranks);
+    EXPECT_TRUE(std::has_single_bit(bytes)) << ranks;
+    EXPECT_LE(bytes, 4 * mega) << ranks;
+    const int cores = cores_for_loops();
+    if (cores > 0 && ranks > cores) {
+      EXPECT_EQ(bytes, mega / 2) << ranks;
+    } else {
+      EXPECT_LE(bytes * static_cast<std::size_t>(ranks), 64 * mega) << ranks;
+    }
+  }
+}
+
+TEST(ring_bytes, of_two_ranks_with_a_core_each_are_more_than_a_cache) {
+  if (cores_for_loops() < 2) GTEST_SKIP() << "two ranks share a core here";
+  EXPECT_GE(ring_bytes_for(0, 2), mega);
+  EXPECT_EQ(ring_bytes_for(0, 0), ring_bytes_for(0, 2)) << "a pair of no job";
+}
+
+}  // namespace
+}  // namespace tandem::shm
