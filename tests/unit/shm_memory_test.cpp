@@ -24,7 +24,7 @@ TEST(ring_bytes, are_a_power_of_two_that_all_peers_together_leave_room_for) {
     EXPECT_LE(bytes, 4 * mega) << ranks;
     const int cores = cores_for_loops();
     if (cores > 0 && ranks > cores) {
-      EXPECT_EQ(bytes, mega / 2) << ranks;
+      EXPECT_EQ(bytes, mega) << ranks;
     } else {
       EXPECT_LE(bytes * static_cast<std::size_t>(ranks), 64 * mega) << ranks;
     }

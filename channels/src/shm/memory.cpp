@@ -29,8 +29,6 @@ error no_memory(std::size_t bytes, int code) {
                "lower --shm-ring-bytes, or allow more memory and descriptors");
 }
 
-// Rings that ranks share cores over, of which few are in use at a time.
-constexpr std::size_t crowded_ring_bytes = 512 * 1024;
 constexpr std::size_t usual_ring_bytes = 1024 * 1024;
 constexpr std::size_t most_automatic_bytes = 4 * usual_ring_bytes;
 constexpr std::size_t all_rings_bytes = 64 * usual_ring_bytes;  // of one rank, one way
@@ -38,10 +36,10 @@ constexpr std::size_t all_rings_bytes = 64 * usual_ring_bytes;  // of one rank, 
 /// Larger than a second level cache: what the writer comes back to has left the reader's by then,
 /// and need not be fetched from there line by line. Measured on two cores of an AMD EPYC with 1 MiB
 /// each, half a round trip of 64 KiB in us by the size of the rings: 7.3 (512 KiB), 4.2 (1 MiB),
-/// 2.6 (2 and 4 MiB), 3.5 (8 MiB). Four ranks on these two cores: all_reduce of 16 KiB 12 (256
-/// KiB) to 31 (1 MiB), of 1 MiB 373 (256 KiB), 263 (512 KiB), 260 (1 MiB), 295 (2 MiB).
+/// 2.6 (2 and 4 MiB), 3.5 (8 MiB). Ranks that share cores do without: four on these two, all_reduce
+/// of 1 MiB 263 (512 KiB), 260 (1 MiB), 295 (2 MiB), of 16 KiB 28, 31 and 28.
 std::size_t automatic_ring_bytes(int ranks) noexcept {
-  if (spin_policy_for(ranks, {}).crowded) return crowded_ring_bytes;
+  if (spin_policy_for(ranks, {}).crowded) return usual_ring_bytes;
   const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
   const std::size_t beyond = cache > 0 ? std::bit_ceil(static_cast<std::size_t>(cache) + 1) : 0;
   const std::size_t share = std::bit_floor(all_rings_bytes / static_cast<std::size_t>(ranks));
