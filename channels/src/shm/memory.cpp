@@ -57,7 +57,9 @@ memory memory::create(std::size_t ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);
   descriptor file = make_sealed_file("tandem", total);
   if (!file.is_open()) throw no_memory(total, errno);
-  return memory(std::move(file), ring_bytes);
+  // Short rings are of many ranks, many of which say little to each other.
+  const faults when = ring_bytes > usual_ring_bytes ? faults::at_once : faults::when_touched;
+  return memory(std::move(file), ring_bytes, when);
 }
 
 memory memory::open(descriptor from) {
@@ -74,15 +76,14 @@ memory memory::open(descriptor from) {
         errc::protocol_violation,
         fmt::format("the memory that it passed has {} bytes, which is no pair of rings", bytes));
   }
-  return memory(std::move(from), ring_bytes);
+  return memory(std::move(from), ring_bytes, faults::when_touched);
 }
 
-memory::memory(descriptor file, std::size_t ring_bytes)
+memory::memory(descriptor file, std::size_t ring_bytes, faults when)
     : file_(std::move(file)), ring_bytes_(ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);
-  void* const at = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-  if (at == MAP_FAILED) throw no_memory(total, errno);
-  base_ = static_cast<std::byte*>(at);
+  base_ = map_file(file_, total, when);
+  if (base_ == nullptr) throw no_memory(total, errno);
 }
 
 memory::memory(memory&& other) noexcept

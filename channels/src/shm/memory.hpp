@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "shm/descriptor.hpp"
+#include "shm/mapping.hpp"
 #include "shm/ring.hpp"
 
 namespace tandem::shm {
@@ -82,7 +82,7 @@ class memory {
   std::size_t ring_bytes() const noexcept { return ring_bytes_; }
 
  private:
-  memory(descriptor file, std::size_t ring_bytes);
+  memory(descriptor file, std::size_t ring_bytes, faults when);
 
   descriptor file_;
   std::byte* base_ = nullptr;

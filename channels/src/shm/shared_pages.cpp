@@ -55,15 +55,13 @@ shared_pages::shared_pages(const place& of, faults when)
 }
 
 void shared_pages::map(faults when) {
-  const int flags = MAP_SHARED | (when == faults::at_once ? MAP_POPULATE : 0);
-  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, file_.get(), 0);
-  if (at == MAP_FAILED) {
+  base_ = map_file(file_, bytes_, when);
+  if (base_ == nullptr) {
     throw error(
         errc::limit_exceeded,
         fmt::format("no room for {} bytes of shared memory: {}", bytes_, system_word(errno)),
         "allow more memory");
   }
-  base_ = static_cast<std::byte*>(at);
 }
 
 shared_pages::~shared_pages() {

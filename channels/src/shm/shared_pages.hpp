@@ -3,12 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shm/descriptor.hpp"
+#include "shm/mapping.hpp"
 
 namespace tandem::shm {
-
-/// When the kernel brings the pages of a mapping.
-enum class faults : std::uint8_t { at_once, when_touched };
 
 /// Memory that processes of one host share. It has no name: it lives in a descriptor of the one
 /// that made it, which the other finds by number (/proc/PID/fd/N), and the kernel frees it when
