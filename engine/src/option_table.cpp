@@ -297,7 +297,7 @@ constexpr std::array<option, 31> table{{
      "device memory over RDMA: 1 lets NICs read and write it where they can, 0 takes it through "
      "pinned memory",
      get_flag<&settings::gpudirect>, set_flag<&settings::gpudirect>},
-    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "bytes",
+    {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring of each way of a pair of ranks; auto: by the caches and the number of ranks",
      get_ring_bytes, set_ring_bytes},
     {"spin-us", "TANDEM_SPIN_US", "us",
