@@ -17,13 +17,13 @@ constexpr memory_kind kinds[] = {memory_kind::host, memory_kind::cuda, memory_ki
 
 }  // namespace
 
-void check_memory(const std::string& words) {
+void check_memory(const std::string& words, std::string_view choices) {
   for (const std::string& word : comma_parts(words)) {
     const auto is_it = [&word](memory_kind each) { return word == name(each); };
     if (std::any_of(std::begin(kinds), std::end(kinds), is_it)) continue;
     throw error(errc::bad_option,
                 fmt::format("--memory={}: no kind of memory is '{}'", words, word),
-                "choose host, cuda or hip, or several: cuda,hip");
+                fmt::format("choose {}, or several: cuda,hip", choices));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <tandem/memory.hpp>
 
 namespace tandem::cli {
@@ -15,8 +16,9 @@ struct place {
 };
 
 /// Checks a value of `--memory`: "host", "cuda", "hip", or several with commas between them.
+/// @param choices  what the command takes, for the error
 /// @par Errors `errc::bad_option`: which word is none.
-void check_memory(const std::string& words);
+void check_memory(const std::string& words, std::string_view choices = "host, cuda or hip");
 
 /// The kind of the rank that is number `local_rank` on its host: kinds go round.
 /// @pre check_memory(words).

@@ -199,7 +199,9 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (line.given("algorithm")) o.how = parse_algorithm(*o.op, how);
   o.type = named<data_type>(type);
   o.reduction = named<reduce_op>(reduction);
-  if (o.memory != of_shared_buffers) cli::check_memory(o.memory);
+  if (o.memory != of_shared_buffers) {
+    cli::check_memory(o.memory, "host, shared, cuda or hip");
+  }
   if (!emulated.empty()) parse_islands(emulated, o);
   check_reduction(o, line.given("type") || line.given("reduction"));
   o.channel = cli::kind_for(o.channel, line.given("channel"), o.engine);
