@@ -1,9 +1,9 @@
-#include "shm/memory.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <tandem/run.hpp>
+
+#include "shm/memory.hpp"
 
 namespace tandem::shm {
 namespace {
