@@ -57,9 +57,7 @@ memory memory::create(std::size_t ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);
   descriptor file = make_sealed_file("tandem", total);
   if (!file.is_open()) throw no_memory(total, errno);
-  // Short rings are of many ranks, many of which say little to each other.
-  const faults when = ring_bytes > usual_ring_bytes ? faults::at_once : faults::when_touched;
-  return memory(std::move(file), ring_bytes, when);
+  return memory(std::move(file), ring_bytes);
 }
 
 memory memory::open(descriptor from) {
@@ -76,13 +74,15 @@ memory memory::open(descriptor from) {
         errc::protocol_violation,
         fmt::format("the memory that it passed has {} bytes, which is no pair of rings", bytes));
   }
-  return memory(std::move(from), ring_bytes, faults::when_touched);
+  return memory(std::move(from), ring_bytes);
 }
 
-memory::memory(descriptor file, std::size_t ring_bytes, faults when)
+/// Its pages come when they are touched: many ranks say little to each other. Huge ones were tried,
+/// and made nothing faster.
+memory::memory(descriptor file, std::size_t ring_bytes)
     : file_(std::move(file)), ring_bytes_(ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);
-  base_ = map_file(file_, total, when);
+  base_ = map_file(file_, total, faults::when_touched);
   if (base_ == nullptr) throw no_memory(total, errno);
 }
 

@@ -82,7 +82,7 @@ class memory {
   std::size_t ring_bytes() const noexcept { return ring_bytes_; }
 
  private:
-  memory(descriptor file, std::size_t ring_bytes, faults when);
+  memory(descriptor file, std::size_t ring_bytes);
 
   descriptor file_;
   std::byte* base_ = nullptr;
