@@ -1,6 +1,5 @@
 #include "perf/collective_data.hpp"
 
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -118,7 +117,8 @@ std::vector<block> to_all(int rank, int ranks) {
 }  // namespace
 
 std::unique_ptr<collective_data> make_data(const operation& what, const part& mine) {
-  const auto [rank, ranks, bytes] = std::tuple(mine.rank, mine.ranks, mine.bytes);
+  const int rank = mine.rank, ranks = mine.ranks;
+  const std::size_t bytes = mine.bytes;
   const std::size_t share = what.blocks ? bytes / static_cast<std::size_t>(ranks) : bytes;
   const bool root = rank == 0;
   const auto moved = [share, from = mine.from](std::vector<block> sent,

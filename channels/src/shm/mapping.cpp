@@ -39,8 +39,8 @@ void* map_aligned(const descriptor& file, std::size_t bytes) noexcept {
 
 /// One page of each huge one is made, and the kernel asked to make the huge one of it, which it
 /// does though it may not by itself (`shmem_enabled`). Measured for 64 MiB: 7 ms, where all pages
-/// one by one take 41 ms. What is not to be had comes in small pages, on older kernels
-/// when it is touched. False: there is no memory for it.
+/// one by one take 41 ms. What is not to be had comes in small pages, on older kernels when it is
+/// touched. False: there is no memory for it.
 bool bring(std::byte* at, std::size_t bytes) noexcept {
   const std::size_t whole = bytes / huge_bytes * huge_bytes;
   for (std::size_t i = 0; i < whole; i += huge_bytes) {
