@@ -31,8 +31,8 @@ class shared_pages;
 ///
 /// What it does for messages that are announced (longer than `settings::eager_bytes`), measured by
 /// `tandem perf --memory shared` on two cores of an AMD EPYC: calls of 1 MiB and more are 1.05 to 3
-/// times faster. all_reduce and reduce_scatter of two ranks gain least, and all_reduce of 128 to
-/// 512 KiB between two ranks takes up to 1.8 times as long: each rank writes lines that the other
+/// times faster. all_reduce and reduce_scatter of two ranks gain least, and all_reduce of 256 and
+/// 512 KiB between two ranks takes 1.5 to 2.2 times as long: each rank writes lines that the other
 /// has just read.
 class shared_buffer {
  public:
