@@ -37,7 +37,9 @@ void board_visit::close() noexcept {
 
 bool board_visit::ask() {
   if (!failure_) {
-    if (look() || (!on_->failed() && on_->linger(*this))) return true;
+    if (look()) return true;
+    on_->settle();
+    if (!on_->failed() && on_->linger(*this)) return true;
     failure_ = on_->failed();
   }
   if (failure_) throw error(*failure_);

@@ -1,5 +1,6 @@
 #include <bit>
 #include <tandem/board.hpp>
+#include <tandem/detail/fence.hpp>
 
 namespace tandem {
 
@@ -12,6 +13,7 @@ board::board(std::byte* memory, int rank, int size) noexcept
     : areas_(reinterpret_cast<area*>(memory)), rank_(rank), size_(size) {}
 
 void board::begin(std::uint64_t call) noexcept {
+  settle();
   open_ |= std::uint64_t{1} << call % calls_at_once;
   if (call >= newest_) newest_ = call + 1;
 }
@@ -21,8 +23,13 @@ void board::end(std::uint64_t call) noexcept {
   // Turned so that bit 63 is the newest call, the lowest bit that is set is the oldest open one.
   const std::uint64_t turned = std::rotr(open_, static_cast<int>(newest_ % calls_at_once));
   const auto later = static_cast<std::uint64_t>(open_ == 0 ? 0 : 64 - std::countr_zero(turned));
-  of(rank_).told.finished.store(newest_ - later, std::memory_order_seq_cst);
-  ring_sleepers();
+  of(rank_).told.finished.store(newest_ - later, std::memory_order_release);
+  owes_look_ = true;
+  if (settles_soon()) {
+    ring_sleepers();
+  } else {
+    look_for_sleepers();
+  }
 }
 
 std::byte* board::place_for(std::uint64_t call) noexcept {
@@ -44,8 +51,8 @@ void board::publish(std::uint64_t call, const message_note& note, std::size_t by
   mine.history = note.history;
   mine.bytes = static_cast<std::uint32_t>(bytes);
   used_[call % places] = call + 1;
-  mine.call.store(call + 1, std::memory_order_seq_cst);
-  ring_sleepers();
+  mine.call.store(call + 1, std::memory_order_release);
+  owes_look_ = true;
 }
 
 board::brought board::find(int rank, std::uint64_t call) const noexcept {
@@ -54,12 +61,20 @@ board::brought board::find(int rank, std::uint64_t call) const noexcept {
   return {there.data, there.bytes, {there.what, there.history}};
 }
 
-/// It has said that it sleeps and then looked; this one has written before it asks: one of both
-/// sees the other.
+/// Who sleeps has said so and then looked; this one has written before it asks, with a fence
+/// between: one of both sees the other. The fence waits until what was written has left this core,
+/// a tenth of a microsecond where others poll it, so it comes when this rank has nothing better to
+/// do, or when the lines have long gone.
+void board::look_for_sleepers() noexcept {
+  owes_look_ = false;
+  detail::full_fence();
+  ring_sleepers();
+}
+
 void board::ring_sleepers() noexcept {
   for (int r = 0; r < size_; ++r) {
     std::atomic<std::uint32_t>& asleep = of(r).told.asleep;
-    if (asleep.load(std::memory_order_seq_cst) == 0) continue;
+    if (asleep.load(std::memory_order_relaxed) == 0) continue;
     if (asleep.exchange(0, std::memory_order_seq_cst) != 0) ring(r);
   }
 }

@@ -70,8 +70,11 @@ TEST(Board, RingsThoseThatSleepOnce) {
   for (side* each : {&a, &b, &c}) each->begin(0);
   b.fall_asleep();
   a.bring(0, 1);
+  EXPECT_TRUE(a.rung.empty()) << "before it waits or ends the call";
+  a.settle();
   EXPECT_EQ(a.rung, std::vector<int>{1});
   c.bring(0, 1);
+  c.settle();
   EXPECT_TRUE(c.rung.empty());
   // Also for room.
   a.fall_asleep();
@@ -79,6 +82,33 @@ TEST(Board, RingsThoseThatSleepOnce) {
   c.be_awake();
   b.end(0);
   EXPECT_EQ(b.rung, std::vector<int>{0});
+}
+
+/// Where the loop settles, the end of a call rings whom it sees sleep, and whoever fell asleep just
+/// then is found by the next look: of the loop, or with the next call.
+TEST(Board, RingsAgainWhereItsLoopSettles) {
+  const pages memory(2);
+  side a(memory, 0, 2), b(memory, 1, 2);
+  a.has_loop = true;
+  for (side* each : {&a, &b}) each->begin(0);
+  a.bring(0, 1);
+  a.end(0);
+  EXPECT_TRUE(a.rung.empty());
+  b.fall_asleep();
+  a.settle();
+  EXPECT_EQ(a.rung, std::vector<int>{1});
+  b.end(0);
+  a.begin(1);
+  a.bring(1, 1);
+  b.fall_asleep();
+  a.end(1);
+  EXPECT_EQ(a.rung, (std::vector<int>{1, 1}));
+  b.fall_asleep();
+  a.begin(2);
+  EXPECT_EQ(a.rung, (std::vector<int>{1, 1, 1}));
+  b.fall_asleep();
+  a.settle();
+  EXPECT_EQ(a.rung.size(), 3u) << "nothing was written since";
 }
 
 /// Random ranks take random steps: each brings, reads all others, ends; up to so many calls at

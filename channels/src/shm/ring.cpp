@@ -70,17 +70,26 @@ void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
   }
 }
 
+/// The word of the record after this one, before the first store to this one: stores become visible
+/// in their order, and one that waits for its line between them would leave this line to the
+/// polling reader half written, to be fetched back once more.
+void ring_writer::clear_after(std::size_t bytes) noexcept {
+  at(tail_ + bytes).ready.store(0, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 void ring_writer::publish(record& what, std::size_t bytes) noexcept {
   tail_ += bytes;
-  at(tail_).ready.store(0, std::memory_order_relaxed);
   what.ready.store(record::is_ready, std::memory_order_release);
-  // The word that the next record zeroes: the reader's core may still have it, and getting it back
-  // then would hold up the store that the reader waits for.
-  __builtin_prefetch(&at(tail_ + record_bytes), 1);
+  // What the next message of this length writes: the reader's core may still have these lines, and
+  // getting them back then would hold up the store that the reader waits for.
+  __builtin_prefetch(&at(tail_ + bytes), 1);
+  if (bytes > record_bytes) __builtin_prefetch(&at(tail_ + record_bytes), 1);
 }
 
 bool ring_writer::write(const protocol::frame& f, const void* payload) {
   if (!has_room(record_bytes)) return false;
+  clear_after(record_bytes);
   record& to = at(tail_);
   fill(to, f, carriage::inside, f.payload_bytes);
   if (f.payload_bytes > 0) std::memcpy(to.inside, payload, f.payload_bytes);
@@ -91,6 +100,7 @@ bool ring_writer::write(const protocol::frame& f, const void* payload) {
 bool ring_writer::refer(const protocol::frame& f, carriage how, std::uint32_t where,
                         std::uint64_t place) {
   if (!has_room(record_bytes)) return false;
+  clear_after(record_bytes);
   record& to = at(tail_);
   fill(to, f, how, 0);
   protocol::put<std::uint64_t>(to.inside, place);
@@ -104,12 +114,14 @@ bool ring_writer::write_pieces(const protocol::frame& f, const std::byte* payloa
   while (done < f.payload_bytes) {
     const std::size_t here = std::min<std::size_t>(piece_bytes, f.payload_bytes - done);
     if (!has_room(record_bytes + padded(here))) return false;
-    record& to = at(tail_);
-    fill(to, f, done == 0 ? carriage::behind : carriage::more, static_cast<std::uint32_t>(here));
+    clear_after(record_bytes + padded(here));
     const std::size_t start = (tail_ + record_bytes) & (ring_.bytes - 1);
     const std::size_t first = std::min(here, ring_.bytes - start);
     std::memcpy(ring_.data + start, payload + done, first);
     if (here > first) std::memcpy(ring_.data, payload + done + first, here - first);
+    // The line that the reader polls comes last, whole.
+    record& to = at(tail_);
+    fill(to, f, done == 0 ? carriage::behind : carriage::more, static_cast<std::uint32_t>(here));
     done += here;
     publish(to, record_bytes + padded(here));
   }

@@ -83,6 +83,7 @@ class ring_writer {
   bool has_room(std::size_t bytes) noexcept;
   record& at(std::uint64_t position) const noexcept;
   void fill(record& to, const protocol::frame& f, carriage how, std::uint32_t here) const noexcept;
+  void clear_after(std::size_t bytes) noexcept;
   void publish(record& what, std::size_t bytes) noexcept;
 
   const ring_memory ring_;

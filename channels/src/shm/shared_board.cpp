@@ -102,6 +102,7 @@ bool shared_board::may_go_on() const noexcept {
 }
 
 bool shared_board::poll() {
+  settle();
   if (is_asleep_) {
     is_asleep_ = false;
     be_awake();
@@ -110,6 +111,7 @@ bool shared_board::poll() {
 }
 
 void shared_board::arm() {
+  settle();
   if (is_asleep_ || waiting_.empty() || failed_) return;
   is_asleep_ = true;
   fall_asleep();

@@ -63,6 +63,7 @@ class shared_board final : public board,
   bool poll() override;
   void arm() override;
   void ring(int of_rank) noexcept override;
+  bool settles_soon() const noexcept override { return loop().is_polling(); }
   void abandon() noexcept override;
 
   const std::weak_ptr<mesh> over_;

@@ -65,7 +65,13 @@ class board {
   /// this rank itself, may still read what was there before: `behind` says who.
   std::byte* place_for(std::uint64_t call) noexcept;
   int behind() const noexcept { return behind_; }
+  /// Those who sleep hear of it with the end of the call, or when this rank settles.
   void publish(std::uint64_t call, const message_note& note, std::size_t bytes) noexcept;
+  /// Rings whoever may sleep and miss what was written here. Before this rank waits; nothing where
+  /// it is done already.
+  void settle() noexcept {
+    if (owes_look_) look_for_sleepers();
+  }
 
   /// What a rank has brought to a call, `data` null: nothing yet. It may change while it is read,
   /// where that rank means harm.
@@ -117,6 +123,9 @@ class board {
 
   /// Wakes a rank of the board, perhaps this one, of which another call waits.
   virtual void ring(int rank) noexcept = 0;
+  /// `settle` is called soon, by this rank's loop.
+  virtual bool settles_soon() const noexcept { return false; }
+  void look_for_sleepers() noexcept;
   void ring_sleepers() noexcept;
   area& of(int rank) const noexcept { return areas_[rank]; }
 
@@ -127,6 +136,7 @@ class board {
   std::array<std::uint64_t, places> used_{};  // by place: one more than the call that had it last
   std::array<std::uint64_t, most_ranks> finished_{};  // as last seen of each rank
   int behind_ = 0;
+  bool owes_look_ = false;  // something was written since others were last asked for sure
 };
 
 inline bool board::has(int rank, std::uint64_t call) const noexcept {
