@@ -22,7 +22,9 @@ class shadow {
   /// What a call gets in the place of these bytes: they themselves, or their shadow, with their
   /// contents where it is new.
   /// @par Errors `device_failed`: no memory for it.
-  mutable_view of(std::span<std::byte> bytes);
+  mutable_view of(std::span<std::byte> bytes) {
+    return on_host() ? mutable_view(bytes) : on_device(bytes);
+  }
   /// To the device, and back: everything that `of` was asked for.
   void up();
   void down();
@@ -32,6 +34,7 @@ class shadow {
     std::span<std::byte> bytes;
     buffer there;
   };
+  mutable_view on_device(std::span<std::byte> bytes);
   void copy(const one& which, bool to_device);
 
   place at_;

@@ -66,12 +66,13 @@ std::optional<error> wrong_result(const char* call, const const_view& data,
 /// Both lie in the same memory, and apart.
 std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into);
 
-/// The first that is wrong.
-template <class... Checks>
-std::optional<error> first_wrong(Checks&&... found) {
-  std::optional<error> first;
-  (void)((found ? (first = std::move(found), true) : false) || ...);
-  return first;
+/// The first that is wrong. Not a variable that is filled: an empty optional of this length is set
+/// to zeros in full, which a short call would notice.
+inline std::optional<error> first_wrong() { return std::nullopt; }
+template <class First, class... Others>
+std::optional<error> first_wrong(First&& found, Others&&... others) {
+  if (found) return std::forward<First>(found);
+  return first_wrong(std::forward<Others>(others)...);
 }
 
 }  // namespace tandem::detail

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <tandem/detail/fence.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -46,6 +47,7 @@ void link::run() {
 }
 
 bool link::start(operation& op) {
+  settle();
   if (!write_ended_ && out_.send_at_once(op)) {
     ring_bell(wakes_for_records);
     return true;
@@ -60,10 +62,10 @@ bool link::start(operation& op) {
 }
 
 bool link::linger(operation& op) {
+  settle();
   if (!loop().may_linger() || !lingering_.may_try()) return false;
   for (int looks = 0; looks < looks_while_lingering && !read_ended_; ++looks) {
     if (!has_news()) continue;
-    const auto self = shared_from_this();
     move(&op);
     const bool is_over = op.is_over() && session_.take_if_done(op);
     complete_soon();
@@ -78,14 +80,25 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-/// Who found it asleep rings once: the word says for what, and is 0 until the end sleeps again.
+/// The peer has said for what it sleeps and then looked; this end has written before it asks, with a
+/// fence between: one of both sees the other. The fence waits until what was written has left this
+/// core, so where the loop polls it comes with the next look, and who sleeps already is seen without.
 void link::ring_bell(std::uint32_t for_what) noexcept {
-  // Adds nothing: it comes after all that was published, and before or after the peer's own change.
-  const std::uint32_t asleep = theirs_.asleep.fetch_add(0, std::memory_order_acq_rel);
-  if ((asleep & for_what) == 0 || theirs_.asleep.exchange(0, std::memory_order_acq_rel) == 0) {
-    return;
-  }
-  ring();
+  owed_bell_ |= for_what;
+  if (!loop().is_polling()) return settle();
+  if ((theirs_.asleep.load(std::memory_order_relaxed) & for_what) != 0) wake_peer();
+}
+
+void link::settle() noexcept {
+  if (owed_bell_ == 0) return;
+  detail::full_fence();
+  const std::uint32_t asleep = theirs_.asleep.load(std::memory_order_relaxed);
+  if ((asleep & std::exchange(owed_bell_, 0)) != 0) wake_peer();
+}
+
+/// Who found it asleep rings once: the word says for what, and is 0 until the end sleeps again.
+void link::wake_peer() noexcept {
+  if (theirs_.asleep.exchange(0, std::memory_order_acq_rel) != 0) ring();
 }
 
 void link::ring() noexcept {
@@ -131,6 +144,9 @@ void link::move(operation* until) {
 
 void link::take(frames_in::outcome came) {
   using outcome = frames_in::outcome;
+  if (came == outcome::more || came == outcome::drained) return;
+  // Who hears of it may let go of this link, and whoever looked has yet to return.
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {});
   if (came == outcome::ended) vanished(in_.why());
   if (came == outcome::broken) broken(in_.why());
   if (came == outcome::parted) conclude();
@@ -191,6 +207,7 @@ void link::wake() {
 }
 
 void link::arm() {
+  settle();
   if (is_asleep_ || read_ended_) return;
   is_asleep_ = true;
   const std::uint32_t what = out_.waits() ? wakes_for_progress : 0;
@@ -204,6 +221,7 @@ void link::arm() {
 }
 
 bool link::poll() {
+  settle();
   if (is_asleep_) {
     is_asleep_ = false;
     mine_.asleep.store(0, std::memory_order_relaxed);
