@@ -9,8 +9,7 @@ namespace tandem {
 
 namespace detail {
 
-std::optional<error> wrong_root(const group& g, const char* call, int root) {
-  if (root >= 0 && root < g.size()) return std::nullopt;
+error no_such_root(const group& g, const char* call, int root) {
   return error(errc::bad_input,
                fmt::format("{}: root {} is not in a group of {}", call, root, g.size()));
 }

@@ -11,7 +11,11 @@
 /// or sent.
 namespace tandem::detail {
 
-std::optional<error> wrong_root(const group& g, const char* call, int root);
+error no_such_root(const group& g, const char* call, int root);
+inline std::optional<error> wrong_root(const group& g, const char* call, int root) {
+  if (root >= 0 && root < g.size()) return std::nullopt;
+  return no_such_root(g, call, root);
+}
 /// Of a view that is no plain memory of the host.
 std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data);
 /// Also memory that this machine has not, or that a channel of the group does not carry.

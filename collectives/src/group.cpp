@@ -93,8 +93,7 @@ asio::awaitable<void> group::connect(int peer) {
   co_await over_.to(member(peer));
 }
 
-device_queue* group::queue_for(const const_view& like) {
-  if (like.kind == memory_kind::host) return nullptr;
+device_queue* group::queue_of_device(const const_view& like) {
   accelerator& on = accelerator_of(like);
   for (const auto& each : queues_) {
     if (&each->on() == &on) return each.get();
@@ -106,8 +105,8 @@ std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue
   if (free_.empty()) free_.push_back(std::make_shared<call>(executor_));
   const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
   // The one that was used last, as a rule: a cache has it.
-  const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
-  if (found != free_.rbegin()) {
+  if (!fits(free_.back())) {
+    const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
     std::swap(found == free_.rend() ? free_.front() : *found, free_.back());
   }
   free_.back()->reserve(scratch_bytes, queue);

@@ -79,7 +79,9 @@ class group {
   /// Where this group's work on memory such as the view's is queued, made when first asked for;
   /// null for host memory. @par Errors `errc::unsupported_memory`: there is no such device;
   /// `device_failed`.
-  device_queue* queue_for(const const_view& like);
+  device_queue* queue_for(const const_view& like) {
+    return like.kind == memory_kind::host ? nullptr : queue_of_device(like);
+  }
 
   /// A free place for a call to work in, with scratch memory where the queue works: one that was
   /// used before and holds at least so much, if there is one. `take` and `give_back` never suspend.
@@ -108,6 +110,8 @@ class group {
   void fail(const error& reason) noexcept;
 
  private:
+  device_queue* queue_of_device(const const_view& like);
+
   fabric& over_;
   const asio::any_io_executor executor_;
   const std::vector<int> members_;

@@ -76,6 +76,7 @@ void shared_board::wait(waiter& w) {
 }
 
 void shared_board::forget(waiter& w) noexcept {
+  if (waiting_.empty()) return;
   std::erase_if(waiting_, [&w](const entry& each) { return each.who == &w; });
 }
 
