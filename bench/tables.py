@@ -53,7 +53,7 @@ class Op:
     def __init__(self, records, op, ranks):
         self.cells = {}
         for r in records:
-            if r["op"] == op and r.get("ranks") == ranks:
+            if r["op"] == op and r.get("ranks") == ranks and not r.get("apart"):
                 self.cells.setdefault((r["bytes"], r["channel"]), {})[r["round"]] = r
         self.sizes = sorted({size for size, _ in self.cells})
         self.channels = {channel for _, channel in self.cells}
@@ -124,7 +124,13 @@ def oneway(records, ranks=2):
 
 
 def pingpong_shm(records, ranks=2):
-    return latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi", "mpich"], ["openmpi", "mpich"])
+    rows = latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi", "mpich"], ["openmpi", "mpich"])
+    data = Op(records, "pingpong-shm", ranks)
+    if any("line_ns" in r for rounds in data.cells.values() for r in rounds.values()):
+        rows[0].append("a line of the cache, us")
+        for row, size in zip(rows[1:], data.sizes):
+            row.append(cell(data.value(size, SHM, lambda r: statistics.mean(r["line_ns"]) / 1e3)))
+    return rows
 
 
 def oneway_shm(records, ranks=2):
