@@ -40,6 +40,7 @@ void call::be_level_of(const call& whole, unsigned level) noexcept {
 
 void call::open(group& with, kind which) {
   kind_ = which;
+  io.rewrites(rewrites);
   if (which == kind::level) {
     with.check_alive();
     io.speak_of(whole_->in->note_of(whole_->number_));
@@ -130,6 +131,7 @@ lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_by
     : in_(std::move(in)), place_(in_->take(scratch_bytes, queue)) {
   place_->in = in_.get();
   place_->name = name;
+  place_->rewrites = false;
 }
 
 lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes,

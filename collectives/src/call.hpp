@@ -69,6 +69,7 @@ class call {
   group* in = nullptr;
   const char* name = "";
   call_record what{0};  ///< of a collective
+  bool rewrites = false;  ///< what it sends: see `operation::rewritten`
   flow_id flow = 0;     ///< of a collective
 
  private:

@@ -44,6 +44,7 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
   t.flow = flow;
   t.view = view;
   t.note = note_;
+  t.rewritten = rewrites_;
   t.deadline = operation::time_point::max();
   t.result = {};
   t.failure.reset();

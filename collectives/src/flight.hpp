@@ -72,6 +72,8 @@ class flight {
   void reset() noexcept { failed_ = nullptr; }
   /// What every message from here on says of itself, and expects of those that come.
   void speak_of(const message_note& note) noexcept { note_ = note; }
+  /// Of every send from here on: as of the operation.
+  void rewrites(bool on) noexcept { rewrites_ = on; }
   /// The coroutine has gone while some are pending: `memory`, which holds this, lives until none
   /// is.
   void outlive(std::shared_ptr<void> memory) noexcept { memory_ = std::move(memory); }
@@ -91,6 +93,7 @@ class flight {
   const asio::any_io_executor& executor_;
   std::size_t pending_ = 0;
   message_note note_;
+  bool rewrites_ = false;
   transfer* failed_ = nullptr;
   transfer* awaited_ = nullptr;  // null: the handler waits for all
   std::optional<waiting_handler> handler_;

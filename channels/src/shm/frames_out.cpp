@@ -26,7 +26,7 @@ bool frames_out::has_room_for_reference() const noexcept {
 /// later finds a copy that is in this core's cache already, and the send is over at once.
 void frames_out::choose_way() {
   way_ = is_long(one_) && may_refer() ? carriage::reference : carriage::behind;
-  if (one_.header.type != protocol::frame_type::data || one_.payload.bytes == 0) return;
+  if (!is_long(one_) || one_.op->rewritten) return;
   const std::optional<offered_buffers::spot> spot =
       buffers_.find(one_.payload.data, one_.payload.bytes);
   if (!spot) return;
