@@ -1,3 +1,4 @@
+#include <tandem/batch.hpp>
 #include <tandem/join.hpp>
 
 #include "perf/checked_data.hpp"
@@ -17,25 +18,6 @@ constexpr flow_id flow = 4095u << 20;
 asio::awaitable<void> receive_whole(channel& over, mutable_view message, std::uint64_t& wrong) {
   const std::size_t came = co_await over.recv(flow, message);
   wrong += message.bytes - came;
-}
-
-asio::awaitable<void> send_window(channel& over, const window& messages, shadow& where) {
-  std::vector<asio::awaitable<void>> branches;
-  for (const std::span<std::byte> one : messages.messages()) {
-    branches.push_back(over.send(flow, where.of(one)));
-  }
-  co_await when_all(std::move(branches));
-}
-
-/// How many bytes came in all.
-asio::awaitable<std::size_t> receive_window(channel& over, const window& messages, shadow& where) {
-  std::uint64_t missing = 0;
-  std::vector<asio::awaitable<void>> branches;
-  for (const std::span<std::byte> one : messages.messages()) {
-    branches.push_back(receive_whole(over, where.of(one), missing));
-  }
-  co_await when_all(std::move(branches));
-  co_return messages.bytes() - missing;
 }
 
 /// Each rank sends to the next and receives from the one before, both at once.
@@ -78,7 +60,9 @@ class exchange : public exercise {
         share_(one_way_share),
         out_(rank, out, o.source()),
         in_(1 - rank, in, o.source()),
-        where_(at) {}
+        where_(at),
+        going_(over.get_executor(), out_.messages().size()),
+        coming_(over.get_executor(), in_.messages().size()) {}
 
   void prepare(std::uint64_t epoch) override {
     out_.fill(epoch, 0);
@@ -108,12 +92,21 @@ class exchange : public exercise {
 
  private:
   asio::awaitable<void> send() {
-    if (out_.messages().size() > 1) return send_window(over_, out_, where_);
-    return over_.send(flow, where_.of(out_.messages()[0]));
+    if (out_.messages().size() == 1) return over_.send(flow, where_.of(out_.messages()[0]));
+    for (const std::span<std::byte> one : out_.messages()) going_.send(over_, flow, where_.of(one));
+    return going_.all();
   }
   asio::awaitable<std::size_t> receive() {
-    if (in_.messages().size() > 1) return receive_window(over_, in_, where_);
-    return over_.recv(flow, where_.of(in_.messages()[0]));
+    if (in_.messages().size() == 1) return over_.recv(flow, where_.of(in_.messages()[0]));
+    for (const std::span<std::byte> one : in_.messages()) coming_.recv(over_, flow, where_.of(one));
+    return receive_all();
+  }
+  /// How many bytes came in all.
+  asio::awaitable<std::size_t> receive_all() {
+    co_await coming_.all();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < in_.messages().size(); ++i) bytes += coming_.bytes(i);
+    co_return bytes;
   }
 
   channel& over_;
@@ -121,6 +114,7 @@ class exchange : public exercise {
   double share_;
   window out_, in_;
   shadow where_;
+  batch going_, coming_;
 };
 
 class idle : public exercise {

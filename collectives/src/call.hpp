@@ -3,12 +3,12 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <tandem/detail/flight.hpp>
 #include <tandem/memory.hpp>
 
 #include "board_visit.hpp"
 #include "call_record.hpp"
 #include "device_queue.hpp"
-#include "flight.hpp"
 #include "group.hpp"
 
 namespace tandem::detail {
@@ -68,9 +68,9 @@ class call {
 
   group* in = nullptr;
   const char* name = "";
-  call_record what{0};  ///< of a collective
+  call_record what{0};    ///< of a collective
   bool rewrites = false;  ///< what it sends: see `operation::rewritten`
-  flow_id flow = 0;     ///< of a collective
+  flow_id flow = 0;       ///< of a collective
 
  private:
   const asio::any_io_executor executor_;

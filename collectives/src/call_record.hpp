@@ -31,10 +31,6 @@ class call_record {
   std::uint64_t bits_;
 };
 
-/// To whoever hears that ranks have called different things.
-inline constexpr const char* same_call_advice =
-    "make the same call with the same length, type and settings on every rank";
-
 /// What a group has called before, as one number: it differs where anything ever differed.
 std::uint32_t follow(std::uint32_t history, std::uint64_t bits) noexcept;
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <tandem/collectives/plan.hpp>
+#include <tandem/detail/flight.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
@@ -11,7 +12,6 @@
 #include "call_log.hpp"
 #include "call_record.hpp"
 #include "call_watch.hpp"
-#include "flight.hpp"
 
 namespace tandem::detail {
 

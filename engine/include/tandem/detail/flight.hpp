@@ -1,3 +1,4 @@
+// Not for users, who have `tandem::batch`: what the engine and the rooms on it share.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -9,6 +10,12 @@
 #include <tandem/detail/waiting.hpp>
 
 namespace tandem::detail {
+
+namespace asio = boost::asio;
+
+/// To whoever hears that ranks have called different things.
+inline constexpr const char* same_call_advice =
+    "make the same call with the same length, type and settings on every rank";
 
 /// The way to one peer.
 struct link {

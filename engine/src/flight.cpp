@@ -1,12 +1,9 @@
-#include "flight.hpp"
-
 #include <fmt/format.h>
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tandem/detail/flight.hpp>
 #include <utility>
-
-#include "call_record.hpp"
 
 namespace tandem::detail {
 
