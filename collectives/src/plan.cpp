@@ -68,9 +68,7 @@ plan plan::standard(int ranks, const settings& options) {
 const plan_rule& plan::choose(collective what, std::size_t bytes) const noexcept {
   const auto operation = static_cast<std::size_t>(what);
   std::size_t chosen = first_[operation];
-  for (std::size_t i = chosen; i < first_[operation + 1]; ++i) {
-    if (rules_[i].from_bytes <= bytes) chosen = i;
-  }
+  while (chosen + 1 < first_[operation + 1] && rules_[chosen + 1].from_bytes <= bytes) ++chosen;
   return rules_[chosen];
 }
 

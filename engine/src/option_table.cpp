@@ -191,8 +191,14 @@ std::string get_ring_bytes(const settings& from) {
 void set_ring_bytes(settings& into, std::string_view text) {
   if (text == by_itself) {
     into.shm_ring_bytes = 0;
-  } else {
+    return;
+  }
+  try {
     set_bytes<&settings::shm_ring_bytes, 64 * kilo, giga>(into, text);
+  } catch (const error& why) {
+    error_context context = why.context();
+    context.advice = "write auto, or a number of bytes such as 4M";
+    throw error(why.code(), context);
   }
 }
 

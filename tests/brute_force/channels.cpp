@@ -4,6 +4,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tandem/batch.hpp>
 #include <tandem/deadline.hpp>
 #include <tandem/join.hpp>
 
@@ -73,9 +74,32 @@ awaitable<void> more_than_may_be_announced(channel& a, channel& b) {
   co_await when_all(std::move(all));
 }
 
+awaitable<void> send_three(channel& on) {
+  const std::vector<std::byte> message = pattern(3000, 1);
+  batch all(on.get_executor(), 3);
+  for (const std::size_t bytes : {20, 3000, 0}) {
+    all.send(on, 6, const_view(std::span(message)).part(0, bytes));
+  }
+  co_await all.all();
+}
+
+awaitable<void> receive_three(channel& on) {
+  std::vector<std::byte> into(9000);
+  batch all(on.get_executor(), 3);
+  for (const std::size_t number : {0, 1, 2}) {
+    all.recv(on, 6, mutable_view(std::span(into)).part(number * 3000, 3000));
+  }
+  co_await all.all();
+  EXPECT_EQ(all.bytes(1), 3000u);
+}
+
+awaitable<void> batches(channel& a, channel& b) {
+  co_await when_all(both(send_three(a), receive_three(b)));
+}
+
 using body = channel_test::body;
-constexpr body scenarios[] = {ping_pong, announced_both_ways, with_cancellations, nested_joins,
-                              more_than_may_be_announced};
+constexpr body scenarios[] = {ping_pong,    announced_both_ways,        with_cancellations,
+                              nested_joins, more_than_may_be_announced, batches};
 
 awaitable<void> from_connect_on(const channel_case& kind, body run) {
   channel_pair pair = co_await kind.connect(small_settings());

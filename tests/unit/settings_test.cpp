@@ -136,6 +136,7 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("rdma", "1").find("--rdma=1: neither auto nor on, off or both"),
             std::string::npos);
   EXPECT_NE(set_complaint("shm-ring-bytes", "32K").find("outside 64K to 1G"), std::string::npos);
+  EXPECT_NE(set_complaint("shm-ring-bytes", "big").find("write auto, or"), std::string::npos);
   EXPECT_NE(set_complaint("congestion", "sixteen-letters-").find("longer than 15 letters"),
             std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
