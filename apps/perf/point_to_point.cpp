@@ -18,10 +18,7 @@ constexpr flow_id flow = 4095u << 20;
 class neighbours : public exercise {
  public:
   neighbours(channel& next, channel& previous, std::unique_ptr<checked_data> data)
-      : next_(next),
-        previous_(previous),
-        data_(std::move(data)),
-        both_(next.get_executor(), 2) {}
+      : next_(next), previous_(previous), data_(std::move(data)), both_(next.get_executor(), 2) {}
   void prepare(std::uint64_t epoch) override { data_->prepare(epoch); }
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
                                 std::vector<double>& samples_us) override {
