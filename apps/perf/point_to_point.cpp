@@ -1,5 +1,4 @@
 #include <tandem/batch.hpp>
-#include <tandem/join.hpp>
 
 #include "perf/checked_data.hpp"
 #include "perf/exercise.hpp"
@@ -15,26 +14,22 @@ using clock = std::chrono::steady_clock;
 /// apart.
 constexpr flow_id flow = 4095u << 20;
 
-asio::awaitable<void> receive_whole(channel& over, mutable_view message, std::uint64_t& wrong) {
-  const std::size_t came = co_await over.recv(flow, message);
-  wrong += message.bytes - came;
-}
-
 /// Each rank sends to the next and receives from the one before, both at once.
 class neighbours : public exercise {
  public:
   neighbours(channel& next, channel& previous, std::unique_ptr<checked_data> data)
-      : next_(next), previous_(previous), data_(std::move(data)) {}
+      : next_(next), previous_(previous), data_(std::move(data)), both_(next.get_executor(), 2) {}
   void prepare(std::uint64_t epoch) override { data_->prepare(epoch); }
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
                                 std::vector<double>& samples_us) override {
     for (std::int64_t i = 0; i < count; ++i) {
       data_->before(epoch, i, i + 1 == count);
       const clock::time_point start = clock::now();
-      std::vector<asio::awaitable<void>> both;
-      both.push_back(next_.send(flow, data_->input()));
-      both.push_back(receive_whole(previous_, data_->output(), wrong));
-      co_await when_all(std::move(both));
+      const mutable_view into = data_->output();
+      both_.send(next_, flow, data_->input());
+      const std::size_t number = both_.recv(previous_, flow, into);
+      co_await both_.all();
+      wrong += into.bytes - both_.bytes(number);
       samples_us.push_back(micros_since(start));
       wrong += data_->after(epoch, i);
     }
@@ -46,6 +41,7 @@ class neighbours : public exercise {
  private:
   channel &next_, &previous_;
   std::unique_ptr<checked_data> data_;
+  batch both_;
 };
 
 /// Rank 0 sends a window and receives one, rank 1 receives and sends. In a oneway exercise rank 1's

@@ -72,7 +72,9 @@ std::optional<error> wrong_pair(const char* call, const const_view& from, const 
 
 /// The first that is wrong. Not a variable that is filled: an empty optional of this length is set
 /// to zeros in full, which a short call would notice.
-inline std::optional<error> first_wrong() { return std::nullopt; }
+inline std::optional<error> first_wrong() {
+  return std::nullopt;
+}
 template <class First, class... Others>
 std::optional<error> first_wrong(First&& found, Others&&... others) {
   if (found) return std::forward<First>(found);

@@ -122,5 +122,45 @@ TEST(shm_shared, goes_past_the_ring) {
   run_test(goes_past_the_ring());
 }
 
+/// An eager message of 32 KiB goes past the ring, too; a shorter one does not, and neither does one
+/// whose view is written again right after.
+awaitable<void> eager_messages_go_either_way() {
+  constexpr std::size_t least = 32 * 1024, piece = 16 * 1024;
+  settings options;
+  options.shm_single_copy = single_copy::off;
+  hostile_memory pair = co_await connect_hostile_memory(options);
+  const shm::ring_memory ring = pair.theirs.shared.ring(1);
+  const auto how_at = [ring](std::size_t at) {
+    const auto& one = *reinterpret_cast<const shm::record*>(ring.data + at);
+    require(one.ready.load() == shm::record::is_ready, "no record where one should be");
+    return static_cast<shm::carriage>(one.how);
+  };
+  const shm::shared_buffer message(least);
+  pair.words().mapped[0].store(1);  // as its first offer will be
+  background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
+  co_await turns(2);
+  EXPECT_EQ(how_at(0), shm::carriage::mapped);
+  EXPECT_FALSE(sender.is_over());
+  pair.words().read.store(1);
+  pair.ring_bell();
+  co_await sender.result();
+
+  co_await pair.mine->send(1, message.view().part(0, least - 1));
+  std::size_t at = shm::record_bytes;
+  EXPECT_EQ(how_at(at), shm::carriage::behind);
+  at += 2 * (shm::record_bytes + piece);  // the last piece, with what it is padded with
+
+  operation copied;
+  copied.view = message.view();
+  copied.flow = 1;
+  copied.rewritten = true;
+  EXPECT_TRUE(pair.mine->start(copied)) << "it is in the ring";
+  EXPECT_EQ(how_at(at), shm::carriage::behind);
+}
+
+TEST(shm_shared, eager_messages_go_either_way) {
+  run_test(eager_messages_go_either_way());
+}
+
 }  // namespace
 }  // namespace tandem::test

@@ -11,12 +11,6 @@ constexpr std::size_t most_copies_of_a_call = 32;
 
 }  // namespace
 
-void copy_turns::told::add(device_wait& wait) noexcept {
-  wait.next = nullptr;
-  (first == nullptr ? first : last->next) = &wait;
-  last = &wait;
-}
-
 copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how)
     : pollable(executor, look::reads_memory),
       watch_(watch),
@@ -34,13 +28,13 @@ copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executo
 
 copy_turns::batch* copy_turns::idle() noexcept {
   const auto found = std::find_if(batches_.begin(), batches_.end(),
-                                  [](const batch& each) { return each.who.first == nullptr; });
+                                  [](const batch& each) { return each.who.empty(); });
   return found == batches_.end() ? nullptr : &*found;
 }
 
 bool copy_turns::is_working() const noexcept {
   return std::any_of(batches_.begin(), batches_.end(),
-                     [](const batch& each) { return each.who.first != nullptr; });
+                     [](const batch& each) { return !each.who.empty(); });
 }
 
 void copy_turns::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
@@ -75,7 +69,8 @@ void copy_turns::post() {
 bool copy_turns::poll() {
   if (!std::exchange(waits_for_look_, false)) return false;
   const auto self = shared_from_this();
-  tell(go_on());
+  const told failed = go_on();
+  detail::device_waits::tell(failed.waits, failed.failure);
   return true;
 }
 
@@ -89,12 +84,12 @@ void copy_turns::begin(batch& as, told& failed) {
   try {
     if (as.on->get() == nullptr) *as.on = device_stream(watch_.of());
     queue(as, failed);
-    if (as.who.first != nullptr) watch_.after(as.on->get(), as.over);
+    if (!as.who.empty()) watch_.after(as.on->get(), as.over);
   } catch (const error& why) {
     finish();
     as.who = {};
     failed = before;
-    for (const request& each : next_) failed.add(*each.wait);
+    for (const request& each : next_) failed.waits.push_back(*each.wait);
     failed.failure = std::make_shared<const error>(why);
   }
 }
@@ -107,7 +102,7 @@ void copy_turns::queue(batch& as, told& failed) {
     for (const request& each : next_) pieces_.push_back(each.what);
     try {
       device.copy_all(pieces_, as.on->get());
-      for (const request& each : next_) as.who.add(*each.wait);
+      for (const request& each : next_) as.who.push_back(*each.wait);
       return;
     } catch (const error&) {
     }
@@ -115,9 +110,9 @@ void copy_turns::queue(batch& as, told& failed) {
   for (const request& each : next_) {
     try {
       device.copy(each.what.to, each.what.from, each.what.bytes, as.on->get());
-      as.who.add(*each.wait);
+      as.who.push_back(*each.wait);
     } catch (const error& why) {
-      failed.add(*each.wait);
+      failed.waits.push_back(*each.wait);
       failed.failure = std::make_shared<const error>(why);
     }
   }
@@ -145,31 +140,19 @@ copy_turns::told copy_turns::go_on() {
 /// The engine goes on before anybody hears of it. Who is told may let go of this.
 void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& failure) {
   auto& done = *static_cast<batch*>(of.owner);
-  told who = std::exchange(done.who, {});
-  who.failure = failure;
+  const detail::device_waits who = std::exchange(done.who, {});
   const told failed = done.of->go_on();
-  tell(who);
-  tell(failed);
+  detail::device_waits::tell(who, failure);
+  detail::device_waits::tell(failed.waits, failed.failure);
 }
 
 /// With the executor, and whoever waits for a turn with it.
 void copy_turns::is_gone(device_wait& of) noexcept {
   auto& which = *static_cast<batch*>(of.owner);
-  told who = std::exchange(which.who, {});
-  for (const request& each : which.of->waiting_) who.add(*each.wait);
+  detail::device_waits who = std::exchange(which.who, {});
+  for (const request& each : which.of->waiting_) who.push_back(*each.wait);
   which.of->waiting_.clear();
-  while (device_wait* const wait = who.first) {
-    who.first = wait->next;
-    if (wait->destroy != nullptr) wait->destroy(*wait);
-  }
-}
-
-void copy_turns::tell(const told& who) {
-  for (device_wait* wait = who.first; wait != nullptr;) {
-    device_wait* const after_it = wait->next;
-    wait->done(*wait, who.failure);
-    wait = after_it;
-  }
+  detail::device_waits::destroy(who);
 }
 
 void copy_turns::finish() noexcept {

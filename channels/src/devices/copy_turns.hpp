@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <tandem/accelerator.hpp>
+#include <tandem/detail/device_waits.hpp>
 #include <tandem/device_watch.hpp>
 #include <tandem/poller.hpp>
 #include <vector>
@@ -41,12 +42,9 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
     accelerator::piece what;
     device_wait* wait = nullptr;
   };
-  /// Those that are told at once, by `device_wait::next`.
+  /// Those that are told at once.
   struct told {
-    void add(device_wait& wait) noexcept;
-
-    device_wait* first = nullptr;
-    device_wait* last = nullptr;
+    detail::device_waits waits;
     std::shared_ptr<const error> failure;
   };
   /// What is watched as one.
@@ -54,7 +52,7 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
     copy_turns* of = nullptr;
     device_stream* on = nullptr;
     device_wait over;
-    told who;  ///< nobody: it is idle
+    detail::device_waits who;  ///< nobody: it is idle
   };
 
   batch* idle() noexcept;
@@ -68,7 +66,6 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
   told go_on();
   static void is_over(device_wait& of, const std::shared_ptr<const error>& failure);
   static void is_gone(device_wait& of) noexcept;
-  static void tell(const told& who);
 
   device_watch& watch_;
   const std::size_t call_bytes_;

@@ -3,7 +3,9 @@
 namespace tandem::shm {
 namespace {
 
-/// Of an eager message: below it a system call costs more than the second copy.
+/// Of an eager message: below it a system call costs more than the second copy. Out of a mapped
+/// buffer, where there is none, half a ping-pong of 32 KiB takes 1.0 us, by the ring 1.8; shorter
+/// ones were not tried.
 constexpr std::size_t least_reference_bytes = 32 * 1024;
 
 bool is_long(const protocol::outgoing& out) noexcept {
@@ -22,8 +24,8 @@ bool frames_out::has_room_for_reference() const noexcept {
                              referred_bytes_ + one_.payload.bytes <= most_referred_bytes);
 }
 
-/// An eager message goes through the ring though its buffer is mapped: a receive that is posted
-/// later finds a copy that is in this core's cache already, and the send is over at once.
+/// Short messages go through the ring though their buffer is mapped, and are over at once. So do
+/// those whose view is written again right after.
 void frames_out::choose_way() {
   way_ = is_long(one_) && may_refer() ? carriage::reference : carriage::behind;
   if (!is_long(one_) || one_.op->rewritten) return;

@@ -47,7 +47,9 @@ void link::run() {
 }
 
 bool link::start(operation& op) {
-  settle();
+  // Who only sends might never come to anything else that settles. What a receive waits for has
+  // time for it later.
+  if (op.what == operation::kind::send) settle();
   if (!write_ended_ && out_.send_at_once(op)) {
     ring_bell(wakes_for_records);
     return true;
@@ -80,9 +82,10 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-/// The peer has said for what it sleeps and then looked; this end has written before it asks, with a
-/// fence between: one of both sees the other. The fence waits until what was written has left this
-/// core, so where the loop polls it comes with the next look, and who sleeps already is seen without.
+/// The peer has said for what it sleeps and then looked; this end has written before it asks, with
+/// a fence between: one of both sees the other. The fence waits until what was written has left
+/// this core, so where the loop polls it comes with the next look, and who sleeps already is seen
+/// without.
 void link::ring_bell(std::uint32_t for_what) noexcept {
   owed_bell_ |= for_what;
   if (!loop().is_polling()) return settle();

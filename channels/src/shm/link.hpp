@@ -89,7 +89,7 @@ class link final : public std::enable_shared_from_this<link>,
 
   frames_out out_;
   frames_in in_;
-  std::uint32_t owed_bell_ = 0;  // for what the peer was last asked without a fence
+  std::uint32_t owed_bell_ = 0;                // for what the peer was last asked without a fence
   std::uint64_t moved_when_late_ = none_late;  // how far writing was when a send was found late
   bool write_ended_ = false;
   bool read_ended_ = false;

@@ -60,8 +60,8 @@ struct operation {
   mutable_view view;  ///< a send only reads it
   time_point deadline = time_point::max();
   message_note note;
-  /// Of a send: its view is written again right after. Memory that the peer has mapped is copied for
-  /// it then, rather than read by it: a line that another core has just read is written slowly.
+  /// Of a send: its view is written again right after. Memory that the peer has mapped is copied
+  /// for it then, rather than read by it: a line that another core has just read is written slowly.
   bool rewritten = false;
 
   // The result, valid at completion.

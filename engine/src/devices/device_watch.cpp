@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <tandem/detail/device_waits.hpp>
 #include <tandem/device_watch.hpp>
 #include <tandem/pending.hpp>
 #include <tandem/poller.hpp>
@@ -57,16 +58,14 @@ class device_watch::state final : public std::enable_shared_from_this<device_wat
   /// One stream that somebody waits for, oldest first.
   struct queue {
     accelerator::stream stream = nullptr;
-    device_wait* first = nullptr;
-    device_wait* last = nullptr;
+    detail::device_waits waits;
     std::optional<told_words::word> told;  ///< what it writes; else its events are asked
     bool is_armed = false;                 ///< the driver rings when the first is reached
     device_stream alarm;                   ///< on which it does
   };
   /// Waits that are over, to be told when all lists are in order: who is told may wait again.
   struct outcome {
-    device_wait* first = nullptr;
-    device_wait* last = nullptr;
+    detail::device_waits waits;
     std::shared_ptr<const error> failure;
   };
 
@@ -120,10 +119,7 @@ void device_watch::state::end() noexcept {
   heard_.reset();
   clock_.reset();
   work_ = {};
-  while (device_wait* const wait = all.first) {
-    all.first = wait->next;
-    if (wait->destroy != nullptr) wait->destroy(*wait);
-  }
+  detail::device_waits::destroy(all.waits);
 }
 
 accelerator::event device_watch::state::take_event() {
@@ -136,10 +132,10 @@ accelerator::event device_watch::state::take_event() {
 /// Few streams are in use at once: looking at each costs less than a table.
 device_watch::state::queue& device_watch::state::queue_of(accelerator::stream stream) {
   for (queue& each : queues_) {
-    if (each.stream == stream && each.first != nullptr) return each;
+    if (each.stream == stream && !each.waits.empty()) return each;
   }
   for (queue& each : queues_) {
-    if (each.first != nullptr) continue;
+    if (!each.waits.empty()) continue;
     each.stream = stream;
     return each;
   }
@@ -177,7 +173,7 @@ bool device_watch::state::is_reached(const queue& of, const device_wait& wait) {
 void device_watch::state::look_for_failure() {
   if (!by_words_ || ++looks_in_vain_ % looks_per_question != 0) return;
   for (const queue& each : queues_) {
-    if (each.first == nullptr || !each.told) continue;
+    if (each.waits.empty() || !each.told) continue;
     const accelerator::event asked = take_event();
     spare_events_.push_back(asked);
     of_.record(asked, each.stream);
@@ -192,9 +188,7 @@ void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
   }
   queue& into = queue_of(stream);
   mark(into, wait);
-  wait.next = nullptr;
-  (into.first == nullptr ? into.first : into.last->next) = &wait;
-  into.last = &wait;
+  into.waits.push_back(wait);
   if (pending_++ == 0) {
     work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
   }
@@ -207,12 +201,9 @@ void device_watch::state::give_back(device_wait& wait) {
 
 void device_watch::state::take_all(outcome& into) noexcept {
   for (queue& each : queues_) {
-    while (device_wait* const wait = each.first) {
-      each.first = wait->next;
-      wait->next = nullptr;
+    while (device_wait* const wait = each.waits.pop_front()) {
       give_back(*wait);
-      (into.first == nullptr ? into.first : into.last->next) = wait;
-      into.last = wait;
+      into.waits.push_back(*wait);
     }
     each.is_armed = false;
   }
@@ -220,14 +211,11 @@ void device_watch::state::take_all(outcome& into) noexcept {
 }
 
 void device_watch::state::collect(queue& from, outcome& into) {
-  while (from.first != nullptr && is_reached(from, *from.first)) {
-    device_wait* const wait = from.first;
-    from.first = wait->next;
-    wait->next = nullptr;
+  while (!from.waits.empty() && is_reached(from, *from.waits.front())) {
+    device_wait& wait = *from.waits.pop_front();
     from.is_armed = false;
-    give_back(*wait);
-    (into.first == nullptr ? into.first : into.last->next) = wait;
-    into.last = wait;
+    give_back(wait);
+    into.waits.push_back(wait);
     --pending_;
   }
 }
@@ -237,7 +225,7 @@ device_watch::state::outcome device_watch::state::collect() {
   outcome found;
   try {
     for (queue& each : queues_) collect(each, found);
-    if (found.first == nullptr) look_for_failure();
+    if (found.waits.empty()) look_for_failure();
   } catch (const error& failed) {
     found.failure = std::make_shared<const error>(failed);
     take_all(found);
@@ -251,29 +239,25 @@ void device_watch::state::tell(const outcome& what) {
     work_ = {};
     if (is_timed_) clock_->cancel();
   }
-  for (device_wait* wait = what.first; wait != nullptr;) {
-    device_wait* const after_it = wait->next;
-    wait->done(*wait, what.failure);
-    wait = after_it;
-  }
+  detail::device_waits::tell(what.waits, what.failure);
 }
 
 bool device_watch::state::poll() {
   if (pending_ == 0) return false;
   const outcome found = collect();
-  if (found.first == nullptr) return false;
+  if (found.waits.empty()) return false;
   tell(found);
   return true;
 }
 
 void device_watch::state::arm(queue& which) {
-  if (which.first == nullptr) return;
+  if (which.waits.empty()) return;
   if (!which.is_armed) {
     if (which.alarm.get() == nullptr) which.alarm = device_stream(of_);
     if (which.told) {
-      which.told->await(of_, which.alarm.get(), which.first->value);
+      which.told->await(of_, which.alarm.get(), which.waits.front()->value);
     } else {
-      of_.await(which.alarm.get(), which.first->reached);
+      of_.await(which.alarm.get(), which.waits.front()->reached);
     }
     of_.call(which.alarm.get(), bell::ring_by_number, bell_.number());
     which.is_armed = true;

@@ -29,11 +29,10 @@ class shared_pages;
 /// (with the first long message out of it) or where it cannot. One peer maps up to 32 of them at a
 /// time: make a few that are large.
 ///
-/// What it does for messages that are announced (longer than `settings::eager_bytes`), measured by
-/// `tandem perf --memory shared` on two cores of an AMD EPYC: calls of 1 MiB and more are 1.05 to 3
-/// times faster. all_reduce and reduce_scatter of two ranks gain least, and all_reduce of 256 and
-/// 512 KiB between two ranks takes 1.5 to 2.2 times as long: each rank writes lines that the other
-/// has just read.
+/// Of messages of 32 KiB and more; shorter ones go by the ring, and so do those of an all_reduce up
+/// to 512 KiB between two ranks (2 MiB over the square of their number, with more), in which each
+/// rank would write lines that the other has just read. A send out of it is over when the peer has
+/// copied it. `bench/compare` measures what it does beside other memory ("tandem-shared").
 class shared_buffer {
  public:
   /// Zeros, at the beginning of a page; all of it is really there. One descriptor of the process.
