@@ -82,7 +82,8 @@ void board::ring_sleepers() noexcept {
 }
 
 void board::fall_asleep() noexcept {
-  of(rank_).told.asleep.exchange(1, std::memory_order_seq_cst);
+  of(rank_).told.asleep.store(1, std::memory_order_relaxed);
+  detail::full_fence();  // the other half of `look_for_sleepers`
 }
 
 void board::be_awake() noexcept {

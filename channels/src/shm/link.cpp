@@ -214,7 +214,8 @@ void link::arm() {
   if (is_asleep_ || read_ended_) return;
   is_asleep_ = true;
   const std::uint32_t what = out_.waits() ? wakes_for_progress : 0;
-  mine_.asleep.exchange(wakes_for_records | what, std::memory_order_acq_rel);
+  mine_.asleep.store(wakes_for_records | what, std::memory_order_relaxed);
+  detail::full_fence();  // the other half of `settle`
   if (!has_news() || look_posted_) return;
   look_posted_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {

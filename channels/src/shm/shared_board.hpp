@@ -31,7 +31,7 @@ class shared_board final : public board,
   static std::shared_ptr<shared_board> make(const std::shared_ptr<mesh>& over,
                                             std::span<const int> members, std::string& place,
                                             const settings& options);
-  ~shared_board() override = default;
+  ~shared_board() override { settle(); }
 
   bool linger(waiter& w) noexcept override;
   void wait(waiter& w) override;
