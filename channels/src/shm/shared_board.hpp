@@ -31,7 +31,11 @@ class shared_board final : public board,
   static std::shared_ptr<shared_board> make(const std::shared_ptr<mesh>& over,
                                             std::span<const int> members, std::string& place,
                                             const settings& options);
-  ~shared_board() override { settle(); }
+  /// Rings others a last time, and never itself.
+  ~shared_board() override {
+    be_awake();
+    settle();
+  }
 
   bool linger(waiter& w) noexcept override;
   void wait(waiter& w) override;
