@@ -19,9 +19,8 @@ namespace tandem {
 /// Views stay in place until `all` has returned.
 ///
 /// @par Executor  That of its channels, for every call.
-/// @par Cost  One allocation when it is made. A message costs about a tenth of a microsecond beside
-///   what the channel takes for it, `when_all` of coroutines nearly a whole one (measured with
-///   `tandem perf oneway`).
+/// @par Cost  One allocation when it is made. Each of sixteen messages of 8 bytes through shared
+///   memory takes 0.11 us, with `when_all` of coroutines 0.73 (`tandem perf oneway --bytes 8`).
 class batch {
  public:
   /// @param most  messages at once
