@@ -19,7 +19,8 @@ namespace tandem {
 /// Views stay in place until `all` has returned.
 ///
 /// @par Executor  That of its channels, for every call.
-/// @par Cost  One allocation when it is made. Each of sixteen messages of 8 bytes through shared
+/// @par Cost  Two allocations when it is made, none for a message. Each of sixteen messages of 8
+/// bytes through shared
 ///   memory takes 0.11 us, with `when_all` of coroutines 0.73 (`tandem perf oneway --bytes 8`).
 class batch {
  public:
@@ -30,9 +31,8 @@ class batch {
   batch(const batch&) = delete;
   batch& operator=(const batch&) = delete;
 
-  /// @par Errors `limit_exceeded`: there are `most` already, and nothing has changed. What a
-  /// message
-  ///   fails of is thrown by `all`.
+  /// What a message fails of is thrown by `all`.
+  /// @par Errors `limit_exceeded`: there are `most` already, and nothing has changed.
   void send(channel& on, flow_id flow, const_view message);
   /// The message may be shorter than the view. Its number is that of the calls before it, from 0.
   std::size_t recv(channel& on, flow_id flow, mutable_view into);
