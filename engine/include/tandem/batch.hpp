@@ -19,9 +19,9 @@ namespace tandem {
 /// Views stay in place until `all` has returned.
 ///
 /// @par Executor  That of its channels, for every call.
-/// @par Cost  Two allocations when it is made, none for a message. Each of sixteen messages of 8
-/// bytes through shared
-///   memory takes 0.11 us, with `when_all` of coroutines 0.73 (`tandem perf oneway --bytes 8`).
+/// @par Cost  Two allocations when it is made, none for a message: each of sixteen messages of
+///   8 bytes through shared memory takes 0.11 us, with `when_all` of coroutines 0.73 (`tandem perf
+///   oneway --bytes 8`).
 class batch {
  public:
   /// @param most  messages at once
