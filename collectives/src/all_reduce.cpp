@@ -45,25 +45,27 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
     lease place(g, record, board_scratch(*g, data.bytes));
     return carry_out(std::move(place), board_call(board_all_reduce, data, result, by));
   }
+  const auto begin = [&](std::size_t scratch_bytes) {
+    lease place(g, record, scratch_bytes, queue);
+    place->rewrites = is_better_copied(data.bytes, g->size());
+    return place;
+  };
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
-    lease place(g, record, 0, queue);
+    lease place = begin(0);
     call& c = *place;
-    c.rewrites = is_better_copied(data.bytes, g->size());
     return carry_out(std::move(place), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
   }
   if (how == algorithm::ring || how == algorithm::two_level) {
     const std::size_t each = by.element_bytes();
     ring_cut cut(blocks(data.bytes / each, each, g->size()), each, rule.chunk_bytes);
-    lease place(g, record, ring_walk::window * cut.chunk_bytes, queue);
+    lease place = begin(ring_walk::window * cut.chunk_bytes);
     call& c = *place;
-    c.rewrites = is_better_copied(data.bytes, g->size());
     return carry_out(std::move(place), ring_all_reduce(c, data, result, by, std::move(cut)));
   }
   const bool direct = how == algorithm::direct;
   const auto brought = static_cast<std::size_t>(direct ? g->size() : 1);
-  lease place(g, record, brought * data.bytes, queue);
+  lease place = begin(brought * data.bytes);
   call& c = *place;
-  c.rewrites = is_better_copied(data.bytes, g->size());
   if (direct) return carry_out(std::move(place), direct_all_reduce(c, data, result, by));
   if (how == algorithm::halving_doubling) {
     return carry_out(std::move(place), halving_doubling(c, data, result, by));

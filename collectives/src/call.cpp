@@ -35,6 +35,7 @@ void call::go_to_board() noexcept {
 
 void call::be_level_of(const call& whole, unsigned level) noexcept {
   whole_ = &whole;
+  rewrites = whole.rewrites;
   flow = whole.flow + level * group::calls_at_once;
 }
 

@@ -29,10 +29,10 @@ class shared_pages;
 /// (with the first long message out of it) or where it cannot. One peer maps up to 32 of them at a
 /// time: make a few that are large.
 ///
-/// Of messages of 32 KiB and more; shorter ones go by the ring, and so do those of an all_reduce up
-/// to 512 KiB between two ranks (2 MiB over the square of their number, with more), in which each
-/// rank would write lines that the other has just read. A send out of it is over when the peer has
-/// copied it. `bench/compare` measures what it does beside other memory ("tandem-shared").
+/// Long are messages of 32 KiB and more, and all that are announced. Those of an all_reduce up to
+/// 512 KiB between two ranks (between n, 2 MiB over n squared) go by the ring all the same: each
+/// rank would write lines that the other has just read. A long send is over when the peer has
+/// copied it. `bench/compare` measures what all this does beside other memory ("tandem-shared").
 class shared_buffer {
  public:
   /// Zeros, at the beginning of a page; all of it is really there. One descriptor of the process.
