@@ -41,8 +41,10 @@ void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
 
 namespace {
 
-/// The kernel's queue and posted work are looked at once in so many empty rounds of the poller: a
-/// system call more for each would double what a round costs.
+/// The kernel's queue and posted work are looked at once in so many rounds of the poller: a system
+/// call more for each would double what a round costs. Not only empty ones: what a round finds is
+/// often the first half of an exchange, and a look before the second took one of 1 KiB between two
+/// ranks over TCP from 7.2 us to 8.7.
 constexpr int rounds_per_look = 4;
 
 /// Between two of them, those that only look at memory are asked again and again: so many looks,
@@ -59,17 +61,23 @@ constexpr std::chrono::microseconds longest_follow{20};
 /// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
 /// other handlers are many: what it leaves behind belongs to the poller.
 struct poll_links {
+  asio::io_context* context;
   poller* links;
   bool crowded;
 
   void operator()() const {
     bool found = links->look.found;
-    for (int round = 0; round < rounds_per_look && !found; ++round) {
-      found = crowded ? look_among_others() : links->poll() || await_memory();
+    for (int round = 0; round < rounds_per_look && !(found && leaves_early()); ++round) {
+      if (crowded ? look_among_others() : links->poll() || await_memory()) found = true;
     }
     if (found && !crowded) follow_memory();
     links->look.found = found;
     links->look.is_posted = false;
+  }
+
+  /// Memory has a follow-up of its own, and others who wait for the core have theirs.
+  bool leaves_early() const {
+    return crowded || links->memory_links() > 0 || context->stopped();
   }
 
   /// Those who have the answer run meanwhile; what they bring is often followed by more.
@@ -147,7 +155,7 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
   do {
     if (!links.look.is_posted) {
       links.look.is_posted = true;
-      asio::post(context, poll_links{&links, policy.crowded});
+      asio::post(context, poll_links{&context, &links, policy.crowded});
     }
     const int ran = poll_until_looked(context, links);
     if (links.look.found || ran > 1) return true;

@@ -25,7 +25,7 @@ namespace tandem {
 /// @par Executor  One; nothing here is safe from two threads of a process.
 class board {
  public:
-  static constexpr std::uint64_t places = 16;
+  static constexpr std::uint64_t places = 64;
   static constexpr std::uint64_t calls_at_once = 64;
   static constexpr std::size_t most_bytes = 4096;  ///< that one rank brings to a call
   static constexpr int most_ranks = 16;
