@@ -22,7 +22,7 @@ frame_reader::outcome frame_reader::read_some(sealed::stream& from) {
     }
     stages = parts[0].iov_len == left;
   }
-  if (stages) parts[count++] = {staging_.data() + staged_, staging_bytes - staged_};
+  if (stages) parts[count++] = {staging_.data() + staged_, most_staged_ - staged_};
 
   const ssize_t n = from.receive(std::span(parts).first(count));
   if (n > 0) {
@@ -78,6 +78,8 @@ frame_reader::outcome frame_reader::take_frame(const std::byte* at) {
   const std::optional<protocol::frame> f = protocol::decode(header, why_);
   if (!f) return outcome::broken;
   if (protocol::carries_payload(f->type)) {
+    const bool is_long = protocol::frame_bytes + f->payload_bytes > staging_bytes;
+    most_staged_ = is_long ? staging_bytes_of_long : staging_bytes;
     is_landing_ = session_.begin(*f, landing_);
     if (is_landing_) return outcome::more;
     why_ = session_.violation();

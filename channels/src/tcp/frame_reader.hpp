@@ -32,8 +32,9 @@ class frame_reader {
   void drop() noexcept { is_landing_ = false; }
 
  private:
-  /// Small messages come whole in one call; of a large one no more than this is copied.
-  static constexpr std::size_t staging_bytes = 8 * 1024;
+  /// Small messages come whole in one call: half a ping-pong of 16 KiB over loopback takes 7.7 us
+  /// in one and 9.4 in two. Of a longer one no more than this is copied, and less of the next.
+  static constexpr std::size_t staging_bytes = 20 * 1024, staging_bytes_of_long = 8 * 1024;
 
   outcome place(std::size_t bytes);
   outcome parse_staged();
@@ -43,6 +44,7 @@ class frame_reader {
   protocol::session& session_;
   std::array<std::byte, staging_bytes> staging_;
   std::size_t staged_ = 0;
+  std::size_t most_staged_ = staging_bytes;
   protocol::landing landing_;
   bool is_landing_ = false;
   std::string why_;
