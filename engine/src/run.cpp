@@ -54,7 +54,8 @@ constexpr int memory_looks = 64;
 /// are waited for it, and so many in all, before other handlers get their turn.
 constexpr int looks_after_found = 200;
 constexpr int most_looks_after_found = 1000;
-/// The same where others wait for the core; one of them may keep it far longer.
+/// The same where others wait for the core, one of which may keep it far longer, and of rounds that
+/// go on after one that has found something.
 constexpr std::chrono::microseconds longest_follow{20};
 
 /// Rounds of the poller, run as a handler of the context: what they complete is on the executor
@@ -66,8 +67,9 @@ struct poll_links {
   bool crowded;
 
   void operator()() const {
+    const clock::time_point end = clock::now() + longest_follow;
     bool found = links->look.found;
-    for (int round = 0; round < rounds_per_look && !(found && leaves_early()); ++round) {
+    for (int round = 0; round < rounds_per_look && !(found && leaves_early(end)); ++round) {
       if (crowded ? look_among_others() : links->poll() || await_memory()) found = true;
     }
     if (found && !crowded) follow_memory();
@@ -76,8 +78,8 @@ struct poll_links {
   }
 
   /// Memory has a follow-up of its own, and others who wait for the core have theirs.
-  bool leaves_early() const {
-    return crowded || links->memory_links() > 0 || context->stopped();
+  bool leaves_early(clock::time_point end) const {
+    return crowded || links->memory_links() > 0 || context->stopped() || clock::now() >= end;
   }
 
   /// Those who have the answer run meanwhile; what they bring is often followed by more.
