@@ -1,0 +1,79 @@
+// Rounds of a loop over links that find something every time, and what else it has to do.
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <functional>
+#include <tandem/poller.hpp>
+#include <tandem/run.hpp>
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+class busy_link final : public pollable {
+ public:
+  busy_link(asio::io_context& context, std::function<void()> found)
+      : pollable(context.get_executor()), found_(std::move(found)) {}
+  int polls = 0;
+
+ private:
+  bool poll() override {
+    ++polls;
+    found_();
+    return true;
+  }
+  void arm() override {}
+
+  const std::function<void()> found_;
+};
+
+constexpr spin_policy alone{.most = 1ms, .crowded = false};
+
+/// Polls from the one that posts a handler to the handler, which ends the loop.
+int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alone) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  int until = -1;
+  busy_link* all = nullptr;
+  const auto found = [&] {
+    const auto end = std::chrono::steady_clock::now() + each;
+    while (std::chrono::steady_clock::now() < end) continue;
+    if (all->polls != 1) return;
+    asio::post(context, [&] {
+      until = all->polls - 1;
+      context.stop();
+    });
+  };
+  busy_link link(context, found);
+  all = &link;
+  run(context, policy);
+  return until;
+}
+
+TEST(rounds, that_are_short_go_on_a_little) {
+  const int polls = polls_until_handled(0us);
+  EXPECT_GE(polls, 0);
+  EXPECT_LE(polls, 3);
+}
+
+TEST(rounds, that_are_long_let_others_in) {
+  EXPECT_EQ(polls_until_handled(25us), 0);
+}
+
+TEST(rounds, where_others_wait_for_the_core_let_them_in) {
+  EXPECT_EQ(polls_until_handled(0us, {.most = 1ms, .crowded = true}), 0);
+}
+
+TEST(rounds, end_with_the_loop) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  busy_link link(context, [&] { context.stop(); });
+  run(context, alone);
+  EXPECT_EQ(link.polls, 1);
+}
+
+}  // namespace
+}  // namespace tandem
