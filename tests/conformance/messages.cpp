@@ -59,7 +59,7 @@ static awaitable<void> all_sizes(channel& from, channel& to) {
                                  63,
                                  64,
                                  65,
-                                 1984,   // with its header 2 KiB: one piece of memory over tcp
+                                 1984,  // with its header 2 KiB: one piece of memory over tcp
                                  1985,
                                  20416,  // 20 KiB: one read of a socket
                                  20417,
