@@ -24,11 +24,11 @@ def load(path):
     return records
 
 
-def newest(op, pattern="*.jsonl", folder=RESULTS):
-    """The newest results file (they are named by date) that has Tandem's records of an operation."""
+def newest(op, pattern="*.jsonl", folder=RESULTS, fits=lambda record: True):
+    """The newest results file (they are named by date) that has Tandem's records of an operation which `fits`."""
     for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
         records = load(path)
-        if any(r["op"] == op and r.get("channel", TANDEM) in OWN for r in records):
+        if any(r["op"] == op and r.get("channel", TANDEM) in OWN and fits(r) for r in records):
             return path, records
     raise SystemExit(f"no results of '{op}' in {folder}: run bench/compare or bench/build_time")
 
