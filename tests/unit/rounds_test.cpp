@@ -1,6 +1,7 @@
 // Rounds of a loop over links that find something every time, and what else it has to do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -53,10 +54,15 @@ int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alo
   return until;
 }
 
+/// Fewer where this core is taken away in between, never more.
 TEST(rounds, that_are_short_go_on_a_little) {
-  const int polls = polls_until_handled(0us);
-  EXPECT_GE(polls, 0);
-  EXPECT_LE(polls, 3);
+  int most = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int polls = polls_until_handled(0us);
+    ASSERT_GE(polls, 0);
+    most = std::max(most, polls);
+  }
+  EXPECT_EQ(most, 3);
 }
 
 TEST(rounds, that_are_long_let_others_in) {
