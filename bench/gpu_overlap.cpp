@@ -5,34 +5,26 @@
 // The kernel fills every multiprocessor and touches no memory: what it loses, it loses to others
 // that compute.
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstring>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/shm.hpp>
 #include <tandem/detail/kernel_compiler.hpp>
 #include <tandem/join.hpp>
-#include <tandem/run.hpp>
-#include <tandem/store.hpp>
 #include <thread>
 
-#include "gpu_ranks.hpp"
-#include "perf/shadow.hpp"
-#include "perf/window.hpp"
+#include "gpu_job.hpp"
 
 namespace {
 
 namespace asio = boost::asio;
-namespace perf = tandem::perf;
 using asio::awaitable;
 using tandem::accelerator;
 using tandem::memory_kind;
 using tandem::mutable_view;
 using tandem::bench::meet;
 using tandem::bench::meeting;
+using tandem::bench::messages;
 using tandem::bench::plan;
 using clock_type = std::chrono::steady_clock;
 
@@ -112,28 +104,6 @@ class busy_kernel {
   accelerator::kernel kernel_ = nullptr;
 };
 
-/// The messages of one window, in device memory.
-class messages {
- public:
-  messages(int rank, const plan& what)
-      : window_(0, {what.depth, what.measurements.front().bytes}),
-        where_(perf::place_for("cuda", rank)) {
-    if (rank == 0) window_.fill(0, 0);
-    where_.up();
-    for (const auto& each : window_.messages()) views_.push_back(where_.of(each));
-  }
-  const std::vector<mutable_view>& views() const { return views_; }
-  std::uint64_t wrong_bytes() {
-    where_.down();
-    return window_.wrong_bytes(0, 0);
-  }
-
- private:
-  perf::window window_;
-  perf::shadow where_;
-  std::vector<mutable_view> views_;
-};
-
 /// Rank 0: the next window is to be sent. Rank 1: it is on its way, or will be, or there is none.
 enum class turn { go, wait, end };
 turn next_turn(progress& in, int rank, long window) {
@@ -158,25 +128,12 @@ awaitable<void> move_one(tandem::channel& peer, int rank, mutable_view view) {
   }
 }
 
-awaitable<void> move_all(progress& in, int rank, const messages& what) {
-  tandem::launch_info who;
-  who.rank = who.local_rank = rank;
-  who.size = who.local_size = ranks;
-  who.address = "127.0.0.1";
-  who.port = static_cast<std::uint16_t>(in.port.load());
-  who.job = "overlap";
-  const tandem::settings options;
-  std::shared_ptr<tandem::store> met = co_await tandem::store::meet(who, options);
-  std::unique_ptr<tandem::fabric> over = co_await tandem::shm::make_fabric(std::move(met), options);
-  const std::unique_ptr<tandem::fabric> job =
-      tandem::devices::make_fabric(std::move(over), options);
-  tandem::channel& peer = co_await job->to(1 - rank);
-  const asio::any_io_executor executor = job->get_executor();
+awaitable<void> move_windows(tandem::channel& peer, progress& in, int rank, const messages& what) {
   for (long window = 0;;) {
     const turn now = next_turn(in, rank, window);
     if (now == turn::end) break;
     if (now == turn::wait) {
-      co_await asio::post(executor, asio::use_awaitable);
+      co_await asio::post(peer.get_executor(), asio::use_awaitable);
       continue;
     }
     std::vector<awaitable<void>> all;
@@ -184,25 +141,12 @@ awaitable<void> move_all(progress& in, int rank, const messages& what) {
     co_await tandem::when_all(std::move(all));
     ++window;
   }
-  std::byte last{};
-  const mutable_view word(&last, 1);
-  if (rank == 0) {
-    co_await peer.send(9, word);
-    co_await peer.recv(9, word);
-  } else {
-    co_await peer.recv(9, word);
-    co_await peer.send(9, word);
-  }
-  job->close();
 }
 
 void move_by_tandem(progress& in, int rank, const messages& what) {
-  asio::io_context loop;
-  std::exception_ptr failure;
-  asio::co_spawn(loop, move_all(in, rank, what),
-                 [&failure](std::exception_ptr why) { failure = why; });
-  tandem::run(loop);
-  if (failure) std::rethrow_exception(failure);
+  const auto port = static_cast<std::uint16_t>(in.port.load());
+  tandem::bench::run_job(rank, port,
+                         [&](tandem::channel& peer) { return move_windows(peer, in, rank, what); });
 }
 
 void move_by_nccl(meeting& with, progress& in, int rank, accelerator& device,

@@ -41,6 +41,8 @@ def gpu(records, _ranks=2):
     rows += rows_of("forward", "copied between the processes", "copied", "lower", "its own host channel or a pinned copy")
     rows += rows_of("forward", "copied between the processes", "copied", "gloo", "Gloo, staged by hand")
     rows += rows_of("overlap", "a kernel beside messages", "tandem", "nccl", "NCCL")
+    rows += rows_of("beside short", "half there and back beside long messages", "tandem beside", "nccl beside", "NCCL")
+    rows += rows_of("beside long", "those long messages, 8 in flight", "tandem beside", "nccl beside", "NCCL")
     rows += rows_of("allreduce", "all_reduce, two islands", "tandem", "nccl", "NCCL, as one island")
     rows += rows_of("allreduce", "the same by way of the host", "forwarding", "gloo", "Gloo, staged by hand")
     return rows

@@ -50,6 +50,9 @@ constexpr int rounds_per_look = 4;
 /// Between two of them, those that only look at memory are asked again and again: so many looks,
 /// about a microsecond.
 constexpr int memory_looks = 64;
+/// The same where a look of the round itself is awaited: a copy engine takes some us, and asking
+/// its driver one.
+constexpr int hurried_memory_looks = 8;
 /// What they bring is often followed by more at once (an answer to an answer): so many empty looks
 /// are waited for it, and so many in all, before other handlers get their turn.
 constexpr int looks_after_found = 200;
@@ -77,9 +80,11 @@ struct poll_links {
     links->look.is_posted = false;
   }
 
-  /// Memory has a follow-up of its own, and others who wait for the core have theirs.
+  /// Memory has a follow-up of its own, unless rounds are awaited, and others who wait for the core
+  /// have theirs.
   bool leaves_early(clock::time_point end) const {
-    return crowded || links->memory_links() > 0 || context->stopped() || clock::now() >= end;
+    return crowded || (links->memory_links() > 0 && !links->is_hurried()) || context->stopped() ||
+           clock::now() >= end;
   }
 
   /// Those who have the answer run meanwhile; what they bring is often followed by more.
@@ -95,7 +100,8 @@ struct poll_links {
 
   bool await_memory() const {
     const int each = links->memory_links();
-    for (int looks = 0; each > 0 && looks < memory_looks; looks += each) {
+    const int most = links->is_hurried() ? hurried_memory_looks : memory_looks;
+    for (int looks = 0; each > 0 && looks < most; looks += each) {
       if (links->poll_memory()) return true;
     }
     return false;
@@ -103,10 +109,11 @@ struct poll_links {
 
   void follow_memory() const {
     const int each = links->memory_links();
+    const int patience = links->is_hurried() ? hurried_memory_looks : looks_after_found;
     int empty = 0;
     for (int looks = 0; each > 0 && looks < most_looks_after_found; looks += each) {
       empty = links->poll_memory() ? 0 : empty + each;
-      if (empty >= looks_after_found) return;
+      if (empty >= patience) return;
     }
   }
 };

@@ -7,6 +7,7 @@
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
+#include "conformance/shm_peer.hpp"
 #include "devices/link.hpp"
 #include "support/device_views.hpp"
 
@@ -34,10 +35,12 @@ std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end, int d
   return with_device_views(std::move(made), gpus, device, device_arena(arena_bytes, device));
 }
 
-template <processes How, int First, int Second>
+using pair_maker = awaitable<channel_pair> (*)(settings);
+
+template <processes How, int First, int Second, pair_maker Below = pair_over_local>
 awaitable<channel_pair> connect(settings options) {
   options.peer_copies = How != processes::two_without_peer_copies;
-  channel_pair below = co_await pair_over_local(options);
+  channel_pair below = co_await Below(options);
   co_return channel_pair{make_end(std::move(below.first), 0, First, How, options),
                          make_end(std::move(below.second), 1, Second, How, options)};
 }
@@ -47,6 +50,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         channel_case{"peers", connect<processes::two, 0, 1>, drive::by_asio, false},
         channel_case{"peers_polled", connect<processes::two, 0, 1>, drive::by_spinning, false},
+        channel_case{"peers_over_shm", connect<processes::two, 0, 1, connect_shm>, drive::by_asio,
+                     false},
+        channel_case{"peers_over_shm_polled", connect<processes::two, 0, 1, connect_shm>,
+                     drive::by_spinning, false},
         channel_case{"peers_on_one_device", connect<processes::two, 1, 1>, drive::by_asio, false},
         channel_case{"peers_in_one_process", connect<processes::one, 0, 1>, drive::by_asio, false},
         channel_case{"peer_and_host", connect<processes::two, 0, -1>, drive::by_asio, false},

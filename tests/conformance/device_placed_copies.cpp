@@ -1,5 +1,7 @@
 // Long messages that the sender's copy engine writes into the receiver's view, step by step.
 
+#include <thread>
+
 #include "conformance/peers_rig.hpp"
 
 namespace tandem::test {
@@ -141,6 +143,40 @@ PLACED_TEST(ThousandsOfOperationsLeaveNothing) {
   const auto before = all.gpus.open();
   for (int i = 0; i < 1000; ++i) co_await all.transfer(5001, 2);
   EXPECT_EQ(all.gpus.open(), before);
+}
+
+/// The engine that writes serves one stream until nothing is left on it, and readers wait as well.
+PLACED_TEST(ALongMessageIsWrittenInPiecesWhileThePeerReads) {
+  constexpr std::size_t bytes = std::size_t{40} << 20;
+  const buffer text(bytes, memory_kind::cuda, 0), into(bytes, memory_kind::cuda, 1);
+  std::size_t copies = 0;
+  const auto send_long = [&](flow_id flow) -> awaitable<void> {
+    const std::size_t before = all.gpus.seen().copies;
+    background receiver(all.to->get_executor(), all.to->recv(flow, into.view()));
+    background sender(all.from->get_executor(), all.from->send(flow, text.view()));
+    for (background* const each : {&receiver, &sender}) {
+      const auto failure = co_await run_until_over(*each, all);
+      EXPECT_FALSE(failure);
+    }
+    copies = all.gpus.seen().copies - before;
+  };
+  for (int i = 0; i < 2; ++i) {
+    co_await send_long(0);
+    std::this_thread::sleep_for(20ms);
+  }
+  co_await send_long(0);
+  EXPECT_EQ(copies, 1U);
+  co_await all.by_hand();
+  background shorts(all.to->get_executor(), all.to->recv(2, all.into.view().part(0, 100)));
+  background short_sender(all.from->get_executor(),
+                          all.from->send(2, const_view(all.text.view()).part(0, 100)));
+  co_await until_queued(all);
+  co_await send_long(1);
+  EXPECT_GE(copies, 3U) << "one is the short message";
+  for (background* const each : {&shorts, &short_sender}) {
+    const auto failure = co_await run_until_over(*each, all);
+    EXPECT_FALSE(failure);
+  }
 }
 
 }  // namespace

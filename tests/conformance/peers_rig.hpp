@@ -114,4 +114,13 @@ inline awaitable<std::optional<error>> run_until_over(background& part, peers& a
   co_return failure;
 }
 
+/// PEER_TEST(name) { body of a coroutine with all }
+#define PEER_TEST(name)                                     \
+  static awaitable<void> name##_body(peers&);               \
+  TEST(PeerCopies, name) {                                  \
+    gpus_of_this_test();                                    \
+    run_test(with_peers(name##_body), drive::by_asio, 60s); \
+  }                                                         \
+  static awaitable<void> name##_body(peers& all)
+
 }  // namespace tandem::test

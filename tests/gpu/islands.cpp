@@ -17,6 +17,7 @@
 
 #include "collectives/islands/island_call.hpp"
 #include "collectives/parallel/hand_on.hpp"
+#include "collectives/reduce/slow.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/reserved_port.hpp"
 
@@ -29,7 +30,8 @@ using asio::awaitable;
 constexpr collective combining[] = {collective::all_reduce, collective::reduce,
                                     collective::reduce_scatter};
 
-std::vector<island_call> all_calls(int ranks) {
+/// @param every_type  of each what each operation makes of it; else of some what some make
+std::vector<island_call> all_calls(int ranks, bool every_type) {
   std::vector<island_call> all;
   for (const std::size_t count : {0U, 1U, 37U, 5001U, (1U << 20) + 3}) {
     for (const bool in_place : {false, true}) {
@@ -46,9 +48,14 @@ std::vector<island_call> all_calls(int ranks) {
       all.emplace_back(collective::reduce, count, data_type::int32, reduce_op::maximum, root);
     }
   }
-  for (const data_type type : {data_type::bfloat16, data_type::float64, data_type::int8}) {
-    for (const reduce_op op : {reduce_op::product, reduce_op::minimum, reduce_op::average,
-                               reduce_op::premultiplied_sum}) {
+  const auto is_some = [](data_type type, reduce_op op) {
+    return (type == data_type::bfloat16 || type == data_type::float64 || type == data_type::int8) &&
+           (op == reduce_op::product || op == reduce_op::minimum || op == reduce_op::average ||
+            op == reduce_op::premultiplied_sum);
+  };
+  for (const data_type type : all_types) {
+    for (const reduce_op op : all_ops) {
+      if (!is_defined(type, op) || !(every_type || is_some(type, op))) continue;
       for (const collective what : combining) all.emplace_back(what, 4099, type, op, ranks - 1);
     }
   }
@@ -89,7 +96,7 @@ struct shape {
 awaitable<void> check_islands(communicator& all, island_member mine) {
   const std::unique_ptr<islands> in = co_await islands::make(all, mine);
   accelerator& device = accelerator_at(mine.kind, mine.device);
-  for (const island_call& each : all_calls(all.size())) {
+  for (const island_call& each : all_calls(all.size(), all.size() == 2)) {
     std::string wrong;
     try {
       co_await check(*in, all, device, each);
@@ -101,8 +108,8 @@ awaitable<void> check_islands(communicator& all, island_member mine) {
   co_await barrier(all);
 }
 
-awaitable<void> check_group(parallel_group& in, accelerator* device) {
-  for (const island_call& each : all_calls(in.size())) {
+awaitable<void> check_group(parallel_group& in, accelerator* device, bool every_type) {
+  for (const island_call& each : all_calls(in.size(), every_type)) {
     std::string wrong;
     try {
       co_await check(in, device, each);
@@ -138,7 +145,7 @@ awaitable<void> check_groups(communicator& all, island_member mine, const shape&
   accelerator* const device =
       mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
   for (const parallel_layout::dimension& each : dimensions) {
-    co_await check_group(groups->group(each.name), device);
+    co_await check_group(groups->group(each.name), device, all.size() == 2);
   }
   co_await barrier(all);
 }

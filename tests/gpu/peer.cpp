@@ -18,6 +18,7 @@
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
 
+#include "gpu/counted_cuda.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/pattern.hpp"
 #include "support/reserved_port.hpp"
@@ -75,6 +76,8 @@ awaitable<void> every_size(fabric& job, channel& peer, int me, accelerator& gpu)
     }
   }
   require(job.kind_to(1 - me) == "peer copies", std::string(job.kind_to(1 - me)));
+  require(counted_cuda::copies() > 0, "nobody has counted");
+  require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
 }
 
 awaitable<void> many_in_flight(fabric&, channel& peer, int me, accelerator& gpu) {
@@ -124,10 +127,12 @@ std::size_t open_descriptors() {
 awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
   const buffer memory(1 << 20, gpu.kind(), gpu.device());
   std::size_t free_before = 0, descriptors_before = 0;
-  for (int i = 0; i < 10'000; ++i) {
-    if (i == 100) {
+  counted_cuda::objects before;
+  for (int i = 0; i < 12'000; ++i) {
+    if (i == 2000) {  // every length and every way of carrying it has been there
       free_before = free_bytes(gpu);
       descriptors_before = open_descriptors();
+      before = counted_cuda::open();
     }
     const mutable_view view = memory.view().part(0, 1 + static_cast<std::size_t>(i) * 97 % 100'000);
     if ((i + me) % 2 == 0) {
@@ -136,8 +141,13 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
       co_await peer.recv(0, view);
     }
   }
+  const counted_cuda::objects after = counted_cuda::open();
+  require(before.events > 0 && before.streams > 0, "nobody has counted");
+  require(after == before,
+          counted_cuda::text(before) + " before, " + counted_cuda::text(after) + " after");
+  require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
   const std::size_t free_after = free_bytes(gpu);
-  // Another program on the device may take some; a leak of one event or handle an operation shows.
+  // Another program on the device may take some.
   require(free_after + (std::size_t{8} << 20) >= free_before,
           std::to_string(free_before - free_after) + " bytes of the device are gone");
   require(open_descriptors() <= descriptors_before + 2, "descriptors are left open");
@@ -203,6 +213,7 @@ awaitable<void> play(role what, int me, std::uint16_t port) {
 
 /// A rank's own process.
 int be_rank(const std::string& name, int me, std::uint16_t port) {
+  if (name != "island_without_end") counted_cuda::begin();
   for (const auto& [known, what] : parts()) {
     if (known == name) return exit_status_of(play(what, me, port));
   }
@@ -225,7 +236,7 @@ class gpu_peers : public testing::Test {
   }
 };
 
-TEST_F(gpu_peers, every_size_both_ways_at_once) {
+TEST_F(gpu_peers, every_size_both_ways_at_once_and_no_kernel) {
   expect_success("every_size");
 }
 TEST_F(gpu_peers, many_in_flight) {

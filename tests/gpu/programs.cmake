@@ -1,6 +1,6 @@
 # On the accelerators of a machine, where bench/gpu runs them; elsewhere each says what is missing and is skipped.
 # Paths are those of tests/.
-tandem_test(gpu_tests TIMEOUT 300
+tandem_test(gpu_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
     collectives/reduce/slow.cpp
@@ -8,8 +8,8 @@ tandem_test(gpu_tests TIMEOUT 300
     gpu/reductions.cpp)
 
 # They start themselves as ranks.
-tandem_test(gpu_peer_tests TIMEOUT 300 SOURCES gpu/peer.cpp)
-tandem_test(gpu_island_tests TIMEOUT 300
+tandem_test(gpu_peer_tests ALONE TIMEOUT 300 SOURCES gpu/peer.cpp)
+tandem_test(gpu_island_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
     collectives/islands/island_call.cpp

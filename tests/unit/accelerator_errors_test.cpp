@@ -39,8 +39,8 @@ std::vector<failing> all_calls(called_stage& with, accelerator::handle shared,
       {"cuMemcpyAsync", [=](accelerator& of) { of.copy(at, word, 8, on); }},
       {"cuMemcpyBatchAsync",
        [=](accelerator& of) {
-         const accelerator::piece one{at, word, 8};
-         of.copy_all({&one, 1}, on);
+         const accelerator::piece two[] = {{at, word, 4}, {word, at, 4}};
+         of.copy_all(two, on);
        }},
       {"cuMemsetD8Async", [=](accelerator& of) { of.fill(at, 0, 8, on); }},
       {"cuStreamSynchronize", [=](accelerator& of) { of.finish(on); }},

@@ -73,6 +73,43 @@ TEST(rounds, where_others_wait_for_the_core_let_them_in) {
   EXPECT_EQ(polls_until_handled(0us, {.most = 1ms, .crowded = true}), 0);
 }
 
+/// Looks at memory between two looks of the kernel, while nothing is found.
+class idle_link final : public pollable {
+ public:
+  idle_link(asio::io_context& context, look costs, std::function<void()> looked)
+      : pollable(context.get_executor(), costs), looked_(std::move(looked)) {}
+
+ private:
+  bool poll() override {
+    looked_();
+    return false;
+  }
+  void arm() override {}
+
+  const std::function<void()> looked_;
+};
+
+int memory_looks_of_a_round(bool is_hurried) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  int looks = 0, rounds = 0;
+  const idle_link memory(context, pollable::look::reads_memory, [&] { ++looks; });
+  const idle_link kernel(context, pollable::look::asks_kernel, [&] {
+    if (rounds++ == 0) looks = 0;
+    if (rounds == 3) context.stop();
+  });
+  if (is_hurried) poller::of(context.get_executor()).hurry(true);
+  run(context, alone);
+  return looks / 2;
+}
+
+TEST(rounds, follow_each_other_sooner_where_they_are_awaited) {
+  const int usual = memory_looks_of_a_round(false), hurried = memory_looks_of_a_round(true);
+  EXPECT_GT(usual, 50);
+  EXPECT_GT(hurried, 4);
+  EXPECT_LT(hurried, 24);
+}
+
 TEST(rounds, end_with_the_loop) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);

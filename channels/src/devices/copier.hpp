@@ -20,11 +20,14 @@ class copier {
   enum class way : std::uint8_t {
     to_host,
     to_device,
-    peer,  ///< to or from the memory of another process or device; several at once
+    to_peer,  ///< into the memory of another process or device; several at once
+    from_peer,
   };
   /// Copies, and tells `wait` when that is done. @par Errors thrown: `device_failed`; then nothing
   /// is being copied and nobody is told.
   void copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait);
+  /// A peer is about to read from the memory of this device, or has.
+  void expect_reader(bool one_more) noexcept { peer_.expect_reader(one_more); }
   /// Blocks until no copy is under way, for an executor that goes away with some.
   void finish() noexcept;
 

@@ -11,15 +11,11 @@ constexpr std::size_t most_copies_of_a_call = 32;
 
 }  // namespace
 
-copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor, const shape& how)
-    : pollable(executor, look::reads_memory),
-      watch_(watch),
-      call_bytes_(how.call_bytes),
-      streams_(how.streams) {
-  for (std::size_t i = 0; i < batches_.size(); ++i) {
-    batch& each = batches_[i];
+copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor,
+                       const limits& of_calls)
+    : pollable(executor, look::reads_memory), watch_(watch), limits_(of_calls) {
+  for (batch& each : batches_) {
     each.of = this;
-    each.on = &streams_[i % how.streams];
     each.over.owner = &each;
     each.over.done = is_over;
     each.over.destroy = is_gone;
@@ -27,30 +23,44 @@ copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executo
 }
 
 copy_turns::batch* copy_turns::idle() noexcept {
-  const auto found = std::find_if(batches_.begin(), batches_.end(),
-                                  [](const batch& each) { return each.who.empty(); });
-  return found == batches_.end() ? nullptr : &*found;
+  const auto end = batches_.begin() + static_cast<std::ptrdiff_t>(limits_.calls);
+  const auto found =
+      std::find_if(batches_.begin(), end, [](const batch& each) { return each.bytes == 0; });
+  return found == end ? nullptr : &*found;
 }
 
-bool copy_turns::is_working() const noexcept {
-  return std::any_of(batches_.begin(), batches_.end(),
-                     [](const batch& each) { return !each.who.empty(); });
+void copy_turns::expect_reader(bool one_more) noexcept {
+  readers_ += one_more ? 1 : -1;
+  meet_reader();
+}
+
+bool copy_turns::has_company() const noexcept {
+  if (readers_ > 0 || (other_ != nullptr && other_->pending_bytes() > 0)) return true;
+  const auto now = std::chrono::steady_clock::now();
+  return now - last_reader_ < limits_.reader_lasts ||
+         (other_ != nullptr && now - other_->last_asked_ < limits_.other_lasts);
 }
 
 void copy_turns::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  if (is_working()) {
-    waiting_.push_back({{to, from, bytes}, &wait});
-    return go_on_soon();
+  last_asked_ = std::chrono::steady_clock::now();
+  const request asked{{to, from, bytes}, &wait};
+  const bool is_cut = bytes > limits_.company_bytes && has_company();
+  if (pending_bytes() == 0 && !is_cut) {
+    told failed;
+    next_.assign(1, asked);
+    begin(batches_[0], failed);
+    if (failed.failure) throw error(*failed.failure);
+    return;
   }
-  told failed;
-  next_.assign(1, {{to, from, bytes}, &wait});
-  begin(batches_[0], failed);
-  if (failed.failure) throw error(*failed.failure);
+  waiting_.push_back(asked);
+  waiting_bytes_ += bytes;
+  if (fills_a_call() || is_cut) refused_ = go_on(!is_cut);
+  go_on_soon();
 }
 
 /// More may have come already: one message after the other is taken from its peer.
 void copy_turns::go_on_soon() {
-  if (idle() == nullptr) return;
+  if (refused_.waits.empty() && (waiting_.empty() || idle() == nullptr)) return;
   waits_for_look_ = true;
   if (!loop().is_polling()) post();
 }
@@ -78,60 +88,119 @@ void copy_turns::arm() {
   if (waits_for_look_) post();
 }
 
+/// Into `next_`, of those that wait, of which there are some.
+void copy_turns::take(bool in_company) {
+  const std::size_t most = in_company ? limits_.company_bytes : limits_.call_bytes;
+  std::size_t bytes = 0;
+  next_.clear();
+  do {
+    request& first = waiting_.front();
+    accelerator::piece& what = first.what;
+    if (in_company && what.bytes > most && next_.empty()) {
+      first.is_part = true;
+      next_.push_back({{what.to, what.from, most}, nullptr, true});
+      what = {static_cast<std::byte*>(what.to) + most,
+              static_cast<const std::byte*>(what.from) + most, what.bytes - most};
+      waiting_bytes_ -= most;
+      return;
+    }
+    bytes += what.bytes;
+    waiting_bytes_ -= what.bytes;
+    next_.push_back(first);
+    waiting_.pop_front();
+  } while (!waiting_.empty() && next_.size() < most_copies_of_a_call &&
+           bytes + waiting_.front().what.bytes <= most);
+}
+
 /// `next_`, of which those fail that cannot be.
 void copy_turns::begin(batch& as, told& failed) {
   const told before = failed;
   try {
-    if (as.on->get() == nullptr) *as.on = device_stream(watch_.of());
-    queue(as, failed);
-    if (!as.who.empty()) watch_.after(as.on->get(), as.over);
+    if (stream_.get() == nullptr) stream_ = device_stream(watch_.of());
+    if (!queue(as, failed)) return;
+    watch_.after(stream_.get(), as.over);
+    for (const request& each : next_) as.bytes += each.what.bytes;
+    working_bytes_ += as.bytes;
   } catch (const error& why) {
     finish();
     as.who = {};
     failed = before;
-    for (const request& each : next_) failed.waits.push_back(*each.wait);
-    failed.failure = std::make_shared<const error>(why);
+    for (const request& each : next_) refuse(each, why, failed);
   }
 }
 
-/// All at once; where the driver refuses, each by itself.
-void copy_turns::queue(batch& as, told& failed) {
+/// What can be no part of any call is over as a whole: nothing of it is under way then.
+void copy_turns::refuse(const request& which, const error& why, told& failed) {
+  if (which.is_part) finish();
+  device_wait* wait = which.wait;
+  if (wait == nullptr) {
+    const request& rest = waiting_.front();
+    wait = rest.wait;
+    waiting_bytes_ -= rest.what.bytes;
+    waiting_.pop_front();
+  }
+  failed.waits.push_back(*wait);
+  failed.failure = std::make_shared<const error>(why);
+}
+
+/// `pieces_` out of `next_`. Two allocations may be neighbours, too: of those each is copied alone.
+void copy_turns::join_neighbours() {
   accelerator& device = watch_.of();
+  const auto is_one = [&device](const void* first, std::size_t bytes, const void* second) {
+    if (static_cast<const std::byte*>(first) + bytes != second) return false;
+    const std::uint64_t id = device.allocation_id(first);
+    return id != 0 && id == device.allocation_id(second);
+  };
+  pieces_.clear();
+  for (const request& each : next_) {
+    const accelerator::piece& what = each.what;
+    if (!pieces_.empty()) {
+      accelerator::piece& last = pieces_.back();
+      if (is_one(last.to, last.bytes, what.to) && is_one(last.from, last.bytes, what.from)) {
+        last.bytes += what.bytes;
+        continue;
+      }
+    }
+    pieces_.push_back(what);
+  }
+}
+
+/// All at once; where the driver refuses, each by itself. False: nothing is under way.
+bool copy_turns::queue(batch& as, told& failed) {
+  accelerator& device = watch_.of();
+  const auto goes = [&as](const request& which) {
+    if (which.wait != nullptr) as.who.push_back(*which.wait);
+  };
   if (next_.size() > 1) {
-    pieces_.clear();
-    for (const request& each : next_) pieces_.push_back(each.what);
+    join_neighbours();
     try {
-      device.copy_all(pieces_, as.on->get());
-      for (const request& each : next_) as.who.push_back(*each.wait);
-      return;
+      device.copy_all(pieces_, stream_.get());
+      for (const request& each : next_) goes(each);
+      return true;
     } catch (const error&) {
     }
   }
+  bool is_any = false;
   for (const request& each : next_) {
     try {
-      device.copy(each.what.to, each.what.from, each.what.bytes, as.on->get());
-      as.who.push_back(*each.wait);
+      device.copy(each.what.to, each.what.from, each.what.bytes, stream_.get());
+      goes(each);
+      is_any = true;
     } catch (const error& why) {
-      failed.waits.push_back(*each.wait);
-      failed.failure = std::make_shared<const error>(why);
+      refuse(each, why, failed);
     }
   }
+  return is_any;
 }
 
-/// Begins with what waits; who of them fails.
-copy_turns::told copy_turns::go_on() {
-  told failed;
-  while (!waiting_.empty()) {
-    batch* const next = idle();
+/// Begins with what waits; who of them fails, and who has before. @param with_full_calls  no others
+copy_turns::told copy_turns::go_on(bool with_full_calls) {
+  told failed = std::exchange(refused_, {});
+  while (!waiting_.empty() && (!with_full_calls || fills_a_call())) {
+    const bool in_company = has_company();
+    batch* const next = in_company && working_bytes_ > 0 ? nullptr : idle();
     if (next == nullptr) break;
-    next_.clear();
-    std::size_t bytes = 0;
-    do {
-      bytes += waiting_.front().what.bytes;
-      next_.push_back(waiting_.front());
-      waiting_.pop_front();
-    } while (!waiting_.empty() && next_.size() < most_copies_of_a_call &&
-             bytes + waiting_.front().what.bytes <= call_bytes_);
+    take(in_company);
     begin(*next, failed);
   }
   return failed;
@@ -141,6 +210,7 @@ copy_turns::told copy_turns::go_on() {
 void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& failure) {
   auto& done = *static_cast<batch*>(of.owner);
   const detail::device_waits who = std::exchange(done.who, {});
+  done.of->working_bytes_ -= std::exchange(done.bytes, 0);
   const told failed = done.of->go_on();
   detail::device_waits::tell(who, failure);
   detail::device_waits::tell(failed.waits, failed.failure);
@@ -150,17 +220,19 @@ void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& fa
 void copy_turns::is_gone(device_wait& of) noexcept {
   auto& which = *static_cast<batch*>(of.owner);
   detail::device_waits who = std::exchange(which.who, {});
+  which.of->working_bytes_ -= std::exchange(which.bytes, 0);
   for (const request& each : which.of->waiting_) who.push_back(*each.wait);
   which.of->waiting_.clear();
+  which.of->waiting_bytes_ = 0;
   detail::device_waits::destroy(who);
+  detail::device_waits refused = std::exchange(which.of->refused_.waits, {});
+  detail::device_waits::destroy(refused);
 }
 
 void copy_turns::finish() noexcept {
-  for (const device_stream& each : streams_) {
-    try {
-      if (each.get() != nullptr) watch_.of().finish(each.get());
-    } catch (const error&) {
-    }
+  try {
+    if (stream_.get() != nullptr) watch_.of().finish(stream_.get());
+  } catch (const error&) {
   }
 }
 

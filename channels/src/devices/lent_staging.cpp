@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "protocol/frame.hpp"
@@ -52,6 +53,11 @@ const std::shared_ptr<const pinned_pages>& lent_staging::pin(entry& of, accelera
   if (!of.pages) of.pages = std::make_shared<shared_pages>(place_of_staging(of.what));
   pinned = std::make_shared<pinned_pages>(by, of.pages);
   return pinned;
+}
+
+bool lent_staging::has_unanswered() const noexcept {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& each) { return each && !each->is_answered; });
 }
 
 bool lent_staging::next(accelerator& home, imports::answer& into) {

@@ -35,6 +35,7 @@ class lent_staging {
   bool describe(const shared_allocation& what, std::string& why);
   /// The answer to a description, opened for `home`.
   bool next(accelerator& home, imports::answer& into);
+  bool has_unanswered() const noexcept;
   /// As `imports::find`; the source has `here`, too.
   std::optional<imports::source> find(const shared_place& at, std::uint64_t bytes, accelerator& by,
                                       std::string& why);

@@ -97,12 +97,12 @@ std::vector<rail_stats> link::rails() const {
 
 bool link::start(operation& op) {
   std::optional<error> refused;
+  const bool is_long = op.view.bytes > session_.agreed().eager_bytes;
   try {
     if (op.view.kind != memory_kind::host) {
       copier& by = copiers_->of(op.view);
       if (home_ == nullptr) home_ = &by;
       // The peer hears of its memory before it is asked for a receive, or asks for one.
-      const bool is_long = op.view.bytes > session_.agreed().eager_bytes;
       if (is_long && exports_) exports_->find(by.of(), op.view);
     }
   } catch (const error& why) {
@@ -113,6 +113,7 @@ bool link::start(operation& op) {
   } else {
     session_.start(op);
     flush();
+    if (is_long) look();
   }
   const bool is_done = session_.take_if_done(op);
   complete_soon();
@@ -131,6 +132,15 @@ bool link::linger(operation& op) {
   const bool is_over = op.is_over() && session_.take_if_done(op);
   complete_soon();
   return is_over;
+}
+
+/// Of a window of long messages the first may be announced or accepted already: it begins while the
+/// others are being started.
+void link::look() {
+  if (inner_ == nullptr || read_ended_ || is_looking_) return;
+  is_looking_ = true;
+  inner_->look();
+  is_looking_ = false;
 }
 
 void link::cancel(operation& op) {
@@ -225,6 +235,7 @@ void link::heard_goodbye() {
 }
 
 void link::complete_done() {
+  if (is_looking_) return complete_soon();
   while (operation* op = session_.pop_done()) op->complete(*op);
 }
 

@@ -45,6 +45,7 @@ class link final : public std::enable_shared_from_this<link>,
   void run();  ///< greets the peer and starts reading
   bool start(operation& op);
   bool linger(operation& op);
+  void look();
   void cancel(operation& op);
   void fail(const error& reason, bool tell_peer);
   /// The inner channel goes away, and ends what it has of this link's by itself.
@@ -114,6 +115,7 @@ class link final : public std::enable_shared_from_this<link>,
   void let_go(referral& r);
   void let_go_of_referrals() noexcept;
   void let_go_later();
+  bool has_notes() const noexcept;
   void say_notes();
   void say(const note& what);
 
@@ -121,6 +123,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool can_be_shared(const protocol::outgoing& out) const;
   bool stage_shared();
   void staged_over(referral& r, const std::shared_ptr<const error>& failure);
+  bool has_staging_to_offer() const noexcept;
   void offer_staging();
   bool answered_staging(const note& said);
 
@@ -258,6 +261,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool read_ended_ = false;
   bool closed_ = false;
   bool completion_posted_ = false;
+  bool is_looking_ = false;  // from inside a start: what is over is told later
 };
 
 /// The handle of a link whose inner channel a fabric owns.

@@ -70,6 +70,7 @@ departure& link::take_departure() {
 void link::flush_frames() {
   while (is_agreed_ && !session_.is_over()) {
     if (!has_one_) {
+      if (!session_.may_have_next()) return;
       if (free_departures_.empty() && departures_.size() == most_departures) return;
       if (!session_.next(one_)) return;
       has_one_ = true;

@@ -40,7 +40,7 @@ bool link::place() {
   r.by = &copiers_->of(one_.payload);
   r.mapped = one_goes_to_.keep;
   // NOLINTNEXTLINE: what is imported is read or written
-  return begin_copy(r, copier::way::peer, const_cast<void*>(one_goes_to_.from));
+  return begin_copy(r, copier::way::to_peer, const_cast<void*>(one_goes_to_.from));
 }
 
 /// Of what `r` is about, and tells `staged_over`. @return true: it is on its way, or has failed

@@ -110,7 +110,7 @@ bool link::find_source(pull& p, copier* for_view) {
 void link::pull_to_view(pull& p) {
   const protocol::landing& first = p.where;
   const bool is_here = p.from.here != nullptr;
-  p.by->copy(is_here ? copier::way::to_device : copier::way::peer, first.target, p.from.from,
+  p.by->copy(is_here ? copier::way::to_device : copier::way::from_peer, first.target, p.from.from,
              p.bytes(), p.landed);
   p.op = first.op;
   session_.pin(*p.op);
@@ -126,7 +126,7 @@ void link::pull_piece(pull& p) {
       waiting_pulls_.push_back(&p);
       return;
     }
-    p.by->copy(copier::way::peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
+    p.by->copy(copier::way::from_peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
                p.piece, p.landed);
   } catch (const error& why) {
     p.broke = why;

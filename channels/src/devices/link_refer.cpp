@@ -121,6 +121,8 @@ bool link::refer() {
   referral& r = take_referral();
   gather_chunks(r, is_rest_there_);
   r.at = one_at_;
+  r.read_from = &copiers_->of(one_.payload);
+  r.read_from->expect_reader(true);
   send_reference(r);
   return true;
 }
@@ -166,6 +168,7 @@ void link::let_go(referral& r) {
   if (r.slot != nullptr) {
     staging_out_.give_back(r.by->of().kind(), std::exchange(r.slot, nullptr));
   }
+  if (r.read_from != nullptr) std::exchange(r.read_from, nullptr)->expect_reader(false);
   r.mapped.reset();
   r.is_placed = false;
   session_.unpin(*std::exchange(r.op, nullptr));
@@ -204,8 +207,15 @@ void link::say(const note& what) {
   if (said.op.result) inner_failed(said.op);
 }
 
+/// A glance: `say_notes` comes twice with every step of a message, and seldom has anything to say.
+bool link::has_notes() const noexcept {
+  if (!pulled_.empty() || (exports_ && exports_->has_news())) return true;
+  if (has_staging_to_offer()) return true;
+  return home_ != nullptr && (lent_.has_unanswered() || (imports_ && imports_->has_unanswered()));
+}
+
 void link::say_notes() {
-  if (session_.is_over() || (reads_ == reading::none && !shares_staging_)) return;
+  if (!has_notes() || session_.is_over()) return;
   while (!pulled_.empty()) {
     note made;
     made.count = static_cast<std::uint16_t>(std::min(pulled_.size(), made.serials.size()));

@@ -5,6 +5,7 @@
 // its bytes are there.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tandem/log.hpp>
 
 #include "devices/link.hpp"
@@ -28,6 +29,13 @@ bool link::stage_shared() {
   r.slot = slot;
   r.at = {staging_id(vendor), staging_out_.offset_of(vendor, slot)};
   return begin_copy(r, copier::way::to_host, slot);
+}
+
+/// Some is there that the peer has not heard of.
+bool link::has_staging_to_offer() const noexcept {
+  return shares_staging_ && std::any_of(vendors.begin(), vendors.end(), [this](memory_kind vendor) {
+           return offers_[vendor_index(vendor)] == offer::none && staging_out_.shared_at(vendor);
+         });
 }
 
 /// Once it is there: the first message has gone by the inner channel.

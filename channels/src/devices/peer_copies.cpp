@@ -3,25 +3,66 @@
 namespace tandem::devices {
 namespace {
 
-constexpr std::size_t long_copy_bytes = std::size_t{16} << 20;
-constexpr copy_turns::shape of_short{.streams = 2, .call_bytes = std::size_t{16} << 20};
-// As much as one copy may bring: under a millisecond over NVLink.
-constexpr copy_turns::shape of_long{.streams = 1, .call_bytes = std::size_t{256} << 20};
+using std::chrono::milliseconds;
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+constexpr std::size_t long_copy_bytes = 16 * mib;
+// Over NVLink 4 MiB take as long as to ask for the next, and 16 MiB 42 us, which is what a message
+// of 8 bytes waits for beside longer ones (`bench/gpu_beside`). An engine stops for some us between
+// two calls (`bench/gpu_copies`), of 1.4 ms where they are of 512 MiB.
+constexpr std::size_t company_bytes = 16 * mib;
+constexpr milliseconds lasts{5};
+constexpr copy_turns::limits of_short{.calls = 3,
+                                      .call_bytes = 4 * mib,
+                                      .company_bytes = company_bytes,
+                                      .other_lasts = milliseconds(0),
+                                      .reader_lasts = lasts};
+constexpr copy_turns::limits of_long{.calls = 2,
+                                     .call_bytes = 512 * mib,
+                                     .company_bytes = company_bytes,
+                                     .other_lasts = lasts,
+                                     .reader_lasts = lasts};
 
 }  // namespace
 
-peer_copies::peer_copies(const asio::any_io_executor& executor, accelerator& by)
-    : short_(std::make_shared<copy_turns>(watch_, executor, of_short)),
-      long_(std::make_shared<copy_turns>(watch_, executor, of_long)),
-      watch_(executor, by) {}
+peer_copies::engine::engine(device_watch& watch, const asio::any_io_executor& executor)
+    : short_(std::make_shared<copy_turns>(watch, executor, of_short)),
+      long_(std::make_shared<copy_turns>(watch, executor, of_long)) {
+  short_->share_with(*long_);
+  long_->share_with(*short_);
+}
 
-void peer_copies::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  (bytes < long_copy_bytes ? short_ : long_)->copy(to, from, bytes, wait);
+void peer_copies::engine::meet_reader() noexcept {
+  short_->meet_reader();
+  long_->meet_reader();
+}
+
+void peer_copies::engine::finish() noexcept {
+  short_->finish();
+  long_->finish();
+}
+
+peer_copies::peer_copies(const asio::any_io_executor& executor, accelerator& by)
+    : written_(watch_, executor), read_(watch_, executor), watch_(executor, by) {}
+
+void peer_copies::copy(direction where, void* to, const void* from, std::size_t bytes,
+                       device_wait& wait) {
+  const engine& by = where == direction::written ? written_ : read_;
+  (bytes < long_copy_bytes ? by.short_ : by.long_)->copy(to, from, bytes, wait);
+}
+
+void peer_copies::expect_reader(bool one_more) noexcept {
+  written_.short_->expect_reader(one_more);
+  written_.long_->expect_reader(one_more);
+}
+
+void peer_copies::meet_host(direction where) noexcept {
+  (where == direction::written ? written_ : read_).meet_reader();
 }
 
 void peer_copies::finish() noexcept {
-  short_->finish();
-  long_->finish();
+  written_.finish();
+  read_.finish();
 }
 
 }  // namespace tandem::devices

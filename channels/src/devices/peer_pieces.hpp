@@ -29,6 +29,7 @@ struct referral {
   shared_place at;
   device_wait staged;
   copier* by = nullptr;                ///< which brings it to `slot`, or to the peer
+  copier* read_from = nullptr;         ///< whose device the peer reads
   std::byte* slot = nullptr;           ///< of staging that the peer reads; null: it reads the view
   std::shared_ptr<const void> mapped;  ///< the peer's memory, while it is written
   bool is_staging = false;             ///< that copy is under way

@@ -44,6 +44,9 @@ class carried_channel final : public channel {
       return false;
     }
   }
+  void look() override {
+    if constexpr (requires { link_->look(); }) link_->look();
+  }
   void cancel(operation& op) noexcept override { link_->cancel(op); }
 
  private:

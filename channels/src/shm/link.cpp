@@ -17,6 +17,9 @@ namespace {
 constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
 constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
+/// In a row that leave a bell owed. A fence waits until the lines of the send before have come from
+/// the peer's core, which are otherwise fetched while the next is being written.
+constexpr unsigned most_sends_unsettled = 8;
 
 }  // namespace
 
@@ -49,7 +52,7 @@ void link::run() {
 bool link::start(operation& op) {
   // Who only sends might never come to anything else that settles. What a receive waits for has
   // time for it later.
-  if (op.what == operation::kind::send) settle();
+  if (op.what == operation::kind::send && ++sends_unsettled_ >= most_sends_unsettled) settle();
   if (!write_ended_ && out_.send_at_once(op)) {
     ring_bell(wakes_for_records);
     return true;
@@ -76,6 +79,12 @@ bool link::linger(operation& op) {
   return lingering_.missed();
 }
 
+void link::look() {
+  if (!loop().is_polling() || read_ended_ || !has_news()) return;
+  const auto self = shared_from_this();
+  progress();
+}
+
 void link::cancel(operation& op) {
   session_.cancel(op);
   flush();
@@ -93,6 +102,7 @@ void link::ring_bell(std::uint32_t for_what) noexcept {
 }
 
 void link::settle() noexcept {
+  sends_unsettled_ = 0;
   if (owed_bell_ == 0) return;
   detail::full_fence();
   const std::uint32_t asleep = theirs_.asleep.load(std::memory_order_relaxed);

@@ -37,6 +37,7 @@ class link final : public std::enable_shared_from_this<link>,
   void run();  ///< starts reading
   bool start(operation& op);
   bool linger(operation& op);
+  void look();
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
@@ -90,6 +91,7 @@ class link final : public std::enable_shared_from_this<link>,
   frames_out out_;
   frames_in in_;
   std::uint32_t owed_bell_ = 0;                // for what the peer was last asked without a fence
+  unsigned sends_unsettled_ = 0;               // since there was one
   std::uint64_t moved_when_late_ = none_late;  // how far writing was when a send was found late
   bool write_ended_ = false;
   bool read_ended_ = false;

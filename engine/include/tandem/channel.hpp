@@ -104,6 +104,10 @@ class channel {
   /// answer each other save a suspension and a round of the loop. True: it is over and `complete`
   /// will not be called. Ends no other operation.
   virtual bool linger(operation& /*op*/) { return false; }
+  /// For a channel that stands on this one and starts much at once: ends what is over now, as the
+  /// loop would in its next round, where that costs no system call. Operations may end inside, so
+  /// never call it from inside itself.
+  virtual void look() {}
   /// Asks for an early end; `complete` still follows, with operation_aborted or, if it was too
   /// late, the result.
   virtual void cancel(operation& op) noexcept = 0;

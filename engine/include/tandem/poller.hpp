@@ -30,6 +30,11 @@ class poller final : public asio::execution_context::service {
   bool may_linger() const noexcept { return is_polling_ && has_core_; }
   void set_core(bool own) noexcept { has_core_ = own; }
 
+  /// One more, or one less, waits for what only its own look sees, not memory, and soon: rounds
+  /// follow each other with little between.
+  void hurry(bool on) noexcept { hurried_ += on ? 1 : -1; }
+  bool is_hurried() const noexcept { return hurried_ > 0; }
+
   /// The loop's own handler that polls: queued at most once, and what it found.
   struct {
     bool is_posted = false;
@@ -54,6 +59,7 @@ class poller final : public asio::execution_context::service {
   pollable* first_ = nullptr;         // that ask the kernel
   pollable* first_memory_ = nullptr;  // that do not
   int memory_links_ = 0;
+  int hurried_ = 0;
   pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
   bool is_polling_ = false;
   bool has_core_ = false;

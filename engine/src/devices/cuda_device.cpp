@@ -130,7 +130,7 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on)
 }
 
 void cuda_device::copy_all(std::span<const piece> what, stream on) {
-  if (driver_.copy_many == nullptr) return accelerator::copy_all(what, on);
+  if (driver_.copy_many == nullptr || what.size() < 2) return accelerator::copy_all(what, on);
   constexpr std::size_t most = 32;  // of one call, whose words are on the stack
   std::array<cu::address, most> to, from;
   std::array<std::size_t, most> bytes;

@@ -85,6 +85,7 @@ class device_watch::state final : public std::enable_shared_from_this<device_wat
   void arm(queue& which);
   void arm_or_ring(queue& which);
   void listen();
+  void set_pending(std::size_t count) noexcept;
   void give_back(device_wait& wait);
   void look_again();
   void free_events() noexcept;
@@ -189,10 +190,15 @@ void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
   queue& into = queue_of(stream);
   mark(into, wait);
   into.waits.push_back(wait);
-  if (pending_++ == 0) {
-    work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
-  }
+  if (pending_ == 0) work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
+  set_pending(pending_ + 1);
   if (!loop().is_polling()) arm_or_ring(into);
+}
+
+/// What only the driver tells is awaited in the loop's next rounds.
+void device_watch::state::set_pending(std::size_t count) noexcept {
+  if (!by_words_ && (count > 0) != (pending_ > 0)) loop().hurry(count > 0);
+  pending_ = count;
 }
 
 void device_watch::state::give_back(device_wait& wait) {
@@ -207,7 +213,7 @@ void device_watch::state::take_all(outcome& into) noexcept {
     }
     each.is_armed = false;
   }
-  pending_ = 0;
+  set_pending(0);
 }
 
 void device_watch::state::collect(queue& from, outcome& into) {
@@ -216,7 +222,7 @@ void device_watch::state::collect(queue& from, outcome& into) {
     from.is_armed = false;
     give_back(wait);
     into.waits.push_back(wait);
-    --pending_;
+    set_pending(pending_ - 1);
   }
 }
 

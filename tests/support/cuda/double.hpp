@@ -45,6 +45,11 @@ class cuda_double {
     std::uint64_t seed = 1;  ///< of the order in which streams move
     /// Work waits up to so long before it is done, by chance.
     std::chrono::microseconds most_delay{0};
+    /// What copies to other devices serves a stream until nothing is left on it, as that of an H200
+    /// does (`bench/gpu_beside`).
+    bool greedy_engines = false;
+    /// No page belongs to nobody between two allocations.
+    bool side_by_side = false;
     /// Nothing moves but by `step`, `run_all` and `cuStreamSynchronize`.
     bool manual = false;
   };

@@ -35,10 +35,17 @@ bool world::may_start(const stream& of, const work& what) const {
   return true;
 }
 
+bool world::has_engine(const stream& of, const work& what) const {
+  if (!options.greedy_engines || what.leaves < 0) return true;
+  const std::shared_ptr<stream> served =
+      devices[static_cast<std::size_t>(what.leaves)].served.lock();
+  return !served || served.get() == &of || served->waiting.empty();
+}
+
 bool world::is_ready(stream& of) {
   if (of.running || of.waiting.empty()) return false;
   const work& first = of.waiting.front();
-  if (!may_start(of, first)) return false;
+  if (!may_start(of, first) || !has_engine(of, first)) return false;
   if (!manual && first.not_before && *first.not_before > looked_at_) return false;
   return !first.is_ready || first.is_ready();
 }
@@ -57,6 +64,8 @@ bool world::step(lock& held, std::optional<cu::stream> only) {
     return true;
   }
   chosen->running = true;
+  const int leaves = chosen->waiting.front().leaves;
+  if (leaves >= 0) devices[static_cast<std::size_t>(leaves)].served = chosen;
   const work doing = std::move(chosen->waiting.front());  // its ticket stays there
   cu::result failed = cu::success;
   if (doing.without_lock) {

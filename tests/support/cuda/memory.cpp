@@ -113,13 +113,21 @@ backing::~backing() {
   ::close(descriptor_);
 }
 
-/// With a page between any two that belongs to nobody.
 cu::address world::reserve(std::size_t bytes) {
-  const std::size_t taken = (bytes + page - 1) / page * page + page;
+  const std::size_t between = options.side_by_side ? 0 : page;
+  const std::size_t taken = (bytes + page - 1) / page * page + between;
   if (taken > range_bytes - range_used_) return 0;
   const auto at = reinterpret_cast<cu::address>(range_ + range_used_);
   range_used_ += taken;
   return at;
+}
+
+int world::left_by_copy(cu::address to, cu::address from) {
+  const region* const target = find(to);
+  const region* const source = find(from);
+  const bool leaves = target != nullptr && source != nullptr && !target->is_host() &&
+                      !source->is_host() && target->device != source->device;
+  return leaves ? source->device : -1;
 }
 
 bool world::is_device_address(cu::address at) const noexcept {

@@ -43,19 +43,22 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
     bool pageable = false;
     if (!find(now, pageable)) return cu::invalid_value;
     const cu::result queued =
-        in.queue(*where, {.what = copying, .run = [&in, find, bytes, pageable] {
-                            ends found;
-                            bool is_pageable = false;
-                            if (!find(found, is_pageable)) return;
-                            if (is_pageable != pageable) {
-                              in.misuse(cu::invalid_value, "cuMemcpyAsync: no longer pinned");
-                              return;
-                            }
-                            std::memmove(found.to, found.from, bytes);
-                            ++in.seen.copies;
-                            in.seen.copied_bytes += bytes;
-                            in.seen.pageable_copies += pageable ? 1 : 0;
-                          }});
+        in.queue(*where, {.what = copying,
+                          .run =
+                              [&in, find, bytes, pageable] {
+                                ends found;
+                                bool is_pageable = false;
+                                if (!find(found, is_pageable)) return;
+                                if (is_pageable != pageable) {
+                                  in.misuse(cu::invalid_value, "cuMemcpyAsync: no longer pinned");
+                                  return;
+                                }
+                                std::memmove(found.to, found.from, bytes);
+                                ++in.seen.copies;
+                                in.seen.copied_bytes += bytes;
+                                in.seen.pageable_copies += pageable ? 1 : 0;
+                              },
+                          .leaves = in.left_by_copy(to, from)});
     // What is not pinned is copied while the caller waits.
     return queued == cu::success && pageable ? in.synchronize(held, where) : queued;
   });
@@ -90,19 +93,22 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
     const std::vector<std::size_t> sizes(bytes, bytes + count);
     return in.queue(
         *where,
-        {.what = copying_many, .run = [&in, tos, froms, sizes, by = where->device] {
-           for (std::size_t i = tos.size(); i-- > 0;) {  // in no promised order
-             ends found;
-             bool pageable = false;
-             if (!find_end(in, copying_many, found.to, tos[i], sizes[i], by, pageable) ||
-                 !find_end(in, copying_many, found.from, froms[i], sizes[i], by, pageable)) {
-               return;
-             }
-             std::memmove(found.to, found.from, sizes[i]);
-             ++in.seen.copies;
-             in.seen.copied_bytes += sizes[i];
-           }
-         }});
+        {.what = copying_many,
+         .run =
+             [&in, tos, froms, sizes, by = where->device] {
+               for (std::size_t i = tos.size(); i-- > 0;) {  // in no promised order
+                 ends found;
+                 bool pageable = false;
+                 if (!find_end(in, copying_many, found.to, tos[i], sizes[i], by, pageable) ||
+                     !find_end(in, copying_many, found.from, froms[i], sizes[i], by, pageable)) {
+                   return;
+                 }
+                 std::memmove(found.to, found.from, sizes[i]);
+                 ++in.seen.copies;
+                 in.seen.copied_bytes += sizes[i];
+               }
+             },
+         .leaves = in.left_by_copy(tos[0], froms[0])});
   });
 }
 

@@ -92,6 +92,7 @@ struct work {
   bool without_lock = false;           ///< it calls what is not the double's
   std::shared_ptr<record> tells = {};  ///< done also when a broken device drops the work
   bool polls = false;                  ///< nobody says when it gets ready
+  int leaves = -1;                     ///< a copy from this device to another
   std::uint64_t ticket = 0;
   std::optional<clock::time_point> not_before = {};
 };
@@ -125,6 +126,7 @@ struct module {
 
 struct device {
   int ordinal = 0;
+  std::weak_ptr<stream> served;  ///< by the engine that copies to other devices
   int retained = 0;
   cu::result broken = cu::success;  ///< sticky
   std::optional<int> breaks_after;

@@ -44,6 +44,8 @@ class world {
   /// The bytes as `by` reaches them, null where it does not: then `why` says what is wrong.
   std::byte* reach(cu::address at, std::size_t bytes, int by, bool& pageable, std::string& why);
   std::string what_is(cu::address at);
+  /// The device that a copy leaves for another one, or -1.
+  int left_by_copy(cu::address to, cu::address from);
   /// Pages that nobody has had before; 0: there are no more.
   cu::address reserve(std::size_t bytes);
   bool is_device_address(cu::address at) const noexcept;
@@ -96,6 +98,7 @@ class world {
 
  private:
   bool may_start(const stream& of, const work& what) const;
+  bool has_engine(const stream& of, const work& what) const;
   bool is_ready(stream& of);
   std::optional<clock::time_point> look_again() const;
   void serve();

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <tandem/channels/devices.hpp>
+#include <tandem/channels/shm.hpp>
+#include <tandem/run.hpp>
+#include <tandem/store.hpp>
+#include <vector>
+
+#include "gpu_ranks.hpp"
+#include "perf/shadow.hpp"
+#include "perf/window.hpp"
+
+/// Two ranks of a job of Tandem's with a GPU each, and long messages between them.
+namespace tandem::bench {
+
+/// The messages of one window from rank 0, in device memory.
+class messages {
+ public:
+  messages(int rank, const plan& what)
+      : window_(0, {what.depth, what.measurements.front().bytes}),
+        where_(perf::place_for("cuda", rank)) {
+    if (rank == 0) window_.fill(0, 0);
+    where_.up();
+    for (const auto& each : window_.messages()) views_.push_back(where_.of(each));
+  }
+  const std::vector<mutable_view>& views() const { return views_; }
+  std::uint64_t wrong_bytes() {
+    where_.down();
+    return window_.wrong_bytes(0, 0);
+  }
+
+ private:
+  perf::window window_;
+  perf::shadow where_;
+  std::vector<mutable_view> views_;
+};
+
+/// What a rank does with its channel to the other.
+using part_of_job = std::function<asio::awaitable<void>(channel& peer)>;
+
+inline asio::awaitable<void> play_part(int rank, std::uint16_t port, part_of_job what) {
+  launch_info who;
+  who.rank = who.local_rank = rank;
+  who.size = who.local_size = 2;
+  who.address = "127.0.0.1";
+  who.port = port;
+  who.job = "bench";
+  const settings options;
+  std::shared_ptr<store> met = co_await store::meet(who, options);
+  std::unique_ptr<fabric> over = co_await shm::make_fabric(std::move(met), options);
+  const std::unique_ptr<fabric> job = devices::make_fabric(std::move(over), options);
+  channel& peer = co_await job->to(1 - rank);
+  co_await what(peer);
+  std::byte last{};
+  const mutable_view word(&last, 1);
+  constexpr flow_id farewell = 9;
+  if (rank == 0) {
+    co_await peer.send(farewell, word);
+    co_await peer.recv(farewell, word);
+  } else {
+    co_await peer.recv(farewell, word);
+    co_await peer.send(farewell, word);
+  }
+  job->close();
+}
+
+/// Through shared memory and peer copies. @param port  a free one, the same on both
+inline void run_job(int rank, std::uint16_t port, part_of_job what) {
+  asio::io_context loop;
+  std::exception_ptr failure;
+  asio::co_spawn(loop, play_part(rank, port, std::move(what)),
+                 [&failure](std::exception_ptr why) { failure = why; });
+  run(loop, spin_policy{.most = std::chrono::microseconds(1000)});
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace tandem::bench

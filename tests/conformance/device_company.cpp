@@ -1,0 +1,73 @@
+// Messages of every length beside long ones without end, on engines that serve a stream until
+// nothing is left on it.
+
+#include "conformance/peers_rig.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr flow_id of_others = 100;
+constexpr std::size_t each_bytes = std::size_t{17} << 20;
+/// More than two calls take: one always waits.
+constexpr flow_id at_once = 40;
+
+/// One long message after the other.
+awaitable<void> stream_long(channel& on, flow_id flow, bool sends, mutable_view all, int& count) {
+  for (;;) {
+    if (sends) {
+      co_await on.send(flow, all);
+      ++count;
+    } else {
+      co_await on.recv(flow, all);
+    }
+  }
+}
+
+/// Of every length, each when the one before has come.
+awaitable<void> send_others(peers& all) {
+  // The long ones are under way.
+  const auto have_begun = [&all] { return all.gpus.seen().copied_bytes > 2 * each_bytes; };
+  co_await until(have_begun, "long messages");
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{5000},
+                                    std::size_t{100'000}, std::size_t{1} << 20}) {
+      all.write(all.text, bytes, round + bytes);
+      background receiver(all.to->get_executor(),
+                          all.to->recv(of_others, all.into.view().part(0, bytes)));
+      co_await all.from->send(of_others, const_view(all.text.view()).part(0, bytes));
+      const std::size_t came = co_await receiver.result();
+      EXPECT_EQ(came, bytes);
+      expect_pattern(all.gpus, all.into, bytes, round + bytes);
+    }
+  }
+}
+
+awaitable<void> everything_beside_long_ones(peers& all) {
+  const buffer text(each_bytes, memory_kind::cuda, 0), into(each_bytes, memory_kind::cuda, 1);
+  write_pattern(all.gpus, text, each_bytes, 77);
+  co_await all.warm_up_both();
+  int longs = 0, unused = 0;
+  std::vector<std::unique_ptr<background>> parts;
+  for (flow_id flow = 0; flow < at_once; ++flow) {
+    parts.push_back(std::make_unique<background>(
+        all.from->get_executor(), stream_long(*all.from, flow, true, text.view(), longs)));
+    parts.push_back(std::make_unique<background>(
+        all.to->get_executor(), stream_long(*all.to, flow, false, into.view(), unused)));
+  }
+  co_await send_others(all);
+  EXPECT_GT(longs, 5) << "and the long ones went on";
+  for (const auto& each : parts) each->cancel();
+  for (const auto& each : parts) co_await each->failure();  // whatever it had come to
+  expect_pattern(all.gpus, into, each_bytes, 77);
+}
+
+TEST(DeviceCompany, MessagesOfEveryLengthBesideLongOnesWithoutEnd) {
+  cuda_double::options as;
+  as.greedy_engines = true;
+  as.most_delay = 1ms;  // so that more is asked for before an engine has nothing left
+  gpus_of_this_test(as);
+  run_test(with_peers(everything_beside_long_ones, as), drive::by_spinning, 100s);
+}
+
+}  // namespace
+}  // namespace tandem::test
