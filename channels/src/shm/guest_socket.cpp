@@ -50,6 +50,25 @@ ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passe
   return n;
 }
 
+/// Says it, with the memory. The socket is fresh, so all of it fits. No coroutine: in a frame GCC
+/// 12 forgets how a variable is to be aligned.
+void pass(guest_socket& to, std::span<const std::byte> said) noexcept {
+  alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
+  iovec part{const_cast<std::byte*>(said.data()), said.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = to.shared.get_descriptor();
+  std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  ::sendmsg(to.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /// The connecting side has its memory already, and is given none.
 bool take_memory(guest_socket& into, descriptor passed, std::string& why) {
   if (into.shared.is_open()) return true;
@@ -100,22 +119,8 @@ asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, s
   }
 }
 
-/// The socket is fresh, so all of it fits.
 asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said) {
-  alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
-  iovec part{const_cast<std::byte*>(said.data()), said.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  const int fd = to.shared.get_descriptor();
-  std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
-  ::sendmsg(to.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  pass(to, said);
   to.shared.forget_descriptor();
   co_return;
 }
