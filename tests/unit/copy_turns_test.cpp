@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -28,6 +29,7 @@ struct heard {
   device_wait wait;
   int told = 0, destroyed = 0;
   std::shared_ptr<const error> failure;
+  std::function<void()> lets_go = [] {};  ///< when it is destroyed
 
   heard() {
     wait.owner = this;
@@ -36,7 +38,11 @@ struct heard {
       ++self.told;
       self.failure = why;
     };
-    wait.destroy = [](device_wait& of) noexcept { ++static_cast<heard*>(of.owner)->destroyed; };
+    wait.destroy = [](device_wait& of) noexcept {
+      auto& self = *static_cast<heard*>(of.owner);
+      ++self.destroyed;
+      self.lets_go();
+    };
   }
 };
 
@@ -314,6 +320,22 @@ TEST_F(copy_turns_test, whoever_waits_is_destroyed_with_the_loop) {
   }
   EXPECT_EQ(told(), 0);
   gpus_.run_all();
+}
+
+TEST_F(copy_turns_test, who_is_refused_with_nothing_under_way_is_destroyed_with_the_loop) {
+  copy_beside(100);
+  run();
+  gpus_.fail("cuMemcpyAsync", 1, 1);
+  heard& refused = copy(1500);
+  refused.lets_go = [this] {
+    watch_.reset();
+    turns_.reset();
+    others_.reset();
+  };
+  EXPECT_EQ(turns_->pending_bytes(), 0U);
+  context_.reset();
+  EXPECT_EQ(refused.told, 0);
+  EXPECT_EQ(refused.destroyed, 1);
 }
 
 }  // namespace

@@ -13,7 +13,10 @@ constexpr std::size_t most_copies_of_a_call = 32;
 
 copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor,
                        const limits& of_calls)
-    : pollable(executor, look::reads_memory), watch_(watch), limits_(of_calls) {
+    : pending_owner(executor),
+      pollable(executor, look::reads_memory),
+      watch_(watch),
+      limits_(of_calls) {
   for (batch& each : batches_) {
     each.of = this;
     each.over.owner = &each;
@@ -216,17 +219,27 @@ void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& fa
   detail::device_waits::tell(failed.waits, failed.failure);
 }
 
-/// With the executor, and whoever waits for a turn with it.
+/// With the executor, and whoever waits for a turn with it. Who is destroyed may let go of this.
 void copy_turns::is_gone(device_wait& of) noexcept {
   auto& which = *static_cast<batch*>(of.owner);
   detail::device_waits who = std::exchange(which.who, {});
   which.of->working_bytes_ -= std::exchange(which.bytes, 0);
-  for (const request& each : which.of->waiting_) who.push_back(*each.wait);
-  which.of->waiting_.clear();
-  which.of->waiting_bytes_ = 0;
+  which.of->give_up(who);
   detail::device_waits::destroy(who);
-  detail::device_waits refused = std::exchange(which.of->refused_.waits, {});
-  detail::device_waits::destroy(refused);
+}
+
+void copy_turns::abandon() noexcept {
+  detail::device_waits who;
+  give_up(who);
+  detail::device_waits::destroy(who);
+}
+
+/// Those of which nothing is under way.
+void copy_turns::give_up(detail::device_waits& into) noexcept {
+  for (const request& each : waiting_) into.push_back(*each.wait);
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  while (device_wait* const each = refused_.waits.pop_front()) into.push_back(*each);
 }
 
 void copy_turns::finish() noexcept {

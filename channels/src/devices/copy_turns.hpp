@@ -8,6 +8,7 @@
 #include <tandem/accelerator.hpp>
 #include <tandem/detail/device_waits.hpp>
 #include <tandem/device_watch.hpp>
+#include <tandem/pending.hpp>
 #include <tandem/poller.hpp>
 #include <vector>
 
@@ -27,7 +28,9 @@ namespace tandem::devices {
 /// from its device, and copies to the host, wait as well (two H200: 8 bytes wait for as long as
 /// copies of 16 MiB follow each other, whatever the stream's priority). So while others want it, a
 /// stream has one call at a time, and a long copy is cut.
-class copy_turns : public std::enable_shared_from_this<copy_turns>, private pollable {
+class copy_turns : public std::enable_shared_from_this<copy_turns>,
+                   private pending_owner,
+                   private pollable {
  public:
   /// One that works, one right behind it, and one for what comes before the first is seen to be
   /// over.
@@ -89,6 +92,8 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>, private poll
   void post();
   bool poll() override;
   void arm() override;
+  void abandon() noexcept override;
+  void give_up(detail::device_waits& into) noexcept;
   told go_on(bool with_full_calls = false);
   bool fills_a_call() const noexcept { return waiting_bytes_ >= limits_.call_bytes; }
   static void is_over(device_wait& of, const std::shared_ptr<const error>& failure);
