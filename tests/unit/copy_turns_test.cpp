@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "support/cuda/double.hpp"
 #include "support/pattern.hpp"
@@ -85,6 +85,8 @@ class copy_turns_test : public testing::Test {
     for (const auto& each : all_) count += each->told;
     return count;
   }
+  /// Time goes by in no other way.
+  static void pass(std::chrono::milliseconds time) { now_ += time; }
   /// The loop, and what stands on it.
   void destroy() {
     watch_.reset();
@@ -99,6 +101,13 @@ class copy_turns_test : public testing::Test {
     return as;
   }
 
+  using turns = devices::copy_turns;
+  static inline turns::time_point now_{1h};
+  std::shared_ptr<turns> make_turns() {
+    return std::make_shared<turns>(*watch_, context_->get_executor(), of_calls,
+                                   [] { return now_; });
+  }
+
   cuda_double gpus_{greedy()};
   accelerator& device_ = accelerator_at(memory_kind::cuda, 0);
   const buffer to_{100'000, memory_kind::cuda, 1}, from_{100'000, memory_kind::cuda, 0};
@@ -106,10 +115,7 @@ class copy_turns_test : public testing::Test {
   std::size_t at_ = 0;
   std::optional<asio::io_context> context_{std::in_place};
   std::optional<device_watch> watch_{std::in_place, context_->get_executor(), device_};
-  std::shared_ptr<devices::copy_turns> turns_ =
-      std::make_shared<devices::copy_turns>(*watch_, context_->get_executor(), of_calls);
-  std::shared_ptr<devices::copy_turns> others_ =
-      std::make_shared<devices::copy_turns>(*watch_, context_->get_executor(), of_calls);
+  std::shared_ptr<turns> turns_ = make_turns(), others_ = make_turns();
 };
 
 TEST_F(copy_turns_test, the_first_goes_at_once_and_the_others_when_the_loop_has_looked) {
@@ -227,7 +233,7 @@ TEST_F(copy_turns_test, company_is_expected_for_a_while_and_then_no_more) {
   run();
   copy(5000);
   EXPECT_EQ(turns_->pending_bytes(), 5000U);
-  std::this_thread::sleep_for(25ms);
+  pass(25ms);
   gpus_.run_all();
   context_->restart();
   context_->poll();
@@ -238,7 +244,7 @@ TEST_F(copy_turns_test, company_is_expected_for_a_while_and_then_no_more) {
 
 TEST_F(copy_turns_test, for_readers_a_long_copy_is_cut_too) {
   turns_->expect_reader(true);
-  std::this_thread::sleep_for(25ms);
+  pass(25ms);
   copy(700);
   EXPECT_EQ(turns_->pending_bytes(), 700U);
   run();
@@ -247,7 +253,7 @@ TEST_F(copy_turns_test, for_readers_a_long_copy_is_cut_too) {
   copy(700);
   run();
   EXPECT_EQ(singles(), 4U) << "another is thought to come";
-  std::this_thread::sleep_for(25ms);
+  pass(25ms);
   copy(700);
   run();
   EXPECT_EQ(singles(), 5U);

@@ -12,11 +12,12 @@ constexpr std::size_t most_copies_of_a_call = 32;
 }  // namespace
 
 copy_turns::copy_turns(device_watch& watch, const asio::any_io_executor& executor,
-                       const limits& of_calls)
+                       const limits& of_calls, clock now)
     : pending_owner(executor),
       pollable(executor, look::reads_memory),
       watch_(watch),
-      limits_(of_calls) {
+      limits_(of_calls),
+      now_(now) {
   for (batch& each : batches_) {
     each.of = this;
     each.over.owner = &each;
@@ -39,13 +40,13 @@ void copy_turns::expect_reader(bool one_more) noexcept {
 
 bool copy_turns::has_company() const noexcept {
   if (readers_ > 0 || (other_ != nullptr && other_->pending_bytes() > 0)) return true;
-  const auto now = std::chrono::steady_clock::now();
+  const time_point now = now_();
   return now - last_reader_ < limits_.reader_lasts ||
          (other_ != nullptr && now - other_->last_asked_ < limits_.other_lasts);
 }
 
 void copy_turns::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  last_asked_ = std::chrono::steady_clock::now();
+  last_asked_ = now_();
   const request asked{{to, from, bytes}, &wait};
   const bool is_cut = bytes > limits_.company_bytes && has_company();
   if (pending_bytes() == 0 && !is_cut) {

@@ -42,9 +42,12 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>,
     /// Within this, the other stream and readers are thought to come again.
     std::chrono::microseconds other_lasts, reader_lasts;
   };
+  using time_point = std::chrono::steady_clock::time_point;
+  using clock = time_point (*)();
 
   /// @param watch  on the executor; waits for what is under way, and goes away first
-  copy_turns(device_watch& watch, const asio::any_io_executor& executor, const limits& of_calls);
+  copy_turns(device_watch& watch, const asio::any_io_executor& executor, const limits& of_calls,
+             clock now = std::chrono::steady_clock::now);
   copy_turns(const copy_turns&) = delete;
   copy_turns& operator=(const copy_turns&) = delete;
 
@@ -53,7 +56,7 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>,
   /// One more, or one less, is about to read from the device.
   void expect_reader(bool one_more) noexcept;
   /// One has asked for its copy, which takes no longer than one of these.
-  void meet_reader() noexcept { last_reader_ = std::chrono::steady_clock::now(); }
+  void meet_reader() noexcept { last_reader_ = now_(); }
 
   /// As `copier::copy`. What had to wait for its turn and fails then is told so. @pre bytes > 0
   void copy(void* to, const void* from, std::size_t bytes, device_wait& wait);
@@ -101,10 +104,11 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>,
 
   device_watch& watch_;
   const limits limits_;
+  const clock now_;
   device_stream stream_;  // made with the first copy
   copy_turns* other_ = nullptr;
   int readers_ = 0;
-  std::chrono::steady_clock::time_point last_asked_{}, last_reader_{};
+  time_point last_asked_{}, last_reader_{};
   std::array<batch, most_calls> batches_;
   std::deque<request> waiting_;
   std::size_t waiting_bytes_ = 0;
