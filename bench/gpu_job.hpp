@@ -1,7 +1,11 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/shm.hpp>
@@ -75,6 +79,25 @@ inline void run_job(int rank, std::uint16_t port, part_of_job what) {
                  [&failure](std::exception_ptr why) { failure = why; });
   run(loop, spin_policy{.most = std::chrono::microseconds(1000)});
   if (failure) std::rethrow_exception(failure);
+}
+
+/// The whole of a program whose two ranks share a meeting and `in`, whose port is a free one. Its
+/// exit status.
+template <class Progress>
+int start_ranks(const char* name, int argc, char** argv,
+                int (*run_rank)(const plan& what, meeting& with, Progress& in, int rank)) {
+  try {
+    const plan what = parse_plan(argc, argv);
+    meeting& with = make_shared<meeting>();
+    Progress& in = make_shared<Progress>();
+    const loopback_listener free = listen_on_loopback();
+    in.port.store(free.port);
+    ::close(free.descriptor);
+    return fork_ranks(2, [&](int rank) { return run_rank(what, with, in, rank); });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", name, e.what());
+    return 1;
+  }
 }
 
 }  // namespace tandem::bench

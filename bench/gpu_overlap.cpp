@@ -212,17 +212,5 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const plan what = tandem::bench::parse_plan(argc, argv);
-    meeting& with = tandem::bench::make_shared<meeting>();
-    progress& in = tandem::bench::make_shared<progress>();
-    const tandem::bench::loopback_listener free = tandem::bench::listen_on_loopback();
-    in.port.store(free.port);
-    ::close(free.descriptor);
-    return tandem::bench::fork_ranks(ranks,
-                                     [&](int rank) { return run_rank(what, with, in, rank); });
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "gpu_overlap: %s\n", e.what());
-    return 1;
-  }
+  return tandem::bench::start_ranks("gpu_overlap", argc, argv, run_rank);
 }
