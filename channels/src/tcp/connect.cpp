@@ -10,6 +10,7 @@
 #include <cstring>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 
 #include "tcp/congestion.hpp"
@@ -108,10 +109,9 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
     error_code failure;
-    if (wishes.prepare) {
-      socket.open(to.protocol());
-      wishes.prepare(socket);
-    }
+    detail::open(socket, to.protocol(), failure);
+    if (failure) throw error(failure);
+    if (wishes.prepare) wishes.prepare(socket);
     const auto left = give_up - std::chrono::steady_clock::now();
     co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
                            "connect to " + to_text(to),
@@ -172,10 +172,11 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   }
   const asio::ip::tcp::endpoint endpoint(where, port);
   asio::ip::tcp::acceptor acceptor(executor);
-  acceptor.open(endpoint.protocol(), failure);
+  detail::open(acceptor, endpoint.protocol(), failure);
   if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
   if (!failure) acceptor.bind(endpoint, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor.native_non_blocking(true, failure);
   if (failure == asio::error::address_in_use) {
     throw error(errc::address_in_use, fmt::format("another process holds {}", to_text(endpoint)),
                 "end it or choose another port");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <tandem/detail/fork.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -41,10 +42,11 @@ std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& 
 
 void store_server::bind(const tcp::endpoint& at, const std::string& where) {
   error_code failed;
-  acceptor_.open(at.protocol(), failed);
+  detail::open(acceptor_, at.protocol(), failed);
   if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
   if (!failed) acceptor_.bind(at, failed);
   if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
+  if (!failed) acceptor_.native_non_blocking(true, failed);
   if (!failed) return;
   error_context c;
   c.rank = 0;
@@ -65,9 +67,13 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
 void store_server::accept() {
   if (accepting_ || stopped_) return;
   accepting_ = true;
-  acceptor_.async_accept([self = shared_from_this()](const error_code& failed, tcp::socket socket) {
+  acceptor_.async_wait(tcp::acceptor::wait_read, [self = shared_from_this()](error_code failed) {
     self->accepting_ = false;
-    if (!self->stopped_) self->accepted(failed, std::move(socket));
+    if (self->stopped_) return;
+    tcp::socket socket(self->acceptor_.get_executor());
+    if (!failed) detail::accept(self->acceptor_, socket, failed);
+    if (failed == asio::error::would_block) return self->accept();
+    self->accepted(failed, std::move(socket));
   });
 }
 
