@@ -38,6 +38,11 @@ struct choice<false, Then, Else> {
 template <bool If, class Then, class Else>
 using conditional_t = typename choice<If, Then, Else>::type;
 
+template <class, class>
+constexpr bool is_same_v = false;
+template <class T>
+constexpr bool is_same_v<T, T> = true;
+
 template <class T>
 constexpr bool is_floating_point_v = T(1) / T(2) != T(0);
 
