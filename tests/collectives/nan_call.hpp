@@ -10,9 +10,6 @@
 
 namespace tandem::test {
 
-inline constexpr collective combining[] = {collective::all_reduce, collective::reduce,
-                                           collective::reduce_scatter};
-
 /// A minimum or a maximum of `nan_cases`.
 struct nan_call {
   collective what;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <tandem/collectives/algorithm.hpp>
 #include <tandem/collectives/reduction.hpp>
 #include <vector>
 
@@ -14,6 +15,9 @@ inline constexpr data_type floating_types[] = {data_type::float32,     data_type
                                                data_type::float16,     data_type::bfloat16,
                                                data_type::float8_e4m3, data_type::float8_e5m2};
 inline constexpr reduce_op extremes[] = {reduce_op::minimum, reduce_op::maximum};
+
+inline constexpr collective combining[] = {collective::all_reduce, collective::reduce,
+                                           collective::reduce_scatter};
 
 /// Bits of a floating-point type, as its standard has them.
 struct float_patterns {

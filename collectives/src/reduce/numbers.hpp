@@ -116,11 +116,6 @@ inline float one_nan(float x) {
 inline double one_nan(double x) {
   return x == x ? x : quiet_nan<double>();
 }
-/// Neither is NaN. In words that compilers make one comparison of.
-template <class T>
-inline bool is_ordered(T a, T b) {
-  return a <= b || b <= a;
-}
 template <class Integer>
 inline Integer one_nan(Integer x) {
   return x;
