@@ -9,6 +9,7 @@
 #include "collectives/device_call.hpp"
 #include "collectives/device_job.hpp"
 #include "collectives/hosts.hpp"
+#include "collectives/nan_call.hpp"
 #include "support/rdma/on_loopback.hpp"
 
 namespace tandem {
@@ -108,6 +109,28 @@ TEST_P(OnDevices, EveryTypeAndOperation) {
   }
   // Those that no host-side rank needed, of both devices, at the most.
   EXPECT_LE(devices.compiler.compiled().size(), std::size(test::all_types));
+}
+
+TEST_P(OnDevices, LoseNoNanOfAnyRank) {
+  constexpr int n = 3;
+  device_job on_devices(n, test::small_pieces(), GetParam());
+  for (const data_type type : test::floating_types) {
+    const std::size_t count = test::nan_cases(type, n).count();
+    for (const reduce_op op : test::extremes) {
+      for (const collective what : test::combining) {
+        for (const algorithm how : algorithms_of(what)) {
+          const test::nan_call c{what, how, type, op, 0, count, n - 1};
+          SCOPED_TRACE(text(c, n));
+          test::data_of_nan_call data(c, n);
+          const auto there = [&](int rank, mutable_view v) { return on_devices.there(rank, v); };
+          ASSERT_EQ(on_devices.run([&](int r) { return data.call(on_devices.world(r), there); }),
+                    "");
+          on_devices.bring_back();
+          ASSERT_EQ(data.wrong(), "");
+        }
+      }
+    }
+  }
 }
 
 TEST_P(OnDevices, OnTwoLevels) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <tandem/collectives/collectives.hpp>
@@ -18,8 +19,10 @@ constexpr data_type type_of = std::is_same_v<T, float>          ? data_type::flo
 
 template <class T>
 T apply(reduce_op op, T a, T b) {
-  if (op == reduce_op::minimum) return b < a ? b : a;
-  if (op == reduce_op::maximum) return a < b ? b : a;
+  // Numbers that are no NaN; of two zeros the one with a sign is the lesser one.
+  const bool is_less = a < b || (a == b && std::signbit(static_cast<double>(a)));
+  if (op == reduce_op::minimum) return is_less ? a : b;
+  if (op == reduce_op::maximum) return is_less ? b : a;
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     const U x = static_cast<U>(a), y = static_cast<U>(b);
@@ -30,8 +33,8 @@ T apply(reduce_op op, T a, T b) {
 }
 
 /// What each rank brings: floating-point values near 1, whose sums and products round differently
-/// in any other order, zeros of both signs, which tell the operands of a minimum apart, and
-/// integers of full range, which wrap around.
+/// in any other order, zeros of both signs, which a minimum tells apart, and integers of full
+/// range, which wrap around.
 template <class T>
 std::vector<T> data_of(int rank, std::size_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 7919 + count);

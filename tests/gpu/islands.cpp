@@ -16,6 +16,7 @@
 #include <tandem/store.hpp>
 
 #include "collectives/islands/island_call.hpp"
+#include "collectives/nan_cases.hpp"
 #include "collectives/parallel/hand_on.hpp"
 #include "collectives/reduce/slow.hpp"
 #include "gpu/rank_process.hpp"
@@ -27,10 +28,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::awaitable;
 
-constexpr collective combining[] = {collective::all_reduce, collective::reduce,
-                                    collective::reduce_scatter};
-
-/// @param every_type  of each what each operation makes of it; else of some what some make
+/// @param every_type  of each what each operation makes of it; else of some what some make. Always
+///   minimum and maximum of every floating-point type with NaN in each place.
 std::vector<island_call> all_calls(int ranks, bool every_type) {
   std::vector<island_call> all;
   for (const std::size_t count : {0U, 1U, 37U, 5001U, (1U << 20) + 3}) {
@@ -57,6 +56,13 @@ std::vector<island_call> all_calls(int ranks, bool every_type) {
     for (const reduce_op op : all_ops) {
       if (!is_defined(type, op) || !(every_type || is_some(type, op))) continue;
       for (const collective what : combining) all.emplace_back(what, 4099, type, op, ranks - 1);
+    }
+  }
+  for (const data_type type : floating_types) {
+    for (const reduce_op op : extremes) {
+      for (const collective what : combining) {
+        all.push_back(with_nans(island_call(what, 4099, type, op, ranks - 1)));
+      }
     }
   }
   return all;

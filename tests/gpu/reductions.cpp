@@ -7,6 +7,7 @@
 #include <random>
 #include <tandem/accelerator.hpp>
 
+#include "collectives/nan_cases.hpp"
 #include "collectives/reduce/slow.hpp"
 #include "reduce/device_kernels.hpp"
 
@@ -81,6 +82,41 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
           ASSERT_TRUE(got == expected);
           if (count > 1023 && op != reduce_op::sum) break;
         }
+      }
+    }
+  }
+}
+
+/// NaNs of every kind with each other, with numbers, infinities and zeros, in either order, aligned
+/// and not; wanted are bits that are written down.
+TEST_P(OnGpu, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+  for (const data_type type : test::floating_types) {
+    const test::float_patterns of = test::patterns_of(type);
+    std::vector<test::element> some{
+        0, of.sign, of.one, of.one | of.sign, of.greatest, of.greatest | of.sign, 1, 1 | of.sign};
+    some.insert(some.end(), of.nans.begin(), of.nans.end());
+    for (const reduce_op op : test::extremes) {
+      SCOPED_TRACE(fmt::format("{} of {}", name(op), name(type)));
+      std::vector<test::element> a{0}, b{0}, wanted{0};
+      for (const test::element x : some) {
+        for (const test::element y : some) {
+          const bool takes_x = (of.key(x) < of.key(y)) == (op == reduce_op::minimum);
+          a.push_back(x);
+          b.push_back(y);
+          wanted.push_back(of.is_nan(x) || of.is_nan(y) ? of.nans[0] : takes_x ? x : y);
+        }
+      }
+      for (const std::size_t skipped : {0U, 1U}) {
+        const memory first = test::packed(type, a), second = test::packed(type, b);
+        const buffer there_a = on_device(first.size()), there_b = on_device(first.size());
+        copy(there_a.data(), first.data(), first.size());
+        copy(there_b.data(), second.data(), second.size());
+        const std::size_t skip = skipped * bytes_of(type);
+        kernels->combine(type, work_of(op), there_a.data() + skip, there_a.data() + skip,
+                         there_b.data() + skip, a.size() - skipped, stream.get());
+        memory got(first.size());
+        copy(got.data(), there_a.data(), got.size());
+        ASSERT_EQ(test::unpacked(type, got.data(), a.size()), wanted);
       }
     }
   }

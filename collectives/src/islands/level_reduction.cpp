@@ -4,7 +4,7 @@ namespace tandem::detail {
 
 bool level_reduction::is_possible(const island_parts& in, data_type type, reduce_op op) noexcept {
   return in.has_levels() && detail::vendor_type(type, in.ranks.oldest_library) &&
-         (vendor_op(op) || op == reduce_op::premultiplied_sum);
+         (vendor_op(op, type) || op == reduce_op::premultiplied_sum);
 }
 
 level_reduction::level_reduction(island_parts& in, data_type type, reduction what)
@@ -12,7 +12,7 @@ level_reduction::level_reduction(island_parts& in, data_type type, reduction wha
       type_(type),
       across_(what),
       vendor_type_(*detail::vendor_type(type, in.ranks.oldest_library)) {
-  if (const std::optional<int> op = vendor_op(what.op)) {
+  if (const std::optional<int> op = vendor_op(what.op, type)) {
     inside_ = *op;
     return;
   }

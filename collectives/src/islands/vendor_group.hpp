@@ -15,8 +15,10 @@ namespace tandem::detail {
 
 /// The vendor's number of a type; empty: the library has none (of that version).
 std::optional<int> vendor_type(data_type type, int version) noexcept;
-/// Of an operation that combines two operands; average and premultiplied sums are none.
-std::optional<int> vendor_op(reduce_op op) noexcept;
+/// The vendor's number of an operation that combines two operands as Tandem does; average and
+/// premultiplied sums are none. Nor are minimum and maximum of floating point, where the libraries
+/// take the other operand where one is NaN, which hides it, and promise nothing of zeros.
+std::optional<int> vendor_op(reduce_op op, data_type type) noexcept;
 
 /// The device is the calling thread's, as libraries expect it.
 class device_entered {

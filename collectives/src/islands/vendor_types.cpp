@@ -74,16 +74,19 @@ std::optional<int> vendor_type(data_type type, int version) noexcept {
   return std::nullopt;
 }
 
-std::optional<int> vendor_op(reduce_op op) noexcept {
+std::optional<int> vendor_op(reduce_op op, data_type type) noexcept {
+  const bool is_integer = is_defined(type, reduce_op::band);
   switch (op) {
     case reduce_op::sum:
       return nc::sum;
     case reduce_op::product:
       return nc::product;
     case reduce_op::minimum:
-      return nc::minimum;
+      if (is_integer) return nc::minimum;
+      return std::nullopt;
     case reduce_op::maximum:
-      return nc::maximum;
+      if (is_integer) return nc::maximum;
+      return std::nullopt;
     default:
       return std::nullopt;
   }

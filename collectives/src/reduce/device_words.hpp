@@ -38,6 +38,11 @@ struct choice<false, Then, Else> {
 template <bool If, class Then, class Else>
 using conditional_t = typename choice<If, Then, Else>::type;
 
+template <class, class>
+constexpr bool is_same_v = false;
+template <class T>
+constexpr bool is_same_v<T, T> = true;
+
 template <class T>
 constexpr bool is_floating_point_v = T(1) / T(2) != T(0);
 
@@ -50,6 +55,9 @@ using make_unsigned_t = conditional_t<
     sizeof(T) == 1, uint8_t,
     conditional_t<sizeof(T) == 2, uint16_t, conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
+#if defined(__CUDACC_RTC__)
+#define __builtin_isunordered(a, b) ((a) != (a) || (b) != (b))
+#endif
 #if defined(__CUDACC_RTC__) && __CUDACC_VER_MAJOR__ < 12
 #define __builtin_bit_cast(type, x) tandem_words::bit_cast<type>(x)
 template <class To, class From>

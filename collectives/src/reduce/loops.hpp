@@ -42,13 +42,32 @@ template <class T>
 inline T apply(product, T a, T b) {
   return static_cast<T>(static_cast<wrapping<T>>(a) * static_cast<wrapping<T>>(b));
 }
+/// Of floating point those of IEEE 754-2019: NaN where either operand is, and -0 is less than +0.
+/// So neither the order of the operands nor that of many combinations shows in the result. Of equal
+/// numbers zeros alone differ in bits: the lesser one has all that either has, the greater one what
+/// both have. The test for NaN stands here because GCC 12, given it as a function, vectorises
+/// branches.
 template <class T>
 inline T apply(minimum, T a, T b) {
-  return b < a ? b : a;
+  const T first = b < a ? b : a;
+  if constexpr (std::is_floating_point_v<T>) {
+    const T second = a < b ? a : b;
+    const T least = of_bits<T>(bits_of(first) | bits_of(second));
+    return __builtin_isunordered(a, b) ? quiet_nan<T>() : least;
+  } else {
+    return first;
+  }
 }
 template <class T>
 inline T apply(maximum, T a, T b) {
-  return a < b ? b : a;
+  const T first = a < b ? b : a;
+  if constexpr (std::is_floating_point_v<T>) {
+    const T second = b < a ? a : b;
+    const T greatest = of_bits<T>(bits_of(first) & bits_of(second));
+    return __builtin_isunordered(a, b) ? quiet_nan<T>() : greatest;
+  } else {
+    return first;
+  }
 }
 template <class T>
 inline T apply(band, T a, T b) {
@@ -61,6 +80,16 @@ inline T apply(bor, T a, T b) {
 template <class T>
 inline T apply(bxor, T a, T b) {
   return static_cast<T>(a ^ b);
+}
+
+/// With the one NaN that results have, which minimum and maximum give by themselves.
+template <class Op, class T>
+inline T combined(Op op, T a, T b) {
+  if constexpr (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>) {
+    return apply(op, a, b);
+  } else {
+    return one_nan(apply(op, a, b));
+  }
 }
 
 /// A factor or a divisor as the type computes with it. A whole number below zero wraps around.
@@ -89,7 +118,7 @@ struct plain {
     const T* const x = static_cast<const T*>(a);
     const T* const y = static_cast<const T*>(b);
     TANDEM_INDEPENDENT_ITERATIONS
-    for (std::size_t i = 0; i < count; ++i) result[i] = one_nan(apply(Op{}, x[i], y[i]));
+    for (std::size_t i = 0; i < count; ++i) result[i] = combined(Op{}, x[i], y[i]);
   }
   static void multiply(void* into, const void* from, std::size_t count, double by) noexcept {
     T* const result = static_cast<T*>(into);
@@ -145,21 +174,21 @@ struct one_by_one {
   }
 };
 
-/// Minimum and maximum of narrow numbers, which are ordered as their bits are: no need to convert.
+/// Minimum and maximum of narrow numbers, as those above, without converting them: the order of
+/// numbers is that of their keys, and NaNs have the greatest magnitudes.
 template <class Number>
 struct by_bits {
   using storage = typename Number::storage;
   using whole = std::make_signed_t<storage>;
   static constexpr auto greatest = static_cast<whole>(Number::greatest);
+  static constexpr auto all_but_sign = static_cast<whole>(static_cast<storage>(-1) >> 1);
 
-  static whole magnitude(whole x) {
-    return static_cast<whole>(x & static_cast<whole>(static_cast<storage>(-1) >> 1));
-  }
-  static whole order(whole x) {
+  static storage magnitude(whole x) { return static_cast<storage>(x & all_but_sign); }
+  /// Of what has a sign the other bits are inverted.
+  static whole key(whole x) {
     const auto negative = static_cast<whole>(x >> (8 * sizeof(whole) - 1));
-    return static_cast<whole>((magnitude(x) ^ negative) - negative);
+    return static_cast<whole>(x ^ (negative & all_but_sign));
   }
-  static whole all_if(bool condition) { return condition ? whole{-1} : whole{0}; }
   static bool second(minimum, whole a, whole b) { return b < a; }
   static bool second(maximum, whole a, whole b) { return a < b; }
 
@@ -172,10 +201,11 @@ struct by_bits {
     for (std::size_t i = 0; i < count; ++i) {
       const whole p = x[i];
       const whole q = y[i];
-      const auto take = static_cast<whole>(all_if(second(Op{}, order(p), order(q))) &
-                                           all_if(magnitude(q) <= greatest));
-      const auto chosen = static_cast<whole>((q & take) | (p & ~take));
-      result[i] = magnitude(p) <= greatest ? chosen : static_cast<whole>(Number::nan);
+      const whole chosen = second(Op{}, key(p), key(q)) ? q : p;
+      // One comparison for both.
+      const storage of_p = magnitude(p), of_q = magnitude(q);
+      const auto longer = static_cast<whole>(of_p < of_q ? of_q : of_p);
+      result[i] = longer <= greatest ? chosen : static_cast<whole>(Number::nan);
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__FAST_MATH__)
 #error "the reductions promise bits and NaNs that -ffast-math does not keep"
@@ -91,12 +92,29 @@ using float16_number = narrow_number<std::uint16_t, 16, 10, true>;
 using e4m3_number = narrow_number<std::uint8_t, 8, 3, false>;
 using e5m2_number = narrow_number<std::uint8_t, 8, 2, true>;
 
+/// The bits of a float or a double.
+template <class T>
+using float_bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+template <class T>
+inline float_bits<T> bits_of(T x) {
+  return __builtin_bit_cast(float_bits<T>, x);
+}
+template <class T>
+inline T of_bits(float_bits<T> bits) {
+  return __builtin_bit_cast(T, bits);
+}
+
 /// The one NaN that results have.
+template <class T>
+inline T quiet_nan() {
+  constexpr std::int64_t bits = sizeof(T) == 4 ? 0x7fc0'0000 : 0x7ff8'0000'0000'0000;
+  return of_bits<T>(static_cast<float_bits<T>>(bits));
+}
 inline float one_nan(float x) {
-  return x == x ? x : as_float(0x7fc0'0000);
+  return x == x ? x : quiet_nan<float>();
 }
 inline double one_nan(double x) {
-  return x == x ? x : __builtin_bit_cast(double, std::int64_t{0x7ff8'0000'0000'0000});
+  return x == x ? x : quiet_nan<double>();
 }
 template <class Integer>
 inline Integer one_nan(Integer x) {

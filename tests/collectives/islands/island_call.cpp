@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "collectives/nan_cases.hpp"
 #include "collectives/reduce/slow.hpp"
 
 namespace tandem::test {
@@ -124,8 +125,14 @@ class guarded {
 struct data_of_rank {
   data_of_rank(const island_call& c, int own, int all) : call(c), rank(own), ranks(all) {
     const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
-    const auto mine = [&](std::size_t i) { return brought(call, rank, i); };
-    const auto sum = [&](std::size_t i) { return combined(call, ranks, i); };
+    std::optional<nan_cases> cases;
+    if (c.has_nans) cases.emplace(c.type, ranks);
+    const auto mine = [&](std::size_t i) {
+      return cases ? cases->brought(rank, i % period) : brought(call, rank, i);
+    };
+    const auto sum = [&](std::size_t i) {
+      return cases ? cases->expected(call.op, i % period) : combined(call, ranks, i);
+    };
     switch (c.what) {
       case collective::all_reduce:
       case collective::reduce:
@@ -237,8 +244,9 @@ asio::awaitable<void> check_any(Calls& in, int rank, int ranks, accelerator* dev
 }  // namespace
 
 std::string text(const island_call& c) {
-  return fmt::format("{} of {} {}, {}, root {}{}", name(c.what), c.count, name(c.type), name(c.op),
-                     c.root, c.in_place ? ", in place" : "");
+  return fmt::format("{} of {} {}, {}, root {}{}{}", name(c.what), c.count, name(c.type),
+                     name(c.op), c.root, c.in_place ? ", in place" : "",
+                     c.has_nans ? ", with NaNs" : "");
 }
 
 asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c) {

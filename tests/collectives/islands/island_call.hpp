@@ -21,8 +21,15 @@ struct island_call {
   data_type type;
   reduce_op op;
   int root;
-  bool in_place;  ///< where the call may be
+  bool in_place;          ///< where the call may be
+  bool has_nans = false;  ///< of minimum and maximum: ranks bring `nan_cases`, each in turn
 };
+
+/// Every place of a NaN, and zeros of both signs. @pre the type is of floating point.
+inline island_call with_nans(island_call like) {
+  like.has_nans = true;
+  return like;
+}
 
 std::string text(const island_call& c);
 

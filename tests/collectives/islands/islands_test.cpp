@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/islands/rig.hpp"
+#include "collectives/nan_cases.hpp"
 
 namespace tandem {
 namespace {
@@ -80,6 +81,19 @@ TEST_P(Islands, CombineAnyNumberOfElementsForAnyRoot) {
   }
 }
 
+TEST_P(Islands, LoseNoNanOfAnyRank) {
+  int root = 0;
+  for (const data_type type : test::floating_types) {
+    for (const reduce_op op : test::extremes) {
+      root = (root + 1) % rig.size();
+      for (const collective what :
+           {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
+        expect_right(with_nans(island_call(what, 1009, type, op, root, root % 2 == 1)));
+      }
+    }
+  }
+}
+
 TEST_P(Islands, KeepNothingThatCallsHaveMade) {
   expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
                            reduce_op::premultiplied_sum));
@@ -126,6 +140,12 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
     EXPECT_EQ(asked(island_call(what, 64, data_type::uint16)), 0U);
     EXPECT_EQ(asked(island_call(what, 64, data_type::float32, reduce_op::average)), 0U);
     EXPECT_EQ(asked(island_call(what, 64, data_type::int32, reduce_op::bor)), 0U);
+    for (const reduce_op op : test::extremes) {
+      EXPECT_GT(asked(island_call(what, 64, data_type::int32, op)), 0U);
+      for (const data_type type : test::floating_types) {
+        EXPECT_EQ(asked(island_call(what, 64, type, op)), 0U) << name(op) << " of " << name(type);
+      }
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 
+#include "collectives/nan_cases.hpp"
 #include "collectives/reduce/slow.hpp"
 #include "support/device_kernels.hpp"
 
@@ -139,6 +140,33 @@ TEST_P(Kernels, CombineEveryPairOfSpecialElements) {
       b.insert(b.end(), special.begin(), special.end());
     }
     ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
+  }
+}
+
+/// By bits that are written down, not computed: NaNs of every kind with each other and with
+/// numbers, infinities and zeros, in either order, among so many elements that vectors take them,
+/// and alone.
+TEST_P(Kernels, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+  for (const data_type type : test::floating_types) {
+    const test::float_patterns of = test::patterns_of(type);
+    std::vector<element> some{
+        0, of.sign, of.one, of.one | of.sign, of.greatest, of.greatest | of.sign};
+    some.insert(some.end(), of.nans.begin(), of.nans.end());
+    for (const reduce_op op : test::extremes) {
+      std::vector<element> a, b, wanted;
+      for (const element x : some) {
+        for (const element y : some) {
+          const bool takes_x = (of.key(x) < of.key(y)) == (op == reduce_op::minimum);
+          a.push_back(x);
+          b.push_back(y);
+          wanted.push_back(of.is_nan(x) || of.is_nan(y) ? of.nans[0] : takes_x ? x : y);
+          ASSERT_EQ(combined(type, op, {x}, {y})[0], wanted.back())
+              << fmt::format("{} of {} {:#x} and {:#x}", name(op), name(type), x, y);
+        }
+      }
+      EXPECT_EQ(combined(type, op, a, b), wanted) << name(op) << " of " << name(type);
+      EXPECT_EQ(combined(type, op, b, a), wanted) << name(op) << " of " << name(type);
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -72,18 +72,43 @@ TEST(Factors, AreWhatTheTypeHolds) {
   EXPECT_TRUE(is_factor(data_type::bfloat16, std::numeric_limits<double>::infinity()));
 }
 
-/// Zeros of both signs tell which operand was taken.
-TEST(Reducer, KeepsTheOrderOfItsOperands) {
-  const reducer by(data_type::float32, reduce_op::minimum, 2);
-  const float minus = -0.0f, plus = 0.0f;
-  float into = plus;
-  by.combine_before(&into, &minus, sizeof(into));
-  EXPECT_TRUE(std::signbit(into));
-  into = plus;
-  by.combine_after(&into, &minus, sizeof(into));
-  EXPECT_FALSE(std::signbit(into));
-  by.combine(&into, &minus, &plus, sizeof(into));
-  EXPECT_TRUE(std::signbit(into));
+/// Whole numbers that are no sum of others tell what was combined with what.
+TEST(Reducer, CombinesIntoEitherOperandOrApart) {
+  const reducer by(data_type::int32, reduce_op::sum, 2);
+  const std::int32_t one = 1, ten = 10;
+  std::int32_t into = 100;
+  by.combine_before(&into, &one, sizeof(into));
+  EXPECT_EQ(into, 101);
+  by.combine_after(&into, &ten, sizeof(into));
+  EXPECT_EQ(into, 111);
+  by.combine(&into, &one, &ten, sizeof(into));
+  EXPECT_EQ(into, 11);
+}
+
+/// Whichever operand is NaN or a zero with a sign, from whichever side it comes.
+TEST(Reducer, LosesNoNanAndNoSignOfAZero) {
+  const auto combined = [](reduce_op op, float a, float b) {
+    const reducer by(data_type::float32, op, 2);
+    float before = b, after = a, apart = 0;
+    by.combine_before(&before, &a, sizeof(a));
+    by.combine_after(&after, &b, sizeof(b));
+    by.combine(&apart, &a, &b, sizeof(a));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(before), std::bit_cast<std::uint32_t>(apart));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(after), std::bit_cast<std::uint32_t>(apart));
+    return std::bit_cast<std::uint32_t>(apart);
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto negative_nan = std::bit_cast<float>(0xffc0'1234);
+  for (const reduce_op op : {reduce_op::minimum, reduce_op::maximum}) {
+    for (const float other : {0.0f, 3.0f, -3.0f, infinity, -infinity, negative_nan}) {
+      EXPECT_EQ(combined(op, negative_nan, other), 0x7fc0'0000U) << name(op) << " " << other;
+      EXPECT_EQ(combined(op, other, negative_nan), 0x7fc0'0000U) << name(op) << " " << other;
+    }
+  }
+  EXPECT_EQ(combined(reduce_op::minimum, 0.0f, -0.0f), 0x8000'0000U);
+  EXPECT_EQ(combined(reduce_op::minimum, -0.0f, 0.0f), 0x8000'0000U);
+  EXPECT_EQ(combined(reduce_op::maximum, 0.0f, -0.0f), 0U);
+  EXPECT_EQ(combined(reduce_op::maximum, -0.0f, 0.0f), 0U);
 }
 
 TEST(Reducer, MultipliesFirstOnlyForAPremultipliedSum) {

@@ -59,10 +59,18 @@ element of_float64(double x) {
   return std::isnan(x) ? 0x7ff8000000000000 : std::bit_cast<std::uint64_t>(x);
 }
 
+/// IEEE 754-2019, 9.6.
+template <class Float>
+Float minimum_of(Float a, Float b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Float>::quiet_NaN();
+  if (a == 0 && b == 0) return std::signbit(a) ? a : b;
+  return b < a ? b : a;
+}
+
 template <class Float>
 Float applied(reduce_op op, Float a, Float b) {
-  if (op == reduce_op::minimum) return b < a ? b : a;
-  if (op == reduce_op::maximum) return a < b ? b : a;
+  if (op == reduce_op::minimum) return minimum_of(a, b);
+  if (op == reduce_op::maximum) return -minimum_of(-a, -b);
   return op == reduce_op::product ? a * b : a + b;
 }
 

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstring>
 #include <tandem/memory.hpp>
 
@@ -49,22 +50,38 @@ reduction reduction_of(int op, double factor) {
   }
 }
 
+/// What NCCL makes of floating point by fmin, fmax and their like: of a number and NaN the number.
+/// Of zeros the one that CUDA's instructions take, -0 being the lesser one.
+void take_extremes(data_type type, bool greatest, bytes& result, const bytes& brought) {
+  std::vector<element> all = unpacked(type, result.data(), result.size() / bytes_of(type));
+  const std::vector<element> others = unpacked(type, brought.data(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double a = slow_value(type, all[i]), b = slow_value(type, others[i]);
+    const bool is_less = b < a || (a == b && std::signbit(b));
+    if (std::isnan(a) || (!std::isnan(b) && is_less != greatest)) all[i] = others[i];
+  }
+  result = packed(type, all);
+}
+
 /// What all bring from there on, the first rank first.
 bytes combined(cuda::world& in, const meeting& what, std::size_t offset, std::size_t length) {
   const int ranks = static_cast<int>(what.sides.size());
+  const data_type type = *type_of(what.says.type);
+  const bool is_extreme = what.says.op == nc::maximum || what.says.op == nc::minimum;
   bytes result;
   for (const auto& each : what.sides) {
-    const detail::reducer by(*type_of(what.says.type), reduction_of(what.says.op, each->factor),
-                             ranks);
+    const detail::reducer by(type, reduction_of(what.says.op, each->factor), ranks);
     bytes brought = read(in, *each, offset, length);
     if (by.prepares()) by.prepare(mutable_view(brought));
     if (result.empty()) {
       result = std::move(brought);
+    } else if (is_extreme && !is_integer(type)) {
+      take_extremes(type, what.says.op == nc::maximum, result, brought);
     } else {
       by.combine_after(result.data(), brought.data(), length);
     }
   }
-  const detail::reducer last(*type_of(what.says.type), reduction_of(what.says.op, 1), ranks);
+  const detail::reducer last(type, reduction_of(what.says.op, 1), ranks);
   last.finish(mutable_view(result));
   return result;
 }

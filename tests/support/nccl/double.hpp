@@ -18,8 +18,9 @@ class world;
 /// its functions. Its calls are done on the streams of CUDA's double, where there always is one
 /// that lives longer: a call waits at the head of its stream until the other ranks' are at theirs,
 /// and so holds what is behind it. Values are combined in the order of ranks, by the library's own
-/// loops. Misuse fails as NCCL fails it, or fails the test where NCCL would hang or give anything,
-/// as does what is still open when it ends. One at a time. Any thread.
+/// loops; but minimum and maximum of floating point lose NaN, as NCCL's do. Misuse fails as NCCL
+/// fails it, or fails the test where NCCL would hang or give anything, as does what is still open
+/// when it ends. One at a time. Any thread.
 class nccl_double {
  public:
   static constexpr int version = 22803;

@@ -33,7 +33,12 @@ struct island_member {
 ///
 /// Where an island's ranks cannot use their library (it is missing, of different versions, or two
 /// ranks share a device; `text` says so), or a call is none of it (averages, bits, 16-bit
-/// integers), Tandem's own collectives do all of it.
+/// integers), Tandem's own collectives do all of it, over the communicator's channels, which have
+/// to carry device memory then. So they do minimum and maximum of floating point. NCCL computes
+/// them by fmin, fmax and their like (src/device/reduce_kernel.h), which give the other operand
+/// where one is NaN: a NaN of one rank is lost. RCCL descends from it and promises nothing else.
+/// Here it reaches every rank, as `reduce_op` says. Minimum and maximum of integers are the
+/// library's.
 ///
 /// @par Costs  B is the bytes of the longest view, n the number of ranks. Several keep scratch
 ///   memory on the device, which grows to the longest call.

@@ -41,11 +41,19 @@ enum class data_type : std::uint8_t {
 ///   once to nearest even. What is too large becomes infinity, for e4m3 NaN: an overflow never
 ///   passes as a number (NCCL puts the largest number there). Averages overflow where their sums
 ///   do; a premultiplied_sum by 1 / n does not.
-/// - minimum(a, b) is b < a ? b : a, maximum(a, b) is a < b ? b : a, with a from the earlier ranks,
-///   for all types. So of two zeros a is taken; where one of two is NaN, a is taken, which hides a
-///   NaN in b.
-/// - A NaN that comes out of any step is the positive quiet one without payload: 0x7fc00000,
-///   0x7ff8000000000000, 0x7e00, 0x7fc0, e5m2 0x7e, e4m3 0x7f.
+/// - minimum and maximum of floating point are those of IEEE 754-2019: NaN where any operand is
+/// NaN,
+///   whichever rank brings it, and -0 is less than +0. Their results do not depend on the order of
+///   combination: all algorithms, with whichever root, give the same bits.
+/// - A NaN that comes out of any step is the positive quiet one without payload: float32
+/// 0x7fc00000,
+///   float64 0x7ff8000000000000, float16 0x7e00, bfloat16 0x7fc0, e5m2 0x7e, e4m3 0x7f, whatever
+///   sign and payload the operands have. Each element of two or more ranks goes through a step, so
+///   that all of them get these bits. A rank alone combines nothing: its elements stay as they are,
+///   but for what premultiplied_sum multiplies.
+///
+/// Sums and products that a vendor's library computes (`islands`) are NaN where these are; which
+/// NaN is the library's affair where all ranks are one island, and the same on all ranks.
 enum class reduce_op : std::uint8_t {
   sum,
   product,

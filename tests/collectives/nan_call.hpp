@@ -1,0 +1,91 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tandem/collectives/collectives.hpp>
+#include <vector>
+
+#include "collectives/nan_cases.hpp"
+
+namespace tandem::test {
+
+/// A minimum or a maximum of `nan_cases`.
+struct nan_call {
+  collective what;
+  algorithm how;
+  data_type type;
+  reduce_op op;
+  std::size_t first, count;  ///< cases; of reduce_scatter those of each block
+  int root = 0;
+};
+
+inline std::string text(const nan_call& c, int ranks) {
+  return fmt::format("{} by {}, {} of {}, cases {} to {}, {} ranks, root {}", name(c.what),
+                     name(c.how), name(c.op), name(c.type), c.first, c.first + c.count, ranks,
+                     c.root);
+}
+
+/// What the ranks of a job bring to one call, and what comes of it.
+class data_of_nan_call {
+ public:
+  data_of_nan_call(const nan_call& c, int ranks) : c_(c), cases_(c.type, ranks) {
+    const std::size_t blocks =
+        c.what == collective::reduce_scatter ? static_cast<std::size_t>(ranks) : 1;
+    std::vector<element> expected;
+    for (std::size_t i = 0; i < c.count; ++i) {
+      expected.push_back(cases_.expected(c.op, c.first + i));
+    }
+    expected_ = packed(c.type, expected);
+    for (int r = 0; r < ranks; ++r) {
+      std::vector<element> brought;
+      for (std::size_t i = 0; i < blocks * c.count; ++i) {
+        brought.push_back(cases_.brought(r, c.first + i % c.count));
+      }
+      from_.push_back(packed(c.type, brought));
+      into_.emplace_back(expected_.size(), std::byte{0xab});
+    }
+  }
+
+  /// `there` says where a rank has a view.
+  template <class There>
+  asio::awaitable<void> call(communicator& among, There there) {
+    const int r = among.rank();
+    const auto i = static_cast<std::size_t>(r);
+    const const_view from = there(r, mutable_view(from_[i]));
+    const mutable_view into = there(r, mutable_view(into_[i]));
+    if (c_.what == collective::all_reduce) {
+      return all_reduce(among, from, into, c_.type, c_.op, c_.how);
+    }
+    if (c_.what == collective::reduce) {
+      return reduce(among, from, into, c_.type, c_.op, c_.root, c_.how);
+    }
+    return reduce_scatter(among, from, into, c_.type, c_.op, c_.how);
+  }
+
+  /// The first thing; nothing: all is well.
+  std::string wrong() const {
+    const std::vector<element> wanted = unpacked(c_.type, expected_.data(), c_.count);
+    for (std::size_t r = 0; r < into_.size(); ++r) {
+      if (c_.what == collective::reduce && static_cast<int>(r) != c_.root) continue;
+      const std::vector<element> got = unpacked(c_.type, into_[r].data(), c_.count);
+      for (std::size_t i = 0; i < c_.count; ++i) {
+        if (got[i] == wanted[i]) continue;
+        std::string brought;
+        for (int q = 0; q < static_cast<int>(into_.size()); ++q) {
+          brought += fmt::format(" {:#x}", cases_.brought(q, c_.first + i));
+        }
+        return fmt::format("rank {}: of{} came {:#x}, not {:#x}", r, brought, got[i], wanted[i]);
+      }
+    }
+    return {};
+  }
+
+ private:
+  const nan_call c_;
+  const nan_cases cases_;
+  std::vector<std::byte> expected_;
+  std::vector<std::vector<std::byte>> from_, into_;
+};
+
+}  // namespace tandem::test
