@@ -188,6 +188,12 @@ error exhausted(int code, resource wanted, const std::string& what) {
   return describe_exhausted(code, wanted, what, read_usage());
 }
 
+std::string failure_text(int code, resource wanted) {
+  if (!is_exhausted(code, wanted)) return words_of(code);
+  const account found = account_of(code, wanted, read_usage());
+  return fmt::format("{}: {}; {}", words_of(code), found.detail, found.advice);
+}
+
 error system_failure(int code, resource wanted, const std::string& what) {
   if (is_exhausted(code, wanted)) return exhausted(code, wanted, what);
   error_context context;
@@ -197,11 +203,14 @@ error system_failure(int code, resource wanted, const std::string& what) {
 
 std::optional<error> find_exhausted(const boost::system::system_error& failure) {
   const int code = failure.code().value();
-  const bool is_known = (code == EMFILE || code == ENFILE) &&
-                        failure.code().category() == boost::system::system_category();
-  if (!is_known) return std::nullopt;
+  if (failure.code().category() != boost::system::system_category()) return std::nullopt;
   const std::string text = failure.what();
-  return exhausted(code, resource::descriptor, text.substr(0, text.find(':')));
+  const std::string call = text.substr(0, text.find(':'));
+  if (code == EMFILE || code == ENFILE) return exhausted(code, resource::descriptor, call);
+  if (code == EAGAIN && call == "thread") {
+    return exhausted(code, resource::process, "no thread could be started");
+  }
+  return std::nullopt;
 }
 
 }  // namespace tandem::detail

@@ -37,6 +37,7 @@ std::string door_of(const std::string& published, int peer) {
 }  // namespace
 
 asio::awaitable<void> mesh::open() {
+  reserve(1, 1);
   // Where there is no memory to share, that is better told now than with every peer.
   memory::create(ring_bytes_for(options().shm_ring_bytes, size()));
   std::string name = random_name();

@@ -70,6 +70,9 @@ class mesh : public std::enable_shared_from_this<mesh> {
                           greeter::guest_handler take);
   /// Closes it when the job is over here.
   void keep_open(std::shared_ptr<door> opened);
+  /// Sees to it that this rank can open what it needs: so many descriptors to listen with, and for
+  /// each peer. @par Errors thrown: `limit_exceeded`, as `detail::reserve_descriptors`.
+  void reserve(std::size_t acceptors, std::size_t for_each_peer) const;
   void watch_store();
   asio::awaitable<void> publish(std::string name, std::string value);
   asio::awaitable<std::string> look_up(std::string name);

@@ -62,8 +62,12 @@ error exhausted(int code, resource wanted, const std::string& what);
 /// system's words for it.
 error system_failure(int code, resource wanted, const std::string& what);
 
+/// What the system calls an errno and, where `wanted` ran out, the limit and what to raise.
+std::string failure_text(int code, resource wanted);
+
 /// The words of `exhausted` for an exception that names no resource: EMFILE and ENFILE, which mean
-/// the same whichever call they come from. Empty for anything else.
+/// the same whichever call they come from, and a thread that Asio could not start. Empty for
+/// anything else.
 std::optional<error> find_exhausted(const boost::system::system_error& failure);
 
 /// Does work that starts threads. @par Errors thrown  What `work` throws; `errc::limit_exceeded`
