@@ -217,7 +217,7 @@ void job::start(int rank, const job_environment& of_job) {
 void job::reserve() const {
   const auto ranks = static_cast<std::uint64_t>(plan_.ranks);
   const std::uint64_t needed = ranks * (plan_.prefix ? 2 : 1) + 4;
-  detail::reserve_descriptors({fmt::format("{} of {} ranks", plan_.name, ranks), needed, needed});
+  detail::reserve_descriptors({fmt::format("a job of {} ranks", ranks), needed, needed});
 }
 
 void job::start_all() {

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <fstream>
 #include <optional>
 #include <tandem/channels/shm.hpp>
@@ -107,7 +108,13 @@ std::shared_ptr<link> make_link(guest_socket socket, int side, const tcp::hello&
 
 std::string host_identity() {
   std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  errno = 0;
+  std::ifstream from("/proc/sys/kernel/random/boot_id");
+  if (!from.is_open() && detail::is_exhausted(errno, detail::resource::descriptor)) {
+    throw detail::exhausted(errno, detail::resource::descriptor,
+                            "this host cannot be told from others");
+  }
+  from >> boot;
   struct stat network {};
   ::stat("/proc/self/ns/net", &network);
   return fmt::format("{}:{}", boot, network.st_ino);
