@@ -58,13 +58,8 @@ mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_execut
   mine_.limits = protocol::offered(options_);
 }
 
-/// While ranks connect, each peer may have one connection that is on its way here and one from
-/// here, of which one stays. Each acceptor keeps a descriptor in reserve.
 void mesh::reserve(std::size_t acceptors, std::size_t for_each_peer) const {
-  const std::uint64_t peers = static_cast<std::uint64_t>(size()) - 1;
-  const std::uint64_t least = 2 * acceptors + peers * for_each_peer;
-  detail::reserve_descriptors({fmt::format("rank {} of {} over {}", rank(), size(), kind()), least,
-                               least + peers * for_each_peer});
+  reserve_for_rank(rank(), size(), kind(), acceptors, for_each_peer);
 }
 
 asio::awaitable<void> mesh::open() {
@@ -267,6 +262,16 @@ void mesh::close() noexcept {
   }
   changed_.notify_all();
   store_->leave();
+}
+
+/// While ranks connect, each peer may have one connection that is on its way here and one from
+/// here, of which one stays. Each acceptor keeps a descriptor in reserve.
+void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acceptors,
+                      std::size_t for_each_peer) {
+  const std::uint64_t to_peers = (static_cast<std::uint64_t>(size) - 1) * for_each_peer;
+  const std::uint64_t least = 2 * acceptors + to_peers;
+  detail::reserve_descriptors(
+      {fmt::format("rank {} of {} over {}", rank, size, kind), least, least + to_peers});
 }
 
 error why_not_opened(int rank, std::exception_ptr failure) {
