@@ -40,12 +40,12 @@ int mapped_boards() {
   return found;
 }
 
-struct seen {
+struct costs {
   int before = 0, with_all = 0;
   int boards_before = 0, boards_with_all = 0;
 };
 
-awaitable<void> hold_many(fabric& over, seen& found) {
+awaitable<void> hold_many(fabric& over, costs& found) {
   communicator world = co_await make_communicator(over, settings());
   co_await barrier(world);
   found.before = open_descriptors();
@@ -68,7 +68,7 @@ awaitable<void> hold_many(fabric& over, seen& found) {
   co_await barrier(world);
 }
 
-awaitable<void> two_ranks(std::vector<seen>& found) {
+awaitable<void> many_groups(std::vector<costs>& found) {
   test::fabrics all = co_await test::make_job(2, settings(), shm::make_fabric);
   std::vector<awaitable<void>> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) ranks.push_back(hold_many(*all[rank], found[rank]));
@@ -77,8 +77,8 @@ awaitable<void> two_ranks(std::vector<seen>& found) {
 }
 
 TEST(Descriptors, DoNotGrowWithCommunicatorsOverSharedMemory) {
-  std::vector<seen> found(2);
-  test::run_test(two_ranks(found), test::drive::by_asio, std::chrono::seconds(60));
+  std::vector<costs> found(2);
+  test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
   // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.
   EXPECT_EQ(found[0].with_all, found[0].before);
   EXPECT_EQ(found[0].boards_with_all - found[0].boards_before, 2 * groups);

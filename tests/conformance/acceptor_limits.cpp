@@ -141,7 +141,7 @@ void meet_over_shm(lack how) {
        [](shm::listener& at) { return shm::connect(at.name(), settings()); }, how);
 }
 
-constexpr auto well = testing::ExitedWithCode(0);
+const auto well = testing::ExitedWithCode(0);
 
 TEST(acceptor_limits, a_lack_of_descriptors_that_lasts_is_told_to_the_peer) {
   EXPECT_EXIT(meet_over_tcp(lack::lasting), well, "");
