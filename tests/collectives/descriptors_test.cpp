@@ -80,7 +80,8 @@ TEST(Descriptors, DoNotGrowWithCommunicatorsOverSharedMemory) {
   std::vector<costs> found(2);
   test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
   // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.
-  EXPECT_EQ(found[0].with_all, found[0].before);
+  // One that crossed another when the ranks connected may have ended since.
+  EXPECT_LE(found[0].with_all, found[0].before);
   EXPECT_EQ(found[0].boards_with_all - found[0].boards_before, 2 * groups);
 }
 
