@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tandem/channels/devices.hpp>
 #include <tandem/channels/local.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <tandem/run.hpp>
 #include <tandem/store.hpp>
@@ -94,14 +95,20 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
   std::mutex mutex;
   outcome first;
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      outcome came;
-      run_loop(*contexts[rank], run_local_rank(*jobs[rank], o, rank == 0 ? &out : nullptr),
-               spin_policy_for(ranks, o.engine.spin), came);
-      const std::lock_guard lock(mutex);
-      if (!first.failure) first = came;
+  const auto run_rank = [&](int rank) {
+    outcome came;
+    run_loop(*contexts[rank], run_local_rank(*jobs[rank], o, rank == 0 ? &out : nullptr),
+             spin_policy_for(ranks, o.engine.spin), came);
+    const std::lock_guard lock(mutex);
+    if (!first.failure) first = came;
+  };
+  try {
+    detail::start_threads(fmt::format("no thread for each of {} ranks", ranks), [&] {
+      for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
     });
+  } catch (const error&) {
+    first.failure = std::current_exception();
+    for (const auto& context : contexts) context->stop();  // those that run would wait for it
   }
   for (std::thread& one : threads) one.join();
   if (first.failure) std::rethrow_exception(first.failure);

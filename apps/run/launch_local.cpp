@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/error.hpp>
 #include <tandem/trust.hpp>
 
@@ -148,6 +150,7 @@ class job {
   int run();
 
  private:
+  void reserve() const;
   void start_all();
   void start(int rank, const job_environment& of_job);
   asio::awaitable<void> supervise();
@@ -161,6 +164,7 @@ class job {
   std::string last_line(const rank_end& failed) const;
 
   const launch_plan& plan_;
+  const std::uint64_t soft_limit_of_ranks_ = detail::read_limit(RLIMIT_NOFILE).soft;
   process_group group_;
   asio::io_context loop_;
   /// Writes block while the reader of our output is slow; here they hold up only the ranks that
@@ -200,13 +204,24 @@ void job::start(int rank, const job_environment& of_job) {
   }
   p.streams.push_back(std::make_unique<output_stream>(loop_, std::move(error_output.read),
                                                       plan_.error_output, prefix));
+  // The limit of the launcher is raised for its own pipes: a rank has the one its user gave it.
+  const scoped_soft_limit as_given(soft_limit_of_ranks_);
   p.id = start_process(group_, plan_.command, rank_environment(plan_, rank, of_job),
                        plan_.prefix ? output.write.get() : plan_.output, error_output.write.get());
   p.running = true;
   ++running_;
 }
 
+/// A pipe for each stream of each rank that is passed on; while one starts, the other ends and
+/// /dev/null.
+void job::reserve() const {
+  const auto ranks = static_cast<std::uint64_t>(plan_.ranks);
+  const std::uint64_t needed = ranks * (plan_.prefix ? 2 : 1) + 4;
+  detail::reserve_descriptors({fmt::format("a job of {} ranks", ranks), needed, needed});
+}
+
 void job::start_all() {
+  reserve();
   job_environment of_job;
   of_job.port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
   for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, of_job);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,13 +11,19 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
 namespace tandem::launcher {
 namespace {
 
-[[noreturn]] void fail(int number, const std::string& what, std::string advice = {}) {
+using detail::resource;
+
+/// @param wanted  what the call asks the system for
+[[noreturn]] void fail(int number, resource wanted, const std::string& what,
+                       std::string advice = {}) {
+  if (detail::is_exhausted(number, wanted)) throw detail::exhausted(number, wanted, what);
   error_context context;
   context.detail = fmt::format("{}: {}", what, std::strerror(number));
   context.advice = std::move(advice);
@@ -72,9 +79,26 @@ int owned_fd::release() noexcept {
   return std::exchange(fd_, -1);
 }
 
+scoped_soft_limit::scoped_soft_limit(std::uint64_t descriptors) noexcept
+    : before_(detail::read_limit(RLIMIT_NOFILE).soft) {
+  if (descriptors != before_) set(descriptors);
+}
+
+scoped_soft_limit::~scoped_soft_limit() {
+  set(before_);
+}
+
+void scoped_soft_limit::set(std::uint64_t descriptors) noexcept {
+  rlimit now{};
+  if (::getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur == descriptors) return;
+  now.rlim_cur = descriptors;
+  ::setrlimit(RLIMIT_NOFILE, &now);
+}
+
 pipe_ends make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno, "no pipe for a rank's output");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail(errno, resource::descriptor, "no pipe for a rank's output");
   return {owned_fd(ends[0]), owned_fd(ends[1])};
 }
 
@@ -88,7 +112,7 @@ process_group::process_group() {
   if (guard_ == 0) guard(life.read.get());
   const int failed = guard_ < 0 ? errno : 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) fail(failed, "no process for the job's guard");
+  if (failed != 0) fail(failed, resource::process, "no process for the job's guard");
   ::setpgid(guard_, guard_);  // here and there: whoever comes first
   alive_ = std::move(life.write);
 }
@@ -125,7 +149,7 @@ pid_t start_process(const process_group& group, std::span<const std::string> com
       ::posix_spawnp(&process, command.front().c_str(), &attributes.files, &attributes.rest,
                      pointers(command).data(), pointers(environment).data());
   if (failed != 0) {
-    fail(failed, fmt::format("cannot start {}", command.front()),
+    fail(failed, resource::process, fmt::format("cannot start {}", command.front()),
          failed == ENOENT ? "check the name, or give the path of the program" : "");
   }
   return process;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,9 +51,24 @@ class process_group {
   pid_t guard_ = -1;
 };
 
+/// While it lives, this process has that soft limit of file descriptors (RLIMIT_NOFILE), and what
+/// it starts keeps it. Open ones beyond it stay open.
+class scoped_soft_limit {
+ public:
+  explicit scoped_soft_limit(std::uint64_t descriptors) noexcept;
+  scoped_soft_limit(const scoped_soft_limit&) = delete;
+  scoped_soft_limit& operator=(const scoped_soft_limit&) = delete;
+  ~scoped_soft_limit();
+
+ private:
+  static void set(std::uint64_t descriptors) noexcept;
+
+  const std::uint64_t before_;
+};
+
 /// Starts a program in the group with empty standard input. `environment`: "NAME=value".
-/// @par Errors  `tandem::error` with the system's code: no such command, no permission, no more
-/// processes.
+/// @par Errors  `errc::limit_exceeded`: no more processes or descriptors, and which limit says so;
+/// else `tandem::error` with the system's code: no such command, no permission.
 pid_t start_process(const process_group& group, std::span<const std::string> command,
                     std::span<const std::string> environment, int output, int error_output);
 

@@ -41,6 +41,9 @@ struct launch_plan {
 /// where a
 ///   signal ended it.
 /// @par Errors  `errc::bad_input`: the command cannot be started (why); nothing runs then.
+/// `errc::limit_exceeded`: no descriptors, processes or memory for so many ranks, and which limit
+/// to raise. The soft limit of descriptors is raised for this process where it is too low; ranks
+/// get the one that it had.
 /// @pre No other child of this process is being waited for in another thread.
 int launch_local(const launch_plan& plan);
 

@@ -41,6 +41,8 @@ asio::awaitable<bool> share_board(communicator& among) {
   const const_view own(&has_one, 1);
   const mutable_view all(have_one);
   co_await all_gather(among, own, all, algorithm::direct);
+  // Communicators may be many, and none of them is to cost a descriptor for as long as it lives.
+  if (made) made->is_shared();
   if (std::ranges::find(have_one, 0) != have_one.end()) co_return false;
   g->share(std::move(made));
   co_return true;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem {
@@ -124,8 +125,11 @@ std::string describe(std::exception_ptr failure) {
   if (!failure) return "no error";
   try {
     std::rethrow_exception(failure);
-  } catch (const boost::system::system_error& e) {
+  } catch (const error& e) {
     return e.what();
+  } catch (const boost::system::system_error& e) {
+    const std::optional<error> known = detail::find_exhausted(e);
+    return known ? known->what() : e.what();
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {

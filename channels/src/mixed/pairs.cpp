@@ -25,6 +25,8 @@ pairs::pairs(std::shared_ptr<store> meeting, settings options, std::shared_ptr<t
 
 asio::awaitable<void> pairs::open() {
   const auto self = shared_from_this();
+  // Of both kinds it listens for peers, and reaches each over one of them.
+  tcp::reserve_for_rank(rank(), size(), kind(), 2, 1);
   mine_.far = far_->kind();
   const bool has_near = co_await open_near();
   if (has_near) mine_.shares = shared_by_neighbours(options_);

@@ -10,6 +10,7 @@
 #include <boost/system/error_code.hpp>
 #include <cerrno>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -86,7 +87,7 @@ carrier_watch::carrier_watch(asio::any_io_executor executor, handler on_lost)
   if (handle < 0) {
     log(log_level::info, "rails",
         fmt::format("the kernel tells of no lost links ({}): heartbeats judge alone",
-                    boost::system::error_code(errno, boost::system::system_category()).message()));
+                    detail::failure_text(errno, detail::resource::descriptor)));
     return;
   }
   boost::system::error_code ignored;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -60,6 +61,7 @@ asio::awaitable<void> mesh::open() {
   const selection chosen = choose(nics_, parse_rails(options().rails), loopback_only);
   require_rails(nics_, chosen);
   rdma_.find(nics_, chosen.rails, options());
+  reserve_for(chosen.rails);
   for (const rail_end& end : chosen.rails) open_rail(end);
   watch_store();
   watch_ = std::make_unique<carrier_watch>(get_executor(), [weak = weak_from_this()](int index) {
@@ -68,6 +70,17 @@ asio::awaitable<void> mesh::open() {
   });
   std::string line = encode(mine_rails_);
   co_await publish(key_of(rank()), std::move(line));
+}
+
+/// As many lanes as there are if every rail leads to each peer, and what tells of carriers.
+void mesh::reserve_for(const std::vector<rail_end>& rails) const {
+  std::size_t acceptors = 1, lanes = 0;
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    const std::size_t kinds = rdma_.has(i) ? 2 : 1;
+    acceptors += kinds * rails[i].addresses.size();
+    lanes += options().rail_streams + kinds - 1;
+  }
+  reserve(acceptors, std::min(lanes, most_lanes));
 }
 
 void mesh::open_rail(const rail_end& end) {

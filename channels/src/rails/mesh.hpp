@@ -48,6 +48,7 @@ class mesh final : public tcp::mesh {
   void ended() noexcept override;
   void carrier_lost(int index);
 
+  void reserve_for(const std::vector<rail_end>& rails) const;
   void open_rail(const rail_end& end);
   void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
                   bool rdma) const;

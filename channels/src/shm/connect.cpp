@@ -6,11 +6,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <fstream>
+#include <optional>
 #include <tandem/channels/shm.hpp>
 #include <tandem/deadline.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/detail/resources.hpp>
 
 namespace tandem::shm {
 namespace {
@@ -30,26 +33,45 @@ error no_answer(const std::string& name, const error_code& failure, const std::s
                "is it running, on this host and in no container of its own?");
 }
 
+/// Why there is none, which may pass while others connect, too.
+std::optional<error> give_memory(guest_socket& socket, const settings& options, int ranks) {
+  try {
+    socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, ranks));
+  } catch (const error& lack) {
+    return lack;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key, settings options,
                                    tcp::hello& answer) {
   mine.keyed = !key.empty();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
+  const auto began = std::chrono::steady_clock::now();
+  const auto give_up = began + options.meet_timeout;
   const auto where = abstract_endpoint(name);
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
   for (;;) {
     guest_socket socket(executor);
-    socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, mine.size));
-    error_code unopened;
-    detail::open(socket, where.protocol(), unopened);
-    if (unopened) throw error(unopened);
-    const auto [failure] = co_await socket.async_connect(where, quiet);
+    error_code failure;
+    const std::optional<error> lack = give_memory(socket, options, mine.size);
+    const bool may_pass = std::chrono::steady_clock::now() - began < tcp::longest_lack;
+    if (lack && !may_pass) throw error(*lack);
+    if (!lack) detail::open(socket, where.protocol(), failure);
+    if (!lack && !failure) {
+      const auto [refused] = co_await socket.async_connect(where, quiet);
+      failure = refused;
+    }
     if (failure == asio::error::operation_aborted) throw error(failure);
+    if (detail::is_exhausted(failure, detail::resource::descriptor) && !may_pass) {
+      throw detail::exhausted(failure.value(), detail::resource::descriptor,
+                              "no socket to a rank of this host");
+    }
     std::string why;
-    if (!failure) {
+    if (!failure && !lack) {
       if (!is_own_user(socket)) {
         throw error(errc::not_trusted, fmt::format("'{}' belongs to another user", name),
                     "start every rank of a host as the same user");
@@ -61,8 +83,9 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
                              "hello of " + name, "does Tandem listen there?");
       if (known) co_return socket;
     }
-    const bool is_silent = failure || why == tcp::closed_at_once;
+    const bool is_silent = failure || lack || why == tcp::closed_at_once;
     if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
+      if (lack) throw error(*lack);
       throw no_answer(name, failure, why, options);
     }
     timer.expires_after(pause);
@@ -85,7 +108,13 @@ std::shared_ptr<link> make_link(guest_socket socket, int side, const tcp::hello&
 
 std::string host_identity() {
   std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  errno = 0;
+  std::ifstream from("/proc/sys/kernel/random/boot_id");
+  if (!from.is_open() && detail::is_exhausted(errno, detail::resource::descriptor)) {
+    throw detail::exhausted(errno, detail::resource::descriptor,
+                            "this host cannot be told from others");
+  }
+  from >> boot;
   struct stat network {};
   ::stat("/proc/self/ns/net", &network);
   return fmt::format("{}:{}", boot, network.st_ino);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/trust.hpp>
 
 #include "tcp/greeter_body.hpp"
@@ -36,6 +37,7 @@ descriptor descriptor_in(msghdr& message) noexcept {
   return descriptor(fd);
 }
 
+/// For want of a descriptor the kernel delivers the bytes without what was passed, and says so.
 ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passed) noexcept {
   alignas(cmsghdr) std::array<std::byte, control_bytes> control;
   iovec part{into.data(), into.size()};
@@ -47,7 +49,10 @@ ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passe
   const ssize_t n = ::recvmsg(from.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n <= 0) return n;
   descriptor found = descriptor_in(message);
-  if (found.is_open()) passed = std::move(found);
+  if (found.is_open())
+    passed = std::move(found);
+  else if ((message.msg_flags & MSG_CTRUNC) != 0)
+    from.lost_memory = true;
   return n;
 }
 
@@ -72,7 +77,7 @@ void pass(guest_socket& to, std::span<const std::byte> said) noexcept {
 
 /// The connecting side has its memory already, and is given none.
 bool take_memory(guest_socket& into, descriptor passed, std::string& why) {
-  if (into.shared.is_open()) return true;
+  if (into.shared.is_open() || into.lost_memory) return true;
   try {
     into.shared = memory::open(std::move(passed));
     into.shared.forget_descriptor();
@@ -162,6 +167,10 @@ guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& execut
   if (failure == asio::error::address_in_use) {
     throw error(errc::address_in_use, fmt::format("another process holds the name '{}'", name),
                 "choose another name");
+  }
+  if (detail::is_exhausted(failure, detail::resource::descriptor)) {
+    throw detail::exhausted(failure.value(), detail::resource::descriptor,
+                            "no socket to listen on for ranks of this host");
   }
   if (failure) {
     throw error(errc::bad_input, fmt::format("cannot listen as '{}': {}", name, failure.message()),

@@ -21,6 +21,7 @@ class guest_socket : public asio::local::stream_protocol::socket {
   explicit guest_socket(base&& from) : base(std::move(from)) {}
 
   memory shared;
+  bool lost_memory = false;  ///< it was passed on, and this process had no descriptor to take it
 };
 
 /// Reads a hello and, on the accepting side, takes the memory that comes with it. Processes of

@@ -23,9 +23,10 @@ constexpr std::size_t total_bytes(std::size_t ring_bytes) noexcept {
 }
 
 error no_memory(std::size_t bytes, int code) {
-  return error(errc::limit_exceeded,
-               fmt::format("no shared memory of {} bytes: {}", bytes, system_word(code)),
-               "lower --shm-ring-bytes, or allow more memory and descriptors");
+  const error why = no_shared_memory(bytes, code);
+  error_context more = why.context();
+  if (code != EMFILE && code != ENFILE) more.advice += ", or lower --shm-ring-bytes";
+  return error(why.code(), std::move(more));
 }
 
 constexpr std::size_t usual_ring_bytes = 1024 * 1024;

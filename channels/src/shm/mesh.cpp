@@ -23,8 +23,7 @@ std::string key_of(int rank) {
 }
 
 /// What a rank publishes: where it is, a blank, the name of its door.
-std::string door_of(const std::string& published, int peer) {
-  const std::string here = host_identity() + ' ';
+std::string door_of(const std::string& published, const std::string& here, int peer) {
   if (!published.starts_with(here)) {
     throw error(
         errc::unreachable,
@@ -37,8 +36,10 @@ std::string door_of(const std::string& published, int peer) {
 }  // namespace
 
 asio::awaitable<void> mesh::open() {
+  reserve(1, 1);
   // Where there is no memory to share, that is better told now than with every peer.
   memory::create(ring_bytes_for(options().shm_ring_bytes, size()));
+  here_ = host_identity() + ' ';
   std::string name = random_name();
   const std::weak_ptr<mesh> weak = std::static_pointer_cast<mesh>(shared_from_this());
   const auto opened = std::make_shared<greeter>(
@@ -56,7 +57,7 @@ asio::awaitable<void> mesh::open() {
   opened->run();
   keep_open(opened);
   watch_store();
-  std::string line = host_identity() + ' ' + name;
+  std::string line = here_ + name;
   co_await publish(key_of(rank()), std::move(line));
 }
 
@@ -109,7 +110,7 @@ void mesh::ended() noexcept {
 
 asio::awaitable<void> mesh::dial_peer(int peer) {
   const std::string published = co_await look_up(key_of(peer));
-  const std::string name = door_of(published, peer);
+  const std::string name = door_of(published, here_, peer);
   asio::steady_timer timer(get_executor());
   while (find(peer) == nullptr && !is_over()) {
     const tcp::hello mine = introduction(peer);

@@ -27,6 +27,7 @@ class mesh final : public tcp::mesh {
   void take(guest_socket guest, int side, int peer, const tcp::hello& mine,
             const tcp::hello& theirs);
 
+  std::string here_;                        // this host, as in what ranks publish
   std::vector<std::weak_ptr<link>> links_;  // by peer; empty until the first
   std::vector<std::weak_ptr<shared_board>> boards_;
 };

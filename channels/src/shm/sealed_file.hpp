@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <tandem/error.hpp>
 
 #include "shm/descriptor.hpp"
 
@@ -13,6 +15,10 @@ descriptor make_sealed_file(const char* name, std::size_t bytes) noexcept;
 
 /// Its length in bytes; -1 where it is no such memory.
 long long sealed_bytes(const descriptor& of) noexcept;
+
+/// `errc::limit_exceeded`, by the errno of what could not be made or mapped: which resource is
+/// lacking, and its limit.
+error no_shared_memory(std::uint64_t bytes, int code);
 
 /// What the system calls an errno.
 std::string system_word(int code);

@@ -48,8 +48,8 @@ std::shared_ptr<shared_board> shared_board::make(const std::shared_ptr<mesh>& ov
 }
 
 shared_board::shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor& executor,
-                           std::unique_ptr<const shared_pages> pages, std::vector<int> members,
-                           int rank, const settings& options)
+                           std::unique_ptr<shared_pages> pages, std::vector<int> members, int rank,
+                           const settings& options)
     : board(pages->data(), rank, static_cast<int>(members.size())),
       pollable(executor, look::reads_memory),
       pending_owner(executor),

@@ -39,6 +39,7 @@ class shared_board final : public board,
 
   bool linger(waiter& w) noexcept override;
   void wait(waiter& w) override;
+  void is_shared() noexcept override { pages_->hide(); }
   void forget(waiter& w) noexcept override;
   const std::shared_ptr<const error>& failed() const noexcept override { return failed_; }
 
@@ -55,7 +56,7 @@ class shared_board final : public board,
   };
 
   shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor& executor,
-               std::unique_ptr<const shared_pages> pages, std::vector<int> members, int rank,
+               std::unique_ptr<shared_pages> pages, std::vector<int> members, int rank,
                const settings& options);
 
   bool ask_all();
@@ -72,7 +73,7 @@ class shared_board final : public board,
 
   const std::weak_ptr<mesh> over_;
   const asio::any_io_executor executor_;
-  const std::unique_ptr<const shared_pages> pages_;
+  const std::unique_ptr<shared_pages> pages_;
   const std::vector<int> members_;  // of the job, by rank here
   const std::chrono::milliseconds timeout_;
   std::vector<entry> waiting_;

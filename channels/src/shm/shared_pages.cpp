@@ -25,11 +25,7 @@ error not_found_at(const shared_pages::place& of, const std::string& why) {
 
 shared_pages::shared_pages(const char* name, std::size_t bytes, detail::inherited_as how)
     : file_(make_sealed_file(name, bytes)), bytes_(bytes) {
-  if (!file_.is_open()) {
-    throw error(errc::limit_exceeded,
-                fmt::format("no shared memory of {} bytes: {}", bytes, system_word(errno)),
-                "allow more memory and descriptors");
-  }
+  if (!file_.is_open()) throw no_shared_memory(bytes, errno);
   map(faults::at_once, how);
 }
 
@@ -43,6 +39,9 @@ shared_pages::shared_pages(const place& of, faults when)
     throw not_found_at(of, "what it names is no such memory");
   }
   file_ = descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file_.is_open() && (errno == EMFILE || errno == ENFILE)) {
+    throw no_shared_memory(of.bytes, errno);
+  }
   if (!file_.is_open()) throw not_found_at(of, system_word(errno));
   const long long sealed = sealed_bytes(file_);
   if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || sealed <= 0 ||
@@ -55,12 +54,7 @@ shared_pages::shared_pages(const place& of, faults when)
 
 void shared_pages::map(faults when, detail::inherited_as how) {
   base_ = map_file(file_, bytes_, when, how);
-  if (base_ == nullptr) {
-    throw error(
-        errc::limit_exceeded,
-        fmt::format("no room for {} bytes of shared memory: {}", bytes_, system_word(errno)),
-        "allow more memory");
-  }
+  if (base_ == nullptr) throw no_shared_memory(bytes_, errno);
 }
 
 shared_pages::~shared_pages() {

@@ -35,9 +35,12 @@ class shared_pages {
 
   std::byte* data() const noexcept { return base_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// @pre made here.
+  /// @pre made here, and not `hide`.
   place where() const noexcept;
-  /// Gives the memory back, whoever still maps it: all of it is zeros from here on. @pre made here.
+  /// Nobody else shall find it from here on: it costs no descriptor any more.
+  void hide() noexcept { file_ = descriptor(); }
+  /// Gives the memory back, whoever still maps it: all of it is zeros from here on. @pre As
+  /// `where`.
   void discard() const noexcept;
 
  private:

@@ -12,6 +12,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/detail/resources.hpp>
 
 #include "tcp/congestion.hpp"
 
@@ -102,7 +103,8 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
   mine.keyed = !key.empty();
   mine.sealed = options.encrypt;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto give_up = std::chrono::steady_clock::now() + options.meet_timeout;
+  const auto began = std::chrono::steady_clock::now();
+  const auto give_up = began + options.meet_timeout;
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
   for (std::size_t attempt = 0;; ++attempt) {
@@ -110,12 +112,12 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     asio::ip::tcp::socket socket(executor);
     error_code failure;
     detail::open(socket, to.protocol(), failure);
-    if (failure) throw error(failure);
-    if (wishes.prepare) wishes.prepare(socket);
+    if (!failure && wishes.prepare) wishes.prepare(socket);
     const auto left = give_up - std::chrono::steady_clock::now();
-    co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
-                           "connect to " + to_text(to),
-                           "is the address right, and no firewall between?");
+    if (!failure)
+      co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
+                             "connect to " + to_text(to),
+                             "is the address right, and no firewall between?");
     std::string why;
     if (wishes.failure != nullptr) *wishes.failure = failure;
     if (!failure) {
@@ -127,6 +129,11 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
                              introduce(socket, mine, key, name, answer, seal, why, known),
                              "hello of " + name, "does Tandem listen there?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
+    }
+    if (detail::is_exhausted(failure, detail::resource::descriptor) &&
+        std::chrono::steady_clock::now() - began >= longest_lack) {
+      throw detail::exhausted(failure.value(), detail::resource::descriptor,
+                              "no socket to " + to_text(to));
     }
     const bool is_silent = failure || why == closed_at_once;
     const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
@@ -180,6 +187,10 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   if (failure == asio::error::address_in_use) {
     throw error(errc::address_in_use, fmt::format("another process holds {}", to_text(endpoint)),
                 "end it or choose another port");
+  }
+  if (detail::is_exhausted(failure, detail::resource::descriptor)) {
+    throw detail::exhausted(failure.value(), detail::resource::descriptor,
+                            fmt::format("no socket to listen at {}", to_text(endpoint)));
   }
   if (failure) {
     throw error(errc::bad_input,

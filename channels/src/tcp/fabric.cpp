@@ -7,6 +7,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <charconv>
+#include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 #include <utility>
@@ -57,7 +58,12 @@ mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_execut
   mine_.limits = protocol::offered(options_);
 }
 
+void mesh::reserve(std::size_t acceptors, std::size_t for_each_peer) const {
+  reserve_for_rank(rank(), size(), kind(), acceptors, for_each_peer);
+}
+
 asio::awaitable<void> mesh::open() {
+  reserve(1, 1);
   const std::string address = store_->local_address();
   const std::uint16_t port = open_door(address);
   watch_store();
@@ -178,6 +184,9 @@ asio::awaitable<void> mesh::connect(int peer) {
     state.failure = with_context(
         e,
         {.rank = rank(), .peer = peer, .rail = {}, .phase = "connect", .detail = {}, .advice = {}});
+  } catch (const boost::system::system_error& e) {
+    const std::optional<error> known = detail::find_exhausted(e);
+    state.failure = known ? *known : error(errc::unreachable, e.what());
   } catch (const std::exception& e) {
     state.failure = error(errc::unreachable, e.what());
   }
@@ -253,6 +262,30 @@ void mesh::close() noexcept {
   }
   changed_.notify_all();
   store_->leave();
+}
+
+/// While ranks connect, each peer may have one connection that is on its way here and one from
+/// here, of which one stays. Each acceptor keeps a descriptor in reserve.
+void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acceptors,
+                      std::size_t for_each_peer) {
+  const std::uint64_t to_peers = (static_cast<std::uint64_t>(size) - 1) * for_each_peer;
+  const std::uint64_t least = 2 * acceptors + to_peers;
+  detail::reserve_descriptors(
+      {fmt::format("rank {} of {} over {}", rank, size, kind), least, least + to_peers});
+}
+
+error why_not_opened(int rank, std::exception_ptr failure) {
+  const error_context here{
+      .rank = rank, .rail = {}, .phase = "opening its fabric", .detail = {}, .advice = {}};
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& e) {
+    return with_context(e, here);
+  } catch (...) {
+    error_context told = here;
+    told.detail = describe(failure);
+    return error(make_error_code(errc::peer_lost), std::move(told));
+  }
 }
 
 error gone_without_goodbye(int rank) {

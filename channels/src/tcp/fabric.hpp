@@ -17,6 +17,11 @@
 
 namespace tandem::tcp {
 
+/// Sees to it that a rank can open what it needs: so many descriptors to listen with, and for each
+/// peer. @par Errors thrown: `limit_exceeded`, as `detail::reserve_descriptors`.
+void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acceptors,
+                      std::size_t for_each_peer);
+
 /// A rank's channels to all others, made on demand. Either side may connect first; when both do at
 /// once, the connection that the lower rank opened stays.
 ///
@@ -70,6 +75,8 @@ class mesh : public std::enable_shared_from_this<mesh> {
                           greeter::guest_handler take);
   /// Closes it when the job is over here.
   void keep_open(std::shared_ptr<door> opened);
+  /// As `reserve_for_rank`, of this one.
+  void reserve(std::size_t acceptors, std::size_t for_each_peer) const;
   void watch_store();
   asio::awaitable<void> publish(std::string name, std::string value);
   asio::awaitable<std::string> look_up(std::string name);

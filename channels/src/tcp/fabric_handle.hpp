@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/this_coro.hpp>
+#include <exception>
 #include <memory>
 #include <tandem/detail/fork.hpp>
 #include <tandem/error.hpp>
@@ -12,6 +13,9 @@ namespace tandem::tcp {
 
 /// Why others lose a rank whose handle goes in the middle of the job.
 error gone_without_goodbye(int rank);
+
+/// What the other ranks hear of one whose fabric could not be opened.
+error why_not_opened(int rank, std::exception_ptr failure);
 
 /// The handle that users own of a mesh of any kind: destroying it without `close` is a failure of
 /// this rank.
@@ -75,8 +79,15 @@ class fabric_handle final : public fabric {
 template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made) {
   std::unique_ptr<fabric> handle = std::make_unique<fabric_handle<Mesh>>(made);
-  co_await made->open();
-  co_return handle;
+  std::exception_ptr failure;
+  try {
+    co_await made->open();
+    co_return handle;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  made->fail(why_not_opened(made->rank(), failure), true);
+  std::rethrow_exception(failure);
 }
 
 /// The same of a mesh of this kind over those who met.

@@ -3,15 +3,18 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <tandem/log_digest.hpp>
 #include <tandem/settings.hpp>
 
 #include "sealed/keys.hpp"
 #include "tcp/hello.hpp"
 #include "tcp/introduce.hpp"
+#include "tcp/spare_descriptor.hpp"
 
 namespace tandem::tcp {
 
@@ -69,11 +72,13 @@ class basic_greeter final : public door,
     std::string why;
   };
 
-  asio::awaitable<void> hear(Socket& guest, introduction& its);
+  asio::awaitable<void> hear(Socket& guest, introduction& its, bool refuses);
   asio::awaitable<void> decide(Socket& guest, introduction& its);
   asio::awaitable<void> accept_loop();
   void make_room();
-  asio::awaitable<void> greet(std::shared_ptr<Socket> guest);
+  /// @param refuses  it was accepted with the spare descriptor, which it has to give back
+  asio::awaitable<void> greet(std::shared_ptr<Socket> guest, bool refuses);
+  bool may_refuse_next(const error_code& failure);
   void count_stranger(std::string_view kind, const std::string& who, const std::string& why);
 
   acceptor acceptor_;
@@ -85,6 +90,8 @@ class basic_greeter final : public door,
   const typename protocol::endpoint at_;
   std::deque<std::shared_ptr<Socket>> unknown_;  // oldest first
   std::uint64_t strangers_ = 0;
+  spare_descriptor spare_;
+  std::optional<std::chrono::steady_clock::time_point> lacking_since_;  // descriptors
   log_digest dropped_{log_level::warning, room_of<Socket>};
   bool closed_ = false;
 };

@@ -9,6 +9,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -47,6 +48,7 @@ void basic_greeter<Socket>::close() noexcept {
 template <class Socket>
 asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
   asio::steady_timer pause(acceptor_.get_executor());
+  bool refuses = false;
   while (!closed_) {
     auto [failure] = co_await acceptor_.async_wait(asio::socket_base::wait_read, detail::quiet);
     if (closed_) break;
@@ -54,18 +56,40 @@ asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
     if (!failure) detail::accept(acceptor_, socket, failure);
     if (failure == asio::error::would_block) continue;
     if (failure) {
-      // Out of descriptors, most likely: trying again at once would only burn the processor.
-      log(log_level::warning, room_of<Socket>, "accept failed: " + failure.message());
+      refuses = may_refuse_next(failure);
+      if (refuses) continue;
+      // Trying again at once would only burn the processor.
       pause.expires_after(std::chrono::milliseconds(50));
       co_await pause.async_wait(detail::quiet);
       continue;
     }
-    const auto guest = std::make_shared<Socket>(std::move(socket));
+    if (!refuses) {
+      lacking_since_.reset();
+      spare_.take();
+    }
+    auto guest = std::make_shared<Socket>(std::move(socket));
     make_room();
     unknown_.push_back(guest);
-    asio::co_spawn(acceptor_.get_executor(), greet(guest),
-                   [self = this->shared_from_this()](auto...) {});
+    asio::co_spawn(acceptor_.get_executor(), greet(std::move(guest), refuses),
+                   [self = this->shared_from_this(), refuses](auto...) {
+                     if (refuses) self->spare_.take();
+                   });
+    refuses = false;
   }
+}
+
+/// Descriptors may be lacking for a moment, while connections that have crossed end. A lack that
+/// lasts is told to each peer that comes, with the one that was kept for it.
+template <class Socket>
+bool basic_greeter<Socket>::may_refuse_next(const error_code& failure) {
+  const auto now = std::chrono::steady_clock::now();
+  dropped_.add("accept",
+               "no peer can be accepted: " +
+                   detail::failure_text(failure.value(), detail::resource::descriptor),
+               now);
+  if (!detail::is_exhausted(failure, detail::resource::descriptor)) return false;
+  if (!lacking_since_) lacking_since_ = now;
+  return now - *lacking_since_ >= longest_lack && spare_.give();
 }
 
 /// A rank of ours speaks at once, so the one that has been silent longest goes.
@@ -82,13 +106,15 @@ void basic_greeter<Socket>::make_room() {
 
 /// Until the guest has said who he is and, with a key, proven it.
 template <class Socket>
-asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& its) {
+asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& its, bool refuses) {
   its.known = co_await read_hello(guest, its.theirs, its.why);
   if (!its.known) co_return;
   const hello& theirs = its.theirs.says;
   its.answer = mine_;
   its.answer.to = theirs.from;
   its.answer.answer = judge(theirs, mine_);
+  if constexpr (requires { guest.lost_memory; }) refuses = refuses || guest.lost_memory;
+  if (refuses && its.answer.answer == verdict::welcome) its.answer.answer = verdict::no_descriptors;
   if (!mine_.keyed || its.answer.answer != verdict::welcome) co_return;
   trust::random_bytes(its.answer.once);
   encode(its.answer, its.said);
@@ -124,12 +150,12 @@ asio::awaitable<void> basic_greeter<Socket>::decide(Socket& guest, introduction&
 }
 
 template <class Socket>
-asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest) {
+asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest, bool refuses) {
   Socket& socket = *guest;
   const std::string who = describe_guest(socket);
   introduction its;
   try {
-    co_await with_deadline(hello_limit, hear(socket, its), "hello of " + who);
+    co_await with_deadline(hello_limit, hear(socket, its, refuses), "hello of " + who);
   } catch (const std::exception& e) {
     its.known = false;
     its.why = e.what();
@@ -150,7 +176,8 @@ asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest
       seal = sealed::derive_keys(key_, its.theirs.wire, its.said, sealed::side::listener);
     }
     on_guest_(std::move(socket), std::move(seal), its.answer, theirs);
-  } else if (its.answer.answer != verdict::crossed) {
+  } else if (its.answer.answer != verdict::crossed &&
+             its.answer.answer != verdict::no_descriptors) {
     count_stranger("refused", who, refusal(its.answer, theirs, "this rank").what());
   }
 }

@@ -102,6 +102,11 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
                    fmt::format("{} has encrypt={:d}, and who connects to it has encrypt={:d}",
                                where, answer.sealed, mine.sealed),
                    "give every rank of the job the same (TANDEM_ENCRYPT)");
+    case verdict::no_descriptors:
+      return error(errc::limit_exceeded,
+                   fmt::format("{} is out of file descriptors and can accept no connection", where),
+                   "raise the limit of that process (RLIMIT_NOFILE): ulimit -n, LimitNOFILE= of a "
+                   "systemd unit; its log says how many it has");
     default:
       return error(errc::protocol_violation,
                    fmt::format("{} gave an answer of unknown meaning ({})", where,

@@ -25,10 +25,11 @@ enum class verdict : std::uint32_t {
   welcome = 0,
   wrong_version = 1,
   wrong_job = 2,
-  wrong_rank = 3,   ///< `to` is not the rank that listens here, or `from` is no rank of the job
-  crossed = 4,      ///< both ranks connected at once, and the other connection stays
-  not_trusted = 5,  ///< one side has a key and the other has none
-  not_sealed = 6    ///< one side encrypts and the other does not
+  wrong_rank = 3,     ///< `to` is not the rank that listens here, or `from` is no rank of the job
+  crossed = 4,        ///< both ranks connected at once, and the other connection stays
+  not_trusted = 5,    ///< one side has a key and the other has none
+  not_sealed = 6,     ///< one side encrypts and the other does not
+  no_descriptors = 7  ///< the listening process has no file descriptor left for the connection
 };
 
 constexpr std::size_t nonce_bytes = 16;

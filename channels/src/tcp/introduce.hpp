@@ -28,6 +28,10 @@ struct heard_hello {
 /// A stranger has so long to say who he is.
 constexpr std::chrono::seconds hello_limit{5};
 
+/// A lack of descriptors that lasts longer does not pass by itself. Shorter than `hello_limit`: who
+/// waits for an answer hears of it.
+constexpr std::chrono::seconds longest_lack{2};
+
 constexpr auto closed_at_once = "it closed the connection without a word";
 
 /// What the words so far are: a hello (true; `says`), somebody else's (false; `why`), or not enough

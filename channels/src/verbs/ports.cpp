@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <system_error>
+#include <tandem/detail/resources.hpp>
 
 #include "verbs/gid_table.hpp"
 #include "verbs/mtu.hpp"
@@ -43,6 +44,11 @@ std::string advice_for(int failure, const ibv_device& of) {
   }
   if (failure == ENOENT || failure == ENODEV || failure == ENXIO) {
     return fmt::format("{} must be there (in a container: --device={})", file, file);
+  }
+  if (failure == EMFILE || failure == ENFILE) {
+    return tandem::detail::exhausted(failure, tandem::detail::resource::descriptor, file)
+        .context()
+        .advice;
   }
   if (failure == ENOMEM || failure == EAGAIN) return "raise the limit of locked memory: ulimit -l";
   return std::string(see_dmesg);

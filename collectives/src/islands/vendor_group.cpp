@@ -6,6 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <mutex>
 #include <tandem/collectives/collectives.hpp>
+#include <tandem/detail/resources.hpp>
+#include <tandem/log.hpp>
 #include <thread>
 #include <utility>
 
@@ -25,7 +27,7 @@ struct beginning {
 void begin(const std::shared_ptr<beginning>& one, accelerator& device, const nccl& lib,
            nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
            event& tell) {
-  std::thread starter([one, &device, &lib, id, rank, size, executor, &tell] {
+  auto start = [one, &device, &lib, id, rank, size, executor, &tell] {
     nc::comm made = nullptr;
     nc::result said = nc::system_error;
     try {
@@ -51,7 +53,9 @@ void begin(const std::shared_ptr<beginning>& one, accelerator& device, const ncc
       lib.abort(made);
     } catch (const error&) {
     }
-  });
+  };
+  std::thread starter = start_threads("no thread to start the vendor's library with",
+                                      [&start] { return std::thread(std::move(start)); });
   ::pthread_setname_np(starter.native_handle(), "tandem-start");
   starter.detach();
 }
@@ -110,13 +114,19 @@ void vendor_group::give_up(const error& why) {
   if (starting_ != nullptr) starting_->notify_all();
   const nc::comm comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
-  ending_ = std::thread([this, comm] {
+  const auto abort = [this, comm] {
     try {
       const device_entered on(device_);
       lib_.abort(comm);
     } catch (const error&) {  // without its device nothing runs any more, either
     }
-  });
+  };
+  try {
+    ending_ = start_threads("no thread to abort the vendor's group with",
+                            [&abort] { return std::thread(abort); });
+  } catch (const error& lack) {
+    log(log_level::error, "islands", lack.what());  // its kernels go on waiting: left to the end
+  }
 }
 
 void vendor_group::check_alive() const {

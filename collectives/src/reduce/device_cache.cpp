@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <tandem/crc32c.hpp>
+#include <tandem/detail/resources.hpp>
+#include <tandem/log.hpp>
 
 namespace tandem::detail {
 namespace {
@@ -70,6 +72,13 @@ std::string head_of(std::string_view key, std::size_t code_bytes, std::uint32_t 
   return fmt::format("tandem kernels 1: {} {} {:08x}\n{}", key.size(), code_bytes, sum, key);
 }
 
+/// The next process compiles them again: no error.
+void not_kept(const std::string& path, int code) {
+  log(log_level::info, "reduce",
+      fmt::format("compiled kernels are not kept in {}: {}", path,
+                  failure_text(code, resource::file)));
+}
+
 const char* variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value == '/' ? value : nullptr;
@@ -111,10 +120,12 @@ void device_cache::keep(std::string_view key, std::string_view code) const noexc
     const std::string path = path_of(key);
     std::string temporary = path + ".XXXXXX";
     const open_file file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (file.get() < 0) return;
+    if (file.get() < 0) return not_kept(path, errno);
     const bool whole = write_all(file.get(), head_of(key, code.size(), sum_of(code))) &&
                        write_all(file.get(), code);
-    if (!whole || ::rename(temporary.c_str(), path.c_str()) != 0) ::unlink(temporary.c_str());
+    if (whole && ::rename(temporary.c_str(), path.c_str()) == 0) return;
+    not_kept(path, errno);
+    ::unlink(temporary.c_str());
   } catch (const std::exception&) {  // out of memory
   }
 }

@@ -88,6 +88,8 @@ class board {
   virtual bool linger(waiter& w) noexcept = 0;
   /// Until `w` is over. @pre it was not just now, and stays in place.
   virtual void wait(waiter& w) = 0;
+  /// All ranks have it, or never will: what was kept for them to find it by may go.
+  virtual void is_shared() noexcept {}
   /// It waits no more, and hears nothing. Harmless where it does not wait.
   virtual void forget(waiter& w) noexcept = 0;
   /// Why no call can end here any more, where that is so.

@@ -21,7 +21,7 @@ enum class errc {
   version_mismatch = 8,     ///< the peer speaks another version of the protocol
   not_tandem = 9,           ///< another program answers at this address
   unsupported_memory = 10,  ///< this channel or machine cannot reach that kind of memory
-  limit_exceeded = 11,      ///< more flows or bytes than the limits allow
+  limit_exceeded = 11,      ///< more than a limit allows, of the settings or of the system
   rank_missing = 12,        ///< some ranks never came
   rank_taken = 13,          ///< two processes claim one rank
   size_mismatch = 14,       ///< ranks disagree on how many they are

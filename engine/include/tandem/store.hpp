@@ -45,7 +45,9 @@ class store {
   ///   came), `rank_taken`, `size_mismatch`, `job_mismatch`, `address_in_use`, `unreachable`,
   ///   `not_tandem`, `version_mismatch`, `not_trusted`; `peer_lost` where a rank that had come is
   ///   gone; `bad_input` for a place that is none, an address that is not rank 0's machine's, and
-  ///   one beyond loopback without a secret unless `options.insecure`.
+  ///   one beyond loopback without a secret unless `options.insecure`; `limit_exceeded` where this
+  ///   process may have too few file descriptors, of which rank 0 needs one for each rank. A soft
+  ///   limit that is too low is raised.
   static asio::awaitable<std::shared_ptr<store>> meet(const launch_info& who,
                                                       const settings& options);
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
-#include <tandem/error.hpp>
+#include <tandem/detail/resources.hpp>
 #include <unordered_map>
 
 namespace tandem {
@@ -16,7 +16,10 @@ namespace tandem {
 class bell {
  public:
   bell() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (descriptor_ < 0) throw error(error_code(errno, boost::system::system_category()));
+    if (descriptor_ < 0) {
+      throw detail::system_failure(errno, detail::resource::descriptor,
+                                   "no eventfd to wait for a device with");
+    }
     const std::lock_guard lock(all().mutex);
     number_ = ++all().last;
     all().descriptors.emplace(number_, descriptor_);

@@ -74,6 +74,8 @@ class store_core {
   std::optional<time_point> next_deadline() const;
   bool identified(connection from) const;
   /// The job has begun or failed, and every rank that came has left or is gone.
+  /// Some rank has not come yet.
+  bool is_meeting() const noexcept { return phase_ == phase::meeting; }
   bool over() const noexcept { return phase_ != phase::meeting && present_ == 0; }
   std::uint64_t dropped() const noexcept { return dropped_; }
 

@@ -6,7 +6,9 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <tandem/store.hpp>
 #include <tandem/trust.hpp>
@@ -132,7 +134,9 @@ asio::awaitable<std::shared_ptr<lookup>> look_up(asio::any_io_executor executor,
     for (const auto& entry : results) state->found.push_back(entry.endpoint());
     state->done.cancel();
   };
-  state->resolver.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service, keep);
+  detail::start_threads(fmt::format("no thread to look up host '{}' with", host), [&] {
+    state->resolver.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service, keep);
+  });
   error_code ignored;
   co_await state->done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   co_return state;
@@ -209,6 +213,10 @@ asio::awaitable<std::string> connect(tcp::socket& socket, tcp::endpoint to, time
   try {
     co_await with_deadline(limit, connect_once(socket, to), "connect");
   } catch (const boost::system::system_error& failed) {
+    if (detail::is_exhausted(failed.code(), detail::resource::descriptor)) {
+      throw detail::exhausted(failed.code().value(), detail::resource::descriptor,
+                              "no socket to rank 0's store");
+    }
     why = failed.code().message();
   }
   co_return why;
@@ -253,6 +261,14 @@ std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
   }
 }
 
+/// A connection to the store; rank 0 also has one to listen and the other end of everybody's.
+void reserve_for(const launch_info& who) {
+  const auto served = who.rank == 0 ? static_cast<std::uint64_t>(who.size) + 1 : 0;
+  const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
+                                       who.rank == 0 ? ", which serves the store," : "");
+  detail::reserve_descriptors({name, served + 1, served + 1});
+}
+
 /// Of this life of the job only.
 secret make_data_key() {
   trust::digest bytes;
@@ -268,6 +284,7 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
+  reserve_for(who);
   const std::shared_ptr<const trust::credentials> trust = find_trust(who, options);
   endpoints found = co_await resolve(executor, who, options, until);
   const endpoints all = allowed(std::move(found), who, options.insecure || trust);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -11,6 +12,9 @@ namespace {
 
 /// A client that asks and never reads must not fill rank 0's memory.
 constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
+
+/// Of file descriptors, before it is an error.
+constexpr std::chrono::seconds longest_lack{2};
 
 /// The first bytes of a TLS handshake (RFC 8446, section 5.1).
 constexpr std::string_view tls_opening("\x16\x03", 2);
@@ -57,6 +61,11 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
     c.advice = "end it, or choose another port (TANDEM_RENDEZVOUS=host:port or MASTER_PORT)";
     throw error(make_error_code(errc::address_in_use), std::move(c));
   }
+  if (detail::is_exhausted(failed, detail::resource::descriptor)) {
+    throw with_context(detail::exhausted(failed.value(), detail::resource::descriptor,
+                                         fmt::format("rank 0 cannot listen on {}", where)),
+                       c);
+  }
   c.detail = fmt::format("rank 0 cannot listen on {}: {}", where, failed.message());
   c.advice =
       "give an address of rank 0's own machine (TANDEM_RENDEZVOUS or MASTER_ADDR) and a port it "
@@ -79,8 +88,9 @@ void store_server::accept() {
 
 void store_server::accepted(const error_code& failed, tcp::socket socket) {
   if (failed) {
-    log(log_level::warning, "rendezvous", "cannot accept a connection: " + failed.message());
-    // Out of file descriptors, most likely: at once, it would only fail again.
+    refused_.add("accept", "a rank cannot be accepted: " + failed.message(), now());
+    if (detail::is_exhausted(failed, detail::resource::descriptor)) lack_descriptors(failed);
+    // At once, it would only fail again.
     accept_again_.expires_after(std::chrono::milliseconds(100));
     accept_again_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
       const auto self = weak.lock();
@@ -88,6 +98,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
     });
     return;
   }
+  lacking_since_.reset();
   error_code gone;
   const tcp::endpoint from = socket.remote_endpoint(gone);
   const std::uint64_t id = next_id_++;
@@ -99,6 +110,16 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   connections_[id].link = link;
   core_.opened(id, gone ? "a closed connection" : show(from), now());
   link->start(weak_from_this());
+  carry_out();
+}
+
+/// A lack that lasts keeps the missing ranks out: those that are here hear why nobody comes. Once
+/// all are here only strangers are kept out.
+void store_server::lack_descriptors(const error_code& failed) {
+  if (!lacking_since_) lacking_since_ = now();
+  if (now() - *lacking_since_ < longest_lack || !core_.is_meeting()) return;
+  core_.report(0, detail::exhausted(failed.value(), detail::resource::descriptor,
+                                    "rank 0's store cannot accept more ranks"));
   carry_out();
 }
 

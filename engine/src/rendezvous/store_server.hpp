@@ -4,6 +4,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
+#include <optional>
+#include <tandem/log_digest.hpp>
 
 #include "rendezvous/store_core.hpp"
 #include "rendezvous/store_link.hpp"
@@ -46,6 +48,7 @@ class store_server final : public store_link::listener,
   void bind(const tcp::endpoint& at, const std::string& where);
   void accept();
   void accepted(const error_code& failed, tcp::socket socket);
+  void lack_descriptors(const error_code& failed);
   void cut(connection& from);
   void carry_out();
   void arm_timer();
@@ -57,6 +60,9 @@ class store_server final : public store_link::listener,
   asio::steady_timer accept_again_;
   std::map<std::uint64_t, connection> connections_;
   std::uint64_t next_id_ = 1;
+  std::optional<std::chrono::steady_clock::time_point>
+      lacking_since_;  // descriptors, to accept with
+  log_digest refused_{log_level::warning, "rendezvous"};
   bool accepting_ = false;
   bool stopped_ = false;
 };

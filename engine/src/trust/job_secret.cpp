@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <tandem/trust.hpp>
 
@@ -51,6 +52,9 @@ void check_file(const struct stat& file, const std::string& path) {
 secret read_file(const std::string& path) {
   const open_file file(path);
   if (file.fd() < 0) {
+    if (detail::is_exhausted(errno, detail::resource::descriptor)) {
+      throw detail::exhausted(errno, detail::resource::descriptor, "secret file " + path);
+    }
     refuse(path, std::strerror(errno),
            fmt::format("make one: (umask 077; openssl rand -hex 32 > {})", path));
   }

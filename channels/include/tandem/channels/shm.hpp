@@ -88,6 +88,7 @@ asio::awaitable<std::unique_ptr<channel>> connect(std::string name, settings opt
 /// The ranks that met in `meeting`, all on one host, connected when they first need each other.
 /// Names travel through the store; so does the news of a lost rank. Where the store has a
 /// `data_key`, every connection proves it.
+/// @par Errors `errc::limit_exceeded`: memory, or file descriptors as with `tcp::make_fabric`.
 /// @par Errors of `fabric::to`: `errc::unreachable` names the rank that is on another host, or in a
 ///   container with a network of its own.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,

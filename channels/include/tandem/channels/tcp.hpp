@@ -51,8 +51,12 @@ asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_
 /// travel through the store; so does the news of a lost rank. Where the store has a `data_key`,
 /// every connection proves it and, with `settings::encrypt`, is encrypted with keys derived from
 /// it.
-/// @par Errors `errc::bad_option` where `settings::encrypt` has no key. The channel to a rank whose
-///   setting is another one fails with `bad_option`, on both.
+///
+/// A rank needs a file descriptor for each peer. Where the soft limit (RLIMIT_NOFILE) of the
+/// process is too low for that it is raised, no further than needed, and logged (info).
+/// @par Errors `errc::limit_exceeded` where the hard limit is too low, too: it says how many are
+///   needed, and every rank hears it. `errc::bad_option` where `settings::encrypt` has no key. The
+///   channel to a rank whose setting is another one fails with `bad_option`, on both.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options);
 

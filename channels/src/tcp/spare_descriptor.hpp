@@ -1,0 +1,31 @@
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace tandem::tcp {
+
+/// A descriptor kept for when there is no other: a peer can be accepted with it, and told.
+class spare_descriptor {
+ public:
+  spare_descriptor() noexcept { take(); }
+  ~spare_descriptor() { give(); }
+  spare_descriptor(const spare_descriptor&) = delete;
+  spare_descriptor& operator=(const spare_descriptor&) = delete;
+
+  void take() noexcept {
+    if (fd_ < 0) fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+  /// False: there is none.
+  bool give() noexcept {
+    if (fd_ < 0) return false;
+    ::close(fd_);
+    fd_ = -1;
+    return true;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace tandem::tcp

@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+#include <tandem/detail/descriptor_budget.hpp>
+#include <tandem/detail/resources.hpp>
+#include <tandem/settings.hpp>
+
+namespace tandem::detail {
+namespace {
+
+std::string words_of(int code) {
+  return error_code(code, boost::system::system_category()).message();
+}
+
+/// The number in the first line of a file of /proc or /sys; 0 for "max", or where there is none.
+std::uint64_t read_number(const std::string& path) {
+  std::uint64_t value = 0;
+  std::ifstream from(path);
+  return from >> value ? value : 0;
+}
+
+/// The folder of this process' cgroup (version 2); empty where there is none.
+std::string cgroup_folder() {
+  std::ifstream from("/proc/self/cgroup");
+  for (std::string line; std::getline(from, line);) {
+    if (line.starts_with("0::/")) return "/sys/fs/cgroup" + line.substr(3);
+  }
+  return {};
+}
+
+/// Limits of a cgroup hold for all below it: the fullest is the one that refuses.
+void read_cgroups(resource_usage& into) {
+  std::string folder = cgroup_folder();
+  while (folder.size() >= std::string_view("/sys/fs/cgroup").size()) {
+    const std::uint64_t most = read_number(folder + "/pids.max");
+    const std::uint64_t here = read_number(folder + "/pids.current");
+    const bool is_fuller =
+        into.cgroup_pids_max == 0 || most < here + into.cgroup_pids_max - into.cgroup_pids;
+    if (most != 0 && is_fuller) {
+      into.cgroup_pids = here;
+      into.cgroup_pids_max = most;
+    }
+    const std::uint64_t memory = read_number(folder + "/memory.max");
+    if (memory != 0 && (into.cgroup_memory_max == 0 || memory < into.cgroup_memory_max)) {
+      into.cgroup_memory_max = memory;
+    }
+    folder.erase(folder.rfind('/'));
+  }
+}
+
+struct account {
+  std::string detail;
+  std::string advice;
+};
+
+account of_descriptors(int code, const resource_usage& now) {
+  if (code == ENFILE) {
+    return {fmt::format("the host is out of open files{}",
+                        now.host_files > 0 ? fmt::format(" (fs.file-max: {})", now.host_files)
+                                           : std::string()),
+            "raise it for all processes: sysctl fs.file-max"};
+  }
+  return {fmt::format("this process is out of file descriptors (RLIMIT_NOFILE: {} of {} in use, "
+                      "hard limit {})",
+                      now.open_descriptors, limit_text(now.descriptors.soft),
+                      limit_text(now.descriptors.hard)),
+          how_to_raise_descriptors(now.open_descriptors + 1, now.descriptors)};
+}
+
+account of_processes(const resource_usage& now) {
+  if (now.cgroup_pids_max != 0 && now.cgroup_pids + 1 >= now.cgroup_pids_max) {
+    return {fmt::format("the cgroup is out of processes and threads (pids.max: {} of {} in use)",
+                        now.cgroup_pids, now.cgroup_pids_max),
+            "raise it: docker run --pids-limit, TasksMax= of a systemd unit"};
+  }
+  if (now.processes.soft != unlimited) {
+    return {fmt::format("this user is out of processes and threads (RLIMIT_NPROC: {}, hard limit "
+                        "{})",
+                        limit_text(now.processes.soft), limit_text(now.processes.hard)),
+            "raise it: ulimit -u, nproc in /etc/security/limits.conf, LimitNPROC= of a systemd "
+            "unit"};
+  }
+  return {"the host is out of processes and threads, or of memory for their stacks",
+          "look at sysctl kernel.threads-max, kernel.pid_max and vm.max_map_count"};
+}
+
+account of_file_size(const resource_usage& now) {
+  return {fmt::format("it is larger than this process' files may be (RLIMIT_FSIZE: {} bytes, hard "
+                      "limit {})",
+                      limit_text(now.file_bytes.soft), limit_text(now.file_bytes.hard)),
+          "raise it: ulimit -f unlimited, LimitFSIZE= of a systemd unit"};
+}
+
+account of_memory(int code, const resource_usage& now) {
+  if (code == EFBIG) return of_file_size(now);
+  if (now.address_space.soft != unlimited) {
+    return {fmt::format("{} (RLIMIT_AS: {} bytes, hard limit {})", words_of(code),
+                        limit_text(now.address_space.soft), limit_text(now.address_space.hard)),
+            "raise the limit of address space: ulimit -v unlimited"};
+  }
+  if (now.cgroup_memory_max != 0) {
+    return {fmt::format("{} (memory.max of the cgroup: {})", words_of(code),
+                        format_bytes(now.cgroup_memory_max)),
+            "allow more memory: docker run --memory, MemoryMax= of a systemd unit"};
+  }
+  return {fmt::format("{}: the host is out of memory or of mappings", words_of(code)),
+          "free memory, or look at sysctl vm.max_map_count and vm.overcommit_memory"};
+}
+
+account of_file(int code, const resource_usage& now) {
+  if (code == EFBIG) return of_file_size(now);
+  if (code == EDQUOT) {
+    return {"this user's disk quota is used up", "free space, or raise the quota: see quota -s"};
+  }
+  return {"its file system is full", "free space there (df -h, df -i), or name another place"};
+}
+
+account account_of(int code, resource wanted, const resource_usage& now) {
+  if (code == EMFILE || code == ENFILE) return of_descriptors(code, now);
+  switch (wanted) {
+    case resource::process:
+      return code == EAGAIN ? of_processes(now) : of_memory(code, now);
+    case resource::file:
+      return of_file(code, now);
+    default:
+      return of_memory(code, now);
+  }
+}
+
+}  // namespace
+
+limit read_limit(int which) noexcept {
+  rlimit found{};
+  if (::getrlimit(static_cast<__rlimit_resource>(which), &found) != 0) return {};
+  const auto value = [](rlim_t of) {
+    return of == RLIM_INFINITY ? unlimited : static_cast<std::uint64_t>(of);
+  };
+  return {value(found.rlim_cur), value(found.rlim_max)};
+}
+
+std::string limit_text(std::uint64_t value) {
+  return value == unlimited ? "unlimited" : std::to_string(value);
+}
+
+bool is_exhausted(int code, resource wanted) noexcept {
+  if (code == EMFILE || code == ENFILE) return true;
+  switch (wanted) {
+    case resource::descriptor:
+      return code == ENOBUFS || code == ENOMEM;
+    case resource::process:
+      return code == EAGAIN || code == ENOMEM;
+    case resource::memory:
+      return code == ENOMEM || code == ENOSPC || code == EFBIG;
+    case resource::file:
+      return code == ENOSPC || code == EDQUOT || code == EFBIG;
+  }
+  return false;
+}
+
+bool is_exhausted(const error_code& code, resource wanted) noexcept {
+  return code.category() == boost::system::system_category() && is_exhausted(code.value(), wanted);
+}
+
+resource_usage read_usage() {
+  const descriptor_usage open = read_descriptor_usage();
+  resource_usage now;
+  now.descriptors = open.most;
+  now.open_descriptors = open.open;
+  now.host_files = read_number("/proc/sys/fs/file-max");
+  now.processes = read_limit(RLIMIT_NPROC);
+  now.address_space = read_limit(RLIMIT_AS);
+  now.file_bytes = read_limit(RLIMIT_FSIZE);
+  read_cgroups(now);
+  return now;
+}
+
+error describe_exhausted(int code, resource wanted, const std::string& what,
+                         const resource_usage& now) {
+  account found = account_of(code, wanted, now);
+  return error(errc::limit_exceeded, fmt::format("{}: {}", what, found.detail),
+               std::move(found.advice));
+}
+
+error exhausted(int code, resource wanted, const std::string& what) {
+  return describe_exhausted(code, wanted, what, read_usage());
+}
+
+std::string failure_text(int code, resource wanted) {
+  if (!is_exhausted(code, wanted)) return words_of(code);
+  const account found = account_of(code, wanted, read_usage());
+  return fmt::format("{}: {}; {}", words_of(code), found.detail, found.advice);
+}
+
+error system_failure(int code, resource wanted, const std::string& what) {
+  if (is_exhausted(code, wanted)) return exhausted(code, wanted, what);
+  error_context context;
+  context.detail = fmt::format("{}: {}", what, words_of(code));
+  return error(error_code(code, boost::system::system_category()), std::move(context));
+}
+
+std::optional<error> find_exhausted(const boost::system::system_error& failure) {
+  const int code = failure.code().value();
+  if (failure.code().category() != boost::system::system_category()) return std::nullopt;
+  const std::string text = failure.what();
+  const std::string call = text.substr(0, text.find(':'));
+  if (code == EMFILE || code == ENFILE) return exhausted(code, resource::descriptor, call);
+  if (code == EAGAIN && call == "thread") {
+    return exhausted(code, resource::process, "no thread could be started");
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,161 @@
+// A process without a free descriptor whom peers come to: they hear of it, its log says so once,
+// and a lack that passes harms nobody.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <tandem/channels/shm.hpp>
+#include <tandem/channels/tcp.hpp>
+#include <tandem/log.hpp>
+#include <vector>
+
+#include "support/coroutine_test.hpp"
+
+namespace tandem {
+namespace {
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+
+void set_soft_limit(rlim_t soft) {
+  rlimit now{};
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  now.rlim_cur = soft;
+  ::setrlimit(RLIMIT_NOFILE, &now);
+}
+
+/// One of them is connected, and no memory is on its way to another process.
+bool has_said_hello() {
+  bool is_connected = false;
+  for (const fs::directory_entry& each : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (fs::read_symlink(each.path(), gone).string().find("memfd:tandem") != std::string::npos) {
+      return false;
+    }
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    const int fd = std::stoi(each.path().filename());
+    is_connected =
+        is_connected || ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+  }
+  return is_connected;
+}
+
+/// The two ends of a connection, each on its loop: who dials has all that he needs before the limit
+/// is set, and the other end only then begins to accept.
+class two_loops {
+ public:
+  explicit two_loops(std::vector<std::string>& warnings) : warnings_(warnings) {
+    set_log_sink([this](const log_record& said) { warnings_.emplace_back(said.text); },
+                 log_level::warning);
+  }
+
+  template <class Connect>
+  void dial(Connect connect) {
+    asio::co_spawn(dialling_, connect(), [this](std::exception_ptr e, std::unique_ptr<channel> c) {
+      failure = e ? test::as_error(e) : std::nullopt;
+      made = std::move(c);
+      is_over = true;
+    });
+    while (!is_over && !has_said_hello()) dialling_.poll();
+    for (int i = 0; i < 100; ++i) dialling_.poll();
+  }
+  /// No descriptor below the limit is free but so many.
+  static void leave(int free) {
+    std::vector<int> lowest;
+    for (int i = 0; i <= free; ++i) lowest.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    set_soft_limit(static_cast<rlim_t>(lowest.back()));
+    for (const int fd : lowest) ::close(fd);
+  }
+  template <class Condition>
+  void run_until(Condition condition) {
+    while (!condition()) {
+      accepting_.poll();
+      dialling_.poll();
+    }
+  }
+  asio::any_io_executor acceptor() { return accepting_.get_executor(); }
+
+  bool is_over = false;
+  std::optional<error> failure;
+  std::unique_ptr<channel> made;
+
+ private:
+  std::vector<std::string>& warnings_;
+  asio::io_context accepting_, dialling_;
+};
+
+enum class lack { lasting, passing, of_one };
+
+int warnings_of(const std::vector<std::string>& said) {
+  return static_cast<int>(std::ranges::count_if(said, [](const std::string& text) {
+    return text.find("no peer can be accepted: ") != std::string::npos &&
+           text.find("RLIMIT_NOFILE") != std::string::npos;
+  }));
+}
+
+void expect_told(const std::optional<error>& failure) {
+  test::expect_error(failure, errc::limit_exceeded,
+                     {"is out of file descriptors and can accept no connection", "ulimit -n"});
+}
+
+/// In a process of its own, which ends here.
+template <class Listen, class Connect>
+[[noreturn]] void meet(Listen listen, Connect connect, lack how) {
+  std::vector<std::string> warnings;
+  two_loops ends(warnings);
+  auto at = listen(ends.acceptor());
+  ends.dial([&] { return connect(at); });
+  const rlim_t before = 1024;
+  ends.leave(how == lack::of_one ? 1 : 0);
+  if (how == lack::passing) {
+    ends.run_until([&] { return warnings_of(warnings) > 0; });
+    set_soft_limit(before);
+  }
+  ends.run_until([&] { return ends.is_over; });
+  set_soft_limit(before);
+  if (how == lack::passing) {
+    EXPECT_TRUE(ends.made) << (ends.failure ? ends.failure->what() : "");
+  } else {
+    expect_told(ends.failure);
+  }
+  EXPECT_EQ(warnings_of(warnings), how == lack::of_one ? 0 : 1);
+  EXPECT_EQ(warnings.size(), how == lack::of_one ? 0U : 1U) << warnings.back();
+  ::_exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+void meet_over_tcp(lack how) {
+  meet([](auto executor) { return tcp::listener(executor, "127.0.0.1", 0, settings()); },
+       [](tcp::listener& at) { return tcp::connect("127.0.0.1", at.port(), settings()); }, how);
+}
+
+void meet_over_shm(lack how) {
+  meet([](auto executor) { return shm::listener(executor, "", settings()); },
+       [](shm::listener& at) { return shm::connect(at.name(), settings()); }, how);
+}
+
+const auto well = testing::ExitedWithCode(0);
+
+TEST(acceptor_limits, a_lack_of_descriptors_that_lasts_is_told_to_the_peer) {
+  EXPECT_EXIT(meet_over_tcp(lack::lasting), well, "");
+  EXPECT_EXIT(meet_over_shm(lack::lasting), well, "");
+}
+
+TEST(acceptor_limits, a_lack_of_descriptors_that_passes_costs_no_connection) {
+  EXPECT_EXIT(meet_over_tcp(lack::passing), well, "");
+  EXPECT_EXIT(meet_over_shm(lack::passing), well, "");
+}
+
+TEST(acceptor_limits, memory_that_could_not_be_taken_is_told_to_the_peer) {
+  EXPECT_EXIT(meet_over_shm(lack::of_one), well, "");
+}
+
+}  // namespace
+}  // namespace tandem
