@@ -10,4 +10,13 @@ enum exit_status : int { success = 0, failure = 1, wrong_usage = 2, command_not_
 /// Sends the process's log to standard error, one line each: "tandem: warning: tcp: text".
 void log_to_stderr(log_level least);
 
+/// For the first lines of a `main`: a standard stream that the parent left closed becomes
+/// /dev/null, so that no socket or pipe takes its number; and a write beyond the limit on the size
+/// of files fails with EFBIG in place of a signal.
+void prepare_process();
+
+/// Writes what standard output still holds.
+/// @par Errors  `errc::bad_input`: some of it was lost, now or before (a full disk).
+void flush_output();
+
 }  // namespace tandem::cli

@@ -136,7 +136,9 @@ int tandem_main(arguments args) {
     if (args[0] == "--version") return version_main({});
     const command& chosen = find_command(args[0]);
     who += fmt::format(" {}", chosen.name);
-    return chosen.main(args.subspan(1));
+    const int status = chosen.main(args.subspan(1));
+    flush_output();
+    return status;
   } catch (...) {
     return report(who, std::current_exception());
   }
@@ -146,6 +148,7 @@ int tandem_main(arguments args) {
 }  // namespace tandem::cli
 
 int main(int count, char** values) {
+  tandem::cli::prepare_process();
   const std::vector<std::string> args(values + 1, values + count);
   return tandem::cli::tandem_main(args);
 }
