@@ -31,13 +31,16 @@ void prepare_process() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
+error lost_output(int number) {
+  const std::string why = number != 0 ? std::strerror(number) : "a write failed";
+  return error(errc::bad_input, fmt::format("standard output: {}; some of it was lost", why),
+               "is the disk full?");
+}
+
 void flush_output() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
-  if (flushed && std::ferror(stdout) == 0) return;
-  const std::string why = errno != 0 ? std::strerror(errno) : "a write failed";
-  throw error(errc::bad_input, fmt::format("standard output: {}; some of it was lost", why),
-              "is the disk full?");
+  if (!flushed || std::ferror(stdout) != 0) throw lost_output(errno);
 }
 
 }  // namespace tandem::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tandem/error.hpp>
 #include <tandem/log.hpp>
 
 namespace tandem::cli {
@@ -15,6 +16,8 @@ void log_to_stderr(log_level least);
 /// of files fails with EFBIG in place of a signal.
 void prepare_process();
 
+/// Some of standard output could not be written; `number` is errno.
+error lost_output(int number);
 /// Writes what standard output still holds.
 /// @par Errors  `errc::bad_input`: some of it was lost, now or before (a full disk).
 void flush_output();
