@@ -176,8 +176,8 @@ asio::awaitable<void> job::watch_reaper() {
     if (failed) break;
     take(event);
   }
-  // Somebody killed the reaper, and the ranks died with it.
-  reaper_lost_ = true;
+  // Somebody killed the reaper, and the ranks died with it; or it had no other way to kill all.
+  reaper_lost_ = !over_ && !shutdown_.is_killing();
   reaper_.kill_group();
   give_up_ranks();
 }

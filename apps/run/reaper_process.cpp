@@ -257,7 +257,8 @@ void server::signal(int number) const noexcept {
 int server::kill_all() {
   const auto limit = steady_clock::now() + kill_limit;
   while (reap()) {
-    if (!proc_is_ours()) ::kill(-id_, SIGKILL);  // all that can be named, and this process
+    // Without /proc only the group and this process's own end reach whom it does not know.
+    if (!proc_is_ours()) ::kill(-id_, SIGKILL);
     const std::vector<pid_t> children = own_children();
     if (steady_clock::now() > limit) return static_cast<int>(children.size());
     for (const pid_t child : children) ::kill(child, SIGKILL);
