@@ -1,9 +1,15 @@
 #include "console.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <tandem/error.hpp>
 
 namespace tandem::cli {
 
@@ -15,6 +21,26 @@ void log_to_stderr(log_level least) {
     std::fwrite(line.data(), 1, line.size(), stderr);
   };
   set_log_sink(print, least);
+}
+
+void prepare_process() {
+  // The lowest free number is taken: that of the stream which is missing.
+  while (::fcntl(0, F_GETFD) < 0 || ::fcntl(1, F_GETFD) < 0 || ::fcntl(2, F_GETFD) < 0) {
+    if (::open("/dev/null", O_RDWR) < 0) break;
+  }
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
+error lost_output(int number) {
+  const std::string why = number != 0 ? std::strerror(number) : "a write failed";
+  return error(errc::bad_input, fmt::format("standard output: {}; some of it was lost", why),
+               "is the disk full?");
+}
+
+void flush_output() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (!flushed || std::ferror(stdout) != 0) throw lost_output(errno);
 }
 
 }  // namespace tandem::cli

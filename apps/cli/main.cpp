@@ -6,6 +6,7 @@
 #include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -112,6 +113,19 @@ int version_main(arguments args) {
   return success;
 }
 
+/// Runs a subcommand until all that it printed is written.
+int run_command(const command& chosen, arguments args) {
+  try {
+    const int status = chosen.main(args);
+    flush_output();
+    return status;
+  } catch (const std::system_error& failed) {
+    // Of the library that formats, which does not say which file it is.
+    if (std::ferror(stdout) == 0) throw;
+    throw lost_output(failed.code().value());
+  }
+}
+
 /// One line on standard error; the exit status.
 int report(std::string_view who, std::exception_ptr failure) {
   fmt::print(stderr, "{}: {}\n", who, describe(failure));
@@ -136,7 +150,7 @@ int tandem_main(arguments args) {
     if (args[0] == "--version") return version_main({});
     const command& chosen = find_command(args[0]);
     who += fmt::format(" {}", chosen.name);
-    return chosen.main(args.subspan(1));
+    return run_command(chosen, args.subspan(1));
   } catch (...) {
     return report(who, std::current_exception());
   }
@@ -146,6 +160,7 @@ int tandem_main(arguments args) {
 }  // namespace tandem::cli
 
 int main(int count, char** values) {
+  tandem::cli::prepare_process();
   const std::vector<std::string> args(values + 1, values + count);
   return tandem::cli::tandem_main(args);
 }

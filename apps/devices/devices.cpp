@@ -3,26 +3,22 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
+#include "cli/output_file.hpp"
 #include "devices/table.hpp"
 
 namespace tandem::inventory {
 namespace {
 
-void write_json(const std::vector<vendor>& all, const std::string& file) {
-  std::ofstream to(file);
+std::string json_lines(const std::vector<vendor>& all) {
+  std::string lines;
   for (const vendor& one : all) {
-    for (const device& each : one.devices) to << json(each) << '\n';
+    for (const device& each : one.devices) lines += json(each) + '\n';
   }
-  to.flush();
-  if (!to) {
-    throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
-                "give --json a file that can be written");
-  }
+  return lines;
 }
 
 }  // namespace
@@ -40,8 +36,10 @@ int devices_main(std::span<const std::string> args) {
                    "  tandem devices --json devices.jsonl      for programs, one line each\n"});
   line.option("json", file, "write one line of JSON for each device to this file");
   if (!line.parse(args)) return cli::success;
+  const cli::output_file lines("--json", file);
+  lines.check();
   const std::vector<vendor> all = take();
-  if (!file.empty()) write_json(all, file);
+  lines.write(json_lines(all));
   fmt::print("{}", table(all));
   return cli::success;
 }

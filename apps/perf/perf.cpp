@@ -5,6 +5,7 @@
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 
+#include "cli/early_checks.hpp"
 #include "perf/options.hpp"
 #include "perf/ranks.hpp"
 #include "perf/report.hpp"
@@ -15,8 +16,7 @@ namespace tandem::perf {
 
 namespace {
 
-int start_tcp_ranks(std::span<const std::string> args, int ranks, const perf_options& o) {
-  const report writable(o);  // a file that cannot be written is better told before anything runs
+int start_tcp_ranks(std::span<const std::string> args, int ranks) {
   std::vector<std::string> own{"perf"};
   own.insert(own.end(), args.begin(), args.end());
   launcher::launch_plan plan;
@@ -61,7 +61,16 @@ int perf_main(std::span<const std::string> args) {
   const int ranks = o.ranks == 0 ? 2 : o.ranks;
   if (who) check_launch(*who, o);
   check_terms(o, who ? who->size : ranks);
-  if (!who && o.channel != "local") return start_tcp_ranks(args, ranks, o);
+  const auto check_files = [&] {
+    if (!who || who->rank == 0) report(o).check();
+    if (o.channel != "local") cli::check_inputs(o.engine);
+  };
+  if (who) {
+    cli::check_as_rank(*who, o.engine, check_files);
+  } else {
+    check_files();
+  }
+  if (!who && o.channel != "local") return start_tcp_ranks(args, ranks);
   const std::uint64_t wrong = who ? run_rank(*who, o) : run_local(ranks, o);
   if (wrong == 0) return 0;
   if (!who || who->rank == 0) {

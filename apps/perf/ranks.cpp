@@ -75,6 +75,7 @@ std::uint64_t run_rank(const launch_info& who, const perf_options& o) {
   run_loop(context, run_over_network(who, o, out.get()),
            spin_policy_for(who.local_size, o.engine.spin), came);
   if (came.failure) std::rethrow_exception(came.failure);
+  if (out) out->finish();
   return came.wrong;
 }
 
@@ -112,6 +113,7 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
   }
   for (std::thread& one : threads) one.join();
   if (first.failure) std::rethrow_exception(first.failure);
+  out.finish();
   return first.wrong;
 }
 

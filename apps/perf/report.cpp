@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <tandem/error.hpp>
+#include <cstdio>
 #include <tandem/version.hpp>
 
 namespace tandem::perf {
@@ -35,15 +33,6 @@ std::string bytes_text(std::size_t bytes) {
 
 }  // namespace
 
-report::report(const perf_options& o) : options_(o) {
-  if (o.json.empty()) return;
-  json_.reset(std::fopen(o.json.c_str(), "w"));
-  if (!json_) {
-    throw error(errc::bad_input, fmt::format("{}: {}", o.json, std::strerror(errno)),
-                "give --json a file that can be written");
-  }
-}
-
 void report::head(int ranks) {
   const bool elsewhere = options_.memory != name(memory_kind::host);
   fmt::print("{}{} over {}{}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
@@ -64,12 +53,7 @@ void report::add(const record& line) {
              bytes_text(line.bytes), line.iters, line.time_us.min, line.time_us.p50,
              line.time_us.p99, line.algbw_gb_per_s(), line.busbw_gb_per_s(), line.wrong_bytes);
   std::fflush(stdout);
-  if (!json_) return;
-  fmt::print(json_.get(), "{}\n", line.json());
-  if (std::fflush(json_.get()) != 0) {
-    throw error(errc::bad_input, fmt::format("{}: {}", options_.json, std::strerror(errno)),
-                "is the disk full?");
-  }
+  if (json_.is_wanted()) json_.append(line.json() + "\n");
 }
 
 void report::rails(const std::vector<rail_stats>& all) {

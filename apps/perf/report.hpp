@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdio>
-#include <memory>
+#include <string>
 #include <tandem/channel.hpp>
 #include <vector>
 
+#include "cli/output_file.hpp"
 #include "perf/options.hpp"
 #include "perf/record.hpp"
 
@@ -13,21 +13,23 @@ namespace tandem::perf {
 /// Rank 0's two outputs: a table on standard output and lines of JSON in a file.
 class report {
  public:
-  /// Opens and empties the file. @par Errors `errc::bad_input`: it cannot be written, and why.
-  explicit report(const perf_options& o);
+  explicit report(const perf_options& o) : options_(o), json_("--json", o.json) {}
+  /// What the file holds stays until the first record comes.
+  /// @par Errors `errc::bad_input`: the file cannot be written, and why.
+  void check() const { json_.check(); }
   void head(int ranks);
   /// A line of words under the head.
   void say(const std::string& what);
   void add(const record& line);
   /// What each rail carried, where the channel has several.
   void rails(const std::vector<rail_stats>& all);
+  /// After the last record.
+  /// @par Errors `errc::bad_input`: the file could not be written; where the records are instead.
+  void finish() { json_.finish(); }
 
  private:
-  struct close_file {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
   const perf_options& options_;
-  std::unique_ptr<std::FILE, close_file> json_;
+  cli::output_file json_;
 };
 
 }  // namespace tandem::perf

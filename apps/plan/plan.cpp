@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 
 #include "cli/console.hpp"
+#include "cli/early_checks.hpp"
+#include "cli/output_file.hpp"
 #include "plan/groups.hpp"
 #include "plan/job.hpp"
 #include "plan/options.hpp"
@@ -15,13 +16,8 @@
 namespace tandem::planner {
 namespace {
 
-void save(const plan& agreed, const std::string& file) {
-  std::ofstream to(file);
-  to << "# tandem plan probe: for --profile, on all ranks\n" << agreed.known().text();
-  to.flush();
-  if (to) return;
-  throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
-              "give --save a file that can be written");
+std::string profile_of(const plan& agreed) {
+  return "# tandem plan probe: for --profile, on all ranks\n" + agreed.known().text();
 }
 
 }  // namespace
@@ -47,12 +43,17 @@ int plan_main(std::span<const std::string> args) {
                 fmt::format("{} has started {} ranks, which measure", who->launcher, who->size),
                 "leave out --ranks, --hosts, --islands, latencies and rates under a launcher");
   }
+  const cli::output_file profile("--save", o.save);
+  cli::check_as_rank(*who, o.engine, [&] {
+    if (who->rank == 0) profile.check();
+    cli::check_inputs(o.engine);
+  });
   const agreement found = agreement_of_job(*who, o);
   const plan& agreed = found.rules;
   if (who->rank != 0) return cli::success;
-  if (probes) save(agreed, o.save);
   fmt::print("{}",
              divides ? groups_table(found.groups, *o.layout, agreed.known()) : table(agreed, o));
+  if (probes) profile.write(profile_of(agreed));
   return cli::success;
 }
 

@@ -4,25 +4,21 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <tandem/channels/rails.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
+#include "cli/output_file.hpp"
 #include "rails/table.hpp"
 
 namespace tandem::rails {
 namespace {
 
-void write_json(const std::vector<rail_choice>& choices, const std::string& file) {
-  std::ofstream to(file);
-  for (const rail_choice& one : choices) to << json(one) << '\n';
-  to.flush();
-  if (!to) {
-    throw error(errc::bad_input, fmt::format("{}: cannot be written", file),
-                "give --json a file that can be written");
-  }
+std::string json_lines(const std::vector<rail_choice>& choices) {
+  std::string lines;
+  for (const rail_choice& one : choices) lines += json(one) + '\n';
+  return lines;
 }
 
 /// What a job would stop at as well.
@@ -58,8 +54,10 @@ int rails_main(std::span<const std::string> args) {
   line.engine_options(options);
   if (!line.parse(args)) return cli::success;
 
+  const cli::output_file lines("--json", file);
+  lines.check();
   const std::vector<rail_choice> choices = explain_rails(options);
-  if (!file.empty()) write_json(choices, file);
+  lines.write(json_lines(choices));
   fmt::print("{}", table(choices));
   const bool any = std::any_of(choices.begin(), choices.end(),
                                [](const rail_choice& one) { return one.chosen; });

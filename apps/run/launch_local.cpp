@@ -1,48 +1,46 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
-#include <map>
-#include <memory>
-#include <random>
 #include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/error.hpp>
-#include <tandem/trust.hpp>
 
-#include "output.hpp"
 #include "process.hpp"
+#include "rank_environment.hpp"
+#include "reaper.hpp"
+#include "relay.hpp"
 #include "run.hpp"
+#include "shutdown.hpp"
+#include "signals.hpp"
+#include "terminal.hpp"
 
 namespace tandem::launcher {
 namespace asio = boost::asio;
 namespace {
 
-constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
-
 /// A killed process closes its sockets before its parent can see its end: a rank that lost it may
 /// be seen to fail first. Failures that come together are judged together.
 constexpr std::chrono::milliseconds together{500};
+/// For the reaper to find and kill what is left, beyond its own limit.
+constexpr std::chrono::seconds clear_limit{8};
+/// Once told to stop: for a reader of our output that does not read.
+constexpr std::chrono::seconds reader_limit{1};
 
 /// A free port of loopback, kept for rank 0: bound and not listening, it is given to nobody else by
 /// the kernel, and a listener that allows reuse of the address, as servers do, shares it.
@@ -55,98 +53,28 @@ std::uint16_t reserve_port(asio::ip::tcp::socket& keeper) {
   return keeper.local_endpoint().port();
 }
 
-/// Tells two jobs, and two lives of one job, apart.
-std::string job_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-/// Lets only the ranks of this job into it.
-std::string job_secret() {
-  trust::digest bytes;
-  trust::random_bytes(bytes);
-  std::string text;
-  for (const std::byte b : bytes) text += fmt::format("{:02x}", static_cast<int>(b));
-  wipe(bytes);
-  return text;
-}
-
-/// What all ranks of one job get.
-struct job_environment {
-  std::uint16_t port = 0;
-  std::string name = job_name();
-  std::string secret = job_secret();
-};
-
-/// A user's own secret or certificates come first; variables are no command line, which everybody
-/// on the machine may read.
-void give_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
-  for (const char* const name :
-       {"TANDEM_SECRET", "TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
-    const auto found = variables.find(name);
-    if (found != variables.end() && !found->second.empty() && found->second != "none") return;
-  }
-  variables["TANDEM_SECRET"] = generated;
-}
-
-std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
-                                          const job_environment& of_job) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  // Another launcher above us may have said how its own agent serves the store; ours has none.
-  std::erase_if(variables, [](const auto& v) { return v.first.starts_with("TORCHELASTIC_"); });
-  for (const auto& [name, value] : plan.environment) variables[name] = value;
-  const std::string size_text = std::to_string(plan.ranks), rank_text = std::to_string(rank);
-  for (const char* const name : {"TANDEM_RANK", "TANDEM_LOCAL_RANK", "RANK", "LOCAL_RANK"}) {
-    variables[name] = rank_text;
-  }
-  for (const char* const name :
-       {"TANDEM_SIZE", "TANDEM_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
-    variables[name] = size_text;
-  }
-  variables["TANDEM_RENDEZVOUS"] = fmt::format("127.0.0.1:{}", of_job.port);
-  variables["TANDEM_JOB"] = of_job.name;
-  variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(of_job.port);
-  give_secret(variables, of_job.secret);
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
-  return texts;
-}
-
-/// One of a rank's two streams on its way to the launcher's own output.
-struct output_stream {
-  output_stream(asio::io_context& loop, owned_fd from, int to, std::string prefix)
-      : pipe(loop, from.release()), target(to), lines(std::move(prefix)) {}
-  asio::posix::stream_descriptor pipe;
-  int target;
-  line_prefixer lines;
-  last_words words;
-  std::array<char, 65536> bytes;
-};
-
 struct process {
   pid_t id = -1;
   bool running = false;
-  std::vector<std::unique_ptr<output_stream>> streams;  ///< standard error is the last
+  std::size_t error_stream = 0;  ///< of the relay
 };
 
 class job {
  public:
   explicit job(const launch_plan& plan)
       : plan_(plan),
-        endings_(loop_, SIGCHLD),
+        shutdown_(plan.grace, plan.kill_after),
         signals_(loop_),
+        adopted_(loop_),
         port_keeper_(loop_),
-        patience_(loop_),
-        drained_(loop_) {
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) signals_.add(number);
+        events_(loop_),
+        terminals_(loop_, {plan.output, plan.error_output}),
+        next_step_(loop_),
+        cleared_(loop_),
+        impatience_(loop_),
+        output_(loop_) {
+    for (const int number : scope_.handled()) signals_.add(number);
   }
-  ~job();
   int run();
 
  private:
@@ -154,59 +82,59 @@ class job {
   void start_all();
   void start(int rank, const job_environment& of_job);
   asio::awaitable<void> supervise();
-  asio::awaitable<void> pass_signals();
-  asio::awaitable<void> end_the_rest(std::chrono::milliseconds grace);
-  asio::awaitable<void> relay(output_stream& stream);
-  asio::awaitable<void> drain();
-  asio::awaitable<void> print(int target, std::string text);
-  void reap();
-  void begin_end(std::chrono::milliseconds grace);
-  std::string last_line(const rank_end& failed) const;
+  asio::awaitable<void> watch_reaper();
+  asio::awaitable<void> watch_signals();
+  asio::awaitable<void> watch_terminals();
+  asio::awaitable<void> adopt_orphans();
+  asio::awaitable<void> take_next_step(std::chrono::milliseconds wait);
+  asio::awaitable<void> lose_patience();
+  void take(const reaper_event& event);
+  void give_up_ranks();
+  void rank_ended(std::size_t rank, int wait_status);
+  void handle(int signal);
+  void stop(int signal);
+  void apply(const shutdown_step& step);
+  int status() const;
+  std::string last_line() const;
+  std::string stopped_line() const;
 
   const launch_plan& plan_;
-  const std::uint64_t soft_limit_of_ranks_ = detail::read_limit(RLIMIT_NOFILE).soft;
-  process_group group_;
+  signal_scope scope_;
+  reaper reaper_;  ///< forked before there is a thread
+  shutdown shutdown_;
   asio::io_context loop_;
-  /// Writes block while the reader of our output is slow; here they hold up only the ranks that
-  /// write.
-  asio::thread_pool writer_{1};
-  asio::signal_set endings_;
   asio::signal_set signals_;
+  asio::signal_set adopted_;
   asio::ip::tcp::socket port_keeper_;
-  asio::steady_timer patience_;  ///< with the ranks that live on after a failure
-  asio::steady_timer drained_;   ///< cancelled when the last stream has ended
+  asio::posix::stream_descriptor events_;  ///< of the reaper
+  terminal_watch terminals_;
+  asio::steady_timer next_step_;  ///< of the shutdown
+  asio::steady_timer cleared_;    ///< cancelled when the reaper has left nothing
+  asio::steady_timer impatience_;
+  output_relay output_;
   std::vector<process> processes_;
   int running_ = 0;
-  int relays_ = 0;
-  int stops_asked_ = 0;
-  int endings_begun_ = 0;
-  std::vector<rank_end> failures_;  ///< with ranks that ended well at about the same time
+  int steps_planned_ = 0;
+  int left_ = 0;           ///< processes that cannot be killed
+  bool over_ = false;      ///< all ranks have ended
+  bool done_ = false;      ///< and all of their output is written
+  bool is_clear_ = false;  ///< the reaper has killed what was left
+  bool reaper_lost_ = false;
+  std::vector<rank_end> failures_;
+  std::vector<std::size_t> killed_;  ///< ranks that lived until SIGKILL
   std::chrono::steady_clock::time_point first_failure_at_;
-  bool told_to_end_ = false;
 };
-
-job::~job() {
-  group_.signal(SIGKILL);
-  for (const process& p : processes_) {
-    while (p.running && ::waitpid(p.id, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-}
 
 void job::start(int rank, const job_environment& of_job) {
   process& p = processes_.emplace_back();
-  const std::string prefix = fmt::format("[{}] ", rank);
+  const std::string prefix = plan_.prefix ? fmt::format("[{}] ", rank) : "";
   pipe_ends output, error_output = make_pipe();
   if (plan_.prefix) {
     output = make_pipe();
-    p.streams.push_back(
-        std::make_unique<output_stream>(loop_, std::move(output.read), plan_.output, prefix));
+    output_.add(std::move(output.read), plan_.output, prefix);
   }
-  p.streams.push_back(std::make_unique<output_stream>(loop_, std::move(error_output.read),
-                                                      plan_.error_output, prefix));
-  // The limit of the launcher is raised for its own pipes: a rank has the one its user gave it.
-  const scoped_soft_limit as_given(soft_limit_of_ranks_);
-  p.id = start_process(group_, plan_.command, rank_environment(plan_, rank, of_job),
+  p.error_stream = output_.add(std::move(error_output.read), plan_.error_output, prefix);
+  p.id = reaper_.start(plan_.command, rank_environment(plan_, rank, of_job),
                        plan_.prefix ? output.write.get() : plan_.output, error_output.write.get());
   p.running = true;
   ++running_;
@@ -222,142 +150,222 @@ void job::reserve() const {
 
 void job::start_all() {
   reserve();
-  job_environment of_job;
-  of_job.port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
+  const std::uint16_t port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
+  const job_environment of_job = job_environment::make(port);
   for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, of_job);
+  events_.assign(::fcntl(reaper_.descriptor(), F_DUPFD_CLOEXEC, 0));
 }
 
 int job::run() {
+  output_.on_loss([this](int target, int number) {
+    std::string text = fmt::format(
+        "{}: {}: {}; what the ranks print there is lost\n", plan_.name,
+        target == plan_.error_output ? "standard error" : "standard output", std::strerror(number));
+    asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
+  });
   start_all();
-  for (process& p : processes_) {
-    for (const auto& stream : p.streams) {
-      ++relays_;
-      asio::co_spawn(loop_, relay(*stream), asio::detached);
-    }
-  }
-  asio::co_spawn(loop_, pass_signals(), asio::detached);
-  std::exception_ptr broken;
-  asio::co_spawn(loop_, supervise(), [&broken](std::exception_ptr e) { broken = e; });
+  output_.start();
+  asio::co_spawn(loop_, watch_signals(), asio::detached);
+  asio::co_spawn(loop_, watch_terminals(), asio::detached);
+  asio::co_spawn(loop_, watch_reaper(), asio::detached);
+  // Whoever lost its parent in a container is a child of process 1.
+  if (::getpid() == 1) asio::co_spawn(loop_, adopt_orphans(), asio::detached);
   loop_.run();
-  writer_.join();
-  if (broken) std::rethrow_exception(broken);
-  const std::optional<rank_end> failed = first_failure(failures_);
-  return failed ? exit_status(failed->wait_status) : 0;
+  return status();
 }
 
-asio::awaitable<void> job::supervise() {
-  reap();
-  while (running_ > 0) {
-    co_await endings_.async_wait(no_throw);
-    reap();
+asio::awaitable<void> job::watch_reaper() {
+  while (!reaper_.early_events().empty()) {
+    take(reaper_.early_events().front());
+    reaper_.early_events().pop_front();
   }
-  group_.signal(SIGKILL);  // what the ranks left behind, and what holds their pipes open
-  signals_.cancel();
-  ++endings_begun_;  // an ending that still waits has nothing left to do
-  patience_.cancel();
-  co_await drain();
-  const std::optional<rank_end> failed = first_failure(failures_);
-  if (failed) co_await print(plan_.error_output, last_line(*failed));
+  for (;;) {
+    reaper_event event{};
+    const auto [failed, count] =
+        co_await asio::async_read(events_, asio::buffer(&event, sizeof event), no_throw);
+    if (failed == asio::error::operation_aborted) co_return;
+    if (failed) break;
+    take(event);
+  }
+  // Somebody killed the reaper, and the ranks died with it; or it had no other way to kill all.
+  reaper_lost_ = !over_ && !shutdown_.is_killing();
+  reaper_.kill_group();
+  give_up_ranks();
 }
 
-void job::reap() {
-  std::vector<rank_end> ended;
+void job::take(const reaper_event& event) {
+  if (event.what == reaper_event::kind::cleared) {
+    left_ = event.value;
+    return give_up_ranks();
+  }
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
-    process& p = processes_[rank];
-    int status = 0;
-    if (!p.running || ::waitpid(p.id, &status, WNOHANG) != p.id) continue;
-    p.running = false;
-    --running_;
-    ended.push_back({static_cast<int>(rank), status});
+    const process& p = processes_[rank];
+    if (p.running && p.id == event.process) return rank_ended(rank, event.value);
   }
+}
+
+/// Nothing can be done any more about those that are there still.
+void job::give_up_ranks() {
+  is_clear_ = true;
+  cleared_.cancel();
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (processes_[rank].running) rank_ended(rank, SIGKILL);
+  }
+}
+
+void job::rank_ended(std::size_t rank, int wait_status) {
+  processes_[rank].running = false;
   const auto now = std::chrono::steady_clock::now();
   const bool first = failures_.empty();
-  if (first && !first_failure(ended)) return;
-  if (first) first_failure_at_ = now;
   // Later ones fail because the first did, or because they were told to end.
-  if (!first && (told_to_end_ || now - first_failure_at_ > together)) return;
-  failures_.insert(failures_.end(), ended.begin(), ended.end());
-  if (first) begin_end(plan_.grace);
+  const bool caused = shutdown_.is_forced() || shutdown_.stop_signal() != 0 ||
+                      (!first && now - first_failure_at_ > together);
+  if (exit_status(wait_status) != 0 && !caused) {
+    failures_.push_back({static_cast<int>(rank), wait_status});
+    if (first) {
+      first_failure_at_ = now;
+      apply(shutdown_.rank_failed());
+    }
+  }
+  if (--running_ > 0) return;
+  over_ = true;
+  asio::co_spawn(loop_, supervise(), asio::detached);
 }
 
-void job::begin_end(std::chrono::milliseconds grace) {
-  asio::co_spawn(loop_, end_the_rest(grace), asio::detached);
+/// The end of a job whose ranks have all ended.
+asio::awaitable<void> job::supervise() {
+  ++steps_planned_;  // a step that still waits has nothing left to do
+  next_step_.cancel();
+  if (!is_clear_) reaper_.kill_all();  // what the ranks left behind, and what holds their pipes
+  cleared_.expires_after(clear_limit);
+  while (!is_clear_ && cleared_.expiry() > std::chrono::steady_clock::now()) {
+    co_await cleared_.async_wait(no_throw);
+  }
+  events_.close();
+  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, lose_patience(), asio::detached);
+  co_await output_.drain();
+  output_.resume();
+  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, lose_patience(), asio::detached);
+  std::string line = last_line();
+  if (!line.empty()) co_await output_.print(plan_.error_output, std::move(line));
+  done_ = true;
+  impatience_.cancel();
+  signals_.cancel();
+  adopted_.cancel();
+  terminals_.cancel();
 }
 
-asio::awaitable<void> job::end_the_rest(std::chrono::milliseconds grace) {
-  const int mine = ++endings_begun_;
-  patience_.expires_after(grace);  // a later ending interrupts an earlier one's wait
-  co_await patience_.async_wait(no_throw);
-  if (mine != endings_begun_) co_return;
-  told_to_end_ = true;
-  group_.signal(SIGTERM);
-  patience_.expires_after(plan_.kill_after);
-  co_await patience_.async_wait(no_throw);
-  if (mine == endings_begun_) group_.signal(SIGKILL);
+asio::awaitable<void> job::lose_patience() {
+  impatience_.expires_after(reader_limit);
+  const auto [interrupted] = co_await impatience_.async_wait(no_throw);
+  if (!interrupted) output_.abandon();
 }
 
-asio::awaitable<void> job::pass_signals() {
-  for (;;) {
-    const auto [stopped, number] = co_await signals_.async_wait(no_throw);
-    if (stopped) co_return;
-    group_.signal(number);
-    const bool to_stop = number == SIGINT || number == SIGTERM || number == SIGHUP;
-    if (to_stop && ++stops_asked_ == 2) begin_end(std::chrono::milliseconds(0));
+asio::awaitable<void> job::take_next_step(std::chrono::milliseconds wait) {
+  const int mine = ++steps_planned_;  // a later step interrupts an earlier one's wait
+  next_step_.expires_after(wait);
+  co_await next_step_.async_wait(no_throw);
+  if (mine == steps_planned_) apply(shutdown_.expired());
+}
+
+void job::apply(const shutdown_step& step) {
+  if (step.signal == SIGKILL) {
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+      if (processes_[rank].running) killed_.push_back(rank);
+    }
+    reaper_.kill_all();
+  } else if (step.signal != 0) {
+    reaper_.signal(step.signal);
+    reaper_.signal(SIGCONT);  // a stopped rank could not act on it
+  }
+  if (step.wait) asio::co_spawn(loop_, take_next_step(*step.wait), asio::detached);
+}
+
+asio::awaitable<void> job::watch_signals() {
+  while (!done_) {
+    const auto [cancelled, number] = co_await signals_.async_wait(no_throw);
+    if (!cancelled) handle(number);
   }
 }
 
-asio::awaitable<void> job::relay(output_stream& stream) {
-  bool open = true;
-  while (open) {
-    const auto [failed, count] =
-        co_await stream.pipe.async_read_some(asio::buffer(stream.bytes), no_throw);
-    open = !failed;
-    const std::string_view bytes(stream.bytes.data(), count);
-    stream.words.feed(bytes);
-    std::string text(bytes);
-    if (plan_.prefix) text = stream.lines.feed(bytes);
-    if (plan_.prefix && !open) text += stream.lines.finish();
-    if (!text.empty()) co_await print(stream.target, std::move(text));
+asio::awaitable<void> job::watch_terminals() {
+  const bool gone = co_await terminals_.hung_up();
+  if (gone && scope_.handles(SIGHUP)) stop(SIGHUP);
+}
+
+void job::handle(int signal) {
+  if (is_stop_signal(signal)) return stop(signal);
+  if (!over_) reaper_.signal(signal);
+  if (signal != SIGTSTP) return;
+  stop_own_process();
+  if (!over_) reaper_.signal(SIGCONT);
+}
+
+void job::stop(int signal) {
+  const shutdown_step step = shutdown_.told_to_stop(signal);
+  if (!over_) return apply(step);
+  output_.abandon();  // the ranks have ended: only the reader of their output was waited for
+}
+
+asio::awaitable<void> job::adopt_orphans() {
+  adopted_.add(SIGCHLD);
+  while (!done_) {
+    siginfo_t found{};
+    while (::waitid(P_ALL, 0, &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid != 0 &&
+           found.si_pid != reaper_.id()) {
+      ::waitpid(found.si_pid, nullptr, WNOHANG);
+      found = {};
+    }
+    co_await adopted_.async_wait(no_throw);
   }
-  if (--relays_ == 0) drained_.cancel();
 }
 
-/// Waits for the last output. A process that left the group may hold a pipe open: it is not waited
-/// for.
-asio::awaitable<void> job::drain() {
-  drained_.expires_after(std::chrono::seconds(1));
-  if (relays_ > 0) co_await drained_.async_wait(no_throw);
-  for (process& p : processes_) {
-    for (const auto& stream : p.streams) stream->pipe.cancel();
+int job::status() const {
+  if (const std::optional<rank_end> failed = first_failure(failures_)) {
+    return exit_status(failed->wait_status);
   }
+  if (shutdown_.stop_signal() != 0) return 128 + shutdown_.stop_signal();
+  return output_.lost_output() ? 1 : 0;
 }
 
-/// Writes all of it on the writer's thread. A reader who went away takes nothing more.
-asio::awaitable<void> job::print(int target, std::string text) {
-  const auto start = [this](auto handler, int to, std::string what) {
-    auto back = asio::get_associated_executor(handler);
-    auto work = asio::make_work_guard(back);
-    asio::post(writer_, [handler = std::move(handler), work = std::move(work), to,
-                         what = std::move(what)]() mutable {
-      std::string_view rest(what);
-      while (!rest.empty()) {
-        const ssize_t written = ::write(to, rest.data(), rest.size());
-        if (written < 0 && errno != EINTR) break;
-        if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-      }
-      asio::post(work.get_executor(), std::move(handler));
-    });
-  };
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(start, asio::use_awaitable,
-                                                                       target, std::move(text));
+std::string job::last_line() const {
+  std::string text;
+  if (reaper_lost_) {
+    text = fmt::format("{}: process {}, which starts and ends the ranks, was killed\n", plan_.name,
+                       reaper_.id());
+  } else if (const std::optional<rank_end> failed = first_failure(failures_)) {
+    const process& p = processes_[static_cast<std::size_t>(failed->rank)];
+    const std::string words = output_.last_words(p.error_stream);
+    text = fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed->rank,
+                       how_it_ended(failed->wait_status),
+                       words.empty() ? "" : "; its last words: ", words);
+  } else if (shutdown_.stop_signal() != 0) {
+    text = stopped_line();
+  }
+  if (left_ > 0) {
+    text += fmt::format(
+        "{}: {} processes of the job cannot be killed; `ps` says what they wait "
+        "for\n",
+        plan_.name, left_);
+  }
+  return text;
 }
 
-std::string job::last_line(const rank_end& failed) const {
-  const process& p = processes_[static_cast<std::size_t>(failed.rank)];
-  const std::string words = p.streams.back()->words.text();
-  return fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed.rank,
-                     how_it_ended(failed.wait_status),
-                     words.empty() ? "" : "; its last words: ", words);
+std::string job::stopped_line() const {
+  std::string killed;
+  constexpr std::size_t max_named = 8;
+  for (std::size_t i = 0; i < std::min(killed_.size(), max_named); ++i) {
+    killed += fmt::format("{}{}", i == 0 ? "" : ", ", killed_[i]);
+  }
+  if (killed_.size() > max_named) {
+    killed += fmt::format(" and {} more", killed_.size() - max_named);
+  }
+  if (!killed.empty()) {
+    killed = fmt::format("; rank{} {} did not end in time and had to be killed",
+                         killed_.size() == 1 ? "" : "s", killed);
+  }
+  return fmt::format("{}: stopped by {}{}\n", plan_.name, signal_text(shutdown_.stop_signal()),
+                     killed);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Processes of one job: started in one group, ended as one.
+// Descriptors of the launcher, and how a process ended.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <tandem/detail/resources.hpp>
 
 namespace tandem::launcher {
 
@@ -32,45 +32,10 @@ struct pipe_ends {
 /// A pipe that no started program inherits by accident.
 pipe_ends make_pipe();
 
-/// The process group of a job, led by a guard: a process that waits for the launcher's end and then
-/// kills the group. Thus nothing outlives the launcher, not even one that is killed by SIGKILL.
-class process_group {
- public:
-  process_group();
-  process_group(const process_group&) = delete;
-  process_group& operator=(const process_group&) = delete;
-  /// Kills what is left of the group.
-  ~process_group();
-
-  pid_t id() const noexcept { return guard_; }
-  /// To every process of the group; the guard ignores all but SIGKILL.
-  void signal(int number) const noexcept;
-
- private:
-  owned_fd alive_;  ///< its other end reads end-of-file when the launcher is gone
-  pid_t guard_ = -1;
-};
-
-/// While it lives, this process has that soft limit of file descriptors (RLIMIT_NOFILE), and what
-/// it starts keeps it. Open ones beyond it stay open.
-class scoped_soft_limit {
- public:
-  explicit scoped_soft_limit(std::uint64_t descriptors) noexcept;
-  scoped_soft_limit(const scoped_soft_limit&) = delete;
-  scoped_soft_limit& operator=(const scoped_soft_limit&) = delete;
-  ~scoped_soft_limit();
-
- private:
-  static void set(std::uint64_t descriptors) noexcept;
-
-  const std::uint64_t before_;
-};
-
-/// Starts a program in the group with empty standard input. `environment`: "NAME=value".
-/// @par Errors  `errc::limit_exceeded`: no more processes or descriptors, and which limit says so;
-/// else `tandem::error` with the system's code: no such command, no permission.
-pid_t start_process(const process_group& group, std::span<const std::string> command,
-                    std::span<const std::string> environment, int output, int error_output);
+/// Throws `errc::limit_exceeded` where `number` says that what the call wanted has run out, and which
+/// limit says so; else `tandem::error` with the system's code: "what: No such file or directory".
+[[noreturn]] void throw_system_error(int number, detail::resource wanted, const std::string& what,
+                                     std::string advice = {});
 
 /// One rank's end, as `waitpid` tells it.
 struct rank_end {
@@ -81,6 +46,8 @@ struct rank_end {
 int exit_status(int wait_status) noexcept;
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string how_it_ended(int wait_status);
+/// "signal 9 (Killed)".
+std::string signal_text(int number);
 /// Which of the ranks that ended at about the same time failed first: one killed by a signal before
 /// one that exited, for those who lose a peer exit by themselves. Empty where all ended well.
 std::optional<rank_end> first_failure(std::span<const rank_end> ended);

@@ -19,7 +19,14 @@ int run_main(std::span<const std::string> args) {
   cli::command_line line(
       {.command = "tandem run",
        .arguments = "-n N [options] [--] COMMAND ARGS...",
-       .summary = "Starts N ranks of a command on this machine, as one job.",
+       .summary =
+           "Starts N ranks of a command on this machine, as one job. The status is 0 if all ended "
+           "with 0, else that of the first that failed, 128 + signal where a signal ended it. "
+           "INT, TERM, HUP, QUIT, a terminal that is gone and an output that nobody reads (PIPE) "
+           "stop the job: the ranks get the signal, after --grace SIGTERM, 2 seconds later "
+           "SIGKILL, and the status is 128 + signal however they end. A second signal ends the "
+           "grace, a third kills. Nothing that the ranks started outlives the job. "
+           "HUP, INT, QUIT and PIPE that were ignored before, as by nohup, stay ignored.",
        .examples =
            "  tandem run -n 4 -- tandem train --steps 50\n"
            "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that reads RANK)\n"
@@ -28,8 +35,9 @@ int run_main(std::span<const std::string> args) {
   line.option("ranks,n", ranks, 1, 4096, "how many to start");
   line.flag("no-prefix", no_prefix, "no \"[rank] \" before each line; a terminal stays a terminal");
   line.option("port", port, 0, 65535, "where rank 0 listens on loopback; 0 finds a free port");
-  line.option("grace", grace_s, 0, 3600,
-              "seconds for the others to end by themselves when one has failed");
+  line.option(
+      "grace", grace_s, 0, 3600,
+      "seconds for ranks to end by themselves when another has failed, or when told to stop");
   line.engine_options(options);
   if (!line.parse(args)) return cli::success;
   if (!line.given("ranks")) {

@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -22,20 +19,6 @@ void check_batch(const job& made) {
       fmt::format("make --batch a multiple of {}", pieces));
 }
 
-/// Better told now than after the training.
-void check_writable(const std::string& file) {
-  if (file.empty()) return;
-  const std::filesystem::path path(file);
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::error_code failed;
-  const bool is_folder = std::filesystem::is_directory(path, failed);
-  if (!is_folder && access(folder.c_str(), W_OK) == 0) return;
-  throw error(
-      errc::bad_input,
-      fmt::format("{}: cannot be written: {}", file, std::strerror(is_folder ? EISDIR : errno)),
-      "name a file in a folder that exists and is yours");
-}
-
 }  // namespace
 
 job prepare(const options& wanted, int job_ranks) {
@@ -49,8 +32,6 @@ job prepare(const options& wanted, int job_ranks) {
   const layout who({ranks, wanted.islands, wanted.stages, wanted.split}, model.layers);
   job made{wanted, model, {}, who};
   check_batch(made);
-  check_writable(wanted.report);
-  check_writable(wanted.json);
   made.text = std::make_shared<corpus>(load_corpus(wanted.data));
   require_sequence(*made.text, static_cast<std::size_t>(made.sequence()));
   return made;

@@ -185,18 +185,4 @@ std::string render(const report& page) {
   return html + "</main></body></html>\n";
 }
 
-void write_file(const std::filesystem::path& file, const std::string& content) {
-  const std::filesystem::path beside = file.string() + ".part";
-  std::ofstream out(beside, std::ios::binary);
-  out << content;
-  out.close();
-  std::error_code failed;
-  if (out) std::filesystem::rename(beside, file, failed);
-  if (out && !failed) return;
-  const std::string why = failed ? failed.message() : std::strerror(errno);
-  std::filesystem::remove(beside, failed);
-  throw error(errc::bad_input, fmt::format("{}: cannot be written: {}", file.string(), why),
-              "name a file in a folder that exists and is yours");
-}
-
 }  // namespace tandem::train

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,9 +54,5 @@ std::string verdict(const history& joint, const history& reference);
 
 /// One HTML page that needs nothing else: charts as SVG, light and dark after the reader's choice.
 std::string render(const report& page);
-
-/// Replaces the file whole or leaves it as it was. @par Errors `errc::bad_input`: it cannot be
-/// written.
-void write_file(const std::filesystem::path& file, const std::string& content);
 
 }  // namespace tandem::train

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <exception>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 #include <tandem/version.hpp>
 #include <thread>
 
+#include "cli/early_checks.hpp"
+#include "cli/output_file.hpp"
 #include "job.hpp"
 #include "model/processor.hpp"
 #include "options.hpp"
@@ -64,6 +68,38 @@ void say_how_it_went(const job& what, const outcome& together, const history& re
   fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n", verdict(course, reference));
 }
 
+/// What rank 0 writes at the end.
+struct results {
+  explicit results(const options& wanted)
+      : report("--report", wanted.report), json("--json", wanted.json) {}
+  /// Better told now than after the training.
+  void check() const {
+    report.check(report_bytes);
+    json.check();
+  }
+
+  static constexpr std::size_t report_bytes = 64 * 1024;
+  cli::output_file report;
+  cli::output_file json;
+};
+
+/// Both files are tried, whatever becomes of the first.
+void write(const results& to, const std::string& json, const std::string& page) {
+  std::exception_ptr failed;
+  try {
+    to.json.write(json);
+  } catch (const error&) {
+    failed = std::current_exception();
+  }
+  try {
+    to.report.write(page);
+  } catch (const error& second) {
+    if (!failed) throw;
+    fmt::print(stderr, "tandem train: {}\n", second.what());
+  }
+  if (failed) std::rethrow_exception(failed);
+}
+
 /// Rank 0 alone: the reference, the report and the last lines.
 void conclude(const job& what, const outcome& together) {
   history reference;
@@ -71,9 +107,10 @@ void conclude(const job& what, const outcome& together) {
     reference = train_alone(alone(what), "1 process").course;
   }
   say_how_it_went(what, together, reference);
-  if (!what.wanted.json.empty()) write_file(what.wanted.json, json_of(what, together, reference));
-  if (what.wanted.report.empty()) return;
-  write_file(what.wanted.report, render(page_of(what, together, reference)));
+  const results to(what.wanted);
+  const std::string page = to.report.is_wanted() ? render(page_of(what, together, reference)) : "";
+  write(to, json_of(what, together, reference), page);
+  if (!to.report.is_wanted()) return;
   fmt::print("report: {}\n", std::filesystem::absolute(what.wanted.report).string());
 }
 
@@ -97,7 +134,18 @@ int train_main(std::span<const std::string> args) {
     wanted.engine.spin = std::chrono::microseconds(0);
   if (!parse(args, wanted)) return 0;
   if (const char* const lacking = unsupported_processor()) throw error(errc::bad_input, lacking);
-  const job what = prepare(wanted, place_in_job ? place_in_job->size : 0);
+  std::optional<job> prepared;
+  const auto prepare_all = [&] {
+    prepared = prepare(wanted, place_in_job ? place_in_job->size : 0);
+    if (!place_in_job || place_in_job->rank == 0) results(wanted).check();
+    if (prepared->who.ranks() > 1) cli::check_inputs(wanted.engine);
+  };
+  if (place_in_job) {
+    cli::check_as_rank(*place_in_job, wanted.engine, prepare_all);
+  } else {
+    prepare_all();
+  }
+  const job& what = *prepared;
   if (!place_in_job && what.who.ranks() > 1) return launch(args, what.who.ranks());
   return train_rank(what, place_in_job);
 }

@@ -160,19 +160,5 @@ TEST(json, keeps_every_bit_and_escapes_text) {
             "\"bits\": [\"0x1.999999999999ap-4\",\"0x1.8p+0\"]\n}\n");
 }
 
-TEST(files, are_written_whole_or_not_at_all) {
-  std::string pattern = (fs::temp_directory_path() / "tandem-report-XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const fs::path folder = pattern;
-  write_file(folder / "page", "first");
-  write_file(folder / "page", "second");
-  std::stringstream read;
-  read << std::ifstream(folder / "page").rdbuf();
-  EXPECT_EQ(read.str(), "second");
-  EXPECT_THROW(write_file(folder / "none" / "page", "x"), error);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
-  fs::remove_all(folder);
-}
-
 }  // namespace
 }  // namespace tandem::train

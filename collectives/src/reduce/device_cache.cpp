@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,6 +80,13 @@ void not_kept(const std::string& path, int code) {
                   failure_text(code, resource::file)));
 }
 
+/// False where a write beyond the limit on the size of files would end the process by SIGXFSZ.
+bool may_be_as_long(std::size_t bytes) noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         bytes <= limit.rlim_cur;
+}
+
 const char* variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value == '/' ? value : nullptr;
@@ -113,7 +121,8 @@ std::optional<std::string> device_cache::find(std::string_view key) const {
 }
 
 void device_cache::keep(std::string_view key, std::string_view code) const noexcept {
-  if (folder_.empty()) return;
+  constexpr std::size_t max_head_bytes = 100;
+  if (folder_.empty() || !may_be_as_long(max_head_bytes + key.size() + code.size())) return;
   try {
     std::error_code ignored;
     std::filesystem::create_directories(folder_, ignored);

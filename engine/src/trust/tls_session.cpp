@@ -1,11 +1,13 @@
 #include "trust/tls_session.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <tandem/error.hpp>
 
 #include "trust/credentials.hpp"
@@ -161,7 +163,13 @@ std::string tls_session::last_error() const {
   }
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     const long verdict = SSL_get_verify_result(ssl_.get());
-    return fmt::format("its certificate is not good: {}", X509_verify_cert_error_string(verdict));
+    std::string text =
+        fmt::format("its certificate is not good: {}", X509_verify_cert_error_string(verdict));
+    if (verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID) {
+      text += fmt::format(" by this host's clock ({:%Y-%m-%d %H:%M} UTC); is that right?",
+                          fmt::gmtime(std::time(nullptr)));
+    }
+    return text;
   }
   const char* const words = ERR_reason_error_string(number);
   return fmt::format("its TLS is not good: {}", words != nullptr ? words : "unknown cause");

@@ -1,0 +1,55 @@
+// How a job ends: which signals its ranks get, and when. No I/O.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace tandem::launcher {
+
+/// What to do now: send `signal` to the ranks unless it is 0, and call `shutdown::expired` after
+/// `wait`, in place of an earlier wait; empty leaves that as it is.
+struct shutdown_step {
+  int signal = 0;
+  std::optional<std::chrono::milliseconds> wait;
+};
+
+/// | event                  | ranks get                          | then                           |
+/// |------------------------|------------------------------------|--------------------------------|
+/// | the first rank failed  | nothing                            | `grace`, SIGTERM, `kill_after`,|
+/// |                        |                                    | SIGKILL                        |
+/// | first stop signal      | the same (SIGTERM for SIGPIPE)     | as above; after SIGTERM, which |
+/// |                        |                                    | they had: `grace`, SIGKILL     |
+/// | second stop signal     | SIGTERM                            | `kill_after`, SIGKILL          |
+/// | third stop signal      | SIGKILL                            |                                |
+///
+/// Nothing makes a wait that has begun longer. A hang-up and a lost reader are often reported
+/// several times: these do not count as a second stop signal.
+class shutdown {
+ public:
+  shutdown(std::chrono::milliseconds grace, std::chrono::milliseconds kill_after) noexcept
+      : grace_(grace), kill_after_(kill_after) {}
+
+  shutdown_step rank_failed() noexcept;
+  shutdown_step told_to_stop(int signal) noexcept;
+  shutdown_step expired() noexcept;
+
+  /// The first stop signal; 0: none came.
+  int stop_signal() const noexcept { return stop_signal_; }
+  /// The launcher itself ends the ranks by now: whoever fails does so because of that.
+  bool is_forced() const noexcept { return phase_ >= phase::terminating; }
+  bool is_killing() const noexcept { return phase_ == phase::killing; }
+
+ private:
+  enum class phase { running, waiting, terminating, killing };
+
+  shutdown_step terminate() noexcept;
+  shutdown_step kill() noexcept;
+
+  const std::chrono::milliseconds grace_;
+  const std::chrono::milliseconds kill_after_;
+  phase phase_ = phase::running;
+  int stop_signal_ = 0;
+  int stops_ = 0;
+};
+
+}  // namespace tandem::launcher

@@ -1,0 +1,84 @@
+// How a job ends, without processes: which signals, and when.
+#include "run/shutdown.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace tandem::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto grace = 3s;
+constexpr auto kill_after = 2s;
+
+void expect_step(const shutdown_step& step, int signal,
+                 std::optional<std::chrono::milliseconds> wait) {
+  EXPECT_EQ(step.signal, signal);
+  EXPECT_EQ(step.wait, wait);
+}
+
+TEST(Shutdown, AfterAFailureGraceThenTermThenKill) {
+  shutdown end(grace, kill_after);
+  expect_step(end.rank_failed(), 0, grace);
+  EXPECT_FALSE(end.is_forced());
+  expect_step(end.rank_failed(), 0, {});
+  expect_step(end.expired(), SIGTERM, kill_after);
+  EXPECT_TRUE(end.is_forced());
+  expect_step(end.expired(), SIGKILL, {});
+  expect_step(end.expired(), 0, {});
+  EXPECT_EQ(end.stop_signal(), 0);
+}
+
+TEST(Shutdown, AStopSignalIsPassedOnAndThenEnforced) {
+  for (const int number : {SIGINT, SIGHUP, SIGQUIT}) {
+    shutdown end(grace, kill_after);
+    expect_step(end.told_to_stop(number), number, grace);
+    EXPECT_FALSE(end.is_forced());
+    expect_step(end.expired(), SIGTERM, kill_after);
+    expect_step(end.expired(), SIGKILL, {});
+    EXPECT_TRUE(end.is_killing());
+    EXPECT_EQ(end.stop_signal(), number);
+  }
+}
+
+TEST(Shutdown, WhoHadTermAlreadyIsKilledAfterTheGrace) {
+  shutdown end(grace, kill_after);
+  expect_step(end.told_to_stop(SIGTERM), SIGTERM, grace);
+  expect_step(end.expired(), SIGKILL, {});
+}
+
+TEST(Shutdown, ALostReaderEndsRanksByTerm) {
+  shutdown end(grace, kill_after);
+  expect_step(end.told_to_stop(SIGPIPE), SIGTERM, grace);
+  expect_step(end.expired(), SIGKILL, {});
+  EXPECT_EQ(end.stop_signal(), SIGPIPE);
+}
+
+TEST(Shutdown, ASecondSignalShortensAThirdKills) {
+  shutdown end(grace, kill_after);
+  expect_step(end.told_to_stop(SIGINT), SIGINT, grace);
+  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
+  expect_step(end.told_to_stop(SIGTERM), SIGKILL, {});
+  expect_step(end.told_to_stop(SIGTERM), 0, {});
+  EXPECT_EQ(end.stop_signal(), SIGINT) << "the first";
+}
+
+TEST(Shutdown, HangUpAndLostReaderCountOnce) {
+  shutdown end(grace, kill_after);
+  expect_step(end.told_to_stop(SIGHUP), SIGHUP, grace);
+  expect_step(end.told_to_stop(SIGHUP), 0, {});
+  expect_step(end.told_to_stop(SIGPIPE), 0, {});
+  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
+}
+
+TEST(Shutdown, ASignalAfterAFailureDoesNotMakeTheGraceLonger) {
+  shutdown end(grace, kill_after);
+  expect_step(end.rank_failed(), 0, grace);
+  expect_step(end.told_to_stop(SIGINT), SIGINT, {});
+  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
+}
+
+}  // namespace
+}  // namespace tandem::launcher
