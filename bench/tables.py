@@ -1,5 +1,6 @@
 """Reads results files and makes tables of them; shared by compare and tabulate."""
 
+import functools
 import json
 import statistics
 from pathlib import Path
@@ -13,8 +14,9 @@ POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
 
 
+@functools.cache
 def load(path):
-    """The records of a results file; a broken line is an error with its number."""
+    """The records of a results file, for reading only; a broken line is an error with its number."""
     records = []
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         try:
