@@ -6,8 +6,8 @@ import tables
 
 
 def gpu(records, _ranks=2):
-    """Device memory of two GPUs: half there and back, one way by peer copies and by way of the host, and all_reduce of
-    two islands, each beside what else there is, in the same round."""
+    """Device memory of two GPUs: half a round trip, one way by peer copies and staged through host memory, and all_reduce
+    of two islands, each beside its baseline of the same round."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"]
@@ -24,7 +24,7 @@ def gpu(records, _ranks=2):
         found = []
         for size in sorted({size for c, size, _ in cells if c == case}):
             is_time = case in ("pingpong", "overlap") or size <= 8
-            unit = "of its time alone" if case == "overlap" else "us" if is_time else "GB/s"
+            unit = "relative to its time alone" if case == "overlap" else "us" if is_time else "GB/s"
             own, other = cells.get((case, size, channel), {}), cells.get((case, size, peer), {})
             found += row(f"{what}, {unit}", size, own, other, said, is_time)
         return found
@@ -32,24 +32,24 @@ def gpu(records, _ranks=2):
     for size in {size for case, size, _ in cells if case == "forward"}:
         host, pinned = (cells.get(("forward", size, channel), {}) for channel in ("host", "pinned_copy"))
         cells[("forward", size, "lower")] = {i: min(host[i], pinned[i]) for i in host.keys() & pinned.keys()}
-    rows = [["what", "bytes", "Tandem", "beside it", "which is", "times as good"]]
-    rows += rows_of("pingpong", "half there and back", "tandem", "nccl", "NCCL")
+    rows = [["what", "bytes", "Tandem", "baseline", "which", "speed-up"]]
+    rows += rows_of("pingpong", "half a round trip", "tandem", "nccl", "NCCL")
     rows += rows_of("oneway", "one way, 8 in flight", "tandem", "nccl", "NCCL")
-    rows += rows_of("oneway", "one way, 8 in flight", "tandem", "peer_copy", "a bare copy")
-    rows += rows_of("forward", "by way of the host", "tandem", "lower", "its own host channel or a pinned copy")
-    rows += rows_of("forward", "by way of the host", "tandem", "gloo", "Gloo, staged by hand")
-    rows += rows_of("forward", "copied between the processes", "copied", "lower", "its own host channel or a pinned copy")
-    rows += rows_of("forward", "copied between the processes", "copied", "gloo", "Gloo, staged by hand")
-    rows += rows_of("overlap", "a kernel beside messages", "tandem", "nccl", "NCCL")
-    rows += rows_of("beside short", "half there and back beside long messages", "tandem beside", "nccl beside", "NCCL")
+    rows += rows_of("oneway", "one way, 8 in flight", "tandem", "peer_copy", "bare copies")
+    rows += rows_of("forward", "staged through the host", "tandem", "lower", "host channel or pinned copy")
+    rows += rows_of("forward", "staged through the host", "tandem", "gloo", "Gloo, staged by the caller")
+    rows += rows_of("forward", "copied between the processes", "copied", "lower", "host channel or pinned copy")
+    rows += rows_of("forward", "copied between the processes", "copied", "gloo", "Gloo, staged by the caller")
+    rows += rows_of("overlap", "a compute kernel during messages", "tandem", "nccl", "NCCL")
+    rows += rows_of("beside short", "half a round trip during long messages", "tandem beside", "nccl beside", "NCCL")
     rows += rows_of("beside long", "those long messages, 8 in flight", "tandem beside", "nccl beside", "NCCL")
     rows += rows_of("allreduce", "all_reduce, two islands", "tandem", "nccl", "NCCL, as one island")
-    rows += rows_of("allreduce", "the same by way of the host", "forwarding", "gloo", "Gloo, staged by hand")
+    rows += rows_of("allreduce", "all_reduce, two islands, staged through the host", "forwarding", "gloo", "Gloo, staged by the caller")
     return rows
 
 
 def copies(records, _ranks=2):
-    """What copies give by how they are asked for: calls at once by copies of each, and what asking takes."""
+    """Rates of bare copies by streams and copies in each call, and the time that a copy costs in the driver."""
     cells = {}
     for r in records:
         if r["case"].startswith("copies "):
@@ -58,7 +58,7 @@ def copies(records, _ranks=2):
     rows = [["copies", "bytes", *shapes]]
     for case, size in sorted({(case, size) for case, size, _ in cells}):
         way = {"copies write": "written", "copies read": "read"}[case]
-        for said, more in (("GB/s", ""), ("us in the driver for each", " asking")):
+        for said, more in (("GB/s", ""), ("us in the driver per copy", " asking")):
             found = [cells.get((case, size, shape + more)) for shape in shapes]
             rows.append([f"{way}, {said}", tables.bytes_text(size),
                          *(tables.cell(statistics.median(c)) if c else "-" for c in found)])

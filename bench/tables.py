@@ -1,5 +1,6 @@
 """Reads results files and makes tables of them; shared by compare and tabulate."""
 
+import functools
 import json
 import statistics
 from pathlib import Path
@@ -13,8 +14,9 @@ POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
 
 
+@functools.cache
 def load(path):
-    """The records of a results file; a broken line is an error with its number."""
+    """The records of a results file, for reading only; a broken line is an error with its number."""
     records = []
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         try:
@@ -127,7 +129,7 @@ def pingpong_shm(records, ranks=2):
     rows = latency_table(records, "pingpong-shm", ranks, [SHM, "openmpi", "mpich"], ["openmpi", "mpich"])
     data = Op(records, "pingpong-shm", ranks)
     if any("line_ns" in r for rounds in data.cells.values() for r in rounds.values()):
-        rows[0].append("a line of the cache, us")
+        rows[0].append("cache line, us")
         for row, size in zip(rows[1:], data.sizes):
             row.append(cell(data.value(size, SHM, lambda r: statistics.mean(r["line_ns"]) / 1e3)))
     return rows
@@ -168,7 +170,7 @@ def rails(records, _ranks=2):
         own = cells[(case, "rails")]
         return number(statistics.median(own[i] / under(i) for i in sorted(own)))
 
-    rows = [["rails", "GB/s", "times one rail", "times Gloo on one", "times Open MPI on all", "of the sum of its rails"]]
+    rows = [["rails", "GB/s", "over one rail", "over Gloo on one", "over Open MPI on all", "over the sum of its rails"]]
     for case in [c for c, channel in cells if channel == "rails" and "slowed" not in c]:
         row = [case, number(statistics.median(cells[(case, "rails")].values())), "-", "-", "-", "-"]
         if case.endswith("x 1 Gbit/s"):
@@ -185,16 +187,16 @@ def rails(records, _ranks=2):
 
 
 def rails_trouble(records, _ranks=2):
-    """What is left of the throughput with a rail slowed in mid-message, and with strangers at the doors."""
+    """What is left of the throughput with a rail slowed during a message, and with connections that prove no secret."""
     one = {r["round"]: algbw(r) for r in records if r["case"] == "1 x 1 Gbit/s" and r["channel"] == "rails"}
     strangers = [algbw(r) / one[r["round"]] for r in records if r["channel"] == "strangers"]
     # Of the healthy rail's rate, what it carried until the end.
     slowed = [r["rails"][1]["bytes"] / (r["time_us"]["p50"] * 1e3) / one[r["round"]]
               for r in records if "slowed" in r["case"]]
-    return [["trouble", "measured", "ratio"],
-            ["one rail of two slowed to a tenth in mid-message", "the healthy rail's rate, of what it can",
+    return [["fault", "measured", "ratio"],
+            ["one rail of two slowed to a tenth during a message", "rate of the healthy rail / its rate alone",
              number(statistics.median(slowed))],
-            ["1,000 silent strangers, 50 slow ones, a port scan", "throughput, of what it is without",
+            ["1,000 silent unauthenticated connections, 50 slow ones, a port scan", "throughput / throughput without them",
              number(statistics.median(strangers))]]
 
 
@@ -220,7 +222,7 @@ def rails_cost(records, _ranks=2):
     data = {}
     for r in records:
         data.setdefault((r["link"], r["bytes"]), {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
-    rows = [["link", "bytes", "neither, GB/s", "secret and checksums, GB/s", "of neither", "encrypted, GB/s", "of neither"]]
+    rows = [["link", "bytes", "neither, GB/s", "secret and checksums, GB/s", "/ neither", "encrypted, GB/s", "/ neither"]]
     for (link, size), own in data.items():
         rates = {case: number(statistics.median(of.values())) for case, of in own.items()}
         shares = {case: number(statistics.median(of[i] / own["off"][i] for i in of)) for case, of in own.items()}
@@ -240,12 +242,12 @@ def roce(records, _ranks=2):
         return [what, bytes_text(size), *(cell(statistics.median(c.values())) for c in (own, peer)),
                 number(statistics.median(ratios))]
 
-    rows = [["what", "bytes", "rails", "beside it", "times as good"]]
+    rows = [["what", "bytes", "rails", "baseline", "speed-up"]]
     for size in sorted({size for case, size, _ in cells if case == "oneway"}):
         rows.append(row("one way, MB/s; ib_write_bw", "oneway", size, cells[("oneway", size, "ib_write_bw")]))
-    rows.append(row("half there and back, us; ib_send_lat", "pingpong", 8, cells[("pingpong", 8, "ib_send_lat")], True))
+    rows.append(row("half a round trip, us; ib_send_lat", "pingpong", 8, cells[("pingpong", 8, "ib_send_lat")], True))
     size = next(size for case, size, _ in cells if case == "two of two")
-    rows.append(row("two rails of a rate, MB/s; one", "two of two", size, cells[("one of two", size, "rails")]))
+    rows.append(row("two rails of equal rate, MB/s; one rail", "two of two", size, cells[("one of two", size, "rails")]))
     return rows
 
 
@@ -262,7 +264,7 @@ def two_level(records, _ranks=4):
         return [number(statistics.median(own.values()) / 1e3), number(share)]
 
     rows = [["ranks numbered", "bytes", "two_level, ms", "of its bound", "ring, ms", "of its bound", "by the plan, ms",
-             "ring / two_level", "of the bounds"]]
+             "ring / two_level", "ratio of the bounds"]]
     for case, size in sorted({(case, size) for case, size, _ in cells}):
         own = {way: cells[(case, size, way)] for way in ("two_level", "ring")}
         times = statistics.median(own["ring"][i] / own["two_level"][i] for i in own["ring"])
@@ -304,7 +306,7 @@ def reductions(records, _ranks=1):
     short, long = sorted({size for _, _, _, size in cells})
     sets = [s for s in SETS if any(channel == s for _, _, channel, _ in cells)]
     widest = sets[-1]
-    rows = [["sum of"] + [f"{s}, {bytes_text(long)}" for s in sets] + [f"{widest} / memory", "slowest other"]
+    rows = [["sum of"] + [f"{s}, {bytes_text(long)}" for s in sets] + [f"{widest} / memory", "slowest other operation"]
             + [f"{s}, {bytes_text(short)}" for s in sets]]
     for kind in dict.fromkeys(kind for _, kind, _, _ in cells):
         own, memory = cells[("sum", kind, widest, long)], cells[("update", kind, "memory", long)]
@@ -329,17 +331,17 @@ def memory(records, _ranks=1):
     return rows
 
 
-# Name -> (operation, ranks, table of records).
 def soak(records, _ranks=2):
     """What an hour of random faults on the rails between two machines left behind."""
     r = records[-1]
     left = sum(count for name, count in r.items() if name.endswith("_left"))
     faults = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(r["faults"].items()))
-    return [["minutes", "messages", "GB", "faults", "lanes lost", "wrong bytes", "left at the end"],
+    return [["minutes", "messages", "GB", "faults", "lanes lost", "wrong bytes", "objects left at the end"],
             [str(r["minutes"]), str(r["messages"]), number(r["bytes"] / 1e9), faults, str(r["lanes_lost"]), str(r["wrong_bytes"]),
              str(left)]]
 
 
+# Name -> (operation, ranks, table of records).
 TABLES = {
     "pingpong": ("pingpong", 2, pingpong),
     "coroutines": ("pingpong", 2, coroutines),

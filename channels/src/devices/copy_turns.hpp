@@ -21,7 +21,7 @@ namespace tandem::devices {
 ///
 /// Between two calls the engine does nothing for some us, and between the copies of one call it
 /// does not stop: between two H200, 1 MiB each, calls of four are twice as fast as calls of one,
-/// however many streams there are (`bench/gpu_copies`; README has its table). A call takes the
+/// however many streams there are (`bench/gpu_copies`, bench/RESULTS.md). A call takes the
 /// driver 2 us and another for each copy in it.
 ///
 /// The engine serves a stream until nothing is left on it, whatever others wait for; those who read

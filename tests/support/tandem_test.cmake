@@ -1,0 +1,29 @@
+# tandem_test(NAME SOURCES... INCLUDE... LIBRARIES... TIMEOUT SECONDS SHARDS COUNT ALONE): one executable of GoogleTest
+# cases, each a test of ctest. They also run in the sanitizer builds, by their label, where SHARDS processes (2) share
+# them: a sanitizer's process takes half a second to begin, and there are thousands of cases. ALONE: not those, which are
+# skipped where something is missing, and would not be seen to be. A failed check of a sanitizer fails the test.
+function(tandem_test name)
+  cmake_parse_arguments(TEST "ALONE" "TIMEOUT;SHARDS" "SOURCES;LIBRARIES;INCLUDE" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
+  if(NOT TEST_SHARDS)
+    set(TEST_SHARDS 2)
+  endif()
+  add_executable(${name} ${TEST_SOURCES})
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" ${TEST_INCLUDE})
+  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} tandem_test_support GTest::gtest_main)
+  tandem_use_in_test(${name})
+  set(halts "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1")
+  if(TEST_ALONE OR NOT TANDEM_SANITIZE)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+      PROPERTIES LABELS sanitize TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${halts}")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${TEST_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.${shard}_of_${TEST_SHARDS} COMMAND ${name})
+    set_tests_properties(${name}.${shard}_of_${TEST_SHARDS} PROPERTIES LABELS sanitize TIMEOUT 1800 ENVIRONMENT
+      "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index};${halts}")
+  endforeach()
+endfunction()
