@@ -140,11 +140,12 @@ void job::start(int rank, const job_environment& of_job) {
   ++running_;
 }
 
-/// A pipe for each stream of each rank that is passed on; while one starts, the other ends and
-/// /dev/null.
+/// A pipe for each stream of each rank that is passed on, and what the launcher has beside them:
+/// while a rank starts, the other ends; the loop's, the terminals', the reaper's events.
 void job::reserve() const {
+  constexpr std::uint64_t own_descriptors = 12;
   const auto ranks = static_cast<std::uint64_t>(plan_.ranks);
-  const std::uint64_t needed = ranks * (plan_.prefix ? 2 : 1) + 4;
+  const std::uint64_t needed = ranks * (plan_.prefix ? 2 : 1) + own_descriptors;
   detail::reserve_descriptors({fmt::format("a job of {} ranks", ranks), needed, needed});
 }
 
