@@ -63,6 +63,12 @@ account of_descriptors(int code, const resource_usage& now) {
                                            : std::string()),
             "raise it for all processes: sysctl fs.file-max"};
   }
+  if (code == ETOOMANYREFS) {
+    return {fmt::format("too many file descriptors of this user are on their way between processes "
+                        "(RLIMIT_NOFILE: {}, hard limit {})",
+                        limit_text(now.descriptors.soft), limit_text(now.descriptors.hard)),
+            how_to_raise_descriptors(2 * now.descriptors.soft, now.descriptors)};
+  }
   return {fmt::format("this process is out of file descriptors (RLIMIT_NOFILE: {} of {} in use, "
                       "hard limit {})",
                       now.open_descriptors, limit_text(now.descriptors.soft),
@@ -119,7 +125,7 @@ account of_file(int code, const resource_usage& now) {
 }
 
 account account_of(int code, resource wanted, const resource_usage& now) {
-  if (code == EMFILE || code == ENFILE) return of_descriptors(code, now);
+  if (code == EMFILE || code == ENFILE || code == ETOOMANYREFS) return of_descriptors(code, now);
   switch (wanted) {
     case resource::process:
       return code == EAGAIN ? of_processes(now) : of_memory(code, now);
@@ -149,7 +155,7 @@ bool is_exhausted(int code, resource wanted) noexcept {
   if (code == EMFILE || code == ENFILE) return true;
   switch (wanted) {
     case resource::descriptor:
-      return code == ENOBUFS || code == ENOMEM;
+      return code == ENOBUFS || code == ENOMEM || code == ETOOMANYREFS;
     case resource::process:
       return code == EAGAIN || code == ENOMEM;
     case resource::memory:

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <tandem/channels/shm.hpp>
 #include <tandem/channels/tcp.hpp>
@@ -58,12 +60,17 @@ class two_loops {
   }
 
   template <class Connect>
-  void dial(Connect connect) {
+  void start(Connect connect) {
     asio::co_spawn(dialling_, connect(), [this](std::exception_ptr e, std::unique_ptr<channel> c) {
       failure = e ? test::as_error(e) : std::nullopt;
       made = std::move(c);
       is_over = true;
     });
+  }
+  /// Up to the hello, which nobody has read.
+  template <class Connect>
+  void dial(Connect connect) {
+    start(connect);
     while (!is_over && !has_said_hello()) dialling_.poll();
     for (int i = 0; i < 100; ++i) dialling_.poll();
   }
@@ -76,10 +83,11 @@ class two_loops {
   }
   template <class Condition>
   void run_until(Condition condition) {
-    while (!condition()) {
-      accepting_.poll();
-      dialling_.poll();
-    }
+    while (!condition()) turn();
+  }
+  void turn() {
+    accepting_.poll();
+    dialling_.poll();
   }
   asio::any_io_executor acceptor() { return accepting_.get_executor(); }
 
@@ -141,6 +149,52 @@ void meet_over_shm(lack how) {
        [](shm::listener& at) { return shm::connect(at.name(), settings()); }, how);
 }
 
+/// A second process of this user has sent more descriptors than anybody has read.
+int send_many(int count) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  std::vector<int> all(static_cast<std::size_t>(count), ends[0]);
+  const std::size_t bytes = all.size() * sizeof(int);
+  std::vector<std::max_align_t> control(CMSG_SPACE(bytes) / sizeof(std::max_align_t) + 1);
+  char byte = 0;
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(bytes);
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(head), all.data(), bytes);
+  EXPECT_EQ(::sendmsg(ends[0], &message, 0), 1);
+  ::close(ends[0]);
+  return ends[1];  // closing it takes them back
+}
+
+/// The kernel counts what is on its way for each user but root (ETOOMANYREFS).
+[[noreturn]] void pass_memory_among_many(bool is_lasting) {
+  constexpr int limit = 64;
+  if (::geteuid() == 0 && ::setuid(61234) != 0) ::_exit(0);
+  const int on_their_way = send_many(limit + 8);
+  set_soft_limit(limit);
+  std::vector<std::string> warnings;
+  two_loops ends(warnings);
+  shm::listener at(ends.acceptor(), "", settings());
+  ends.start([&] { return shm::connect(at.name(), settings()); });
+  for (int i = 0; i < 1000; ++i) ends.turn();
+  EXPECT_FALSE(ends.is_over);
+  if (!is_lasting) ::close(on_their_way);
+  ends.run_until([&] { return ends.is_over; });
+  if (is_lasting) {
+    test::expect_error(ends.failure, errc::limit_exceeded, {"on their way", "RLIMIT_NOFILE: 64"});
+  } else {
+    EXPECT_TRUE(ends.made) << (ends.failure ? ends.failure->what() : "");
+  }
+  ::_exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
 const auto well = testing::ExitedWithCode(0);
 
 TEST(acceptor_limits, a_lack_of_descriptors_that_lasts_is_told_to_the_peer) {
@@ -151,6 +205,11 @@ TEST(acceptor_limits, a_lack_of_descriptors_that_lasts_is_told_to_the_peer) {
 TEST(acceptor_limits, a_lack_of_descriptors_that_passes_costs_no_connection) {
   EXPECT_EXIT(meet_over_tcp(lack::passing), well, "");
   EXPECT_EXIT(meet_over_shm(lack::passing), well, "");
+}
+
+TEST(acceptor_limits, memory_is_passed_on_when_fewer_descriptors_are_on_their_way) {
+  EXPECT_EXIT(pass_memory_among_many(false), well, "");
+  EXPECT_EXIT(pass_memory_among_many(true), well, "");
 }
 
 TEST(acceptor_limits, memory_that_could_not_be_taken_is_told_to_the_peer) {

@@ -33,14 +33,21 @@ error no_answer(const std::string& name, const error_code& failure, const std::s
                "is it running, on this host and in no container of its own?");
 }
 
-/// Why there is none, which may pass while others connect, too.
-std::optional<error> give_memory(guest_socket& socket, const settings& options, int ranks) {
+/// The memory, and a descriptor of its own. Or why there is none, which may pass: others connect,
+/// too.
+std::optional<error> give_what_it_needs(guest_socket& socket, const settings& options, int ranks) {
   try {
     socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, ranks));
   } catch (const error& lack) {
+    if (lack.code() != errc::limit_exceeded) throw;
     return lack;
   }
-  return std::nullopt;
+  error_code failure;
+  detail::open(socket, asio::local::stream_protocol(), failure);
+  if (!failure) return std::nullopt;
+  if (!detail::is_exhausted(failure, detail::resource::descriptor)) throw error(failure);
+  return detail::exhausted(failure.value(), detail::resource::descriptor,
+                           "no socket to a rank of this host");
 }
 
 }  // namespace
@@ -57,19 +64,12 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
   for (;;) {
     guest_socket socket(executor);
     error_code failure;
-    const std::optional<error> lack = give_memory(socket, options, mine.size);
-    const bool may_pass = std::chrono::steady_clock::now() - began < tcp::longest_lack;
-    if (lack && !may_pass) throw error(*lack);
-    if (!lack) detail::open(socket, where.protocol(), failure);
-    if (!lack && !failure) {
+    const std::optional<error> lack = give_what_it_needs(socket, options, mine.size);
+    if (!lack) {
       const auto [refused] = co_await socket.async_connect(where, quiet);
       failure = refused;
     }
     if (failure == asio::error::operation_aborted) throw error(failure);
-    if (detail::is_exhausted(failure, detail::resource::descriptor) && !may_pass) {
-      throw detail::exhausted(failure.value(), detail::resource::descriptor,
-                              "no socket to a rank of this host");
-    }
     std::string why;
     if (!failure && !lack) {
       if (!is_own_user(socket)) {
@@ -84,8 +84,9 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
       if (known) co_return socket;
     }
     const bool is_silent = failure || lack || why == tcp::closed_at_once;
-    if (!is_silent || std::chrono::steady_clock::now() + pause >= give_up) {
-      if (lack) throw error(*lack);
+    const auto next = std::chrono::steady_clock::now() + pause;
+    if (lack && (next - began >= tcp::longest_lack || next >= give_up)) throw error(*lack);
+    if (!is_silent || next >= give_up) {
       throw no_answer(name, failure, why, options);
     }
     timer.expires_after(pause);

@@ -5,7 +5,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
@@ -56,9 +59,9 @@ ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passe
   return n;
 }
 
-/// Says it, with the memory. The socket is fresh, so all of it fits. No coroutine: in a frame GCC
-/// 12 forgets how a variable is to be aligned.
-void pass(guest_socket& to, std::span<const std::byte> said) noexcept {
+/// Says it, with the memory: 0, or why not. The socket is fresh, so all of it fits. No coroutine:
+/// in a frame GCC 12 forgets how a variable is to be aligned.
+int pass(guest_socket& to, std::span<const std::byte> said) noexcept {
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
   iovec part{const_cast<std::byte*>(said.data()), said.size()};
   msghdr message{};
@@ -72,7 +75,8 @@ void pass(guest_socket& to, std::span<const std::byte> said) noexcept {
   head->cmsg_len = CMSG_LEN(sizeof(int));
   const int fd = to.shared.get_descriptor();
   std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
-  ::sendmsg(to.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t n = ::sendmsg(to.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return n < 0 ? errno : 0;
 }
 
 /// The connecting side has its memory already, and is given none.
@@ -126,9 +130,18 @@ asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, s
 }
 
 asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said) {
-  pass(to, said);
+  const auto began = std::chrono::steady_clock::now();
+  asio::steady_timer pause(to.get_executor());
+  // Of any other failure the answer tells, or its absence. This one passes when peers read.
+  while (pass(to, said) == ETOOMANYREFS) {
+    if (std::chrono::steady_clock::now() - began >= tcp::longest_lack) {
+      throw detail::exhausted(ETOOMANYREFS, detail::resource::descriptor,
+                              "the memory cannot be passed on");
+    }
+    pause.expires_after(std::chrono::milliseconds(5));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
   to.shared.forget_descriptor();
-  co_return;
 }
 
 pid_t pid_of_peer(const guest_socket& guest) noexcept {

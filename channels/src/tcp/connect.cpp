@@ -112,6 +112,8 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     asio::ip::tcp::socket socket(executor);
     error_code failure;
     detail::open(socket, to.protocol(), failure);
+    const bool lacks = detail::is_exhausted(failure, detail::resource::descriptor);
+    if (failure && !lacks) throw error(failure);
     if (!failure && wishes.prepare) wishes.prepare(socket);
     const auto left = give_up - std::chrono::steady_clock::now();
     if (!failure)
@@ -130,14 +132,14 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
                              "hello of " + name, "does Tandem listen there?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
-    if (detail::is_exhausted(failure, detail::resource::descriptor) &&
-        std::chrono::steady_clock::now() - began >= longest_lack) {
+    const auto next = std::chrono::steady_clock::now() + pause;
+    if (lacks && (next - began >= longest_lack || next >= give_up)) {
       throw detail::exhausted(failure.value(), detail::resource::descriptor,
                               "no socket to " + to_text(to));
     }
     const bool is_silent = failure || why == closed_at_once;
     const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
-    if (!is_silent || is_gone || std::chrono::steady_clock::now() + pause >= give_up) {
+    if (!is_silent || is_gone || next >= give_up) {
       throw no_answer(to_text(to), failure, why, options);
     }
     if ((attempt + 1) % where.size() != 0) continue;
