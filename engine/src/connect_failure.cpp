@@ -81,6 +81,14 @@ std::string firewall_advice(const std::string& from, const std::string& to, std:
       from, to, which, ephemeral_ports());
 }
 
+std::string lost_packets_text(const error_code& why) {
+  const bool is_lost = why == asio::error::timed_out || why == asio::error::host_unreachable ||
+                       why == asio::error::network_unreachable;
+  if (!is_lost) return {};
+  return fmt::format("{}: its host is down, or a firewall or a cut network drops packets",
+                     why.message());
+}
+
 error no_port_left(const std::string& what) {
   return error(errc::limit_exceeded,
                fmt::format("{}: no local port is free (ephemeral ports exhausted: {})", what,

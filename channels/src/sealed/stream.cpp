@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/error.hpp>
 
 #include "sealed/incoming.hpp"
@@ -145,7 +146,9 @@ bool stream::holds_more() const noexcept {
 
 std::string stream::describe(int number) const {
   if (sealing_ && sealing_->in.is_broken() && number == EBADMSG) return sealing_->in.why();
-  return error_code(number, boost::system::system_category()).message();
+  const error_code why(number, boost::system::system_category());
+  const std::string lost = detail::lost_packets_text(why);
+  return lost.empty() ? why.message() : lost;
 }
 
 }  // namespace tandem::sealed

@@ -179,7 +179,7 @@ asio::awaitable<void> mesh::connect(int peer) {
         e,
         {.rank = rank(), .peer = peer, .rail = {}, .phase = "connect", .detail = {}, .advice = {}});
   } catch (const std::exception& e) {
-    state.failure = error(errc::unreachable, e.what());
+    state.failure = error(errc::unreachable, describe(e));
   }
   state.connecting = false;
   changed_.notify_all();
@@ -226,7 +226,9 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   const auto self = shared_from_this();
   // The news may be another rank's; who tells it here is this one.
   error_context here = reason.context();
-  here.rank = rank();
+  const int teller = std::exchange(here.rank, rank());
+  // Where another blames this rank, the two ends of what failed are the same, seen from here.
+  if (here.peer == rank()) here.peer = teller != rank() ? teller : -1;
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);

@@ -7,6 +7,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <limits>
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/log.hpp>
 #include <type_traits>
@@ -196,7 +197,7 @@ void store_client::ended(store_link& from, const error_code& why) {
     over(error(errc::peer_closed, "rank 0 has left and taken the store with it",
                "let rank 0 leave last, or ask before it leaves"));
   } else {
-    lost(rank_0_gone(loss_text(why)));
+    lost(rank_0_gone(detail::lost_packets_text(why)));
     over(*failure_);
   }
 }

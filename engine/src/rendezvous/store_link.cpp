@@ -131,13 +131,6 @@ void store_link::close() noexcept {
   socket_.close(ignored);
 }
 
-std::string loss_text(const error_code& why) {
-  const bool is_lost = why == asio::error::timed_out || why == asio::error::host_unreachable ||
-                       why == asio::error::network_unreachable;
-  if (!is_lost) return {};
-  return fmt::format("{}: its host is down, or packets between the two are dropped", why.message());
-}
-
 reached_by way_of(const tcp::socket& connected) {
   error_code gone;
   const asio::ip::address here = unmapped(connected.local_endpoint(gone).address());

@@ -71,9 +71,6 @@ class store_link final : public std::enable_shared_from_this<store_link> {
   std::array<char, 8192> chunk_;
 };
 
-/// Why a connection ended, where packets got lost: empty where it was closed or reset.
-std::string loss_text(const error_code& why);
-
 /// By what a connected socket reaches its peer.
 struct reached_by {
   std::string local_address;

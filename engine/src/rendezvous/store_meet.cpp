@@ -83,7 +83,7 @@ class joined_store final : public store {
     try {
       work();
     } catch (const std::exception& e) {
-      log(log_level::error, "rendezvous", e.what());
+      log(log_level::error, "rendezvous", describe(e));
     }
   }
 

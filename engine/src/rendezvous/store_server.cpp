@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -162,7 +163,7 @@ void store_server::ended(store_link& from, const error_code& why) {
       fmt::format("connection {} ended: {}", from.id(), why.message()));
   from.close();
   connections_.erase(from.id());
-  core_.closed(from.id(), loss_text(why));
+  core_.closed(from.id(), detail::lost_packets_text(why));
   carry_out();
 }
 
