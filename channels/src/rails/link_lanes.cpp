@@ -294,7 +294,8 @@ void link::tick() {
     // Nobody knows it better: its connection to rank 0 may well live.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
     vanished(fmt::format("not heard on any rail for {}", detail::to_text(bounds_.peer)),
-             "its host is down or stopped, or a firewall or a cut network drops packets; ");
+             "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
+             "those above the MTU of a link on the way); ");
   }
   settle();
   if (finished_) return;

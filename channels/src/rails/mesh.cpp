@@ -206,10 +206,10 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   co_return over;
 }
 
-error mesh::no_rail_to(int peer, std::size_t lanes, const detail::connect_tries& tries) const {
+error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
   return error(
       errc::unreachable,
-      fmt::format("rank {} answers on none of {} lanes within {}: {}", peer, lanes,
+      fmt::format("rank {} answers on no rail within {}: {}", peer,
                   detail::to_text(options().meet_timeout), tries.text()),
       tries.advice(fmt::format("rank {}", rank()), fmt::format("rank {}", peer), "is it running?"));
 }
@@ -233,7 +233,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       const bool nobody = e.code() == errc::unreachable || e.code() == errc::timed_out ||
                           e.code() == asio::error::connection_refused;
       const bool is_rdma = (*all)[lane].rdma;
-      if (nobody && last && !tries.empty()) throw no_rail_to(peer, all->size(), tries);
+      if (nobody && last && !tries.empty()) throw no_rail_to(peer, tries);
       if ((!nobody && !is_rdma) || last) throw;
       log(is_rdma ? log_level::warning : log_level::info, "rails", e.what());
       continue;

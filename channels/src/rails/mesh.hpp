@@ -61,7 +61,7 @@ class mesh final : public tcp::mesh {
                                                    std::chrono::milliseconds limit,
                                                    tcp::hello& answer,
                                                    detail::connect_tries* tries = nullptr);
-  error no_rail_to(int peer, std::size_t lanes, const detail::connect_tries& tries) const;
+  error no_rail_to(int peer, const detail::connect_tries& tries) const;
   static asio::awaitable<std::unique_ptr<wire>> dial_again(std::shared_ptr<mesh> self, int peer,
                                                            std::shared_ptr<const routes> all,
                                                            std::uint16_t lane, std::uint32_t epoch,

@@ -59,11 +59,19 @@ class fabric_handle final : public fabric {
   std::shared_ptr<Mesh> mesh_;
 };
 
-/// Opens a mesh; what fails on the way is a failure of this rank.
+/// Opens a mesh; what fails on the way is a failure of this rank, and all ranks hear what it was.
 template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made) {
   std::unique_ptr<fabric> handle = std::make_unique<fabric_handle<Mesh>>(made);
-  co_await made->open();
+  try {
+    co_await made->open();
+  } catch (const error& why) {
+    error_context here;
+    here.rank = made->rank();
+    const error reason = with_context(why, here);
+    made->fail(reason, true);
+    throw reason;
+  }
   co_return handle;
 }
 
