@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -10,6 +11,9 @@
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/error.hpp>
+#include <tandem/tandem.hpp>
+
+#include "support/expected_log.hpp"
 
 namespace {
 
@@ -96,6 +100,80 @@ TEST(connect_failure, no_text_names_a_source_of_a_dependency) {
   EXPECT_EQ(tandem::describe(ours), ours.what());
   EXPECT_EQ(tandem::describe(boost::system::system_error(raw.code(), "reading")),
             "reading: Connection refused");
+}
+
+/// A listener whose queue is full: Linux drops further requests to connect, as a firewall would.
+class full_queue {
+ public:
+  explicit full_queue(asio::io_context& io) : acceptor_(io), waits_(io) {
+    acceptor_.open(asio::ip::tcp::v4());
+    acceptor_.bind({asio::ip::address_v4::loopback(), 0});
+    acceptor_.listen(0);
+    waits_.connect(acceptor_.local_endpoint());
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+ private:
+  asio::ip::tcp::acceptor acceptor_;
+  asio::ip::tcp::socket waits_;
+};
+
+/// A port that nobody listens on.
+std::uint16_t closed_port(asio::io_context& io) {
+  asio::ip::tcp::acceptor taken(io, endpoint(asio::ip::address_v4::loopback(), 0));
+  return taken.local_endpoint().port();
+}
+
+enum class way { channel, store };
+
+std::string failed_text(asio::io_context& io, way by, const std::string& host, std::uint16_t port) {
+  tandem::settings options;
+  options.meet_timeout = 350ms;
+  options.insecure = true;
+  tandem::launch_info who{
+      .rank = 1, .size = 2, .address = host, .port = port, .job = {}, .launcher = {}};
+  std::string text;
+  const auto end = [&text](std::exception_ptr failure, const auto&) {
+    text = tandem::describe(failure);
+  };
+  if (by == way::channel) {
+    asio::co_spawn(io, tandem::tcp::connect(host, port, options), end);
+  } else {
+    asio::co_spawn(io, tandem::store::meet(who, options), end);
+  }
+  io.restart();
+  io.run();
+  return text;
+}
+
+TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
+  tandem::test::expect_log("host 'no-such-host.invalid' has no address yet");
+  asio::io_context io;
+  const full_queue dropping(io);
+  struct {
+    const char* host;
+    std::uint16_t port;
+    const char* words;
+  } const cases[]{
+      {"127.0.0.1", closed_port(io), "connection refused (nobody listens there)"},
+      {"127.0.0.1", dropping.port(), "a firewall that drops packets between "},
+      {"127.0.0.1", dropping.port(), ": no answer within 0.35 s"},
+      {"localhost", closed_port(io), "127.0.0.1:"},
+      {"no-such-host.invalid", 7, "no-such-host.invalid"},
+      {"255.255.255.255", 7, "255.255.255.255:7: "},
+  };
+  const std::regex never(
+      "\\.[ch]pp|boost/|asio|\\[system|\\d\\.\\d{4,}|rank (\\d+), peer rank \\1\\b");
+  for (const way by : {way::channel, way::store}) {
+    for (const auto& c : cases) {
+      const std::string text = failed_text(io, by, c.host, c.port);
+      EXPECT_NE(text.find(c.words), std::string::npos) << text;
+      EXPECT_FALSE(std::regex_search(text, never)) << text;
+      if (by == way::store) {
+        EXPECT_NE(text.find("rank 1, peer rank 0"), std::string::npos) << text;
+      }
+    }
+  }
 }
 
 TEST(connect_failure, nobody_is_his_own_peer) {

@@ -381,11 +381,7 @@ std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, 
                              options().operation_timeout, lanes, bounds_of(options()), guards);
   links_[static_cast<std::size_t>(peer)] = made;
   made->on_lost(lost_handler());
-  made->on_silent([weak = weak_from_this()](const error& reason) {
-    const auto self = weak.lock();
-    if (self) self->fail(reason, true);
-    return self != nullptr;
-  });
+  made->on_silent(silent_handler());
   install(peer, std::make_unique<protocol::carried_channel<link>>(made));
   return made;
 }

@@ -41,6 +41,11 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
   return {address, port};
 }
 
+std::string reason_text(const error& reason) {
+  const std::string& detail = reason.context().detail;
+  return detail.empty() ? reason.code().message() : detail;
+}
+
 }  // namespace
 
 mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_executor executor)
@@ -126,6 +131,7 @@ verdict mesh::judge_guest(const hello& theirs) noexcept {
 void mesh::take_guest(sealed::connection guest, const hello& mine, const hello& theirs) {
   const std::shared_ptr<link> over = make_link(std::move(guest), mine, theirs, options_);
   over->on_lost(lost_handler());
+  over->on_silent(silent_handler());
   install(theirs.from, std::make_unique<link_channel>(over));
 }
 
@@ -140,6 +146,14 @@ std::function<bool(const error&)> mesh::lost_handler() {
   return [weak = weak_from_this()](const error& reason) {
     const auto self = weak.lock();
     return self && self->on_lost(reason);
+  };
+}
+
+std::function<bool(const error&)> mesh::silent_handler() {
+  return [weak = weak_from_this()](const error& reason) {
+    const auto self = weak.lock();
+    if (self) self->fail(reason, true);
+    return self != nullptr;
   };
 }
 
@@ -197,6 +211,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     if (answer.answer == verdict::welcome) {
       const std::shared_ptr<link> over = make_link(std::move(made), mine, answer, options_);
       over->on_lost(lost_handler());
+      over->on_silent(silent_handler());
       install(peer, std::make_unique<link_channel>(over));
       co_return;
     }
@@ -228,7 +243,11 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   error_context here = reason.context();
   const int teller = std::exchange(here.rank, rank());
   // Where another blames this rank, the two ends of what failed are the same, seen from here.
-  if (here.peer == rank()) here.peer = teller != rank() ? teller : -1;
+  if (here.peer == rank()) {
+    here.peer = teller != rank() ? teller : -1;
+    if (here.peer >= 0)
+      here.detail = fmt::format("rank {} reports: {}", teller, reason_text(reason));
+  }
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);

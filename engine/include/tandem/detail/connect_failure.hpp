@@ -53,8 +53,8 @@ std::string why_not_connected(const boost::asio::ip::tcp::endpoint& to, const er
 /// What to do where packets of a connection get lost between two ends.
 std::string firewall_advice(const std::string& from, const std::string& to, std::uint16_t port);
 
-/// "Connection timed out: its host is down, ..." where packets of an established connection got lost;
-/// empty for another end of it.
+/// "Connection timed out: its host is down, ..." where packets of an established connection got
+/// lost; empty for another end of it.
 std::string lost_packets_text(const error_code& why);
 
 /// No port is left for a socket that binds to any: what is said of a listener and of a connection.
