@@ -167,6 +167,7 @@ void group::open_pipeline() {
 }
 
 void group::check_alive() const {
+  origin_.require_here("this communicator");
   if (failed_) throw error(*failed_);
 }
 

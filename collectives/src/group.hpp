@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <tandem/collectives/plan.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/detail/flight.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
@@ -112,6 +113,7 @@ class group {
  private:
   device_queue* queue_of_device(const const_view& like);
 
+  const process_origin origin_;
   fabric& over_;
   const asio::any_io_executor executor_;
   const std::vector<int> members_;

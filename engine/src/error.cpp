@@ -52,6 +52,8 @@ std::string_view words(errc value) noexcept {
       return "the peer could not prove that it belongs to this job";
     case errc::device_failed:
       return "an accelerator or its driver refused";
+    case errc::used_after_fork:
+      return "it belongs to the parent of this process";
   }
   return "unknown error";
 }

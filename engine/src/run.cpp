@@ -190,6 +190,7 @@ spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) n
 spin_stats run(asio::io_context& context, spin_policy policy) {
   spin_budget budget(policy);
   poller& links = poller::of(context.get_executor());
+  links.require_own_process();
   const polling mark(links, policy.most.count() > 0 && !policy.crowded);
   while (!context.stopped()) {
     const std::chrono::nanoseconds most = budget.next();

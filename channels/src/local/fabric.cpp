@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <mutex>
 #include <tandem/channels/local.hpp>
+#include <tandem/detail/fork.hpp>
 #include <utility>
 
 #include "local/pair.hpp"
@@ -30,6 +31,7 @@ class rank_fabric final : public fabric {
       : hall_(std::move(in)), rank_(rank), channels_(static_cast<std::size_t>(size)) {}
 
   ~rank_fabric() override {
+    if (!origin_.is_here()) return;
     {
       const std::lock_guard lock(hall_->mutex);
       hall_->seats[static_cast<std::size_t>(rank_)].occupant = nullptr;
@@ -53,8 +55,11 @@ class rank_fabric final : public fabric {
   }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { co_return *find(peer); }
 
-  void fail(const error& reason) noexcept override { fail_here(hall_->announce(reason)); }
+  void fail(const error& reason) noexcept override {
+    if (origin_.is_here()) fail_here(hall_->announce(reason));
+  }
   void close() noexcept override {
+    if (!origin_.is_here()) return;
     closed_ = true;
     for (const auto& c : channels_) {
       if (c) c->close();
@@ -72,6 +77,7 @@ class rank_fabric final : public fabric {
   }
 
  private:
+  const detail::process_origin origin_;
   std::shared_ptr<hall> hall_;
   int rank_;
   std::vector<std::unique_ptr<channel>> channels_;

@@ -5,6 +5,8 @@
 #include <tandem/detail/copy.hpp>
 #include <utility>
 
+#include "protocol/carried_channel.hpp"
+
 namespace tandem::local {
 
 wire::wire(const protocol::limits& agreed, const protocol::identity& first,
@@ -154,11 +156,18 @@ class end_channel final : public channel {
   asio::any_io_executor get_executor() const noexcept override { return end_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }
   channel_stats stats() const noexcept override { return end_->stats(); }
-  void fail(const error& reason) noexcept override { end_->fail(reason); }
-  bool start(operation& op) override { return end_->start(op); }
-  void cancel(operation& op) noexcept override { end_->cancel(op); }
+  void fail(const error& reason) noexcept override {
+    if (origin_.is_here()) end_->fail(reason);
+  }
+  bool start(operation& op) override {
+    return origin_.is_here() ? end_->start(op) : protocol::refuse_in_child(op);
+  }
+  void cancel(operation& op) noexcept override {
+    if (origin_.is_here()) end_->cancel(op);
+  }
 
  private:
+  const detail::process_origin origin_;
   std::shared_ptr<end> end_;
   channel_limits limits_;
 };

@@ -2,11 +2,20 @@
 
 #include <memory>
 #include <tandem/channel.hpp>
+#include <tandem/detail/fork.hpp>
 #include <utility>
 
 #include "protocol/session.hpp"
 
 namespace tandem::protocol {
+
+/// Ends an operation at once that a child of fork() starts on a channel of its parent.
+inline bool refuse_in_child(operation& op) {
+  op.failure = std::make_shared<const error>(detail::used_after_fork("this channel"));
+  op.result = op.failure->code();
+  op.move_to(operation::phase::done);
+  return true;
+}
 
 /// The handle that users own of a link, which carries out a session and outlives it: closing the
 /// handle closes the link.
@@ -35,8 +44,12 @@ class carried_channel final : public channel {
       return false;
     }
   }
-  void fail(const error& reason) noexcept override { link_->fail(reason, true); }
-  bool start(operation& op) override { return link_->start(op); }
+  void fail(const error& reason) noexcept override {
+    if (origin_.is_here()) link_->fail(reason, true);
+  }
+  bool start(operation& op) override {
+    return origin_.is_here() ? link_->start(op) : refuse_in_child(op);
+  }
   bool linger(operation& op) override {
     if constexpr (requires { link_->linger(op); }) {
       return link_->linger(op);
@@ -47,9 +60,12 @@ class carried_channel final : public channel {
   void look() override {
     if constexpr (requires { link_->look(); }) link_->look();
   }
-  void cancel(operation& op) noexcept override { link_->cancel(op); }
+  void cancel(operation& op) noexcept override {
+    if (origin_.is_here()) link_->cancel(op);
+  }
 
  private:
+  const detail::process_origin origin_;
   std::shared_ptr<Link> link_;
   channel_limits limits_;
 };

@@ -9,6 +9,7 @@
 
 #include <boost/system/error_code.hpp>
 #include <cerrno>
+#include <tandem/detail/fork.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -17,8 +18,8 @@
 namespace tandem::rails {
 namespace {
 
-int open_socket() {
-  const int handle = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+int open_netlink_socket() {
+  const int handle = detail::open_socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, NETLINK_ROUTE);
   if (handle < 0) return -1;
   sockaddr_nl mine{};
   mine.nl_family = AF_NETLINK;
@@ -81,7 +82,7 @@ struct carrier_watch::state : std::enable_shared_from_this<state> {
 
 carrier_watch::carrier_watch(asio::any_io_executor executor, handler on_lost)
     : state_(std::make_shared<state>(std::move(executor), std::move(on_lost))) {
-  const int handle = open_socket();
+  const int handle = open_netlink_socket();
   if (handle < 0) {
     log(log_level::info, "rails",
         fmt::format("the kernel tells of no lost links ({}): heartbeats judge alone",

@@ -10,6 +10,7 @@
 #include <tandem/channels/shm.hpp>
 #include <tandem/deadline.hpp>
 #include <tandem/detail/duration_text.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 
 namespace tandem::shm {
@@ -42,6 +43,9 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
   for (;;) {
     guest_socket socket(executor);
     socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, mine.size));
+    error_code unopened;
+    detail::open(socket, where.protocol(), unopened);
+    if (unopened) throw error(unopened);
     const auto [failure] = co_await socket.async_connect(where, quiet);
     if (failure == asio::error::operation_aborted) throw error(failure);
     std::string why;

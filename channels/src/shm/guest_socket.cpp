@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/trust.hpp>
 
@@ -154,9 +155,10 @@ guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& execut
   const auto at = abstract_endpoint(name);
   guest_socket::protocol_type::acceptor acceptor(executor);
   error_code failure;
-  acceptor.open(at.protocol(), failure);
+  detail::open(acceptor, at.protocol(), failure);
   if (!failure) acceptor.bind(at, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor.native_non_blocking(true, failure);
   if (failure == asio::error::address_in_use) {
     throw error(errc::address_in_use, fmt::format("another process holds the name '{}'", name),
                 "choose another name");

@@ -31,6 +31,7 @@ link::link(guest_socket socket, int side, single_copy copies, const protocol::li
       mine_(socket_.shared.words(side)),
       theirs_(socket_.shared.words(1 - side)),
       timer_(socket_.get_executor()),
+      peer_process_(std::make_shared<process_watch>(socket_.get_executor())),
       session_(agreed, std::move(who), operation_timeout),
       out_(session_, socket_.shared, side, copies),
       in_(session_, socket_.shared, side, pid_of_peer(socket_), copies) {
@@ -46,6 +47,12 @@ void link::run() {
   work_ = asio::prefer(socket_.get_executor(), asio::execution::outstanding_work.tracked);
   in_.probe();
   watch();
+  peer_process_->start(pid_of_peer(socket_), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->read_ended_) return;
+    self->read_to_end();
+    self->complete_done();
+  });
   arm();
 }
 
@@ -264,6 +271,7 @@ void link::heard_goodbye() {
   bye.type = protocol::frame_type::goodbye;
   session_.handle(bye);
   timer_.cancel();
+  peer_process_->stop();
   work_ = {};
   error_code ignored;
   socket_.close(ignored);
@@ -291,6 +299,7 @@ void link::broken(const std::string& why) {
 
 /// From here on the peer believes nothing that it reads of this process' memory.
 void link::leave(parting how) noexcept {
+  if (!origin_.is_here()) return;
   parting none = parting::none;
   mine_.left.compare_exchange_strong(none, how, std::memory_order_acq_rel);
 }
@@ -307,6 +316,7 @@ void link::fail(const error& reason, bool say_goodbye) {
   out_.drop();
   session_.fail(reason);
   timer_.cancel();
+  peer_process_->stop();
   work_ = {};
   error_code ignored;
   socket_.close(ignored);

@@ -13,13 +13,14 @@
 #include "shm/frames_out.hpp"
 #include "shm/guest_socket.hpp"
 #include "shm/lingering.hpp"
+#include "shm/process_watch.hpp"
 
 namespace tandem::shm {
 
 /// Carries out a session through memory that two processes share. Kept alive by what waits on its
 /// socket and by its handle.
 ///
-/// The socket brings two things: its end, when the peer is gone, and a byte for an end that sleeps.
+/// The socket brings two things: its end, when the peer is gone (`process_watch` looks, too), and a byte for an end that sleeps.
 /// An end says that it sleeps, then looks once more; the other publishes, then looks whether it is
 /// asleep; so one of both sees the other, and while both poll there is no system call.
 class link final : public std::enable_shared_from_this<link>,
@@ -79,10 +80,12 @@ class link final : public std::enable_shared_from_this<link>,
   void leave(parting how) noexcept;
   void abandon() noexcept override;
 
+  const detail::process_origin origin_;
   guest_socket socket_;
   end_words& mine_;
   end_words& theirs_;
   asio::steady_timer timer_;
+  const std::shared_ptr<process_watch> peer_process_;
   operation::time_point timer_due_ = operation::time_point::max();
   protocol::session session_;
   lost_handler lost_;

@@ -52,7 +52,8 @@ bool bring(std::byte* at, std::size_t bytes) noexcept {
 
 }  // namespace
 
-std::byte* map_file(const descriptor& file, std::size_t bytes, faults when) noexcept {
+std::byte* map_file(const descriptor& file, std::size_t bytes, faults when,
+                    detail::inherited_as how) noexcept {
   void* const at = bytes >= huge_bytes ? map_aligned(file, bytes) : map_at(nullptr, file, bytes, 0);
   if (at == MAP_FAILED) return nullptr;
   if (when == faults::at_once && !bring(static_cast<std::byte*>(at), bytes)) {
@@ -61,7 +62,14 @@ std::byte* map_file(const descriptor& file, std::size_t bytes, faults when) noex
     errno = why;
     return nullptr;
   }
+  detail::hide_from_children(at, bytes, how, file.get());
   return static_cast<std::byte*>(at);
+}
+
+void unmap_file(std::byte* base, std::size_t bytes) noexcept {
+  if (base == nullptr) return;
+  detail::forget_mapping(base);
+  ::munmap(base, bytes);
 }
 
 }  // namespace tandem::shm

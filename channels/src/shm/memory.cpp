@@ -1,7 +1,6 @@
 #include "shm/memory.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,7 +98,7 @@ memory& memory::operator=(memory&& other) noexcept {
 }
 
 memory::~memory() {
-  if (base_ != nullptr) ::munmap(base_, total_bytes(ring_bytes_));
+  unmap_file(base_, total_bytes(ring_bytes_));
 }
 
 end_words& memory::words(int side) const noexcept {

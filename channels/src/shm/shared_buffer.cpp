@@ -31,7 +31,7 @@ std::uintptr_t number(const void* address) noexcept {
 
 shared_buffer::shared_buffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  pages_ = std::make_shared<const shared_pages>("tandem-buffer", bytes);
+  pages_ = std::make_shared<const shared_pages>("tandem-buffer", bytes, detail::inherited_as::copy);
   buffer_table& known = table();
   const std::lock_guard lock(known.mutex);
   known.all.emplace(number(pages_->data()), pages_);

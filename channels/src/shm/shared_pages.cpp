@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,14 +23,14 @@ error not_found_at(const shared_pages::place& of, const std::string& why) {
 
 }  // namespace
 
-shared_pages::shared_pages(const char* name, std::size_t bytes)
+shared_pages::shared_pages(const char* name, std::size_t bytes, detail::inherited_as how)
     : file_(make_sealed_file(name, bytes)), bytes_(bytes) {
   if (!file_.is_open()) {
     throw error(errc::limit_exceeded,
                 fmt::format("no shared memory of {} bytes: {}", bytes, system_word(errno)),
                 "allow more memory and descriptors");
   }
-  map(faults::at_once);
+  map(faults::at_once, how);
 }
 
 /// What is named may be anything that this process may open: looked at before it is touched.
@@ -50,12 +49,12 @@ shared_pages::shared_pages(const place& of, faults when)
       static_cast<std::uint64_t>(sealed) != of.bytes) {
     throw not_found_at(of, "what it names is no such memory");
   }
-  map(when);
+  map(when, detail::inherited_as::zeros);
   file_ = descriptor();
 }
 
-void shared_pages::map(faults when) {
-  base_ = map_file(file_, bytes_, when);
+void shared_pages::map(faults when, detail::inherited_as how) {
+  base_ = map_file(file_, bytes_, when, how);
   if (base_ == nullptr) {
     throw error(
         errc::limit_exceeded,
@@ -65,10 +64,11 @@ void shared_pages::map(faults when) {
 }
 
 shared_pages::~shared_pages() {
-  if (base_ != nullptr) ::munmap(base_, bytes_);
+  unmap_file(base_, bytes_);
 }
 
 void shared_pages::discard() const noexcept {
+  if (!origin_.is_here()) return;  // its parent's
   ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
               static_cast<off_t>(bytes_));
 }

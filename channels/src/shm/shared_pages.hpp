@@ -23,7 +23,9 @@ class shared_pages {
 
   /// Zeros. @param name  for /proc. @par Errors thrown: `limit_exceeded` where the kernel gives
   /// none.
-  shared_pages(const char* name, std::size_t bytes);
+  /// @param how  a child of fork() finds its bytes.
+  shared_pages(const char* name, std::size_t bytes,
+               detail::inherited_as how = detail::inherited_as::zeros);
   /// A peer's. @par Errors thrown: `unsupported_memory`: what is there is no such memory, or may
   /// not be opened (another user, another container).
   explicit shared_pages(const place& of, faults when = faults::at_once);
@@ -39,8 +41,9 @@ class shared_pages {
   void discard() const noexcept;
 
  private:
-  void map(faults when);
+  void map(faults when, detail::inherited_as how);
 
+  const detail::process_origin origin_;
   descriptor file_;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;

@@ -12,6 +12,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 
 #include "tcp/congestion.hpp"
@@ -129,10 +130,9 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
     error_code failure;
-    if (wishes.prepare) {
-      socket.open(to.protocol());
-      wishes.prepare(socket);
-    }
+    detail::open(socket, to.protocol(), failure);
+    if (failure) throw error(failure);
+    if (wishes.prepare) wishes.prepare(socket);
     std::chrono::nanoseconds limit = give_up - std::chrono::steady_clock::now();
     if (where.size() > 1) limit = std::min<std::chrono::nanoseconds>(limit, one_of_several);
     limit = std::max(limit, std::chrono::nanoseconds{1});
@@ -197,10 +197,11 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   }
   const asio::ip::tcp::endpoint endpoint(where, port);
   asio::ip::tcp::acceptor acceptor(executor);
-  acceptor.open(endpoint.protocol(), failure);
+  detail::open(acceptor, endpoint.protocol(), failure);
   if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
   if (!failure) acceptor.bind(endpoint, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor.native_non_blocking(true, failure);
   if (failure == asio::error::address_in_use && port == 0) {
     throw detail::no_port_left("cannot listen at " + address);
   }

@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <memory>
+#include <tandem/detail/fork.hpp>
 #include <tandem/error.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/store.hpp>
@@ -19,6 +20,7 @@ class fabric_handle final : public fabric {
  public:
   explicit fabric_handle(std::shared_ptr<Mesh> over) : mesh_(std::move(over)) {}
   ~fabric_handle() override {
+    if (!origin_.is_here()) return;
     // Whoever goes without a goodbye leaves others waiting: they must hear why.
     if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
     mesh_->close();
@@ -35,7 +37,10 @@ class fabric_handle final : public fabric {
     }
     return fabric::way_to(peer, here, there);
   }
-  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { return mesh_->to(peer); }
+  asio::awaitable<std::reference_wrapper<channel>> to(int peer) override {
+    origin_.require_here("this fabric");
+    return mesh_->to(peer);
+  }
   channel* find(int peer) noexcept override {
     return peer >= 0 && peer < mesh_->size() ? mesh_->find(peer) : nullptr;
   }
@@ -44,18 +49,25 @@ class fabric_handle final : public fabric {
     return fabric::carries(kind, peer);
   }
   region register_memory(mutable_view memory, dmabuf exported) override {
+    origin_.require_here("this fabric");
     return mesh_->register_memory(memory, exported);
   }
   std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override {
+    origin_.require_here("this fabric");
     if constexpr (requires { mesh_->share_board(members, place); }) {
       return mesh_->share_board(members, place);
     }
     return nullptr;
   }
-  void fail(const error& reason) noexcept override { mesh_->fail(reason, true); }
-  void close() noexcept override { mesh_->close(); }
+  void fail(const error& reason) noexcept override {
+    if (origin_.is_here()) mesh_->fail(reason, true);
+  }
+  void close() noexcept override {
+    if (origin_.is_here()) mesh_->close();
+  }
 
  private:
+  const detail::process_origin origin_;
   std::shared_ptr<Mesh> mesh_;
 };
 
@@ -80,6 +92,7 @@ template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  detail::require_own_context(executor);
   std::shared_ptr<Mesh> made =
       std::make_shared<Mesh>(std::move(meeting), std::move(options), executor);
   std::unique_ptr<fabric> handle = co_await open_fabric(std::move(made));

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/fork.hpp>
+#include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -48,13 +48,16 @@ template <class Socket>
 asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
   asio::steady_timer pause(acceptor_.get_executor());
   while (!closed_) {
-    auto [failure, socket] = co_await acceptor_.async_accept(asio::as_tuple(asio::use_awaitable));
+    auto [failure] = co_await acceptor_.async_wait(asio::socket_base::wait_read, detail::quiet);
     if (closed_) break;
+    typename protocol::socket socket(acceptor_.get_executor());
+    if (!failure) detail::accept(acceptor_, socket, failure);
+    if (failure == asio::error::would_block) continue;
     if (failure) {
       // Out of descriptors, most likely: trying again at once would only burn the processor.
       log(log_level::warning, room_of<Socket>, "accept failed: " + failure.message());
       pause.expires_after(std::chrono::milliseconds(50));
-      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      co_await pause.async_wait(detail::quiet);
       continue;
     }
     const auto guest = std::make_shared<Socket>(std::move(socket));

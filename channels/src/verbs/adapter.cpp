@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/fork.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -37,6 +38,8 @@ owned_context open_named(const detail::ibverbs& driver, const std::string& name)
                 "tandem rails lists the devices");
   }
   if (found == nullptr) throw call_failed("ibv_open_device", failure, name);
+  // Its queue pairs live as long as somebody holds this.
+  detail::hide_from_children(found->cmd_fd);
   return {driver, found};
 }
 
@@ -77,7 +80,7 @@ adapter::adapter(asio::any_io_executor executor, const detail::ibverbs& driver, 
   }
   find_gid();
   // A second descriptor of the same file: the library closes its own.
-  const int fd = ::dup(context_->async_fd);
+  const int fd = ::fcntl(context_->async_fd, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) throw call_failed("dup", errno, at_.device);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   events_.assign(fd);

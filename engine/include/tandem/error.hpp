@@ -33,6 +33,7 @@ enum class errc {
   job_mismatch = 20,        ///< the peer belongs to another job
   not_trusted = 21,         ///< the peer has another secret, or none, or no good certificate
   device_failed = 22,       ///< an accelerator, its driver or its compiler refused a call
+  used_after_fork = 23,     ///< the object belongs to the process that forked this one
 };
 
 const boost::system::error_category& category() noexcept;

@@ -3,6 +3,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <cstdint>
+#include <tandem/detail/fork.hpp>
 
 namespace tandem {
 
@@ -22,6 +23,8 @@ class poller final : public asio::execution_context::service {
   static inline asio::execution_context::id id;
   explicit poller(asio::execution_context& context) : service(context) {}
   static poller& of(const asio::any_io_executor& executor);
+  /// @par Errors thrown: `errc::used_after_fork` where the context is the parent's of this process.
+  void require_own_process() const { origin_.require_here("this io_context"); }
 
   /// True while `tandem::run` drives the context. Otherwise everybody stays armed.
   bool is_polling() const noexcept { return is_polling_; }
@@ -60,6 +63,7 @@ class poller final : public asio::execution_context::service {
   pollable* first_memory_ = nullptr;  // that do not
   int memory_links_ = 0;
   int hurried_ = 0;
+  detail::process_origin origin_;
   pollable* upcoming_ = nullptr;  // where a walk goes on, should its next one be destroyed
   bool is_polling_ = false;
   bool has_core_ = false;

@@ -1,17 +1,11 @@
 #include "devices/driver_calls.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
-#include <atomic>
 #include <fstream>
+#include <tandem/detail/fork.hpp>
 
 namespace tandem::devices {
-namespace {
-
-std::atomic<bool> is_child{false};
-
-}  // namespace
 
 error refused(const refusal& said, std::string_view on) {
   return error(errc::device_failed,
@@ -29,12 +23,8 @@ int numa_node_of(const std::string& pci) {
 }
 
 void refuse_after_fork(std::string_view on) {
-  [[maybe_unused]] static const int watched =
-      ::pthread_atfork(nullptr, nullptr, [] { is_child.store(true, std::memory_order_relaxed); });
-  if (!is_child.load(std::memory_order_relaxed)) return;
-  throw error(errc::device_failed,
-              fmt::format("{} was used by the parent of this process before it forked", on),
-              "start new processes (spawn) instead of forking, or fork before the first use");
+  static const detail::process_origin first_use;
+  if (!first_use.is_here()) throw detail::used_after_fork(fmt::format("its context of {}", on));
 }
 
 std::string hexadecimal(const char* bytes) {

@@ -28,7 +28,17 @@ struct opened_ibverbs {
     fill(in);
     if (!in.missing().empty()) {
       why = fmt::format("no RDMA here: {} has no {}; {}", ibverbs_library, in.missing(), package);
+      return;
     }
+    protect_from_fork(in);
+  }
+
+  /// Before Linux 5.12 a parent that writes after fork() is given another page than the one that
+  /// its NIC reads. The library does nothing here where the kernel copies such pages for the child.
+  static void protect_from_fork(symbols& in) {
+    int (*fork_init)() = nullptr;
+    in.find_if_there(fork_init, "ibv_fork_init");
+    if (fork_init != nullptr) fork_init();
   }
 
   void fill(symbols& in) {

@@ -8,6 +8,7 @@
 #include <tandem/deadline.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/log.hpp>
 #include <tandem/store.hpp>
 #include <tandem/trust.hpp>
@@ -39,6 +40,7 @@ class joined_store final : public store {
       : client_(std::move(client)), server_(std::move(server)) {}
 
   ~joined_store() override {
+    if (!origin_.is_here()) return;
     client_->stop();
     if (server_) server_->stop();
   }
@@ -48,13 +50,16 @@ class joined_store final : public store {
   secret data_key() const override { return client_->data_key(); }
 
   asio::awaitable<void> set(std::string key, std::string value) override {
+    origin_.require_here("this store");
     return store_client::set(client_, std::move(key), std::move(value));
   }
   asio::awaitable<std::vector<std::string>> get(std::vector<std::string> keys,
                                                 std::chrono::milliseconds limit) override {
+    origin_.require_here("this store");
     return store_client::get(client_, std::move(keys), limit);
   }
   asio::awaitable<std::int64_t> add(std::string key, std::int64_t amount) override {
+    origin_.require_here("this store");
     return store_client::add(client_, std::move(key), amount);
   }
   void on_lost(lost_handler handler) override { client_->on_lost(std::move(handler)); }
@@ -79,7 +84,8 @@ class joined_store final : public store {
 
  private:
   template <class Work>
-  static void attempt(Work work) noexcept {
+  void attempt(Work work) noexcept {
+    if (!origin_.is_here()) return;
     try {
       work();
     } catch (const std::exception& e) {
@@ -87,6 +93,7 @@ class joined_store final : public store {
     }
   }
 
+  const detail::process_origin origin_;
   std::shared_ptr<store_client> client_;
   std::shared_ptr<store_server> server_;
 };
@@ -157,7 +164,9 @@ auto refused_as(const launch_info& who, Choose choose) {
 }
 
 asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
-  socket.open(to.protocol());
+  error_code unopened;
+  detail::open(socket, to.protocol(), unopened);
+  if (unopened) throw boost::system::system_error(unopened);
   // While nobody listens on a port that Linux may also give to this end, the kernel can connect the
   // socket to itself: it must not keep rank 0 from listening there, and is no answer.
   socket.set_option(tcp::socket::reuse_address(true));
@@ -262,6 +271,7 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   check(who);
   who.address = parse_host("rank 0's address", who.address);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
   const std::shared_ptr<const trust::credentials> trust = find_trust(who, options);
   const bool is_open = options.insecure || trust;

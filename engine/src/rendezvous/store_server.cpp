@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <tandem/detail/connect_failure.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -44,12 +45,13 @@ std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& 
 
 void store_server::bind(const tcp::endpoint& at, const std::string& where) {
   error_code failed;
-  acceptor_.open(at.protocol(), failed);
+  detail::open(acceptor_, at.protocol(), failed);
   if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
   const bool all_families = at.address().is_v6() && at.address().is_unspecified();
   if (!failed && all_families) acceptor_.set_option(asio::ip::v6_only(false), failed);
   if (!failed) acceptor_.bind(at, failed);
   if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
+  if (!failed) acceptor_.native_non_blocking(true, failed);
   if (!failed) return;
   error_context c;
   c.rank = 0;
@@ -74,9 +76,13 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
 void store_server::accept() {
   if (accepting_ || stopped_) return;
   accepting_ = true;
-  acceptor_.async_accept([self = shared_from_this()](const error_code& failed, tcp::socket socket) {
+  acceptor_.async_wait(tcp::acceptor::wait_read, [self = shared_from_this()](error_code failed) {
     self->accepting_ = false;
-    if (!self->stopped_) self->accepted(failed, std::move(socket));
+    if (self->stopped_) return;
+    tcp::socket socket(self->acceptor_.get_executor());
+    if (!failed) detail::accept(self->acceptor_, socket, failed);
+    if (failed == asio::error::would_block) return self->accept();
+    self->accepted(failed, std::move(socket));
   });
 }
 
