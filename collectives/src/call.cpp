@@ -98,7 +98,7 @@ call::verdict call::judge(std::exception_ptr failure) const {
     }
     const auto* ours = dynamic_cast<const error*>(&e);
     if (ours == nullptr)
-      return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, e.what()))};
+      return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
     // Another call was first to fail, and its failure ended this one.
     if (in->failed() && in->failed()->code() == e.code()) {
       return {std::make_exception_ptr(*in->failed()), *in->failed()};
@@ -121,7 +121,7 @@ call::verdict call::judge(std::exception_ptr failure) const {
     const error explained(code, c);
     return {std::make_exception_ptr(explained), explained};
   } catch (const std::exception& e) {
-    return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, e.what()))};
+    return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
   } catch (...) {
     return {failure, told(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <tandem/cancellable.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <utility>
 
 namespace tandem {
@@ -74,10 +75,9 @@ asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
   start_guarded start{executor, &work, &result, limit};
   co_await asio::async_initiate<const token&, void()>(start, asio::use_awaitable);
   if (result.expired && result.failure) {
-    const double limit_s = std::chrono::duration<double>(limit).count();
     throw error(errc::timed_out, {.rail = {},
                                   .phase = std::move(phase),
-                                  .detail = fmt::format("not done within {:g} s", limit_s),
+                                  .detail = "not done within " + detail::to_text(limit),
                                   .advice = std::move(advice)});
   }
   if (result.failure) std::rethrow_exception(result.failure);

@@ -74,7 +74,7 @@ std::string compose(const error_code& code, const error_context& c) {
     where += part;
   };
   if (c.rank >= 0) add(fmt::format("rank {}", c.rank));
-  if (c.peer >= 0) add(fmt::format("peer rank {}", c.peer));
+  if (c.peer >= 0 && c.peer != c.rank) add(fmt::format("peer rank {}", c.peer));
   if (!c.rail.empty()) add(c.rail);
   if (!c.phase.empty()) add(c.phase);
   if (c.bytes_done >= 0 && c.bytes_total >= 0) {
@@ -121,6 +121,16 @@ error with_context(const error& inner, const error_context& outer) {
   return error(inner.code(), std::move(c));
 }
 
+std::string describe(const std::exception& failure) {
+  const std::string whole = failure.what();
+  const auto* by_boost = dynamic_cast<const boost::system::system_error*>(&failure);
+  if (by_boost == nullptr || dynamic_cast<const error*>(&failure) != nullptr) return whole;
+  // Boost writes "what was done: message [category:number at file:line]".
+  const std::string tail = by_boost->code().what();
+  if (!whole.ends_with(tail)) return by_boost->code().message();
+  return whole.substr(0, whole.size() - tail.size()) + by_boost->code().message();
+}
+
 std::string describe(std::exception_ptr failure) {
   if (!failure) return "no error";
   try {
@@ -129,9 +139,9 @@ std::string describe(std::exception_ptr failure) {
     return e.what();
   } catch (const boost::system::system_error& e) {
     const std::optional<error> known = detail::find_exhausted(e);
-    return known ? known->what() : e.what();
+    return known ? known->what() : describe(e);
   } catch (const std::exception& e) {
-    return e.what();
+    return describe(e);
   } catch (...) {
     return "an exception that is no std::exception";
   }

@@ -8,6 +8,8 @@
 #include <tandem/launch.hpp>
 #include <utility>
 
+#include "rendezvous/host_text.hpp"
+
 namespace tandem {
 namespace {
 
@@ -96,19 +98,16 @@ void set_place(const environment& get, const launcher& by, const char* size_name
   }
 }
 
-bool is_loopback_text(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 /// What the launcher does not say follows from the address: behind a loopback one, all ranks are
 /// here.
 void set_local_place(const environment& get, const launcher& by, launch_info& info) {
-  const bool one_host = is_loopback_text(info.address) || info.size == 1;
+  const bool one_host = rendezvous::is_loopback_host(info.address) || info.size == 1;
   const bool known_rank = has(get, by.local_rank);
   info.local_rank = one_host ? info.rank : 0;
   if (known_rank) info.local_rank = static_cast<int>(number(get, by.local_rank, 0, most_ranks));
   info.local_size = one_host ? info.size : info.local_rank + 1;
-  if (has(get, by.local_size)) {
+  info.local_size_known = has(get, by.local_size);
+  if (info.local_size_known) {
     info.local_size = static_cast<int>(number(get, by.local_size, 1, info.size));
     if (!known_rank && !one_host) info.local_rank = info.rank % info.local_size;
   }
@@ -124,14 +123,12 @@ void set_rendezvous(const std::string& text, launch_info& info) {
   constexpr auto advice = "write TANDEM_RENDEZVOUS=host:port, for IPv6 [address]:port";
   const std::size_t colon = text.rfind(':');
   std::string host = text.substr(0, colon);
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (bracketed) host = host.substr(1, host.size() - 2);
-  const bool bare_v6 = !bracketed && host.find(':') != std::string::npos;
+  const bool bare_v6 = !host.starts_with('[') && host.find(':') != std::string::npos;
   if (colon == std::string::npos || host.empty() || bare_v6) {
     refuse(fmt::format("TANDEM_RENDEZVOUS={} is no host:port", text), advice);
   }
   const long port = number("the port of TANDEM_RENDEZVOUS", text.substr(colon + 1), 1, most_port);
-  info.address = std::move(host);
+  info.address = rendezvous::parse_host("TANDEM_RENDEZVOUS", host);
   info.port = static_cast<std::uint16_t>(port);
 }
 
@@ -144,7 +141,7 @@ bool set_given_address(const environment& get, launch_info& info) {
   }
   const variable address = read(get, "MASTER_ADDR");
   if (!address || !has(get, "MASTER_PORT")) return false;
-  info.address = *address;
+  info.address = rendezvous::parse_host("MASTER_ADDR", *address);
   info.port = static_cast<std::uint16_t>(number(get, "MASTER_PORT", 1, most_port));
   return true;
 }
@@ -163,7 +160,7 @@ std::optional<launch_info> from_torchrun(const environment& get) {
   }
   launch_info info;
   set_place(get, torchrun, torchrun.size, info);
-  info.address = *address;
+  info.address = rendezvous::parse_host("MASTER_ADDR", *address);
   long port = number(get, "MASTER_PORT", 1, most_port);
   if (read(get, "TORCHELASTIC_USE_AGENT_STORE") == "True") port += port < most_port ? 1 : -1;
   info.port = static_cast<std::uint16_t>(port);
@@ -300,6 +297,7 @@ std::optional<launch_info> from_slurm(const environment& get) {
   set_place(get, slurm, size_name, info);
   info.local_size = info.size == 1 ? 1 : info.local_size;
   const char* tasks = first_set(get, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
+  info.local_size_known = tasks != nullptr;
   if (tasks != nullptr) {
     const long node = has(get, "SLURM_NODEID") ? number(get, "SLURM_NODEID", 0, most_ranks) : 0;
     info.local_size = static_cast<int>(tasks_on_node(tasks, *read(get, tasks), node));

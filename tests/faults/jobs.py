@@ -107,6 +107,16 @@ def start_ranks(command, size, environment=None, port=None, each=None, address="
             for rank in range(size)]
 
 
+def two_hosts(rates):
+    """`hosts.Hosts` with rails of these rates; skips the case where this machine does not allow them."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "network"))
+    import hosts
+    try:
+        return hosts.Hosts(rates)
+    except SystemExit:
+        raise Skipped("no network namespaces here") from None
+
+
 def run_cases(names, argv=None):
     """Runs each `case_*` of `names`, or those named after the programs' paths, and exits."""
     arguments = sys.argv[1:] if argv is None else argv

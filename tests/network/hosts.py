@@ -25,10 +25,13 @@ def ip(*words, check=True):
 
 
 class Hosts:
+    made = 0
+
     def __init__(self, rates):
         """`rates`: of each rail, as tc writes them ("1gbit"); None leaves a rail unshaped."""
         self.rates = list(rates)
-        self.names = [f"tandem-{os.getpid()}-{side}" for side in "ab"]
+        number = Hosts.made = Hosts.made + 1  # a process may make several, one after the other
+        self.names = [f"tandem-{os.getpid()}-{number}-{side}" for side in "ab"]
         self.running = []
         atexit.register(self.close)
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -234,6 +234,19 @@ struct bad_case {
   const char* names[2];  ///< both must be in the text
 };
 
+TEST(launch, an_address_in_brackets_is_one_and_loopback_has_many_spellings) {
+  const variables bare{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "7"}};
+  for (const auto& [text, address] : std::map<std::string, std::string>{
+           {"[::1]", "::1"}, {" ::1 ", "::1"}, {"LocalHost.", "LocalHost."}}) {
+    const auto info = find(bare + variables{{"MASTER_ADDR", text}});
+    EXPECT_EQ(info->address, address);
+    EXPECT_EQ(info->local_size, 4) << text;  // all are behind loopback
+    EXPECT_FALSE(info->local_size_known);
+  }
+  EXPECT_TRUE(find(torchrun)->local_size_known);
+  EXPECT_TRUE(find(slurm)->local_size_known);
+}
+
 TEST(launch, bad_sets_are_refused_naming_the_variable) {
   const std::vector<bad_case> cases{
       {"rank beyond size", torchrun + variables{{"RANK", "8"}}, {"RANK=8", "WORLD_SIZE=8"}},
@@ -250,6 +263,15 @@ TEST(launch, bad_sets_are_refused_naming_the_variable) {
       {"rank alone", {{"RANK", "0"}}, {"RANK=0", "WORLD_SIZE"}},
       {"size alone", {{"WORLD_SIZE", "2"}}, {"WORLD_SIZE=2", "RANK is not"}},
       {"no address", {{"RANK", "0"}, {"WORLD_SIZE", "2"}}, {"RANK=0", "MASTER_ADDR"}},
+      {"port in the address",
+       torchrun + variables{{"MASTER_ADDR", "n1:7"}},
+       {"MASTER_ADDR=n1:7", "MASTER_PORT"}},
+      {"URL",
+       mpich + variables{{"MASTER_ADDR", "tcp://n1"}, {"MASTER_PORT", "7"}},
+       {"MASTER_ADDR=tcp://n1", "URL"}},
+      {"name in brackets",
+       own + variables{{"TANDEM_RENDEZVOUS", "[n1]:7"}},
+       {"TANDEM_RENDEZVOUS=[n1]", "IPv6"}},
       {"own size alone", {{"TANDEM_SIZE", "2"}}, {"TANDEM_SIZE=2", "TANDEM_RANK"}},
       {"own, no address",
        {{"TANDEM_RANK", "0"}, {"TANDEM_SIZE", "2"}},

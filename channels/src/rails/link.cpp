@@ -126,12 +126,12 @@ void link::heard_failure() {
   }
 }
 
-void link::vanished(const std::string& how) {
+void link::vanished(const std::string& how, const std::string& advice) {
   if (closed_ || std::exchange(vanished_, true)) return;
   const int peer = core_.messages().who().peer;
   const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
   const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
-                     fmt::format("see the last output of {}", who));
+                     fmt::format("{}see the last output of {}", advice, who));
   log(log_level::info, "rails", reason.what());
   if (lost_ && lost_(reason)) return;
   fail(reason, false);

@@ -132,7 +132,7 @@ class link final : public std::enable_shared_from_this<link>,
   void expire();
   void complete_done();
   void complete_soon();
-  void vanished(const std::string& how);
+  void vanished(const std::string& how, const std::string& advice = {});
   void broken(const std::string& why);
   void heard_failure();
   void heard_goodbye();

@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/log.hpp>
 
 #include "rails/link.hpp"
@@ -292,8 +293,9 @@ void link::tick() {
   if (core_.peer_is_silent()) {
     // Nobody knows it better: its connection to rank 0 may well live.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
-    vanished(fmt::format("not heard on any rail for {:g} s",
-                         std::chrono::duration<double>(bounds_.peer).count()));
+    vanished(fmt::format("not heard on any rail for {}", detail::to_text(bounds_.peer)),
+             "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
+             "those above the MTU of a link on the way); ");
   }
   settle();
   if (finished_) return;

@@ -8,6 +8,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels/rails.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 
@@ -175,7 +176,8 @@ void mesh::add_routes(routes& all, const pairing& found, const std::vector<publi
 asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by,
                                                        std::uint32_t rail, std::uint32_t epoch,
                                                        std::chrono::milliseconds limit,
-                                                       tcp::hello& answer) {
+                                                       tcp::hello& answer,
+                                                       detail::connect_tries* tries) {
   tcp::hello mine = introduction(peer);
   mine.rail = by.stands_by ? rail | standing_by : rail;
   mine.epoch = epoch;
@@ -184,6 +186,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   error_code failure;
   tcp::dial_wishes wishes;
   wishes.failure = &failure;
+  wishes.tries = tries;
   wishes.refusal_is_final = find(peer) != nullptr;
   wishes.prepare = [this, &by](asio::ip::tcp::socket& fresh) {
     bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_here);
@@ -195,8 +198,8 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   try {
     made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
                               std::move(wishes));
-  } catch (const error&) {
-    if (failure == asio::error::connection_refused) throw error(failure);
+  } catch (const error& e) {
+    if (failure == asio::error::connection_refused) throw error(failure, e.context());
     throw;
   }
   const bool elsewhere = !by.peer_is_here && leaving_check(before, sent_by(interface),
@@ -216,23 +219,34 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   co_return over;
 }
 
+error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
+  return error(
+      errc::unreachable,
+      fmt::format("rank {} answers on no rail within {}: {}", peer,
+                  detail::to_text(options().meet_timeout), tries.text()),
+      tries.advice(fmt::format("rank {}", rank()), fmt::format("rank {}", peer), "is it running?"));
+}
+
 /// Any lane may be the first; the others are dialled by the link itself.
 asio::awaitable<void> mesh::dial_peer(int peer) {
   routes found = co_await find_routes(peer);
   const auto all = std::make_shared<const routes>(std::move(found));
   const auto give_up = std::chrono::steady_clock::now() + options().meet_timeout;
   asio::steady_timer timer(get_executor());
+  detail::connect_tries tries;
   for (std::size_t attempt = 0; find(peer) == nullptr && !is_over(); ++attempt) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
     std::unique_ptr<wire> made;
     try {
-      made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer);
+      made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer,
+                                &tries);
     } catch (const error& e) {
       const bool nobody = e.code() == errc::unreachable || e.code() == errc::timed_out ||
                           e.code() == asio::error::connection_refused;
       const bool is_rdma = (*all)[lane].rdma;
+      if (nobody && last && !tries.empty()) throw no_rail_to(peer, tries);
       if ((!nobody && !is_rdma) || last) throw;
       log(is_rdma ? log_level::warning : log_level::info, "rails", e.what());
       continue;
@@ -276,7 +290,7 @@ asio::awaitable<void> mesh::learn_doors(int peer) {
   try {
     doors_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
   } catch (const std::exception& e) {
-    log(log_level::debug, "rails", e.what());  // its silence will tell
+    log(log_level::debug, "rails", describe(e));  // its silence will tell
   }
 }
 
@@ -363,9 +377,10 @@ asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection gu
   } catch (const std::exception& e) {
     const auto* const known = dynamic_cast<const error*>(&e);
     const bool by_peer = known != nullptr && known->code() == errc::peer_closed;
-    const bool is_news = !by_peer && !over->is_over() && rdma_trouble_ != e.what();
-    if (!by_peer) rdma_trouble_ = e.what();
-    log(is_news ? log_level::warning : log_level::info, "rails", e.what());
+    const std::string why = describe(e);
+    const bool is_news = !by_peer && !over->is_over() && rdma_trouble_ != why;
+    if (!by_peer) rdma_trouble_ = why;
+    log(is_news ? log_level::warning : log_level::info, "rails", why);
   }
 }
 
@@ -379,11 +394,7 @@ std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, 
                              options().operation_timeout, lanes, bounds_of(options()), guards);
   links_[static_cast<std::size_t>(peer)] = made;
   made->on_lost(lost_handler());
-  made->on_silent([weak = weak_from_this()](const error& reason) {
-    const auto self = weak.lock();
-    if (self) self->fail(reason, true);
-    return self != nullptr;
-  });
+  made->on_silent(silent_handler());
   install(peer, std::make_unique<protocol::carried_channel<link>>(made));
   return made;
 }

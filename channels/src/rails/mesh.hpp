@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <tandem/detail/connect_failure.hpp>
 #include <vector>
 
 #include "rails/carrier_watch.hpp"
@@ -59,7 +60,9 @@ class mesh final : public tcp::mesh {
   asio::awaitable<std::unique_ptr<wire>> dial_lane(int peer, const route& by, std::uint32_t rail,
                                                    std::uint32_t epoch,
                                                    std::chrono::milliseconds limit,
-                                                   tcp::hello& answer);
+                                                   tcp::hello& answer,
+                                                   detail::connect_tries* tries = nullptr);
+  error no_rail_to(int peer, const detail::connect_tries& tries) const;
   static asio::awaitable<std::unique_ptr<wire>> dial_again(std::shared_ptr<mesh> self, int peer,
                                                            std::shared_ptr<const routes> all,
                                                            std::uint16_t lane, std::uint32_t epoch,

@@ -1,11 +1,14 @@
 #include "sealed/stream.hpp"
 
+#include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/error.hpp>
 
 #include "sealed/incoming.hpp"
@@ -13,6 +16,10 @@
 
 namespace tandem::sealed {
 namespace {
+
+/// Of Ethernet: what is above may be too much for a link between two hosts, whose hint at it got
+/// lost.
+constexpr std::uint32_t common_mtu = 1500;
 
 /// Several parts cost the kernel more than one piece of memory, and so much is copied in less: a
 /// broadcast of 8 bytes over loopback takes 4.8 us instead of 5.1 between two ranks, and 9.2
@@ -145,7 +152,15 @@ bool stream::holds_more() const noexcept {
 
 std::string stream::describe(int number) const {
   if (sealing_ && sealing_->in.is_broken() && number == EBADMSG) return sealing_->in.why();
-  return error_code(number, boost::system::system_category()).message();
+  const error_code why(number, boost::system::system_category());
+  const std::string lost = detail::lost_packets_text(why);
+  if (lost.empty()) return why.message();
+  tcp_info now{};
+  socklen_t bytes = sizeof now;
+  const bool known = ::getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &now, &bytes) == 0;
+  if (!known || now.tcpi_pmtu <= common_mtu) return lost;
+  return fmt::format("{}, or a link on the way takes no packets of {} bytes (MTU)", lost,
+                     now.tcpi_pmtu);
 }
 
 }  // namespace tandem::sealed

@@ -11,6 +11,7 @@
 #include <optional>
 #include <tandem/channels/shm.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/detail/resources.hpp>
@@ -26,10 +27,9 @@ error no_answer(const std::string& name, const error_code& failure, const std::s
     return error(errc::not_tandem, fmt::format("'{}' answers but is no Tandem rank: {}", name, why),
                  "is the name right?");
   }
-  const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
   return error(errc::unreachable,
-               fmt::format("nobody on this host answers as '{}' for {:g} s: {}", name, waited_s,
-                           failure.message()),
+               fmt::format("nobody on this host answers as '{}' for {}: {}", name,
+                           detail::to_text(options.meet_timeout), failure.message()),
                "is it running, on this host and in no container of its own?");
 }
 

@@ -31,7 +31,7 @@ void mapped_buffers::map(std::uint32_t slot, std::uint32_t generation) {
     here.pages = std::make_unique<const shared_pages>(place, faults::when_touched);
   } catch (const std::exception& failure) {
     // It is gone already, or not for this process: its bytes come another way.
-    log(log_level::debug, "shm", failure.what());
+    log(log_level::debug, "shm", describe(failure));
     return;
   }
   mine_.mapped[slot].store(generation, std::memory_order_release);

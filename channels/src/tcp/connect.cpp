@@ -10,6 +10,8 @@
 #include <cstring>
 #include <tandem/channels/tcp.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/connect_failure.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/detail/resources.hpp>
@@ -28,17 +30,36 @@ asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp:
   result = failure;
 }
 
-error no_answer(const std::string& where, const error_code& failure, const std::string& why,
-                const settings& options) {
-  if (!failure) {
-    return error(errc::not_tandem, fmt::format("{} answers but is no Tandem rank: {}", where, why),
-                 "is the port right?");
+/// A try among several addresses must leave time for the others.
+constexpr std::chrono::seconds one_of_several{3};
+
+/// The same with an end: a firewall that drops packets answers nothing.
+asio::awaitable<void> connect_within(std::chrono::nanoseconds limit, asio::ip::tcp::socket& socket,
+                                     asio::ip::tcp::endpoint to, error_code& result) {
+  try {
+    co_await with_deadline(limit, connect_once(socket, to, result), "connect to " + to_text(to));
+  } catch (const error& late) {
+    if (late.code() != errc::timed_out) throw;
+    result = asio::error::timed_out;
   }
-  const double waited_s = std::chrono::duration<double>(options.meet_timeout).count();
+}
+
+std::string name_of(int rank, const hello& mine, const char* otherwise) {
+  return mine.size > 0 && rank >= 0 ? fmt::format("rank {}", rank) : otherwise;
+}
+
+error no_answer(const detail::connect_tries& tries, const hello& mine, const settings& options) {
   return error(
       errc::unreachable,
-      fmt::format("nobody answers at {} for {:g} s: {}", where, waited_s, failure.message()),
-      "is it running, and is the address right?");
+      fmt::format("nobody answers within {}: {}", detail::to_text(options.meet_timeout),
+                  tries.text()),
+      tries.advice(name_of(mine.from, mine, "this process"), name_of(mine.to, mine, "the peer"),
+                   "is it running, and is the address right?"));
+}
+
+error another_program(const std::string& where, const std::string& why) {
+  return error(errc::not_tandem, fmt::format("{} answers but is no Tandem rank: {}", where, why),
+               "is the port right?");
 }
 
 }  // namespace
@@ -66,9 +87,7 @@ void configure(asio::ip::tcp::socket& socket, const settings& options) {
 }
 
 std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + address + "]" : address,
-                     endpoint.port());
+  return detail::to_text(endpoint);
 }
 
 std::string describe_guest(const asio::ip::tcp::socket& guest) {
@@ -107,6 +126,8 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
   const auto give_up = began + options.meet_timeout;
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
+  detail::connect_tries own_tries;
+  detail::connect_tries& tries = wishes.tries != nullptr ? *wishes.tries : own_tries;
   for (std::size_t attempt = 0;; ++attempt) {
     const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
@@ -114,12 +135,14 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     detail::open(socket, to.protocol(), failure);
     const bool lacks = detail::is_exhausted(failure, detail::resource::descriptor);
     if (failure && !lacks) throw error(failure);
-    if (!failure && wishes.prepare) wishes.prepare(socket);
-    const auto left = give_up - std::chrono::steady_clock::now();
-    if (!failure)
-      co_await with_deadline(std::max(left, decltype(left){1}), connect_once(socket, to, failure),
-                             "connect to " + to_text(to),
-                             "is the address right, and no firewall between?");
+    if (!failure) {
+      if (wishes.prepare) wishes.prepare(socket);
+      std::chrono::nanoseconds limit = give_up - std::chrono::steady_clock::now();
+      if (where.size() > 1) limit = std::min<std::chrono::nanoseconds>(limit, one_of_several);
+      limit = std::max(limit, std::chrono::nanoseconds{1});
+      co_await connect_within(limit, socket, to, failure);
+      if (failure) tries.failed(to, failure, limit);
+    }
     std::string why;
     if (wishes.failure != nullptr) *wishes.failure = failure;
     if (!failure) {
@@ -129,7 +152,9 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
       sealed::keys seal;
       co_await with_deadline(hello_limit,
                              introduce(socket, mine, key, name, answer, seal, why, known),
-                             "hello of " + name, "does Tandem listen there?");
+                             "hello of " + name,
+                             "it took the connection and says nothing: does Tandem listen there, "
+                             "does it still run, and does no firewall drop what follows?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const auto next = std::chrono::steady_clock::now() + pause;
@@ -140,7 +165,8 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     const bool is_silent = failure || why == closed_at_once;
     const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
     if (!is_silent || is_gone || next >= give_up) {
-      throw no_answer(to_text(to), failure, why, options);
+      if (!failure) throw another_program(to_text(to), why);
+      throw no_answer(tries, mine, options);
     }
     if ((attempt + 1) % where.size() != 0) continue;
     timer.expires_after(pause);
@@ -186,6 +212,9 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   if (!failure) acceptor.bind(endpoint, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (!failure) acceptor.native_non_blocking(true, failure);
+  if (failure == asio::error::address_in_use && port == 0) {
+    throw detail::no_port_left("cannot listen at " + address);
+  }
   if (failure == asio::error::address_in_use) {
     throw error(errc::address_in_use, fmt::format("another process holds {}", to_text(endpoint)),
                 "end it or choose another port");

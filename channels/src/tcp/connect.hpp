@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct dial_wishes {
   std::function<void(asio::ip::tcp::socket&)> prepare;
   /// Where given: why the last attempt to connect failed.
   error_code* failure = nullptr;
+  /// Where given: takes what was tried and why it failed, beside what is there from other calls.
+  detail::connect_tries* tries = nullptr;
   /// It listened once: where nobody does any more, nobody will again.
   bool refusal_is_final = false;
 };

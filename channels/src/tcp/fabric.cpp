@@ -42,6 +42,11 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
   return {address, port};
 }
 
+std::string reason_text(const error& reason) {
+  const std::string& detail = reason.context().detail;
+  return detail.empty() ? reason.code().message() : detail;
+}
+
 }  // namespace
 
 mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_executor executor)
@@ -132,6 +137,7 @@ verdict mesh::judge_guest(const hello& theirs) noexcept {
 void mesh::take_guest(sealed::connection guest, const hello& mine, const hello& theirs) {
   const std::shared_ptr<link> over = make_link(std::move(guest), mine, theirs, options_);
   over->on_lost(lost_handler());
+  over->on_silent(silent_handler());
   install(theirs.from, std::make_unique<link_channel>(over));
 }
 
@@ -146,6 +152,14 @@ std::function<bool(const error&)> mesh::lost_handler() {
   return [weak = weak_from_this()](const error& reason) {
     const auto self = weak.lock();
     return self && self->on_lost(reason);
+  };
+}
+
+std::function<bool(const error&)> mesh::silent_handler() {
+  return [weak = weak_from_this()](const error& reason) {
+    const auto self = weak.lock();
+    if (self) self->fail(reason, true);
+    return self != nullptr;
   };
 }
 
@@ -188,7 +202,7 @@ asio::awaitable<void> mesh::connect(int peer) {
     const std::optional<error> known = detail::find_exhausted(e);
     state.failure = known ? *known : error(errc::unreachable, e.what());
   } catch (const std::exception& e) {
-    state.failure = error(errc::unreachable, e.what());
+    state.failure = error(errc::unreachable, describe(e));
   }
   state.connecting = false;
   changed_.notify_all();
@@ -206,6 +220,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     if (answer.answer == verdict::welcome) {
       const std::shared_ptr<link> over = make_link(std::move(made), mine, answer, options_);
       over->on_lost(lost_handler());
+      over->on_silent(silent_handler());
       install(peer, std::make_unique<link_channel>(over));
       co_return;
     }
@@ -235,7 +250,13 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   const auto self = shared_from_this();
   // The news may be another rank's; who tells it here is this one.
   error_context here = reason.context();
-  here.rank = rank();
+  const int teller = std::exchange(here.rank, rank());
+  // Where another blames this rank, the two ends of what failed are the same, seen from here.
+  if (here.peer == rank()) {
+    here.peer = teller != rank() ? teller : -1;
+    if (here.peer >= 0)
+      here.detail = fmt::format("rank {} reports: {}", teller, reason_text(reason));
+  }
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);

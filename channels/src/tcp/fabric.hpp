@@ -82,8 +82,10 @@ class mesh : public std::enable_shared_from_this<mesh> {
   asio::awaitable<std::string> look_up(std::string name);
   /// The channel to a peer, unless there is one or the job is over: then it is closed.
   void install(int peer, std::unique_ptr<channel> made);
-  /// For a link that loses its peer.
+  /// For a link that loses its peer: rank 0's word on who died first is awaited.
   std::function<bool(const error&)> lost_handler();
+  /// For a link whose peer is silent: all ranks hear it at once.
+  std::function<bool(const error&)> silent_handler();
 
  private:
   struct peer_state {

@@ -3,6 +3,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <tandem/detail/fork.hpp>
 #include <tandem/error.hpp>
 #include <tandem/fabric.hpp>
@@ -14,7 +15,7 @@ namespace tandem::tcp {
 /// Why others lose a rank whose handle goes in the middle of the job.
 error gone_without_goodbye(int rank);
 
-/// What the other ranks hear of one whose fabric could not be opened.
+/// Of a rank whose fabric could not be opened: what it says, and what the others hear.
 error why_not_opened(int rank, std::exception_ptr failure);
 
 /// The handle that users own of a mesh of any kind: destroying it without `close` is a failure of
@@ -75,19 +76,21 @@ class fabric_handle final : public fabric {
   std::shared_ptr<Mesh> mesh_;
 };
 
-/// Opens a mesh; what fails on the way is a failure of this rank.
+/// Opens a mesh; what fails on the way is a failure of this rank, and all ranks hear what it was.
 template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made) {
   std::unique_ptr<fabric> handle = std::make_unique<fabric_handle<Mesh>>(made);
-  std::exception_ptr failure;
+  std::optional<error> failure;
   try {
     co_await made->open();
-    co_return handle;
   } catch (...) {
-    failure = std::current_exception();
+    failure = why_not_opened(made->rank(), std::current_exception());
   }
-  made->fail(why_not_opened(made->rank(), failure), true);
-  std::rethrow_exception(failure);
+  if (failure) {
+    made->fail(*failure, true);
+    throw error(*failure);
+  }
+  co_return handle;
 }
 
 /// The same of a mesh of this kind over those who met.

@@ -28,6 +28,8 @@ class frame_reader {
   /// One `receive`, never blocking. After ended, broken, goodbye and gave_up, read no more.
   outcome read_some(sealed::stream& from);
   const std::string& why() const noexcept { return why_; }
+  /// It ended because the peer's acknowledgements did not come: nobody knows more of that.
+  bool is_silence() const noexcept { return is_silence_; }
   /// Forgets the payload in hand; the session does not know it any more either.
   void drop() noexcept { is_landing_ = false; }
 
@@ -48,6 +50,7 @@ class frame_reader {
   protocol::landing landing_;
   bool is_landing_ = false;
   std::string why_;
+  bool is_silence_ = false;
 };
 
 }  // namespace tandem::tcp

@@ -158,7 +158,7 @@ asio::awaitable<void> basic_greeter<Socket>::greet(std::shared_ptr<Socket> guest
     co_await with_deadline(hello_limit, hear(socket, its, refuses), "hello of " + who);
   } catch (const std::exception& e) {
     its.known = false;
-    its.why = e.what();
+    its.why = describe(e);
   }
   const bool was_dropped = std::erase(unknown_, guest) == 0;
   if (closed_ || was_dropped) co_return;

@@ -149,6 +149,7 @@ void link::vanished(const std::string& how) {
   const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
                      fmt::format("see the last output of {}", who));
   log(log_level::info, "tcp", reason.what());
+  if (reader_.is_silence() && silent_) lost_ = std::exchange(silent_, nullptr);
   if (lost_ && lost_(reason)) return;
   fail(reason, false);
 }

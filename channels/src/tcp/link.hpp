@@ -41,6 +41,8 @@ class link final : public std::enable_shared_from_this<link>,
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
+  /// As `on_lost`, for a peer that is silent: its connection to rank 0 may well live.
+  void on_silent(lost_handler handler) { silent_ = std::move(handler); }
 
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
   const protocol::session& messages() const noexcept { return session_; }
@@ -68,7 +70,7 @@ class link final : public std::enable_shared_from_this<link>,
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
   protocol::session session_;
-  lost_handler lost_;
+  lost_handler lost_, silent_;
 
   frame_writer writer_{session_};
   std::uint64_t given_when_late_ = none_late;  // how far writing was when a send was found late

@@ -43,9 +43,9 @@ error told_of(std::exception_ptr failure, int rank, const char* call) {
   } catch (const boost::system::system_error& e) {
     const bool is_cancelled = e.code() == asio::error::operation_aborted;
     return error(is_cancelled ? errc::message_cancelled : errc::peer_lost,
-                 fmt::format("rank {}: {}", rank, e.what()));
+                 fmt::format("rank {}: {}", rank, describe(e)));
   } catch (const std::exception& e) {
-    return error(errc::peer_lost, fmt::format("rank {}: {}", rank, e.what()));
+    return error(errc::peer_lost, fmt::format("rank {}: {}", rank, describe(e)));
   }
 }
 

@@ -68,7 +68,9 @@ class error : public boost::system::system_error {
 /// The same error with the empty fields of its context filled from `outer`.
 error with_context(const error& inner, const error_context& outer);
 
-/// The text of any exception, for a person: `error::what()`, or the best there is.
+/// The text of any exception, for a person: `error::what()`, or the best there is. Of Boost's own
+/// errors the message without the place in Boost's sources that `what()` adds.
+std::string describe(const std::exception& failure);
 std::string describe(std::exception_ptr failure);
 
 }  // namespace tandem

@@ -17,6 +17,8 @@ struct launch_info {
   std::uint16_t port = 0;  ///< of rank 0's store
   std::string job;         ///< run id: keeps two jobs, and two lives of one job, apart
   std::string launcher;    ///< who said so: "torchrun", "tandem run", "Slurm", ...
+  /// The launcher said `local_size`: where it is below `size`, ranks run on other hosts.
+  bool local_size_known = false;
 };
 
 /// Reads a variable; empty where it is not set. Tests pass a map.
@@ -43,7 +45,8 @@ environment process_environment();
 ///
 /// Where nothing tells the local place, it follows from a loopback address: all ranks are on this
 /// host.
-/// @par Errors `errc::bad_input`: an incomplete or contradictory set, naming the variable.
+/// @par Errors `errc::bad_input`: an incomplete or contradictory set, or an address that is none
+///   (a port or a URL in MASTER_ADDR), naming the variable. "[::1]" is the address ::1.
 std::optional<launch_info> find_launch(const environment& get = process_environment());
 
 }  // namespace tandem

@@ -7,6 +7,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <limits>
+#include <tandem/detail/connect_failure.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/log.hpp>
 #include <type_traits>
 #include <utility>
@@ -61,7 +63,7 @@ store_client::store_client(const asio::any_io_executor& executor, launch_info wh
 
 asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time_point until) {
   error_code ignored;
-  self->local_address_ = socket.local_endpoint(ignored).address().to_string();
+  self->way_ = way_of(socket);
   self->cutter_ = frame_cutter(most_reply_bytes);
   self->stage_ = stage::greeting;
   std::unique_ptr<trust::tls_session> session;
@@ -195,7 +197,7 @@ void store_client::ended(store_link& from, const error_code& why) {
     over(error(errc::peer_closed, "rank 0 has left and taken the store with it",
                "let rank 0 leave last, or ask before it leaves"));
   } else {
-    lost(rank_0_gone());
+    lost(rank_0_gone(detail::lost_packets_text(why)));
     over(*failure_);
   }
 }
@@ -233,10 +235,11 @@ error store_client::distrust(const trust::tls_session& session) const {
   return error(make_error_code(errc::not_trusted), std::move(c));
 }
 
-error store_client::rank_0_gone() const {
+error store_client::rank_0_gone(const std::string& how) const {
   error_context c;
   c.peer = 0;
-  c.detail = fmt::format("rank 0 is gone: the store at {} ended without a goodbye", where_);
+  c.detail = fmt::format("rank 0 is gone: the store at {} ended without a goodbye{}", where_,
+                         how.empty() ? "" : fmt::format(" ({})", how));
   c.advice = "look at the last output of rank 0";
   return error(make_error_code(errc::peer_lost), std::move(c));
 }
@@ -314,8 +317,7 @@ asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
   error_context c;
   c.rank = self->who_.rank;
   c.peer = 0;
-  c.detail = fmt::format("{}: rank 0 did not answer within {:g} s", what,
-                         std::chrono::duration<double>(limit).count());
+  c.detail = fmt::format("{}: rank 0 did not answer within {}", what, detail::to_text(limit));
   c.advice = "look at rank 0: is it stopped?";
   throw error(make_error_code(errc::timed_out), std::move(c));
 }

@@ -11,6 +11,7 @@
 #include <tandem/launch.hpp>
 #include <tandem/settings.hpp>
 #include <tandem/store.hpp>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/store_link.hpp"
@@ -50,7 +51,10 @@ class store_client final : public store_link::listener,
 
   const launch_info& who() const noexcept { return who_; }
   const secret& data_key() const noexcept { return data_key_; }
-  const std::string& local_address() const noexcept { return local_address_; }
+  const std::string& local_address() const noexcept { return way_.local_address; }
+  void set_local_address(std::string address) { way_.local_address = std::move(address); }
+  /// This rank runs on rank 0's host, as far as addresses tell.
+  bool is_beside_rank_0() const noexcept { return way_.peer_is_here; }
   const std::string& where() const noexcept { return where_; }
   const std::string& trouble() const noexcept { return trouble_; }
 
@@ -73,7 +77,7 @@ class store_client final : public store_link::listener,
   void wake_all();
   void over(const error& why);
   void lost(const error& cause);
-  error rank_0_gone() const;
+  error rank_0_gone(const std::string& how) const;
   error no_store(std::string_view said) const;
   error distrust(const trust::tls_session& session) const;
   error here(const error& inner) const;
@@ -92,7 +96,7 @@ class store_client final : public store_link::listener,
   frame_cutter cutter_{most_reply_bytes};
   asio::steady_timer changed_;  ///< cancelled whenever `stage_` changes
   std::string trouble_;
-  std::string local_address_;
+  reached_by way_;
   std::optional<error> failure_;  ///< with what requests fail
   std::optional<error> cause_;    ///< what the handler is to hear, until it has heard it
   store::lost_handler lost_handler_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/log.hpp>
 
 namespace tandem::rendezvous {
@@ -88,22 +89,30 @@ void store_core::malformed(connection from, const std::string& why, time_point n
   }
 }
 
-void store_core::closed(connection from) {
+void store_core::closed(connection from, const std::string& how) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   const int rank = found->second.rank;
   forget(from);
   if (rank < 0) return;
   lose(rank, errc::peer_lost,
-       fmt::format("rank {} is gone: its connection to rank 0's store ended without a goodbye",
-                   rank));
+       fmt::format("rank {} is gone: its connection to rank 0's store ended without a goodbye{}",
+                   rank, how.empty() ? "" : fmt::format(" ({})", how)));
+}
+
+void store_core::put(std::string key, std::string value, time_point now) {
+  constexpr connection nobody = 0;
+  keys_.received(nobody, set_request{0, std::move(key), std::move(value)}, now);
+  for (store_keys::answer& a : keys_.take()) {
+    if (a.to != nobody) send(a.to, std::move(a.message));
+  }
 }
 
 void store_core::tick(time_point now) {
   while (!identifying_.empty() && identifying_.begin()->first <= now) {
-    const double limit_s = seconds(plan_.limits.identify);
     drop(identifying_.begin()->second, "silent",
-         fmt::format("it did not say who it is within {:g} s", limit_s), now);
+         fmt::format("it did not say who it is within {}", detail::to_text(plan_.limits.identify)),
+         now);
   }
   keys_.tick(now);
   deliver();
@@ -235,12 +244,15 @@ error store_core::missing_ranks() const {
     missing.push_back(std::to_string(rank));
   }
   const bool one = missing.size() == 1;
-  return blame(errc::rank_missing, first,
-               fmt::format("{} {} never came within {:g} s: {} of {} {} here",
-                           one ? "rank" : "ranks", names(missing), seconds(plan_.meet_timeout),
-                           present_, plan_.size, present_ == 1 ? "is" : "are"),
-               fmt::format("start {0}, or check that {1} can reach {2}", one ? "it" : "them",
-                           one ? "it" : "they", plan_.where));
+  return blame(
+      errc::rank_missing, first,
+      fmt::format("{} {} never came within {}: {} of {} {} here", one ? "rank" : "ranks",
+                  names(missing), detail::to_text(plan_.meet_timeout), present_, plan_.size,
+                  present_ == 1 ? "is" : "are"),
+      fmt::format(
+          "start {0}, or check that {1} can reach {2}{3}", one ? "it" : "them", one ? "it" : "they",
+          plan_.where,
+          plan_.listens.empty() ? "" : fmt::format("; rank 0 listens on {}", plan_.listens)));
 }
 
 // --- connections

@@ -38,7 +38,8 @@ class store_core {
   struct plan {
     int size = 1;
     std::string job;
-    std::string where;  ///< "10.0.0.1:29500", for errors
+    std::string where;         ///< what ranks dial: "n1:29500", for errors
+    std::string listens = {};  ///< and what rank 0 listens on, where it is worth a word
     std::chrono::milliseconds meet_timeout{30'000};
     time_point meet_by;
     store_limits limits = {};
@@ -63,7 +64,8 @@ class store_core {
   void malformed(connection from, const std::string& why, time_point now);
   /// It did not prove that it belongs to this job.
   void untrusted(connection from, const std::string& why, time_point now);
-  void closed(connection from);
+  /// @param how  why it ended, where it was no orderly end.
+  void closed(connection from, const std::string& how = {});
   void tick(time_point now);
 
   /// A rank's goodbye and its report; rank 0 makes them here, without a connection in between.
@@ -73,6 +75,10 @@ class store_core {
   std::vector<output> take() { return std::exchange(outputs_, {}); }
   std::optional<time_point> next_deadline() const;
   bool identified(connection from) const;
+  /// All ranks are here, and the job has not failed.
+  bool running() const noexcept { return phase_ == phase::running; }
+  /// A value that rank 0 itself has for all.
+  void put(std::string key, std::string value, time_point now);
   /// The job has begun or failed, and every rank that came has left or is gone.
   /// Some rank has not come yet.
   bool is_meeting() const noexcept { return phase_ == phase::meeting; }

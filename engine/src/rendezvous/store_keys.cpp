@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tandem/detail/duration_text.hpp>
 
 namespace tandem::rendezvous {
 
@@ -167,9 +168,9 @@ void store_keys::time_out(wait_id id) {
   std::vector<std::string> missing;
   for (const std::string& key : w.missing) missing.push_back(fmt::format("'{}'", printable(key)));
   const error why(errc::timed_out,
-                  fmt::format("{} {} never came to rank 0's store within {:g} s",
+                  fmt::format("{} {} never came to rank 0's store within {}",
                               missing.size() == 1 ? "key" : "keys", names(missing),
-                              seconds(std::chrono::milliseconds(w.request.limit_ms))),
+                              detail::to_text(std::chrono::milliseconds(w.request.limit_ms))),
                   "look at the rank that was to set it");
   reply(w.from, failed_reply{w.request.id, why});
   end_wait(id);

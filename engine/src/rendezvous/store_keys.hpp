@@ -84,8 +84,4 @@ class store_keys {
 /// "2, 5 and 12 more": at most 16 of them.
 std::string names(const std::vector<std::string>& all);
 
-inline double seconds(std::chrono::milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace tandem::rendezvous

@@ -7,6 +7,8 @@
 #include <boost/asio/buffer.hpp>
 #include <utility>
 
+#include "rendezvous/host_text.hpp"
+
 namespace tandem::rendezvous {
 namespace {
 
@@ -129,13 +131,20 @@ void store_link::close() noexcept {
   socket_.close(ignored);
 }
 
+reached_by way_of(const tcp::socket& connected) {
+  error_code gone;
+  const asio::ip::address here = unmapped(connected.local_endpoint(gone).address());
+  const asio::ip::address there = unmapped(connected.remote_endpoint(gone).address());
+  return {here.to_string(), here == there || there.is_loopback()};
+}
+
 std::string show(const std::string& host, std::uint16_t port) {
   if (host.find(':') != std::string::npos) return fmt::format("[{}]:{}", host, port);
   return fmt::format("{}:{}", host, port);
 }
 
 std::string show(const tcp::endpoint& where) {
-  return show(where.address().to_string(), where.port());
+  return show(unmapped(where.address()).to_string(), where.port());
 }
 
 }  // namespace tandem::rendezvous

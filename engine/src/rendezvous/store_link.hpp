@@ -71,6 +71,13 @@ class store_link final : public std::enable_shared_from_this<store_link> {
   std::array<char, 8192> chunk_;
 };
 
+/// By what a connected socket reaches its peer.
+struct reached_by {
+  std::string local_address;
+  bool peer_is_here = false;  ///< both ends are on one host
+};
+reached_by way_of(const tcp::socket& connected);
+
 /// "127.0.0.1:29500", "[::1]:29500".
 std::string show(const std::string& host, std::uint16_t port);
 std::string show(const tcp::endpoint& where);

@@ -6,7 +6,9 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/deadline.hpp>
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/descriptor_budget.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
@@ -15,6 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/dialled_addresses.hpp"
+#include "rendezvous/host_text.hpp"
+#include "rendezvous/listen_address.hpp"
 #include "rendezvous/store_client.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -23,7 +28,6 @@ namespace rendezvous {
 namespace {
 
 using time_point = std::chrono::steady_clock::time_point;
-using endpoints = std::vector<tcp::endpoint>;
 constexpr std::chrono::milliseconds first_pause{10};
 constexpr std::chrono::milliseconds longest_pause{250};
 /// An address that swallows packets must not use up the time in which another one might answer.
@@ -87,7 +91,7 @@ class joined_store final : public store {
     try {
       work();
     } catch (const std::exception& e) {
-      log(log_level::error, "rendezvous", e.what());
+      log(log_level::error, "rendezvous", describe(e));
     }
   }
 
@@ -116,32 +120,6 @@ void check(const launch_info& who) {
               "ranks count from 0 to size - 1, and the store needs an address and a port");
 }
 
-/// A look-up cannot be cancelled, so it may outlive the coroutine that asked for it.
-struct lookup {
-  explicit lookup(const asio::any_io_executor& executor) : resolver(executor), done(executor) {}
-  tcp::resolver resolver;
-  asio::steady_timer done;
-  error_code failed = asio::error::would_block;
-  endpoints found;
-};
-
-asio::awaitable<std::shared_ptr<lookup>> look_up(asio::any_io_executor executor, std::string host,
-                                                 std::uint16_t port, time_point until) {
-  const auto state = std::make_shared<lookup>(executor);
-  state->done.expires_at(until);
-  const auto keep = [state](const error_code& failed, const tcp::resolver::results_type& results) {
-    state->failed = failed;
-    for (const auto& entry : results) state->found.push_back(entry.endpoint());
-    state->done.cancel();
-  };
-  detail::start_threads(fmt::format("no thread to look up host '{}' with", host), [&] {
-    state->resolver.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service, keep);
-  });
-  error_code ignored;
-  co_await state->done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  co_return state;
-}
-
 asio::awaitable<void> pause(std::chrono::milliseconds time, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, std::min(std::chrono::steady_clock::now() + time, until));
@@ -150,24 +128,22 @@ asio::awaitable<void> pause(std::chrono::milliseconds time, time_point until) {
 
 /// A name may appear later, as that of a container that still starts: keep asking until the
 /// deadline.
-asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info who,
-                                   settings options, time_point until) {
-  error_code no_number;
-  const asio::ip::address address = asio::ip::make_address(who.address, no_number);
-  if (!no_number) {
-    endpoints one(1, tcp::endpoint(address, who.port));
+asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor executor,
+                                                        launch_info who, settings options,
+                                                        time_point until) {
+  if (const auto address = numeric_address(who.address)) {
+    std::vector<asio::ip::address> one(1, *address);
     co_return one;
   }
   for (bool first = true;; first = false) {
     const std::shared_ptr<lookup> answer = co_await look_up(executor, who.address, who.port, until);
-    if (!answer->failed && !answer->found.empty()) co_return answer->found;
-    const std::string why =
-        answer->failed == asio::error::would_block ? "no answer" : answer->failed.message();
+    if (!answer->found.empty()) co_return answer->addresses();
+    const std::string why = answer->why_no_address();
     if (std::chrono::steady_clock::now() >= until) {
       fail(who, errc::unreachable,
-           fmt::format("host '{}' has no address: {} within {:g} s", who.address, why,
-                       seconds(options.meet_timeout)),
-           check_address);
+           fmt::format("host '{}' has no address: {} within {}", who.address, why,
+                       detail::to_text(options.meet_timeout)),
+           std::string(check_address) + " that this host can resolve (getent hosts NAME)");
     }
     if (first) {
       log(log_level::warning, "rendezvous",
@@ -177,18 +153,16 @@ asio::awaitable<endpoints> resolve(asio::any_io_executor executor, launch_info w
   }
 }
 
-/// Without a secret, only this machine may talk to the store.
-endpoints allowed(endpoints all, const launch_info& who, bool is_open) {
-  if (is_open) return all;
-  std::erase_if(all, [](const tcp::endpoint& e) { return !e.address().is_loopback(); });
-  if (all.empty()) {
-    fail(who, errc::bad_input,
-         fmt::format("the store at {} would be open to the network without a secret",
-                     show(who.address, who.port)),
-         "give every rank a secret (TANDEM_SECRET_FILE), use 127.0.0.1 where all ranks run on one "
-         "machine, or set TANDEM_INSECURE=1 in a network you trust");
+/// The same refusal from whichever rank it comes, with that rank.
+template <class Choose>
+auto refused_as(const launch_info& who, Choose choose) {
+  try {
+    return choose();
+  } catch (const error& refusal) {
+    error_context outer;
+    outer.rank = who.rank;
+    throw with_context(refusal, outer);
   }
-  return all;
 }
 
 asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
@@ -204,12 +178,13 @@ asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
   }
 }
 
-/// Empty when connected, else why not.
-asio::awaitable<std::string> connect(tcp::socket& socket, tcp::endpoint to, time_point until) {
+/// Empty when connected, else why not, which is noted.
+asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_point until,
+                                    detail::connect_tries& tries) {
   using duration = std::chrono::steady_clock::duration;
   const duration left = until - std::chrono::steady_clock::now();
   const duration limit = std::clamp<duration>(left, first_pause, longest_connect);
-  std::string why;
+  error_code why;
   try {
     co_await with_deadline(limit, connect_once(socket, to), "connect");
   } catch (const boost::system::system_error& failed) {
@@ -217,37 +192,64 @@ asio::awaitable<std::string> connect(tcp::socket& socket, tcp::endpoint to, time
       throw detail::exhausted(failed.code().value(), detail::resource::descriptor,
                               "no socket to rank 0's store");
     }
-    why = failed.code().message();
+    why = failed.code();
   }
+  if (why) tries.failed(to, why, limit);
   co_return why;
 }
 
+[[noreturn]] void nobody_answered(const store_client& client, const dialled_addresses& where,
+                                  const detail::connect_tries& tries, const settings& options) {
+  const launch_info& who = client.who();
+  std::string detail = fmt::format("nobody answered at {} within {}", client.where(),
+                                   detail::to_text(options.meet_timeout));
+  if (!tries.empty()) detail += fmt::format("; tried {}", tries.text());
+  if (where.is_own_host_only()) {
+    fail(who, errc::unreachable, std::move(detail),
+         fmt::format("'{}' is a name of this host itself here (loopback, see /etc/hosts): {}",
+                     who.address, check_address));
+  }
+  const std::string not_running = std::string("is rank 0 running? ") + check_address;
+  fail(who, errc::unreachable, std::move(detail),
+       tries.advice(fmt::format("rank {}", who.rank), "rank 0", not_running));
+}
+
 /// Until rank 0 has accepted this rank.
-asio::awaitable<void> knock(std::shared_ptr<store_client> client, endpoints all, settings options,
-                            time_point until) {
+asio::awaitable<void> knock(std::shared_ptr<store_client> client, dialled_addresses where,
+                            settings options, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  std::string refused = "no answer";
+  error_code refused;
+  detail::connect_tries tries;
   std::chrono::milliseconds wait = first_pause;
   while (std::chrono::steady_clock::now() < until) {
+    const endpoints all = where.all();
     for (const tcp::endpoint& to : all) {
       tcp::socket socket(executor);
-      refused = co_await connect(socket, to, until);
-      if (!refused.empty()) continue;
+      refused = co_await connect(socket, to, until, tries);
+      if (refused) continue;
       const bool accepted = co_await store_client::greet(client, std::move(socket), until);
       if (accepted) co_return;
     }
     co_await pause(wait, until);
     wait = std::min(2 * wait, longest_pause);
+    where.refresh();
   }
-  const double limit_s = seconds(options.meet_timeout);
-  if (refused.empty()) {
-    fail(client->who(), errc::not_tandem,
-         fmt::format("{} {} for {:g} s", client->where(), client->trouble(), limit_s),
-         "another program may own this port, or rank 0 is stopped");
-  }
-  fail(client->who(), errc::unreachable,
-       fmt::format("nobody answered at {} within {:g} s ({})", client->where(), limit_s, refused),
-       std::string("is rank 0 running? ") + check_address);
+  if (refused || client->trouble().empty()) nobody_answered(*client, where, tries, options);
+  fail(client->who(), errc::not_tandem,
+       fmt::format("{} {} for {}", client->where(), client->trouble(),
+                   detail::to_text(options.meet_timeout)),
+       "another program may own this port, or rank 0 is stopped");
+}
+
+/// A rank that reached rank 0 over an address that no other host can use (loopback, or one of
+/// several families) goes by the one that the ranks of other hosts used.
+asio::awaitable<void> find_address_for_others(std::shared_ptr<store_client> client,
+                                              settings options) {
+  if (numeric_address(client->who().address) || !client->is_beside_rank_0()) co_return;
+  std::vector<std::string> keys(1, address_for_others);
+  std::vector<std::string> found =
+      co_await store_client::get(client, std::move(keys), options.meet_timeout);
+  if (!found.front().empty()) client->set_local_address(std::move(found.front()));
 }
 
 std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
@@ -281,29 +283,38 @@ secret make_data_key() {
 // A coroutine takes them by value: the caller's may be gone when it starts.
 asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) {
   check(who);
+  who.address = parse_host("rank 0's address", who.address);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
   reserve_for(who);
   const std::shared_ptr<const trust::credentials> trust = find_trust(who, options);
-  endpoints found = co_await resolve(executor, who, options, until);
-  const endpoints all = allowed(std::move(found), who, options.insecure || trust);
+  const bool is_open = options.insecure || trust;
+  std::vector<asio::ip::address> found = co_await resolve(executor, who, options, until);
+  const host_facts known = facts_of(who, is_open, std::move(found));
+  const auto allowed = refused_as(who, [&known] { return allowed_addresses(known); });
   std::shared_ptr<store_server> server;
   if (who.rank == 0) {
+    const listen_address at =
+        refused_as(who, [&known] { return choose_listen_address(known, is_address_here); });
     store_core::plan plan;
     plan.size = who.size;
     plan.job = who.job;
     plan.where = show(who.address, who.port);
+    plan.listens = at.text;
     plan.meet_timeout = options.meet_timeout;
     plan.meet_by = until;
     if (trust) plan.data_key = make_data_key();
-    server = store_server::listen(executor, all.front(), std::move(plan), trust);
+    log(log_level::debug, "rendezvous", "rank 0 listens on " + at.text);
+    server = store_server::listen(executor, at.at, std::move(plan), trust);
   }
   auto client = std::make_shared<store_client>(executor, who, options, trust);
   // From here on its destructor closes what a failure leaves open.
   auto joined = std::make_shared<joined_store>(client, server);
-  co_await knock(client, all, options, until);
+  dialled_addresses where(executor, who, is_open, with_port(allowed, who.port));
+  co_await knock(client, std::move(where), options, until);
   co_await store_client::wait_for_all(client, until);
+  co_await find_address_for_others(client, options);
   co_return joined;
 }
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <utility>
+
+#include "rendezvous/listen_address.hpp"
 
 namespace tandem::rendezvous {
 namespace {
@@ -48,6 +51,8 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
   error_code failed;
   detail::open(acceptor_, at.protocol(), failed);
   if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
+  const bool all_families = at.address().is_v6() && at.address().is_unspecified();
+  if (!failed && all_families) acceptor_.set_option(asio::ip::v6_only(false), failed);
   if (!failed) acceptor_.bind(at, failed);
   if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
   if (!failed) acceptor_.native_non_blocking(true, failed);
@@ -66,7 +71,11 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
                                          fmt::format("rank 0 cannot listen on {}", where)),
                        c);
   }
-  c.detail = fmt::format("rank 0 cannot listen on {}: {}", where, failed.message());
+  const bool elsewhere = failed == boost::system::errc::address_not_available;
+  c.detail = fmt::format(
+      "rank 0 cannot listen on {}: {}", where,
+      elsewhere ? "no interface of this host has that address (it has " + addresses_here() + ")"
+                : failed.message());
   c.advice =
       "give an address of rank 0's own machine (TANDEM_RENDEZVOUS or MASTER_ADDR) and a port it "
       "may use";
@@ -101,6 +110,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   lacking_since_.reset();
   error_code gone;
   const tcp::endpoint from = socket.remote_endpoint(gone);
+  const reached_by way = way_of(socket);
   const std::uint64_t id = next_id_++;
   std::unique_ptr<trust::tls_session> session;
   if (trust_) {
@@ -108,6 +118,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   }
   auto link = std::make_shared<store_link>(std::move(socket), id, std::move(session));
   connections_[id].link = link;
+  connections_[id].way = way;
   core_.opened(id, gone ? "a closed connection" : show(from), now());
   link->start(weak_from_this());
   carry_out();
@@ -179,7 +190,7 @@ void store_server::ended(store_link& from, const error_code& why) {
       fmt::format("connection {} ended: {}", from.id(), why.message()));
   from.close();
   connections_.erase(from.id());
-  core_.closed(from.id());
+  core_.closed(from.id(), detail::lost_packets_text(why));
   carry_out();
 }
 
@@ -199,7 +210,20 @@ void store_server::untrusted(store_link& from, const trust::tls_session& session
   carry_out();
 }
 
+/// Before any rank hears that all are there.
+void store_server::publish_address() {
+  if (published_ || !core_.running()) return;
+  published_ = true;
+  std::string address;
+  for (const auto& [id, each] : connections_) {
+    if (!address.empty() || each.way.peer_is_here || !core_.identified(id)) continue;
+    address = each.way.local_address;
+  }
+  core_.put(address_for_others, std::move(address), now());
+}
+
 void store_server::carry_out() {
+  publish_address();
   for (auto outputs = core_.take(); !outputs.empty(); outputs = core_.take()) {
     for (store_core::output& out : outputs) {
       const auto found = connections_.find(out.to);

@@ -13,6 +13,10 @@
 
 namespace tandem::rendezvous {
 
+/// The key of the address by which ranks of other hosts reached rank 0's; empty where all ranks
+/// are on its host. There is no wait for it: it is set before any rank hears that all are there.
+constexpr auto address_for_others = "rendezvous/address of rank 0's host";
+
 /// Rank 0's end of the store: carries out over TCP what `store_core` decides. It runs in the
 /// executor of the store object that owns it, and stops by itself when the last rank has left.
 class store_server final : public store_link::listener,
@@ -38,6 +42,7 @@ class store_server final : public store_link::listener,
   struct connection {
     std::shared_ptr<store_link> link;
     frame_cutter cutter{most_hello_bytes};
+    reached_by way;
     bool greeted = false;
   };
 
@@ -51,6 +56,7 @@ class store_server final : public store_link::listener,
   void lack_descriptors(const error_code& failed);
   void cut(connection& from);
   void carry_out();
+  void publish_address();
   void arm_timer();
 
   store_core core_;
@@ -65,6 +71,7 @@ class store_server final : public store_link::listener,
   log_digest refused_{log_level::warning, "rendezvous"};
   bool accepting_ = false;
   bool stopped_ = false;
+  bool published_ = false;
 };
 
 }  // namespace tandem::rendezvous
