@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -27,7 +26,6 @@ using detail::quiet;
 constexpr std::chrono::milliseconds lane_limit{1000};
 /// A rank whose connection lost against the peer's own looks again after so long.
 constexpr std::chrono::milliseconds crossed_limit{1000};
-constexpr std::size_t most_lanes = 64;
 
 std::string key_of(int rank) {
   return fmt::format("rails/{}", rank);
@@ -73,47 +71,6 @@ asio::awaitable<void> mesh::open() {
   co_await publish(key_of(rank()), std::move(line));
 }
 
-/// As many lanes as there are if every rail leads to each peer, and what tells of carriers.
-void mesh::reserve_for(const std::vector<rail_end>& rails) const {
-  std::size_t acceptors = 1, lanes = 0;
-  for (std::size_t i = 0; i < rails.size(); ++i) {
-    const std::size_t kinds = rdma_.has(i) ? 2 : 1;
-    acceptors += kinds * rails[i].addresses.size();
-    lanes += options().rail_streams + kinds - 1;
-  }
-  reserve(acceptors, std::min(lanes, most_lanes));
-}
-
-void mesh::open_rail(const rail_end& end) {
-  const std::size_t number = mine_rails_.size();
-  published_rail& rail = mine_rails_.emplace_back();
-  rail.interface = nics_[end.nic].name;
-  rail_nics_.push_back(end.nic);
-  for (const nic_address& at : end.addresses) {
-    const std::string address = at.where.to_string();
-    door opened{at.where, at.prefix, open_door(address)};
-    if (rdma_.has(number)) {
-      opened.rdma_port = open_door(
-          address, for_setting_up(),
-          [weak = weak_from_this(), number](asio::ip::tcp::socket guest, sealed::keys seal,
-                                            const tcp::hello&, const tcp::hello& theirs) {
-            const auto self = std::static_pointer_cast<mesh>(weak.lock());
-            if (!self) return;
-            sealed::connection over(std::move(guest), std::move(seal));
-            self->take_rdma_guest(number, std::move(over), theirs);
-          });
-    }
-    rail.doors.push_back(opened);
-  }
-}
-
-/// What sets RDMA up holds the keys of this rank's memory.
-settings mesh::for_setting_up() const {
-  settings sealing = options();
-  sealing.encrypt = !key().empty();
-  return sealing;
-}
-
 std::string mesh::name_over_rdma(std::size_t rail, const asio::ip::address& peer) const {
   return fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
                      peer.to_string());
@@ -122,17 +79,6 @@ std::string mesh::name_over_rdma(std::size_t rail, const asio::ip::address& peer
 void mesh::ended() noexcept {
   watch_.reset();
   rdma_.close();
-}
-
-/// Whoever dials the lane finds out when it is well again.
-void mesh::carrier_lost(int index) {
-  for (const nic& which : nics_) {
-    if (which.index != index) continue;
-    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-      const std::shared_ptr<link> over = links_[peer];
-      if (over) over->carrier_lost(which);
-    }
-  }
 }
 
 asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
@@ -154,7 +100,7 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
 void mesh::add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
                       bool rdma) const {
   for (const rail_pair& pair : found.pairs) {
-    if (all.size() == most_lanes) break;
+    if (all.size() == max_lanes) break;
     const door& from = mine_rails_[pair.mine].doors[pair.my_door];
     const door& to = theirs[pair.theirs].doors[pair.their_door];
     const bool has_rdma = rdma_.has(pair.mine) && to.rdma_port != 0;
@@ -312,7 +258,7 @@ asio::awaitable<void> mesh::knock(std::shared_ptr<mesh> self, int peer) {
 tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
   const std::shared_ptr<link>& over = links_[static_cast<std::size_t>(theirs.from)];
   if (!over) {
-    const bool sane = lanes_of(theirs) >= 1 && lanes_of(theirs) <= most_lanes &&
+    const bool sane = lanes_of(theirs) >= 1 && lanes_of(theirs) <= max_lanes &&
                       lane_of(theirs) < lanes_of(theirs);
     return sane ? tcp::mesh::judge_guest(theirs) : tcp::verdict::crossed;
   }

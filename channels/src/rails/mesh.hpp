@@ -49,6 +49,8 @@ class mesh final : public tcp::mesh {
   void ended() noexcept override;
   void carrier_lost(int index);
 
+  static constexpr std::size_t max_lanes = 64;  // to one peer
+
   void reserve_for(const std::vector<rail_end>& rails) const;
   void open_rail(const rail_end& end);
   void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
