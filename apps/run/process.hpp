@@ -32,8 +32,9 @@ struct pipe_ends {
 /// A pipe that no started program inherits by accident.
 pipe_ends make_pipe();
 
-/// Throws `errc::limit_exceeded` where `number` says that what the call wanted has run out, and which
-/// limit says so; else `tandem::error` with the system's code: "what: No such file or directory".
+/// Throws `errc::limit_exceeded` where `number` says that what the call wanted has run out, and
+/// which limit says so; else `tandem::error` with the system's code: "what: No such file or
+/// directory".
 [[noreturn]] void throw_system_error(int number, detail::resource wanted, const std::string& what,
                                      std::string advice = {});
 

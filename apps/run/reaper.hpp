@@ -43,8 +43,8 @@ class reaper {
 
   /// Starts a program with empty standard input, default signals and nothing blocked; an ignored
   /// HUP, INT or QUIT stays ignored. `environment`: "NAME=value". Blocks until it runs.
-  /// @par Errors  `errc::limit_exceeded`: no more processes or descriptors, and which limit says so;
-  /// else `tandem::error` with the system's code: no such command, no permission.
+  /// @par Errors  `errc::limit_exceeded`: no more processes or descriptors, and which limit says
+  /// so; else `tandem::error` with the system's code: no such command, no permission.
   pid_t start(std::span<const std::string> command, std::span<const std::string> environment,
               int output, int error_output);
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 #include <tandem/collectives/plan.hpp>
-#include <tandem/detail/fork.hpp>
 #include <tandem/detail/flight.hpp>
+#include <tandem/detail/fork.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/settings.hpp>
 #include <vector>

@@ -78,7 +78,8 @@ class fork_guard {
   fork_guard() {
     void* const page =
         ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    word_ = page == MAP_FAILED ? new std::atomic<std::uint32_t> : new (page) std::atomic<std::uint32_t>;
+    word_ =
+        page == MAP_FAILED ? new std::atomic<std::uint32_t> : new (page) std::atomic<std::uint32_t>;
     if (page != MAP_FAILED) ::madvise(page, page_bytes, MADV_WIPEONFORK);
     process_word.store(word_, std::memory_order_release);
     ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
@@ -141,10 +142,11 @@ void process_origin::require_here(std::string_view what) const {
 }
 
 error used_after_fork(std::string_view what) {
-  return error(errc::used_after_fork,
-               fmt::format("process {} was forked by the process that made {}", ::getpid(), what),
-               "use it in the process that made it; start processes that need a job of their own by "
-               "exec (spawn) in place of fork");
+  return error(
+      errc::used_after_fork,
+      fmt::format("process {} was forked by the process that made {}", ::getpid(), what),
+      "use it in the process that made it; start processes that need a job of their own by "
+      "exec (spawn) in place of fork");
 }
 
 int open_socket(int family, int type, int protocol) noexcept {

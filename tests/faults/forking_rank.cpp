@@ -101,7 +101,8 @@ int end_of(pid_t child) {
 /// A message each way, and every word of it right.
 asio::awaitable<std::uint64_t> exchange(channel& with, int mine, int round) {
   std::vector<std::uint64_t> out(words), in(words);
-  for (std::size_t i = 0; i < words; ++i) out[i] = i * 31 + static_cast<std::uint64_t>(2 * round + mine);
+  for (std::size_t i = 0; i < words; ++i)
+    out[i] = i * 31 + static_cast<std::uint64_t>(2 * round + mine);
   std::vector<asio::awaitable<void>> both;
   const tandem::const_view from(out.data(), words * 8);
   const tandem::mutable_view into(in.data(), words * 8);

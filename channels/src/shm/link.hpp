@@ -20,9 +20,10 @@ namespace tandem::shm {
 /// Carries out a session through memory that two processes share. Kept alive by what waits on its
 /// socket and by its handle.
 ///
-/// The socket brings two things: its end, when the peer is gone (`process_watch` looks, too), and a byte for an end that sleeps.
-/// An end says that it sleeps, then looks once more; the other publishes, then looks whether it is
-/// asleep; so one of both sees the other, and while both poll there is no system call.
+/// The socket brings two things: its end, when the peer is gone (`process_watch` looks, too), and a
+/// byte for an end that sleeps. An end says that it sleeps, then looks once more; the other
+/// publishes, then looks whether it is asleep; so one of both sees the other, and while both poll
+/// there is no system call.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable {

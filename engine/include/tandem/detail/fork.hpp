@@ -34,9 +34,10 @@ class process_origin {
 /// What a child says that uses `what` of its parent.
 error used_after_fork(std::string_view what);
 
-/// A child of fork() keeps every descriptor of its parent, so the peer of a socket would not hear of
-/// the parent's death until the child ends, too. These two are close-on-exec, and a child of fork()
-/// holds an empty descriptor of the same number in their place. -1, with the reason in `errno`.
+/// A child of fork() keeps every descriptor of its parent, so the peer of a socket would not hear
+/// of the parent's death until the child ends, too. These two are close-on-exec, and a child of
+/// fork() holds an empty descriptor of the same number in their place. -1, with the reason in
+/// `errno`.
 int open_socket(int family, int type, int protocol) noexcept;
 /// Of a listening socket that does not block.
 int accept_socket(int listener) noexcept;
@@ -62,8 +63,8 @@ void open(Socket& which, const typename Socket::protocol_type& protocol, error_c
 template <class Acceptor, class Socket>
 void accept(Acceptor& from, Socket& into, error_code& failure);
 
-/// @par Errors thrown: `used_after_fork` where the context of this executor belongs to the parent of
-/// this process: both would take events from one queue of the kernel.
+/// @par Errors thrown: `used_after_fork` where the context of this executor belongs to the parent
+/// of this process: both would take events from one queue of the kernel.
 void require_own_context(const boost::asio::any_io_executor& executor);
 
 inline error_code last_failure(int number) noexcept {
