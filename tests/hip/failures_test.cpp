@@ -175,7 +175,7 @@ TEST(hip_failures, not_in_a_child_of_who_used_it) {
   if (child == 0) {
     const auto failed = refusal_of([&] { of.allocate(8); });
     of.free(&of);
-    const bool is_said = failed && failed->code() == errc::device_failed &&
+    const bool is_said = failed && failed->code() == errc::used_after_fork &&
                          std::string(failed->what()).find("forked") != std::string::npos;
     ::_exit(is_said ? 0 : 1);
   }
