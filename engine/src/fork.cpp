@@ -137,8 +137,8 @@ std::uint32_t number_of_process() noexcept {
 
 process_origin::process_origin() noexcept : number_(number_of_process()) {}
 
-void process_origin::require_here(std::string_view what) const {
-  if (!is_here()) throw used_after_fork(what);
+void process_origin::throw_used_after_fork(std::string_view what) {
+  throw used_after_fork(what);
 }
 
 error used_after_fork(std::string_view what) {

@@ -25,9 +25,13 @@ class process_origin {
     return process_word.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) == number_;
   }
   /// @par Errors thrown: `errc::used_after_fork`, unless `is_here`.
-  void require_here(std::string_view what) const;
+  void require_here(std::string_view what) const {
+    if (!is_here()) throw_used_after_fork(what);
+  }
 
  private:
+  [[noreturn]] static void throw_used_after_fork(std::string_view what);
+
   std::uint32_t number_;
 };
 
