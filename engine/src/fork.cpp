@@ -86,7 +86,8 @@ class fork_guard {
                      [] { get().become_child(); });
   }
 
-  /// Nothing here but system calls: other threads of the parent may have held any lock.
+  /// Takes no lock but that of `malloc`, which fork() keeps usable: other threads of the parent may
+  /// have held any other.
   void become_child() noexcept {
     word_->store(0, std::memory_order_relaxed);
     const int empty = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -79,9 +79,9 @@ class store_core {
   bool running() const noexcept { return phase_ == phase::running; }
   /// A value that rank 0 itself has for all.
   void put(std::string key, std::string value, time_point now);
-  /// The job has begun or failed, and every rank that came has left or is gone.
   /// Some rank has not come yet.
   bool is_meeting() const noexcept { return phase_ == phase::meeting; }
+  /// The job has begun or failed, and every rank that came has left or is gone.
   bool over() const noexcept { return phase_ != phase::meeting && present_ == 0; }
   std::uint64_t dropped() const noexcept { return dropped_; }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
+#include <tandem/detail/connect_failure.hpp>
 #include <utility>
 
 #include "rendezvous/host_text.hpp"
@@ -144,7 +145,7 @@ std::string show(const std::string& host, std::uint16_t port) {
 }
 
 std::string show(const tcp::endpoint& where) {
-  return show(unmapped(where.address()).to_string(), where.port());
+  return detail::to_text({unmapped(where.address()), where.port()});
 }
 
 }  // namespace tandem::rendezvous
