@@ -1,17 +1,12 @@
 #include "relay.hpp"
 
-#include <poll.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
-#include <csignal>
-#include <thread>
 
 namespace tandem::launcher {
 namespace {
@@ -19,11 +14,6 @@ namespace {
 constexpr std::chrono::seconds drain_limit{1};
 
 }  // namespace
-
-output_relay::~output_relay() {
-  abandon();
-  writer_.join();
-}
 
 std::size_t output_relay::add(owned_fd from, int target, std::string prefix) {
   streams_.push_back(std::make_unique<stream>(loop_, std::move(from), target, std::move(prefix)));
@@ -77,37 +67,17 @@ asio::awaitable<void> output_relay::drain() {
 
 asio::awaitable<void> output_relay::print(int target, std::string text) {
   if (abandoned_ || gone_.contains(target)) co_return;
-  const auto start = [this](auto handler, int to, std::string what) {
-    auto back = asio::get_associated_executor(handler);
-    auto work = asio::make_work_guard(back);
-    asio::post(writer_, [this, handler = std::move(handler), work = std::move(work), to,
-                         what = std::move(what)]() mutable {
-      const int failed = write_all(to, what);
-      asio::post(work.get_executor(),
-                 [handler = std::move(handler), failed]() mutable { handler(failed); });
-    });
-  };
-  const int failed = co_await asio::async_initiate<const asio::use_awaitable_t<>, void(int)>(
-      start, asio::use_awaitable, target, std::move(text));
+  const int failed = co_await writer_of(target).write(std::move(text));
   if (failed != 0) note(target, failed);
 }
 
-/// 0, or errno. On the writer's thread.
-int output_relay::write_all(int target, std::string_view bytes) noexcept {
-  writer_thread_ = ::pthread_self();
-  writing_ = true;
-  int failed = 0;
-  while (!bytes.empty() && failed == 0 && !abandoned_) {
-    const ssize_t written = ::write(target, bytes.data(), bytes.size());
-    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-    if (written >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) failed = errno;
-    // Whoever shares the descriptor made it non-blocking.
-    pollfd ready{target, POLLOUT, 0};
-    if (failed == 0) ::poll(&ready, 1, 100);
+output_writer& output_relay::writer_of(int target) {
+  std::shared_ptr<output_writer>& found = writers_[target];
+  for (const auto& [other, writer] : writers_) {
+    if (!found && writer && writer->same_file_as(target)) found = writer;
   }
-  writing_ = false;
-  return failed;
+  if (!found) found = std::make_shared<output_writer>(target);
+  return *found;
 }
 
 void output_relay::note(int target, int number) {
@@ -122,11 +92,12 @@ void output_relay::note(int target, int number) {
 
 void output_relay::abandon() {
   abandoned_ = true;
-  // Interrupts a write that blocks; again, for it may have come between the check and the write.
-  while (writing_) {
-    ::pthread_kill(writer_thread_, SIGCONT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  for (const auto& [target, writer] : writers_) writer->abandon();
+}
+
+void output_relay::resume() {
+  abandoned_ = false;
+  for (const auto& [target, writer] : writers_) writer->resume();
 }
 
 }  // namespace tandem::launcher

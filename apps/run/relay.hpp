@@ -2,13 +2,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
 #include <map>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "output.hpp"
+#include "output_writer.hpp"
 #include "process.hpp"
 
 namespace tandem::launcher {
@@ -25,14 +24,13 @@ namespace asio = boost::asio;
 /// Errors come as the first value.
 inline constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
 
-/// Reads the ranks' streams and writes them to the launcher's descriptors. Writes block while the
-/// reader of our output is slow; here they hold up only the ranks that write.
+/// Reads the ranks' streams and writes them to the launcher's descriptors. A slow reader holds up
+/// only the ranks that write to it: what goes to another descriptor, errors above all, passes.
 class output_relay {
  public:
   explicit output_relay(asio::io_context& loop) : loop_(loop), drained_(loop) {}
   output_relay(const output_relay&) = delete;
   output_relay& operator=(const output_relay&) = delete;
-  ~output_relay();
 
   /// Called once for each descriptor that takes no more, with the reason; not where its reader is
   /// gone, for then SIGPIPE or SIGHUP says so.
@@ -49,12 +47,12 @@ class output_relay {
   /// Waits until all is written. A process outside the job may hold a pipe open: it is waited for
   /// only a second.
   asio::awaitable<void> drain();
-  /// Writes all of it on the writer's thread.
+  /// Writes all of it, on the thread of the target's writer.
   asio::awaitable<void> print(int target, std::string text);
   /// Gives up what is not written yet: its reader does not read, and nobody waits for it.
   void abandon();
   /// Tries again, for what is printed from now on.
-  void resume() noexcept { abandoned_ = false; }
+  void resume();
   /// Something could not be written for another reason than that nobody reads.
   bool lost_output() const noexcept { return !lost_.empty(); }
 
@@ -71,7 +69,7 @@ class output_relay {
   };
 
   asio::awaitable<void> relay(stream& from);
-  int write_all(int target, std::string_view bytes) noexcept;
+  output_writer& writer_of(int target);
   void note(int target, int number);
 
   asio::io_context& loop_;
@@ -82,10 +80,8 @@ class output_relay {
   std::map<int, int> lost_;  ///< targets that refused something, and errno
   std::size_t open_streams_ = 0;
   bool closing_ = false;  ///< reads only what is there
-  std::atomic<bool> abandoned_ = false;
-  std::atomic<bool> writing_ = false;
-  std::atomic<pthread_t> writer_thread_{};
-  asio::thread_pool writer_{1};
+  bool abandoned_ = false;
+  std::map<int, std::shared_ptr<output_writer>> writers_;  ///< by target; one for each open file
 };
 
 }  // namespace tandem::launcher
