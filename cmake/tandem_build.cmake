@@ -57,25 +57,29 @@ function(tandem_precompile target family)
   endif()
 endfunction()
 
-# tandem_room(NAME SOURCES... ): one library room, with its public headers in include/ and its private ones in src/.
+# tandem_room(NAME SOURCES... HEADERS... DEPENDS...): the objects of one room, with its public headers (HEADERS, installed)
+# in include/, headers for other rooms in internal/ and private ones in src/. The library `tandem` is made of all rooms.
 function(tandem_room room)
   cmake_parse_arguments(ROOM "" "" "SOURCES;HEADERS;DEPENDS" ${ARGN})
-  add_library(tandem_${room} ${ROOM_SOURCES})
-  add_library(tandem::${room} ALIAS tandem_${room})
-  target_sources(tandem_${room} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${ROOM_HEADERS})
-  target_include_directories(tandem_${room} PRIVATE src)
+  add_library(tandem_${room} OBJECT ${ROOM_SOURCES})
+  target_include_directories(tandem_${room} PUBLIC include internal PRIVATE src)
   target_link_libraries(tandem_${room} PUBLIC Boost::headers Threads::Threads ${ROOM_DEPENDS}
-    PRIVATE $<BUILD_INTERFACE:tandem_build> fmt::fmt)
+    PRIVATE tandem_build fmt::fmt)
   target_compile_features(tandem_${room} PUBLIC cxx_std_20)
-  set_target_properties(tandem_${room} PROPERTIES EXPORT_NAME ${room} TANDEM_IS_ROOM ON CXX_EXTENSIONS OFF
-    POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
+  set_target_properties(tandem_${room} PROPERTIES TANDEM_IS_ROOM ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   tandem_precompile(tandem_${room} rooms)
   tandem_together(tandem_${room})
+  list(TRANSFORM ROOM_HEADERS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  set_property(GLOBAL APPEND PROPERTY tandem_public_headers ${ROOM_HEADERS})
+  set_property(GLOBAL APPEND PROPERTY tandem_include_folders "${CMAKE_CURRENT_SOURCE_DIR}/include")
+  set_property(GLOBAL APPEND PROPERTY tandem_internal_folders "${CMAKE_CURRENT_SOURCE_DIR}/internal")
+  set_property(GLOBAL APPEND PROPERTY tandem_objects $<TARGET_OBJECTS:tandem_${room}>)
 endfunction()
 
 # tandem_use(TARGET): what an app or a benchmark of this project gets.
 function(tandem_use target)
-  target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt)
+  target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   tandem_precompile(${target} programs)
   tandem_together(${target})
@@ -84,7 +88,7 @@ endfunction()
 # tandem_use_in_test(TARGET): what the code of tests gets. It is compiled for longer than it runs; what it tests is the
 # library, compiled as everywhere.
 function(tandem_use_in_test target)
-  target_link_libraries(${target} PRIVATE tandem::tandem tandem_build fmt::fmt GTest::gtest)
+  target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt GTest::gtest)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   tandem_precompile(${target} tests "${PROJECT_SOURCE_DIR}/tests/precompiled.hpp")

@@ -1,18 +1,57 @@
-# The one target that programs link, and how the libraries are installed and found again.
+# The library, made of the rooms' objects, and how it is installed and found again.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-add_library(tandem INTERFACE)
+get_property(tandem_objects GLOBAL PROPERTY tandem_objects)
+get_property(tandem_public_headers GLOBAL PROPERTY tandem_public_headers)
+get_property(tandem_include_folders GLOBAL PROPERTY tandem_include_folders)
+get_property(tandem_internal_folders GLOBAL PROPERTY tandem_internal_folders)
+
+# The umbrella header is made from the list of public headers, so it is complete.
+set(tandem_generated "${PROJECT_BINARY_DIR}/include")
+set(TANDEM_INCLUDES "")
+foreach(header IN LISTS tandem_public_headers)
+  foreach(folder IN LISTS tandem_include_folders)
+    cmake_path(IS_PREFIX folder "${header}" is_inside)
+    if(is_inside)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${folder}")
+      string(APPEND TANDEM_INCLUDES "#include <${header}>\n")
+      break()
+    endif()
+  endforeach()
+endforeach()
+configure_file("${CMAKE_CURRENT_LIST_DIR}/tandem.hpp.in" "${tandem_generated}/tandem/tandem.hpp" @ONLY)
+
+# tandem_library(TARGET TYPE): a library of all rooms.
+function(tandem_library target)
+  add_library(${target} ${ARGN} ${tandem_objects})
+  target_link_libraries(${target} PUBLIC Boost::headers Threads::Threads
+    PRIVATE fmt::fmt OpenSSL::SSL ${CMAKE_DL_LIBS})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+# Static or shared, as BUILD_SHARED_LIBS says.
+tandem_library(tandem)
 add_library(tandem::tandem ALIAS tandem)
-target_link_libraries(tandem INTERFACE tandem::engine tandem::channels tandem::collectives)
-target_sources(tandem INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/cmake/include"
-  FILES "${PROJECT_SOURCE_DIR}/cmake/include/tandem/tandem.hpp")
-set_target_properties(tandem PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
+set_target_properties(tandem PROPERTIES VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} VERIFY_INTERFACE_HEADER_SETS ${TANDEM_BUILD_TESTS})
+target_sources(tandem PUBLIC FILE_SET HEADERS BASE_DIRS ${tandem_include_folders} "${tandem_generated}"
+  FILES ${tandem_public_headers} "${tandem_generated}/tandem/tandem.hpp" "${tandem_generated}/tandem/version.hpp")
+
+# What apps, tests and benchmarks link: they also use headers and symbols that are not installed.
+if(BUILD_SHARED_LIBS)
+  tandem_library(tandem_internal STATIC EXCLUDE_FROM_ALL)
+  target_include_directories(tandem_internal INTERFACE ${tandem_include_folders} "${tandem_generated}")
+else()
+  add_library(tandem_internal INTERFACE)
+  target_link_libraries(tandem_internal INTERFACE tandem)
+endif()
+target_include_directories(tandem_internal INTERFACE ${tandem_internal_folders})
 
 set(tandem_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tandem")
-install(TARGETS tandem_engine EXPORT tandem-targets FILE_SET HEADERS FILE_SET generated)
-install(TARGETS tandem_channels tandem_collectives tandem EXPORT tandem-targets FILE_SET HEADERS)
+install(TARGETS tandem EXPORT tandem-targets FILE_SET HEADERS)
 install(EXPORT tandem-targets NAMESPACE tandem:: DESTINATION "${tandem_config_dir}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/tandem-config.cmake.in"
