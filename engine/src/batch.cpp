@@ -8,8 +8,8 @@
 namespace tandem {
 
 struct batch::state {
-  state(const asio::any_io_executor& where, std::size_t most)
-      : executor(where), transfers(most), io(transfers, executor) {}
+  state(const asio::any_io_executor& where, std::size_t max_messages)
+      : executor(where), transfers(max_messages), io(transfers, executor) {}
 
   detail::transfer& next() {
     if (is_over) {
@@ -30,8 +30,8 @@ struct batch::state {
   bool is_over = false;  // the next one starts a new batch
 };
 
-batch::batch(const asio::any_io_executor& executor, std::size_t most)
-    : state_(std::make_shared<state>(executor, most)) {}
+batch::batch(const asio::any_io_executor& executor, std::size_t max_messages)
+    : state_(std::make_shared<state>(executor, max_messages)) {}
 
 batch::~batch() {
   if (state_->io.idle()) return;

@@ -24,8 +24,8 @@ namespace tandem {
 ///   perf oneway --bytes 8`).
 class batch {
  public:
-  /// @param most  maximum number of messages before `all`
-  batch(const asio::any_io_executor& executor, std::size_t most);
+  /// @param max_messages  maximum number of messages before `all`
+  batch(const asio::any_io_executor& executor, std::size_t max_messages);
   /// Cancels pending operations. Await `all` first: until then the views are still in use.
   ~batch();
   batch(const batch&) = delete;
