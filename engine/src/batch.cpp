@@ -8,8 +8,8 @@
 namespace tandem {
 
 struct batch::state {
-  state(const asio::any_io_executor& where, std::size_t most)
-      : executor(where), transfers(most), io(transfers, executor) {}
+  state(const asio::any_io_executor& where, std::size_t max_messages)
+      : executor(where), transfers(max_messages), io(transfers, executor) {}
 
   detail::transfer& next() {
     if (is_over) {
@@ -27,11 +27,11 @@ struct batch::state {
   std::vector<detail::transfer> transfers;
   detail::flight io;
   std::size_t used = 0;
-  bool is_over = false;  // the next one begins anew
+  bool is_over = false;  // the next one starts a new batch
 };
 
-batch::batch(const asio::any_io_executor& executor, std::size_t most)
-    : state_(std::make_shared<state>(executor, most)) {}
+batch::batch(const asio::any_io_executor& executor, std::size_t max_messages)
+    : state_(std::make_shared<state>(executor, max_messages)) {}
 
 batch::~batch() {
   if (state_->io.idle()) return;
@@ -49,12 +49,12 @@ std::size_t batch::recv(channel& on, flow_id flow, mutable_view into) {
 }
 
 asio::awaitable<void> batch::all() {
-  const std::shared_ptr<state> mine = state_;
-  detail::flight& io = mine->io;
+  const std::shared_ptr<state> s = state_;
+  detail::flight& io = s->io;
   std::exception_ptr failure;
   try {
-    for (std::size_t i = 0; i < mine->used; ++i) {
-      detail::transfer& each = mine->transfers[i];
+    for (std::size_t i = 0; i < s->used; ++i) {
+      detail::transfer& each = s->transfers[i];
       while (!io.over(each)) co_await io.until(each);
     }
   } catch (...) {
@@ -62,14 +62,14 @@ asio::awaitable<void> batch::all() {
   }
   if (failure && !io.idle()) {
     io.cancel();
-    // A cancelled coroutine must be able to wait, too.
+    // A cancelled coroutine must still be able to wait.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
     while (!io.idle()) co_await io.until_idle();
     co_await asio::this_coro::throw_if_cancelled(throws);
   }
   io.reset();
-  mine->is_over = true;
+  s->is_over = true;
   if (failure) std::rethrow_exception(failure);
 }
 

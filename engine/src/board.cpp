@@ -8,7 +8,7 @@ std::size_t board::bytes_for(int ranks) noexcept {
   return static_cast<std::size_t>(ranks) * sizeof(area);
 }
 
-/// Zeros are what a board begins with, and another rank may have written already.
+/// Does not initialise the memory: it starts as zeros, and another rank may have written already.
 board::board(std::byte* memory, int rank, int size) noexcept
     : areas_(reinterpret_cast<area*>(memory)), rank_(rank), size_(size) {}
 
@@ -20,9 +20,9 @@ void board::begin(std::uint64_t call) noexcept {
 
 void board::end(std::uint64_t call) noexcept {
   open_ &= ~(std::uint64_t{1} << call % calls_at_once);
-  // Turned so that bit 63 is the newest call, the lowest bit that is set is the oldest open one.
-  const std::uint64_t turned = std::rotr(open_, static_cast<int>(newest_ % calls_at_once));
-  const auto later = static_cast<std::uint64_t>(open_ == 0 ? 0 : 64 - std::countr_zero(turned));
+  // Rotated so that bit 63 is the newest call; the lowest set bit is the oldest open one.
+  const std::uint64_t rotated = std::rotr(open_, static_cast<int>(newest_ % calls_at_once));
+  const auto later = static_cast<std::uint64_t>(open_ == 0 ? 0 : 64 - std::countr_zero(rotated));
   of(rank_).told.finished.store(newest_ - later, std::memory_order_release);
   owes_look_ = true;
   if (settles_soon()) {
@@ -46,27 +46,27 @@ std::byte* board::place_for(std::uint64_t call) noexcept {
 }
 
 void board::publish(std::uint64_t call, const message_note& note, std::size_t bytes) noexcept {
-  slot& mine = of(rank_).slots[call % places];
-  mine.what = note.call;
-  mine.history = note.history;
-  mine.bytes = static_cast<std::uint32_t>(bytes);
+  slot& own = of(rank_).slots[call % places];
+  own.what = note.call;
+  own.history = note.history;
+  own.bytes = static_cast<std::uint32_t>(bytes);
   used_[call % places] = call + 1;
-  mine.call.store(call + 1, std::memory_order_release);
+  own.call.store(call + 1, std::memory_order_release);
   owes_look_ = true;
 }
 
 board::brought board::find(int rank, std::uint64_t call) const noexcept {
   if (!has(rank, call)) return {};
   const slot& there = of(rank).slots[call % places];
-  // Of a rank that is ahead, its line would be waited for in the next call.
+  // Prefetch the next slot: if that rank is ahead, the next call would wait for the cache line.
   __builtin_prefetch(&of(rank).slots[(call + 1) % places]);
   return {there.data, there.bytes, {there.what, there.history}};
 }
 
-/// Who sleeps has said so and then looked; this one has written before it asks, with a fence
-/// between: one of both sees the other. The fence waits until what was written has left this core,
-/// a tenth of a microsecond where others poll it, so it comes when this rank has nothing better to
-/// do, or when the lines have long gone.
+/// A blocking rank sets its flag, then polls; this rank has written, then reads the flag; each has
+/// a fence between, so at least one of them sees the other. The fence waits until the stores have
+/// left this core, 0.1 us if others poll those lines, so it is deferred until this rank is idle or
+/// the stores have long completed.
 void board::look_for_sleepers() noexcept {
   owes_look_ = false;
   detail::full_fence();
@@ -83,7 +83,7 @@ void board::ring_sleepers() noexcept {
 
 void board::fall_asleep() noexcept {
   of(rank_).told.asleep.store(1, std::memory_order_relaxed);
-  detail::full_fence();  // the other half of `look_for_sleepers`
+  detail::full_fence();  // pairs with `look_for_sleepers`
 }
 
 void board::be_awake() noexcept {

@@ -15,7 +15,7 @@ void cancellable::cancel(asio::cancellation_type type) {
 
 namespace {
 
-/// Until the coroutine ends or is destroyed with its loop.
+/// Sets the flag until the coroutine ends or is destroyed with its loop.
 class mark {
  public:
   explicit mark(bool& running) : running_(running) { running_ = true; }
@@ -38,7 +38,7 @@ asio::awaitable<void> cancellable::run(cancellable& self, asio::awaitable<void> 
   } catch (...) {
     failure = std::current_exception();
   }
-  // Asio's own last step must not throw.
+  // Asio's final step must not throw a cancellation.
   co_await asio::this_coro::throw_if_cancelled(false);
   if (failure) std::rethrow_exception(failure);
 }

@@ -12,7 +12,7 @@ namespace {
 using token = asio::use_awaitable_t<>;
 using detail::waiting_handler;
 
-/// An operation in the frame of the coroutine that waits for it: no allocation.
+/// An operation in the frame of the awaiting coroutine: no allocation.
 struct awaited : operation {
   awaited(kind k, flow_id f, mutable_view v) {
     what = k;
@@ -47,7 +47,7 @@ struct suspend {
   }
 };
 
-/// @tparam Result  the length that was moved, or nothing: one coroutine either way
+/// @tparam Result  the length of the message, or void: one coroutine for both
 template <class Result>
 asio::awaitable<Result> carry_out(channel& on, operation::kind what, flow_id flow,
                                   mutable_view view) {
@@ -65,7 +65,7 @@ asio::awaitable<Result> carry_out(channel& on, operation::kind what, flow_id flo
 }  // namespace
 
 asio::awaitable<void> channel::send(flow_id flow, const_view message) {
-  // An operation holds one kind of view for both ways; a send only reads it.
+  // An operation has one view type for both directions; a send only reads it.
   const mutable_view view{const_cast<void*>(message.data), message.bytes, message.kind,
                           message.device};
   return carry_out<void>(*this, operation::kind::send, flow, view);

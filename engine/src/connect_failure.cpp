@@ -32,12 +32,12 @@ bool is_exhausted(const asio::ip::tcp::endpoint& to, const error_code& why) {
 
 std::string port_advice() {
   return "widen net.ipv4.ip_local_port_range (sysctl -w net.ipv4.ip_local_port_range='1024 65535'),"
-         " or close connections that nobody needs";
+         " or close unused connections";
 }
 
 std::string route_advice(const asio::ip::tcp::endpoint& to) {
   return fmt::format(
-      "look at the routes to it (ip route get {}), and whether a firewall rejects it",
+      "check the routes to it (ip route get {}), and whether a firewall rejects it",
       to.address().to_string());
 }
 
@@ -57,7 +57,7 @@ std::string ephemeral_ports() {
 
 std::string why_not_connected(const asio::ip::tcp::endpoint& to, const error_code& why,
                               std::chrono::nanoseconds limit) {
-  if (why == asio::error::connection_refused) return "connection refused (nobody listens there)";
+  if (why == asio::error::connection_refused) return "connection refused (nothing listens there)";
   if (why == asio::error::timed_out || why == errc::timed_out) {
     return fmt::format("no answer within {}", to_text(limit));
   }
@@ -67,7 +67,7 @@ std::string why_not_connected(const asio::ip::tcp::endpoint& to, const error_cod
   if (why == address_not_available) return "this host has no IPv6 address";
   if (why == boost::system::errc::operation_not_permitted ||
       why == boost::system::errc::permission_denied) {
-    return fmt::format("this host forbids it ({}): a rule of its own firewall", why.message());
+    return fmt::format("this host forbids it ({}): a rule of its local firewall", why.message());
   }
   return why.message();
 }
@@ -75,9 +75,9 @@ std::string why_not_connected(const asio::ip::tcp::endpoint& to, const error_cod
 std::string firewall_advice(const std::string& from, const std::string& to, std::uint16_t port) {
   const std::string which = port != 0 ? fmt::format("TCP port {}", port) : "its TCP ports";
   return fmt::format(
-      "a firewall that drops packets between {} and {} is the likely cause: let {} pass (ranks "
-      "listen on ports {}, net.ipv4.ip_local_port_range, and rank 0 on MASTER_PORT), else its host "
-      "is down",
+      "a firewall that drops packets between {} and {} is the likely cause: allow {} (ranks "
+      "listen on ports {}, net.ipv4.ip_local_port_range, and rank 0 on MASTER_PORT); otherwise its "
+      "host is down",
       from, to, which, ephemeral_ports());
 }
 
@@ -85,7 +85,7 @@ std::string lost_packets_text(const error_code& why) {
   const bool is_lost = why == asio::error::timed_out || why == asio::error::host_unreachable ||
                        why == asio::error::network_unreachable;
   if (!is_lost) return {};
-  return fmt::format("{}: its host is down, or a firewall or a cut network drops packets",
+  return fmt::format("{}: its host is down, or a firewall or a network failure drops packets",
                      why.message());
 }
 

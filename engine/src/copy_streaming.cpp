@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;
 
-/// Stores of whole lines that no cache takes in; what is before and behind them goes as usual.
+/// Non-temporal stores of whole cache lines; normal copies before and after them.
 void stream(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(to) % line_bytes;
   if (before > 0) std::memcpy(to, from, before);
@@ -33,7 +33,7 @@ void stream(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     _mm_stream_si128(into + 3, d);
   }
   if (bytes > 0) std::memcpy(to, from, bytes);
-  _mm_sfence();  // such stores are in no order with those after them
+  _mm_sfence();  // non-temporal stores are not ordered with later ones
 }
 
 #endif

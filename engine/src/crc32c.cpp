@@ -44,7 +44,7 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned ch
   return narrow;
 }
 
-/// Below this, starting and ending the folds costs more than they save.
+/// Below this size, setting up and finishing the folds costs more than they save.
 constexpr std::size_t least_folded_bytes = 512;
 
 std::uint32_t by_folding_128(const unsigned char* p, std::size_t bytes,

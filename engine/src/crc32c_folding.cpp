@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-/// x^n modulo the polynomial, bits reflected, in 33 bits: what carries a remainder n bits on.
+/// x^n modulo the polynomial, bits reflected, in 33 bits: shifts a remainder by n bits.
 constexpr std::uint64_t power(unsigned n) {
   std::uint32_t r = 1;
   for (; n > 0; --n) r = (r << 1) ^ ((r >> 31) != 0 ? 0x1edc6f41U : 0U);
@@ -16,7 +16,7 @@ constexpr std::uint64_t power(unsigned n) {
   return reflected << 1;
 }
 
-/// Constants that move 128 bits over a distance of so many bits: for their low and high half.
+/// Constants that fold 128 bits over a distance of `Bits`: for the low and the high half.
 template <unsigned Bits>
 constexpr std::uint64_t low = power(Bits + 32);
 template <unsigned Bits>
@@ -35,7 +35,7 @@ TANDEM_FOLDING_128 inline __m128i fold(__m128i x, __m128i k, __m128i onto) {
 TANDEM_FOLDING_128 inline __m128i load(const unsigned char* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
-/// The CRC of 16 bytes that stand for all before them.
+/// The CRC of the 16 bytes into which all data was folded.
 TANDEM_FOLDING_128 inline std::uint32_t finish(__m128i x) {
   const auto l = static_cast<std::uint64_t>(_mm_cvtsi128_si64(x));
   const auto h = static_cast<std::uint64_t>(_mm_extract_epi64(x, 1));

@@ -21,7 +21,7 @@ struct outcome {
   bool expired = false;
 };
 
-/// Kept by the work alone, as in a join; the timer only looks at it.
+/// Owned by the work alone, as in a join; the timer holds a weak reference.
 struct guard {
   guard(parent waiting, outcome& where, const asio::any_io_executor& executor)
       : handler(std::move(waiting)), result(where), timer(executor) {}

@@ -13,7 +13,7 @@
 namespace tandem::detail {
 namespace {
 
-/// Asked one by one where /proc cannot be read.
+/// Upper bound of the descriptors probed one by one if /proc cannot be read.
 constexpr std::uint64_t most_asked = 65536;
 
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
@@ -90,8 +90,8 @@ error too_few_descriptors(const descriptor_need& need, const descriptor_usage& n
 }
 
 void reserve_descriptors(const descriptor_need& need) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   descriptor_usage now = read_descriptor_usage();
   descriptor_budget budget = descriptor_budget::of(need, now);
   if (budget.is_enough && budget.raised_soft != 0) {
@@ -100,13 +100,13 @@ void reserve_descriptors(const descriptor_need& need) {
     raised.rlim_cur = static_cast<rlim_t>(budget.raised_soft);
     if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) {
       log(log_level::info, "limits",
-          fmt::format("{} needs up to {} file descriptors beside the {} that are open: the soft "
-                      "limit (RLIMIT_NOFILE) is raised from {} to {}",
+          fmt::format("{} needs up to {} file descriptors in addition to the {} open ones: the "
+                      "soft limit (RLIMIT_NOFILE) is raised from {} to {}",
                       need.who, need.most, now.open, limit_text(now.most.soft),
                       limit_text(budget.raised_soft)));
       return;
     }
-    // A sandbox may forbid it: what holds is the soft limit, then.
+    // A sandbox may forbid raising it: the soft limit is final then.
     now.most.hard = now.most.soft;
     budget = descriptor_budget::of(need, now);
   }

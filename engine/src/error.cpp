@@ -22,29 +22,29 @@ std::string_view words(errc value) noexcept {
     case errc::timed_out:
       return "the deadline passed";
     case errc::protocol_violation:
-      return "bytes arrived that no correct peer sends";
+      return "the peer violated the protocol";
     case errc::version_mismatch:
-      return "the peer speaks another version of the protocol";
+      return "the peer uses another protocol version";
     case errc::not_tandem:
-      return "another program answers at this address";
+      return "a program other than Tandem answers at this address";
     case errc::unsupported_memory:
-      return "this kind of memory cannot be reached";
+      return "this kind of memory is not accessible";
     case errc::limit_exceeded:
       return "a limit is exceeded";
     case errc::rank_missing:
-      return "some ranks never came";
+      return "some ranks did not join";
     case errc::rank_taken:
       return "two processes claim one rank";
     case errc::size_mismatch:
-      return "the ranks disagree on how many they are";
+      return "the ranks disagree on the size of the job";
     case errc::address_in_use:
       return "the address is in use";
     case errc::unreachable:
-      return "nobody answers";
+      return "the peer is unreachable";
     case errc::bad_option:
-      return "an option is wrong";
+      return "an option is invalid";
     case errc::bad_input:
-      return "the input is wrong";
+      return "the input is invalid";
     case errc::call_mismatch:
       return "the ranks made different calls";
     case errc::job_mismatch:
@@ -52,9 +52,9 @@ std::string_view words(errc value) noexcept {
     case errc::not_trusted:
       return "the peer could not prove that it belongs to this job";
     case errc::device_failed:
-      return "an accelerator or its driver refused";
+      return "an accelerator or its driver reported an error";
     case errc::used_after_fork:
-      return "it belongs to the parent of this process";
+      return "the object belongs to the parent of this process";
   }
   return "unknown error";
 }
@@ -143,7 +143,7 @@ std::string describe(std::exception_ptr failure) {
   } catch (const std::exception& e) {
     return describe(e);
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 

@@ -21,7 +21,7 @@ struct flight::suspend {
 };
 
 void flight::send(transfer& t, const link& to, flow_id flow, const_view message) {
-  // An operation holds one kind of view for both ways; a send only reads it.
+  // An operation has one view type for both directions; a send only reads it.
   start(t, operation::kind::send, to, flow,
         {const_cast<void*>(message.data), message.bytes, message.kind, message.device}, false);
 }
@@ -93,8 +93,8 @@ void flight::completed(transfer& t) {
   }
 }
 
-/// The executor goes away. The frames that wait hold this object, so they go with the last
-/// transfer.
+/// The execution context is being destroyed. The suspended frames own this object, so they are
+/// freed with the last transfer.
 void flight::destroyed(transfer& t) noexcept {
   t.pending = false;
   if (--pending_ > 0) return;
@@ -103,7 +103,7 @@ void flight::destroyed(transfer& t) noexcept {
 }
 
 void flight::cancel() noexcept {
-  // A channel may complete one from inside `cancel`; the frame must not go while this loop runs.
+  // A channel may complete a transfer inside `cancel`; the frame must outlive this loop.
   cancelling_ = true;
   for (transfer& t : transfers_) {
     // A finished operation may outlive its channel until its completion runs.

@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::size_t page_bytes = 4096;
 
-/// A file that was open under a number: the number may belong to something else by now.
+/// Identity of a file: its descriptor may have been reused for another file since.
 struct file_id {
   dev_t device = 0;
-  ino_t inode = 0;  // 0: nothing is known of this number
+  ino_t inode = 0;  // 0: unknown descriptor
 };
 
 file_id id_of(int descriptor) noexcept {
@@ -38,14 +38,15 @@ struct mapping {
   int file = -1;
 };
 
-/// What a child of fork() is not to share with its parent. Its lock is held across fork(), so that
-/// the child finds it whole, and no socket that is being opened is missed.
+/// Descriptors and mappings that a child of fork() must not share with its parent. The lock is held
+/// across fork(), so the child gets a consistent state and no socket that is being opened is
+/// missed.
 class fork_guard {
  public:
-  /// Never destroyed: objects of static life may end after it.
+  /// Never destroyed: static objects may be destroyed after it.
   static fork_guard& get() {
-    static auto& one = *new fork_guard;
-    return one;
+    static auto& instance = *new fork_guard;
+    return instance;
   }
 
   std::mutex& lock() noexcept { return mutex_; }
@@ -57,7 +58,7 @@ class fork_guard {
       const auto at = static_cast<std::size_t>(descriptor);
       if (at >= files_.size()) files_.resize(at + at / 2 + 1);
       files_[at] = id_of(descriptor);
-    } catch (const std::bad_alloc&) {  // a child of fork() will hold it then
+    } catch (const std::bad_alloc&) {  // then a child of fork() inherits it
     }
   }
 
@@ -87,7 +88,7 @@ class fork_guard {
   }
 
   /// Takes no lock but that of `malloc`, which fork() keeps usable: other threads of the parent may
-  /// have held any other.
+  /// have held any other lock.
   void become_child() noexcept {
     word_->store(0, std::memory_order_relaxed);
     const int empty = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -123,7 +124,7 @@ class fork_guard {
   std::map<void*, mapping> mappings_;
 };
 
-/// Of this process, which counts its ancestors that used the library.
+/// The number of this process: one more than the number of its ancestors that used the library.
 std::uint32_t number_of_process() noexcept {
   static std::atomic<std::uint32_t> last{0};
   fork_guard::get();
@@ -145,9 +146,9 @@ void process_origin::throw_used_after_fork(std::string_view what) {
 error used_after_fork(std::string_view what) {
   return error(
       errc::used_after_fork,
-      fmt::format("process {} was forked by the process that made {}", ::getpid(), what),
-      "use it in the process that made it; start processes that need a job of their own by "
-      "exec (spawn) in place of fork");
+      fmt::format("process {} is a fork of the process that created {}", ::getpid(), what),
+      "use it in the process that created it; start processes that need a job of their own by "
+      "exec (spawn) instead of fork");
 }
 
 int open_socket(int family, int type, int protocol) noexcept {

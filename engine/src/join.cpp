@@ -13,9 +13,8 @@ using token = asio::use_awaitable_t<>;
 using parent = asio::async_result<token, void()>::handler_type;
 enum class policy { cancel_rest, keep_all };
 
-/// Kept by the branches alone, and it alone keeps the parent: whoever destroys the branches (an
-/// io_context that goes away) thereby frees the whole tree. The outcomes live in the parent's
-/// frame.
+/// Owned by the branches alone, and sole owner of the parent: destroying the branches (with their
+/// io_context) frees the entire tree. The outcomes are in the parent's frame.
 struct join_state {
   join_state(parent waiting, std::vector<std::exception_ptr>& results, std::exception_ptr& failure,
              policy when)
@@ -27,7 +26,7 @@ struct join_state {
         on_failure(when) {}
 
   void cancel_all() {
-    // When the last one ends in the middle of this, the parent goes on and `outcomes` is gone.
+    // If the last branch ends during this loop, the parent resumes and `outcomes` is destroyed.
     const std::size_t branches = outcomes.size();
     for (std::size_t i = 0; i < branches && pending > 0; ++i) {
       running[i].cancel();
@@ -42,7 +41,7 @@ struct join_state {
   policy on_failure;
 };
 
-/// A branch has ended. Copies share the state.
+/// Completion handler of a branch. Copies share the state.
 struct branch_end {
   std::shared_ptr<join_state> state;
   std::size_t index;
@@ -76,7 +75,7 @@ struct start_branches {
         if (const auto alive = weak.lock()) alive->cancel_all();
       });
     }
-    // Branches may end, and the parent's frame with this object go, before the loop is over.
+    // Branches may end, and the parent's frame with this object be destroyed, during the loop.
     std::vector<asio::awaitable<void>> all = std::move(*branches);
     const asio::any_io_executor ex = executor;
     for (std::size_t i = 0; i < all.size(); ++i) {

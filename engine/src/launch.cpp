@@ -17,7 +17,7 @@ using variable = std::optional<std::string>;
 constexpr long most_ranks = 1'000'000;
 constexpr long most_port = 65535;
 
-/// The names under which a launcher tells a process its place.
+/// Variables by which a launcher passes rank and size to a process.
 struct launcher {
   const char* name;
   const char* rank;
@@ -32,7 +32,7 @@ constexpr launcher own{"tandem", "TANDEM_RANK", "TANDEM_SIZE", "TANDEM_LOCAL_RAN
 constexpr launcher slurm{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""};
 constexpr launcher hydra{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
-/// An MPI launcher, where it names the job, and how it hands a variable to every rank.
+/// An MPI launcher, its job id variables, and how it passes a variable to every rank.
 struct mpi_launcher {
   launcher names;
   const char* job[2];
@@ -55,7 +55,7 @@ constexpr mpi_launcher mpi_launchers[] = {
   throw error(errc::bad_input, std::move(detail), std::move(advice));
 }
 
-/// An empty variable counts as one that is not set: `docker run -e RANK=` leaves such.
+/// An empty variable counts as not set: `docker run -e RANK=` sets such.
 variable read(const environment& get, const std::string& name) {
   variable value = get(name);
   if (value && value->empty()) value.reset();
@@ -98,8 +98,8 @@ void set_place(const environment& get, const launcher& by, const char* size_name
   }
 }
 
-/// What the launcher does not say follows from the address: behind a loopback one, all ranks are
-/// here.
+/// What the launcher does not provide follows from the address: with a loopback address, all ranks
+/// are on this host.
 void set_local_place(const environment& get, const launcher& by, launch_info& info) {
   const bool one_host = rendezvous::is_loopback_host(info.address) || info.size == 1;
   const bool known_rank = has(get, by.local_rank);
@@ -125,14 +125,14 @@ void set_rendezvous(const std::string& text, launch_info& info) {
   std::string host = text.substr(0, colon);
   const bool bare_v6 = !host.starts_with('[') && host.find(':') != std::string::npos;
   if (colon == std::string::npos || host.empty() || bare_v6) {
-    refuse(fmt::format("TANDEM_RENDEZVOUS={} is no host:port", text), advice);
+    refuse(fmt::format("TANDEM_RENDEZVOUS={} is not host:port", text), advice);
   }
   const long port = number("the port of TANDEM_RENDEZVOUS", text.substr(colon + 1), 1, most_port);
   info.address = rendezvous::parse_host("TANDEM_RENDEZVOUS", host);
   info.port = static_cast<std::uint16_t>(port);
 }
 
-/// TANDEM_RENDEZVOUS, or MASTER_ADDR with MASTER_PORT: people give these to launchers that know no
+/// TANDEM_RENDEZVOUS, or MASTER_ADDR with MASTER_PORT: set by users of launchers that provide no
 /// address.
 bool set_given_address(const environment& get, launch_info& info) {
   if (const variable given = read(get, "TANDEM_RENDEZVOUS")) {
@@ -146,7 +146,7 @@ bool set_given_address(const environment& get, launch_info& info) {
   return true;
 }
 
-/// `tandem run` sets torchrun's variables beside its own.
+/// `tandem run` sets torchrun's variables in addition to its own.
 bool own_says_the_same(const environment& get) {
   return has(get, "TANDEM_RENDEZVOUS") && read(get, own.rank) == read(get, torchrun.rank) &&
          read(get, own.size) == read(get, torchrun.size);
@@ -166,10 +166,10 @@ std::optional<launch_info> from_torchrun(const environment& get) {
   info.port = static_cast<std::uint16_t>(port);
   set_local_place(get, torchrun, info);
   const variable run = read(get, "TORCHELASTIC_RUN_ID");
-  const variable life = read(get, "TORCHELASTIC_RESTART_COUNT");
-  if (!run && !life && own_says_the_same(get)) info.launcher = "tandem run";
-  if (run || life) {
-    info.job = fmt::format("{}.{}", run.value_or("none"), life.value_or("0"));
+  const variable restart = read(get, "TORCHELASTIC_RESTART_COUNT");
+  if (!run && !restart && own_says_the_same(get)) info.launcher = "tandem run";
+  if (run || restart) {
+    info.job = fmt::format("{}.{}", run.value_or("none"), restart.value_or("0"));
   } else {
     info.job = read(get, "TANDEM_JOB").value_or("");
   }
@@ -187,8 +187,7 @@ std::optional<launch_info> from_own(const environment& get) {
   return info;
 }
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits. The range stays below the ports that Linux hands out by
-/// itself.
+/// FNV-1a (Fowler, Noll, Vo), 64 bits. The range is below Linux's default ephemeral ports.
 std::uint16_t port_of_job(std::string_view job) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -206,7 +205,7 @@ std::optional<launch_info> from_mpi(const environment& get, const mpi_launcher& 
   set_local_place(get, by.names, info);
   if (given) return info;
   if (info.local_size != info.size || info.job.empty()) {
-    refuse(fmt::format("{} says rank {} of {}, but not where rank 0 listens", by.names.name,
+    refuse(fmt::format("{} provides rank {} of {}, but not the address of rank 0", by.names.name,
                        info.rank, info.size),
            fmt::format("set TANDEM_RENDEZVOUS: {}", by.hand_over));
   }
@@ -215,7 +214,8 @@ std::optional<launch_info> from_mpi(const environment& get, const mpi_launcher& 
   return info;
 }
 
-/// The first host of "rack[1-2]n[01-04,9],login": each bracket gives its first number, zeros kept.
+/// The first host of "rack[1-2]n[01-04,9],login": the first number of each bracket, with its
+/// leading zeros.
 std::string first_host(const char* name, const std::string& list) {
   std::string host;
   std::size_t at = 0;
@@ -230,15 +230,15 @@ std::string first_host(const char* name, const std::string& list) {
     host += list.substr(at + 1, end - at - 1);
     at = close + 1;
   }
-  const bool whole = at >= list.size() || list[at] == ',';
-  if (!whole || host.empty() || host.find(']') != std::string::npos) {
-    refuse(fmt::format("{}={} is no list of hosts", name, list),
+  const bool complete = at >= list.size() || list[at] == ',';
+  if (!complete || host.empty() || host.find(']') != std::string::npos) {
+    refuse(fmt::format("{}={} is not a host list", name, list),
            "set TANDEM_RENDEZVOUS=host:port for all ranks");
   }
   return host;
 }
 
-/// How many tasks run on node `node`, from "4(x2),3": two nodes of four, then one of three.
+/// Number of tasks on node `node`, from "4(x2),3": two nodes of four, then one of three.
 long tasks_on_node(const char* name, std::string_view text, long node) {
   const std::string_view all = text;
   while (!text.empty()) {
@@ -255,8 +255,8 @@ long tasks_on_node(const char* name, std::string_view text, long node) {
     if (node < nodes) return tasks;
     node -= nodes;
   }
-  refuse(fmt::format("{}={} does not reach this node's SLURM_NODEID", name, all),
-         "set TANDEM_RANK, TANDEM_SIZE and TANDEM_RENDEZVOUS yourself");
+  refuse(fmt::format("{}={} has no entry for this node's SLURM_NODEID", name, all),
+         "set TANDEM_RANK, TANDEM_SIZE and TANDEM_RENDEZVOUS explicitly");
 }
 
 const char* first_set(const environment& get, std::initializer_list<const char*> names) {
@@ -266,8 +266,7 @@ const char* first_set(const environment& get, std::initializer_list<const char*>
   return nullptr;
 }
 
-/// A batch script has SLURM_PROCID and SLURM_NTASKS too: only `srun` makes a step, which has a
-/// number.
+/// A batch script has SLURM_PROCID and SLURM_NTASKS too: only `srun` creates a step with an id.
 const char* slurm_size(const environment& get) {
   const char* step = first_set(get, {"SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"});
   if (step == nullptr || !has(get, slurm.rank)) return nullptr;
@@ -280,7 +279,7 @@ void set_slurm_address(const environment& get, launch_info& info) {
   const char* hosts =
       first_set(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
   if (job == nullptr || hosts == nullptr) {
-    refuse(fmt::format("Slurm says rank {} of {}, but {} is not set", info.rank, info.size,
+    refuse(fmt::format("Slurm provides rank {} of {}, but {} is not set", info.rank, info.size,
                        job == nullptr ? "SLURM_JOB_ID" : "SLURM_STEP_NODELIST"),
            "set TANDEM_RENDEZVOUS=host:port for all ranks");
   }
@@ -317,20 +316,20 @@ std::optional<launch_info> from_slurm(const environment& get) {
   const char* step = first_set(get, {"SLURM_STEP_ID", "SLURM_STEPID"});
   info.job = job != nullptr ? *read(get, job) : "";
   if (step != nullptr) info.job += fmt::format(".{}", *read(get, step));
-  // A requeued job keeps its number and counts its steps from 0 again.
-  if (const variable life = read(get, "SLURM_RESTART_COUNT"))
-    info.job += fmt::format(".r{}", *life);
+  // A requeued job keeps its id and restarts its step numbers at 0.
+  if (const variable restart = read(get, "SLURM_RESTART_COUNT"))
+    info.job += fmt::format(".r{}", *restart);
   return info;
 }
 
-/// `srun --mpi=pmi2` sets PMI's variables beside Slurm's; Slurm's say more.
+/// `srun --mpi=pmi2` sets PMI's variables in addition to Slurm's, which are more complete.
 bool slurm_says_the_same(const environment& get) {
   const char* size_name = slurm_size(get);
   return size_name != nullptr && read(get, hydra.rank) == read(get, slurm.rank) &&
          read(get, hydra.size) == read(get, size_name);
 }
 
-/// Where nothing is complete, a half-set launch is a mistake: say which half is missing.
+/// If no set is complete, a partial one is an error: report what is missing.
 void refuse_half_set(const environment& get) {
   const auto need = [&get](const launcher& by, std::initializer_list<const char*> names) {
     if (!has(get, by.rank) && !has(get, by.size)) return;

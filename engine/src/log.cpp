@@ -10,7 +10,7 @@ namespace {
 struct state {
   std::mutex mutex;
   std::shared_ptr<const log_sink> sink;
-  std::atomic<int> least{static_cast<int>(log_level::error) + 1};  // nothing, until a sink is set
+  std::atomic<int> least{static_cast<int>(log_level::error) + 1};  // nothing until a sink is set
 };
 
 state& global() {

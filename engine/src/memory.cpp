@@ -8,7 +8,7 @@
 
 namespace tandem {
 namespace {
-constexpr std::size_t alignment_bytes = 64;  // a cache line, and the widest vector register
+constexpr std::size_t alignment_bytes = 64;  // a cache line; the widest vector register
 }
 
 std::string_view name(memory_kind kind) noexcept {

@@ -20,7 +20,7 @@ using detail::giga;
 using detail::kilo;
 using detail::mega;
 
-/// Length of the unit's multiplier, or 0 for a unit that nobody knows.
+/// Seconds per unit; 0 for an unknown unit.
 double seconds_per(std::string_view suffix, double plain) {
   if (suffix.empty()) return plain;
   if (suffix == "us") return 1e-6;
@@ -28,7 +28,7 @@ double seconds_per(std::string_view suffix, double plain) {
   return suffix == "s" ? 1.0 : 0.0;
 }
 
-/// A time in the unit `Plain`, or with its own: "50", "200us", "1.5s".
+/// A duration in seconds; a number without unit is in units of `Plain`: "50", "200us", "1.5s".
 template <class Plain>
 double parse_seconds(std::string_view text, std::string_view unit_name) {
   double number = 0;
@@ -56,21 +56,21 @@ void set_bytes(settings& into, std::string_view text) {
   into.*Member = bytes;
 }
 
-/// A whole number of things.
+/// A count, as text.
 template <std::size_t settings::*Member>
 std::string get_count(const settings& from) {
   return std::to_string(from.*Member);
 }
 
-std::size_t parse_count(std::string_view text, std::size_t least, std::size_t most,
-                        std::string_view things) {
+std::size_t parse_count(std::string_view text, std::size_t min, std::size_t max,
+                        std::string_view unit) {
   std::size_t count = 0;
   const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (failed != std::errc() || rest != text.data() + text.size()) {
-    throw bad(text, fmt::format("not a number of {}", things));
+    throw bad(text, fmt::format("not a number of {}", unit));
   }
-  if (count < least || count > most) {
-    throw bad(text, fmt::format("outside {} to {} {}", least, most, things));
+  if (count < min || count > max) {
+    throw bad(text, fmt::format("outside {} to {} {}", min, max, unit));
   }
   return count;
 }
@@ -94,22 +94,22 @@ std::string get_words(const settings& from) {
   return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
 }
 
-/// Rails are not asked for; "auto" is, and is kept.
+/// No rails are requested; "auto" requests them and is kept as a word.
 constexpr std::string_view no_rails = "none";
 
 std::string get_rails(const settings& from) {
   return from.rails.empty() ? std::string(no_rails) : from.rails;
 }
 
-/// The words are read where what they mean is known; here they need only be a line of text.
+/// The words are parsed by the modules that define them; here they must only be printable.
 template <std::string settings::*Member>
 void set_words(settings& into, std::string_view text, std::string_view example) {
-  if (text.size() > 4 * kilo) throw bad(text.substr(0, 40), "longer than 4096 letters");
+  if (text.size() > 4 * kilo) throw bad(text.substr(0, 40), "longer than 4096 characters");
   const bool printable =
       std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
   if (!printable) {
-    throw bad(text, "blanks or letters that are in no word",
-              fmt::format("write words with commas between them: {}", example));
+    throw bad(text, "blanks or unprintable characters",
+              fmt::format("write words separated by commas: {}", example));
   }
   into.*Member = text == by_itself ? std::string_view() : text;
 }
@@ -124,12 +124,12 @@ void set_plan(settings& into, std::string_view text) {
 }
 
 void set_congestion(settings& into, std::string_view text) {
-  if (text.size() > 15) throw bad(text.substr(0, 40), "longer than 15 letters");
+  if (text.size() > 15) throw bad(text.substr(0, 40), "longer than 15 characters");
   set_words<&settings::congestion>(into, text, "cubic");
 }
 
 void set_host(settings& into, std::string_view text) {
-  if (text.size() > 255) throw bad(text.substr(0, 40), "longer than 255 letters");
+  if (text.size() > 255) throw bad(text.substr(0, 40), "longer than 255 characters");
   set_words<&settings::host>(into, text, "rack1-node7");
 }
 
@@ -242,7 +242,7 @@ std::string get_file(const settings& from) {
 
 template <std::string settings::*Member>
 void set_file(settings& into, std::string_view text) {
-  if (text.empty()) throw bad(text, "names no file", "give a path, or none");
+  if (text.empty()) throw bad(text, "the path is empty", "give a path, or none");
   into.*Member = text == no_file ? std::string_view() : text;
 }
 
@@ -250,99 +250,101 @@ constexpr auto max_message_part = 64 * mega;
 
 constexpr std::array<option, 31> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
-     "messages up to this length leave at once, longer ones when the receiver has asked",
+     "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
-    {"chunk-bytes", "TANDEM_CHUNK_BYTES", "bytes", "long messages travel in pieces of this length",
+    {"chunk-bytes", "TANDEM_CHUNK_BYTES", "bytes",
+     "long messages are sent in chunks of this length",
      get_bytes<&settings::chunk_bytes>, set_bytes<&settings::chunk_bytes, kilo, max_message_part>},
     {"credit-bytes", "TANDEM_CREDIT_BYTES", "bytes",
-     "what a peer may send before anything was received; bounds the memory for unexpected messages",
+     "bytes a peer may send before any is received; bounds the memory for unexpected messages",
      get_bytes<&settings::credit_bytes>, set_bytes<&settings::credit_bytes, 4 * kilo, 16 * giga>},
-    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "most flows between two ranks",
+    {"max-flows", "TANDEM_MAX_FLOWS", "flows", "maximum number of flows between two ranks",
      get_count<&settings::max_flows>, set_max_flows},
     {"socket-buffer-bytes", "TANDEM_SOCKET_BUFFER_BYTES", "bytes",
-     "send and receive buffer of each socket; 0 leaves it to the kernel",
+     "send and receive buffer of each socket; 0: the kernel's default",
      get_bytes<&settings::socket_buffer_bytes>, set_bytes<&settings::socket_buffer_bytes, 0, giga>},
     {"congestion", "TANDEM_CONGESTION", "name, system or auto",
-     "congestion control of TCP connections; auto takes reno within a host and the system's beyond",
+     "TCP congestion control; auto: reno within a host, the system's default beyond it",
      get_words<&settings::congestion>, set_congestion},
     {"rails", "TANDEM_RAILS", "words",
-     "NICs to use: none, auto, or names, addresses or subnets with commas; ^ leaves out, a "
-     "number is the most",
+     "NICs to use: none, auto, or names, addresses or subnets separated by commas; ^ excludes, a "
+     "number limits how many",
      get_rails, set_rails},
     {"rdma", "TANDEM_RDMA", "auto, on, off, both",
-     "rails: auto uses RDMA where both ends have it and keeps TCP as a spare, on insists on it, "
-     "off never looks, both uses RDMA and TCP for one message",
+     "rails: auto uses RDMA if both ends have it and keeps TCP as a spare, on requires it, off "
+     "never probes for it, both uses RDMA and TCP for one message",
      get_rdma, set_rdma},
     {"rail-streams", "TANDEM_RAIL_STREAMS", "streams", "TCP streams on each rail",
      get_count<&settings::rail_streams>, set_rail_streams},
     {"rail-timeout-s", "TANDEM_RAIL_TIMEOUT_S", "s",
-     "a rail that is silent for so long, while another is not, hands its work to the others",
+     "a rail that is silent for this long, while another is not, fails over to the others",
      get_seconds<&settings::rail_timeout>, set_seconds<&settings::rail_timeout>},
     {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
-     "a rank that is silent for so long on every rail is lost; its loop may not block for longer",
+     "a rank that is silent for this long on all rails is lost; its loop must not block for longer",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
-     "1 guards payloads on TCP rails that leave the host by their CRC32C, 2 on all rails",
+     "CRC32C of payloads: 0 none, 1 on TCP rails to other hosts, 2 on all rails",
      get_count<&settings::checksum>, set_checksum},
     {"encrypt", "TANDEM_ENCRYPT", "0 or 1",
-     "1 encrypts what tcp and rails carry (AES-256-GCM), on every rank alike; needs a job secret",
+     "1 encrypts tcp and rails traffic (AES-256-GCM); the same on all ranks; needs a job secret",
      get_flag<&settings::encrypt>, set_flag<&settings::encrypt>},
     {"shm-single-copy", "TANDEM_SHM_SINGLE_COPY", "auto, 0 or 1",
-     "shm: 1 reads a peer's long messages where they lie, 0 copies them through the ring; auto "
-     "takes what is measured to be faster when two ranks connect",
+     "shm: 1 reads a peer's long messages in place, 0 copies them through the ring; auto uses "
+     "what is measured to be faster when two ranks connect",
      get_single_copy, set_single_copy},
     {"peer-copies", "TANDEM_PEER_COPIES", "0 or 1",
-     "device memory between ranks of one host: 1 has the receiver's copy engine read it where that "
-     "can be done, 0 goes by way of the host",
+     "device memory between ranks of one host: 1 lets the receiver's copy engine read it where "
+     "possible, 0 stages it through host memory",
      get_flag<&settings::peer_copies>, set_flag<&settings::peer_copies>},
     {"shared-staging", "TANDEM_SHARED_STAGING", "0 or 1",
-     "device memory that goes by way of the host between ranks of one host: 1 shares the pinned "
-     "memory between, 0 carries it like host memory",
+     "device memory staged through the host between ranks of one host: 1 shares the pinned "
+     "staging memory, 0 sends it like host memory",
      get_flag<&settings::shared_staging>, set_flag<&settings::shared_staging>},
     {"gpudirect", "TANDEM_GPUDIRECT", "0 or 1",
-     "device memory over RDMA: 1 lets NICs read and write it where they can, 0 takes it through "
+     "device memory over RDMA: 1 lets NICs access it directly where they can, 0 stages it through "
      "pinned memory",
      get_flag<&settings::gpudirect>, set_flag<&settings::gpudirect>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
-     "shm: ring of each way of a pair of ranks; auto: by the caches and the number of ranks",
+     "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},
     {"spin-us", "TANDEM_SPIN_US", "us",
-     "how long a loop polls before it sleeps; saves 20 to 40 us a message, costs a core", get_spin,
-     set_spin},
+     "how long a loop polls before it sleeps; saves 20 to 40 us per message, occupies a core",
+     get_spin, set_spin},
     {"operation-timeout-s", "TANDEM_OPERATION_TIMEOUT_S", "s",
      "an operation that takes longer fails", get_seconds<&settings::operation_timeout>,
      set_seconds<&settings::operation_timeout>},
-    {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s", "how long ranks wait for each other at start",
+    {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s",
+     "how long ranks wait for each other at startup",
      get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
     {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
-     "collectives pipeline their data in pieces of this length",
+     "collectives pipeline their data in chunks of this length",
      get_bytes<&settings::collective_chunk_bytes>,
      set_bytes<&settings::collective_chunk_bytes, kilo, giga>},
     {"plan", "TANDEM_PLAN", "words",
-     "pins of the plan, the same on all ranks: all_reduce:64K-=ring/512K,broadcast=tree",
+     "pinned choices of the plan, the same on all ranks: all_reduce:64K-=ring/512K,broadcast=tree",
      get_words<&settings::plan>, set_plan},
     {"profile", "TANDEM_PROFILE", "path or none",
-     "file of `tandem plan probe`: the plan is made from it, and nothing is probed",
+     "file of `tandem plan probe`: the plan is computed from it, without probing",
      get_file<&settings::profile>, set_file<&settings::profile>},
     {"host", "TANDEM_HOST", "words",
-     "name of this host, for the plan and for mixed: the same on all ranks that share one",
+     "name of this host, for the plan and for mixed: the same on all ranks of a host",
      get_words<&settings::host>, set_host},
-    {"log", "TANDEM_LOG", "debug, info, warning, error", "least level that is logged", get_log,
+    {"log", "TANDEM_LOG", "debug, info, warning, error", "lowest level that is logged", get_log,
      set_log},
     {"insecure", "TANDEM_INSECURE", "0 or 1",
-     "1 lets the engine listen beyond loopback without a secret", get_flag<&settings::insecure>,
+     "1 allows listening beyond loopback without a secret", get_flag<&settings::insecure>,
      set_flag<&settings::insecure>},
     {"secret-file", "TANDEM_SECRET_FILE", "path or none",
-     "file of mode 0600 with the secret that all ranks of a job share; the variable TANDEM_SECRET "
-     "may hold the secret itself",
+     "file of mode 0600 with the secret shared by all ranks of a job; the variable TANDEM_SECRET "
+     "can hold the secret itself",
      get_file<&settings::secret_file>, set_file<&settings::secret_file>},
     {"certificate-file", "TANDEM_CERTIFICATE_FILE", "path or none",
-     "in place of a secret: this rank's certificate and what it was signed by (PEM)",
+     "instead of a secret: this rank's certificate with its chain (PEM)",
      get_file<&settings::certificate_file>, set_file<&settings::certificate_file>},
-    {"key-file", "TANDEM_KEY_FILE", "path or none", "the key of the certificate (PEM)",
+    {"key-file", "TANDEM_KEY_FILE", "path or none", "private key of the certificate (PEM)",
      get_file<&settings::key_file>, set_file<&settings::key_file>},
     {"authorities-file", "TANDEM_AUTHORITIES_FILE", "path or none",
-     "whoever has a certificate signed by one of these is trusted as a rank (PEM)",
+     "authorities: a peer with a certificate signed by one of these is trusted as a rank (PEM)",
      get_file<&settings::authorities_file>, set_file<&settings::authorities_file>},
 }};
 

@@ -17,8 +17,8 @@ using detail::giga;
 using detail::kilo;
 using detail::mega;
 
-/// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours cost 1
-/// each.
+/// Optimal string alignment: insertions, deletions, substitutions and transpositions of neighbours
+/// cost 1 each.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -50,7 +50,7 @@ std::size_t parse_bytes(std::string_view text) {
     throw bad(text, "not a number of bytes",
               "write a number, or one with K, M or G (powers of 1024)");
   }
-  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "more bytes than there are");
+  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "exceeds the address space");
   return number * unit;
 }
 
@@ -62,7 +62,7 @@ std::string format_bytes(std::size_t bytes) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  // A third of the letters wrong is still a slip; more is another word.
+  // Up to a third of the characters wrong counts as a typing error.
   std::size_t best = (word.size() + 2) / 3 + 1;
   std::string_view found;
   for (const std::string_view candidate : candidates) {

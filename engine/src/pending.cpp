@@ -44,7 +44,7 @@ class pending_service final : public asio::execution_context::service {
   }
 
   void shutdown() noexcept override {
-    // Abandoning one owner may destroy others, so the list is read again each time.
+    // Abandoning one owner may destroy others, so take the first of the list each time.
     while (pending_owner* owner = pop()) owner->abandon();
   }
 

@@ -15,14 +15,14 @@ std::string words_of(int code) {
   return error_code(code, boost::system::system_category()).message();
 }
 
-/// The number in the first line of a file of /proc or /sys; 0 for "max", or where there is none.
+/// The number in the first line of a file of /proc or /sys; 0 for "max" or if there is none.
 std::uint64_t read_number(const std::string& path) {
   std::uint64_t value = 0;
   std::ifstream from(path);
   return from >> value ? value : 0;
 }
 
-/// The folder of this process' cgroup (version 2); empty where there is none.
+/// The folder of this process's cgroup (version 2); empty if there is none.
 std::string cgroup_folder() {
   std::ifstream from("/proc/self/cgroup");
   for (std::string line; std::getline(from, line);) {
@@ -31,17 +31,17 @@ std::string cgroup_folder() {
   return {};
 }
 
-/// Limits of a cgroup hold for all below it: the fullest is the one that refuses.
+/// Limits of a cgroup apply to its descendants: the one with the least left fails first.
 void read_cgroups(resource_usage& into) {
   std::string folder = cgroup_folder();
   while (folder.size() >= std::string_view("/sys/fs/cgroup").size()) {
-    const std::uint64_t most = read_number(folder + "/pids.max");
+    const std::uint64_t pids_max = read_number(folder + "/pids.max");
     const std::uint64_t here = read_number(folder + "/pids.current");
     const bool is_fuller =
-        into.cgroup_pids_max == 0 || most < here + into.cgroup_pids_max - into.cgroup_pids;
-    if (most != 0 && is_fuller) {
+        into.cgroup_pids_max == 0 || pids_max < here + into.cgroup_pids_max - into.cgroup_pids;
+    if (pids_max != 0 && is_fuller) {
       into.cgroup_pids = here;
-      into.cgroup_pids_max = most;
+      into.cgroup_pids_max = pids_max;
     }
     const std::uint64_t memory = read_number(folder + "/memory.max");
     if (memory != 0 && (into.cgroup_memory_max == 0 || memory < into.cgroup_memory_max)) {
@@ -64,7 +64,7 @@ account of_descriptors(int code, const resource_usage& now) {
             "raise it for all processes: sysctl fs.file-max"};
   }
   if (code == ETOOMANYREFS) {
-    return {fmt::format("too many file descriptors of this user are on their way between processes "
+    return {fmt::format("too many file descriptors of this user are in flight between processes "
                         "(RLIMIT_NOFILE: {}, hard limit {})",
                         limit_text(now.descriptors.soft), limit_text(now.descriptors.hard)),
             how_to_raise_descriptors(2 * now.descriptors.soft, now.descriptors)};
@@ -90,12 +90,12 @@ account of_processes(const resource_usage& now) {
             "unit"};
   }
   return {"the host is out of processes and threads, or of memory for their stacks",
-          "look at sysctl kernel.threads-max, kernel.pid_max and vm.max_map_count"};
+          "check sysctl kernel.threads-max, kernel.pid_max and vm.max_map_count"};
 }
 
 account of_file_size(const resource_usage& now) {
-  return {fmt::format("it is larger than this process' files may be (RLIMIT_FSIZE: {} bytes, hard "
-                      "limit {})",
+  return {fmt::format("it exceeds the maximum file size of this process (RLIMIT_FSIZE: {} bytes, "
+                      "hard limit {})",
                       limit_text(now.file_bytes.soft), limit_text(now.file_bytes.hard)),
           "raise it: ulimit -f unlimited, LimitFSIZE= of a systemd unit"};
 }
@@ -113,7 +113,7 @@ account of_memory(int code, const resource_usage& now) {
             "allow more memory: docker run --memory, MemoryMax= of a systemd unit"};
   }
   return {fmt::format("{}: the host is out of memory or of mappings", words_of(code)),
-          "free memory, or look at sysctl vm.max_map_count and vm.overcommit_memory"};
+          "free memory, or check sysctl vm.max_map_count and vm.overcommit_memory"};
 }
 
 account of_file(int code, const resource_usage& now) {
@@ -121,7 +121,7 @@ account of_file(int code, const resource_usage& now) {
   if (code == EDQUOT) {
     return {"this user's disk quota is used up", "free space, or raise the quota: see quota -s"};
   }
-  return {"its file system is full", "free space there (df -h, df -i), or name another place"};
+  return {"its file system is full", "free space there (df -h, df -i), or choose another path"};
 }
 
 account account_of(int code, resource wanted, const resource_usage& now) {

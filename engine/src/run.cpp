@@ -17,17 +17,18 @@ void spin_budget::caught() noexcept {
 
 namespace {
 
-/// What waking takes, which is no part of the time until the event: 20 to 60 us, more where a
+/// Wake-up latency, which is not part of the time until the event: 20 to 60 us, more if a
 /// hypervisor has to start the core.
 constexpr std::chrono::microseconds waking{50};
-/// Two ends of a long transfer that both have learned to sleep wake each other once for each ring
-/// of it, whose length is longer than any spin would be: twice to five times slower, for good. Who
-/// looks for a moment first finds the other one at work. Less than a sleep costs by itself.
+/// The budget never drops below this fraction. If both ends of a long transfer stopped spinning,
+/// each would have to wake the other for every ring of data, which takes longer than any spin: two
+/// to five times slower, permanently. With a short spin each finds the other still active, and it
+/// costs less than a sleep.
 constexpr int shares_left = 8;
 
 }  // namespace
 
-/// Where others wait for the core, sleeping is what lets them run: nothing is left there.
+/// If others share the core, sleeping is what lets them run: there the budget drops to zero.
 void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
   using std::chrono::nanoseconds;
   ++stats_.missed;
@@ -41,29 +42,28 @@ void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
 
 namespace {
 
-/// The kernel's queue and posted work are looked at once in so many rounds of the poller: a system
-/// call more for each would double what a round costs. Not only empty ones: what a round finds is
-/// often the first half of an exchange, and a look before the second took one of 1 KiB between two
-/// ranks over TCP from 7.2 us to 8.7.
+/// Rounds of the poller per check of the kernel's queue and of posted work: another system call in
+/// each round would double its cost. Also for rounds that found something: that is often the first
+/// half of an exchange, and a check before the second half raised one of 1 KiB between two ranks
+/// over TCP from 7.2 us to 8.7.
 constexpr int rounds_per_look = 4;
 
-/// Between two of them, those that only look at memory are asked again and again: so many looks,
-/// about a microsecond.
+/// Polls of memory pollables between two rounds, about a microsecond.
 constexpr int memory_looks = 64;
-/// The same where a look of the round itself is awaited: a copy engine takes some us, and asking
-/// its driver one.
+/// The same while a completion is expected from the round itself: a copy engine takes some us, a
+/// query of its driver one.
 constexpr int hurried_memory_looks = 8;
-/// What they bring is often followed by more at once (an answer to an answer): so many empty looks
-/// are waited for it, and so many in all, before other handlers get their turn.
+/// Memory events often come in quick succession (a reply to a reply): empty polls to wait for the
+/// next one, and the maximum of polls before other handlers run.
 constexpr int looks_after_found = 200;
 constexpr int most_looks_after_found = 1000;
-/// The same where others wait for the core, one of which may keep it far longer, and of rounds that
-/// go on after one that has found something.
+/// Time limit of such follow-up polling if others share the core, since one of them may keep it far
+/// longer, and of further rounds after one that found something.
 constexpr std::chrono::microseconds longest_follow{20};
 
-/// Rounds of the poller, run as a handler of the context: what they complete is on the executor
-/// then, and a dispatch from it runs at once. It may run long after the spin that posted it, where
-/// other handlers are many: what it leaves behind belongs to the poller.
+/// Runs rounds of the poller as a handler of the context: completions are then on the executor, and
+/// a dispatch from them runs immediately. It may run long after the spin that posted it, if many
+/// other handlers are queued, so its results are stored in the poller.
 struct poll_links {
   asio::io_context* context;
   poller* links;
@@ -80,14 +80,14 @@ struct poll_links {
     links->look.is_posted = false;
   }
 
-  /// Memory has a follow-up of its own, unless rounds are awaited, and others who wait for the core
-  /// have theirs.
+  /// Memory pollables have their own follow-up polling (`follow_memory`), unless a completion is
+  /// expected from the rounds; a crowded loop polls in `look_among_others`.
   bool leaves_early(clock::time_point end) const {
     return crowded || (links->memory_links() > 0 && !links->is_hurried()) || context->stopped() ||
            clock::now() >= end;
   }
 
-  /// Those who have the answer run meanwhile; what they bring is often followed by more.
+  /// Yields the core between polls, so that the processes that produce the events can run.
   bool look_among_others() const {
     const clock::time_point end = clock::now() + longest_follow;
     bool found = links->poll();
@@ -100,8 +100,8 @@ struct poll_links {
 
   bool await_memory() const {
     const int each = links->memory_links();
-    const int most = links->is_hurried() ? hurried_memory_looks : memory_looks;
-    for (int looks = 0; each > 0 && looks < most; looks += each) {
+    const int max_polls = links->is_hurried() ? hurried_memory_looks : memory_looks;
+    for (int polls = 0; each > 0 && polls < max_polls; polls += each) {
       if (links->poll_memory()) return true;
     }
     return false;
@@ -109,35 +109,34 @@ struct poll_links {
 
   void follow_memory() const {
     const int each = links->memory_links();
-    const int patience = links->is_hurried() ? hurried_memory_looks : looks_after_found;
+    const int max_empty = links->is_hurried() ? hurried_memory_looks : looks_after_found;
     int empty = 0;
-    for (int looks = 0; each > 0 && looks < most_looks_after_found; looks += each) {
+    for (int polls = 0; each > 0 && polls < most_looks_after_found; polls += each) {
       empty = links->poll_memory() ? 0 : empty + each;
-      if (empty >= patience) return;
+      if (empty >= max_empty) return;
     }
   }
 };
 
-/// So many handlers in a row: those that start each other without end must not keep the links
-/// waiting.
+/// Handlers run in a row: an endless chain of handlers must not starve the pollables.
 constexpr int handlers_per_turn = 64;
 
-/// How many handlers ran.
+/// Returns the number of handlers that ran.
 int poll_some(asio::io_context& context) {
   int ran = 0;
   while (ran < handlers_per_turn && context.poll_one() > 0) ++ran;
   return ran;
 }
 
-/// The same until the links have been polled: what is queued behind that is for the next turn. To
-/// ask for more when nothing is queued would be a system call.
+/// The same until the polling handler has run; handlers queued behind it wait for the next turn.
+/// Checking for more with nothing queued would be a system call.
 int poll_until_looked(asio::io_context& context, const poller& links) {
   int ran = 0;
   while (links.look.is_posted && ran < handlers_per_turn && context.poll_one() > 0) ++ran;
   return ran;
 }
 
-/// Marks the context as polled, for as long as the loop is in `run`.
+/// Marks the context as polled while the loop is in `run`.
 class polling {
  public:
   polling(poller& p, bool has_core) noexcept : poller_(p) {
@@ -155,11 +154,11 @@ class polling {
   poller& poller_;
 };
 
-/// True where something happened within the budget.
+/// True if anything happened within the budget.
 bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
           std::chrono::nanoseconds budget) {
   const clock::time_point end = clock::now() + budget;
-  int looks = 0;
+  int polls = 0;
   links.look.found = false;
   do {
     if (!links.look.is_posted) {
@@ -170,7 +169,7 @@ bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
     if (links.look.found || ran > 1) return true;
     if (context.stopped()) return false;
     const bool yields = policy.polls_per_yield > 0 && !policy.crowded;
-    if (yields && ++looks % policy.polls_per_yield == 0) sched_yield();
+    if (yields && ++polls % policy.polls_per_yield == 0) sched_yield();
   } while (clock::now() < end);
   return false;
 }
@@ -193,18 +192,18 @@ spin_stats run(asio::io_context& context, spin_policy policy) {
   links.require_own_process();
   const polling mark(links, policy.most.count() > 0 && !policy.crowded);
   while (!context.stopped()) {
-    const std::chrono::nanoseconds most = budget.next();
-    if (most < std::chrono::microseconds(1)) {
+    const std::chrono::nanoseconds spin_time = budget.next();
+    if (spin_time < std::chrono::microseconds(1)) {
       poll_some(context);
-    } else if (spin(context, links, policy, most)) {
+    } else if (spin(context, links, policy, spin_time)) {
       budget.caught();
       continue;
     }
     if (context.stopped()) break;
-    const clock::time_point asleep = clock::now();
+    const clock::time_point sleep_start = clock::now();
     links.arm();
     context.run_one();
-    budget.missed(clock::now() - asleep);
+    budget.missed(clock::now() - sleep_start);
   }
   return budget.stats();
 }

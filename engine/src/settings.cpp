@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto secret_variable = "TANDEM_SECRET";
 
-/// What launchers set beside the options; `TANDEM_RUN_` is a family.
+/// Variables of launchers, which are not options; `TANDEM_RUN_` is a prefix of several.
 constexpr std::array<std::string_view, 7> launch_variables{
     "TANDEM_RANK",       "TANDEM_SIZE", "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
     "TANDEM_RENDEZVOUS", "TANDEM_JOB",  secret_variable};
@@ -41,7 +41,7 @@ void warn_of_unknown_variables() {
   }
 }
 
-/// Sets one option; a failure names it the way it was given: "TANDEM_SPIN_US=abc: ...".
+/// Sets one option; an error names it as it was given: "TANDEM_SPIN_US=abc: ...".
 void set_named(settings& into, const option& which, std::string_view prefix,
                std::string_view value) {
   try {
@@ -57,7 +57,7 @@ void check_trust(const settings& s) {
       !s.certificate_file.empty() || !s.key_file.empty() || !s.authorities_file.empty();
   if (some && !s.secret_file.empty()) {
     throw error(errc::bad_option, "both a secret file and certificates are given",
-                "choose --secret-file, or the three of certificates");
+                "use either --secret-file or the three certificate options");
   }
   if (!some) return;
   const std::array<std::pair<std::string_view, const std::string*>, 3> three{

@@ -188,7 +188,7 @@ int send_many(int count) {
   if (!is_lasting) ::close(on_their_way);
   ends.run_until([&] { return ends.is_over; });
   if (is_lasting) {
-    test::expect_error(ends.failure, errc::limit_exceeded, {"on their way", "RLIMIT_NOFILE: 64"});
+    test::expect_error(ends.failure, errc::limit_exceeded, {"in flight", "RLIMIT_NOFILE: 64"});
   } else {
     EXPECT_TRUE(ends.made) << (ends.failure ? ends.failure->what() : "");
   }

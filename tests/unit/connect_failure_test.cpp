@@ -46,11 +46,11 @@ TEST(connect_failure, names_the_cause_and_what_to_look_at) {
     const char* text;
     const char* advice;
   } const cases[]{
-      {asio::error::connection_refused, "10.0.0.2:29500: connection refused (nobody listens there)",
-       "is rank 0 running"},
+      {asio::error::connection_refused,
+       "10.0.0.2:29500: connection refused (nothing listens there)", "is rank 0 running"},
       {asio::error::timed_out, "10.0.0.2:29500: no answer within 3 s",
-       "a firewall that drops packets between rank 1 and rank 0 is the likely cause: let TCP port "
-       "29500 pass"},
+       "a firewall that drops packets between rank 1 and rank 0 is the likely cause: allow TCP "
+       "port 29500"},
       {tandem::make_error_code(tandem::errc::timed_out), "no answer within 3 s", "firewall"},
       {asio::error::host_unreachable, "No route to host", "ip route get 10.0.0.2"},
       {asio::error::network_unreachable, "Network is unreachable", "ip route get 10.0.0.2"},
@@ -70,7 +70,7 @@ TEST(connect_failure, names_the_cause_and_what_to_look_at) {
   both.failed(to, asio::error::connection_refused, 1s);
   both.failed(v6, asio::error::host_unreachable, 1s);
   EXPECT_EQ(both.text(),
-            "10.0.0.2:29500: connection refused (nobody listens there), [2001:db8::2]:29500: No "
+            "10.0.0.2:29500: connection refused (nothing listens there), [2001:db8::2]:29500: No "
             "route to host");
 }
 
@@ -155,7 +155,7 @@ TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
     std::uint16_t port;
     const char* words;
   } const cases[]{
-      {"127.0.0.1", closed_port(io), "connection refused (nobody listens there)"},
+      {"127.0.0.1", closed_port(io), "connection refused (nothing listens there)"},
       {"127.0.0.1", dropping.port(), "a firewall that drops packets between "},
       {"127.0.0.1", dropping.port(), ": no answer within 0.35 s"},
       {"localhost", closed_port(io), "127.0.0.1:"},

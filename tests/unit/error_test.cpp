@@ -74,7 +74,7 @@ TEST(error, any_exception_is_described) {
   EXPECT_EQ(describe(nullptr), "no error");
   EXPECT_EQ(describe(std::make_exception_ptr(error(errc::bad_input, "ours"))), "ours");
   EXPECT_EQ(describe(std::make_exception_ptr(std::runtime_error("std"))), "std");
-  EXPECT_EQ(describe(std::make_exception_ptr(7)), "an exception that is no std::exception");
+  EXPECT_EQ(describe(std::make_exception_ptr(7)), "an exception that is not a std::exception");
   const error_code foreign = make_error_code(boost::system::errc::timed_out);
   EXPECT_FALSE(describe(std::make_exception_ptr(boost::system::system_error(foreign))).empty());
 }

@@ -86,7 +86,7 @@ TEST(Resources, WordsNameTheLimitThatRefused) {
   std::string said = words(EMFILE, resource::descriptor, now);
   EXPECT_TRUE(holds(said, "RLIMIT_NOFILE: 64 of 64 in use, hard limit 4096")) << said;
   EXPECT_TRUE(holds(said, "raise the soft limit: ulimit -n")) << said;
-  EXPECT_TRUE(holds(words(ETOOMANYREFS, resource::descriptor, now), "on their way"));
+  EXPECT_TRUE(holds(words(ETOOMANYREFS, resource::descriptor, now), "in flight"));
   EXPECT_TRUE(holds(words(ENFILE, resource::descriptor, now), "fs.file-max"));
   now.processes = {100, 200};
   EXPECT_TRUE(holds(words(EAGAIN, resource::process, now), "RLIMIT_NPROC: 100, hard limit 200"));

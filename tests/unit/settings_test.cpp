@@ -127,7 +127,7 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
             std::string::npos);
   EXPECT_NE(set_complaint("rails", std::string(5000, 'e')).find("longer than 4096"),
             std::string::npos);
-  EXPECT_NE(set_complaint("plan", "all_reduce = ring").find("between them: all_reduce:64K-=ring"),
+  EXPECT_NE(set_complaint("plan", "all_reduce = ring").find("by commas: all_reduce:64K-=ring"),
             std::string::npos);
   EXPECT_NE(set_complaint("host", std::string(256, 'h')).find("longer than 255"),
             std::string::npos);
@@ -137,7 +137,7 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
             std::string::npos);
   EXPECT_NE(set_complaint("shm-ring-bytes", "32K").find("outside 64K to 1G"), std::string::npos);
   EXPECT_NE(set_complaint("shm-ring-bytes", "big").find("write auto, or"), std::string::npos);
-  EXPECT_NE(set_complaint("congestion", "sixteen-letters-").find("longer than 15 letters"),
+  EXPECT_NE(set_complaint("congestion", "sixteen-letters-").find("longer than 15 characters"),
             std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "x").find("not a number of streams"), std::string::npos);

@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-/// What an accelerator is and can do; constant over the life of the process.
+/// Properties and capabilities of an accelerator; constant for the life of the process.
 struct accelerator_facts {
   memory_kind kind = memory_kind::cuda;
   int device = 0;            ///< ordinal among the visible devices of `kind`
@@ -26,21 +26,22 @@ struct accelerator_facts {
   int multiprocessors = 0;
   int copy_engines = 0;
   int numa_node = -1;              ///< of the host; -1: unknown
-  bool has_stream_values = false;  ///< streams wait for words of memory and write them
+  bool has_stream_values = false;  ///< streams can wait on and write 32-bit words
   bool exports_dma_buf = false;
-  bool takes_rdma = false;        ///< the driver says that NICs may reach its memory
-  bool needs_rdma_flush = false;  ///< what a NIC wrote is seen in order only after a flush
+  bool takes_rdma = false;        ///< the driver reports that NICs can access its memory
+  bool needs_rdma_flush = false;  ///< NIC writes are visible in order only after a flush
 };
 
-/// One accelerator of this machine, as one vendor's driver gives it: memory, streams, events,
-/// peers, kernels. CUDA and HIP are two of these; nothing above knows which.
+/// One accelerator of this machine through its vendor's driver: memory, streams, events, peer
+/// access, kernels. CUDA and HIP implement it; the layers above do not depend on the vendor.
 ///
 /// Handles of streams and events are the vendor's own (CUstream, hipStream_t), so a user's stream
-/// can be given as it is. Null is the vendor's default stream.
-/// @par Threads  Any, also several at once; the caller's current device stays what it was.
-/// @par Errors  `errc::device_failed` names device, call and the driver's own words. What frees
-///   something throws nothing and does nothing once the driver is gone (at the end of a process).
-/// @par Fork  A child of a process that has used an accelerator cannot: `device_failed` says so.
+/// can be passed directly. Null is the vendor's default stream.
+/// @par Threads  Any, concurrently; the calling thread's current device is preserved.
+/// @par Errors  `errc::device_failed` names the device, the call and the driver's message.
+///   Functions that free something never throw, and do nothing after the driver has shut down (at
+///   exit).
+/// @par Fork  A child of a process that has used an accelerator cannot use one: `device_failed`.
 class accelerator {
  public:
   using stream = void*;
@@ -60,21 +61,22 @@ class accelerator {
   /// "cuda:0 (NVIDIA H200)".
   std::string text() const;
 
-  /// Makes this device the calling thread's, for libraries that ask which one is, until `leave`.
+  /// Makes this device current on the calling thread until `leave`, for libraries that query the
+  /// current device.
   virtual void enter() = 0;
   virtual void leave() noexcept = 0;
 
-  // Memory. Of bytes 0 nothing is allocated and null returned.
+  // Memory. For 0 bytes nothing is allocated and null is returned.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* which) noexcept = 0;
-  /// Host memory that copies reach without a detour and kernels directly, of every device of the
-  /// vendor. Near the device's NUMA node where the caller runs there.
+  /// Pinned host memory, mapped for every device of the vendor: copies need no bounce buffer, and
+  /// kernels access it directly. On the device's NUMA node if the caller runs there.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(void* which) noexcept = 0;
-  /// Makes memory of somebody else's such memory, until `unpin`.
+  /// Pins and maps memory that was allocated elsewhere, until `unpin`.
   virtual void pin(void* from, std::size_t bytes) = 0;
   virtual void unpin(void* from) noexcept = 0;
-  /// The address by which streams and kernels know pinned memory.
+  /// The device address of pinned host memory, for streams and kernels.
   virtual void* reach(void* pinned) = 0;
   struct range {
     void* base = nullptr;
@@ -82,75 +84,78 @@ class accelerator {
   };
   /// The allocation that an address of this device lies in.
   virtual range allocation_of(const void* address) = 0;
-  /// A number that no other allocation of this process has or had: tells memory that was freed from
-  /// what was made in its place. 0: the driver knows no such memory. @par Cost  a look-up, no
-  /// context is needed.
+  /// An id that is unique among all past and present allocations of this process: distinguishes
+  /// freed memory from a later allocation at the same address. 0: unknown to the driver.
+  /// @par Cost  a look-up; no context is needed.
   virtual std::uint64_t allocation_id(const void* address) noexcept = 0;
-  /// True for an address in this device's memory.
+  /// True if the address lies in this device's memory.
   virtual bool owns(const void* address) noexcept = 0;
 
-  // Streams: work on one is done in order.
-  /// One that waits for no other, not even for the default stream.
+  // Streams: work on one stream executes in order.
+  /// A stream that does not synchronise with any other, nor with the default stream.
   virtual stream make_stream() = 0;
   virtual void free_stream(stream which) noexcept = 0;
-  /// Queues a copy between any two of: memory of this device, of a peer that it reaches, pinned
-  /// memory.
+  /// Queues a copy between any two of: memory of this device, of an accessible peer device, pinned
+  /// host memory.
   virtual void copy(void* to, const void* from, std::size_t bytes, stream on) = 0;
   struct piece {
     void* to = nullptr;
     const void* from = nullptr;
     std::size_t bytes = 0;
   };
-  /// Several such copies, in any order among themselves; some may be queued where one cannot be.
-  /// @par Cost  one call where the driver has one for many (CUDA 12.8): a quarter of the time of as
-  ///   many calls at 1 MiB each between two H200
+  /// Queues several such copies, unordered among themselves. On an error some may be queued.
+  /// @par Cost  one call where the driver has a batched copy (CUDA 12.8): a quarter of the time of
+  ///   as many calls at 1 MiB each between two H200
   virtual void copy_all(std::span<const piece> what, stream on);
   virtual void fill(void* to, std::uint8_t with, std::size_t bytes, stream on) = 0;
-  /// Blocks until all that is on it is done.
+  /// Blocks until all work queued on the stream has completed.
   virtual void finish(stream which) = 0;
-  /// Its work is being recorded for a graph, not done: events of it never come.
+  /// True while the stream is captured into a graph: its work is recorded, not executed, so events
+  /// recorded on it never complete.
   virtual bool is_capturing(stream which) = 0;
-  /// Calls from a thread of the driver. `what` must not call the driver nor block.
+  /// Queues a host function, run on a driver thread. It must neither call the driver nor block.
   virtual void call(stream on, host_function what, void* with) = 0;
-  /// What follows on the stream waits until the word is at least `value`, in the sense of counters
-  /// that go round. @pre has_stream_values; `word` as `reach` gives it, or memory of a device.
+  /// Later work on the stream waits until the word is at least `value`, compared as a counter that
+  /// wraps. @pre has_stream_values; `word` is a result of `reach`, or device memory.
   virtual void await_value(stream on, void* word, std::uint32_t value) = 0;
   virtual void write_value(stream on, void* word, std::uint32_t value) = 0;
 
-  // Events: how far a stream had come.
+  // Events: points in a stream's work.
   virtual event make_event() = 0;
   virtual void free_event(event which) noexcept = 0;
   virtual void record(event which, stream on) = 0;
-  /// What follows on the stream waits for the event, of whichever device of the vendor.
+  /// Later work on the stream waits for the event, which may belong to any device of the vendor.
   virtual void await(stream which, event for_) = 0;
-  /// True once all that was on the stream at `record` is done. Never blocks.
+  /// True once all work that was on the stream at `record` has completed. Never blocks.
   virtual bool is_reached(event which) = 0;
 
   // Peers, in this process and in others.
-  /// Copies reach memory of that device without the host. Lets them, where it is so.
+  /// True if copies can access that device's memory without staging through the host; enables peer
+  /// access then.
   virtual bool reaches(int other_device) = 0;
   using handle = std::array<std::byte, 64>;
-  /// Names an allocation to other processes of this host. @param base  as `allocation_of` says
+  /// An IPC handle of an allocation, for other processes of this host.
+  /// @param base  as `allocation_of` returns it
   virtual handle share(void* base) = 0;
-  /// Maps what another process has shared, for copies on this device. The same allocation must not
-  /// be opened twice at once. @par Errors also of a handle that this very process has shared.
+  /// Maps another process's allocation for copies on this device. An allocation must not be open
+  /// twice at a time. @par Errors also for a handle that this same process has shared.
   virtual void* open(const handle& shared) = 0;
   virtual void close(void* opened) noexcept = 0;
-  /// A descriptor by which NICs register `bytes` from `address`, which the caller closes, and where
-  /// in it the address lies.
+  /// A dma-buf descriptor with which NICs register `bytes` from `address`, and the address's offset
+  /// in it. The caller closes the descriptor.
   struct dma_buf {
     int descriptor = -1;
     std::size_t offset_bytes = 0;
   };
   virtual dma_buf export_dma_buf(const void* address, std::size_t bytes) = 0;
-  /// What NICs have written until now is seen by what is queued from now on.
+  /// Makes everything that NICs have written so far visible to work that is queued after this call.
   virtual void flush_rdma() = 0;
 
   // Kernels.
   virtual module load(const void* image) = 0;
   virtual void unload(module which) noexcept = 0;
   virtual kernel find(module in, const char* name) = 0;
-  /// In one dimension. @param arguments  a pointer to each
+  /// Launches a one-dimensional grid. @param arguments  a pointer to each argument
   virtual void launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes,
                       stream on, void** arguments) = 0;
 
@@ -158,16 +163,16 @@ class accelerator {
   accelerator_facts facts_;
 };
 
-/// Why there is none of a kind, or what there is.
+/// The accelerators of a kind, or why there are none.
 struct accelerators {
   std::vector<accelerator*> found;  ///< by ordinal; they live as long as the process
-  std::string why_none;             ///< "no CUDA here: ..."; empty: there are some
+  std::string why_none;             ///< "no CUDA here: ..."; empty if any were found
 };
 
-/// All accelerators of a kind, found when first asked for. Any thread. @pre not `host`.
+/// All accelerators of a kind, detected on first use. Any thread. @pre not `host`.
 accelerators find_accelerators(memory_kind kind);
 
-/// One of them. @par Errors `errc::unsupported_memory`: there is no such device, and why.
+/// One of them. @par Errors `errc::unsupported_memory`: no such device, with the reason.
 accelerator& accelerator_at(memory_kind kind, int device);
 
 /// The accelerator of a view. @pre its kind is not `host`. @par Errors as `accelerator_at`.
@@ -175,7 +180,7 @@ inline accelerator& accelerator_of(const const_view& view) {
   return accelerator_at(view.kind, view.device);
 }
 
-/// Pinned memory of its own. Move-only.
+/// Owns a pinned host allocation. Move-only.
 class pinned_buffer {
  public:
   pinned_buffer() = default;
@@ -200,7 +205,7 @@ class pinned_buffer {
   std::size_t bytes_ = 0;
 };
 
-/// A stream of its own. Move-only; what is on it is done nevertheless.
+/// Owns a stream. Move-only; work still queued when it is destroyed completes nevertheless.
 class device_stream {
  public:
   device_stream() = default;

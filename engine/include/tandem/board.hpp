@@ -10,36 +10,36 @@
 
 namespace tandem {
 
-/// Memory in which some ranks of one host do their short collectives: each writes what it brings to
-/// a call once, in a place of its own, and reads what the others have written. Nothing is sent, no
-/// message waits for its receive, and a call is one store and one look for each other rank.
+/// Shared memory for short collectives between ranks of one host: each rank writes its contribution
+/// to a call once, into a slot of its own, and reads the slots of the others. No message is sent
+/// or matched; a call costs one store and one load per other rank.
 ///
-/// Every rank has places for `places` calls in a row; who is further ahead waits until all others
-/// have ended the call that had the place before. What others write is never trusted with more than
-/// the value of bytes: no length and no address in it is followed.
+/// Every rank has a ring of `places` slots, one per call. A rank that is further ahead waits until
+/// all others have ended the call that used the slot before. Data of other ranks is untrusted: no
+/// length or address in it is followed.
 ///
-/// This is the part without I/O; whoever derives from it wakes ranks that sleep and finds those
-/// that are gone. The idea is that of the shared-memory collectives of MPI (Graham and Shipman
-/// 2008, MPI Support for Multi-core Architectures: Optimized Shared Memory Collectives).
+/// This class does no I/O; a derived class wakes blocked ranks and detects lost ones. After the
+/// shared-memory collectives of MPI (Graham and Shipman 2008, MPI Support for Multi-core
+/// Architectures: Optimized Shared Memory Collectives).
 ///
-/// @par Executor  One; nothing here is safe from two threads of a process.
+/// @par Executor  One; not thread-safe within a process.
 class board {
  public:
   static constexpr std::uint64_t places = 64;
   static constexpr std::uint64_t calls_at_once = 64;
-  static constexpr std::size_t most_bytes = 4096;  ///< that one rank brings to a call
+  static constexpr std::size_t most_bytes = 4096;  ///< of one rank's contribution to a call
   static constexpr int most_ranks = 16;
 
-  /// A call that waits for others. Asked again whenever something may have come.
+  /// A call that waits for other ranks. Polled whenever its condition may have changed.
   class waiter {
    public:
-    /// True: it waits no longer. Asked again, it says the same.
+    /// True: the wait has ended; later calls return the same.
     virtual bool look() noexcept = 0;
-    /// On the executor, after `look` said true, or with why it waits in vain.
+    /// Completes the wait, on the executor: after `look` returned true, or with a failure.
     virtual void over(std::shared_ptr<const error> failure) = 0;
-    /// The executor goes away: frees what waits, calls nothing.
+    /// The execution context is destroyed: frees what waits, calls nothing.
     virtual void gone() noexcept = 0;
-    /// Of the board, a rank for which it waits.
+    /// A rank of the board that it waits for.
     virtual int missing() const noexcept = 0;
 
    protected:
@@ -52,29 +52,30 @@ class board {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  /// So many bytes of zeros a board of that many ranks is.
+  /// Bytes of zeroed memory that a board of so many ranks needs.
   static std::size_t bytes_for(int ranks) noexcept;
 
-  // Of this rank. Calls are numbered alike on all ranks, upward, at most `calls_at_once` apart
-  // while they are open, and every rank begins and ends each of them.
+  // The local rank. Calls have the same, increasing numbers on all ranks; open calls are at most
+  // `calls_at_once` apart, and every rank begins and ends each call.
 
   void begin(std::uint64_t call) noexcept;
-  /// What others brought is read no more.
+  /// This rank no longer reads the contributions to the call.
   void end(std::uint64_t call) noexcept;
-  /// Where to write what this rank brings, `most_bytes` at the most; null while somebody, perhaps
-  /// this rank itself, may still read what was there before: `behind` says who.
+  /// The slot for this rank's contribution, of at most `most_bytes`; null while a rank, possibly
+  /// this one, may still read the slot's previous contribution: `behind` is that rank.
   std::byte* place_for(std::uint64_t call) noexcept;
   int behind() const noexcept { return behind_; }
-  /// Those who sleep hear of it with the end of the call, or when this rank settles.
+  /// Makes the contribution visible. Blocked ranks are woken at the end of the call, or by
+  /// `settle`.
   void publish(std::uint64_t call, const message_note& note, std::size_t bytes) noexcept;
-  /// Rings whoever may sleep and miss what was written here. Before this rank waits; nothing where
-  /// it is done already.
+  /// Wakes ranks that may have blocked without seeing what was written here. Call before this rank
+  /// waits; does nothing if no wake-up is pending.
   void settle() noexcept {
     if (owes_look_) look_for_sleepers();
   }
 
-  /// What a rank has brought to a call, `data` null: nothing yet. It may change while it is read,
-  /// where that rank means harm.
+  /// A rank's contribution to a call; `data` is null: not yet published. A malicious rank can
+  /// change it while it is read.
   struct brought {
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
@@ -83,28 +84,30 @@ class board {
   brought find(int rank, std::uint64_t call) const noexcept;
   bool has(int rank, std::uint64_t call) const noexcept;
 
-  /// Looks again and again for about a microsecond, where the core is this loop's own. True: `w` is
-  /// over.
+  /// Spins for about a microsecond if the loop has a core of its own. True: the wait of `w` has
+  /// ended.
   virtual bool linger(waiter& w) noexcept = 0;
-  /// Until `w` is over. @pre it was not just now, and stays in place.
+  /// Registers `w`, which must not move until it completes. @pre its `look` has just returned
+  /// false.
   virtual void wait(waiter& w) = 0;
-  /// All ranks have it, or never will: what was kept for them to find it by may go.
+  /// All ranks have opened the memory, or never will: the name by which they find it can be
+  /// removed.
   virtual void is_shared() noexcept {}
-  /// It waits no more, and hears nothing. Harmless where it does not wait.
+  /// Removes a waiter without completing it. No effect if it is not registered.
   virtual void forget(waiter& w) noexcept = 0;
-  /// Why no call can end here any more, where that is so.
+  /// Why no call can complete on this board any more; null while it works.
   virtual const std::shared_ptr<const error>& failed() const noexcept = 0;
 
  protected:
-  /// @param memory  `bytes_for(size)`, on a line of the cache, kept by whoever derives from this.
+  /// @param memory  `bytes_for(size)`, aligned to a cache line; owned by the derived class.
   board(std::byte* memory, int rank, int size) noexcept;
 
-  /// This rank sleeps from now on, and is rung when anybody writes. Look once more after it.
+  /// Marks this rank as blocked: it is woken when any rank writes. Poll once more afterwards.
   void fall_asleep() noexcept;
   void be_awake() noexcept;
 
  private:
-  /// `call` is written last: one more than its number. The first bytes come with its line.
+  /// `call` is the call's number plus one, written last. The first data bytes share its cache line.
   struct alignas(64) slot {
     std::atomic<std::uint64_t> call;
     std::uint64_t what;
@@ -112,7 +115,7 @@ class board {
     std::uint32_t bytes;
     std::byte data[most_bytes];
   };
-  /// `finished`: every call before it has ended here.
+  /// `finished`: this rank has ended every call with a lower number.
   struct alignas(64) words {
     std::atomic<std::uint32_t> asleep;
     alignas(64) std::atomic<std::uint64_t> finished;
@@ -123,9 +126,9 @@ class board {
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  /// Wakes a rank of the board, perhaps this one, of which another call waits.
+  /// Wakes a rank of the board, possibly this one, for which another call may wait.
   virtual void ring(int rank) noexcept = 0;
-  /// `settle` is called soon, by this rank's loop.
+  /// True if this rank's loop calls `settle` soon.
   virtual bool settles_soon() const noexcept { return false; }
   void look_for_sleepers() noexcept;
   void ring_sleepers() noexcept;
@@ -133,12 +136,12 @@ class board {
 
   area* const areas_;
   const int rank_, size_;
-  std::uint64_t open_ = 0;                    // bit k: a call numbered k modulo 64
-  std::uint64_t newest_ = 0;                  // the next call after all that have begun
-  std::array<std::uint64_t, places> used_{};  // by place: one more than the call that had it last
-  std::array<std::uint64_t, most_ranks> finished_{};  // as last seen of each rank
+  std::uint64_t open_ = 0;                    // bit k: a call with a number of k modulo 64 is open
+  std::uint64_t newest_ = 0;                  // one more than the newest call
+  std::array<std::uint64_t, places> used_{};  // by slot: one more than its last call
+  std::array<std::uint64_t, most_ranks> finished_{};  // by rank, as last read
   int behind_ = 0;
-  bool owes_look_ = false;  // something was written since others were last asked for sure
+  bool owes_look_ = false;  // something was written since blocked ranks were last checked
 };
 
 inline bool board::has(int rank, std::uint64_t call) const noexcept {

@@ -10,11 +10,11 @@ struct evp_cipher_ctx_st;
 
 namespace tandem::trust {
 
-/// AES-256-GCM (NIST SP 800-38D) with one key in one direction, a text at a time, each in as many
-/// pieces as its owner likes: `begin`, `update` for each piece, `finish` or `verify`.
-/// @par Cost  One pass over the bytes, 0.22 ns a byte with AES-NI, and about 0.4 us a text. No
-///   allocation but the constructor's.
-/// @par Errors  `errc::bad_input` where OpenSSL does not do its part.
+/// AES-256-GCM (NIST SP 800-38D) with one key in one direction, one text at a time, in any number
+/// of pieces: `begin`, `update` for each piece, then `finish` or `verify`.
+/// @par Cost  One pass over the bytes, 0.22 ns a byte with AES-NI, and about 0.4 us a text.
+///   Allocates in the constructor only.
+/// @par Errors  `errc::bad_input` if a call of OpenSSL fails.
 class cipher {
  public:
   enum class way : bool { seals, opens };
@@ -22,19 +22,18 @@ class cipher {
   using nonce = std::array<std::byte, nonce_bytes>;
   using tag = std::array<std::byte, tag_bytes>;
 
-  /// @param key  of `key_bytes`
+  /// @param key  `key_bytes` long
   cipher(const secret& key, way which);
 
-  /// Another key from here on.
+  /// Uses another key from the next text on.
   void change_key(const secret& key);
-  /// Two texts under one key and nonce tell what they are: no nonce may come twice.
+  /// Starts a text. Never use a nonce twice with one key: two such texts reveal each other.
   void begin(const nonce& once);
-  /// `to` takes as many bytes as there are, and may be the same place.
+  /// Writes as many bytes as it reads; `to` may equal `from.data()`.
   void update(std::span<const std::byte> from, std::byte* to);
-  /// What proves the text that was sealed.
+  /// The authentication tag of the encrypted text.
   tag finish();
-  /// Whether the text is the one that was sealed. What `update` gave of any other is anybody's
-  /// word.
+  /// True if the tag authenticates the decrypted text. Otherwise discard what `update` has written.
   bool verify(const tag& given);
 
  private:

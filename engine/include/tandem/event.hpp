@@ -8,9 +8,9 @@ namespace tandem {
 
 namespace asio = boost::asio;
 
-/// Wakes coroutines of one executor: each `wait` returns at the next `notify_all`. Nothing is
-/// remembered, so check the condition before waiting and again after.
-/// @par Cancellation Terminal: `wait` throws operation_aborted.
+/// A condition variable for coroutines of one executor: each `wait` returns at the next
+/// `notify_all`. Notifications are not stored, so check the condition before and after waiting.
+/// @par Cancellation  Terminal: `wait` throws operation_aborted.
 class event {
  public:
   explicit event(const asio::any_io_executor& executor)

@@ -12,12 +12,11 @@
 
 namespace tandem {
 
-/// All ranks of a job as seen by one of them: gives the channel to a peer, made when first asked
-/// for. Communicators stand on this and know no kind of channel.
+/// One rank's connections to all ranks of a job. A channel to a peer is connected on first use.
+/// Communicators are built on this interface and do not depend on the transport.
 ///
 /// @par Failure  When a rank is lost, every channel of every rank's fabric fails with the same
-/// error, which
-///   names the lost rank. `fail` spreads a failure of this rank in the same way.
+///   error, which names the lost rank. `fail` propagates a failure of this rank in the same way.
 /// @par Executor  One executor for the fabric, its channels and their completions.
 class fabric {
  public:
@@ -25,30 +24,29 @@ class fabric {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual asio::any_io_executor get_executor() const noexcept = 0;
-  /// What it is, in a word: "local", "tcp", "shm", "rails", "mixed".
+  /// The transport: "local", "tcp", "shm", "rails", "mixed".
   virtual std::string_view kind() const noexcept = 0;
-  /// What carries the messages to `peer`, once there is a channel: `kind()`, but for a fabric that
-  /// chooses for each pair; that one says `kind()` until then. Both ends of a channel say the same.
+  /// The transport of the channel to `peer`: `kind()`, except for a fabric that selects a transport
+  /// per pair, which returns `kind()` until the channel exists. The same at both ends.
   /// @pre 0 <= peer < size(), peer != rank().
   virtual std::string_view kind_to(int /*peer*/) const noexcept { return kind(); }
-  /// How messages travel between memory of these kinds, `here` and of the peer: "shm", "peer
-  /// copies", "shared staging", "forwarding over tcp". Known when a message of the peer has come;
-  /// both ends say the same then.
-  /// @pre as `kind_to`.
+  /// The data path between local memory of kind `here` and the peer's memory of kind `there`:
+  /// "shm", "peer copies", "shared staging", "forwarding over tcp". Valid once a message of the
+  /// peer has arrived; the same at both ends then.
+  /// @pre as for `kind_to`.
   virtual std::string way_to(int peer, memory_kind /*here*/, memory_kind /*there*/) const {
     return std::string(kind_to(peer));
   }
 
-  /// The channel to `peer`, connected. The reference lives as long as the fabric.
+  /// The connected channel to `peer`. The reference is valid for the lifetime of the fabric.
   /// @pre 0 <= peer < size(), peer != rank(). @par Errors `errc::unreachable`, `peer_lost`,
   /// `timed_out`.
   virtual asio::awaitable<std::reference_wrapper<channel>> to(int peer) = 0;
-  /// The same if it is already there, else null: no suspension on the data path.
+  /// The channel if it is already connected, else null: no suspension on the data path.
   virtual channel* find(int peer) noexcept = 0;
 
-  /// True where views of this kind may be sent to `peer` and received from it, also before there is
-  /// a channel. By itself a fabric says what the channel that is there does, and until then: host
-  /// memory.
+  /// True if views of this memory kind can be sent to and received from `peer`, also before they
+  /// are connected. By default: the kinds of the channel, and host memory only until it exists.
   virtual bool carries(memory_kind kind, int peer) noexcept {
     if (kind == memory_kind::host) return true;
     const channel* const there = find(peer);
@@ -57,31 +55,31 @@ class fabric {
     return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
   }
 
-  /// Lets the NICs of this fabric read and write this memory without copies (`region`). Costs what
-  /// pinning its pages costs, once for each device; memory that is not registered is copied, or
-  /// registered for one message where it is long enough for that to pay.
-  /// @par Errors none: what a NIC cannot register is copied, and `region::describe` says why.
+  /// Registers memory with the NICs of this fabric for zero-copy access (`region`). Costs pinning
+  /// the pages once for each device. Memory that is not registered is copied, or registered for a
+  /// single message if that is long enough to pay.
+  /// @par Errors  None: what a NIC cannot register is copied; `region::describe` gives the reason.
   virtual region register_memory(mutable_view memory, dmabuf /*exported*/ = {}) {
     return {memory, nullptr};
   }
 
-  /// Memory that these ranks, one of which is this one, share for short collectives. Each of them
-  /// calls it, in any order but the first of them before the others; they are connected. `place` is
-  /// empty for the first, which says there where the others find what it has made. Null, and a line
-  /// in the log: they can share none, or it could not be opened; ask whether all of them have it.
+  /// Shared memory for short collectives of `members`, which include this rank and are connected.
+  /// Every member calls it, the first member before the others. The first passes an empty
+  /// `location` and receives in it what the others must pass to open the memory. Null, and a log
+  /// line, if the memory cannot be shared or opened; check that all members have it.
   virtual std::shared_ptr<board> share_board(std::span<const int> /*members*/,
-                                             std::string& /*place*/) {
+                                             std::string& /*location*/) {
     return nullptr;
   }
 
-  /// Tells every rank that this one cannot go on, and fails all channels here with `reason`.
+  /// Reports to every rank that this one has failed, and fails all local channels with `reason`.
   virtual void fail(const error& reason) noexcept = 0;
-  /// Leaves the job in an orderly way. Never blocks.
+  /// Leaves the job with an orderly close. Never blocks.
   virtual void close() noexcept = 0;
 
-  /// Which ids of groups this rank's communicators use, by bit: groups with a rank in common never
-  /// share one, or their messages would mix. Kept by the communicators, whose last call may end
-  /// after the fabric.
+  /// Group ids in use by this rank's communicators, one bit each: groups with a common rank must
+  /// have different ids, or their messages would mix. Shared ownership, because a communicator's
+  /// last call may end after the fabric.
   using group_ids = std::bitset<4096>;
   const std::shared_ptr<group_ids>& groups() const noexcept { return groups_; }
 

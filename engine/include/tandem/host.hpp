@@ -5,8 +5,8 @@
 
 namespace tandem {
 
-/// A name that ranks of one host have in common: what the settings say, else the machine's name and
-/// the boot that it runs on.
+/// The host identity that ranks on one host have in common: `settings::host`, else the host name
+/// and the boot id.
 std::string host_name(const settings& options);
 
 }  // namespace tandem

@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-/// This process's place in the job and where rank 0's store listens.
+/// This process's rank in the job and the address of rank 0's store.
 struct launch_info {
   int rank = 0;
   int size = 1;
@@ -15,38 +15,38 @@ struct launch_info {
   int local_size = 1;
   std::string address;     ///< of rank 0's store
   std::uint16_t port = 0;  ///< of rank 0's store
-  std::string job;         ///< run id: keeps two jobs, and two lives of one job, apart
-  std::string launcher;    ///< who said so: "torchrun", "tandem run", "Slurm", ...
-  /// The launcher said `local_size`: where it is below `size`, ranks run on other hosts.
+  std::string job;         ///< run id: distinguishes jobs, and incarnations of a restarted job
+  std::string launcher;    ///< the source of these: "torchrun", "tandem run", "Slurm", ...
+  /// The launcher set `local_size`: if it is below `size`, some ranks run on other hosts.
   bool local_size_known = false;
 };
 
-/// Reads a variable; empty where it is not set. Tests pass a map.
+/// Reads an environment variable; empty if it is not set. Tests pass a map.
 using environment = std::function<std::optional<std::string>(const std::string&)>;
 environment process_environment();
 
-/// Finds rank, size and address from the launcher's variables. Empty where no launcher is found.
-/// The first complete set wins:
+/// Determines rank, size and address from the launcher's variables. Empty if no launcher is found.
+/// The first complete set is used:
 ///
 /// 1. torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; LOCAL_RANK, LOCAL_WORLD_SIZE. The job
-///    is TORCHELASTIC_RUN_ID with TORCHELASTIC_RESTART_COUNT. Where TORCHELASTIC_USE_AGENT_STORE is
-///    True, torchrun itself serves MASTER_PORT and the port after it is taken. Without a run id and
+///    is TORCHELASTIC_RUN_ID with TORCHELASTIC_RESTART_COUNT. If TORCHELASTIC_USE_AGENT_STORE is
+///    True, torchrun itself serves MASTER_PORT, and the next port is used. Without a run id and
 ///    with TANDEM_RANK, TANDEM_SIZE and TANDEM_RENDEZVOUS that agree, the launcher is "tandem run"
 ///    and the job is TANDEM_JOB.
 /// 2. Tandem: TANDEM_RANK, TANDEM_SIZE, TANDEM_RENDEZVOUS (host:port); TANDEM_LOCAL_RANK,
 ///    TANDEM_LOCAL_SIZE, TANDEM_JOB.
 /// 3. Open MPI (OMPI_COMM_WORLD_*), MPICH and others with PMI (PMI_*, MPI_LOCAL*), MVAPICH2
-///    (MV2_COMM_WORLD_*). They name no address: TANDEM_RENDEZVOUS or MASTER_ADDR and MASTER_PORT
-///    do. Without, ranks of one host meet on loopback at a port computed from the launcher's job
-///    id, where it has one.
+///    (MV2_COMM_WORLD_*). They provide no address: set TANDEM_RENDEZVOUS, or MASTER_ADDR and
+///    MASTER_PORT. Otherwise the ranks of one host use loopback and a port computed from the
+///    launcher's job id, if it has one.
 /// 4. Slurm, in a step of srun: SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID,
 ///    SLURM_NODEID. Address as in 3, else the first host of the step (loopback for a step on one
 ///    node), port 15000 + job mod 20000.
 ///
-/// Where nothing tells the local place, it follows from a loopback address: all ranks are on this
-/// host.
-/// @par Errors `errc::bad_input`: an incomplete or contradictory set, or an address that is none
-///   (a port or a URL in MASTER_ADDR), naming the variable. "[::1]" is the address ::1.
+/// If no variable gives the local rank and size, a loopback address implies that all ranks are on
+/// this host.
+/// @par Errors `errc::bad_input`, naming the variable: an incomplete or contradictory set, or an
+///   invalid address (a port or a URL in MASTER_ADDR). "[::1]" is the address ::1.
 std::optional<launch_info> find_launch(const environment& get = process_environment());
 
 }  // namespace tandem

@@ -11,18 +11,18 @@ std::string_view name(log_level level) noexcept;
 
 struct log_record {
   log_level level;
-  std::string_view room;  ///< where it comes from: "tcp", "rendezvous"
+  std::string_view room;  ///< the component that logs: "tcp", "rendezvous"
   std::string_view text;  ///< lower case, one line, no end of line
 };
 
-/// Called on the thread that logs; must not throw or block for long.
+/// Called on the logging thread; must not throw or block for long.
 using log_sink = std::function<void(const log_record&)>;
 
-/// Replaces the sink of the process and returns the old one. The first sink drops everything: the
-/// library itself prints nothing. Thread-safe.
+/// Replaces the sink of the process and returns the previous one. The initial sink discards
+/// everything: the library itself prints nothing. Thread-safe.
 log_sink set_log_sink(log_sink sink, log_level least = log_level::info);
 
-/// True where a record of this level would reach the sink; ask before building a costly text.
+/// True if a record of this level reaches the sink; check before composing an expensive text.
 bool log_wants(log_level level) noexcept;
 void log(log_level level, std::string_view room, std::string_view text);
 

@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-/// Logs the first of many records of a kind at once, and after it only how many more there were,
-/// at most once in ten seconds and at the end: what strangers do must not fill a log. One thread.
+/// Rate-limits log records: the first of a kind is logged at once, later ones as a count, at most
+/// once in ten seconds and at destruction. Unauthenticated peers must not be able to flood the log.
+/// Not thread-safe.
 class log_digest {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -18,10 +19,10 @@ class log_digest {
   log_digest(log_level level, std::string_view room) : level_(level), room_(room) {}
   log_digest(const log_digest&) = delete;
   log_digest& operator=(const log_digest&) = delete;
-  /// Logs what was counted and not yet said.
+  /// Logs counts not yet reported.
   ~log_digest();
 
-  /// @param kind  a word of the program: nothing that comes from outside, for each costs memory.
+  /// @param kind  from a fixed set: each distinct kind takes memory, so never a peer's input.
   void add(std::string_view kind, std::string_view text, time_point now);
 
  private:

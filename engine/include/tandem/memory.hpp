@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-/// Where bytes live. The processor may touch `host` memory only.
+/// Kind of memory. The CPU may access `host` memory only.
 enum class memory_kind : std::uint8_t { host, cuda, hip };
 
 /// "host", "cuda" or "hip".
@@ -25,12 +25,12 @@ concept bytes_like = std::ranges::contiguous_range<Range> && std::ranges::sized_
 template <class T>
 concept character = std::same_as<T, char> || std::same_as<T, wchar_t> || std::same_as<T, char8_t> ||
     std::same_as<T, char16_t> || std::same_as<T, char32_t>;
-/// "text", or room for one: nobody can tell whether the terminating zero is meant too.
+/// A string literal or a character array: it is ambiguous whether the terminating zero is included.
 template <class Range>
 concept character_array = std::is_array_v<Range> && character<std::ranges::range_value_t<Range>>;
 }  // namespace detail
 
-/// Bytes to read: pointer, length, memory kind and device. Never owns; the caller keeps the bytes
+/// Bytes to read: pointer, length, memory kind and device. Non-owning; the caller keeps the bytes
 /// valid and unchanged until the operation that was given the view has completed.
 struct const_view {
   const void* data = nullptr;
@@ -43,21 +43,20 @@ struct const_view {
              int ordinal = 0) noexcept
       : data(first), bytes(length_bytes), kind(k), device(ordinal) {}
   /// The elements of a contiguous range in host memory: a string, a vector, a span, an array. Not
-  /// of an array of characters, such as "text": say `std::string_view("text")`, or pointer and
-  /// length.
+  /// an array of characters such as "text": use `std::string_view("text")`, or pointer and length.
   template <detail::bytes_like Range>
   requires(!detail::character_array<Range>) const_view(const Range& range)
   noexcept  // NOLINT: a range is a view of its elements
       : data(std::ranges::data(range)),
         bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
 
-  /// `length_bytes` from `offset_bytes` on. @pre both lie inside the view.
+  /// `length_bytes` from `offset_bytes` on. @pre the part lies inside the view.
   const_view part(std::size_t offset_bytes, std::size_t length_bytes) const noexcept {
     return {static_cast<const std::byte*>(data) + offset_bytes, length_bytes, kind, device};
   }
 };
 
-/// Bytes to write: as `const_view`. The caller neither reads nor writes them until completion.
+/// Bytes to write, as `const_view`. The caller neither reads nor writes them until completion.
 struct mutable_view {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -83,10 +82,10 @@ struct mutable_view {
 
 class accelerator;
 
-/// Bytes that it owns, aligned to a cache line and zeroed. Move-only: a moved-from buffer has none.
-/// Freed by the destructor. Memory of a device is zeroed before the constructor returns.
+/// Owns bytes, aligned to a cache line and zeroed. Move-only: a moved-from buffer is empty. Freed
+/// by the destructor. Device memory is zeroed before the constructor returns.
 /// @par Errors `errc::unsupported_memory` for a kind or device that this machine does not have;
-///   `device_failed` where it has not enough.
+///   `device_failed` if the device is out of memory.
 class buffer {
  public:
   buffer() = default;
@@ -115,7 +114,7 @@ class buffer {
     release() noexcept : of(nullptr) {}
     explicit release(accelerator* owner) noexcept : of(owner) {}
     void operator()(std::byte* data) const noexcept;
-    accelerator* of;  ///< null: the host's
+    accelerator* of;  ///< null: host memory
   };
   std::unique_ptr<std::byte[], release> data_;
   std::size_t bytes_ = 0;

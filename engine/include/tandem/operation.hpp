@@ -9,12 +9,12 @@
 
 namespace tandem {
 
-/// Names one ordered stream of messages between two ranks. Flows are independent: none blocks
+/// Identifies an ordered stream of messages between two ranks. Flows are independent: none blocks
 /// another.
 using flow_id = std::uint32_t;
 
-/// What a message is part of, in whoever's words: travels with it. A message meets a receive that
-/// names the same, else both end with `errc::call_mismatch` and know each other's.
+/// The call that a message belongs to, opaque to the channel and sent with it. If the signatures of
+/// a message and its receive differ, both fail with `errc::call_mismatch` and get the other's.
 struct message_note {
   std::uint64_t call = 0;
   std::uint32_t history = 0;
@@ -22,16 +22,17 @@ struct message_note {
 };
 
 /// One send or receive, without coroutines: the caller owns the object, starts it on a channel and
-/// is told when it is over. `channel::send` and `recv` stand on it, and so can callbacks or another
-/// language.
+/// gets a completion callback. `channel::send` and `recv` are built on it; so can callback APIs and
+/// bindings of other languages be.
 ///
-/// The object and its view stay in place from `channel::start` until completion; `channel` links it
-/// into its own lists and allocates nothing for it.
+/// The object and its view must not move from `channel::start` until completion; the channel links
+/// it into intrusive lists and allocates nothing for it.
 struct operation {
   operation() = default;
   operation(const operation&) = delete;
   operation& operator=(const operation&) = delete;
-  /// Leaves the list it is in. Only a channel that is being abandoned may still know a pending one.
+  /// Unlinks itself. Only a channel that is being abandoned may still reference a pending
+  /// operation.
   ~operation() {
     if (next == nullptr) return;
     previous->next = next;
@@ -39,14 +40,14 @@ struct operation {
   }
 
   enum class kind : std::uint8_t { send, recv };
-  /// How far it has come; readable in an error's context.
+  /// Progress of the operation; appears in an error's context.
   enum class phase : std::uint8_t { idle, queued, announced, moving, done };
   using time_point = std::chrono::steady_clock::time_point;
-  /// A deadline that never comes, where `time_point::max()` stands for the channel's default.
+  /// No deadline; `time_point::max()` means the channel's default.
   static constexpr time_point for_ever{std::chrono::hours(24 * 365 * 100)};
 
-  /// A peer on another thread moves the phase of an operation here, while a cancellation looks
-  /// whether it comes too late.
+  /// Atomic: a peer on another thread may change the phase while a cancellation checks whether it
+  /// comes too late.
   void move_to(phase next_phase) noexcept {
     std::atomic_ref(at).store(next_phase, std::memory_order_relaxed);
   }
@@ -60,35 +61,36 @@ struct operation {
   mutable_view view;  ///< a send only reads it
   time_point deadline = time_point::max();
   message_note note;
-  /// Of a send: its view is written again right after. Memory that the peer has mapped is copied
-  /// for it then, rather than read by it: a line that another core has just read is written slowly.
+  /// For a send: the caller overwrites the view right after completion. Then memory that the peer
+  /// has mapped is copied for it, not read by it: writing a cache line that another core has just
+  /// read is slow.
   bool rewritten = false;
 
   // The result, valid at completion.
   error_code result;
-  std::shared_ptr<const error> failure;  ///< set with `result`: who, where, what to do
-  std::size_t bytes = 0;                 ///< moved; of a receive: the length of the message
-  std::size_t total_bytes = 0;           ///< of the message, where known
+  std::shared_ptr<const error> failure;  ///< set with `result`: context and advice
+  std::size_t bytes = 0;                 ///< transferred; for a receive: the message length
+  std::size_t total_bytes = 0;           ///< of the message, if known
   message_note peer_note;                ///< with `errc::call_mismatch`
 
-  /// Told exactly once, on the channel's executor, never from inside `start`. Must not throw: the
-  /// channel is in the middle of its work, and after an exception it is only fit to be destroyed.
-  /// Not `noexcept` by type, because it may resume a coroutine that ends, and what the completion
-  /// handler of that coroutine throws belongs to whoever runs the loop.
+  /// Called exactly once, on the channel's executor, never from inside `start`. Must not throw: the
+  /// channel is in an intermediate state and can only be destroyed after an exception. Not
+  /// `noexcept` by type, because it may resume a coroutine that ends, and exceptions of that
+  /// coroutine's completion handler propagate to the caller of the event loop.
   void (*complete)(operation&) = nullptr;
-  /// The executor goes away with the operation pending: free what waits for it, call nothing.
+  /// The execution context is destroyed with the operation pending: free what waits, call nothing.
   void (*destroy)(operation&) noexcept = nullptr;
-  void* owner = nullptr;  ///< for whoever made it
+  void* owner = nullptr;  ///< for the caller's use
 
-  // The channel's own, while pending.
+  // Private to the channel, while pending.
   operation* next = nullptr;
   operation* previous = nullptr;
-  time_point due = time_point::max();  ///< `deadline`, or the channel's default
+  time_point due = time_point::max();  ///< `deadline` or the channel's default
   std::uint64_t tag = 0;
-  /// NICs, copy engines and inner channels that may still touch the view: an operation that is over
-  /// is told only without them.
+  /// NICs, copy engines and inner channels that may still access the view: a finished operation
+  /// completes only when this is 0.
   std::uint32_t pins = 0;
-  bool registered = false;  ///< the view, for this operation
+  bool registered = false;  ///< the view is registered for this operation only
 };
 
 }  // namespace tandem

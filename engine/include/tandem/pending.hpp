@@ -6,9 +6,9 @@ namespace tandem {
 
 namespace asio = boost::asio;
 
-/// Something that holds operations of others which no Asio object knows of. When the execution
-/// context is destroyed first, `abandon` lets it free them; otherwise a waiting coroutine and the
-/// channel that it keeps alive would hold each other for ever.
+/// Holds pending operations that no Asio object tracks. When the execution context is destroyed
+/// first, `abandon` frees them; otherwise a suspended coroutine and the channel that it keeps alive
+/// would own each other and leak.
 class pending_owner {
  public:
   explicit pending_owner(const asio::any_io_executor& executor);

@@ -8,27 +8,27 @@
 
 namespace tandem {
 
-/// Under which memory of a device is known to the other devices of its machine: an open dma-buf
-/// (`cuMemGetHandleForAddressRange`, `hsa_amd_portable_export_dmabuf`). Whoever gives it closes it,
-/// at any time after it was registered.
+/// An open dma-buf, through which other devices of the machine access device memory
+/// (`cuMemGetHandleForAddressRange`, `hsa_amd_portable_export_dmabuf`). The caller closes it, at
+/// any time after registration.
 struct dmabuf {
   int descriptor = -1;             ///< negative: none
-  std::uint64_t offset_bytes = 0;  ///< where the memory begins in it
+  std::uint64_t offset_bytes = 0;  ///< offset of the memory in it
 };
 
-/// Memory that a fabric's NICs may read and write without the processor, for as long as this lives:
-/// whatever is sent from it or received into it needs no copy where a lane can do without.
+/// A memory registration with a fabric's NICs, for the lifetime of this object: data sent from it
+/// or received into it is transferred zero-copy on lanes that can.
 ///
-/// The memory must stay where it is for as long as this lives, and until every operation on it has
-/// completed. A peer that was once told of a receive in it can write to all of it until this ends:
-/// register what such a job may share, and nothing else. Move-only; ends on the fabric's executor.
+/// The memory must stay valid for the lifetime of this object and until every operation on it has
+/// completed. A peer that was once granted a receive in it can write to all of it until this ends:
+/// register only memory that the job may share. Move-only; destroy it on the fabric's executor.
 class region {
  public:
-  /// What the fabric keeps for it.
+  /// The fabric's record of the registration.
   class record {
    public:
     virtual ~record() = default;
-    /// How each NIC reaches it, or why not.
+    /// How each NIC accesses the memory, or why it cannot.
     virtual std::string describe() const = 0;
   };
 
@@ -37,9 +37,9 @@ class region {
       : memory_(memory), record_(std::move(by)) {}
 
   mutable_view view() const noexcept { return memory_; }
-  /// False: this fabric has no NIC that registers memory; it is used as any other.
+  /// False: this fabric has no NIC that registers memory; the memory is used without registration.
   explicit operator bool() const noexcept { return record_ != nullptr; }
-  /// "rxe0: registered host memory", a line for each device; empty where there is none.
+  /// "rxe0: registered host memory", a line for each device; empty if there is none.
   std::string describe() const { return record_ ? record_->describe() : std::string(); }
 
  private:

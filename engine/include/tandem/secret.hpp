@@ -7,12 +7,11 @@
 
 namespace tandem {
 
-/// Bytes that nobody else may see. Copies share them; the last one wipes them. Nothing prints or
-/// logs them.
+/// Confidential bytes. Copies share them; the last one wipes them. Never printed or logged.
 class secret {
  public:
   secret() = default;
-  /// Copies the bytes; the caller wipes his own.
+  /// Copies the bytes; the caller wipes its own copy.
   explicit secret(std::span<const std::byte> bytes);
   explicit secret(std::string_view bytes);
 
@@ -25,7 +24,7 @@ class secret {
   std::shared_ptr<const store> store_;
 };
 
-/// Overwrites memory that the compiler may think is never read again.
+/// Overwrites memory in a way that the compiler cannot optimise away.
 void wipe(std::span<std::byte> bytes) noexcept;
 
 }  // namespace tandem

@@ -16,69 +16,72 @@ namespace tandem {
 
 namespace asio = boost::asio;
 
-/// The small key-value store in which ranks meet: rank 0 serves it, every rank is a client of it.
+/// The key-value store for rendezvous: rank 0 serves it, every rank is a client.
 ///
-/// Its connections double as the job's pulse: when a rank's process ends, or its store is
-/// destroyed, without `leave`, every other rank hears `lost(rank)` within milliseconds; when rank 0
-/// is gone, all hear `lost(0)`. A host that vanishes is noticed in about 20 s. The first cause
-/// wins: all ranks hear the same one, once, and requests fail with it from then on.
+/// Its connections also detect failures (liveness): when a rank's process ends, or its store is
+/// destroyed, without `leave`, every other rank receives `lost(rank)` within milliseconds; when
+/// rank 0 is lost, all receive `lost(0)`. A host that vanishes is detected in about 20 s. The first
+/// cause wins: all ranks receive the same one, once, and later requests fail with it.
 ///
-/// @par Executor  Everything on the executor it was made with: one thread, or a strand. The store
-///   is destroyed before its execution context. Any number of requests may be under way.
-/// @par Errors  `tandem::error`, one line each. Beside those named below: `peer_lost` or what was
-///   reported, once the job has failed; `peer_closed` once rank 0 has left; `channel_closed` once
-///   this rank has; `timed_out` where rank 0 does not answer; `limit_exceeded` beyond 1 MiB a
-///   message, 16 MiB a batch of values, 1 KiB a key, a million keys or 256 MiB in all.
+/// @par Executor  All calls and completions on the executor it was made with: one thread, or a
+///   strand. Destroy the store before its execution context. Any number of requests may be pending.
+/// @par Errors  `tandem::error`, one line each. In addition to those named below: `peer_lost` or
+///   the reported error once the job has failed; `peer_closed` once rank 0 has left;
+///   `channel_closed` once this rank has; `timed_out` if rank 0 does not answer; `limit_exceeded`
+///   beyond 1 MiB per message, 16 MiB per batch of values, 1 KiB per key, a million keys or 256 MiB
+///   in total.
 /// @par Cancellation  Terminal, at any time: a request that was sent may still take effect.
 class store {
  public:
   using lost_handler = std::function<void(const error& reason)>;
 
-  /// Joins the job: rank 0 listens at `who.address` and `who.port`, all connect (again and again
-  /// where rank 0 comes later), and all wait until `size` ranks are there. A rank that is refused
-  /// does not disturb the others.
+  /// Joins the job: rank 0 listens at `who.address` and `who.port`, all ranks connect (retrying
+  /// until rank 0 listens), and all wait until `size` ranks have joined. A refused rank does not
+  /// affect the others.
   ///
-  /// With a secret or certificates in `options`, all of it inside TLS 1.3: who does not prove
-  /// himself within 5 s and 16 KiB is dropped, counted and logged, and disturbs nobody. Every rank
-  /// of a job has the same, or none has any.
-  /// @par Errors within `options.meet_timeout`: `rank_missing` (names them; same on every rank that
-  ///   came), `rank_taken`, `size_mismatch`, `job_mismatch`, `address_in_use`, `unreachable`,
-  ///   `not_tandem`, `version_mismatch`, `not_trusted`; `peer_lost` where a rank that had come is
-  ///   gone; `bad_input` for a place that is none, an address that is not rank 0's machine's, and
-  ///   one beyond loopback without a secret unless `options.insecure`; `limit_exceeded` where this
-  ///   process may have too few file descriptors, of which rank 0 needs one for each rank. A soft
-  ///   limit that is too low is raised.
+  /// With a secret or certificates in `options`, all traffic uses TLS 1.3: a connection that does
+  /// not authenticate within 5 s and 16 KiB is dropped, counted and logged, without effect on
+  /// others. Either every rank of a job has the secret or a certificate, or none has.
+  /// @par Errors within `options.meet_timeout`: `rank_missing` (names them; the same on every rank
+  ///   that joined), `rank_taken`, `size_mismatch`, `job_mismatch`, `address_in_use`,
+  ///   `unreachable`, `not_tandem`, `version_mismatch`, `not_trusted`; `peer_lost` if a rank that
+  ///   had joined is lost; `bad_input` for an invalid rank or size, an address that does not belong
+  ///   to rank 0's machine, and one beyond loopback without a secret unless `options.insecure`;
+  ///   `limit_exceeded` if this process can have too few file descriptors, of which rank 0 needs
+  ///   one for each rank. A soft limit that is too low is raised.
   static asio::awaitable<std::shared_ptr<store>> meet(const launch_info& who,
                                                       const settings& options);
 
   virtual ~store() = default;
   virtual const launch_info& who() const noexcept = 0;
-  /// The local address through which this rank reached rank 0: a sensible address to publish.
+  /// The local address of the connection to rank 0: a sensible address to publish.
   virtual std::string local_address() const = 0;
-  /// 32 random bytes of this life of the job, the same on every rank, and known to nobody who has
-  /// not proven himself to the store: with them connections of ranks prove themselves. Empty where
-  /// the job has neither secret nor certificates.
+  /// 32 random bytes of this incarnation of the job, the same on every rank and known only to peers
+  /// that authenticated to the store: the key that authenticates connections between ranks. Empty
+  /// if the job has neither secret nor certificates.
   virtual secret data_key() const = 0;
 
-  /// Replaces the value of the key. Over when rank 0 has it.
+  /// Replaces the value of the key. Completes when rank 0 has stored it.
   virtual asio::awaitable<void> set(std::string key, std::string value) = 0;
-  /// The values of all keys in one round trip, waiting until all are there or the deadline passes
-  /// (`timed_out`: names the keys that never came).
+  /// The values of all keys in one round trip; waits until all are set or the deadline expires
+  /// (`timed_out`: names the missing keys).
   virtual asio::awaitable<std::vector<std::string>> get(std::vector<std::string> keys,
                                                         std::chrono::milliseconds limit) = 0;
-  /// Adds to a counter (0 at first) and returns the new value. Counters are apart from the values
-  /// of `get`.
+  /// Adds to a counter, initially 0, and returns the new value. Counters and the values of `get`
+  /// are separate.
   virtual asio::awaitable<std::int64_t> add(std::string key, std::int64_t amount) = 0;
 
-  /// Called once, when a rank is lost or some rank reported a failure, this one included; also when
-  /// that was before the handler was set. `reason.context().peer` is the rank to blame. It must not
-  /// throw; it may destroy the store.
+  /// Called once, when a rank is lost or any rank, this one included, has reported a failure, also
+  /// if that was before the handler was set. `reason.context().peer` is the rank that caused it.
+  /// The handler must not throw; it may destroy the store.
   virtual void on_lost(lost_handler handler) = 0;
-  /// Tells every rank that the job cannot go on and why. The first report of the job wins; one that
-  /// blames no peer blames this rank. Never blocks; arrives even if the process exits next.
+  /// Reports to every rank that the job has failed, with the reason. The first report of the job
+  /// wins; without a peer in its context it names this rank. Never blocks; delivered even if the
+  /// process exits next.
   virtual void report(const error& reason) noexcept = 0;
-  /// An orderly goodbye: nobody takes what comes next for a loss. Never blocks; arrives even if the
-  /// process exits next. The server of rank 0 stays until all have left or the store is destroyed.
+  /// Orderly close: the end of this rank's connection is then not a loss. Never blocks; delivered
+  /// even if the process exits next. Rank 0's server runs until all have left or the store is
+  /// destroyed.
   virtual void leave() noexcept = 0;
 };
 

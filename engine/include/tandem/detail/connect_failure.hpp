@@ -1,4 +1,4 @@
-// Not for users: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it, not part of the public interface.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -13,32 +13,32 @@ namespace tandem::detail {
 /// "10.0.0.1:29500", "[::1]:29500".
 std::string to_text(const boost::asio::ip::tcp::endpoint& where);
 
-/// "32768 to 60999": net.ipv4.ip_local_port_range of this network namespace, from which the kernel
-/// takes the ports of connections, and of ranks that listen.
+/// "32768 to 60999": net.ipv4.ip_local_port_range of this network namespace, the kernel's port
+/// range for connections and for listening ranks.
 std::string ephemeral_ports();
 
-/// What was tried at each address, for the error of one who could connect to none of them. A later
-/// try of an address replaces the earlier one.
+/// The failed connection attempts, by address, for the error after all of them failed. A later
+/// attempt at an address replaces the earlier one.
 class connect_tries {
  public:
   using endpoint = boost::asio::ip::tcp::endpoint;
 
-  /// @param limit  how long the try lasted at most; it counts where `why` is a time-out.
+  /// @param limit  time limit of the attempt; used if `why` is a timeout.
   void failed(const endpoint& to, const error_code& why, std::chrono::nanoseconds limit);
-  /// The same with the cause in words, where connecting was not what failed.
+  /// The same with the cause as text, for failures after the connection was established.
   void failed(const endpoint& to, std::string why);
   bool empty() const noexcept { return tries_.empty(); }
-  /// "10.0.0.1:29500: connection refused (nobody listens there), [::1]:29500: ...".
+  /// "10.0.0.1:29500: connection refused (nothing listens there), [::1]:29500: ...".
   std::string text() const;
-  /// What to look at, by the cause that says most; `otherwise` where it is that nobody listens.
-  /// @param from  this end, as "rank 1"; `to`: the other, as "rank 0".
+  /// What to check, for the most specific cause; `otherwise` if the ports just had no listener.
+  /// @param from  the local end, as "rank 1"; `to`: the remote end, as "rank 0".
   std::string advice(const std::string& from, const std::string& to,
                      const std::string& otherwise) const;
 
  private:
   struct attempt {
     endpoint to;
-    error_code why;  ///< none where only `text` says it
+    error_code why;  ///< none if only `text` is known
     std::string text;
   };
   const attempt* find(const error_code& why) const;
@@ -46,18 +46,18 @@ class connect_tries {
   std::vector<attempt> tries_;
 };
 
-/// The cause in words: "connection refused (nobody listens there)", "no answer within 3 s".
+/// The cause as text: "connection refused (nothing listens there)", "no answer within 3 s".
 std::string why_not_connected(const boost::asio::ip::tcp::endpoint& to, const error_code& why,
                               std::chrono::nanoseconds limit);
 
-/// What to do where packets of a connection get lost between two ends.
+/// What to do if packets between two ends are lost.
 std::string firewall_advice(const std::string& from, const std::string& to, std::uint16_t port);
 
-/// "Connection timed out: its host is down, ..." where packets of an established connection got
-/// lost; empty for another end of it.
+/// "Connection timed out: its host is down, ..." if an established connection failed by packet
+/// loss; empty for other failures.
 std::string lost_packets_text(const error_code& why);
 
-/// No port is left for a socket that binds to any: what is said of a listener and of a connection.
+/// No ephemeral port is left, for a listener or a connection.
 error no_port_left(const std::string& what);
 
 }  // namespace tandem::detail

@@ -7,11 +7,11 @@
 
 namespace tandem::detail {
 
-/// What cuda.h names, for those parts of the driver interface that are used here: the header itself
-/// is not at hand where most of this is built. Values and shapes are those of CUDA 12.0, which
-/// later drivers keep for the names that are looked up.
+/// Types and constants of cuda.h for the used part of the driver API: most builds do not have the
+/// header. Values and layouts are those of CUDA 12.0, which later drivers keep for the symbols that
+/// are looked up.
 namespace cu {
-using result = int;  ///< 0: done
+using result = int;  ///< 0: success
 using device = int;
 using context = struct context_of*;
 using stream = struct stream_of*;
@@ -60,8 +60,8 @@ inline constexpr int dma_buf_descriptor = 1;      // CUmemRangeHandleType
 inline constexpr int flush_to_current_context = 0, flush_scope_owner = 100;
 }  // namespace cu
 
-/// The functions of the CUDA driver (libcuda.so.1), by their exported names: of those with a
-/// version in the name, the plain name is another, older function.
+/// The functions of the CUDA driver (libcuda.so.1), looked up by their exported names: for those
+/// with a version suffix, the plain name is an older function.
 struct cuda {
   cu::result (*init)(unsigned flags);
   cu::result (*driver_version)(int* into);
@@ -93,7 +93,8 @@ struct cuda {
   cu::result (*pointer_attribute)(void* into, int which, cu::address of);
   cu::result (*address_range)(cu::address* base, std::size_t* bytes, cu::address of);
   cu::result (*copy)(cu::address to, cu::address from, std::size_t bytes, cu::stream on);
-  /// Of CUDA 12.8. `attributes_from` says of each attribute from which copy on it holds.
+  /// Since CUDA 12.8. `attributes_from`: for each attribute, the index of the first copy it applies
+  /// to.
   cu::result (*copy_many)(cu::address* to, cu::address* from, std::size_t* bytes, std::size_t count,
                           cu::copy_attributes* attributes, std::size_t* attributes_from,
                           std::size_t attributes_count, std::size_t* failed, cu::stream on);
@@ -111,7 +112,7 @@ struct cuda {
   cu::result (*create_event)(cu::event* into, unsigned flags);
   cu::result (*destroy_event)(cu::event which);
   cu::result (*record_event)(cu::event which, cu::stream on);
-  cu::result (*query_event)(cu::event which);  ///< `not_ready` while it is not reached
+  cu::result (*query_event)(cu::event which);  ///< `not_ready` until it completes
   cu::result (*elapsed_ms)(float* into, cu::event from, cu::event to);
 
   cu::result (*get_ipc_handle)(cu::ipc_handle* into, cu::address of);
@@ -131,15 +132,15 @@ struct cuda {
                        cu::stream on, void** arguments, void** extra);
 };
 
-/// The driver of this machine, opened and initialised when first asked for and never closed; null
-/// where it is missing, lacks a function, is the stub of the toolkit or finds no device: `why` says
-/// so and what to do. Any thread.
+/// The driver of this machine, loaded and initialised on first use and never unloaded; null if it
+/// is missing, lacks a function, is the toolkit's stub or finds no device: `why` then has the
+/// reason and what to do. Any thread.
 const cuda* find_cuda(std::string& why);
 
-/// From now on `find_cuda` gives this one; null: the machine's own again. For tests. Any thread,
-/// but nobody may use an accelerator then.
+/// Makes `find_cuda` return `by`; null: the machine's own again. For tests. Any thread, while no
+/// accelerator is in use.
 void replace_cuda(const cuda* by) noexcept;
-/// How often that has happened: what was found out about one driver says nothing of the next.
+/// Number of such replacements, to invalidate what was cached about the previous driver.
 unsigned cuda_replacements() noexcept;
 
 }  // namespace tandem::detail

@@ -1,4 +1,4 @@
-// Not for users: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it, not part of the public interface.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace tandem::detail {
 
-/// A list through the waits' own links, oldest first; a wait is in at most one. Copies name the
-/// same waits: one of them goes on.
+/// An intrusive FIFO list; a wait is in at most one list. Copies share the waits: use only one of
+/// them afterwards.
 class device_waits {
  public:
   bool empty() const noexcept { return first_ == nullptr; }
@@ -18,17 +18,17 @@ class device_waits {
     (first_ == nullptr ? first_ : last_->next) = &wait;
     last_ = &wait;
   }
-  /// Null where there is none.
+  /// Null if empty.
   device_wait* pop_front() noexcept {
     device_wait* const wait = first_;
     if (wait != nullptr) first_ = std::exchange(wait->next, nullptr);
     return wait;
   }
-  /// Each, once. Who is told may wait again, or let go of whoever has this list.
+  /// Completes each wait once. A callback may start a wait again or destroy the list's owner.
   static void tell(device_waits all, const std::shared_ptr<const error>& failure) {
     while (device_wait* const wait = all.pop_front()) wait->done(*wait, failure);
   }
-  /// The executor goes away.
+  /// Destroys each wait: the execution context is being destroyed.
   static void destroy(device_waits all) noexcept {
     while (device_wait* const wait = all.pop_front()) {
       if (wait->destroy != nullptr) wait->destroy(*wait);

@@ -1,14 +1,14 @@
-// Not for users: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it, not part of the public interface.
 #pragma once
 
 #include <atomic>
 
 namespace tandem::detail {
 
-/// What was stored before is visible to everybody before anything is loaded after.
+/// Orders all earlier stores before all later loads.
 inline void full_fence() noexcept {
 #ifdef __SANITIZE_THREAD__
-  // ThreadSanitizer knows no fences.
+  // ThreadSanitizer does not support fences.
   static std::atomic<int> all{0};
   all.fetch_add(0, std::memory_order_seq_cst);
 #else

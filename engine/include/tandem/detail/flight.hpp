@@ -1,4 +1,5 @@
-// Not for users, who have `tandem::batch`: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it. The public interface is
+// `tandem::batch`.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -13,11 +14,11 @@ namespace tandem::detail {
 
 namespace asio = boost::asio;
 
-/// To whoever hears that ranks have called different things.
+/// Advice in every error about mismatched calls.
 inline constexpr const char* same_call_advice =
     "make the same call with the same length, type and settings on every rank";
 
-/// The way to one peer.
+/// The channel to one peer.
 struct link {
   channel* on = nullptr;
   int peer = -1;  ///< its rank in the job, for errors
@@ -31,16 +32,16 @@ struct transfer : operation {
   bool whole = false;  ///< a receive that the message must fill
 };
 
-/// The sends and receives that one coroutine has under way at once. Starting one costs no coroutine
-/// frame and waiting for one costs one.
+/// The concurrent sends and receives of one coroutine. Starting one needs no coroutine frame;
+/// waiting needs one.
 ///
 ///   io.recv(in, from, flow, into);
 ///   io.send(out, to, flow, what);
 ///   while (!io.over(in)) co_await io.until(in);
 ///   while (!io.over(out)) co_await io.until(out);
 ///
-/// When one of them fails, `over` throws and the others still hold their views: whoever owns the
-/// flight cancels them and waits until it is idle. Stays in place while one is pending.
+/// When one of them fails, `over` throws and the others still use their views: the owner of the
+/// flight must cancel them and wait until it is idle. Must not move while any is pending.
 class flight {
  public:
   /// @pre both outlive the flight.
@@ -49,14 +50,14 @@ class flight {
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
 
-  /// @pre `t` is one of the transfers and over.
+  /// @pre `t` is one of the transfers and not pending.
   void send(transfer& t, const link& to, flow_id flow, const_view message);
   /// A message that does not fill the view is `errc::call_mismatch`.
   void recv(transfer& t, const link& from, flow_id flow, mutable_view into);
-  /// A message of any length that the view holds.
+  /// A message of any length up to that of the view.
   void recv_some(transfer& t, const link& from, flow_id flow, mutable_view into);
 
-  /// True when `t` is over, for which it may wait a moment (`channel::linger`). Throws the first
+  /// True if `t` has completed; may spin briefly for it (`channel::linger`). Throws the first
   /// failure of any transfer.
   bool over(transfer& t) {
     if (failed_ == nullptr && t.pending && t.way.on->linger(t)) lingered(t);
@@ -64,25 +65,25 @@ class flight {
     return !t.pending;
   }
   bool idle() const noexcept { return pending_ == 0; }
-  /// The first transfer that failed, if one has.
+  /// The first failed transfer, or null.
   const transfer* failed() const noexcept { return failed_; }
 
-  /// Suspends until `t` is over or any transfer has failed. @pre t is pending.
+  /// Suspends until `t` has completed or any transfer has failed. @pre t is pending.
   /// Cancellation, terminal: cancels all of them.
   asio::awaitable<void> until(transfer& t);
   /// Suspends until none is pending. @pre not idle.
   asio::awaitable<void> until_idle();
 
-  /// Asks all pending ones to end early.
+  /// Requests cancellation of all pending transfers.
   void cancel() noexcept;
-  /// Forgets a failure. @pre idle.
+  /// Clears the recorded failure. @pre idle.
   void reset() noexcept { failed_ = nullptr; }
-  /// What every message from here on says of itself, and expects of those that come.
+  /// Signature of every later send, and the one expected by every later receive.
   void speak_of(const message_note& note) noexcept { note_ = note; }
-  /// Of every send from here on: as of the operation.
+  /// Sets `operation::rewritten` for every later send.
   void rewrites(bool on) noexcept { rewrites_ = on; }
-  /// The coroutine has gone while some are pending: `memory`, which holds this, lives until none
-  /// is.
+  /// The coroutine was destroyed with transfers pending: keeps `memory`, which contains this
+  /// object, alive until none is.
   void outlive(std::shared_ptr<void> memory) noexcept { memory_ = std::move(memory); }
 
  private:
@@ -105,7 +106,7 @@ class flight {
   transfer* awaited_ = nullptr;  // null: the handler waits for all
   std::optional<waiting_handler> handler_;
   bool cancelling_ = false;
-  bool wake_ = false;  // `cancelling_` held a wake-up back
+  bool wake_ = false;  // a wake-up was deferred while `cancelling_`
   std::shared_ptr<void> memory_;
 };
 

@@ -7,12 +7,12 @@
 
 namespace tandem::detail {
 
-/// What hip_runtime_api.h and hsa.h name, for those parts that are used here: neither header is at
-/// hand where most of this is built. Only what has kept its shape and its number from HIP 5.2 to
-/// HIP 7 is used: functions of plain arguments, and attributes that were never renumbered. The
-/// property structures and hipPointerAttribute_t changed with HIP 6, so nothing here reads them.
+/// Types and constants of hip_runtime_api.h and hsa.h for the used part: most builds have neither
+/// header. Only what kept its layout and number from HIP 5.2 to HIP 7 is used: functions with plain
+/// arguments, and attributes that were never renumbered. The property structures and
+/// hipPointerAttribute_t changed with HIP 6, so they are not used.
 namespace amd {
-using result = int;  ///< 0: done
+using result = int;  ///< 0: success
 using stream = struct hip_stream_of*;
 using event = struct hip_event_of*;
 using module = struct hip_module_of*;
@@ -37,12 +37,12 @@ inline constexpr int async_engine_count = 2, multiprocessor_count = 63,
                      hdp_memory_flush_register = 10005, can_use_stream_wait_value = 10013;
 // hipPointer_attribute
 inline constexpr int pointer_memory_type = 2, pointer_buffer_id = 7, pointer_device_ordinal = 9;
-// Two numbers that HIP 6 changed.
+// Two values that HIP 6 changed.
 /// hipMemoryTypeDevice.
 constexpr int memory_type_device(int hip_major) noexcept {
   return hip_major < 6 ? 1 : 2;
 }
-/// hipIpcMemLazyEnablePeerAccess, without which nothing is opened.
+/// hipIpcMemLazyEnablePeerAccess, which is required to open a handle.
 constexpr unsigned ipc_lazy_enable_peer_access(int hip_major) noexcept {
   return hip_major < 6 ? 0 : 1;
 }
@@ -54,7 +54,7 @@ inline constexpr unsigned event_disable_timing = 2, event_release_to_system = 0x
 inline constexpr unsigned wait_value_geq = 0;
 inline constexpr int copy_any = 4;  // hipMemcpyDefault
 inline constexpr int flush_to_current_device = 0, flush_scope_owner = 100;
-/// What hipRuntimeGetVersion says is HIP_VERSION: 60241133 is HIP 6.2.
+/// hipRuntimeGetVersion returns HIP_VERSION: 60241133 is HIP 6.2.
 constexpr int major_of(int version) noexcept {
   return version / 10000000;
 }
@@ -70,8 +70,8 @@ inline constexpr int system_dma_buf_supported = 0x204;
 inline constexpr std::uint32_t device_gpu = 1;
 }  // namespace amd
 
-/// What is below HIP (libhsa-runtime64, the same that HIP itself uses). All null where it has not
-/// got one of the first three; `export_dma_buf` is null before ROCm 5.4 (HSA_AMD 1.1).
+/// The layer below HIP (libhsa-runtime64, the instance that HIP itself uses). All null if it lacks
+/// one of the first three; `export_dma_buf` is null before ROCm 5.4 (HSA_AMD 1.1).
 struct hsa {
   amd::result (*system_info)(int which, void* into);
   amd::result (*iterate_agents)(amd::result (*each)(amd::agent which, void* with), void* with);
@@ -80,20 +80,21 @@ struct hsa {
                                 std::uint64_t* offset_bytes);
 };
 
-/// The functions of HIP's run-time (libamdhip64). A device is its ordinal: hipDevice_t is no other.
+/// The functions of the HIP runtime (libamdhip64). A device is its ordinal, as is hipDevice_t.
 struct hip {
   amd::result (*init)(unsigned flags);
   amd::result (*runtime_version)(int* into);
   const char* (*error_name)(amd::result of);
   const char* (*error_string)(amd::result of);
-  /// Of the calling thread, and forgets it. The user's own check after a kernel would find it.
+  /// Returns and clears the calling thread's last error, which a user's own check after a kernel
+  /// launch would otherwise report.
   amd::result (*last_error)();
 
   amd::result (*device_count)(int* into);
   amd::result (*get_device)(int* into);
   amd::result (*set_device)(int which);
   amd::result (*device_name)(char* into, int bytes, int of);
-  /// Of `hdp_memory_flush_register` it writes a pointer, so eight bytes.
+  /// For `hdp_memory_flush_register` it writes a pointer, eight bytes.
   amd::result (*device_attribute)(int* into, int which, int of);
   amd::result (*device_memory)(std::size_t* into, int of);
   amd::result (*device_pci)(char* into, int bytes, int of);
@@ -118,8 +119,8 @@ struct hip {
   amd::result (*synchronize_stream)(amd::stream which);
   amd::result (*wait_event)(amd::stream which, amd::event for_, unsigned flags);
   amd::result (*is_capturing)(amd::stream which, int* into);
-  /// Waits until the word, of which only `mask` counts, is at least `value`: as numbers, not as
-  /// counters that go round.
+  /// Waits until the masked word is at least `value`, compared as numbers, not as counters that
+  /// wrap.
   amd::result (*wait_value)(amd::stream which, void* at, std::uint32_t value, unsigned flags,
                             std::uint32_t mask);
   amd::result (*write_value)(amd::stream which, void* at, std::uint32_t value, unsigned flags);
@@ -128,12 +129,12 @@ struct hip {
   amd::result (*create_event)(amd::event* into, unsigned flags);
   amd::result (*destroy_event)(amd::event which);
   amd::result (*record_event)(amd::event which, amd::stream on);
-  amd::result (*query_event)(amd::event which);  ///< `not_ready` while it is not reached
+  amd::result (*query_event)(amd::event which);  ///< `not_ready` until it completes
 
   amd::result (*get_ipc_handle)(amd::ipc_handle* into, void* of);
   amd::result (*open_ipc_handle)(void** into, amd::ipc_handle which, unsigned flags);
   amd::result (*close_ipc_handle)(void* which);
-  /// Null before ROCm 7; `not_supported` where the device has no such way.
+  /// Null before ROCm 7; `not_supported` if the device does not support it.
   amd::result (*flush_rdma_writes)(int target, int scope);
 
   amd::result (*load_module)(amd::module* into, const void* image);
@@ -146,15 +147,15 @@ struct hip {
   hsa below;
 };
 
-/// HIP as this process already has it (PyTorch brings its own), else as the loader finds it: opened
-/// and initialised when first asked for and never closed. Null where it is missing, lacks a
-/// function or shows no device: `why` says so and what to do. Any thread.
+/// The HIP library that this process has already loaded (PyTorch ships its own), else the loader's:
+/// loaded and initialised on first use and never unloaded. Null if it is missing, lacks a function
+/// or finds no device: `why` then has the reason and what to do. Any thread.
 const hip* find_hip(std::string& why);
 
-/// From now on `find_hip` gives this one; null: the machine's own again. For tests. Any thread, but
-/// nobody may use an accelerator then.
+/// Makes `find_hip` return `by`; null: the machine's own again. For tests. Any thread, while no
+/// accelerator is in use.
 void replace_hip(const hip* by) noexcept;
-/// How often that has happened: what was found out about one driver says nothing of the next.
+/// Number of such replacements, to invalidate what was cached about the previous driver.
 unsigned hip_replacements() noexcept;
 
 }  // namespace tandem::detail

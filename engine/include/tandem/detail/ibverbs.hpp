@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// What these are says infiniband/verbs.h, which no public header includes.
+// Declared in infiniband/verbs.h, which public headers do not include.
 struct ibv_device;
 struct ibv_context;
 struct ibv_device_attr;
@@ -23,8 +23,8 @@ struct ibv_async_event;
 
 namespace tandem::detail {
 
-/// The functions of libibverbs that its header does not have inline. Posting and polling go
-/// through `ibv_context::ops`, which whoever opened the device has filled.
+/// The functions of libibverbs that are not inline in its header. Posting and polling use
+/// `ibv_context::ops`, which the device's driver fills at open.
 struct ibverbs {
   ibv_device** (*get_device_list)(int* count);
   void (*free_device_list)(ibv_device** list);
@@ -32,25 +32,25 @@ struct ibverbs {
   ibv_context* (*open_device)(ibv_device* which);
   int (*close_device)(ibv_context* which);
   int (*query_device)(ibv_context* of, ibv_device_attr* into);
-  /// May leave fields that it does not know: `into` is zeroed before.
+  /// May leave unknown fields unset: zero `into` before the call.
   int (*query_port)(ibv_context* of, std::uint8_t port, ibv_port_attr* into);
-  /// As ibv_query_gid_table with `sizeof(ibv_gid_entry)` last: how many there are, or -errno.
-  ssize_t (*query_gid_table)(ibv_context* of, ibv_gid_entry* into, std::size_t most,
+  /// As ibv_query_gid_table, with `sizeof(ibv_gid_entry)` last: the number of entries, or -errno.
+  ssize_t (*query_gid_table)(ibv_context* of, ibv_gid_entry* into, std::size_t max,
                              std::uint32_t flags, std::size_t entry_bytes);
   ibv_pd* (*alloc_pd)(ibv_context* of);
   int (*dealloc_pd)(ibv_pd* which);
   ibv_mr* (*reg_mr)(ibv_pd* in, void* from, std::size_t bytes, int access);
-  /// As reg_mr, and what a device does not know of what is optional of `access` is left out. Null
-  /// where the library is older than rdma-core 30.
+  /// As reg_mr, but ignores optional flags of `access` that the device does not support. Null if
+  /// the library is older than rdma-core 30.
   ibv_mr* (*reg_mr_iova2)(ibv_pd* in, void* from, std::size_t bytes, std::uint64_t iova,
                           unsigned access);
-  /// Null where the library is older than rdma-core 34.
+  /// Null if the library is older than rdma-core 34.
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* in, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
                            int descriptor, int access);
   int (*dereg_mr)(ibv_mr* which);
   ibv_comp_channel* (*create_comp_channel)(ibv_context* of);
   int (*destroy_comp_channel)(ibv_comp_channel* which);
-  ibv_cq* (*create_cq)(ibv_context* of, int entries, void* with, ibv_comp_channel* tells,
+  ibv_cq* (*create_cq)(ibv_context* of, int entries, void* with, ibv_comp_channel* events,
                        int vector);
   int (*destroy_cq)(ibv_cq* which);
   int (*get_cq_event)(ibv_comp_channel* of, ibv_cq** which, void** with);
@@ -63,11 +63,11 @@ struct ibverbs {
   void (*ack_async_event)(ibv_async_event* which);
 };
 
-/// The library of this machine, opened when first asked for and never closed; null where it is
-/// missing or lacks a function: `why` says which and what to install. Any thread.
+/// The library of this machine, loaded on first use and never unloaded; null if it is missing or
+/// lacks a function: `why` then has which and what to install. Any thread.
 const ibverbs* find_ibverbs(std::string& why);
 
-/// From now on `find_ibverbs` gives this one; null: the machine's own again. For tests. Any thread.
+/// Makes `find_ibverbs` return `by`; null: the machine's own again. For tests. Any thread.
 void replace_ibverbs(const ibverbs* by) noexcept;
 
 }  // namespace tandem::detail

@@ -8,10 +8,10 @@
 
 namespace tandem::detail {
 
-/// What compiles kernels from source: NVRTC or hipRTC, whose functions differ in their names only.
-/// Nothing of them needs a device.
+/// Run-time kernel compiler: NVRTC or hipRTC, whose functions differ in their names only. None of
+/// them needs a device.
 struct kernel_compiler {
-  using result = int;  ///< 0: done
+  using result = int;  ///< 0: success
   using program = struct program_of*;
 
   result (*version)(int* major, int* minor);
@@ -27,18 +27,18 @@ struct kernel_compiler {
   result (*destroy)(program* which);
 };
 
-/// The compiler for devices of a kind, opened when first asked for and never closed; null where it
-/// is missing or lacks a function: `why` says so and what to do. One that the process has loaded
-/// already is taken first; then what the loader finds; then what lies beside the vendor's libraries
-/// that the process has loaded, as in Python's wheels. Any thread. @pre `of` is not `host`.
+/// The compiler for devices of a kind, loaded on first use and never unloaded; null if it is
+/// missing or lacks a function: `why` then has the reason and what to do. Search order: a library
+/// that the process has already loaded, the dynamic loader's path, the folders of the vendor
+/// libraries that the process has loaded (as with Python wheels). Any thread. @pre `of` is not
+/// `host`.
 const kernel_compiler* find_kernel_compiler(memory_kind of, std::string& why);
 
-/// From now on `find_kernel_compiler` gives this one; null: the machine's own again. For tests. Any
-/// thread.
+/// Makes `find_kernel_compiler` return `by`; null: the machine's own again. For tests. Any thread.
 void replace_kernel_compiler(memory_kind of, const kernel_compiler* by) noexcept;
 
-/// Folders in which the compiler may lie beside what a process has mapped, without duplicates.
-/// @param maps  as /proc/self/maps
+/// Folders of mapped vendor libraries that may also contain the compiler, without duplicates.
+/// @param maps  content of /proc/self/maps
 std::vector<std::string> folders_of_vendor(std::string_view maps);
 
 }  // namespace tandem::detail

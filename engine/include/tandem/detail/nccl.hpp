@@ -7,9 +7,10 @@
 
 namespace tandem::detail {
 
-/// What nccl.h names; RCCL has the same functions, values and shapes (NCCL 2.11 and newer).
+/// Types and constants of nccl.h; RCCL has the same functions, values and layouts (NCCL 2.11 and
+/// newer).
 namespace nc {
-using result = int;  ///< 0: done
+using result = int;  ///< 0: success
 using comm = struct comm_of*;
 using stream = void*;
 struct unique_id {
@@ -24,8 +25,8 @@ inline constexpr int sum = 0, product = 1, maximum = 2, minimum = 3, average = 4
 inline constexpr int scalar_in_host_memory = 1;
 }  // namespace nc
 
-/// The functions of a vendor's library of collectives. All calls that move data only put it on a
-/// stream; ranks of a communicator make them in the same order.
+/// The functions of a vendor's collectives library. Calls that move data only enqueue on a stream;
+/// all ranks of a communicator must make them in the same order.
 struct nccl {
   nc::result (*version)(int* into);
   const char* (*error_string)(nc::result of);
@@ -58,12 +59,12 @@ struct nccl {
   nc::result (*free_op)(int which, nc::comm over);
 };
 
-/// NCCL for `cuda`, RCCL for `hip`: the copy that the process already has (that of PyTorch, say),
-/// else the machine's; opened when first asked for and never closed. Null where it is missing or
-/// too old: `why` says which and what to do. Any thread. @pre not `host`.
+/// NCCL for `cuda`, RCCL for `hip`: the library that the process has already loaded (such as
+/// PyTorch's), else the machine's; loaded on first use and never unloaded. Null if it is missing or
+/// too old: `why` then has the reason and what to do. Any thread. @pre not `host`.
 const nccl* find_nccl(memory_kind of, std::string& why);
 
-/// From now on `find_nccl` gives this one for both; null: the machine's own again. For tests.
+/// Makes `find_nccl` return `by` for both kinds; null: the machine's own again. For tests.
 void replace_nccl(const nccl* by) noexcept;
 
 }  // namespace tandem::detail

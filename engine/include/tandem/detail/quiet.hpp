@@ -1,4 +1,4 @@
-// Not for users: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it, not part of the public interface.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -6,7 +6,7 @@
 
 namespace tandem::detail {
 
-/// To be awaited: what an operation of Asio has to say as a tuple that begins with its error code;
+/// Completion token: the result of an Asio operation as a tuple that begins with its error code;
 /// nothing is thrown.
 inline constexpr auto quiet = boost::asio::as_tuple(boost::asio::use_awaitable);
 

@@ -1,4 +1,4 @@
-// Not for users: what the engine and the rooms on it share.
+// Private: shared by the engine and the modules built on it, not part of the public interface.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -11,19 +11,19 @@ namespace tandem::detail {
 
 namespace asio = boost::asio;
 
-/// Resumes, or destroys, the coroutine that has suspended itself.
+/// Resumes or destroys a suspended coroutine.
 using waiting_handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
 
-/// Resumes the coroutine: at once where it runs on `here`, the executor of the caller, else through
-/// its own executor. `waiting` is empty before it goes on. @pre not empty.
+/// Resumes the coroutine: directly if it runs on `here`, the executor of the caller, else through
+/// its own executor. `waiting` is reset before it resumes. @pre not empty.
 inline void resume(std::optional<waiting_handler>& waiting, const asio::any_io_executor& here) {
   waiting_handler handler = std::move(*waiting);
   waiting.reset();
-  const asio::any_io_executor mine = handler.get_executor();
-  if (mine == here) {
+  const asio::any_io_executor own = handler.get_executor();
+  if (own == here) {
     handler();
   } else {
-    asio::post(mine, std::move(handler));
+    asio::post(own, std::move(handler));
   }
 }
 
