@@ -18,7 +18,7 @@ class bell {
   bell() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (descriptor_ < 0) {
       throw detail::system_failure(errno, detail::resource::descriptor,
-                                   "no eventfd to wait for a device with");
+                                   "cannot create an eventfd for device completions");
     }
     const std::lock_guard lock(all().mutex);
     number_ = ++all().last;

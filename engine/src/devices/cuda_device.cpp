@@ -255,7 +255,7 @@ void cuda_device::close(void* opened) noexcept {
 /// The driver exports whole pages.
 accelerator::dma_buf cuda_device::export_dma_buf(const void* address, std::size_t bytes) {
   if (!facts_.exports_dma_buf) {
-    throw error(errc::unsupported_memory, fmt::format("{} exports no dma-buf", text_),
+    throw error(errc::unsupported_memory, fmt::format("{} cannot export a dma-buf", text_),
                 "it needs NVIDIA's open kernel modules, driver 515 or newer, and Linux 5.12");
   }
   const auto page = static_cast<cu::address>(::sysconf(_SC_PAGESIZE));

@@ -184,7 +184,7 @@ void device_watch::state::look_for_failure() {
 
 void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
   if (of_.is_capturing(stream)) {
-    throw error(errc::bad_input, "the stream is recording a graph, whose events never come",
+    throw error(errc::bad_input, "the stream is capturing a graph: its events would never complete",
                 "call Tandem outside of graph capture");
   }
   queue& into = queue_of(stream);

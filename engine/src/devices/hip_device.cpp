@@ -47,7 +47,7 @@ void hip_device::give_thread(int back) noexcept {
 
 void hip_device::enter() {
   if (entered.depth == entered.was.size()) {
-    throw error(errc::bad_input, "a thread has entered devices too often without leaving them");
+    throw error(errc::bad_input, "too many nested calls of accelerator::enter on one thread");
   }
   entered.was[entered.depth] = take_thread();
   ++entered.depth;

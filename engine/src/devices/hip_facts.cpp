@@ -21,18 +21,18 @@ std::string_view hip_advice_for(amd::result code) noexcept {
       return "free memory of the device, or use smaller buffers; rocm-smi --showpids shows who "
              "holds it";
     case amd::not_supported:
-      return "this device, ROCm or container does not allow it; `tandem devices` says what is "
-             "there";
+      return "this device, ROCm or container does not support it; `tandem devices` lists what "
+             "each device supports";
     case amd::invalid_value:
     case amd::not_found:
       return "an address, handle or size is wrong: freed memory, or memory of another device";
     case amd::invalid_context:
-      return "the memory was shared by this very process, which has it already";
+      return "this process exported the handle itself: use the memory directly";
     case amd::no_binary_for_gpu:
       return "the kernel was compiled for another architecture than this device's";
     case amd::illegal_address:
     case amd::launch_failure:
-      return "a kernel went astray earlier, maybe the program's own: run it with "
+      return "an earlier kernel failed, possibly one of the application: run it with "
              "AMD_SERIALIZE_KERNEL=3";
     default:
       return "see the kernel's log (dmesg: amdgpu), or run with AMD_LOG_LEVEL=3";

@@ -12,8 +12,8 @@ namespace tandem {
 stream_hold::words::words(accelerator& of) : of_(of) {
   if (!of.facts().has_stream_values) {
     throw error(errc::unsupported_memory,
-                fmt::format("streams of {} cannot wait for words of memory", of.text()),
-                "wait for the operation before queueing what needs its result");
+                fmt::format("streams of {} cannot wait for a value in memory", of.text()),
+                "wait for the operation before queueing work that needs its result");
   }
   free_later({});
 }

@@ -69,7 +69,7 @@ struct opened_hip {
     if (counted == amd::success && count > 0) return;
     const char* const name = functions.error_name(counted);
     const std::string said =
-        fmt::format("{} said {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
+        fmt::format("{} returned {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
                     counted == amd::success ? "0"
                     : name != nullptr       ? name
                                             : std::to_string(counted));

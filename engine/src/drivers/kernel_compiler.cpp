@@ -65,8 +65,7 @@ struct opened_compiler {
   explicit opened_compiler(const names& by) {
     void* const found = open_any(by.libraries);
     if (found == nullptr) {
-      why = fmt::format("no compiler of kernels here: there is no {}; {}", by.libraries[0],
-                        by.needed);
+      why = fmt::format("no kernel compiler here: there is no {}; {}", by.libraries[0], by.needed);
       return;
     }
     symbols in(found);
@@ -83,7 +82,7 @@ struct opened_compiler {
     find(functions.code, fmt::format("Get{}", by.code));
     find(functions.destroy, "DestroyProgram");
     if (in.missing().empty()) return;
-    why = fmt::format("no compiler of kernels here: {} has no {}; {}", by.prefix, in.missing(),
+    why = fmt::format("no kernel compiler here: {} has no {}; {}", by.prefix, in.missing(),
                       by.needed);
   }
 };

@@ -115,8 +115,8 @@ void check(const launch_info& who) {
     return;
   }
   throw error(errc::bad_input,
-              fmt::format("rank {} of {} at '{}' port {} is no place in a job", who.rank, who.size,
-                          who.address, who.port),
+              fmt::format("invalid rank, size or address: rank {} of {} at '{}' port {}", who.rank,
+                          who.size, who.address, who.port),
               "ranks count from 0 to size - 1, and the store needs an address and a port");
 }
 
@@ -190,7 +190,7 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
   } catch (const boost::system::system_error& failed) {
     if (detail::is_exhausted(failed.code(), detail::resource::descriptor)) {
       throw detail::exhausted(failed.code().value(), detail::resource::descriptor,
-                              "no socket to rank 0's store");
+                              "cannot open a socket to rank 0's store");
     }
     why = failed.code();
   }
@@ -201,13 +201,13 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
 [[noreturn]] void nobody_answered(const store_client& client, const dialled_addresses& where,
                                   const detail::connect_tries& tries, const settings& options) {
   const launch_info& who = client.who();
-  std::string detail = fmt::format("nobody answered at {} within {}", client.where(),
+  std::string detail = fmt::format("rank 0 is unreachable at {} for {}", client.where(),
                                    detail::to_text(options.meet_timeout));
   if (!tries.empty()) detail += fmt::format("; tried {}", tries.text());
   if (where.is_own_host_only()) {
     fail(who, errc::unreachable, std::move(detail),
-         fmt::format("'{}' is a name of this host itself here (loopback, see /etc/hosts): {}",
-                     who.address, check_address));
+         fmt::format("'{}' resolves to loopback on this host (see /etc/hosts): {}", who.address,
+                     check_address));
   }
   const std::string not_running = std::string("is rank 0 running? ") + check_address;
   fail(who, errc::unreachable, std::move(detail),
@@ -238,7 +238,7 @@ asio::awaitable<void> knock(std::shared_ptr<store_client> client, dialled_addres
   fail(client->who(), errc::not_tandem,
        fmt::format("{} {} for {}", client->where(), client->trouble(),
                    detail::to_text(options.meet_timeout)),
-       "another program may own this port, or rank 0 is stopped");
+       "another program may use this port, or rank 0 is stopped");
 }
 
 /// A rank that reached rank 0 over an address that no other host can use (loopback, or one of

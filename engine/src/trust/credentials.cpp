@@ -97,7 +97,7 @@ std::string identity_of(const std::string& job) {
 
 [[noreturn]] void refuse_file(const char* what, const std::string& path) {
   throw error(errc::bad_input, fmt::format("{} {}: {}", what, path, words_of_openssl()),
-              "give PEM files of one certificate, its key and its authority");
+              "give PEM files: a certificate, its private key, and the certificate authorities");
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 void random_bytes(std::span<std::byte> into) {
   auto* const to = reinterpret_cast<unsigned char*>(into.data());
-  if (RAND_bytes(to, static_cast<int>(into.size())) != 1) broken("OpenSSL has no random bytes");
+  if (RAND_bytes(to, static_cast<int>(into.size())) != 1) {
+    broken("OpenSSL cannot generate random bytes");
+  }
 }
 
 digest hmac_sha256(std::span<const std::byte> key,

@@ -43,7 +43,7 @@ class tls_session {
   std::string take_plain();
 
   state at() const noexcept { return state_; }
-  /// "its secret is another one": about the peer, for a person.
+  /// What went wrong, as text for a person: "job secret mismatch".
   const std::string& why() const noexcept { return why_; }
   /// The peer's first bytes where they were no TLS; they are nobody's word for anything.
   const std::string& not_tls() const noexcept { return not_tls_; }
