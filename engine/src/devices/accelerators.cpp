@@ -9,13 +9,13 @@
 namespace tandem {
 namespace {
 
-/// What one driver has shown. Another driver, as tests bring them, shows others.
+/// The devices of one driver. A replaced driver (tests) is probed anew.
 struct shown {
   std::vector<std::unique_ptr<accelerator>> devices;
   std::string why_none = "not probed";
   unsigned replacements = ~0U;
 
-  /// @param find, list  of the driver; `now` is how often it has been replaced
+  /// @param find, list  of the driver @param now  how often the driver has been replaced
   template <class Find, class List>
   void look(Find find, List list, unsigned now) {
     if (replacements == now) return;

@@ -131,14 +131,14 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on)
 
 void cuda_device::copy_all(std::span<const piece> what, stream on) {
   if (driver_.copy_many == nullptr || what.size() < 2) return accelerator::copy_all(what, on);
-  constexpr std::size_t most = 32;  // of one call, whose words are on the stack
+  constexpr std::size_t most = 32;  // copies a call: their arguments are on the stack
   std::array<cu::address, most> to, from;
   std::array<std::size_t, most> bytes;
   const current here(*this);
   while (!what.empty()) {
     std::size_t count = 0;
     for (; !what.empty() && count < most; what = what.subspan(1)) {
-      if (what.front().bytes == 0) continue;  // which the driver refuses
+      if (what.front().bytes == 0) continue;  // the driver refuses empty copies
       to[count] = address_of(what.front().to);
       from[count] = address_of(what.front().from);
       bytes[count++] = what.front().bytes;

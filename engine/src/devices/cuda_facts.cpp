@@ -1,4 +1,4 @@
-// What CUDA says of its devices, and of calls that it refuses.
+// The properties of a CUDA device, and errors of CUDA calls with advice.
 #include <fmt/format.h>
 
 #include <array>
@@ -76,7 +76,7 @@ cuda_device::cuda_device(const detail::cuda& driver, int ordinal) : driver_(driv
       facts_.takes_rdma && attribute(cu::gpu_direct_rdma_writes_ordering) < ordered_for_owner;
 }
 
-/// 0 for what this driver does not know yet.
+/// 0 for an attribute that this driver does not know yet.
 int cuda_device::attribute(int which) {
   int value = 0;
   const cu::result said = driver_.device_attribute(&value, which, id_);

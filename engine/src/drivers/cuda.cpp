@@ -21,7 +21,7 @@ void fill(cuda& into, symbols& in) {
 
 struct opened_cuda {
   cuda functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   opened_cuda() {
     void* const found = ::dlopen(cuda_library, RTLD_NOW | RTLD_LOCAL);

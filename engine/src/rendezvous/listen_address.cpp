@@ -30,7 +30,7 @@ addresses loopback_of(const addresses& all) {
   return some;
 }
 
-/// IPv4 first: every host has it on loopback.
+/// IPv4 first: every host has an IPv4 loopback.
 ip::address preferred(const addresses& all) {
   const auto v4 = std::find_if(all.begin(), all.end(), [](const auto& a) { return a.is_v4(); });
   return v4 == all.end() ? all.front() : *v4;

@@ -16,7 +16,7 @@
 namespace tandem::rendezvous {
 namespace {
 
-/// How much longer than rank 0's own deadline a rank waits for its answer.
+/// How long beyond rank 0's own deadline a rank waits for its reply.
 constexpr std::chrono::milliseconds grace{2'000};
 
 std::uint32_t wire_ms(std::chrono::steady_clock::duration time) {
@@ -35,7 +35,7 @@ Reply expect(store_reply reply) {
 
 }  // namespace
 
-/// A request under way, in the frame of the coroutine that made it.
+/// A request in flight, in the frame of the coroutine that made it.
 struct store_client::waiter {
   waiter(store_client& client, std::uint64_t id) : in(client), its_id(id), done(client.executor_) {
     in.waiters_.emplace(id, this);
@@ -60,7 +60,7 @@ store_client::store_client(const asio::any_io_executor& executor, launch_info wh
       started_(std::chrono::steady_clock::now()),
       changed_(executor) {}
 
-// --- meeting
+// --- joining
 
 asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time_point until) {
   error_code ignored;
@@ -85,7 +85,7 @@ asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time
   }
   if (self->stage_ == stage::over) throw *self->failure_;
   if (self->stage_ == stage::greeting) {
-    // The last try may have had no time for an answer: what an earlier one met says more.
+    // The last attempt may have had no time for a reply: an earlier failure says more.
     if (self->trouble_.empty()) self->trouble_ = "accepts connections but sends no reply";
     self->link_->close();
     self->stage_ = stage::apart;
@@ -109,7 +109,7 @@ asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until)
   throw self->here(late);
 }
 
-// --- what comes
+// --- replies and notices
 
 void store_client::received(store_link& from, std::string_view bytes) {
   if (&from != link_.get()) return;

@@ -182,7 +182,7 @@ void store_core::seat_taken(connection from, const hello_request& hello, time_po
   who.rank = hello.rank;
   seats_[static_cast<std::size_t>(hello.rank)] = {presence::here, from};
   send(from, accepted_reply{});
-  // Whoever waits least decides for all, so that all hear the same.
+  // The earliest deadline of any rank holds for all, so that all end with the same error.
   const time_point by = now + std::chrono::milliseconds(hello.left_ms);
   if (by < plan_.meet_by) {
     plan_.meet_by = by;

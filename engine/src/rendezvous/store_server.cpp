@@ -13,10 +13,10 @@
 namespace tandem::rendezvous {
 namespace {
 
-/// A client that asks and never reads must not fill rank 0's memory.
+/// A client that sends requests and never reads must not fill rank 0's memory.
 constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
 
-/// Of file descriptors, before it is an error.
+/// How long accept may lack file descriptors before the job fails.
 constexpr std::chrono::seconds longest_lack{2};
 
 /// The first bytes of a TLS handshake (RFC 8446, section 5.1).
@@ -99,7 +99,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   if (failed) {
     refused_.add("accept", "cannot accept a connection: " + failed.message(), now());
     if (detail::is_exhausted(failed, detail::resource::descriptor)) lack_descriptors(failed);
-    // At once, it would only fail again.
+    // An immediate retry would only fail again.
     accept_again_.expires_after(std::chrono::milliseconds(100));
     accept_again_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
       const auto self = weak.lock();
@@ -124,8 +124,8 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   carry_out();
 }
 
-/// A lack that lasts keeps the missing ranks out: those that are here hear why nobody comes. Once
-/// all are here only strangers are kept out.
+/// A lasting shortage keeps missing ranks out, so the connected ranks get it as the cause. Once all
+/// have joined it affects unauthenticated peers only.
 void store_server::lack_descriptors(const error_code& failed) {
   if (!lacking_since_) lacking_since_ = now();
   if (now() - *lacking_since_ < longest_lack || !core_.is_meeting()) return;
@@ -164,7 +164,7 @@ void store_server::cut(connection& from) {
   switch (cutter.at()) {
     case frame_cutter::state::stranger:
       if (cutter.rest().starts_with(tls_opening)) {
-        from.link->send(encode_opening());  // so that it knows who has no secret
+        from.link->send(encode_opening());  // tells the peer that rank 0 has no secret
         core_.untrusted(id, "it uses TLS: it has a secret, and rank 0 has none", now());
         break;
       }
@@ -210,7 +210,7 @@ void store_server::untrusted(store_link& from, const trust::tls_session& session
   carry_out();
 }
 
-/// Before any rank hears that all are there.
+/// Called before the messages that all have joined are sent.
 void store_server::publish_address() {
   if (published_ || !core_.running()) return;
   published_ = true;

@@ -18,7 +18,7 @@ constexpr std::size_t most_secret_bytes = 4096;
 
 class open_file {
  public:
-  /// Without blocking: a pipe in the file's place must not hold the process up.
+  /// Non-blocking: a FIFO in place of the file must not block the process.
   explicit open_file(const std::string& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   open_file(const open_file&) = delete;

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t piece_bytes = 4096;
 constexpr std::size_t most_not_tls_bytes = 40;
-/// Types of a TLS record (RFC 8446, section 5.1): all that may come first.
+/// Record types with which a TLS connection may begin (RFC 8446, section 5.1).
 constexpr char alert_record = 21, handshake_record = 22;
 
 constexpr auto other_secret = "job secret mismatch";
 constexpr auto other_proof = "one end uses certificates, the other a job secret";
 
-/// What the peer's last word means (RFC 8446, section 6.2).
+/// The meaning of the alert that the peer sent (RFC 8446, section 6.2).
 std::string words_of_alert(int alert, bool has_secret) {
   switch (alert) {
     case SSL_AD_ILLEGAL_PARAMETER:
@@ -58,7 +58,7 @@ tls_session::tls_session(std::shared_ptr<const credentials> with, side which)
   SSL_set_app_data(ssl_.get(), &other_job_);
   if (which == side::connects) {
     SSL_set_connect_state(ssl_.get());
-    advance();  // it speaks first
+    advance();  // the client sends first
   } else {
     SSL_set_accept_state(ssl_.get());
   }
@@ -101,7 +101,7 @@ void tls_session::advance() {
       if (SSL_get_error(ssl_.get(), result) != SSL_ERROR_WANT_READ) fail(last_error());
       return;
     }
-    // A handshake by anything but the key is no proof where there is one.
+    // With a secret, only a handshake by the pre-shared key authenticates the peer.
     if (credentials_->has_secret() && SSL_session_reused(ssl_.get()) != 1) {
       fail(other_proof);
       return;
@@ -151,7 +151,7 @@ std::string tls_session::last_error() const {
   const bool has_secret = credentials_->has_secret();
   ERR_clear_error();
   if (other_job_) return "it belongs to another job";
-  // OpenSSL's number for an alert that came: the alert's own and a thousand.
+  // OpenSSL reports a received alert as SSL_AD_REASON_OFFSET (1000) + the number of the alert.
   if (reason > SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + 255) {
     return words_of_alert(reason - SSL_AD_REASON_OFFSET, has_secret);
   }
