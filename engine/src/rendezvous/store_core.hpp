@@ -60,7 +60,7 @@ class store_core {
   explicit store_core(plan how);
 
   /// A new connection. Beyond the limit of connections before their hello, one of those is closed:
-  /// the oldest that has sent nothing, as a correct rank sends its hello at once.
+  /// the oldest that has sent nothing (a correct rank sends its hello at once), else the oldest.
   void opened(connection from, std::string address, time_point now);
   /// The connection has received bytes, valid or not.
   void heard(connection from);

@@ -16,7 +16,7 @@ namespace tandem::rendezvous {
 ///
 /// Opening, 8 bytes, sent once and first in each direction. Its layout is the same in every
 /// version, so that any two versions can report a mismatch. The client sends first; the server
-/// replies only to an opening of Tandem.
+/// replies only to an opening of Tandem and, where it has no secret, to a TLS handshake.
 ///
 ///   offset  type     field
 ///   0       6 bytes  "tandem"
