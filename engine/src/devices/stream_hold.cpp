@@ -76,7 +76,7 @@ std::uint32_t stream_hold::words::take(accelerator::stream stream) {
   try {
     of_.write_value(stream, read, value);
   } catch (...) {
-    // Without the acknowledgement nobody knows when the stream has read it: never reused.
+    // Without the acknowledgement it is unknown when the stream has read it: never reused.
     std::atomic_ref(word.released).store(value, std::memory_order_release);
     throw;
   }

@@ -9,7 +9,7 @@ namespace tandem::detail {
 int kernel_refuses(const char* path = "/dev/kfd");
 
 /// Why HIP reports no device, and what to do.
-/// @param said  "hipInit returned hipErrorNoDevice"
+/// @param message  "hipInit returned hipErrorNoDevice"
 /// @param failure  of `kernel_refuses`
 std::string why_no_device(std::string_view said, int failure);
 
