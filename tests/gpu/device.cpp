@@ -123,7 +123,8 @@ TEST_P(gpu, a_stream_waits_until_it_is_released) {
 }
 
 TEST_P(gpu, exports_memory_for_nics) {
-  if (!device().facts().exports_dma_buf) GTEST_SKIP() << device().text() << " exports no dma-buf";
+  if (!device().facts().exports_dma_buf)
+    GTEST_SKIP() << device().text() << " cannot export a dma-buf";
   const buffer there(std::size_t{4} << 20, GetParam(), 0);
   const accelerator::dma_buf made = device().export_dma_buf(there.data() + 4096, 8192);
   EXPECT_GE(made.descriptor, 0);

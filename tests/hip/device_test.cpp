@@ -95,7 +95,7 @@ TEST(hip_device, entered_and_left_in_order) {
   hip_at(1).leave();
   EXPECT_EQ(device_now(), 0);
   for (int i = 0; i < 16; ++i) hip_at(1).enter();
-  expect_error(refusal_of([] { hip_at(1).enter(); }), errc::bad_input, {"too often"});
+  expect_error(refusal_of([] { hip_at(1).enter(); }), errc::bad_input, {"too many nested calls"});
   for (int i = 0; i < 16; ++i) hip_at(1).leave();
 }
 

@@ -20,7 +20,7 @@ using detail::open_library;
 using detail::why_no_device;
 
 TEST(hip_driver, says_what_keeps_devices_away) {
-  const std::string said = "hipInit said hipErrorNoDevice";
+  const std::string said = "hipInit returned hipErrorNoDevice";
   for (const int failure : {0, ENOENT, EACCES, EPERM, EIO}) {
     EXPECT_TRUE(why_no_device(said, failure).starts_with("no HIP here: " + said + "; "));
   }

@@ -114,8 +114,8 @@ TEST(hip_failures, advice_is_that_of_the_failure) {
   for (const advised& each :
        {advised{amd::out_of_memory, "rocm-smi"}, advised{amd::not_supported, "container"},
         advised{amd::invalid_value, "address"}, advised{amd::not_found, "address"},
-        advised{amd::invalid_context, "this very process"},
-        advised{amd::no_binary_for_gpu, "architecture"}, advised{amd::illegal_address, "astray"},
+        advised{amd::invalid_context, "this process exported"},
+        advised{amd::no_binary_for_gpu, "architecture"}, advised{amd::illegal_address, "earlier"},
         advised{12345, "HIP on Double"}}) {
     hip_on_cuda::fail("hipMalloc", 1, each.code);
     expect_error(refusal_of([] { hip_at(0).allocate(8); }), errc::device_failed,

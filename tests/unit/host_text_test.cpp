@@ -28,14 +28,14 @@ TEST(host_text, is_what_people_write) {
 TEST(host_text, says_what_is_wrong_with_the_rest) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases{
       {" ", {"is empty"}},
-      {"n1:29500", {"holds a port", "MASTER_PORT", "(n1)", "29500"}},
-      {"[::1]:29500", {"holds a port", "(::1)", "29500"}},
+      {"n1:29500", {"contains a port", "MASTER_PORT", "(n1)", "29500"}},
+      {"[::1]:29500", {"contains a port", "(::1)", "29500"}},
       {"tcp://n1", {"URL"}},
       {"n1 n2", {"blank"}},
       {"[::1", {"bracket"}},
-      {"[::1]x", {"goes on"}},
-      {"[n1]", {"no IPv6 address"}},
-      {"1:2:3", {"no IPv6 address"}},
+      {"[::1]x", {"text after its bracket"}},
+      {"[n1]", {"not an IPv6 address"}},
+      {"1:2:3", {"not an IPv6 address"}},
       {"fe80::1", {"link-local", "fe80::1%eth0"}},
       {"fe80::1%no-such-nic", {"interface 'no-such-nic'", "does not have"}}};
   for (const auto& [text, words] : cases) {

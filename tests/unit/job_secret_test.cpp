@@ -68,7 +68,7 @@ TEST(job_secret, of_another_user_is_refused) {
 TEST(job_secret, that_is_none_is_refused) {
   const test::temporary_folder folder;
   EXPECT_TRUE(says(complaint(with_file(folder.path("absent"))), "openssl rand -hex 32 > "));
-  EXPECT_TRUE(says(complaint(with_file(folder.path(""))), "no regular file"));
+  EXPECT_TRUE(says(complaint(with_file(folder.path(""))), "not a regular file"));
   EXPECT_TRUE(says(complaint(with_file(folder.file("empty", ""))), "0 bytes are too few"));
   EXPECT_TRUE(says(complaint(with_file(folder.file("line", "\n"))), "0 bytes are too few"));
   EXPECT_TRUE(
@@ -76,7 +76,7 @@ TEST(job_secret, that_is_none_is_refused) {
   EXPECT_TRUE(says(complaint(with_file(folder.file("long", std::string(5000, 'x')))), "longer"));
   const std::string pipe = folder.path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(says(complaint(with_file(pipe)), "no regular file"));  // and does not wait for it
+  EXPECT_TRUE(says(complaint(with_file(pipe)), "not a regular file"));  // and does not wait for it
 }
 
 TEST(job_secret, of_the_environment_gives_way_to_files) {

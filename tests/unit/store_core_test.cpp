@@ -115,7 +115,8 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
     ASSERT_TRUE(notice);
     EXPECT_EQ(notice->reason.code(), errc::rank_missing);
     EXPECT_EQ(notice->reason.context().peer, 2);
-    EXPECT_TRUE(says(notice->reason.what(), "ranks 2, 5 never came within 30 s: 4 of 6 are here"));
+    EXPECT_TRUE(
+        says(notice->reason.what(), "ranks 2, 5 did not join within 30 s: 4 of 6 are connected"));
     EXPECT_TRUE(says(notice->reason.what(), "they can reach 127.0.0.1:29500"));
   }
   // Who comes later hears the same, and who then leaves changes nothing.
@@ -136,7 +137,8 @@ TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
   core.tick(start_ + milliseconds(700));
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(says(notices[0].reason.what(), "ranks 1, 2 never came within 5 s: 1 of 3 is here"));
+  EXPECT_TRUE(
+      says(notices[0].reason.what(), "ranks 1, 2 did not join within 5 s: 1 of 3 is connected"));
 }
 
 TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
@@ -147,7 +149,7 @@ TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_TRUE(says(notices[0].reason.what(), "ranks 1, 2, 3"));
-  EXPECT_TRUE(says(notices[0].reason.what(), "16 and 83 more never came"));
+  EXPECT_TRUE(says(notices[0].reason.what(), "16 and 83 more did not join"));
 }
 
 TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
@@ -158,11 +160,11 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
   };
   const std::vector<wrong> cases{
       {{1, 4, 1, 60'000, "job"}, errc::size_mismatch, "rank 1 was started as one of 4 ranks"},
-      {{3, 3, 1, 60'000, "job"}, errc::bad_input, "rank 3 does not fit a job of 3 ranks"},
-      {{-1, 3, 1, 60'000, "job"}, errc::bad_input, "rank -1 does not fit"},
+      {{3, 3, 1, 60'000, "job"}, errc::bad_input, "rank 3 is out of range in a job of 3 ranks"},
+      {{-1, 3, 1, 60'000, "job"}, errc::bad_input, "rank -1 is out of range"},
       {{0, 3, 1, 60'000, "job"},
        errc::rank_taken,
-       "rank 0 of the job at 127.0.0.1:29500 already has come"},
+       "rank 0 of the job at 127.0.0.1:29500 has already joined"},
       {{1, 3, 1, 60'000, "job.2"},
        errc::job_mismatch,
        "serves job 'job', this rank belongs to job 'job.2'"},
@@ -247,7 +249,7 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
   core.tick(start_ + milliseconds(5'000));
   EXPECT_EQ(core.dropped(), 1'000u);
   EXPECT_EQ(lines(), 2);  // those were silent
-  EXPECT_TRUE(says(logged_, "did not say who it is within 5 s"));
+  EXPECT_TRUE(says(logged_, "handshake timeout: not identified within 5 s"));
   for (store_core::connection id = 2'000; id < 2'065; ++id) {
     core.opened(id, "there", start_ + milliseconds(10'000));
   }
@@ -260,9 +262,9 @@ TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
   come(core, 0);
   core.take();
   core.opened(7, "10.0.0.9:5", start_);
-  core.untrusted(7, "its secret is another one", start_);
+  core.untrusted(7, "job secret mismatch", start_);
   EXPECT_TRUE(closes(core.take(), 7));
-  EXPECT_TRUE(says(logged_, "10.0.0.9:5: its secret is another one"));
+  EXPECT_TRUE(says(logged_, "10.0.0.9:5: job secret mismatch"));
   EXPECT_EQ(core.dropped(), 1u);
   core.untrusted(7, "again", start_);
   EXPECT_TRUE(core.take().empty());

@@ -90,13 +90,13 @@ TEST_F(store_meet_test, missing_ranks_are_named_to_all_who_came) {
   run_until([&] { return all_done(each); });
   for (const met* one : each) {
     EXPECT_TRUE(is(one->failure, errc::rank_missing,
-                   {"ranks 2, 5 never came within 1.5 s: 4 of 6 are here", port_.text()}));
+                   {"ranks 2, 5 did not join within 1.5 s: 4 of 6 are connected", port_.text()}));
     EXPECT_STREQ(one->failure->what(), each[0]->failure->what());
   }
 }
 
 TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others_meet) {
-  expect_log("already has come");
+  expect_log("has already joined");
   expect_log("was started as one of 4 ranks");
   expect_log("this rank belongs to job 'another'");
   std::vector<met*> good{&join(place(0, 3)), &join(place(1, 3))};
@@ -105,7 +105,8 @@ TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others
   run_until([&] { return second.done || good[1]->done; });
   // Either of the two may have come first.
   met& refused = second.done ? second : *good[1];
-  EXPECT_TRUE(is(refused.failure, errc::rank_taken, {"rank 1", port_.text(), "already has come"}));
+  EXPECT_TRUE(
+      is(refused.failure, errc::rank_taken, {"rank 1", port_.text(), "has already joined"}));
   if (!second.done) good[1] = &second;
   met& other_size = join(place(2, 4));
   run_until([&] { return other_size.done; });
@@ -122,7 +123,7 @@ TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others
 }
 
 TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
-  expect_log("already has come");
+  expect_log("has already joined");
   met& zero = join(place(0, 3));
   // Two claim rank 1. When one is refused, the other has been accepted and waits.
   std::array<asio::cancellation_signal, 2> signals;
@@ -148,8 +149,9 @@ TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
 TEST_F(store_meet_test, nobody_there) {
   met& one = join(place(1, 2), milliseconds(300));
   run_until([&] { return one.done; });
-  EXPECT_TRUE(is(one.failure, errc::unreachable,
-                 {"nobody answered at " + port_.text() + " within 0.3 s", "is rank 0 running?"}));
+  EXPECT_TRUE(
+      is(one.failure, errc::unreachable,
+         {"rank 0 is unreachable at " + port_.text() + " for 0.3 s", "is rank 0 running?"}));
   EXPECT_EQ(one.failure->context().rank, 1);
   EXPECT_EQ(one.failure->context().peer, 0);
 }
@@ -203,7 +205,7 @@ TEST_F(store_meet_test, another_program_behind_the_port) {
   run_until([&] { return one.done; });
   EXPECT_TRUE(
       is(one.failure, errc::not_tandem,
-         {port_.text() + " answers but is no Tandem store", "got 'HTTP/1.1 400 Bad Request"}));
+         {port_.text() + " answers but is not a Tandem store", "got 'HTTP/1.1 400 Bad Request"}));
 }
 
 TEST_F(store_meet_test, another_version_behind_the_port) {
@@ -215,7 +217,8 @@ TEST_F(store_meet_test, another_version_behind_the_port) {
 
 TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
   const std::vector<std::pair<bool, std::string>> cases{
-      {false, "accepts connections but says nothing"}, {true, "closes connections without a word"}};
+      {false, "accepts connections but sends no reply"},
+      {true, "closes connections before the handshake"}};
   for (const auto& [closes, says] : cases) {
     other_program quiet(io_, port_.number(), "", closes);
     met& one = join(place(1, 2), milliseconds(300));
@@ -234,7 +237,7 @@ TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
 
 TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
   // The first of a kind, and how many more.
-  expect_log("it is no Tandem rank (sent 'GET /");
+  expect_log("it is not a Tandem rank (sent 'GET /");
   expect_log("more of this kind");
   const std::vector<std::string> attacks{
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -157,8 +157,8 @@ TEST_F(store_trust_test, by_certificates) {
   met& zero = join(place(0, 2), good.certify(folder, "rank0", good));
   settle();
   met& stranger = refused(place(1, 2), bad.certify(folder, "stranger", good));
-  EXPECT_TRUE(is(stranger.failure, errc::not_trusted, {port_.text(), "do not trust each other"}));
-  EXPECT_TRUE(has_logged("its certificate is not good"));
+  EXPECT_TRUE(is(stranger.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
+  EXPECT_TRUE(has_logged("certificate verification failed"));
   met& one = join(place(1, 2), good.certify(folder, "rank1", good));
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
@@ -171,8 +171,8 @@ TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
   settle();
   met& wrong = refused(place(1, 2), with(another));
   EXPECT_TRUE(is(wrong.failure, errc::not_trusted,
-                 {port_.text(), "its secret is another one", "rank 1", "TANDEM_SECRET_FILE"}));
-  EXPECT_TRUE(has_logged("its secret is another one"));
+                 {port_.text(), "job secret mismatch", "rank 1", "TANDEM_SECRET_FILE"}));
+  EXPECT_TRUE(has_logged("job secret mismatch"));
   expect_job_of_two(zero);
 }
 
@@ -240,7 +240,7 @@ TEST_F(store_trust_test, an_imposter_in_rank_0s_place_is_refused) {
   met& imposter = join(place(0, 2), with(another));
   settle();
   met& one = refused(place(1, 2), with(ours));
-  EXPECT_TRUE(is(one.failure, errc::not_trusted, {port_.text(), "its secret is another one"}));
+  EXPECT_TRUE(is(one.failure, errc::not_trusted, {port_.text(), "job secret mismatch"}));
   EXPECT_FALSE(imposter.done);
 }
 
@@ -251,7 +251,7 @@ TEST_F(store_trust_test, other_programs_are_named) {
   asio::write(http, asio::buffer(std::string("GET / HTTP/1.1\r\n")));
   listening answer(http);
   run_until([&] { return answer.ended; });
-  EXPECT_TRUE(has_logged("it is no Tandem rank (sent 'GET / HTTP/1.1"));
+  EXPECT_TRUE(has_logged("it is not a Tandem rank (sent 'GET / HTTP/1.1"));
   EXPECT_EQ(answer.came, "");
   expect_job_of_two(zero);
 }
@@ -294,7 +294,7 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
   }
   expect_job_of_two(zero);
   EXPECT_EQ(lines(), 1);
-  EXPECT_TRUE(has_logged("64 connections have not said who they are"));
+  EXPECT_TRUE(has_logged("64 connections have not identified themselves"));
 }
 
 /// A byte each second of a handshake that would be good: too slow.
@@ -320,7 +320,7 @@ TEST_F(store_trust_test, a_handshake_has_five_seconds) {
   EXPECT_GE(said, 4u);
   EXPECT_LT(said, 10u);
   EXPECT_EQ(answer.came, "");
-  EXPECT_TRUE(has_logged("did not say who it is within 5 s"));
+  EXPECT_TRUE(has_logged("handshake timeout: not identified within 5 s"));
   expect_job_of_two(zero);
 }
 

@@ -9,13 +9,13 @@
 namespace tandem {
 namespace {
 
-/// What one driver has shown. Another driver, as tests bring them, shows others.
+/// The devices of one driver. A replaced driver (tests) is probed anew.
 struct shown {
   std::vector<std::unique_ptr<accelerator>> devices;
-  std::string why_none = "nobody has looked yet";
+  std::string why_none = "not probed";
   unsigned replacements = ~0U;
 
-  /// @param find, list  of the driver; `now` is how often it has been replaced
+  /// @param find, list  of the driver @param now  how often the driver has been replaced
   template <class Find, class List>
   void look(Find find, List list, unsigned now) {
     if (replacements == now) return;
@@ -23,7 +23,7 @@ struct shown {
     const auto* const driver = find(why_none);
     if (driver != nullptr) {
       devices = list(*driver);
-      why_none = devices.empty() ? "the driver shows no device" : "";
+      why_none = devices.empty() ? "the driver reports no device" : "";
     }
     replacements = now;
   }
@@ -70,8 +70,8 @@ accelerator& accelerator_at(memory_kind kind, int device) {
               all.found.empty() ? all.why_none
                                 : fmt::format("no device {} of kind {}: there are {}", device,
                                               name(kind), all.found.size()),
-              "`tandem devices` lists what is there; CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES "
-              "may hide some");
+              "`tandem devices` lists the devices; CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES may "
+              "hide some");
 }
 
 }  // namespace tandem

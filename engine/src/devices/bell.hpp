@@ -11,14 +11,15 @@
 
 namespace tandem {
 
-/// A descriptor that the driver's thread may write to. It knows it by a number: one who is gone by
-/// then is not found, and nothing is kept for a ring that never comes.
+/// An eventfd that a thread of the driver writes to. The driver is given an id instead of a
+/// pointer: a doorbell that was destroyed meanwhile is not found, so nothing must be kept alive
+/// for a callback that may never run.
 class bell {
  public:
   bell() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (descriptor_ < 0) {
       throw detail::system_failure(errno, detail::resource::descriptor,
-                                   "no eventfd to wait for a device with");
+                                   "cannot create an eventfd for device completions");
     }
     const std::lock_guard lock(all().mutex);
     number_ = ++all().last;
@@ -34,9 +35,9 @@ class bell {
 
   int descriptor() const noexcept { return descriptor_; }
   void ring() const noexcept { ring(descriptor_); }
-  /// What `ring_by_number` takes.
+  /// The argument of `ring_by_id`.
   void* number() const noexcept { return reinterpret_cast<void*>(number_); }
-  /// On the driver's thread.
+  /// Called on a thread of the driver.
   static void ring_by_number(void* number) {
     const std::lock_guard lock(all().mutex);
     const auto found = all().descriptors.find(reinterpret_cast<std::uintptr_t>(number));
@@ -49,7 +50,7 @@ class bell {
     std::uintptr_t last = 0;
     std::unordered_map<std::uintptr_t, int> descriptors;
   };
-  /// Never destroyed: the driver's thread may outlive what is static.
+  /// Never destroyed: a thread of the driver may outlive static objects.
   static registry& all() {
     static registry& here = *new registry;
     return here;

@@ -131,14 +131,14 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on)
 
 void cuda_device::copy_all(std::span<const piece> what, stream on) {
   if (driver_.copy_many == nullptr || what.size() < 2) return accelerator::copy_all(what, on);
-  constexpr std::size_t most = 32;  // of one call, whose words are on the stack
+  constexpr std::size_t most = 32;  // copies a call: their arguments are on the stack
   std::array<cu::address, most> to, from;
   std::array<std::size_t, most> bytes;
   const current here(*this);
   while (!what.empty()) {
     std::size_t count = 0;
     for (; !what.empty() && count < most; what = what.subspan(1)) {
-      if (what.front().bytes == 0) continue;  // which the driver refuses
+      if (what.front().bytes == 0) continue;  // the driver refuses empty copies
       to[count] = address_of(what.front().to);
       from[count] = address_of(what.front().from);
       bytes[count++] = what.front().bytes;
@@ -255,7 +255,7 @@ void cuda_device::close(void* opened) noexcept {
 /// The driver exports whole pages.
 accelerator::dma_buf cuda_device::export_dma_buf(const void* address, std::size_t bytes) {
   if (!facts_.exports_dma_buf) {
-    throw error(errc::unsupported_memory, fmt::format("{} exports no dma-buf", text_),
+    throw error(errc::unsupported_memory, fmt::format("{} cannot export a dma-buf", text_),
                 "it needs NVIDIA's open kernel modules, driver 515 or newer, and Linux 5.12");
   }
   const auto page = static_cast<cu::address>(::sysconf(_SC_PAGESIZE));

@@ -13,11 +13,11 @@
 
 namespace tandem::devices {
 
-/// Throws what CUDA says of a call that it refused.
+/// Throws `errc::device_failed` for a result other than success, with the name and text of CUDA.
 void check(const detail::cuda& driver, detail::cu::result said, std::string_view call,
            std::string_view on);
 
-/// One device of CUDA, by its primary context, which the runtime's users have, too.
+/// One CUDA device, by its primary context, which it shares with users of the CUDA runtime.
 class cuda_device final : public accelerator {
  public:
   cuda_device(const detail::cuda& driver, int ordinal);
@@ -73,7 +73,7 @@ class cuda_device final : public accelerator {
               void** arguments) override;
 
  private:
-  /// This device is the calling thread's, until the end of the scope.
+  /// Makes this device current on the calling thread until the end of the scope.
   class current {
    public:
     explicit current(cuda_device& of) : of_(of) { of.enter(); }
@@ -85,7 +85,7 @@ class cuda_device final : public accelerator {
     cuda_device& of_;
   };
 
-  /// Where nothing may be thrown: `what` with this device as the thread's, where that can be had.
+  /// For callers that must not throw: runs `what` with this device current; errors are ignored.
   template <class Function>
   void quietly(Function what) noexcept {
     try {
@@ -106,9 +106,9 @@ class cuda_device final : public accelerator {
   std::atomic<detail::cu::context> context_{nullptr};
 };
 
-/// All that the driver shows (CUDA_VISIBLE_DEVICES is its own affair), in its order. Takes no
-/// context: that costs memory of the device, and is left to the first use.
-/// @par Errors `device_failed` where the driver refuses to count or to name them.
+/// All devices that the driver reports, in its order (the driver applies CUDA_VISIBLE_DEVICES).
+/// Creates no context: a context costs device memory and is created on first use.
+/// @par Errors `device_failed` where the driver cannot count or describe them.
 std::vector<std::unique_ptr<accelerator>> cuda_devices(const detail::cuda& driver);
 
 }  // namespace tandem::devices

@@ -1,4 +1,4 @@
-// What CUDA says of its devices, and of calls that it refuses.
+// The properties of a CUDA device, and errors of CUDA calls with advice.
 #include <fmt/format.h>
 
 #include <array>
@@ -16,13 +16,13 @@ std::string_view cuda_advice_for(cu::result code) noexcept {
       return "free memory of the device, or use smaller buffers; nvidia-smi shows who holds it";
     case cu::not_permitted:
     case cu::not_supported:
-      return "this device, driver or container does not allow it; `tandem devices` says what is "
-             "there";
+      return "this device, driver or container does not support it; `tandem devices` lists what "
+             "each device supports";
     case cu::invalid_value:
       return "an address, handle or size is wrong: freed memory, or memory of another device";
     case 700:  // illegal address
     case 719:  // launch failed
-      return "a kernel went astray earlier, maybe the program's own: run it under "
+      return "an earlier kernel failed, possibly one of the application: run it under "
              "compute-sanitizer";
     case 46:  // devices unavailable
       return "another process holds the device exclusively (nvidia-smi: compute mode)";
@@ -76,7 +76,7 @@ cuda_device::cuda_device(const detail::cuda& driver, int ordinal) : driver_(driv
       facts_.takes_rdma && attribute(cu::gpu_direct_rdma_writes_ordering) < ordered_for_owner;
 }
 
-/// 0 for what this driver does not know yet.
+/// 0 for an attribute that this driver does not know yet.
 int cuda_device::attribute(int which) {
   int value = 0;
   const cu::result said = driver_.device_attribute(&value, which, id_);

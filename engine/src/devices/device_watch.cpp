@@ -23,7 +23,7 @@ namespace {
 
 constexpr unsigned looks_per_question = 4096;
 
-/// A device that has failed calls nobody; so a loop that sleeps looks by itself this often.
+/// A failed device runs no callback, so a blocked loop polls at this interval too.
 constexpr std::chrono::milliseconds between_looks{100};
 
 }  // namespace
@@ -47,7 +47,7 @@ class device_watch::state final : public std::enable_shared_from_this<device_wat
   ~state() { free_events(); }
 
   void after(accelerator::stream stream, device_wait& wait);
-  /// No more is told to anybody.
+  /// Destroys all waits without completing them.
   void end() noexcept;
 
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
@@ -55,15 +55,15 @@ class device_watch::state final : public std::enable_shared_from_this<device_wat
   std::size_t pending() const noexcept { return pending_; }
 
  private:
-  /// One stream that somebody waits for, oldest first.
+  /// One stream with pending waits, oldest first.
   struct queue {
     accelerator::stream stream = nullptr;
     detail::device_waits waits;
-    std::optional<told_words::word> told;  ///< what it writes; else its events are asked
-    bool is_armed = false;                 ///< the driver rings when the first is reached
-    device_stream alarm;                   ///< on which it does
+    std::optional<told_words::word> told;  ///< written by the stream; empty: events are queried
+    bool is_armed = false;                 ///< the driver rings the doorbell for the first wait
+    device_stream alarm;                   ///< carries the callback that rings it
   };
-  /// Waits that are over, to be told when all lists are in order: who is told may wait again.
+  /// Completed waits. Notified once all queues are consistent: a completion may wait again.
   struct outcome {
     detail::device_waits waits;
     std::shared_ptr<const error> failure;
@@ -97,7 +97,7 @@ class device_watch::state final : public std::enable_shared_from_this<device_wat
   std::optional<told_words> words_;
   unsigned looks_in_vain_ = 0;
   const bell bell_;
-  // None once the executor is gone.
+  // Empty once the executor is gone.
   std::optional<asio::posix::stream_descriptor> heard_;
   std::optional<asio::steady_timer> clock_;
   bool is_listening_ = false;
@@ -130,7 +130,7 @@ accelerator::event device_watch::state::take_event() {
   return taken;
 }
 
-/// Few streams are in use at once: looking at each costs less than a table.
+/// Few streams are in use at once: a linear search costs less than a table.
 device_watch::state::queue& device_watch::state::queue_of(accelerator::stream stream) {
   for (queue& each : queues_) {
     if (each.stream == stream && !each.waits.empty()) return each;
@@ -145,7 +145,7 @@ device_watch::state::queue& device_watch::state::queue_of(accelerator::stream st
   return made;
 }
 
-/// The stream says so when it comes here.
+/// Queues a flag write or an event behind the work that is on the stream now.
 void device_watch::state::mark(queue& of, device_wait& wait) {
   if (by_words_ && !of.told) {
     if (!words_) words_.emplace(of_);
@@ -170,7 +170,8 @@ bool device_watch::state::is_reached(const queue& of, const device_wait& wait) {
   return of.told ? of.told->has_come(wait.value) : of_.is_reached(wait.reached);
 }
 
-/// A stream whose device has failed writes no word: now and then the driver is asked as well.
+/// A stream of a failed device writes no flag, so every `polls_per_failure_check` polls the driver
+/// is queried as well.
 void device_watch::state::look_for_failure() {
   if (!by_words_ || ++looks_in_vain_ % looks_per_question != 0) return;
   for (const queue& each : queues_) {
@@ -184,7 +185,7 @@ void device_watch::state::look_for_failure() {
 
 void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
   if (of_.is_capturing(stream)) {
-    throw error(errc::bad_input, "the stream is recording a graph, whose events never come",
+    throw error(errc::bad_input, "the stream is capturing a graph: its events would never complete",
                 "call Tandem outside of graph capture");
   }
   queue& into = queue_of(stream);
@@ -195,7 +196,7 @@ void device_watch::state::after(accelerator::stream stream, device_wait& wait) {
   if (!loop().is_polling()) arm_or_ring(into);
 }
 
-/// What only the driver tells is awaited in the loop's next rounds.
+/// Events are only seen by querying the driver, so the loop polls in every round meanwhile.
 void device_watch::state::set_pending(std::size_t count) noexcept {
   if (!by_words_ && (count > 0) != (pending_ > 0)) loop().hurry(count > 0);
   pending_ = count;
@@ -226,7 +227,8 @@ void device_watch::state::collect(queue& from, outcome& into) {
   }
 }
 
-/// A device that fails does so for good: nothing on it will ever be done, nor touch anything.
+/// A device failure is permanent: pending work never completes and touches no memory any more, so
+/// all waits end with the error.
 device_watch::state::outcome device_watch::state::collect() {
   outcome found;
   try {
@@ -240,7 +242,7 @@ device_watch::state::outcome device_watch::state::collect() {
 }
 
 void device_watch::state::tell(const outcome& what) {
-  const std::shared_ptr<state> self = shared_from_this();  // who is told may destroy the watch
+  const std::shared_ptr<state> self = shared_from_this();  // a completion may destroy the watch
   if (pending_ == 0) {
     work_ = {};
     if (is_timed_) clock_->cancel();
@@ -271,7 +273,7 @@ void device_watch::state::arm(queue& which) {
   listen();
 }
 
-/// Who can have no alarm looks again and again.
+/// Where the callback cannot be queued, the doorbell is rung at once: the loop polls instead.
 void device_watch::state::arm_or_ring(queue& which) {
   try {
     arm(which);

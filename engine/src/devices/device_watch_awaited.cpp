@@ -1,4 +1,4 @@
-// What of a watch is for coroutines, and the holds that it makes.
+// The coroutine interface of `device_watch`, and `hold`.
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <tandem/detail/waiting.hpp>

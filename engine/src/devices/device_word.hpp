@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-/// A word of pinned memory that a device writes: all that it wrote before is seen with it.
+/// Acquire load of a word of pinned memory that a device writes: its earlier writes are visible.
 inline std::uint32_t load(std::uint32_t& word) noexcept {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }

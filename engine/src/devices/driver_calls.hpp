@@ -6,7 +6,7 @@
 
 namespace tandem::devices {
 
-/// What a driver said of a call, in words.
+/// A failed driver call, as text.
 struct refusal {
   std::string_view call;  ///< "cuMemAlloc(4096 bytes)"
   std::string name;       ///< "CUDA_ERROR_OUT_OF_MEMORY"
@@ -17,10 +17,11 @@ struct refusal {
 /// "cuMemAlloc(4096 bytes) on cuda:0 (NVIDIA H200): CUDA_ERROR_OUT_OF_MEMORY: out of memory".
 error refused(const refusal& said, std::string_view on);
 
-/// Of the host, for a device at this place; -1: unknown.
+/// NUMA node of the host for the device at this PCI address; -1: unknown.
 int numa_node_of(const std::string& pci);
 
-/// Throws in a child of the process that first called it. @param on  for the text
+/// Throws `errc::used_after_fork` in a child of the process that called it first.
+/// @param on  name of the device, for the text
 void refuse_after_fork(std::string_view on);
 
 /// 16 bytes as 32 hexadecimal digits.

@@ -8,18 +8,18 @@
 
 namespace tandem {
 
-/// Words of pinned memory that streams wait for, each a counter that only grows: a word is given to
-/// the next hold at once, though a stream may not have read yet that it was released. Streams say
-/// in a word of their own how far they have read, for until then the memory must stay.
+/// Words of pinned memory that streams wait for. Each is a counter that only grows, so a word is
+/// reused by the next hold at once, even before the previous stream has read its release. Each
+/// stream acknowledges in a second word what it has read: until then the memory must stay.
 class stream_hold::words {
  public:
   explicit words(accelerator& of);
-  /// @pre all are released.
+  /// @pre all holds are released.
   ~words();
   words(const words&) = delete;
   words& operator=(const words&) = delete;
 
-  /// Has the stream wait for a word that nobody else has now; which.
+  /// Makes the stream wait for a free word; returns its index.
   std::uint32_t take(accelerator::stream stream);
   void release(std::uint32_t which) noexcept;
 
@@ -27,7 +27,7 @@ class stream_hold::words {
   static constexpr std::size_t per_page = 512;
   struct pair {
     std::uint32_t released;
-    std::uint32_t read;  ///< by the stream
+    std::uint32_t read;  ///< last value of `released` that the stream has read
   };
   using pages = std::vector<pinned_buffer>;
 

@@ -32,7 +32,7 @@ amd::result look_at(amd::agent which, void* with) {
     return amd::success;
   }
   if (domain != looking.domain || place >> 3 != looking.bus_and_device) return amd::success;
-  std::array<char, 65> name{};  // of 64 in the specification
+  std::array<char, 65> name{};  // 64 characters at most (HSA specification)
   if (ask(looking.in, which, amd::agent_name, name)) looking.found = name.data();
   return amd::success;
 }

@@ -18,15 +18,15 @@ amd::stream hip_stream(accelerator::stream handle) noexcept {
 amd::event hip_event(accelerator::event handle) noexcept {
   return static_cast<amd::event>(handle);
 }
-/// The devices that the thread's were, before each `enter`. Nothing to destroy: the last buffers
-/// may go after a thread's own objects.
+/// The devices that were current on this thread before each `enter`. Trivially destructible: the
+/// last buffers may be destroyed after the thread's own objects.
 struct before {
   std::array<int, 16> was;
   std::size_t depth;
 };
 constinit thread_local before entered{};
 
-/// HIP takes what it only looks up as if it would write there.
+/// HIP takes non-const pointers where it only looks addresses up.
 void* plain(const void* pointer) noexcept {
   return const_cast<void*>(pointer);
 }
@@ -47,7 +47,7 @@ void hip_device::give_thread(int back) noexcept {
 
 void hip_device::enter() {
   if (entered.depth == entered.was.size()) {
-    throw error(errc::bad_input, "a thread has entered devices too often without leaving them");
+    throw error(errc::bad_input, "too many nested calls of accelerator::enter on one thread");
   }
   entered.was[entered.depth] = take_thread();
   ++entered.depth;
@@ -132,7 +132,7 @@ bool hip_device::owns(const void* address) noexcept {
 
 accelerator::stream hip_device::make_stream() {
   const current here(*this);
-  constexpr int highest = -1;  // the others are 0 and 1; what a device has less is rounded
+  constexpr int highest = -1;  // of -1, 0 and 1; clamped to what the device has
   amd::stream into = nullptr;
   must(driver_.create_stream(&into, amd::stream_non_blocking, highest),
        "hipStreamCreateWithPriority");
@@ -184,8 +184,8 @@ void hip_device::write_value(stream on, void* word, std::uint32_t value) {
   must(driver_.write_value(hip_stream(on), word, value, 0), "hipStreamWriteValue32");
 }
 
-/// Released to the system: a NIC, which has no part in the device's caches, may read what the event
-/// stands for.
+/// Released to system scope: a NIC, which does not snoop the device's caches, may read the memory
+/// that the event covers.
 accelerator::event hip_device::make_event() {
   const current here(*this);
   amd::event into = nullptr;

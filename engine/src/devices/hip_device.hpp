@@ -7,17 +7,17 @@
 
 namespace tandem::devices {
 
-/// Throws what HIP says of a call that it refused, and has HIP forget it: it keeps one error for
-/// each thread, which the user's own check would take for the user's.
+/// Throws `errc::device_failed` for a result other than success, and clears HIP's error of this
+/// thread, which an error check of the application would take for its own.
 void check(const detail::hip& driver, detail::amd::result said, std::string_view call,
            std::string_view on);
 
-/// One device of HIP.
+/// One HIP device.
 ///
-/// Its streams have the highest priority: HIP spreads all streams of one priority over four
-/// hardware queues (GPU_MAX_HW_QUEUES), where one that waits, for an event or for a word, holds up
-/// whatever else shares its queue. Those of another priority have queues of their own, so a user's
-/// stream that is held never holds up the copies that it waits for.
+/// Its streams have the highest priority: HIP maps all streams of one priority to four hardware
+/// queues (GPU_MAX_HW_QUEUES), and a stream that waits for an event or a value blocks everything
+/// in its queue. Streams of another priority have queues of their own, so a user's stream that is
+/// held never blocks the copies that it waits for.
 class hip_device final : public accelerator {
  public:
   hip_device(const detail::hip& driver, int ordinal);
@@ -43,8 +43,8 @@ class hip_device final : public accelerator {
   void finish(stream which) override;
   bool is_capturing(stream which) override;
   void call(stream on, host_function what, void* with) override;
-  /// HIP compares as numbers: no word may pass 2^32 - 1. HIP's default way is a kernel of one
-  /// thread that looks until then; with GPU_STREAMOPS_CP_WAIT=1 it refuses pinned memory.
+  /// HIP compares without wrap-around: a word must not pass 2^32 - 1. By default HIP waits in a
+  /// kernel of one thread that polls; with GPU_STREAMOPS_CP_WAIT=1 it refuses pinned memory.
   void await_value(stream on, void* word, std::uint32_t value) override;
   void write_value(stream on, void* word, std::uint32_t value) override;
 
@@ -59,9 +59,9 @@ class hip_device final : public accelerator {
   void* open(const handle& shared) override;
   void close(void* opened) noexcept override;
   dma_buf export_dma_buf(const void* address, std::size_t bytes) override;
-  /// By HIP's own call (ROCm 7), else by the register that RCCL writes for GPUs before MI200.
+  /// By the HIP call (ROCm 7), else by the register that RCCL writes for GPUs before MI200.
   /// @par Errors `unsupported_memory` where there is neither: RCCL has the NIC read a word of the
-  ///   device instead, which whoever has the NIC must do.
+  ///   device instead, which is up to the owner of the NIC.
   void flush_rdma() override;
 
   module load(const void* image) override;
@@ -71,7 +71,7 @@ class hip_device final : public accelerator {
               void** arguments) override;
 
  private:
-  /// This device is the calling thread's, until the end of the scope.
+  /// Makes this device current on the calling thread until the end of the scope.
   class current {
    public:
     explicit current(hip_device& of) : of_(of), was_(of.take_thread()) {}
@@ -84,7 +84,7 @@ class hip_device final : public accelerator {
     const int was_;
   };
 
-  /// Where nothing may be thrown: true if `what`, with this device as the thread's, was done.
+  /// For callers that must not throw: runs `what` with this device current; true: it succeeded.
   template <class Function>
   bool quietly(Function what) noexcept {
     try {
@@ -96,7 +96,7 @@ class hip_device final : public accelerator {
     return false;
   }
 
-  /// Makes this device the calling thread's; which was.
+  /// Makes this device current on the calling thread; returns the previous one.
   int take_thread();
   void give_thread(int back) noexcept;
   void describe();
@@ -107,7 +107,7 @@ class hip_device final : public accelerator {
 
   const detail::hip& driver_;
   std::string text_;
-  int major_ = 0;  ///< version of HIP
+  int major_ = 0;  ///< major version of HIP
   volatile std::uint32_t* flush_register_ = nullptr;
 };
 

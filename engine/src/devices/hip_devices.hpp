@@ -7,8 +7,8 @@
 
 namespace tandem::devices {
 
-/// All that HIP shows (HIP_VISIBLE_DEVICES is its own affair), in its order.
-/// @par Errors `device_failed` where it refuses to count or to name them.
+/// All devices that HIP reports, in its order (HIP applies HIP_VISIBLE_DEVICES).
+/// @par Errors `device_failed` where HIP cannot count or describe them.
 std::vector<std::unique_ptr<accelerator>> hip_devices(const detail::hip& driver);
 
 }  // namespace tandem::devices

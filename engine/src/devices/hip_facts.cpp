@@ -21,32 +21,32 @@ std::string_view hip_advice_for(amd::result code) noexcept {
       return "free memory of the device, or use smaller buffers; rocm-smi --showpids shows who "
              "holds it";
     case amd::not_supported:
-      return "this device, ROCm or container does not allow it; `tandem devices` says what is "
-             "there";
+      return "this device, ROCm or container does not support it; `tandem devices` lists what "
+             "each device supports";
     case amd::invalid_value:
     case amd::not_found:
       return "an address, handle or size is wrong: freed memory, or memory of another device";
     case amd::invalid_context:
-      return "the memory was shared by this very process, which has it already";
+      return "this process exported the handle itself: use the memory directly";
     case amd::no_binary_for_gpu:
       return "the kernel was compiled for another architecture than this device's";
     case amd::illegal_address:
     case amd::launch_failure:
-      return "a kernel went astray earlier, maybe the program's own: run it with "
+      return "an earlier kernel failed, possibly one of the application: run it with "
              "AMD_SERIALIZE_KERNEL=3";
     default:
       return "see the kernel's log (dmesg: amdgpu), or run with AMD_LOG_LEVEL=3";
   }
 }
 
-/// GPUs from MI200 on take what a NIC writes past the HDP cache, so RCCL leaves their register
-/// alone.
+/// From MI200 on, writes of NICs bypass the HDP cache, so RCCL does not flush it there.
 bool has_hdp_in_the_way(std::string_view architecture) noexcept {
   return architecture != "gfx90a" && !architecture.starts_with("gfx94") &&
          !architecture.starts_with("gfx95");
 }
 
-/// Without dma-buf, NICs register memory of a device whose driver has told the kernel's RDMA of it.
+/// Without dma-buf, NICs can register device memory if its driver has registered with the peer
+/// memory interface of the kernel's RDMA stack.
 bool is_peer_memory() {
   std::error_code ignored;
   return std::filesystem::exists("/sys/kernel/mm/memory_peers/amdkfd/version", ignored);
@@ -86,7 +86,7 @@ hip_device::hip_device(const hip& driver, int ordinal) : driver_(driver) {
 void hip_device::describe() {
   amd::uuid uuid{};
   must(driver_.device_uuid(&uuid, device()), "hipDeviceGetUuid");
-  if (is_all_zero(uuid)) {  // cards without one; on one host the place says as much
+  if (is_all_zero(uuid)) {  // a card without one: on one host the PCI address is unique
     std::memcpy(uuid.bytes.data(), facts_.pci.data(),
                 std::min(facts_.pci.size(), uuid.bytes.size()));
   }
@@ -103,7 +103,7 @@ void hip_device::describe() {
   facts_.has_stream_values = attribute(amd::can_use_stream_wait_value) != 0;
   facts_.exports_dma_buf = devices::exports_dma_buf(driver_.below);
   facts_.takes_rdma = facts_.exports_dma_buf || is_peer_memory();
-  // RCCL flushes after all that NICs wrote, whatever the GPU.
+  // RCCL flushes after every write of a NIC, on every GPU.
   facts_.needs_rdma_flush = facts_.takes_rdma;
   if (!has_hdp_in_the_way(facts_.architecture)) return;
   alignas(std::uint64_t) int at[2] = {};
@@ -114,7 +114,7 @@ void hip_device::describe() {
   }
 }
 
-/// 0 for what this HIP does not know.
+/// 0 for an attribute that this version of HIP does not know.
 int hip_device::attribute(int which) {
   int value = 0;
   const amd::result said = driver_.device_attribute(&value, which, device());

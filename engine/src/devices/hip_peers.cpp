@@ -51,7 +51,7 @@ void hip_device::close(void* opened) noexcept {
 
 accelerator::dma_buf hip_device::export_dma_buf(const void* address, std::size_t bytes) {
   if (!facts_.exports_dma_buf) {
-    throw error(errc::unsupported_memory, fmt::format("{} exports no dma-buf", text_),
+    throw error(errc::unsupported_memory, fmt::format("{} cannot export a dma-buf", text_),
                 "it needs ROCm 5.6 or newer, and a kernel with CONFIG_DMABUF_MOVE_NOTIFY and "
                 "CONFIG_PCI_P2PDMA");
   }
@@ -83,7 +83,7 @@ void hip_device::flush_rdma() {
   }
   if (flush_register_ == nullptr) {
     throw error(errc::unsupported_memory,
-                fmt::format("HIP has no way to flush what NICs wrote into {}", text_),
+                fmt::format("HIP cannot flush the RDMA writes of NICs into {}", text_),
                 "have the NIC read a word of it after the last write, or install a ROCm with "
                 "hipDeviceFlushGPUDirectRDMAWrites");
   }

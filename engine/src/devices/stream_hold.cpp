@@ -12,8 +12,8 @@ namespace tandem {
 stream_hold::words::words(accelerator& of) : of_(of) {
   if (!of.facts().has_stream_values) {
     throw error(errc::unsupported_memory,
-                fmt::format("streams of {} cannot wait for words of memory", of.text()),
-                "wait for the operation before queueing what needs its result");
+                fmt::format("streams of {} cannot wait for a value in memory", of.text()),
+                "wait for the operation before queueing work that needs its result");
   }
   free_later({});
 }
@@ -32,7 +32,8 @@ bool stream_hold::words::all_read(const pages& in) noexcept {
   return true;
 }
 
-/// Frees what streams have read by now. What stays, stays where it is when the driver goes.
+/// Frees pages that streams have read completely; keeps the others for a later call. Pages of a
+/// driver that was replaced are never freed.
 void stream_hold::words::free_later(pages what) {
   struct kept {
     pages held;
@@ -75,7 +76,7 @@ std::uint32_t stream_hold::words::take(accelerator::stream stream) {
   try {
     of_.write_value(stream, read, value);
   } catch (...) {
-    // Nobody will know when the stream has read it: the word is never used again.
+    // Without the acknowledgement it is unknown when the stream has read it: never reused.
     std::atomic_ref(word.released).store(value, std::memory_order_release);
     throw;
   }

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t line_bytes = 64;  // a word for itself: each is written by another engine
+constexpr std::size_t line_bytes = 64;  // one flag a cache line: each has another writer
 constexpr std::size_t words_per_page = 64;
 
 }  // namespace
@@ -34,11 +34,11 @@ struct told_words::page {
 
   accelerator* of;
   pinned_buffer memory;
-  std::byte* there = nullptr;  // as streams know it
+  std::byte* there = nullptr;  // address for streams
   std::array<std::uint32_t, words_per_page> wanted{};
 };
 
-/// Pages that streams may still write. Never destroyed: the driver may be gone before.
+/// Pages that streams may still write. Never destroyed: the driver may be unloaded first.
 struct told_words::left_behind {
   std::mutex mutex;
   std::vector<std::unique_ptr<page>> pages;
@@ -78,7 +78,7 @@ std::uint32_t told_words::word::write_next(accelerator& of, accelerator::stream 
   return ++*wanted_;
 }
 
-/// In the sense of counters that go round.
+/// Compares modulo 2^32: the counter wraps around.
 bool told_words::word::has_come(std::uint32_t value) const noexcept {
   return static_cast<std::int32_t>(load(*here_) - value) >= 0;
 }

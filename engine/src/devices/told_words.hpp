@@ -8,11 +8,11 @@
 
 namespace tandem {
 
-/// Words of pinned memory that streams write to tell how far they are: one for each stream that is
-/// watched at the same time, a counter that goes round.
+/// Flags in pinned memory by which streams report progress: one for each stream that is watched at
+/// the same time, a counter modulo 2^32.
 ///
-/// Pinned memory must outlive what is queued to write it. Where that may not be over at the end,
-/// the page stays behind, and is freed with a later one of the same process once it is.
+/// Pinned memory must outlive the writes that are queued to it. A page with writes pending at
+/// destruction is retired, and freed with a later page of this process once they are done.
 class told_words {
  public:
   explicit told_words(accelerator& of);
@@ -22,19 +22,20 @@ class told_words {
 
   class word {
    public:
-    /// Queues the next value; which. @par Errors thrown: `device_failed`; nothing is queued then.
+    /// Queues a write of the next value, and returns it.
+    /// @par Errors thrown: `device_failed`; nothing is queued then.
     std::uint32_t write_next(accelerator& of, accelerator::stream on);
     bool has_come(std::uint32_t value) const noexcept;
-    /// What follows on this stream waits for a value.
+    /// Makes later work on `which` wait for a value.
     void await(accelerator& of, accelerator::stream which, std::uint32_t value) const;
 
    private:
     friend class told_words;
     std::uint32_t* here_ = nullptr;
-    std::uint32_t* wanted_ = nullptr;  // the last value that was queued
+    std::uint32_t* wanted_ = nullptr;  // last value that was queued
     void* there_ = nullptr;
   };
-  /// Nothing where all are taken.
+  /// Empty where all flags of the page are taken.
   std::optional<word> take() noexcept;
 
  private:

@@ -21,7 +21,7 @@ void fill(cuda& into, symbols& in) {
 
 struct opened_cuda {
   cuda functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   opened_cuda() {
     void* const found = ::dlopen(cuda_library, RTLD_NOW | RTLD_LOCAL);
@@ -42,16 +42,16 @@ struct opened_cuda {
     if (began == cu::success) return;
     if (began == cu::stub_library) {
       why = fmt::format(
-          "no CUDA here: the {} that was found is the toolkit's stub for linking; take "
-          "its folder out of LD_LIBRARY_PATH",
+          "no CUDA here: the {} that was found is the toolkit's stub for linking; remove "
+          "its folder from LD_LIBRARY_PATH",
           cuda_library);
       return;
     }
     const char* name = nullptr;
     functions.error_name(began, &name);
     why = fmt::format(
-        "no CUDA here: cuInit said {}; see whether nvidia-smi lists a GPU, and whether "
-        "/dev/nvidia* may be opened",
+        "no CUDA here: cuInit returned {}; check that nvidia-smi lists a GPU and that "
+        "/dev/nvidia* can be opened",
         name != nullptr ? name : std::to_string(began));
   }
 };

@@ -26,7 +26,7 @@ void fill(hip& into, symbols& in) {
 #include "drivers/hip_functions.inc"
 }
 
-/// A handle also gives what the library itself depends on: so these are HIP's own.
+/// dlsym also searches the dependencies of a handle: HIP's handle gives the HSA that HIP uses.
 bool fill(hsa& into, void* handle) {
   symbols in(handle);
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
@@ -39,7 +39,7 @@ bool fill(hsa& into, void* handle) {
 
 struct opened_hip {
   hip functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   opened_hip() {
     std::string failure;
@@ -69,7 +69,7 @@ struct opened_hip {
     if (counted == amd::success && count > 0) return;
     const char* const name = functions.error_name(counted);
     const std::string said =
-        fmt::format("{} said {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
+        fmt::format("{} returned {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
                     counted == amd::success ? "0"
                     : name != nullptr       ? name
                                             : std::to_string(counted));

@@ -23,18 +23,18 @@ std::string why_no_device(std::string_view said, int failure) {
   switch (failure) {
     case 0:
       return text(
-          "the kernel has an AMD device that HIP does not show: see rocminfo, and whether "
+          "the kernel has an AMD device that HIP does not report: check rocminfo, and whether "
           "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hides it");
     case ENOENT:
     case ENODEV:
     case ENXIO:
       return text(
-          "there is no /dev/kfd: the kernel's driver amdgpu found no AMD GPU, or a container was "
+          "there is no /dev/kfd: the amdgpu kernel driver found no AMD GPU, or a container was "
           "started without --device=/dev/kfd --device=/dev/dri");
     case EACCES:
     case EPERM:
       return text(
-          "/dev/kfd may not be opened: join its group (usermod -aG render,video USER, then log "
+          "no permission to open /dev/kfd: join its group (usermod -aG render,video USER, then log "
           "in again; for a container --group-add render --group-add video)");
     default:
       return text(

@@ -5,11 +5,11 @@
 
 namespace tandem::detail {
 
-/// The kernel's side of AMD's compute: what opening this file fails with. 0: it can be opened.
+/// The errno of opening the device file of the amdgpu compute driver. 0: it can be opened.
 int kernel_refuses(const char* path = "/dev/kfd");
 
-/// Why HIP shows no device, and what to do.
-/// @param said  "hipInit said hipErrorNoDevice"
+/// Why HIP reports no device, and what to do.
+/// @param message  "hipInit returned hipErrorNoDevice"
 /// @param failure  of `kernel_refuses`
 std::string why_no_device(std::string_view said, int failure);
 

@@ -15,7 +15,7 @@ std::atomic<const ibverbs*> ibverbs_replacement{nullptr};
 
 struct opened_ibverbs {
   ibverbs functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   opened_ibverbs() {
     void* const found = ::dlopen(ibverbs_library, RTLD_NOW | RTLD_LOCAL);
@@ -33,8 +33,9 @@ struct opened_ibverbs {
     protect_from_fork(in);
   }
 
-  /// Before Linux 5.12 a parent that writes after fork() is given another page than the one that
-  /// its NIC reads. The library does nothing here where the kernel copies such pages for the child.
+  /// Before Linux 5.12 a parent that writes after fork() gets a copy of a registered page, while
+  /// its NIC keeps reading the old one. ibv_fork_init does nothing where the kernel copies such
+  /// pages for the child instead.
   static void protect_from_fork(symbols& in) {
     int (*fork_init)() = nullptr;
     in.find_if_there(fork_init, "ibv_fork_init");

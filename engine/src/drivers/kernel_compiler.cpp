@@ -12,17 +12,17 @@
 namespace tandem::detail {
 namespace {
 
-/// What one vendor calls it all.
+/// Names of one vendor's libraries and functions.
 struct names {
   std::span<const char* const> libraries;  ///< newest first
-  const char* prefix;                      ///< of functions
-  const char* code;                        ///< what comes out, in functions' names
+  const char* prefix;                      ///< of function names
+  const char* code;                        ///< the compiled code, in function names
   const char* needed;
 };
 
 constexpr const char* nvrtc_libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
                                            "libnvrtc.so"};
-// Up to ROCm 6 the run-time has the functions, too.
+// Up to ROCm 6 the runtime library exports the functions, too.
 constexpr const char* hiprtc_libraries[] = {"libhiprtc.so.7",   "libhiprtc.so.6",
                                             "libhiprtc.so.5",   "libhiprtc.so",
                                             "libamdhip64.so.6", "libamdhip64.so.5"};
@@ -60,13 +60,12 @@ void* open_any(std::span<const char* const> libraries) {
 
 struct opened_compiler {
   kernel_compiler functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   explicit opened_compiler(const names& by) {
     void* const found = open_any(by.libraries);
     if (found == nullptr) {
-      why = fmt::format("no compiler of kernels here: there is no {}; {}", by.libraries[0],
-                        by.needed);
+      why = fmt::format("no kernel compiler here: there is no {}; {}", by.libraries[0], by.needed);
       return;
     }
     symbols in(found);
@@ -83,7 +82,7 @@ struct opened_compiler {
     find(functions.code, fmt::format("Get{}", by.code));
     find(functions.destroy, "DestroyProgram");
     if (in.missing().empty()) return;
-    why = fmt::format("no compiler of kernels here: {} has no {}; {}", by.prefix, in.missing(),
+    why = fmt::format("no kernel compiler here: {} has no {}; {}", by.prefix, in.missing(),
                       by.needed);
   }
 };
@@ -103,13 +102,13 @@ const opened_compiler& own(memory_kind of) {
   return here;
 }
 
-/// The file of a line of maps: from its first slash on.
+/// The path in a line of /proc/self/maps: from its first slash on.
 std::string_view path_in(std::string_view line) noexcept {
   const std::size_t at = line.find('/');
   return at == line.npos ? std::string_view() : line.substr(at);
 }
 
-/// Part of a path up to and with `word`; empty where it has none.
+/// The path up to and including `word`; empty where it does not contain it.
 std::string_view up_to(std::string_view path, std::string_view word) noexcept {
   const std::size_t at = path.find(word);
   return at == path.npos ? std::string_view() : path.substr(0, at + word.size());

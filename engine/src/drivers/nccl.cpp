@@ -36,7 +36,7 @@ void fill(nccl& into, symbols& in) {
 
 struct opened_nccl {
   nccl functions{};
-  std::string why;  ///< empty: they are there
+  std::string why;  ///< empty: available
 
   opened_nccl(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
               std::string_view advice) {

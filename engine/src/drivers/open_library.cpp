@@ -21,7 +21,7 @@ void* in_process(std::span<const char* const> names, std::string_view stem) {
   return path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-/// The loader did not find this very file; else it found it, and not something that it needs.
+/// True where the loader did not find the file itself; else one of its dependencies is missing.
 bool says_missing(std::string_view said, std::string_view name) noexcept {
   return said.starts_with(name) && said.find("cannot open shared object file") != said.npos;
 }

@@ -6,7 +6,7 @@
 
 namespace tandem::detail {
 
-/// Looks functions up by name and remembers the first that is missing.
+/// Looks up functions by name and remembers the first required one that is missing.
 class symbols {
  public:
   explicit symbols(void* in) : in_(in) {}

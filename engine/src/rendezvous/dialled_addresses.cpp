@@ -36,7 +36,7 @@ std::shared_ptr<lookup> start_look_up(const asio::any_io_executor& executor,
     for (const auto& entry : results) state->found.push_back(entry.endpoint());
     state->done.cancel();
   };
-  detail::start_threads(fmt::format("no thread to look up host '{}' with", host), [&] {
+  detail::start_threads(fmt::format("cannot start a thread to resolve host '{}'", host), [&] {
     state->resolver.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service, keep);
   });
   return state;

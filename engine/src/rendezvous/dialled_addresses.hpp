@@ -17,10 +17,10 @@ namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 using endpoints = std::vector<tcp::endpoint>;
 
-/// A look-up cannot be cancelled, so it may outlive who asked for it.
+/// One name resolution. It cannot be cancelled, so it may outlive its requester.
 struct lookup {
   explicit lookup(const asio::any_io_executor& executor) : resolver(executor), done(executor) {}
-  /// Each address once. Empty while there is no answer, or none with an address.
+  /// Each address once. Empty while there is no answer, or where it has no address.
   std::vector<asio::ip::address> addresses() const;
   bool is_over() const noexcept { return failed != asio::error::would_block; }
   std::string why_no_address() const { return is_over() ? failed.message() : "no answer"; }
@@ -33,24 +33,24 @@ struct lookup {
 
 std::shared_ptr<lookup> start_look_up(const asio::any_io_executor& executor,
                                       const std::string& host, std::uint16_t port);
-/// The same, with its answer or none at the deadline.
+/// The same; completes with the answer, or without one at the deadline.
 asio::awaitable<std::shared_ptr<lookup>> look_up(asio::any_io_executor executor, std::string host,
                                                  std::uint16_t port,
                                                  std::chrono::steady_clock::time_point until);
 
 endpoints with_port(const std::vector<asio::ip::address>& all, std::uint16_t port);
 
-/// What a rank dials. A name is looked up again and again meanwhile: its address may change, or the
-/// first answer may have come from a name server that did not know it yet.
+/// The addresses that a rank connects to. A name is resolved repeatedly meanwhile: its address may
+/// change, or the first answer may have come from a name server that did not know it yet.
 class dialled_addresses {
  public:
-  /// @param is_open  ranks of other hosts may come: addresses beyond loopback are dialled.
+  /// @param is_open  ranks of other hosts may join: addresses beyond loopback are used.
   dialled_addresses(asio::any_io_executor executor, launch_info who, bool is_open, endpoints first);
 
   const endpoints& all() const noexcept { return all_; }
-  /// Never blocks: it starts a look-up once a second, and takes its answer when it is there.
+  /// Never blocks: starts a look-up once a second, and takes over a finished one.
   void refresh();
-  /// Whether the name, which is not "localhost", leads each rank to its own host only.
+  /// Whether the name, which is not "localhost", resolves to loopback only.
   bool is_own_host_only() const;
 
  private:

@@ -34,7 +34,9 @@ void check_ipv6(std::string_view variable, std::string_view text, const std::str
   const std::size_t percent = host.find('%');
   error_code failure;
   const ip::address_v6 address = ip::make_address_v6(host.substr(0, percent), failure);
-  if (failure) refuse(variable, text, "is no IPv6 address", "write it as in fe80::1%eth0 or ::1");
+  if (failure) {
+    refuse(variable, text, "is not an IPv6 address", "write it as in fe80::1%eth0 or ::1");
+  }
   if (percent == std::string::npos) {
     if (!address.is_link_local()) return;
     refuse(variable, text, "is a link-local address without its interface",
@@ -51,33 +53,34 @@ void check_ipv6(std::string_view variable, std::string_view text, const std::str
 std::string parse_host(std::string_view variable, std::string_view text) {
   std::string host(trimmed(text));
   const auto set_port = [](std::string_view address, std::string_view port) {
-    return fmt::format("give the host alone ({}), and its port {} as MASTER_PORT", address, port);
+    return fmt::format("give only the host ({}), and its port {} as MASTER_PORT", address, port);
   };
   if (host.empty()) refuse(variable, text, "is empty", "give the host of rank 0");
   if (host.find('/') != std::string::npos) {
-    refuse(variable, text, "is a URL or a path, and no host", "give a name or an address alone");
+    refuse(variable, text, "is a URL or a path, not a host", "give only a name or an address");
   }
   if (host.find_first_of(" \t\r\n") != std::string::npos) {
-    refuse(variable, text, "holds a blank", "give one name or address");
+    refuse(variable, text, "contains a blank", "give one name or address");
   }
   if (host.front() == '[') {
     const std::size_t close = host.find(']');
     if (close == std::string::npos) {
-      refuse(variable, text, "opens a bracket and does not close it", "write [::1] or ::1");
+      refuse(variable, text, "has an unclosed bracket", "write [::1] or ::1");
     }
     const std::string rest = host.substr(close + 1);
     const std::string inner = host.substr(1, close - 1);
     if (rest.size() > 1 && rest.front() == ':' && is_number(rest.substr(1))) {
-      refuse(variable, text, "holds a port", set_port(inner, rest.substr(1)));
+      refuse(variable, text, "contains a port", set_port(inner, rest.substr(1)));
     }
-    if (!rest.empty()) refuse(variable, text, "goes on after its bracket", "write [::1] or ::1");
+    if (!rest.empty()) refuse(variable, text, "has text after its bracket", "write [::1] or ::1");
     check_ipv6(variable, text, inner);
     return inner;
   }
   const auto colons = std::count(host.begin(), host.end(), ':');
   if (colons == 1) {
     const std::size_t colon = host.find(':');
-    refuse(variable, text, "holds a port", set_port(host.substr(0, colon), host.substr(colon + 1)));
+    refuse(variable, text, "contains a port",
+           set_port(host.substr(0, colon), host.substr(colon + 1)));
   }
   if (colons > 1) check_ipv6(variable, text, host);
   return host;

@@ -30,7 +30,7 @@ addresses loopback_of(const addresses& all) {
   return some;
 }
 
-/// IPv4 first: every host has it on loopback.
+/// IPv4 first: every host has an IPv4 loopback.
 ip::address preferred(const addresses& all) {
   const auto v4 = std::find_if(all.begin(), all.end(), [](const auto& a) { return a.is_v4(); });
   return v4 == all.end() ? all.front() : *v4;
@@ -73,9 +73,9 @@ addresses allowed_addresses(const host_facts& known) {
   if (known.spans_hosts && !is_loopback_host(known.host)) {
     throw error(errc::bad_input,
                 fmt::format("'{}' resolves to {} here: without a secret rank 0 may listen on "
-                            "loopback only, where ranks of other hosts cannot come",
+                            "loopback only, which ranks of other hosts cannot reach",
                             known.host, list(known.resolved)),
-                fmt::format("{} (a line of /etc/hosts often gives a host's own name 127.0.1.1)",
+                fmt::format("{} (/etc/hosts often maps the name of a host itself to 127.0.1.1)",
                             how_to_open));
   }
   return here;
@@ -100,7 +100,7 @@ listen_address choose_listen_address(const host_facts& known,
     throw error(
         errc::bad_input,
         fmt::format("rank 0 cannot listen on {}: {}, and no interface of this host has that "
-                    "(it has {})",
+                    "address (it has {})",
                     show(known.host, known.port), name, addresses_here()),
         "start rank 0 on that host, or give an address of rank 0's own machine "
         "(TANDEM_RENDEZVOUS or MASTER_ADDR)");

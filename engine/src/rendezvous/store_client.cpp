@@ -16,7 +16,7 @@
 namespace tandem::rendezvous {
 namespace {
 
-/// How much longer than rank 0's own deadline a rank waits for its answer.
+/// How long beyond rank 0's own deadline a rank waits for its reply.
 constexpr std::chrono::milliseconds grace{2'000};
 
 std::uint32_t wire_ms(std::chrono::steady_clock::duration time) {
@@ -28,13 +28,14 @@ std::uint32_t wire_ms(std::chrono::steady_clock::duration time) {
 template <class Reply>
 Reply expect(store_reply reply) {
   if (auto* wanted = std::get_if<Reply>(&reply)) return std::move(*wanted);
-  throw error(errc::protocol_violation, "rank 0's store answered something else than was asked",
+  throw error(errc::protocol_violation,
+              "rank 0's store sent a reply that does not match the request",
               "build all ranks from one version of Tandem");
 }
 
 }  // namespace
 
-/// A request under way, in the frame of the coroutine that made it.
+/// A request in flight, in the frame of the coroutine that made it.
 struct store_client::waiter {
   waiter(store_client& client, std::uint64_t id) : in(client), its_id(id), done(client.executor_) {
     in.waiters_.emplace(id, this);
@@ -59,7 +60,7 @@ store_client::store_client(const asio::any_io_executor& executor, launch_info wh
       started_(std::chrono::steady_clock::now()),
       changed_(executor) {}
 
-// --- meeting
+// --- joining
 
 asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time_point until) {
   error_code ignored;
@@ -84,8 +85,8 @@ asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time
   }
   if (self->stage_ == stage::over) throw *self->failure_;
   if (self->stage_ == stage::greeting) {
-    // The last try may have had no time for an answer: what an earlier one met says more.
-    if (self->trouble_.empty()) self->trouble_ = "accepts connections but says nothing";
+    // The last attempt may have had no time for a reply: an earlier failure says more.
+    if (self->trouble_.empty()) self->trouble_ = "accepts connections but sends no reply";
     self->link_->close();
     self->stage_ = stage::apart;
   }
@@ -103,12 +104,12 @@ asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until)
   if (self->stage_ == stage::running) co_return;
   const error late(
       errc::timed_out,
-      fmt::format("rank 0 at {} accepted this rank and then kept silent", self->where_),
-      "look at rank 0: is it stopped?");
+      fmt::format("rank 0 at {} accepted this rank and then stopped responding", self->where_),
+      "check rank 0: is it stopped?");
   throw self->here(late);
 }
 
-// --- what comes
+// --- replies and notices
 
 void store_client::received(store_link& from, std::string_view bytes) {
   if (&from != link_.get()) return;
@@ -116,9 +117,9 @@ void store_client::received(store_link& from, std::string_view bytes) {
   while (const auto body = cutter_.next()) {
     std::optional<store_reply> reply = decode_reply(*body);
     if (!reply) {
-      over(here(error(
-          errc::protocol_violation,
-          fmt::format("rank 0's store at {} sent no reply ('{}')", where_, printable(*body)))));
+      over(here(error(errc::protocol_violation,
+                      fmt::format("rank 0's store at {} sent an invalid reply ('{}')", where_,
+                                  printable(*body)))));
       return;
     }
     on(std::move(*reply));
@@ -134,14 +135,14 @@ void store_client::check_stream() {
       break;
     case frame_cutter::state::other_version:
       over(here(error(errc::version_mismatch,
-                      fmt::format("rank 0's store at {} speaks version {} of its protocol, this "
-                                  "rank version {}",
+                      fmt::format("rank 0's store at {} uses protocol version {}, this rank "
+                                  "version {}",
                                   where_, cutter_.version(), store_version),
                       "build all ranks from one version of Tandem")));
       break;
     case frame_cutter::state::broken:
       over(here(error(errc::protocol_violation,
-                      fmt::format("rank 0's store at {} sent a message of no bytes or beyond {}",
+                      fmt::format("rank 0's store at {} sent an empty frame or one beyond {} bytes",
                                   where_, most_reply_bytes))));
       break;
     default:
@@ -190,12 +191,12 @@ void store_client::ended(store_link& from, const error_code& why) {
   log(log_level::debug, "rendezvous",
       fmt::format("the connection to {} ended: {}", where_, why.message()));
   if (stage_ == stage::greeting) {
-    trouble_ = "closes connections without a word";
+    trouble_ = "closes connections before the handshake";
     stage_ = stage::apart;
     changed_.cancel();
   } else if (rank_0_leaving_) {
-    over(error(errc::peer_closed, "rank 0 has left and taken the store with it",
-               "let rank 0 leave last, or ask before it leaves"));
+    over(error(errc::peer_closed, "rank 0 has left, which closed the store",
+               "let rank 0 leave last, or send requests before it leaves"));
   } else {
     lost(rank_0_gone(detail::lost_packets_text(why)));
     over(*failure_);
@@ -213,9 +214,10 @@ void store_client::untrusted(store_link& from, const trust::tls_session& session
 }
 
 error store_client::no_store(std::string_view said) const {
-  return error(errc::not_tandem,
-               fmt::format("{} answers but is no Tandem store (got '{}')", where_, printable(said)),
-               "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
+  return error(
+      errc::not_tandem,
+      fmt::format("{} answers but is not a Tandem store (got '{}')", where_, printable(said)),
+      "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
 }
 
 error store_client::distrust(const trust::tls_session& session) const {
@@ -227,7 +229,7 @@ error store_client::distrust(const trust::tls_session& session) const {
   if (!session.not_tls().empty()) return no_store(session.not_tls());
   error_context c;
   c.peer = 0;
-  c.detail = fmt::format("rank 0's store at {} and this rank do not trust each other: {}", where_,
+  c.detail = fmt::format("mutual authentication with rank 0's store at {} failed: {}", where_,
                          session.why());
   c.advice =
       "give every rank of the job the same secret (TANDEM_SECRET_FILE or TANDEM_SECRET), and each "
@@ -238,9 +240,9 @@ error store_client::distrust(const trust::tls_session& session) const {
 error store_client::rank_0_gone(const std::string& how) const {
   error_context c;
   c.peer = 0;
-  c.detail = fmt::format("rank 0 is gone: the store at {} ended without a goodbye{}", where_,
+  c.detail = fmt::format("rank 0 is gone: its store at {} closed unexpectedly{}", where_,
                          how.empty() ? "" : fmt::format(" ({})", how));
-  c.advice = "look at the last output of rank 0";
+  c.advice = "check the last output of rank 0";
   return error(make_error_code(errc::peer_lost), std::move(c));
 }
 
@@ -298,7 +300,7 @@ asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
   std::string frame = encode(request);
   if (frame.size() > frame_header_bytes + most_frame_bytes) {
     const error large(errc::limit_exceeded, fmt::format("{}: {} bytes", what, frame.size()),
-                      fmt::format("a message to the store has at most {}", most_frame_bytes));
+                      fmt::format("a message to the store has at most {} bytes", most_frame_bytes));
     throw self->here(large);
   }
   waiter mine(*self, id);
@@ -318,7 +320,7 @@ asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
   c.rank = self->who_.rank;
   c.peer = 0;
   c.detail = fmt::format("{}: rank 0 did not answer within {}", what, detail::to_text(limit));
-  c.advice = "look at rank 0: is it stopped?";
+  c.advice = "check rank 0: is it stopped?";
   throw error(make_error_code(errc::timed_out), std::move(c));
 }
 
@@ -341,7 +343,7 @@ asio::awaitable<std::vector<std::string>> store_client::get(pointer self,
   store_reply reply = co_await ask(self, id, std::move(request), limit + grace, std::move(what));
   values_reply found = expect<values_reply>(std::move(reply));
   if (found.values.size() != count) {
-    throw error(errc::protocol_violation, "rank 0's store answered another number of values");
+    throw error(errc::protocol_violation, "rank 0's store sent the wrong number of values");
   }
   co_return std::move(found.values);
 }

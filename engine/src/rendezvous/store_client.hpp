@@ -20,22 +20,23 @@
 
 namespace tandem::rendezvous {
 
-/// One rank's end of the store. Any number of requests may be under way. Coroutines take the client
-/// by shared pointer: it outlives the store object while they wait.
+/// The client end of the store, one for each rank. Any number of requests may be in flight.
+/// Coroutines take the client by shared pointer: it outlives the store object while they wait.
 class store_client final : public store_link::listener,
                            public std::enable_shared_from_this<store_client> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   using pointer = std::shared_ptr<store_client>;
 
-  /// @param trust  null: whoever answers is believed.
+  /// @param trust  null: the server is not authenticated.
   store_client(const asio::any_io_executor& executor, launch_info who, settings options,
                std::shared_ptr<const trust::credentials> trust);
 
-  /// Says hello over a connected socket. True: rank 0 has accepted this rank. False: it closed or
-  /// kept silent, `trouble` says which; try again. @par Errors  what trying again would not change.
+  /// Sends the hello over a connected socket. True: rank 0 has accepted this rank. False: it closed
+  /// the connection or did not reply, see `handshake_failure`; to be retried.
+  /// @par Errors  failures that a retry would not change.
   static asio::awaitable<bool> greet(pointer self, tcp::socket socket, time_point until);
-  /// Waits until all ranks are there. @par Errors  rank 0's verdict.
+  /// Waits until all ranks have joined. @par Errors  the error that rank 0 reports.
   static asio::awaitable<void> wait_for_all(pointer self, time_point until);
 
   static asio::awaitable<void> set(pointer self, std::string key, std::string value);
@@ -46,25 +47,25 @@ class store_client final : public store_link::listener,
   void on_lost(store::lost_handler handler);
   void report(const error& reason);
   void leave();
-  /// Closes without a goodbye; whoever waits gets an error.
+  /// Closes without `leave`; pending requests end with an error.
   void stop() noexcept;
 
   const launch_info& who() const noexcept { return who_; }
   const secret& data_key() const noexcept { return data_key_; }
   const std::string& local_address() const noexcept { return way_.local_address; }
   void set_local_address(std::string address) { way_.local_address = std::move(address); }
-  /// This rank runs on rank 0's host, as far as addresses tell.
+  /// This rank runs on rank 0's host, judging by addresses.
   bool is_beside_rank_0() const noexcept { return way_.peer_is_here; }
   const std::string& where() const noexcept { return where_; }
   const std::string& trouble() const noexcept { return trouble_; }
 
  private:
   enum class stage {
-    apart,     ///< no connection yet, or none any more before it was accepted
+    apart,     ///< no connection: not yet, or closed before rank 0 accepted this rank
     greeting,  ///< hello sent
     waiting,   ///< accepted; other ranks are missing
-    running,   ///< all are there
-    over       ///< no connection any more; `failure_` says why
+    running,   ///< all ranks have joined
+    over       ///< closed for good; the reason is in `failure_`
   };
   struct waiter;
 
@@ -97,8 +98,8 @@ class store_client final : public store_link::listener,
   asio::steady_timer changed_;  ///< cancelled whenever `stage_` changes
   std::string trouble_;
   reached_by way_;
-  std::optional<error> failure_;  ///< with what requests fail
-  std::optional<error> cause_;    ///< what the handler is to hear, until it has heard it
+  std::optional<error> failure_;  ///< of every request from now on
+  std::optional<error> cause_;    ///< for a handler that is not set yet
   store::lost_handler lost_handler_;
   bool rank_0_leaving_ = false;
   bool left_ = false;

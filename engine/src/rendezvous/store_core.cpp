@@ -41,7 +41,7 @@ void store_core::make_room(time_point now) {
   const auto found = std::find_if(identifying_.begin(), identifying_.end(), is_silent);
   const auto going = found == identifying_.end() ? identifying_.begin() : found;
   drop(going->second, "crowd",
-       fmt::format("{} connections have not said who they are", identifying_.size()), now);
+       fmt::format("{} connections have not identified themselves", identifying_.size()), now);
 }
 
 void store_core::heard(connection from) {
@@ -85,7 +85,7 @@ void store_core::malformed(connection from, const std::string& why, time_point n
   drop(from, "bytes", why, now);
   if (rank >= 0) {
     lose(rank, errc::protocol_violation,
-         fmt::format("rank {} sent rank 0's store what no correct rank sends: {}", rank, why));
+         fmt::format("rank {} violated the protocol of rank 0's store: {}", rank, why));
   }
 }
 
@@ -96,8 +96,8 @@ void store_core::closed(connection from, const std::string& how) {
   forget(from);
   if (rank < 0) return;
   lose(rank, errc::peer_lost,
-       fmt::format("rank {} is gone: its connection to rank 0's store ended without a goodbye{}",
-                   rank, how.empty() ? "" : fmt::format(" ({})", how)));
+       fmt::format("rank {} is gone: its connection to rank 0's store closed unexpectedly{}", rank,
+                   how.empty() ? "" : fmt::format(" ({})", how)));
 }
 
 void store_core::put(std::string key, std::string value, time_point now) {
@@ -111,7 +111,8 @@ void store_core::put(std::string key, std::string value, time_point now) {
 void store_core::tick(time_point now) {
   while (!identifying_.empty() && identifying_.begin()->first <= now) {
     drop(identifying_.begin()->second, "silent",
-         fmt::format("it did not say who it is within {}", detail::to_text(plan_.limits.identify)),
+         fmt::format("handshake timeout: not identified within {}",
+                     detail::to_text(plan_.limits.identify)),
          now);
   }
   keys_.tick(now);
@@ -149,17 +150,19 @@ std::optional<error> store_core::objection(const hello_request& hello) const {
                  "start all ranks with one size (WORLD_SIZE or TANDEM_SIZE)");
   }
   if (hello.rank < 0 || hello.rank >= plan_.size) {
-    return error(errc::bad_input,
-                 fmt::format("rank {} does not fit a job of {} ranks", hello.rank, plan_.size),
-                 fmt::format("ranks count from 0 to {}", plan_.size - 1));
+    return error(
+        errc::bad_input,
+        fmt::format("rank {} is out of range in a job of {} ranks", hello.rank, plan_.size),
+        fmt::format("ranks count from 0 to {}", plan_.size - 1));
   }
   if (cause_) return *cause_;
   const seat& wanted = seats_[static_cast<std::size_t>(hello.rank)];
   if (wanted.is == presence::absent) return {};
-  const char* state = wanted.is == presence::here ? "has come" : "has come and gone";
-  return error(errc::rank_taken,
-               fmt::format("rank {} of the job at {} already {}", hello.rank, plan_.where, state),
-               "start each rank once (RANK or TANDEM_RANK), and each job on a port of its own");
+  const char* state = wanted.is == presence::here ? "joined" : "joined and disconnected";
+  return error(
+      errc::rank_taken,
+      fmt::format("rank {} of the job at {} has already {}", hello.rank, plan_.where, state),
+      "start each rank once (RANK or TANDEM_RANK), and each job on a port of its own");
 }
 
 void store_core::on(connection from, const hello_request& hello, time_point now) {
@@ -179,7 +182,7 @@ void store_core::seat_taken(connection from, const hello_request& hello, time_po
   who.rank = hello.rank;
   seats_[static_cast<std::size_t>(hello.rank)] = {presence::here, from};
   send(from, accepted_reply{});
-  // Whoever waits least decides for all, so that all hear the same.
+  // The earliest deadline of any rank holds for all, so that all end with the same error.
   const time_point by = now + std::chrono::milliseconds(hello.left_ms);
   if (by < plan_.meet_by) {
     plan_.meet_by = by;
@@ -197,7 +200,7 @@ void store_core::leave(int rank) {
   const connection by = place.by;
   forget(by);
   if (phase_ == phase::meeting) {
-    lose(rank, errc::peer_lost, fmt::format("rank {} left before all ranks had come", rank));
+    lose(rank, errc::peer_lost, fmt::format("rank {} left before all ranks had joined", rank));
   }
   if (place.is == presence::here) --present_;
   place.is = presence::left;
@@ -224,7 +227,7 @@ void store_core::lose(int rank, errc code, const std::string& why) {
   if (place.is != presence::here) return;
   place.is = presence::gone;
   --present_;
-  fail(blame(code, rank, why, fmt::format("look at the last output of rank {}", rank)));
+  fail(blame(code, rank, why, fmt::format("check the last output of rank {}", rank)));
 }
 
 void store_core::fail(const error& cause) {
@@ -246,7 +249,7 @@ error store_core::missing_ranks() const {
   const bool one = missing.size() == 1;
   return blame(
       errc::rank_missing, first,
-      fmt::format("{} {} never came within {}: {} of {} {} here", one ? "rank" : "ranks",
+      fmt::format("{} {} did not join within {}: {} of {} {} connected", one ? "rank" : "ranks",
                   names(missing), detail::to_text(plan_.meet_timeout), present_, plan_.size,
                   present_ == 1 ? "is" : "are"),
       fmt::format(

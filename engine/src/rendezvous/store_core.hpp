@@ -16,20 +16,25 @@
 
 namespace tandem::rendezvous {
 
-/// What strangers may take from one store, and ranks from each other.
+/// Limits of unauthenticated peers, and of the keys of one store.
 struct store_limits {
   key_limits keys;
-  std::size_t strangers = 64;  ///< connections that have not said who they are
+  std::size_t strangers = 64;  ///< connections before their hello
   std::chrono::milliseconds identify{5'000};
 };
 
-/// Decides everything that rank 0's store does, without I/O: it is told what came from which
-/// connection and when, and says what to send and what to close. The caller gives ids to
-/// connections, carries out `take` after each call, and calls `tick` at `next_deadline`.
+/// The protocol of rank 0's store, without I/O. In: events of connections, with their time. Out:
+/// messages to send and connections to close. The caller numbers the connections, applies `take`
+/// after each call, and calls `tick` at `next_deadline`.
 ///
-/// The job is first meeting, then running. It fails once, by the first cause: a rank that never
-/// came, a rank that is gone, or a report. All ranks that are here get the same notice; what they
-/// ask later fails with it.
+///   state    | event                                              | next state
+///   meeting  | the last rank's hello                              | running
+///   meeting  | the deadline passes, a rank is lost or leaves      | failed
+///   running  | a rank is lost                                     | failed
+///   any      | a rank reports a failure                           | failed
+///
+/// The first failure is kept: all connected ranks get the same notice, and later requests fail
+/// with it.
 class store_core {
  public:
   using time_point = store_keys::time_point;
@@ -38,12 +43,12 @@ class store_core {
   struct plan {
     int size = 1;
     std::string job;
-    std::string where;         ///< what ranks dial: "n1:29500", for errors
-    std::string listens = {};  ///< and what rank 0 listens on, where it is worth a word
+    std::string where;         ///< the address that ranks connect to, for errors: "n1:29500"
+    std::string listens = {};  ///< where rank 0 listens, for errors; may be empty
     std::chrono::milliseconds meet_timeout{30'000};
     time_point meet_by;
     store_limits limits = {};
-    secret data_key = {};  ///< goes to every rank when all are there
+    secret data_key = {};  ///< sent to every rank when all have joined
   };
 
   struct output {
@@ -54,34 +59,34 @@ class store_core {
 
   explicit store_core(plan how);
 
-  /// Where too many have not said who they are, one of them goes: the one that has said nothing
-  /// for longest, for a rank of ours speaks at once.
+  /// A new connection. Beyond the limit of connections before their hello, one of those is closed:
+  /// the oldest that has sent nothing (a correct rank sends its hello at once), else the oldest.
   void opened(connection from, std::string address, time_point now);
-  /// Bytes came, whatever they are.
+  /// The connection has received bytes, valid or not.
   void heard(connection from);
   void received(connection from, store_request request, time_point now);
-  /// Bytes came that no correct rank sends, or another program's, or another version's.
+  /// A protocol violation: invalid bytes, another program, or another version.
   void malformed(connection from, const std::string& why, time_point now);
-  /// It did not prove that it belongs to this job.
+  /// The peer did not authenticate itself.
   void untrusted(connection from, const std::string& why, time_point now);
-  /// @param how  why it ended, where it was no orderly end.
+  /// @param how  the cause, where the connection was not closed in order.
   void closed(connection from, const std::string& how = {});
   void tick(time_point now);
 
-  /// A rank's goodbye and its report; rank 0 makes them here, without a connection in between.
+  /// `leave` and `report` of a rank; rank 0 calls them directly, not over its connection.
   void leave(int rank);
   void report(int rank, const error& reason);
 
   std::vector<output> take() { return std::exchange(outputs_, {}); }
   std::optional<time_point> next_deadline() const;
   bool identified(connection from) const;
-  /// All ranks are here, and the job has not failed.
+  /// All ranks have joined, and the job has not failed.
   bool running() const noexcept { return phase_ == phase::running; }
-  /// A value that rank 0 itself has for all.
+  /// Sets a key on behalf of rank 0's server.
   void put(std::string key, std::string value, time_point now);
-  /// Some rank has not come yet.
+  /// Some rank has not joined yet, and the job has not failed.
   bool is_meeting() const noexcept { return phase_ == phase::meeting; }
-  /// The job has begun or failed, and every rank that came has left or is gone.
+  /// The job has started or failed, and every rank that joined has left or is lost.
   bool over() const noexcept { return phase_ != phase::meeting && present_ == 0; }
   std::uint64_t dropped() const noexcept { return dropped_; }
 

@@ -60,10 +60,10 @@ std::optional<error> store_keys::room_for(const std::string& key, std::size_t by
   const std::size_t held = values_.size() + counters_.size();
   const std::size_t added = bytes + (fresh ? key.size() : 0);
   if ((fresh && held >= limits_.keys) || bytes_ + added > limits_.total_bytes) {
-    return error(errc::limit_exceeded,
-                 fmt::format("the store is full: {} keys, {} bytes", held, bytes_),
-                 fmt::format("it is for addresses and the like: at most {} keys and {} bytes",
-                             limits_.keys, limits_.total_bytes));
+    return error(
+        errc::limit_exceeded, fmt::format("the store is full: {} keys, {} bytes", held, bytes_),
+        fmt::format("it is for addresses and other small values: at most {} keys, {} bytes",
+                    limits_.keys, limits_.total_bytes));
   }
   return {};
 }
@@ -120,8 +120,8 @@ void store_keys::get(connection from, get_request& request, time_point now) {
   if (waits >= limits_.waits_per_connection) {
     reply(from,
           failed_reply{request.id, error(errc::limit_exceeded,
-                                         fmt::format("{} reads of this rank wait already", waits),
-                                         "ask for several keys in one read")});
+                                         fmt::format("{} reads of this rank are pending", waits),
+                                         "read several keys in one request")});
     return;
   }
   ++waits;
@@ -154,7 +154,7 @@ void store_keys::reply_values(connection to, const get_request& request) {
     reply(to, failed_reply{request.id, error(errc::limit_exceeded,
                                              fmt::format("the values of {} keys take {} bytes",
                                                          request.keys.size(), bytes),
-                                             "ask for fewer keys in one read")});
+                                             "read fewer keys in one request")});
     return;
   }
   values_reply all{request.id, {}};
@@ -168,10 +168,10 @@ void store_keys::time_out(wait_id id) {
   std::vector<std::string> missing;
   for (const std::string& key : w.missing) missing.push_back(fmt::format("'{}'", printable(key)));
   const error why(errc::timed_out,
-                  fmt::format("{} {} never came to rank 0's store within {}",
+                  fmt::format("{} {} missing in rank 0's store: not set within {}",
                               missing.size() == 1 ? "key" : "keys", names(missing),
                               detail::to_text(std::chrono::milliseconds(w.request.limit_ms))),
-                  "look at the rank that was to set it");
+                  "check the rank that sets it");
   reply(w.from, failed_reply{w.request.id, why});
   end_wait(id);
 }

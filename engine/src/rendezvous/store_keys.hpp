@@ -14,7 +14,7 @@
 
 namespace tandem::rendezvous {
 
-/// What one store may hold, whoever writes to it.
+/// Limits of one store, over all ranks.
 struct key_limits {
   std::size_t keys = 1'000'000;
   std::size_t key_bytes = 1024;
@@ -23,8 +23,8 @@ struct key_limits {
   std::size_t waits_per_connection = 1024;
 };
 
-/// The keys of a store and the reads that wait for them, without I/O. Values and counters are
-/// apart: `set` and `get` see values, `add` counters.
+/// The keys of a store and the pending reads, without I/O. Values and counters have separate
+/// namespaces: `set` and `get` access values, `add` counters.
 class store_keys {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -37,13 +37,13 @@ class store_keys {
 
   explicit store_keys(key_limits limits) : limits_(limits) {}
 
-  /// A set, get or add; others are ignored. A get is answered when its last key comes, or at its
+  /// A set, get or add; others are ignored. A get is answered when its last key is set, or at its
   /// deadline.
   void received(connection from, store_request request, time_point now);
   void tick(time_point now);
-  /// Drops the reads of a connection that ended.
+  /// Drops the pending reads of a closed connection.
   void forget(connection from);
-  /// Drops all reads that wait; everything asked from here on fails with `cause`.
+  /// Drops all pending reads; every later request fails with `cause`.
   void fail(const error& cause);
 
   std::vector<answer> take() { return std::exchange(answers_, {}); }
@@ -81,7 +81,7 @@ class store_keys {
   std::vector<answer> answers_;
 };
 
-/// "2, 5 and 12 more": at most 16 of them.
+/// "2, 5 and 12 more": lists at most 16.
 std::string names(const std::vector<std::string>& all);
 
 }  // namespace tandem::rendezvous

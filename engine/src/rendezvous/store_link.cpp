@@ -13,7 +13,7 @@
 namespace tandem::rendezvous {
 namespace {
 
-/// Best effort: without them a vanished host is noticed later.
+/// Best effort: without these options a vanished host is detected later.
 void watch_host(tcp::socket& socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
@@ -87,7 +87,7 @@ void store_link::send_in_the_clear(std::string bytes) {
     error_code failed;
     const std::size_t n = socket_.write_some(asio::buffer(bytes) + done, failed);
     if (failed == asio::error::would_block) break;
-    // The reading side hears of it too, and first of what the peer said before: it decides.
+    // The read operation reports it, after what the peer sent before: that decides.
     if (failed) return;
     done += n;
   }

@@ -16,38 +16,38 @@ namespace tandem::rendezvous {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
-/// One connection of the store, on either side: reads all that comes, and sends at once what the
-/// kernel takes. A pending operation keeps it alive; the listener is only looked at, so nothing
-/// keeps itself alive.
+/// One connection of the store, on either side: reads continuously, and sends at once what the
+/// kernel accepts. A pending operation keeps it alive; the observer is held weakly, so there is no
+/// reference cycle.
 class store_link final : public std::enable_shared_from_this<store_link> {
  public:
   class listener {
    public:
     virtual void received(store_link& from, std::string_view bytes) = 0;
-    /// Bytes came that nobody answers for as yet.
+    /// Encrypted bytes arrived: they are not authenticated yet.
     virtual void heard(store_link& /*from*/) {}
-    /// The peer closed, or the connection broke. Never called after `close` or `finish`.
+    /// The peer closed the connection, or it failed. Never called after `close` or `finish`.
     virtual void ended(store_link& from, const error_code& why) = 0;
-    /// The peer did not prove itself, or bytes came that were not its. What can be told to it is
-    /// on its way. Never called after `close` or `finish`.
+    /// The peer failed to authenticate, or bytes were forged. The TLS alert is already sent.
+    /// Never called after `close` or `finish`.
     virtual void untrusted(store_link& from, const trust::tls_session& session) = 0;
 
    protected:
     ~listener() = default;
   };
 
-  /// Takes a connected socket and sets its options: no delay, and a vanished host is noticed in
-  /// about 20 s. With a session, all goes through it, and the listener hears nothing before it is
-  /// open.
+  /// Takes a connected socket and sets its options: no delay, and keep-alive probes that detect a
+  /// vanished host in about 20 s. With a session, everything is encrypted, and the observer
+  /// receives nothing before the handshake is done.
   store_link(tcp::socket socket, std::uint64_t id, std::unique_ptr<trust::tls_session> session);
 
   void start(std::weak_ptr<listener> to);
-  /// Never blocks and never calls the listener: what can be sent is in the kernel when it returns,
-  /// so it arrives even if the process exits next. The rest waits here.
+  /// Never blocks and never calls the observer. What the kernel accepts is there when this returns,
+  /// so it arrives even if the process exits next. The rest is queued.
   void send(std::string bytes);
-  /// Beside the session: for a peer that speaks no TLS.
+  /// Bypasses the session: for a peer that does not use TLS.
   void send_in_the_clear(std::string bytes);
-  /// Closes as soon as all that was sent is in the kernel.
+  /// Closes once the kernel has accepted all queued bytes.
   void finish();
   void close() noexcept;
 
@@ -71,7 +71,7 @@ class store_link final : public std::enable_shared_from_this<store_link> {
   std::array<char, 8192> chunk_;
 };
 
-/// By what a connected socket reaches its peer.
+/// The local end of a connected socket, and whether the peer is on the same host.
 struct reached_by {
   std::string local_address;
   bool peer_is_here = false;  ///< both ends are on one host

@@ -30,7 +30,7 @@ namespace {
 using time_point = std::chrono::steady_clock::time_point;
 constexpr std::chrono::milliseconds first_pause{10};
 constexpr std::chrono::milliseconds longest_pause{250};
-/// An address that swallows packets must not use up the time in which another one might answer.
+/// An address that drops packets must not use up the time for the other addresses.
 constexpr std::chrono::milliseconds longest_connect{3'000};
 constexpr auto check_address =
     "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and "
@@ -68,7 +68,7 @@ class joined_store final : public store {
 
   void report(const error& reason) noexcept override {
     attempt([&] {
-      // Rank 0's process may end next, before it would read its own connection.
+      // Rank 0's process may exit next, before it would read its own connection.
       if (server_) {
         server_->report(reason);
       } else {
@@ -115,8 +115,8 @@ void check(const launch_info& who) {
     return;
   }
   throw error(errc::bad_input,
-              fmt::format("rank {} of {} at '{}' port {} is no place in a job", who.rank, who.size,
-                          who.address, who.port),
+              fmt::format("invalid rank, size or address: rank {} of {} at '{}' port {}", who.rank,
+                          who.size, who.address, who.port),
               "ranks count from 0 to size - 1, and the store needs an address and a port");
 }
 
@@ -126,7 +126,7 @@ asio::awaitable<void> pause(std::chrono::milliseconds time, time_point until) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-/// A name may appear later, as that of a container that still starts: keep asking until the
+/// A name may become known later, as that of a container that still starts: retried until the
 /// deadline.
 asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor executor,
                                                         launch_info who, settings options,
@@ -153,7 +153,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor ex
   }
 }
 
-/// The same refusal from whichever rank it comes, with that rank.
+/// Adds this rank to an error of `choose`.
 template <class Choose>
 auto refused_as(const launch_info& who, Choose choose) {
   try {
@@ -169,8 +169,8 @@ asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
   error_code unopened;
   detail::open(socket, to.protocol(), unopened);
   if (unopened) throw boost::system::system_error(unopened);
-  // While nobody listens on a port that Linux may also give to this end, the kernel can connect the
-  // socket to itself: it must not keep rank 0 from listening there, and is no answer.
+  // While nothing listens on a port in the ephemeral range, TCP simultaneous open can connect the
+  // socket to itself. It must not keep rank 0 from listening there, and counts as refused.
   socket.set_option(tcp::socket::reuse_address(true));
   co_await socket.async_connect(to, asio::use_awaitable);
   if (socket.local_endpoint() == socket.remote_endpoint()) {
@@ -178,7 +178,7 @@ asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
   }
 }
 
-/// Empty when connected, else why not, which is noted.
+/// Empty when connected, else the cause, which is added to `tries`.
 asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_point until,
                                     detail::connect_tries& tries) {
   using duration = std::chrono::steady_clock::duration;
@@ -190,7 +190,7 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
   } catch (const boost::system::system_error& failed) {
     if (detail::is_exhausted(failed.code(), detail::resource::descriptor)) {
       throw detail::exhausted(failed.code().value(), detail::resource::descriptor,
-                              "no socket to rank 0's store");
+                              "cannot open a socket to rank 0's store");
     }
     why = failed.code();
   }
@@ -201,20 +201,20 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
 [[noreturn]] void nobody_answered(const store_client& client, const dialled_addresses& where,
                                   const detail::connect_tries& tries, const settings& options) {
   const launch_info& who = client.who();
-  std::string detail = fmt::format("nobody answered at {} within {}", client.where(),
+  std::string detail = fmt::format("rank 0 is unreachable at {} for {}", client.where(),
                                    detail::to_text(options.meet_timeout));
   if (!tries.empty()) detail += fmt::format("; tried {}", tries.text());
   if (where.is_own_host_only()) {
     fail(who, errc::unreachable, std::move(detail),
-         fmt::format("'{}' is a name of this host itself here (loopback, see /etc/hosts): {}",
-                     who.address, check_address));
+         fmt::format("'{}' resolves to loopback on this host (see /etc/hosts): {}", who.address,
+                     check_address));
   }
   const std::string not_running = std::string("is rank 0 running? ") + check_address;
   fail(who, errc::unreachable, std::move(detail),
        tries.advice(fmt::format("rank {}", who.rank), "rank 0", not_running));
 }
 
-/// Until rank 0 has accepted this rank.
+/// Connects, with retries, until rank 0 has accepted this rank.
 asio::awaitable<void> knock(std::shared_ptr<store_client> client, dialled_addresses where,
                             settings options, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -238,11 +238,11 @@ asio::awaitable<void> knock(std::shared_ptr<store_client> client, dialled_addres
   fail(client->who(), errc::not_tandem,
        fmt::format("{} {} for {}", client->where(), client->trouble(),
                    detail::to_text(options.meet_timeout)),
-       "another program may own this port, or rank 0 is stopped");
+       "another program may use this port, or rank 0 is stopped");
 }
 
-/// A rank that reached rank 0 over an address that no other host can use (loopback, or one of
-/// several families) goes by the one that the ranks of other hosts used.
+/// A rank that is connected to rank 0 by an address that other hosts cannot use (loopback, or one
+/// of several families) publishes the address that ranks of other hosts used.
 asio::awaitable<void> find_address_for_others(std::shared_ptr<store_client> client,
                                               settings options) {
   if (numeric_address(client->who().address) || !client->is_beside_rank_0()) co_return;
@@ -263,7 +263,7 @@ std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
   }
 }
 
-/// A connection to the store; rank 0 also has one to listen and the other end of everybody's.
+/// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank.
 void reserve_for(const launch_info& who) {
   const auto served = who.rank == 0 ? static_cast<std::uint64_t>(who.size) + 1 : 0;
   const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
@@ -271,7 +271,7 @@ void reserve_for(const launch_info& who) {
   detail::reserve_descriptors({name, served + 1, served + 1});
 }
 
-/// Of this life of the job only.
+/// A fresh key for this incarnation of the job.
 secret make_data_key() {
   trust::digest bytes;
   trust::random_bytes(bytes);
@@ -280,7 +280,7 @@ secret make_data_key() {
   return key;
 }
 
-// A coroutine takes them by value: the caller's may be gone when it starts.
+// By value: the caller's objects may be gone when the coroutine starts.
 asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) {
   check(who);
   who.address = parse_host("rank 0's address", who.address);
@@ -309,7 +309,7 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
     server = store_server::listen(executor, at.at, std::move(plan), trust);
   }
   auto client = std::make_shared<store_client>(executor, who, options, trust);
-  // From here on its destructor closes what a failure leaves open.
+  // From here on the destructor closes everything after a failure.
   auto joined = std::make_shared<joined_store>(client, server);
   dialled_addresses where(executor, who, is_open, with_port(allowed, who.port));
   co_await knock(client, std::move(where), options, until);

@@ -13,10 +13,10 @@
 namespace tandem::rendezvous {
 namespace {
 
-/// A client that asks and never reads must not fill rank 0's memory.
+/// A client that sends requests and never reads must not fill rank 0's memory.
 constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
 
-/// Of file descriptors, before it is an error.
+/// How long accept may lack file descriptors before the job fails.
 constexpr std::chrono::seconds longest_lack{2};
 
 /// The first bytes of a TLS handshake (RFC 8446, section 5.1).
@@ -97,9 +97,9 @@ void store_server::accept() {
 
 void store_server::accepted(const error_code& failed, tcp::socket socket) {
   if (failed) {
-    refused_.add("accept", "a rank cannot be accepted: " + failed.message(), now());
+    refused_.add("accept", "cannot accept a connection: " + failed.message(), now());
     if (detail::is_exhausted(failed, detail::resource::descriptor)) lack_descriptors(failed);
-    // At once, it would only fail again.
+    // An immediate retry would only fail again.
     accept_again_.expires_after(std::chrono::milliseconds(100));
     accept_again_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
       const auto self = weak.lock();
@@ -124,8 +124,8 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
   carry_out();
 }
 
-/// A lack that lasts keeps the missing ranks out: those that are here hear why nobody comes. Once
-/// all are here only strangers are kept out.
+/// A lasting shortage keeps missing ranks out, so the connected ranks get it as the cause. Once all
+/// have joined it affects unauthenticated peers only.
 void store_server::lack_descriptors(const error_code& failed) {
   if (!lacking_since_) lacking_since_ = now();
   if (now() - *lacking_since_ < longest_lack || !core_.is_meeting()) return;
@@ -155,7 +155,7 @@ void store_server::cut(connection& from) {
   while (const auto body = cutter.next()) {
     std::optional<store_request> request = decode_request(*body);
     if (!request) {
-      core_.malformed(id, fmt::format("no request ('{}')", printable(*body)), now());
+      core_.malformed(id, fmt::format("invalid request ('{}')", printable(*body)), now());
       return;
     }
     core_.received(id, std::move(*request), now());
@@ -164,21 +164,21 @@ void store_server::cut(connection& from) {
   switch (cutter.at()) {
     case frame_cutter::state::stranger:
       if (cutter.rest().starts_with(tls_opening)) {
-        from.link->send(encode_opening());  // so that it knows who has no secret
-        core_.untrusted(id, "it speaks TLS: it has a secret, and rank 0 has none", now());
+        from.link->send(encode_opening());  // tells the peer that rank 0 has no secret
+        core_.untrusted(id, "it uses TLS: it has a secret, and rank 0 has none", now());
         break;
       }
-      core_.malformed(id, fmt::format("it is no Tandem rank (sent '{}')", printable(cutter.rest())),
-                      now());
+      core_.malformed(
+          id, fmt::format("it is not a Tandem rank (sent '{}')", printable(cutter.rest())), now());
       break;
     case frame_cutter::state::other_version:
       core_.malformed(id,
-                      fmt::format("it speaks version {} of the store's protocol, this is {}",
+                      fmt::format("it uses version {} of the store's protocol, rank 0 {}",
                                   cutter.version(), store_version),
                       now());
       break;
     case frame_cutter::state::broken:
-      core_.malformed(id, "a message of no bytes, or longer than the limit", now());
+      core_.malformed(id, "an empty frame, or one longer than the limit", now());
       break;
     default:
       break;
@@ -201,16 +201,16 @@ void store_server::untrusted(store_link& from, const trust::tls_session& session
     from.send_in_the_clear(encode_opening() + encode(store_reply(refused_reply{why})));
     core_.untrusted(from.id(), "it has no secret, and rank 0 has one", now());
   } else if (!session.not_tls().empty()) {
-    core_.malformed(from.id(),
-                    fmt::format("it is no Tandem rank (sent '{}')", printable(session.not_tls())),
-                    now());
+    core_.malformed(
+        from.id(), fmt::format("it is not a Tandem rank (sent '{}')", printable(session.not_tls())),
+        now());
   } else {
     core_.untrusted(from.id(), session.why(), now());
   }
   carry_out();
 }
 
-/// Before any rank hears that all are there.
+/// Called before the messages that all have joined are sent.
 void store_server::publish_address() {
   if (published_ || !core_.running()) return;
   published_ = true;
@@ -234,7 +234,7 @@ void store_server::carry_out() {
         connections_.erase(found);
         link->finish();
       } else if (link->queued_bytes() > most_queued_bytes) {
-        core_.malformed(link->id(), "it does not read what it asked for", now());
+        core_.malformed(link->id(), "it does not read its replies", now());
       }
     }
   }

@@ -13,29 +13,30 @@
 
 namespace tandem::rendezvous {
 
-/// The key of the address by which ranks of other hosts reached rank 0's; empty where all ranks
-/// are on its host. There is no wait for it: it is set before any rank hears that all are there.
+/// Key of the address of rank 0's host that ranks of other hosts connected to; empty where all
+/// ranks are on that host. It is set before any rank learns that all have joined, so a read of it
+/// does not wait.
 constexpr auto address_for_others = "rendezvous/address of rank 0's host";
 
-/// Rank 0's end of the store: carries out over TCP what `store_core` decides. It runs in the
-/// executor of the store object that owns it, and stops by itself when the last rank has left.
+/// The server end of the store, on rank 0: runs `store_core` over TCP, on the executor of the store
+/// object that owns it. Stops by itself when the last rank has left.
 class store_server final : public store_link::listener,
                            public std::enable_shared_from_this<store_server> {
  public:
-  /// Null: whoever comes is believed.
+  /// Null: ranks are not authenticated.
   using trust_pointer = std::shared_ptr<const trust::credentials>;
 
   /// Binds, listens and starts to accept.
-  /// @par Errors `address_in_use`; `bad_input` where this machine has no such address.
+  /// @par Errors `address_in_use`; `bad_input` where this host has no such address.
   static std::shared_ptr<store_server> listen(const asio::any_io_executor& executor,
                                               const tcp::endpoint& at, store_core::plan plan,
                                               trust_pointer trust);
 
   store_server(const asio::any_io_executor& executor, store_core::plan plan, trust_pointer trust);
-  /// Rank 0's own goodbye and report: what they tell the others is in the kernel when they return.
+  /// `leave` and `report` of rank 0: the messages to the others are in the kernel on return.
   void leave();
   void report(const error& reason);
-  /// Closes everything. Who is still connected takes it for a crash, unless rank 0 has left before.
+  /// Closes everything. Connected ranks see the loss of rank 0, unless it has left before.
   void stop() noexcept;
 
  private:
@@ -67,7 +68,7 @@ class store_server final : public store_link::listener,
   std::map<std::uint64_t, connection> connections_;
   std::uint64_t next_id_ = 1;
   std::optional<std::chrono::steady_clock::time_point>
-      lacking_since_;  // descriptors, to accept with
+      lacking_since_;  // no descriptor left for accept since then
   log_digest refused_{log_level::warning, "rendezvous"};
   bool accepting_ = false;
   bool stopped_ = false;

@@ -60,7 +60,7 @@ class writer {
     const auto& where = e.code().category();
     const bool system = where == boost::system::system_category();
     const bool portable = system || where == category();
-    // Other categories exist in this process only: their words travel, their numbers do not.
+    // Other error categories exist in this process only: the text is sent, not the number.
     const int code = portable ? e.code().value() : EIO;
     put(static_cast<std::uint8_t>(where == category() ? 0 : 1));
     put(static_cast<std::int32_t>(code)).put(c.rank).put(c.peer);
@@ -84,7 +84,7 @@ class writer {
   std::string out_;
 };
 
-/// Reads fields; once one does not fit, everything after it reads as zero and `good` is false.
+/// Reads fields. After one that does not fit, all others read as zero and `good` is false.
 class reader {
  public:
   explicit reader(std::string_view bytes) : rest_(bytes) {}
@@ -119,7 +119,7 @@ class reader {
   std::vector<std::string> list() {
     std::vector<std::string> items;
     const auto count = number<std::uint32_t>();
-    // Each item takes four bytes at least: a false count ends here, before memory is taken for it.
+    // Each item takes at least four bytes: a false count is rejected before memory is allocated.
     if (count > rest_.size() / 4) good_ = false;
     for (std::uint32_t i = 0; good_ && i < count; ++i) items.push_back(text());
     return items;
@@ -135,7 +135,7 @@ class reader {
     c.bytes_total = number<std::int64_t>();
     for (std::string* field : {&c.rail, &c.phase, &c.detail, &c.advice}) {
       *field = text();
-      // An error is one line, whatever a peer sends.
+      // An error is one line, whatever the peer sends.
       std::replace_if(
           field->begin(), field->end(), [](char ch) { return ch >= 0 && ch < ' '; }, ' ');
     }
@@ -204,7 +204,7 @@ std::string encode(const store_reply& reply) {
   return std::visit(cases, reply);
 }
 
-// Braced initialisers run from left to right, in the order of the table.
+// Braced initialisers are evaluated from left to right: in the order of the wire format.
 std::optional<store_request> decode_request(std::string_view body) {
   reader from(body);
   std::optional<store_request> request;

@@ -11,13 +11,12 @@
 
 namespace tandem::rendezvous {
 
-/// What the store's connections carry. All integers are little-endian.
+/// The wire protocol of the store. All integers are little-endian. With a secret or a certificate
+/// everything is inside a TLS 1.3 connection.
 ///
-/// Where there is a secret or a certificate, all of it inside a TLS 1.3 connection.
-///
-/// Opening, 8 bytes, once and first in each direction. It keeps this layout in every version, so
-/// that any two versions can name each other. The client speaks first; the server says nothing to
-/// strangers.
+/// Opening, 8 bytes, sent once and first in each direction. Its layout is the same in every
+/// version, so that any two versions can report a mismatch. The client sends first; the server
+/// replies only to an opening of Tandem and, where it has no secret, to a TLS handshake.
 ///
 ///   offset  type     field
 ///   0       6 bytes  "tandem"
@@ -48,7 +47,7 @@ namespace tandem::rendezvous {
 inline constexpr std::uint16_t store_version = 2;
 inline constexpr std::size_t opening_bytes = 8;
 inline constexpr std::size_t frame_header_bytes = 4;
-/// The longest frame a client may send once it is known, and before.
+/// The longest frame of a client after its hello, and before.
 inline constexpr std::size_t most_frame_bytes = 1024 * 1024;
 inline constexpr std::size_t most_hello_bytes = 1024;
 /// The longest frame of the server: a reply may hold the values of many keys.
@@ -57,8 +56,8 @@ inline constexpr std::size_t most_reply_bytes = 16 * 1024 * 1024;
 struct hello_request {
   int rank = 0;
   int size = 0;
-  std::uint32_t limit_ms = 0;  ///< how long this rank waits for the others, in all
-  std::uint32_t left_ms = 0;   ///< and how much of that is left
+  std::uint32_t limit_ms = 0;  ///< timeout of this rank for joining the job
+  std::uint32_t left_ms = 0;   ///< what is left of it
   std::string job;
 };
 struct set_request {
@@ -83,12 +82,12 @@ struct leave_request {};
 using store_request = std::variant<hello_request, set_request, get_request, add_request,
                                    report_request, leave_request>;
 
-struct accepted_reply {};  ///< the hello is fine; others may still be missing
-struct refused_reply {     ///< the hello is not; the connection ends
+struct accepted_reply {};  ///< the hello is accepted; other ranks may be missing
+struct refused_reply {     ///< the hello is refused; the server closes
   error reason;
 };
-struct started_reply {   ///< all ranks are here
-  std::string data_key;  ///< with it data connections prove themselves; empty without trust
+struct started_reply {   ///< all ranks have joined
+  std::string data_key;  ///< authenticates data connections; empty without trust
 };
 struct done_reply {
   std::uint64_t id = 0;
@@ -105,36 +104,36 @@ struct failed_reply {
   std::uint64_t id = 0;
   error reason;
 };
-struct notice_reply {  ///< the job cannot go on
+struct notice_reply {  ///< the job has failed
   error reason;
 };
-struct leaving_reply {};  ///< rank 0 has left: the end of the connection is no failure
+struct leaving_reply {};  ///< rank 0 has left: the close that follows is no failure
 using store_reply =
     std::variant<accepted_reply, refused_reply, started_reply, done_reply, values_reply,
                  number_reply, failed_reply, notice_reply, leaving_reply>;
 
 std::string encode_opening(std::uint16_t version = store_version);
-/// Whether these are, so far, the opening of some version.
+/// Whether the bytes are a prefix of the opening of any version.
 bool is_opening(std::string_view so_far);
-/// A whole frame, its length included. Texts of an error are cut at 1024 bytes.
+/// A complete frame, including its length. Texts of an error are truncated to 1024 bytes.
 std::string encode(const store_request& request);
 std::string encode(const store_reply& reply);
-/// From a frame's kind and fields, without its length. Empty where no correct peer sends this.
+/// Decodes the kind and fields of a frame, without its length. Empty: a protocol violation.
 std::optional<store_request> decode_request(std::string_view body);
 std::optional<store_reply> decode_reply(std::string_view body);
 
-/// What came, for a person: at most 32 characters, others than printable ones as dots.
+/// Received bytes for an error text: at most 32 characters, unprintable ones as dots.
 std::string printable(std::string_view bytes);
 
-/// Cuts a stream into its opening and its frames; keeps no more than one frame and one read.
+/// Splits a byte stream into the opening and frames; buffers at most one frame and one read.
 class frame_cutter {
  public:
   enum class state {
     opening,        ///< the opening is not complete
-    open,           ///< frames may come
-    stranger,       ///< not Tandem's opening
-    other_version,  ///< Tandem's, of another version
-    broken          ///< a frame of no bytes, or longer than the limit
+    open,           ///< frames follow
+    stranger,       ///< not an opening of Tandem
+    other_version,  ///< the opening of another version
+    broken          ///< an empty frame, or one longer than the limit
   };
 
   explicit frame_cutter(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -145,7 +144,7 @@ class frame_cutter {
   std::optional<std::string_view> next();
   state at() const noexcept { return state_; }
   std::uint16_t version() const noexcept { return version_; }
-  /// What has come and was not yet cut.
+  /// Received bytes that are not consumed yet.
   std::string_view rest() const { return std::string_view(buffer_).substr(begin_); }
   bool silent() const noexcept { return state_ == state::opening && buffer_.empty(); }
 

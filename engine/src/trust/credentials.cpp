@@ -38,9 +38,9 @@ context_pointer make_context() {
                 "is it installed and configured on this machine?");
   }
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
-  // With a secret, nobody has a certificate that this would accept: only the secret helps.
+  // With a secret no authority is loaded, so no certificate verifies: only the secret is accepted.
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // A key with a pass phrase must not ask for it on somebody's terminal.
+  // A key with a pass phrase must not prompt for it on the terminal.
   SSL_CTX_set_default_passwd_cb(c, [](char*, int, int, void*) { return 0; });
   return made;
 }
@@ -74,7 +74,7 @@ int offer_key(SSL* session, const EVP_MD*, const unsigned char** identity, std::
   return *made != nullptr ? 1 : 0;
 }
 
-/// The session's own flag hears of a peer of another job.
+/// Sets the flag of the session where the peer belongs to another job.
 int find_key(SSL* session, const unsigned char* identity, std::size_t bytes, SSL_SESSION** made) {
   const std::string_view theirs(reinterpret_cast<const char*>(identity), bytes);
   *made = nullptr;
@@ -97,7 +97,7 @@ std::string identity_of(const std::string& job) {
 
 [[noreturn]] void refuse_file(const char* what, const std::string& path) {
   throw error(errc::bad_input, fmt::format("{} {}: {}", what, path, words_of_openssl()),
-              "give PEM files of one certificate, its key and its authority");
+              "give PEM files: a certificate, its private key, and the certificate authorities");
 }
 
 }  // namespace

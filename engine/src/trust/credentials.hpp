@@ -9,18 +9,17 @@ struct ssl_ctx_st;
 
 namespace tandem::trust {
 
-/// What this process proves itself with to the others of its job, by TLS 1.3 and nothing older:
+/// How this process authenticates itself to the other ranks of its job, by TLS 1.3 only:
 ///
 /// - a secret: an external pre-shared key (RFC 8446, section 4.2.11), always with a fresh
 ///   Diffie-Hellman exchange (psk_dhe_ke). Key and identity are derived from secret and job, so
-///   that the same secret in another job opens nothing;
-/// - or certificates, asked of both ends: whoever has one that the authorities signed is trusted.
+///   that the same secret in another job is rejected;
+/// - or certificates, required of both ends: any that the authorities signed is trusted.
 ///
-/// Nothing is resumed, and no data is sent before the handshake is done: a recorded handshake is
-/// worth nothing.
+/// No session is resumed and no early data is sent: a recorded handshake cannot be replayed.
 class credentials {
  public:
-  /// Null where the settings name neither. Reads files.
+  /// Null where the settings name neither a secret nor certificates. Reads files.
   /// @par Errors `errc::bad_input`: those of `job_secret`; a certificate, key or list of
   ///   authorities that cannot be read, or that do not fit together.
   static std::shared_ptr<const credentials> load(const settings& options, const std::string& job);

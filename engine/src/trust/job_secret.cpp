@@ -18,7 +18,7 @@ constexpr std::size_t most_secret_bytes = 4096;
 
 class open_file {
  public:
-  /// Without blocking: a pipe in the file's place must not hold the process up.
+  /// Non-blocking: a FIFO in place of the file must not block the process.
   explicit open_file(const std::string& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   open_file(const open_file&) = delete;
@@ -37,10 +37,10 @@ class open_file {
 }
 
 void check_file(const struct stat& file, const std::string& path) {
-  if (!S_ISREG(file.st_mode)) refuse(path, "no regular file", "give the path of a file");
+  if (!S_ISREG(file.st_mode)) refuse(path, "not a regular file", "give the path of a file");
   if (file.st_uid != ::geteuid()) {
     refuse(path, fmt::format("belongs to user {}, not to {}", file.st_uid, ::geteuid()),
-           fmt::format("make it yours: chown {} {}", ::geteuid(), path));
+           fmt::format("change its owner: chown {} {}", ::geteuid(), path));
   }
   const unsigned mode = file.st_mode & 07777U;
   if (mode != 0600 && mode != 0400) {
@@ -56,7 +56,7 @@ secret read_file(const std::string& path) {
       throw detail::exhausted(errno, detail::resource::descriptor, "secret file " + path);
     }
     refuse(path, std::strerror(errno),
-           fmt::format("make one: (umask 077; openssl rand -hex 32 > {})", path));
+           fmt::format("create one: (umask 077; openssl rand -hex 32 > {})", path));
   }
   struct stat found {};
   if (::fstat(file.fd(), &found) != 0) refuse(path, std::strerror(errno), {});
@@ -92,9 +92,9 @@ secret job_secret(const settings& options) {
   const std::string where =
       by_file ? fmt::format("secret file {}", options.secret_file) : "TANDEM_SECRET";
   throw error(errc::bad_input,
-              fmt::format("{}: {} bytes are too few for a secret ({} at least)", where, bytes,
+              fmt::format("{}: {} bytes are too few for a secret (at least {})", where, bytes,
                           least_secret_bytes),
-              by_file ? fmt::format("make another: (umask 077; openssl rand -hex 32 > {})",
+              by_file ? fmt::format("create another: (umask 077; openssl rand -hex 32 > {})",
                                     options.secret_file)
                       : "set it to what 'openssl rand -hex 32' prints");
 }

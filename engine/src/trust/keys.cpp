@@ -21,7 +21,9 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 void random_bytes(std::span<std::byte> into) {
   auto* const to = reinterpret_cast<unsigned char*>(into.data());
-  if (RAND_bytes(to, static_cast<int>(into.size())) != 1) broken("OpenSSL has no random bytes");
+  if (RAND_bytes(to, static_cast<int>(into.size())) != 1) {
+    broken("OpenSSL cannot generate random bytes");
+  }
 }
 
 digest hmac_sha256(std::span<const std::byte> key,
@@ -30,7 +32,7 @@ digest hmac_sha256(std::span<const std::byte> key,
   for (const auto& part : parts) message.insert(message.end(), part.begin(), part.end());
   digest result;
   unsigned int length = 0;
-  // An empty key is a key of no bytes; a null pointer would mean the last call's.
+  // A null pointer would mean the key of the previous call: an empty key needs an address.
   const std::byte none{};
   const unsigned char* const made =
       HMAC(EVP_sha256(), key.empty() ? &none : key.data(), static_cast<int>(key.size()),
@@ -47,7 +49,7 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
 
 secret derive_key(const secret& from, std::string_view label, std::string_view context) {
   digest extracted = hmac_sha256(bytes_of(context), {from.bytes()});
-  // One block of the expansion: 32 bytes are all that anybody asks for.
+  // One block of the expansion (RFC 5869) gives the 32 bytes that are needed.
   const std::byte first_block{1};
   digest expanded = hmac_sha256(extracted, {bytes_of(label), std::span(&first_block, 1)});
   secret key{std::span<const std::byte>(expanded)};

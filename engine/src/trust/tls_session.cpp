@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t piece_bytes = 4096;
 constexpr std::size_t most_not_tls_bytes = 40;
-/// Types of a TLS record (RFC 8446, section 5.1): all that may come first.
+/// Record types with which a TLS connection may begin (RFC 8446, section 5.1).
 constexpr char alert_record = 21, handshake_record = 22;
 
-constexpr auto other_secret = "its secret is another one";
-constexpr auto other_proof = "it wants certificates where this end has a secret, or the reverse";
+constexpr auto other_secret = "job secret mismatch";
+constexpr auto other_proof = "one end uses certificates, the other a job secret";
 
-/// What the peer's last word means (RFC 8446, section 6.2).
+/// The meaning of the alert that the peer sent (RFC 8446, section 6.2).
 std::string words_of_alert(int alert, bool has_secret) {
   switch (alert) {
     case SSL_AD_ILLEGAL_PARAMETER:
@@ -32,14 +32,14 @@ std::string words_of_alert(int alert, bool has_secret) {
       break;
     case SSL_AD_HANDSHAKE_FAILURE:
     case SSL_AD_UNKNOWN_PSK_IDENTITY:
-      if (has_secret) return "it belongs to another job, or has certificates in place of a secret";
+      if (has_secret) return "it belongs to another job, or uses certificates instead of a secret";
       return other_proof;
     case SSL_AD_CERTIFICATE_REQUIRED:
       return other_proof;
     default:
       break;
   }
-  return fmt::format("it refuses what this end proves itself with ({})",
+  return fmt::format("it rejected the credentials of this end ({})",
                      SSL_alert_desc_string_long(alert));
 }
 
@@ -58,7 +58,7 @@ tls_session::tls_session(std::shared_ptr<const credentials> with, side which)
   SSL_set_app_data(ssl_.get(), &other_job_);
   if (which == side::connects) {
     SSL_set_connect_state(ssl_.get());
-    advance();  // it speaks first
+    advance();  // the client sends first
   } else {
     SSL_set_accept_state(ssl_.get());
   }
@@ -80,7 +80,7 @@ void tls_session::receive(std::string_view bytes) {
     BIO_write(from_network_, piece.data(), static_cast<int>(piece.size()));
     advance();
     if (state_ == state::handshaking && received_bytes_ > most_handshake_bytes) {
-      fail(fmt::format("{} bytes did not make a handshake", received_bytes_));
+      fail(fmt::format("no complete TLS handshake in {} bytes", received_bytes_));
     }
   }
 }
@@ -101,7 +101,7 @@ void tls_session::advance() {
       if (SSL_get_error(ssl_.get(), result) != SSL_ERROR_WANT_READ) fail(last_error());
       return;
     }
-    // A handshake by anything but the key is no proof where there is one.
+    // With a secret, only a handshake by the pre-shared key authenticates the peer.
     if (credentials_->has_secret() && SSL_session_reused(ssl_.get()) != 1) {
       fail(other_proof);
       return;
@@ -151,7 +151,7 @@ std::string tls_session::last_error() const {
   const bool has_secret = credentials_->has_secret();
   ERR_clear_error();
   if (other_job_) return "it belongs to another job";
-  // OpenSSL's number for an alert that came: the alert's own and a thousand.
+  // OpenSSL reports a received alert as SSL_AD_REASON_OFFSET (1000) + the number of the alert.
   if (reason > SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + 255) {
     return words_of_alert(reason - SSL_AD_REASON_OFFSET, has_secret);
   }
@@ -164,7 +164,7 @@ std::string tls_session::last_error() const {
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     const long verdict = SSL_get_verify_result(ssl_.get());
     std::string text =
-        fmt::format("its certificate is not good: {}", X509_verify_cert_error_string(verdict));
+        fmt::format("certificate verification failed: {}", X509_verify_cert_error_string(verdict));
     if (verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID) {
       text += fmt::format(" by this host's clock ({:%Y-%m-%d %H:%M} UTC); is that right?",
                           fmt::gmtime(std::time(nullptr)));
@@ -172,7 +172,7 @@ std::string tls_session::last_error() const {
     return text;
   }
   const char* const words = ERR_reason_error_string(number);
-  return fmt::format("its TLS is not good: {}", words != nullptr ? words : "unknown cause");
+  return fmt::format("TLS error: {}", words != nullptr ? words : "unknown cause");
 }
 
 std::string tls_session::take_outgoing() {

@@ -13,39 +13,39 @@ namespace tandem::trust {
 
 class credentials;
 
-/// One end of a TLS 1.3 connection without I/O: it is given what came from the network and what is
-/// to be said, and tells what goes to the network and what was said by a peer that proved itself.
+/// One end of a TLS 1.3 connection without I/O. In: bytes from the network, and plain text to
+/// send. Out: bytes for the network, and plain text of the authenticated peer.
 class tls_session {
  public:
   enum class side : std::uint8_t { connects, accepts };
   enum class state : std::uint8_t {
-    handshaking,  ///< nothing that came is believed
+    handshaking,  ///< the peer is not authenticated yet
     open,
-    ended,  ///< the peer said that it says no more
-    failed  ///< `why` says why; what is outgoing tells the peer
+    ended,  ///< the peer sent close_notify
+    failed  ///< see `why`; the outgoing bytes are an alert for the peer
   };
-  /// More than any handshake of a secret takes, and than one of a chain of some certificates.
+  /// Enough for a handshake by a secret, and by a chain of several certificates.
   static constexpr std::size_t most_handshake_bytes = 16 * 1024;
 
-  /// @par Errors `errc::limit_exceeded` without memory.
+  /// @par Errors `errc::limit_exceeded` where memory runs out.
   tls_session(std::shared_ptr<const credentials> with, side which);
   tls_session(const tls_session&) = delete;
   tls_session& operator=(const tls_session&) = delete;
   ~tls_session();
 
-  /// Bytes from the network. After `failed` and `ended` they are ignored.
+  /// Takes bytes from the network. They are ignored after `failed` and `ended`.
   void receive(std::string_view bytes);
-  /// Waits in here until the handshake is done.
+  /// Plain text for the peer; buffered until the handshake is done.
   void send(std::string_view plain);
-  /// For the network, in order; ask after each of the two above.
+  /// Bytes for the network, in order; to be taken after each call of the two above.
   std::string take_outgoing();
-  /// What the peer said, in order.
+  /// Plain text of the peer, in order.
   std::string take_plain();
 
   state at() const noexcept { return state_; }
-  /// "its secret is another one": about the peer, for a person.
+  /// What went wrong, as text for a person: "job secret mismatch".
   const std::string& why() const noexcept { return why_; }
-  /// The peer's first bytes where they were no TLS; they are nobody's word for anything.
+  /// The first bytes of a peer that does not use TLS. They are not authenticated.
   const std::string& not_tls() const noexcept { return not_tls_; }
 
  private:
@@ -57,7 +57,7 @@ class tls_session {
 
   std::shared_ptr<const credentials> credentials_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
-  bio_st* from_network_ = nullptr;  // owned by `ssl_`, as the next
+  bio_st* from_network_ = nullptr;  // both are owned by `ssl_`
   bio_st* to_network_ = nullptr;
   state state_ = state::handshaking;
   std::size_t received_bytes_ = 0;
