@@ -41,7 +41,7 @@ class rank_fabric final : public fabric {
                                  .rail = {},
                                  .phase = {},
                                  .detail = fmt::format("rank {} is gone", rank_),
-                                 .advice = fmt::format("see what rank {} said last", rank_)}));
+                                 .advice = fmt::format("see the last output of rank {}", rank_)}));
   }
 
   int rank() const noexcept override { return rank_; }

@@ -42,7 +42,7 @@ asio::awaitable<bool> pairs::open_near() {
     co_return true;
   } catch (const error& why) {
     log(log_level::info, "mixed",
-        fmt::format("rank {} shares no memory with others: {}", rank(), why.what()));
+        fmt::format("rank {} cannot use shared memory: {}", rank(), why.what()));
   }
   near_->close();
   co_return false;
@@ -89,11 +89,11 @@ asio::awaitable<std::optional<error>> pairs::choose(int peer) {
 place pairs::read_place(int peer, std::string_view published) const {
   place theirs = place::parse(published);
   if (theirs.far.empty()) {
-    throw error(errc::protocol_violation, fmt::format("'{}' was published as a place", published));
+    throw error(errc::protocol_violation, fmt::format("a peer published the invalid rank location '{}'", published));
   }
   if (theirs.far != mine_.far && !share_memory(mine_, theirs)) {
     throw error(errc::bad_option,
-                fmt::format("across hosts rank {} speaks {}, rank {} {}", rank(), mine_.far, peer,
+                fmt::format("between hosts rank {} uses {}, but rank {} uses {}", rank(), mine_.far, peer,
                             theirs.far),
                 "give --rails to all ranks or to none");
   }

@@ -39,7 +39,7 @@ bool inbox::on_revoked(const frame& f, std::string& why) {
   incoming* const message = find_incoming(f.message_id);
   if (message == nullptr || message->lent == nullptr) return true;  // by other news meanwhile
   if (message->op != nullptr) {
-    why = fmt::format("message {:#x} given up in place, which nobody asked for", f.message_id);
+    why = fmt::format("unexpected revoke confirmation of message {:#x}", f.message_id);
     return false;
   }
   take_back(*message);

@@ -33,13 +33,13 @@ void outbox::post(operation& op) {
   if (flow == nullptr) {
     end_.finish(
         op, errc::limit_exceeded,
-        fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
+        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.total_bytes = op.view.bytes;
   if (op.view.bytes > max_message_bytes) {
     end_.finish(op, errc::limit_exceeded,
-                fmt::format("a message of {} bytes is longer than the {} that a channel carries",
+                fmt::format("a message of {} bytes exceeds a channel's maximum of {}",
                             op.view.bytes, max_message_bytes));
     return;
   }
@@ -312,7 +312,7 @@ bool outbox::on_refuse(const frame& f) {
     return true;
   }
   end_.finish(op, errc::message_truncated,
-              fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
+              fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
                           op.view.bytes, op.flow, f.offset));
   announcement_over(flow);
   return true;

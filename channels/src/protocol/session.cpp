@@ -44,7 +44,7 @@ std::string_view advice_for(const error_code& code) {
     return "is the peer still working? raise --operation-timeout-s if it is";
   if (code == errc::call_mismatch) return "make the same calls in the same order on every rank";
   if (code == errc::device_failed)
-    return "see the driver's log; other messages of this channel go on";
+    return "see the driver's log; other messages of this channel are not affected";
   if (code == errc::limit_exceeded) return "use fewer flows (--max-flows) and shorter messages";
   return {};
 }
@@ -86,7 +86,7 @@ void session::start(operation& op) {
   start_over(op);
   if (op.view.kind != memory_kind::host && filler_ == nullptr) {
     finish(op, errc::unsupported_memory,
-           fmt::format("this channel reaches host memory only, not {}", name(op.view.kind)));
+           fmt::format("this channel supports host memory only, not {}", name(op.view.kind)));
     return;
   }
   if (failed_) {
@@ -168,7 +168,7 @@ bool session::carries_credit(frame_type type) const noexcept {
 bool session::handle(const frame& f) {
   // A goodbye is not the session's, so it names no flow and carries no credit.
   if (f.type != frame_type::goodbye && !outbox_.on_credit(f.flow, f.credit)) {
-    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+    return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
   std::string why;
   switch (f.type) {
@@ -183,9 +183,9 @@ bool session::handle(const frame& f) {
     case frame_type::credit:
       return true;
     case frame_type::grant:
-      return outbox_.on_grant(f) || violated("a way into a view of a message that waits for none");
+      return outbox_.on_grant(f) || violated("unexpected write grant");
     case frame_type::revoke:
-      return outbox_.on_revoke(f) || violated("a message revoked that was not accepted");
+      return outbox_.on_revoke(f) || violated("a revoke of a message that was not accepted");
     case frame_type::revoked:
       return inbox_.on_revoked(f, why) || violated(why);
     case frame_type::goodbye:
@@ -194,13 +194,13 @@ bool session::handle(const frame& f) {
       outbox_.finish_all(errc::peer_closed);
       return true;
     default:
-      return violated("a frame with payload where none may be");
+      return violated("unexpected frame with payload");
   }
 }
 
 bool session::begin(const frame& f, landing& where) {
   if (carries_credit(f.type) && !outbox_.on_credit(f.flow, f.credit)) {
-    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+    return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
   std::string why;
   return inbox_.begin(f, where, why) || violated(why);

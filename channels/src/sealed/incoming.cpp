@@ -59,7 +59,7 @@ void incoming::open_next(std::size_t record_bytes, cursor& to) {
   }
   cursor after = to;
   if (!opener_.open({first, record_bytes}, after)) {
-    return fail("a sealed record does not open: it was changed, repeated or left out on its way");
+    return fail("a sealed record fails authentication: modified, replayed or lost in transit");
   }
   to = after;
   begin_ += record_bytes;

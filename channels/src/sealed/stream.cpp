@@ -159,7 +159,7 @@ std::string stream::describe(int number) const {
   socklen_t bytes = sizeof now;
   const bool known = ::getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &now, &bytes) == 0;
   if (!known || now.tcpi_pmtu <= common_mtu) return lost;
-  return fmt::format("{}, or a link on the way takes no packets of {} bytes (MTU)", lost,
+  return fmt::format("{}, or a link on the path drops packets of {} bytes (MTU)", lost,
                      now.tcpi_pmtu);
 }
 

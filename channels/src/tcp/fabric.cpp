@@ -37,7 +37,7 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
   error_code failure;
   const asio::ip::address address = asio::ip::make_address(text.substr(0, colon), failure);
   if (failure || port == 0) {
-    throw error(errc::protocol_violation, fmt::format("'{}' was published as an address", text));
+    throw error(errc::protocol_violation, fmt::format("a peer published the invalid listen address '{}'", text));
   }
   return {address, port};
 }
@@ -297,7 +297,7 @@ void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acc
 
 error why_not_opened(int rank, std::exception_ptr failure) {
   const error_context here{
-      .rank = rank, .rail = {}, .phase = "opening its fabric", .detail = {}, .advice = {}};
+      .rank = rank, .rail = {}, .phase = "opening the fabric", .detail = {}, .advice = {}};
   try {
     std::rethrow_exception(failure);
   } catch (const error& e) {
@@ -314,7 +314,7 @@ error gone_without_goodbye(int rank) {
                {.peer = rank,
                 .rail = {},
                 .phase = {},
-                .detail = fmt::format("rank {} left in the middle of the job", rank),
+                .detail = fmt::format("rank {} destroyed its fabric without closing it", rank),
                 .advice = fmt::format("see the last output of rank {}", rank)});
 }
 

@@ -37,7 +37,7 @@ frame_reader::outcome frame_reader::read_some(sealed::stream& from) {
   if (n < 0 && errno == EINTR) return outcome::more;
   const bool is_forged = n < 0 && errno == EBADMSG;
   is_silence_ = n < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH);
-  why_ = n == 0 ? "its connection ended without a goodbye" : from.describe(errno);
+  why_ = n == 0 ? "its connection ended without a close frame" : from.describe(errno);
   return is_forged ? outcome::broken : outcome::ended;
 }
 

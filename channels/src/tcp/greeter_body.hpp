@@ -84,7 +84,7 @@ template <class Socket>
 bool basic_greeter<Socket>::may_refuse_next(const error_code& failure) {
   const auto now = std::chrono::steady_clock::now();
   dropped_.add("accept",
-               "no peer can be accepted: " +
+               "cannot accept connections: " +
                    detail::failure_text(failure.value(), detail::resource::descriptor),
                now);
   if (!detail::is_exhausted(failure, detail::resource::descriptor)) return false;
@@ -99,7 +99,7 @@ void basic_greeter<Socket>::make_room() {
   error_code ignored;
   Socket& oldest = *unknown_.front();
   count_stranger("crowd", describe_guest(oldest),
-                 fmt::format("{} others came after it without a word from it", most_unknown));
+                 fmt::format("no hello from it, and {} newer connections are waiting", most_unknown));
   oldest.close(ignored);
   unknown_.pop_front();
 }
@@ -126,10 +126,10 @@ asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& i
   proof given;
   its.known = co_await read_proof(guest, given, its.why);
   if (!its.known) {
-    its.why = "it left in place of a proof: does it have another secret?";
+    its.why = "it closed the connection without a proof: is its job secret different?";
   } else if (!is_proof(given, step::connector, key_, its.theirs.wire, its.said)) {
     its.known = false;
-    its.why = "its secret is another one";
+    its.why = "job secret mismatch";
   }
 }
 

@@ -32,7 +32,7 @@ constexpr std::chrono::seconds hello_limit{5};
 /// waits for an answer hears of it.
 constexpr std::chrono::seconds longest_lack{2};
 
-constexpr auto closed_at_once = "it closed the connection without a word";
+constexpr auto closed_at_once = "it closed the connection before the handshake";
 
 /// What the words so far are: a hello (true; `says`), somebody else's (false; `why`), or not enough
 /// (empty).
@@ -57,7 +57,7 @@ asio::awaitable<bool> read_proof(Socket& from, proof& given, std::string& why) {
   const auto [failure, n] = co_await asio::async_read(from, asio::buffer(given), quiet);
   if (failure == asio::error::operation_aborted) throw error(failure);
   if (!failure) co_return true;
-  why = n == 0 ? closed_at_once : "it closed the connection in mid-proof";
+  why = n == 0 ? closed_at_once : "it closed the connection during authentication";
   co_return false;
 }
 

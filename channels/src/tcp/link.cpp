@@ -124,9 +124,9 @@ bool link::poll() {
 /// to know.
 void link::heard_failure() {
   if (lost_) {
-    vanished("it gave up after an error");
+    vanished("it closed the channel after an error");
   } else {
-    fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
+    fail(error(errc::peer_closed, "the peer closed the channel after an error", "see the peer's last output"),
          false);
   }
 }
@@ -157,8 +157,8 @@ void link::vanished(const std::string& how) {
 void link::broken() {
   read_ended_ = write_ended_ = true;
   const error reason(errc::protocol_violation,
-                     "the peer sent what no correct peer sends: " + reader_.why(),
-                     "is another program or another version at the other end?");
+                     "invalid data from the peer: " + reader_.why(),
+                     "is the peer another program or another version?");
   log(log_level::warning, "tcp", reason.what());
   fail(reason, false);
 }
@@ -246,7 +246,7 @@ void link::arm_timer(operation::time_point when) {
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
     if (found.stuck && self->bytes_.given_bytes() == self->given_when_late_) {
-      self->fail(error(errc::timed_out, "the peer takes no more bytes",
+      self->fail(error(errc::timed_out, "the peer accepts no more data",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
