@@ -47,8 +47,8 @@ awaitable<void> refused_by_memory(settings ours, settings theirs, std::string wo
 
 TEST(shm_trust, another_secret_is_refused) {
   expect_log("it closed the connection without a proof");
-  run_test(
-      refused_by_memory(with_secret(), with_secret("somebody else's secret"), "different job secret"));
+  run_test(refused_by_memory(with_secret(), with_secret("somebody else's secret"),
+                             "different job secret"));
 }
 TEST(shm_trust, who_has_no_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");

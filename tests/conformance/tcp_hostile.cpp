@@ -161,7 +161,8 @@ awaitable<void> end_in_mid_frame(std::size_t kept_bytes) {
   co_await say(pair.theirs, eager(1, 200).substr(0, kept_bytes));
   pair.theirs.close();
   const auto failure = co_await receiver.failure();
-  expect_error(failure, errc::peer_lost, {"the peer is gone", "ended without a close frame", "recv"});
+  expect_error(failure, errc::peer_lost,
+               {"the peer is gone", "ended without a close frame", "recv"});
 }
 
 TEST(tcp_hostile, end_in_a_header) {

@@ -89,12 +89,13 @@ asio::awaitable<std::optional<error>> pairs::choose(int peer) {
 place pairs::read_place(int peer, std::string_view published) const {
   place theirs = place::parse(published);
   if (theirs.far.empty()) {
-    throw error(errc::protocol_violation, fmt::format("a peer published the invalid rank location '{}'", published));
+    throw error(errc::protocol_violation,
+                fmt::format("a peer published the invalid rank location '{}'", published));
   }
   if (theirs.far != mine_.far && !share_memory(mine_, theirs)) {
     throw error(errc::bad_option,
-                fmt::format("between hosts rank {} uses {}, but rank {} uses {}", rank(), mine_.far, peer,
-                            theirs.far),
+                fmt::format("between hosts rank {} uses {}, but rank {} uses {}", rank(), mine_.far,
+                            peer, theirs.far),
                 "give --rails to all ranks or to none");
   }
   return theirs;

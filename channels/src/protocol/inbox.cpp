@@ -18,9 +18,8 @@ std::uint32_t cost_of(const frame& f) noexcept {
 void inbox::post(operation& op) {
   flow_state* flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(
-        op, errc::limit_exceeded,
-        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
+    end_.finish(op, errc::limit_exceeded,
+                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.move_to(operation::phase::queued);
@@ -152,7 +151,8 @@ bool inbox::on_announce(const frame& f, std::string& why) {
   const std::uint32_t chunk_bytes = f.chunk_bytes == 0 ? limits_.chunk_bytes : f.chunk_bytes;
   if (chunk_bytes > limits_.chunk_bytes ||
       chunk_bytes < std::min(limits_.piece_bytes, limits_.chunk_bytes)) {
-    why = fmt::format("message {:#x} announced with an invalid chunk size, {} bytes", f.message_id, chunk_bytes);
+    why = fmt::format("message {:#x} announced with an invalid chunk size, {} bytes", f.message_id,
+                      chunk_bytes);
     return false;
   }
   if (slot >= incoming_.size()) incoming_.resize(slot + 1);
@@ -178,7 +178,8 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   operation* op = message->op;
   flow_state* const flow = flows_.find(f.flow);
   if (flow == nullptr) {
-    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id, f.flow);
+    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id,
+                      f.flow);
     return false;
   }
   take_back(*message);
@@ -190,7 +191,8 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   const auto same = [&f](const auto& a) { return a->header.message_id == f.message_id; };
   const auto entry = std::find_if(flow->arrived.begin(), flow->arrived.end(), same);
   if (entry == flow->arrived.end()) {
-    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id, f.flow);
+    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id,
+                      f.flow);
     return false;
   }
   flow->arrived.erase(entry);

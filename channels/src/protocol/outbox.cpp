@@ -31,9 +31,8 @@ std::uint32_t cost_of(const operation& op) noexcept {
 void outbox::post(operation& op) {
   flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(
-        op, errc::limit_exceeded,
-        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
+    end_.finish(op, errc::limit_exceeded,
+                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.total_bytes = op.view.bytes;

@@ -20,7 +20,8 @@ struct outgoing {
 };
 
 /// Of a message and a receive whose notes differ.
-constexpr std::string_view met_another_call = "on flow {} a message matched a receive of another call";
+constexpr std::string_view met_another_call =
+    "on flow {} a message matched a receive of another call";
 
 /// Ends an operation; the session passes it on to whoever carries completions.
 class finisher {

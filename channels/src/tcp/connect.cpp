@@ -58,7 +58,8 @@ error no_answer(const detail::connect_tries& tries, const hello& mine, const set
 }
 
 error another_program(const std::string& where, const std::string& why) {
-  return error(errc::not_tandem, fmt::format("{} does not speak the Tandem protocol: {}", where, why),
+  return error(errc::not_tandem,
+               fmt::format("{} does not speak the Tandem protocol: {}", where, why),
                "is the port right?");
 }
 
@@ -150,11 +151,11 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
       bool known = false;
       const std::string name = to_text(to);
       sealed::keys seal;
-      co_await with_deadline(hello_limit,
-                             introduce(socket, mine, key, name, answer, seal, why, known),
-                             "hello of " + name,
-                             "connection accepted, but no handshake: does a live Tandem rank listen "
-                             "there, and does no firewall drop packets of open connections?");
+      co_await with_deadline(
+          hello_limit, introduce(socket, mine, key, name, answer, seal, why, known),
+          "hello of " + name,
+          "connection accepted, but no handshake: does a live Tandem rank listen "
+          "there, and does no firewall drop packets of open connections?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const auto next = std::chrono::steady_clock::now() + pause;

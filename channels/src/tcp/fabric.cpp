@@ -37,7 +37,8 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
   error_code failure;
   const asio::ip::address address = asio::ip::make_address(text.substr(0, colon), failure);
   if (failure || port == 0) {
-    throw error(errc::protocol_violation, fmt::format("a peer published the invalid listen address '{}'", text));
+    throw error(errc::protocol_violation,
+                fmt::format("a peer published the invalid listen address '{}'", text));
   }
   return {address, port};
 }

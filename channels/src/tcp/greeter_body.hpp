@@ -98,8 +98,9 @@ void basic_greeter<Socket>::make_room() {
   if (unknown_.size() < most_unknown) return;
   error_code ignored;
   Socket& oldest = *unknown_.front();
-  count_stranger("crowd", describe_guest(oldest),
-                 fmt::format("no hello from it, and {} newer connections are waiting", most_unknown));
+  count_stranger(
+      "crowd", describe_guest(oldest),
+      fmt::format("no hello from it, and {} newer connections are waiting", most_unknown));
   oldest.close(ignored);
   unknown_.pop_front();
 }

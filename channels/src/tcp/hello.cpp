@@ -88,10 +88,10 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
       return error(errc::job_mismatch, fmt::format("{} belongs to another job", where),
                    "is an old job still running there? choose another port or end it");
     case verdict::wrong_rank:
-      return error(errc::rank_taken,
-                   fmt::format("{} is not rank {}, or does not accept this process's rank",
-                               where, mine.to),
-                   "start every rank of the job with its own number and the same size");
+      return error(
+          errc::rank_taken,
+          fmt::format("{} is not rank {}, or does not accept this process's rank", where, mine.to),
+          "start every rank of the job with its own number and the same size");
     case verdict::not_trusted:
       return error(errc::not_trusted,
                    where + (mine.keyed ? " has no job secret, the connecting peer has one"
@@ -99,14 +99,15 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
                    "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
     case verdict::not_sealed:
       return error(errc::bad_option,
-                   fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}",
-                               where, answer.sealed, mine.sealed),
+                   fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}", where,
+                               answer.sealed, mine.sealed),
                    "give every rank of the job the same (TANDEM_ENCRYPT)");
     case verdict::no_descriptors:
-      return error(errc::limit_exceeded,
-                   fmt::format("{} is out of file descriptors and cannot accept connections", where),
-                   "raise the limit of that process (RLIMIT_NOFILE): ulimit -n, LimitNOFILE= of a "
-                   "systemd unit; its log says how many it has");
+      return error(
+          errc::limit_exceeded,
+          fmt::format("{} is out of file descriptors and cannot accept connections", where),
+          "raise the limit of that process (RLIMIT_NOFILE): ulimit -n, LimitNOFILE= of a "
+          "systemd unit; its log says how many it has");
     default:
       return error(errc::protocol_violation,
                    fmt::format("{} answered with an unknown handshake status ({})", where,

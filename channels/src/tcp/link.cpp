@@ -126,7 +126,8 @@ void link::heard_failure() {
   if (lost_) {
     vanished("it closed the channel after an error");
   } else {
-    fail(error(errc::peer_closed, "the peer closed the channel after an error", "see the peer's last output"),
+    fail(error(errc::peer_closed, "the peer closed the channel after an error",
+               "see the peer's last output"),
          false);
   }
 }
@@ -156,8 +157,7 @@ void link::vanished(const std::string& how) {
 
 void link::broken() {
   read_ended_ = write_ended_ = true;
-  const error reason(errc::protocol_violation,
-                     "invalid data from the peer: " + reader_.why(),
+  const error reason(errc::protocol_violation, "invalid data from the peer: " + reader_.why(),
                      "is the peer another program or another version?");
   log(log_level::warning, "tcp", reason.what());
   fail(reason, false);
