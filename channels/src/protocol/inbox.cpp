@@ -94,9 +94,9 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
   --flow.announced;
   if (op.note != message.note) {
     refuse(op, message.id, of_another_call);
-    const message_note theirs = message.note;
+    const message_note sent = message.note;
     message = {};
-    mismatched(op, theirs);
+    mismatched(op, sent);
     return;
   }
   if (message.total > op.view.bytes) {
@@ -286,7 +286,7 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   return true;
 }
 
-/// In any order means: whole chunks at their place, and each only once.
+/// In any order means: whole chunks at their offset, each only once.
 bool inbox::is_next(const incoming& message, const frame& f) const {
   if (f.offset > message.total || f.payload_bytes > message.total - f.offset ||
       (f.payload_bytes == 0 && message.total > 0)) {
@@ -326,7 +326,8 @@ void inbox::end_eager(landing& where) {
   const auto same = [&where](const auto& a) { return a.get() == where.entry; };
   const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
   if (static_cast<std::size_t>(at - flow.arrived.begin()) >= flow.claimed) return;
-  // Claimed while it landed; the claim may have been cancelled since, which consumes the message.
+  // Matched while it was arriving; that receive may have been cancelled since, which consumes the
+  // message.
   if ((*at)->claimed != nullptr) {
     deliver(*(*at)->claimed, **at);
   } else {
@@ -369,8 +370,8 @@ inbox::incoming* inbox::find_incoming(std::uint64_t id) noexcept {
   return found != ending_.end() ? &*found : nullptr;
 }
 
-/// Where payloads come later than their frames, a sender may have done with a message whose last
-/// chunks are still landing here. False: some of it has not even begun.
+/// Where payloads arrive later than their frames, a sender may reuse the slot of a message whose
+/// last chunks are still arriving here. False: some chunks have not begun to arrive.
 bool inbox::set_aside(incoming& message) {
   std::uint64_t coming = message.received;
   for (const landing* l : landings_) {

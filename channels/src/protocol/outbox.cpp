@@ -9,14 +9,16 @@ namespace {
 
 // Tags of operations that have no slot.
 constexpr std::uint64_t fresh = ~std::uint64_t{0};
-constexpr std::uint64_t resumed = fresh - 1;  // has waited: older than all of its flow that wait
+constexpr std::uint64_t resumed =
+    fresh - 1;  // was blocked: older than all blocked ones of its flow
 
 /// Slots are 16 bits of a message id.
 constexpr std::size_t most_slots = std::size_t{1} << 16;
-/// So many starts, then a chunk: a steady stream of short messages must not stop a long one.
+/// After this many starts a chunk is sent: a steady stream of short messages must not starve a long
+/// one.
 constexpr int starts_per_chunk = 8;
 
-/// An empty message has one, too.
+/// An empty message has one chunk, too.
 std::uint32_t count_chunks(std::uint64_t message_bytes, std::uint64_t chunk_bytes) noexcept {
   const std::uint64_t count = (message_bytes + chunk_bytes - 1) / chunk_bytes;
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(count, 1));
@@ -44,7 +46,7 @@ void outbox::post(operation& op) {
   }
   op.move_to(operation::phase::queued);
   op.tag = fresh;
-  // Also where others of its flow wait: older ones may still be on their way to them.
+  // Also where operations of its flow are blocked: older ones in starts_ may still join them.
   starts_.push_back(op);
 }
 
@@ -238,7 +240,7 @@ void outbox::cancel(operation& op, error_code reason) {
       return;
     case operation::phase::moving: {
       slot* s = find_slot(op.tag);
-      // An eager frame that is half written must be finished: the stream has no other way on.
+      // A half-written eager frame must be completed, or the byte stream could not continue.
       if (s == nullptr || s->op != &op) return;
       if (!s->spoiled) s->cancelled = reason;
       if (s->in_flight == 0) withdraw(*s, reason);
@@ -332,8 +334,8 @@ void outbox::announcement_over(flow_state& flow) {
   if (!flow.resuming) resume_next(flow);
 }
 
-/// The oldest that waits goes before any start of its flow that is queued; the next one when it has
-/// started.
+/// The oldest blocked operation precedes every queued start of its flow; the next one follows when
+/// it has started.
 void outbox::resume_next(flow_state& flow) {
   operation* op = flow.waiting.pop_front();
   flow.resuming = op != nullptr;
