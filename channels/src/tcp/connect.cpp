@@ -30,10 +30,10 @@ asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp:
   result = failure;
 }
 
-/// A try among several addresses must leave time for the others.
+/// Limit of one attempt where there are several addresses, to leave time for the others.
 constexpr std::chrono::seconds one_of_several{3};
 
-/// The same with an end: a firewall that drops packets answers nothing.
+/// The same with a timeout: a firewall may drop packets silently.
 asio::awaitable<void> connect_within(std::chrono::nanoseconds limit, asio::ip::tcp::socket& socket,
                                      asio::ip::tcp::endpoint to, error_code& result) {
   try {
@@ -69,8 +69,8 @@ void configure(asio::ip::tcp::socket& socket, const settings& options) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  // A host that vanishes without a word: 5 s idle, then 3 probes a second apart; unacknowledged
-  // data 10 s.
+  // Detects a host that disappears: 5 s idle, then 3 probes a second apart; unacknowledged data
+  // 10 s.
   using keep_idle = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
   using keep_interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
   using keep_count = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPCNT>;
