@@ -104,14 +104,14 @@ enum class lack { lasting, passing, of_one };
 
 int warnings_of(const std::vector<std::string>& said) {
   return static_cast<int>(std::ranges::count_if(said, [](const std::string& text) {
-    return text.find("no peer can be accepted: ") != std::string::npos &&
+    return text.find("cannot accept connections: ") != std::string::npos &&
            text.find("RLIMIT_NOFILE") != std::string::npos;
   }));
 }
 
 void expect_told(const std::optional<error>& failure) {
   test::expect_error(failure, errc::limit_exceeded,
-                     {"is out of file descriptors and can accept no connection", "ulimit -n"});
+                     {"is out of file descriptors and cannot accept connections", "ulimit -n"});
 }
 
 /// In a process of its own, which ends here.

@@ -10,7 +10,7 @@ namespace tandem::test {
 static awaitable<void> expect_truncated(channel& from, channel& to, std::size_t bytes,
                                         bool recv_first, bool sender_hears) {
   const std::string both =
-      "a message of " + std::to_string(bytes) + " bytes on flow 6 met a receive of 10 bytes";
+      "a message of " + std::to_string(bytes) + " bytes on flow 6 matched a receive of 10 bytes";
   std::vector<std::byte> into(10, std::byte{0xee});
   std::optional<background> early;
   if (recv_first) early.emplace(to.get_executor(), to.recv(6, into));

@@ -168,7 +168,7 @@ awaitable<void> disagree(bool listener_encrypts) {
   const auto failure =
       co_await failure_of(connect_by_tcp(door.port(), with_encryption(!listener_encrypts)));
   expect_error(failure, errc::bad_option,
-               {fmt::format("{} has encrypt={:d}, and who connects to it has encrypt={:d}",
+               {fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}",
                             door.port(), listener_encrypts, !listener_encrypts),
                 "TANDEM_ENCRYPT"});
   const auto is_counted = [&door] { return door.strangers() == 1; };
@@ -179,11 +179,11 @@ awaitable<void> disagree(bool listener_encrypts) {
 }
 
 TEST(sealed_trust, an_end_that_encrypts_refuses_one_that_does_not) {
-  expect_log("this rank has encrypt=1, and who connects to it has encrypt=0");
+  expect_log("this rank has encrypt=1, the connecting peer has encrypt=0");
   run_test(disagree(true));
 }
 TEST(sealed_trust, an_end_that_does_not_refuses_one_that_encrypts) {
-  expect_log("this rank has encrypt=0, and who connects to it has encrypt=1");
+  expect_log("this rank has encrypt=0, the connecting peer has encrypt=1");
   run_test(disagree(false));
 }
 
@@ -263,7 +263,7 @@ awaitable<void> fabrics_disagree(std::string rails) {
 }
 
 TEST(sealed_trust, ranks_of_a_job_that_disagree_hear_so) {
-  expect_log("who connects to it has encrypt=");
+  expect_log("the connecting peer has encrypt=");
   for (const std::string rails : {"", "127.0.0.1"}) run_test(fabrics_disagree(rails));
 }
 

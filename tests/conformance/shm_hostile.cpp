@@ -107,7 +107,7 @@ std::vector<memory_attack> memory_attacks() {
       {"payload_on_control_frame", one_record<frame_type::credit, carriage::inside, 5, 5>,
        "a record of type 7 with 5 payload bytes"},
       {"data_never_asked_for", one_record<frame_type::data, carriage::inside, 8, 8>,
-       "was not asked for"},
+       "unexpected data of message"},
       {"accept_of_nothing", accept_of_nothing, "an accept for a message"},
       {"goodbye_in_the_ring", one_record<frame_type::goodbye, carriage::inside, 0, 0>,
        "a goodbye inside the ring"},

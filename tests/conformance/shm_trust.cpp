@@ -46,16 +46,16 @@ awaitable<void> refused_by_memory(settings ours, settings theirs, std::string wo
 }
 
 TEST(shm_trust, another_secret_is_refused) {
-  expect_log("it left in place of a proof");
-  run_test(
-      refused_by_memory(with_secret(), with_secret("somebody else's secret"), "another secret"));
+  expect_log("it closed the connection without a proof");
+  run_test(refused_by_memory(with_secret(), with_secret("somebody else's secret"),
+                             "different job secret"));
 }
 TEST(shm_trust, who_has_no_secret_is_refused) {
-  expect_log("has a secret, and who connects to it has none");
+  expect_log("has a job secret, the connecting peer has none");
   run_test(refused_by_memory(with_secret(), small_settings(), "has a secret"));
 }
 TEST(shm_trust, a_listener_without_a_secret_is_refused) {
-  expect_log("has no secret, and who connects to it has one");
+  expect_log("has no job secret, the connecting peer has one");
   run_test(refused_by_memory(small_settings(), with_secret(), "has no secret"));
 }
 
@@ -95,7 +95,7 @@ awaitable<void> crowd() {
 }
 
 TEST(shm_trust, a_crowd_of_strangers_is_bounded) {
-  expect_log("others came after it");
+  expect_log("newer connections are waiting");
   run_test(crowd(), drive::by_asio, 60s);
 }
 
@@ -110,7 +110,7 @@ awaitable<void> says(std::string words) {
 }
 
 TEST(shm_trust, another_program) {
-  expect_log("it said 'GET / HTTP/1.1'");
+  expect_log("it sent 'GET / HTTP/1.1'");
   run_test(says("GET / HTTP/1.1"));
 }
 

@@ -96,9 +96,9 @@ awaitable<void> stopped_peer() {
   EXPECT_EQ(late.result, errc::timed_out);
   require(late.failure != nullptr, "no reason");
   expect_error(*late.failure, errc::timed_out,
-               {"takes no more bytes", "send: message leaving", "of 67108864 bytes"});
+               {"accepts no more data", "send: message leaving", "of 67108864 bytes"});
   const auto later = co_await failure_of(pair.mine->send(0, const_view()));
-  expect_error(later, errc::timed_out, {"takes no more bytes"});
+  expect_error(later, errc::timed_out, {"accepts no more data"});
 }
 
 TEST(tcp_lost, stopped_peer) {

@@ -37,15 +37,15 @@ awaitable<void> refused_with(settings ours, settings theirs, std::string words) 
 }
 
 TEST(tcp_trust, another_secret_is_refused_on_both_sides) {
-  expect_log("it left in place of a proof");
-  run_test(refused_with(with_secret(), with_secret(other_secret), "has another secret"));
+  expect_log("it closed the connection without a proof");
+  run_test(refused_with(with_secret(), with_secret(other_secret), "has a different job secret"));
 }
 TEST(tcp_trust, who_has_no_secret_is_refused) {
-  expect_log("has a secret, and who connects to it has none");
+  expect_log("has a job secret, the connecting peer has none");
   run_test(refused_with(with_secret(), small_settings(), "has a secret"));
 }
 TEST(tcp_trust, a_listener_without_a_secret_is_refused) {
-  expect_log("has no secret, and who connects to it has one");
+  expect_log("has no job secret, the connecting peer has one");
   run_test(refused_with(small_settings(), with_secret(), "has no secret"));
 }
 
@@ -128,7 +128,7 @@ awaitable<void> drops_a_lie(lie what) {
 
 class tcp_lies : public testing::TestWithParam<lie> {};
 TEST_P(tcp_lies, are_dropped) {
-  expect_log("its secret is another one");
+  expect_log("job secret mismatch");
   run_test(drops_a_lie(GetParam()));
 }
 INSTANTIATE_TEST_SUITE_P(tcp, tcp_lies,
@@ -159,7 +159,7 @@ awaitable<void> takes_the_truth() {
 }
 
 TEST(tcp_trust, a_recorded_handshake_is_worth_nothing) {
-  expect_log("its secret is another one");
+  expect_log("job secret mismatch");
   run_test(takes_the_truth());
 }
 
@@ -201,17 +201,17 @@ awaitable<void> imposter_is_refused(bool with_recorded_proof) {
   background server(executor, imposter(acceptor, words, heard));
   const auto failure =
       co_await failure_of(connect_by_tcp(acceptor.local_endpoint().port(), with_secret()));
-  expect_error(failure, errc::not_trusted, {"has another secret than this process"});
+  expect_error(failure, errc::not_trusted, {"has a different job secret"});
   co_await server.result();
   EXPECT_EQ(heard, "");
 }
 
 TEST(tcp_trust, an_imposter_with_a_recorded_proof_is_refused) {
-  expect_log("it left in place of a proof");
+  expect_log("it closed the connection without a proof");
   run_test(imposter_is_refused(true));
 }
 TEST(tcp_trust, an_imposter_with_a_guess_is_refused) {
-  expect_log("it left in place of a proof");
+  expect_log("it closed the connection without a proof");
   run_test(imposter_is_refused(false));
 }
 

@@ -63,7 +63,7 @@ TEST(Congestion, OneThatTheKernelLacksIsRefusedWithWhatItHas) {
     FAIL() << "no error";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::bad_option);
-    EXPECT_NE(std::string(e.what()).find("congestion=carrier-pigeon: the kernel says"),
+    EXPECT_NE(std::string(e.what()).find("congestion=carrier-pigeon: rejected by the kernel"),
               std::string::npos);
     EXPECT_NE(e.context().advice.find("reno"), std::string::npos);
   }

@@ -127,7 +127,7 @@ TEST(sealed_bytes, hostile_ones_break_at_once_and_give_nothing) {
   forged[1] = forged[2] = forged[3] = std::byte{0};
   for (const hostile& one :
        {hostile{zeros, "a sealed record of 0 bytes"},
-        hostile{many, "a sealed record of 65537 bytes"}, hostile{forged, "does not open"}}) {
+        hostile{many, "a sealed record of 65537 bytes"}, hostile{forged, "fails authentication"}}) {
     std::mt19937_64 random(1);
     incoming in(some_key());
     EXPECT_EQ(opened(in, one.wire, random, 7, 500), bytes());

@@ -115,7 +115,7 @@ TEST(session_pins, a_slot_is_taken_while_some_of_its_message_has_not_begun) {
   ASSERT_TRUE(ends.receiver.handle(out.header));
   out.header.message_id += 1 << 16;
   EXPECT_FALSE(ends.receiver.handle(out.header));
-  EXPECT_NE(ends.receiver.violation().find("a slot that is taken"), std::string::npos);
+  EXPECT_NE(ends.receiver.violation().find("a slot that is in use"), std::string::npos);
 }
 
 TEST(session_pins, a_payload_that_was_never_read_is_heard_of) {

@@ -90,7 +90,7 @@ TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
     hostile.offset = 200;
     hostile.chunk_bytes = bytes;
     EXPECT_FALSE(pair.end(1).handle(hostile)) << bytes;
-    EXPECT_NE(pair.end(1).violation().find("in chunks of"), std::string::npos);
+    EXPECT_NE(pair.end(1).violation().find("invalid chunk size"), std::string::npos);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace tandem::local {
 namespace {
 
-/// All ranks of the process: where a lost one is announced.
+/// All ranks of the process; announces a lost one.
 struct hall : std::enable_shared_from_this<hall> {
   struct seat {
     asio::any_io_executor executor;
@@ -19,9 +19,9 @@ struct hall : std::enable_shared_from_this<hall> {
   };
   std::mutex mutex;
   std::vector<seat> seats;
-  std::optional<error> lost;  // the first loss; all ranks hear this one
+  std::optional<error> lost;  // the first loss, which all ranks report
 
-  /// Tells all ranks, and returns what they are told: the first loss.
+  /// Fails all ranks with the first loss, and returns it.
   error announce(const error& reason);
 };
 
@@ -41,7 +41,7 @@ class rank_fabric final : public fabric {
                                  .rail = {},
                                  .phase = {},
                                  .detail = fmt::format("rank {} is gone", rank_),
-                                 .advice = fmt::format("see what rank {} said last", rank_)}));
+                                 .advice = fmt::format("see the last output of rank {}", rank_)}));
   }
 
   int rank() const noexcept override { return rank_; }

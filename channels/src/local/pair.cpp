@@ -108,7 +108,7 @@ void end::complete_done() {
     op->complete(*op);
     lock.lock();
   }
-  // What is over has no deadlines: nothing may keep the loop running.
+  // A finished session has no deadlines and must not keep the loop running.
   if (!mine().is_over()) return;
   timer_.cancel();
   work_ = {};

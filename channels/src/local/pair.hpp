@@ -13,12 +13,13 @@ namespace tandem::local {
 
 class end;
 
-/// Both sessions under one lock: whoever starts an operation carries the frames both ways at once.
+/// Both sessions under one lock: the thread that starts an operation carries the frames both ways
+/// at once.
 struct wire {
   wire(const protocol::limits& agreed, const protocol::identity& first,
        const protocol::identity& second, std::chrono::steady_clock::duration operation_timeout);
 
-  /// Frames both ways until nothing is left to say. @pre the lock is held.
+  /// Carries frames both ways until there are no more. @pre the lock is held.
   void pump();
 
   std::mutex mutex;
@@ -62,7 +63,7 @@ class end final : public std::enable_shared_from_this<end>, private pending_owne
   bool completion_posted_ = false;  // under the lock
 };
 
-/// The two handles of a pair, which name these ranks in their errors (-1: no ranks).
+/// The two channels of a pair, which name these ranks in their errors (-1: no ranks).
 std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> connect_ranks(
     asio::any_io_executor first, asio::any_io_executor second, int first_rank, int second_rank,
     const settings& options);

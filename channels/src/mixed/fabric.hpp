@@ -7,11 +7,11 @@
 
 namespace tandem::mixed {
 
-/// Makes the mesh that is to carry within a host.
+/// Makes the mesh for peers on the same host.
 using near_maker = std::shared_ptr<tcp::mesh> (*)(std::shared_ptr<store>, settings,
                                                   asio::any_io_executor);
 
-/// As the public one; `near` takes the place of shared memory.
+/// As the public one; `near` replaces shared memory.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options, near_maker near);
 

@@ -25,13 +25,13 @@ pairs::pairs(std::shared_ptr<store> meeting, settings options, std::shared_ptr<t
 
 asio::awaitable<void> pairs::open() {
   const auto self = shared_from_this();
-  // Of both kinds it listens for peers, and reaches each over one of them.
+  // Both meshes listen for peers, and each peer is connected by one of them.
   tcp::reserve_for_rank(rank(), size(), kind(), 2, 1);
   mine_.far = far_->kind();
   const bool has_near = co_await open_near();
   if (has_near) mine_.shares = shared_by_neighbours(options_);
   co_await far_->open();
-  // Last: who reads it finds the doors open.
+  // Published last, when both meshes listen.
   std::string text = mine_.text();
   co_await store_->set(key_of(rank()), std::move(text));
 }
@@ -42,27 +42,27 @@ asio::awaitable<bool> pairs::open_near() {
     co_return true;
   } catch (const error& why) {
     log(log_level::info, "mixed",
-        fmt::format("rank {} shares no memory with others: {}", rank(), why.what()));
+        fmt::format("rank {} cannot use shared memory: {}", rank(), why.what()));
   }
   near_->close();
   co_return false;
 }
 
-std::shared_ptr<board> pairs::share_board(std::span<const int> members, std::string& place) {
+std::shared_ptr<board> pairs::share_board(std::span<const int> members, std::string& board_name) {
   for (const int member : members) {
     if (member != rank() && near_->find(member) == nullptr) return nullptr;
   }
-  return near_->share_board(members, place);
+  return near_->share_board(members, board_name);
 }
 
 asio::awaitable<std::reference_wrapper<channel>> pairs::to(int peer) {
   const auto self = shared_from_this();
-  tcp::mesh* by = far_.get();  // which also refuses a peer that is none
+  tcp::mesh* by = far_.get();  // which also reports an invalid peer
   if (peer >= 0 && peer < size() && peer != rank()) {
     tcp::mesh*& chosen = chosen_[static_cast<std::size_t>(peer)];
     if (chosen == nullptr) {
       const std::optional<error> failure = co_await choose(peer);
-      // Once the job is over, the mesh below knows better why.
+      // Once the job has ended, the mesh has the actual reason.
       if (failure && !far_->is_over()) throw error(*failure);
     }
     if (chosen != nullptr) by = chosen;
@@ -89,12 +89,13 @@ asio::awaitable<std::optional<error>> pairs::choose(int peer) {
 place pairs::read_place(int peer, std::string_view published) const {
   place theirs = place::parse(published);
   if (theirs.far.empty()) {
-    throw error(errc::protocol_violation, fmt::format("'{}' was published as a place", published));
+    throw error(errc::protocol_violation,
+                fmt::format("a peer published the invalid rank location '{}'", published));
   }
   if (theirs.far != mine_.far && !share_memory(mine_, theirs)) {
     throw error(errc::bad_option,
-                fmt::format("across hosts rank {} speaks {}, rank {} {}", rank(), mine_.far, peer,
-                            theirs.far),
+                fmt::format("between hosts rank {} uses {}, but rank {} uses {}", rank(), mine_.far,
+                            peer, theirs.far),
                 "give --rails to all ranks or to none");
   }
   return theirs;
@@ -102,7 +103,7 @@ place pairs::read_place(int peer, std::string_view published) const {
 
 channel* pairs::find(int peer) noexcept {
   channel*& found = found_[static_cast<std::size_t>(peer)];
-  // Whoever of the two ranks came first has chosen for both: only one mesh has a channel.
+  // The rank that connects first has chosen for both: only one mesh has a channel.
   if (found == nullptr) found = near_->find(peer);
   if (found == nullptr) found = far_->find(peer);
   return found;

@@ -10,17 +10,18 @@
 
 namespace tandem::mixed {
 
-/// A rank's channels to all others, each by one of two meshes: `near` within a host, `far` across.
+/// A rank's channels to all others, each by one of two meshes: `near` within a host, `far` between
+/// hosts.
 ///
-/// The two know nothing of each other: what one of them reports, the other hears through the place
-/// in the store that they share.
+/// The two are independent: what one of them reports reaches the other through the store that they
+/// share.
 class pairs final : public std::enable_shared_from_this<pairs> {
  public:
-  /// @param near, far  not yet open; each on a part of `meeting` of its own.
+  /// @param near, far  not yet open; each on its own part of `meeting`.
   pairs(std::shared_ptr<store> meeting, settings options, std::shared_ptr<tcp::mesh> near,
         std::shared_ptr<tcp::mesh> far);
 
-  /// Opens both, of which `near` may fail, and publishes where this rank is.
+  /// Opens both, of which `near` may fail, and publishes this rank's location.
   asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
   channel* find(int peer) noexcept;
@@ -29,7 +30,7 @@ class pairs final : public std::enable_shared_from_this<pairs> {
   region register_memory(mutable_view memory, const dmabuf& exported) {
     return far_->register_memory(memory, exported);
   }
-  std::shared_ptr<board> share_board(std::span<const int> members, std::string& place);
+  std::shared_ptr<board> share_board(std::span<const int> members, std::string& board_name);
   void fail(const error& reason, bool tell_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return near_->is_over() && far_->is_over(); }

@@ -6,17 +6,18 @@
 
 namespace tandem::mixed {
 
-/// Where a rank is: what both ends of a pair choose their channel by, so that they choose alike.
+/// The location of a rank. Both ends of a pair choose their transport from both locations, so that
+/// they choose alike.
 struct place {
-  std::string far;     ///< what carries its messages across hosts: "tcp", "rails"
-  std::string shares;  ///< the same on ranks that can share memory; empty: with nobody
+  std::string far;     ///< its transport between hosts: "tcp", "rails"
+  std::string shares;  ///< equal on ranks that can share memory; empty: none
 
   std::string text() const;
-  /// Of what `text` gave. Of anything else: a place that is no rank's.
+  /// The inverse of `text`; of other text, a location with an empty `far`.
   static place parse(std::string_view text);
 };
 
-/// Of this process, if it can share memory: kernel and network namespace, user, `settings::host`.
+/// `place::shares` of this process: kernel, network namespace, user, `settings::host`.
 std::string shared_by_neighbours(const settings& options);
 
 bool share_memory(const place& one, const place& other) noexcept;

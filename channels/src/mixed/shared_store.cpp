@@ -7,7 +7,7 @@
 namespace tandem::mixed {
 namespace {
 
-/// What the parts have in common.
+/// The state that the parts share.
 class shared_place : public std::enable_shared_from_this<shared_place> {
  public:
   shared_place(std::shared_ptr<store> whole, asio::any_io_executor executor, std::size_t parts)
@@ -21,7 +21,7 @@ class shared_place : public std::enable_shared_from_this<shared_place> {
       if (const auto self = weak.lock()) self->tell(reason);
     });
   }
-  /// Here all parts fail for one reason, and at once, whatever the store will say.
+  /// All parts fail at once and with the same reason, without waiting for the store.
   void report(std::size_t part, const error& reason) noexcept {
     const auto self = shared_from_this();
     whole_->report(reason);
@@ -32,7 +32,7 @@ class shared_place : public std::enable_shared_from_this<shared_place> {
   void set_handler(std::size_t part, store::lost_handler handler) {
     handlers_[part] = std::move(handler);
     if (!news_ || !handlers_[part]) return;
-    // As the whole store does: who sets a handler is not called before he is done.
+    // As in any store: the handler is not called from inside `on_lost`.
     asio::post(executor_, [weak = weak_from_this(), part] {
       if (const auto self = weak.lock()) self->call(part);
     });
@@ -52,7 +52,7 @@ class shared_place : public std::enable_shared_from_this<shared_place> {
     }
   }
   void call(std::size_t part) {
-    if (const store::lost_handler told = std::exchange(handlers_[part], {})) told(*news_);
+    if (const store::lost_handler handler = std::exchange(handlers_[part], {})) handler(*news_);
   }
 
   const std::shared_ptr<store> whole_;

@@ -6,13 +6,12 @@
 
 namespace tandem::mixed {
 
-/// A rank's one place in its job, for several who each believe to have a store of their own.
+/// Splits a rank's one store into parts for several users, each of which has a store of its own.
 ///
-/// Requests and the rest go to `whole` as they are. The news of a loss reaches the handler of every
-/// part, whenever that was set; a handler may destroy any part. What a part reports, the others
-/// hear at once. `leave` of a part ends that part's news; the rank itself leaves when all parts
-/// have left, and is lost where `whole` is destroyed before. Takes the handler of `whole` for
-/// itself.
+/// Requests are forwarded to `whole`. A loss is reported to the handler of every part, whenever the
+/// handler was set; a handler may destroy any part. A report of one part reaches the others at
+/// once. `leave` of a part ends its notifications; the rank itself leaves when all parts have left,
+/// and is lost where `whole` is destroyed before. Uses the loss handler of `whole` itself.
 std::vector<std::shared_ptr<store>> share(const std::shared_ptr<store>& whole,
                                           const asio::any_io_executor& executor, std::size_t parts);
 

@@ -9,7 +9,7 @@
 
 namespace tandem::protocol {
 
-/// Ends an operation at once that a child of fork() starts on a channel of its parent.
+/// Fails an operation that a child of fork() starts on a channel of its parent.
 inline bool refuse_in_child(operation& op) {
   op.failure = std::make_shared<const error>(detail::used_after_fork("this channel"));
   op.result = op.failure->code();
@@ -17,8 +17,8 @@ inline bool refuse_in_child(operation& op) {
   return true;
 }
 
-/// The handle that users own of a link, which carries out a session and outlives it: closing the
-/// handle closes the link.
+/// The user's handle of a link, which runs a session and outlives the handle: destroying the handle
+/// closes the link.
 template <class Link>
 class carried_channel final : public channel {
  public:

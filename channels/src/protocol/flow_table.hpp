@@ -7,11 +7,10 @@
 
 namespace tandem::protocol {
 
-/// What one half of a session knows of each flow; states stay where they are, and none is
-/// forgotten.
+/// The state of each flow in one half of a session. References stay valid, and no state is removed.
 ///
-/// A message asks for its flow several times, and calls that follow each other take flows in turn:
-/// those that were asked for last are found without the hash table.
+/// A message looks up its flow several times, and successive calls use consecutive flows, so a
+/// small direct-mapped cache is searched before the hash table.
 template <class State>
 class flow_table {
  public:
@@ -24,10 +23,10 @@ class flow_table {
     last = {id, &found->second};
     return last.state;
   }
-  /// The same, new where there was none; null where it would be more than `most`.
-  State* find_or_add(flow_id id, std::size_t most) {
+  /// Adds the flow if it is new; null where that would exceed `max_flows`.
+  State* find_or_add(flow_id id, std::size_t max_flows) {
     if (State* const known = find(id)) return known;
-    return all_.size() < most ? &all_[id] : nullptr;
+    return all_.size() < max_flows ? &all_[id] : nullptr;
   }
 
   auto begin() noexcept { return all_.begin(); }
@@ -40,7 +39,7 @@ class flow_table {
   };
 
   std::unordered_map<flow_id, State> all_;
-  std::array<recent, 64> recent_{};  // as many calls as a group may have open
+  std::array<recent, 64> recent_{};  // the number of calls that a group may have open
 };
 
 }  // namespace tandem::protocol

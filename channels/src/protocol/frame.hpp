@@ -10,7 +10,7 @@
 
 namespace tandem::protocol {
 
-/// What travels between two ends. Everything below is little endian, 64 bytes, version 1:
+/// The unit that travels between two ends. 64 bytes, little endian, version 1:
 ///
 ///    0 magic u32 "TNDM"   4 version u8      5 type u8         6 flags u16
 ///    8 job epoch u32     12 rail epoch u32 16 message id u64
@@ -18,32 +18,33 @@ namespace tandem::protocol {
 ///   40 payload bytes u32 44 flow u32       48 payload CRC32C u32 (0: none)
 ///   52 credit u32        56 note's history 60 CRC32C of bytes 0..59
 ///
-/// What starts or refuses a message has no chunk index and count, but u64 at 24: the note's call.
-/// What announces one has chunk bytes in the place of the CRC.
-/// `message id` is the sender's: a running number << 16 | its slot; an eager message has no slot.
-/// `credit` is the sum of eager bytes that the writer of the frame has ever consumed on this flow,
-/// modulo 2^32: a total, not a difference, so that a frame may be lost or repeated. `chunk bytes`,
-/// of an announcement, says how long each chunk of the message but the last will be; 0: as agreed.
-/// Of a grant, `flags` is the lane, `rail epoch` its epoch, and `chunk index` the key.
+/// Eager, announce and refuse frames carry the note's call (u64) at 24 instead of chunk index and
+/// count. An announce frame carries the chunk bytes instead of the CRC.
+/// `message id` is assigned by the sender: a running number << 16 | its slot; an eager message has
+/// no slot. `credit` is the total of eager bytes that the writer of the frame has consumed on this
+/// flow, modulo 2^32: a total rather than a difference, so that a frame may be lost or repeated.
+/// `chunk bytes` of an announcement is the length of every chunk of the message but the last;
+/// 0: the negotiated length. In a grant, `flags` is the lane, `rail epoch` the lane's epoch, and
+/// `chunk index` the key.
 enum class frame_type : std::uint8_t {
   eager = 1,     ///< a whole short message
-  announce = 2,  ///< a message of `offset` bytes waits for a receive
-  accept = 3,    ///< the receive for `message id` is there: send the data
-  refuse = 4,    ///< the receive's view has but `offset` bytes, or its note differs
+  announce = 2,  ///< a message of `offset` bytes waits for its receive
+  accept = 3,    ///< the receive for `message id` is posted: send the data
+  refuse = 4,    ///< the receive's view has only `offset` bytes, or its note differs
   data = 5,      ///< a chunk of an accepted message, at `offset`
-  withdraw = 6,  ///< the sender gives up `message id`
-  credit = 7,    ///< nothing but the credit
-  goodbye = 8,   ///< the writer closes in an orderly way
+  withdraw = 6,  ///< the sender cancels `message id`
+  credit = 7,    ///< carries only the credit
+  goodbye = 8,   ///< the writer closes the channel
   grant = 9,     ///< before the accept: a NIC may write `message id` to the address `offset`
-  revoke = 10,   ///< the receive is over: no NIC shall write `message id` any more
-  revoked = 11,  ///< none does
+  revoke = 10,   ///< the receive has ended: NICs must stop writing `message id`
+  revoked = 11,  ///< confirms a revoke: no NIC writes any more
 };
 constexpr frame_type last_frame_type = frame_type::revoked;
 
-/// Flag of a goodbye: the writer gives up because of an error, perhaps another rank's.
+/// Flag of a close frame: the writer closes because of an error, possibly of another rank.
 constexpr std::uint16_t in_failure = 1;
 
-/// Flag of data: the payload does not follow, a NIC has written it where it belongs.
+/// Flag of a data frame: no payload follows, a NIC has written it to its final address.
 constexpr std::uint16_t in_place = 1;
 
 struct frame {
@@ -63,7 +64,7 @@ struct frame {
   std::uint32_t chunk_bytes = 0;
 };
 
-/// The payload of this frame is not behind it: a NIC has written it where it belongs.
+/// True where a NIC has written the payload of this frame to its final address.
 inline bool is_placed(const frame& f) noexcept {
   return f.type == frame_type::data && (f.flags & in_place) != 0;
 }
@@ -74,23 +75,23 @@ constexpr std::uint8_t protocol_version = 1;
 
 using wire_frame = std::array<std::byte, frame_bytes>;
 
-/// Flag of a refusal: the notes differ.
+/// Flag of a refusal: the notes of the message and the receive differ.
 constexpr std::uint16_t of_another_call = 1;
 
-/// What carries a note, where others have their chunk.
+/// The types that carry a note in the place of the chunk fields.
 constexpr bool carries_note(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::announce || type == frame_type::refuse;
 }
-/// The payload follows the frame only for these two, and not where it is in place already.
+/// The types that a payload follows, unless it was placed directly.
 constexpr bool carries_payload(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::data;
 }
 
 void encode(const frame& from, wire_frame& to) noexcept;
-/// Empty if the bytes are no frame of this version; `why` then says what is wrong with them.
+/// Empty if the bytes are not a frame of this version; `why` then holds the reason.
 std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::string& why);
 
-/// Little-endian integers at unaligned places.
+/// Unaligned little-endian integers.
 template <class Integer>
 void put(std::byte* at, Integer value) noexcept {
   for (std::size_t i = 0; i < sizeof(Integer); ++i) {

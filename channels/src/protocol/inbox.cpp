@@ -18,9 +18,8 @@ std::uint32_t cost_of(const frame& f) noexcept {
 void inbox::post(operation& op) {
   flow_state* flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(
-        op, errc::limit_exceeded,
-        fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
+    end_.finish(op, errc::limit_exceeded,
+                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.move_to(operation::phase::queued);
@@ -81,7 +80,7 @@ void inbox::truncated(operation& op, std::uint64_t message_bytes) {
   op.bytes = 0;
   op.total_bytes = message_bytes;
   end_.finish(op, errc::message_truncated,
-              fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
+              fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
                           message_bytes, op.flow, op.view.bytes));
 }
 
@@ -95,9 +94,9 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
   --flow.announced;
   if (op.note != message.note) {
     refuse(op, message.id, of_another_call);
-    const message_note theirs = message.note;
+    const message_note sent = message.note;
     message = {};
-    mismatched(op, theirs);
+    mismatched(op, sent);
     return;
   }
   if (message.total > op.view.bytes) {
@@ -152,13 +151,14 @@ bool inbox::on_announce(const frame& f, std::string& why) {
   const std::uint32_t chunk_bytes = f.chunk_bytes == 0 ? limits_.chunk_bytes : f.chunk_bytes;
   if (chunk_bytes > limits_.chunk_bytes ||
       chunk_bytes < std::min(limits_.piece_bytes, limits_.chunk_bytes)) {
-    why = fmt::format("message {:#x} announced in chunks of {} bytes", f.message_id, chunk_bytes);
+    why = fmt::format("message {:#x} announced with an invalid chunk size, {} bytes", f.message_id,
+                      chunk_bytes);
     return false;
   }
   if (slot >= incoming_.size()) incoming_.resize(slot + 1);
   incoming& message = incoming_[slot];
   if (message.at != incoming::state::free && !set_aside(message)) {
-    why = fmt::format("message {:#x} announced in a slot that is taken", f.message_id);
+    why = fmt::format("message {:#x} announced in a slot that is in use", f.message_id);
     return false;
   }
   message = {f.message_id, f.offset, 0, f.note, nullptr, incoming::state::announced, chunk_bytes};
@@ -178,7 +178,8 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   operation* op = message->op;
   flow_state* const flow = flows_.find(f.flow);
   if (flow == nullptr) {
-    why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
+    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id,
+                      f.flow);
     return false;
   }
   take_back(*message);
@@ -190,7 +191,8 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   const auto same = [&f](const auto& a) { return a->header.message_id == f.message_id; };
   const auto entry = std::find_if(flow->arrived.begin(), flow->arrived.end(), same);
   if (entry == flow->arrived.end()) {
-    why = fmt::format("message {:#x} withdrawn on flow {} that it is not on", f.message_id, f.flow);
+    why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id,
+                      f.flow);
     return false;
   }
   flow->arrived.erase(entry);
@@ -271,11 +273,11 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
 bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   incoming* message = find_incoming(f.message_id);
   if (message == nullptr || message->at != incoming::state::accepted || !is_next(*message, f)) {
-    why = fmt::format("data of message {:#x} at {} that was not asked for", f.message_id, f.offset);
+    why = fmt::format("unexpected data of message {:#x} at offset {}", f.message_id, f.offset);
     return false;
   }
   if ((f.flags & in_place) != 0 && message->lent == nullptr) {
-    why = fmt::format("data of message {:#x} in place where none may be", f.message_id);
+    why = fmt::format("direct write to message {:#x} without a grant", f.message_id);
     return false;
   }
   where.op = message->op;
@@ -284,7 +286,7 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
   return true;
 }
 
-/// In any order means: whole chunks at their place, and each only once.
+/// In any order means: whole chunks at their offset, each only once.
 bool inbox::is_next(const incoming& message, const frame& f) const {
   if (f.offset > message.total || f.payload_bytes > message.total - f.offset ||
       (f.payload_bytes == 0 && message.total > 0)) {
@@ -324,7 +326,8 @@ void inbox::end_eager(landing& where) {
   const auto same = [&where](const auto& a) { return a.get() == where.entry; };
   const auto at = std::find_if(flow.arrived.begin(), flow.arrived.end(), same);
   if (static_cast<std::size_t>(at - flow.arrived.begin()) >= flow.claimed) return;
-  // Claimed while it landed; the claim may have been cancelled since, which consumes the message.
+  // Matched while it was arriving; that receive may have been cancelled since, which consumes the
+  // message.
   if ((*at)->claimed != nullptr) {
     deliver(*(*at)->claimed, **at);
   } else {
@@ -367,8 +370,8 @@ inbox::incoming* inbox::find_incoming(std::uint64_t id) noexcept {
   return found != ending_.end() ? &*found : nullptr;
 }
 
-/// Where payloads come later than their frames, a sender may have done with a message whose last
-/// chunks are still landing here. False: some of it has not even begun.
+/// Where payloads arrive later than their frames, a sender may reuse the slot of a message whose
+/// last chunks are still arriving here. False: some chunks have not begun to arrive.
 bool inbox::set_aside(incoming& message) {
   std::uint64_t coming = message.received;
   for (const landing* l : landings_) {

@@ -1,4 +1,4 @@
-// What the receiving half says: answers to announcements, and credits.
+// Replies of the receiving half: answers to announcements, and credits.
 #include "protocol/inbox.hpp"
 
 namespace tandem::protocol {
@@ -27,8 +27,8 @@ bool inbox::next(frame& out) {
     answers_.pop_front();
     return true;
   }
-  // All of them, in one write: to stop below the limit would owe as much again with the next
-  // message.
+  // All pending credits go out in one write: stopping below the limit would reach it again with the
+  // next message.
   settling_ = (settling_ || unreported_ >= much_unreported()) && !owing_.empty();
   while (settling_) {
     const flow_id id = owing_.front();

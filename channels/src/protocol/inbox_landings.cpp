@@ -1,4 +1,4 @@
-// How the landing of a payload ends, or does not.
+// The end of an incoming payload: complete, dropped or failed.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace tandem::protocol {
 
-/// Many may be open at once, and mostly the oldest ends first.
+/// Many may be open at once, and usually the oldest ends first.
 void inbox::forget(landing& where) noexcept {
   const auto at = std::find(landings_.begin(), landings_.end(), &where);
   if (at != landings_.end()) landings_.erase(at);
@@ -44,7 +44,7 @@ void inbox::end(landing& where) {
     return;
   }
   incoming* message = find_incoming(where.header.message_id);
-  if (message == nullptr) return;  // whole already: the peer began some of it twice
+  if (message == nullptr) return;  // complete already: the peer sent a part of it twice
   message->received += where.header.payload_bytes;
   if (chunks_ == chunk_order::any) {
     const auto [first, last] = chunks_of(*message, where.header);

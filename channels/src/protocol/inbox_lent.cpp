@@ -1,4 +1,4 @@
-// Views that the peer's NICs may write to.
+// Grants for views that the peer's NICs may write to.
 #include <fmt/format.h>
 
 #include <utility>
@@ -7,18 +7,18 @@
 
 namespace tandem::protocol {
 
-/// The ways travel before the accept and in order with it, so the peer knows all or none of them.
+/// Grants precede their accept in order, so the peer has all of them or none.
 void inbox::lend(operation& op, incoming& message) {
   if (lender_ == nullptr || message.total == 0) return;
   ways_.clear();
   lender_->lend(op, message.total, ways_);
-  for (const grant& way : ways_) {
+  for (const grant& each : ways_) {
     answer(frame_type::grant, op.flow, message.id);
     frame& f = answers_.back();
-    f.flags = way.lane;
-    f.rail_epoch = way.epoch;
-    f.chunk_index = way.key;
-    f.offset = way.address;
+    f.flags = each.lane;
+    f.rail_epoch = each.epoch;
+    f.chunk_index = each.key;
+    f.offset = each.address;
   }
   if (!ways_.empty()) message.lent = &op;
 }
@@ -37,9 +37,9 @@ void inbox::returned(operation& op) {
 
 bool inbox::on_revoked(const frame& f, std::string& why) {
   incoming* const message = find_incoming(f.message_id);
-  if (message == nullptr || message->lent == nullptr) return true;  // by other news meanwhile
+  if (message == nullptr || message->lent == nullptr) return true;  // ended otherwise meanwhile
   if (message->op != nullptr) {
-    why = fmt::format("message {:#x} given up in place, which nobody asked for", f.message_id);
+    why = fmt::format("unexpected revoke confirmation of message {:#x}", f.message_id);
     return false;
   }
   take_back(*message);

@@ -6,28 +6,31 @@
 
 namespace tandem::protocol {
 
-/// A way for a NIC of the peer into the view of a receive: over this lane while it has this epoch.
+/// Permits a NIC of the peer to write into the view of a receive, over one lane in one epoch.
 struct grant {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
   std::uint32_t epoch = 0;
   std::uint16_t lane = 0;
 };
-/// Of one message.
+/// For one message.
 constexpr std::size_t most_grants = 64;
 
-/// Who has the NICs, as a session sees it. A view that they may touch is pinned: its operation may
-/// be over, and is told only when nothing can touch the view any more (`session::unpin`).
+/// Issues write grants for receives; implemented by the owner of the NICs. A granted view is
+/// pinned: its operation may have ended, but is reported only when nothing can access the view any
+/// more
+/// (`session::unpin`).
 class lender {
  public:
-  /// The receive for a message of so many bytes is there: the ways by which the peer may write it
-  /// in place, none where it has to be copied. With any, the operation is pinned once.
+  /// Appends the grants for the receive of a message of `message_bytes` to `ways`; none where the
+  /// message has to be copied. If there are any, the operation is pinned once.
   virtual void lend(operation& op, std::uint64_t message_bytes, std::vector<grant>& ways) = 0;
-  /// May a NIC of the peer still write there, as far as is known?
+  /// True while a NIC of the peer may still write to the view, as far as is known.
   virtual bool is_lent(const operation& op) const noexcept = 0;
-  /// None does: the peer has written everything, or says that it will not, or all ways are closed.
+  /// The grants have ended: the peer has written everything, has confirmed a revoke, or cannot use
+  /// any of them any more.
   virtual void returned(const operation& op) noexcept = 0;
-  /// It is over and nothing touches its view: what was registered for it may go.
+  /// The operation has ended and nothing accesses its view: its registration may be released.
   virtual void settled(operation& op) noexcept = 0;
 
  protected:

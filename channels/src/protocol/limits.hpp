@@ -8,29 +8,29 @@
 
 namespace tandem::protocol {
 
-/// What both ends have agreed on; the lesser of what each offers.
+/// The negotiated limits: the smaller of the values that the two ends offer.
 struct limits {
   std::uint32_t eager_bytes = 64 * 1024;
   std::uint32_t chunk_bytes = 1024 * 1024;
   std::uint32_t credit_bytes =
       4 * 1024 * 1024;  ///< eager bytes that may wait unconsumed, all flows
   std::uint32_t max_flows = 4096;
-  /// No message is cut shorter than this for the sake of several lanes. Of every program, not
-  /// agreed.
+  /// Chunks are not made shorter than this to use several lanes. Constant, not negotiated.
   std::uint32_t piece_bytes = 64 * 1024;
 
-  /// One flow that nobody receives may take no more than this of the credits.
+  /// The share of the credits that one flow may use, so that a flow that is not received leaves
+  /// some to the others.
   std::uint32_t flow_credit_bytes() const noexcept { return credit_bytes / 4; }
 };
 
-/// Announced and not yet accepted messages of one flow: bounds what a receiver must remember.
+/// Announced and not yet accepted messages of one flow: bounds the receiver's state.
 constexpr std::uint32_t announced_per_flow = 16;
-/// What an eager message costs beside its payload, so that empty ones are bounded too.
+/// Cost of an eager message in addition to its payload, so that empty ones are bounded, too.
 constexpr std::uint32_t eager_overhead_bytes = 64;
 /// Slots are 16 bits of a message id: 65536 / announced_per_flow.
 constexpr std::uint32_t most_flows = 4096;
 constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 40;
-/// Chunks of a message are counted in 32 bits. Also the least that `settings` takes.
+/// Chunks of a message are counted in 32 bits. Also the minimum of `settings::chunk_bytes`.
 constexpr std::uint32_t least_chunk_bytes = 1024;
 static_assert(max_message_bytes / least_chunk_bytes <= std::numeric_limits<std::uint32_t>::max());
 
@@ -38,8 +38,8 @@ static_assert(max_message_bytes / least_chunk_bytes <= std::numeric_limits<std::
 constexpr std::uint32_t most_credit_bytes = std::uint32_t{1} << 31;
 
 inline limits offered(const settings& s) noexcept {
-  const auto at_most = [](std::size_t value, std::uint32_t most) {
-    return static_cast<std::uint32_t>(std::min<std::size_t>(value, most));
+  const auto at_most = [](std::size_t value, std::uint32_t max) {
+    return static_cast<std::uint32_t>(std::min<std::size_t>(value, max));
   };
   return {at_most(s.eager_bytes, most_credit_bytes / 4),
           std::max(at_most(s.chunk_bytes, most_credit_bytes), least_chunk_bytes),
@@ -51,8 +51,8 @@ inline limits agreed(const limits& a, const limits& b) noexcept {
           std::min(a.credit_bytes, b.credit_bytes), std::min(a.max_flows, b.max_flows)};
 }
 
-/// How long the chunks of a message are: two for each lane that could carry it, so that a faster
-/// lane may take more, in whole pieces, and no message of up to two pieces is cut at all.
+/// The chunk length of a message: two chunks for each lane that could carry it, so that a faster
+/// lane may take more, in whole pieces; a message of up to two pieces is not divided for lanes.
 inline std::uint32_t chunk_bytes_for(const limits& l, std::uint64_t message_bytes,
                                      std::size_t lanes) noexcept {
   const std::uint64_t piece = l.piece_bytes;

@@ -4,8 +4,8 @@
 
 namespace tandem::protocol {
 
-/// A list through the operations' own links: no allocation, and an operation leaves it without its
-/// knowing which list it is in. An operation is in at most one list.
+/// An intrusive list of operations: no allocation, and an operation can be unlinked without knowing
+/// its list. An operation is in at most one list.
 class operation_list {
  public:
   operation_list() noexcept { head_.next = head_.previous = &head_; }
@@ -37,7 +37,7 @@ class operation_list {
     op.next = op.previous = nullptr;
   }
 
-  /// Calls `visit(operation&)` on each; the visitor may unlink the one that it is given.
+  /// Calls `visit(operation&)` for each; the visitor may unlink the operation it is given.
   template <class Visitor>
   void for_each(Visitor visit) {
     for (operation* op = head_.next; op != &head_;) {

@@ -9,14 +9,16 @@ namespace {
 
 // Tags of operations that have no slot.
 constexpr std::uint64_t fresh = ~std::uint64_t{0};
-constexpr std::uint64_t resumed = fresh - 1;  // has waited: older than all of its flow that wait
+constexpr std::uint64_t resumed =
+    fresh - 1;  // was blocked: older than all blocked ones of its flow
 
 /// Slots are 16 bits of a message id.
 constexpr std::size_t most_slots = std::size_t{1} << 16;
-/// So many starts, then a chunk: a steady stream of short messages must not stop a long one.
+/// After this many starts a chunk is sent: a steady stream of short messages must not starve a long
+/// one.
 constexpr int starts_per_chunk = 8;
 
-/// An empty message has one, too.
+/// An empty message has one chunk, too.
 std::uint32_t count_chunks(std::uint64_t message_bytes, std::uint64_t chunk_bytes) noexcept {
   const std::uint64_t count = (message_bytes + chunk_bytes - 1) / chunk_bytes;
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(count, 1));
@@ -31,21 +33,20 @@ std::uint32_t cost_of(const operation& op) noexcept {
 void outbox::post(operation& op) {
   flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(
-        op, errc::limit_exceeded,
-        fmt::format("flow {} would be one more than max-flows {}", op.flow, limits_.max_flows));
+    end_.finish(op, errc::limit_exceeded,
+                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.total_bytes = op.view.bytes;
   if (op.view.bytes > max_message_bytes) {
     end_.finish(op, errc::limit_exceeded,
-                fmt::format("a message of {} bytes is longer than the {} that a channel carries",
+                fmt::format("a message of {} bytes exceeds a channel's maximum of {}",
                             op.view.bytes, max_message_bytes));
     return;
   }
   op.move_to(operation::phase::queued);
   op.tag = fresh;
-  // Also where others of its flow wait: older ones may still be on their way to them.
+  // Also where operations of its flow are blocked: older ones in starts_ may still join them.
   starts_.push_back(op);
 }
 
@@ -239,7 +240,7 @@ void outbox::cancel(operation& op, error_code reason) {
       return;
     case operation::phase::moving: {
       slot* s = find_slot(op.tag);
-      // An eager frame that is half written must be finished: the stream has no other way on.
+      // A half-written eager frame must be completed, or the byte stream could not continue.
       if (s == nullptr || s->op != &op) return;
       if (!s->spoiled) s->cancelled = reason;
       if (s->in_flight == 0) withdraw(*s, reason);
@@ -312,7 +313,7 @@ bool outbox::on_refuse(const frame& f) {
     return true;
   }
   end_.finish(op, errc::message_truncated,
-              fmt::format("a message of {} bytes on flow {} met a receive of {} bytes",
+              fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
                           op.view.bytes, op.flow, f.offset));
   announcement_over(flow);
   return true;
@@ -333,8 +334,8 @@ void outbox::announcement_over(flow_state& flow) {
   if (!flow.resuming) resume_next(flow);
 }
 
-/// The oldest that waits goes before any start of its flow that is queued; the next one when it has
-/// started.
+/// The oldest blocked operation precedes every queued start of its flow; the next one follows when
+/// it has started.
 void outbox::resume_next(flow_state& flow) {
   operation* op = flow.waiting.pop_front();
   flow.resuming = op != nullptr;

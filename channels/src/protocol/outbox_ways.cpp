@@ -1,4 +1,4 @@
-// Chunks that a NIC writes where they belong.
+// Chunks that a NIC places directly.
 #include <algorithm>
 
 #include "protocol/outbox.hpp"
@@ -8,14 +8,14 @@ namespace tandem::protocol {
 bool outbox::on_grant(const frame& f) {
   slot* const s = find_slot(f.message_id);
   if (s == nullptr) return f.message_id >> 16 <= number_;  // withdrawn meanwhile
-  const auto same = [&f](const grant& way) { return way.lane == f.flags; };
+  const auto same = [&f](const grant& each) { return each.lane == f.flags; };
   const bool is_known = std::any_of(s->ways.begin(), s->ways.end(), same);
   if (s->accepted || is_known || s->ways.size() == most_grants) return false;
   s->ways.push_back({f.offset, f.chunk_index, f.rail_epoch, f.flags});
   return true;
 }
 
-/// Of a message that is over here, all has arrived.
+/// A message that has ended here has been placed completely, so the revoke is confirmed at once.
 bool outbox::on_revoke(const frame& f) {
   slot* const s = find_slot(f.message_id);
   if (s == nullptr) {
@@ -41,8 +41,8 @@ void outbox::say_revoked(flow_id flow, std::uint64_t id) {
 const grant* outbox::way_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept {
   const slot* const s = find_slot(chunk.message_id);
   if (s == nullptr) return nullptr;
-  for (const grant& way : s->ways) {
-    if (way.lane == lane && way.epoch == epoch) return &way;
+  for (const grant& each : s->ways) {
+    if (each.lane == lane && each.epoch == epoch) return &each;
   }
   return nullptr;
 }

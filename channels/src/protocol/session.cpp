@@ -8,14 +8,14 @@
 namespace tandem::protocol {
 namespace {
 
-std::chrono::nanoseconds read(int (*ask)(clockid_t, timespec*)) noexcept {
+std::chrono::nanoseconds read(int (*clock_call)(clockid_t, timespec*)) noexcept {
   timespec value{};
-  ask(CLOCK_MONOTONIC_COARSE, &value);
+  clock_call(CLOCK_MONOTONIC_COARSE, &value);
   return std::chrono::seconds(value.tv_sec) + std::chrono::nanoseconds(value.tv_nsec);
 }
 
-/// Now, or up to a tick of the kernel's clock later. Every operation that waits asks for it, and
-/// the exact time costs as much as a tenth of a message through shared memory.
+/// Now, or up to a tick of the kernel's clock later. Every operation that has to wait reads it, and
+/// the exact clock costs a tenth of a message through shared memory.
 operation::time_point soon() noexcept {
   static const std::chrono::nanoseconds tick = read(clock_getres);
   return operation::time_point(read(clock_gettime) + tick);
@@ -44,7 +44,7 @@ std::string_view advice_for(const error_code& code) {
     return "is the peer still working? raise --operation-timeout-s if it is";
   if (code == errc::call_mismatch) return "make the same calls in the same order on every rank";
   if (code == errc::device_failed)
-    return "see the driver's log; other messages of this channel go on";
+    return "see the driver's log; other messages of this channel are not affected";
   if (code == errc::limit_exceeded) return "use fewer flows (--max-flows) and shorter messages";
   return {};
 }
@@ -86,7 +86,7 @@ void session::start(operation& op) {
   start_over(op);
   if (op.view.kind != memory_kind::host && filler_ == nullptr) {
     finish(op, errc::unsupported_memory,
-           fmt::format("this channel reaches host memory only, not {}", name(op.view.kind)));
+           fmt::format("this channel supports host memory only, not {}", name(op.view.kind)));
     return;
   }
   if (failed_) {
@@ -140,7 +140,7 @@ void session::spoil(operation& op, const error& why) {
 
 bool session::take_if_done(operation& op) noexcept {
   if (op.at != operation::phase::done || op.pins > 0) {
-    // It has to wait, so it needs a deadline; the clock is read only here.
+    // It has to wait, so it needs a deadline; the clock is read only in this case.
     op.due = op.deadline != operation::time_point::max() ? op.deadline : soon() + timeout_;
     return false;
   }
@@ -160,15 +160,15 @@ bool session::next(outgoing& out) {
   return true;
 }
 
-/// A chunk that overtook another frame would bring a credit older than the last.
+/// A chunk that overtook another frame would carry an outdated credit.
 bool session::carries_credit(frame_type type) const noexcept {
   return chunks_ == chunk_order::ascending || type != frame_type::data;
 }
 
 bool session::handle(const frame& f) {
-  // A goodbye is not the session's, so it names no flow and carries no credit.
+  // A close frame is not made by the session, so it names no flow and carries no credit.
   if (f.type != frame_type::goodbye && !outbox_.on_credit(f.flow, f.credit)) {
-    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+    return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
   std::string why;
   switch (f.type) {
@@ -183,9 +183,9 @@ bool session::handle(const frame& f) {
     case frame_type::credit:
       return true;
     case frame_type::grant:
-      return outbox_.on_grant(f) || violated("a way into a view of a message that waits for none");
+      return outbox_.on_grant(f) || violated("unexpected write grant");
     case frame_type::revoke:
-      return outbox_.on_revoke(f) || violated("a message revoked that was not accepted");
+      return outbox_.on_revoke(f) || violated("a revoke of a message that was not accepted");
     case frame_type::revoked:
       return inbox_.on_revoked(f, why) || violated(why);
     case frame_type::goodbye:
@@ -194,13 +194,13 @@ bool session::handle(const frame& f) {
       outbox_.finish_all(errc::peer_closed);
       return true;
     default:
-      return violated("a frame with payload where none may be");
+      return violated("unexpected frame with payload");
   }
 }
 
 bool session::begin(const frame& f, landing& where) {
   if (carries_credit(f.type) && !outbox_.on_credit(f.flow, f.credit)) {
-    return violated(fmt::format("a credit of {} on flow {} that was never used", f.credit, f.flow));
+    return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
   std::string why;
   return inbox_.begin(f, where, why) || violated(why);
@@ -242,11 +242,11 @@ void session::fail(const error& reason) {
 session::deadlines session::expire(operation::time_point now) {
   // Collected first: ending one operation moves others between the lists.
   std::vector<operation*> late;
-  const auto look = [&late, now](operation& op) {
+  const auto collect = [&late, now](operation& op) {
     if (op.due <= now) late.push_back(&op);
   };
-  outbox_.for_each(look);
-  inbox_.for_each(look);
+  outbox_.for_each(collect);
+  inbox_.for_each(collect);
   deadlines found;
   for (operation* op : late) {
     if (op->what == operation::kind::recv) {

@@ -9,7 +9,7 @@ namespace tandem::sealed {
 
 namespace asio = boost::asio;
 
-/// A connected socket whose hellos are over, and the keys of what follows.
+/// A connected socket after the handshake, and the keys for what follows.
 struct connection {
   connection(asio::ip::tcp::socket connected, keys with = {})
       : socket(std::move(connected)), seal(std::move(with)) {}

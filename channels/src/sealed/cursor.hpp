@@ -8,7 +8,7 @@
 
 namespace tandem::sealed {
 
-/// A place in memory that lies in parts, as a system call takes them.
+/// A position in scattered memory, an array of iovec.
 class cursor {
  public:
   explicit cursor(std::span<const iovec> parts) noexcept : parts_(parts) {
@@ -18,11 +18,11 @@ class cursor {
 
   std::size_t done_bytes() const noexcept { return done_; }
   std::size_t left_bytes() const noexcept { return left_; }
-  /// Of the part at hand; 0: at the end.
+  /// Bytes left in the current part; 0: at the end.
   std::size_t here_bytes() const noexcept {
     return index_ < parts_.size() ? parts_[index_].iov_len - at_ : 0;
   }
-  /// Goes on by so many bytes, or as many as the part at hand has, and says which they were.
+  /// Advances by `bytes`, or to the end of the current part, and returns the bytes passed.
   std::span<std::byte> step(std::size_t bytes) noexcept {
     bytes = std::min(bytes, here_bytes());
     if (bytes == 0) return {};
@@ -41,7 +41,7 @@ class cursor {
 
   std::span<const iovec> parts_;
   std::size_t index_ = 0;
-  std::size_t at_ = 0;  // in the part at hand
+  std::size_t at_ = 0;  // in the current part
   std::size_t done_ = 0;
   std::size_t left_ = 0;
 };

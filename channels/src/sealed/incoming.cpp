@@ -11,7 +11,7 @@ namespace tandem::sealed {
 
 std::span<std::byte> incoming::room() noexcept {
   const std::size_t here = end_ - begin_;
-  // The rest of a record that began far behind would not fit.
+  // The rest of a record that begins near the end of the buffer would not fit.
   if (begin_ > 0 && begin_ + most_record_bytes > wire_room_bytes) {
     std::memmove(wire_.get(), wire_.get() + begin_, here);
     begin_ = 0;
@@ -59,7 +59,7 @@ void incoming::open_next(std::size_t record_bytes, cursor& to) {
   }
   cursor after = to;
   if (!opener_.open({first, record_bytes}, after)) {
-    return fail("a sealed record does not open: it was changed, repeated or left out on its way");
+    return fail("a sealed record fails authentication: modified, replayed or lost in transit");
   }
   to = after;
   begin_ += record_bytes;

@@ -3,7 +3,7 @@
 namespace tandem::sealed {
 namespace {
 
-/// What readers of frames stage; a record of short parts and of no more than this is opened there.
+/// Parts shorter than this share a record, which frame readers open into their staging buffer.
 constexpr std::size_t long_part_bytes = 8 * 1024;
 
 }  // namespace

@@ -8,20 +8,20 @@
 
 namespace tandem::sealed {
 
-/// Bytes on their way out, sealed, until the network has taken them. No I/O.
+/// Send buffer of sealed bytes, until the network has taken them. No I/O.
 class outgoing {
  public:
   explicit outgoing(secret key) : sealer_(std::move(key)) {}
 
-  /// Seals as much as there is room for; not before all that was sealed has been `sent`.
+  /// Seals as much as fits. @pre all that was sealed before has been `sent`
   void take(cursor& from);
-  /// What the network is to be given next.
+  /// The bytes to write to the network next.
   std::span<const std::byte> unsent() const noexcept {
     return {wire_.get() + sent_, size_ - sent_};
   }
   void sent(std::size_t bytes) noexcept { sent_ += bytes; }
-  /// How long the next record's text is. Short parts share one; what is long has records of its
-  /// own, which the other end opens right where the text belongs.
+  /// The plaintext length of the next record. Short parts share a record; a long part has records
+  /// of its own, which the other end opens directly at the final address.
   static std::size_t next_text(cursor from) noexcept;
 
  private:

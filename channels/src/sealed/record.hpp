@@ -10,24 +10,24 @@
 
 namespace tandem::sealed {
 
-/// What is sealed travels in records:
+/// Sealed data travels in records:
 ///
 ///    0 bytes of text u32, little endian, 1 to 65536
-///    4 the text, encrypted (AES-256-GCM)
+///    4 the ciphertext (AES-256-GCM)
 ///      tag 16
 ///
 /// The nonce of a record is its number, counted by both ends and never sent, combined with a secret
-/// mask as in TLS 1.3 (RFC 8446, 5.3): one that is missing, repeated or in another place does not
+/// mask as in TLS 1.3 (RFC 8446, 5.3): a record that is missing, replayed or reordered does not
 /// open. The tag covers the length of the text, and nothing else is in the clear. After
-/// `records_per_key` records both ends take the next key, derived from the one before, which is
-/// forgotten: 2^20 records are 2^32 blocks at most, for which the bound of GCM on telling the text
-/// from noise is 2^-65 (2^64 pairs of blocks among 2^129).
+/// `records_per_key` records both ends change to the next key, derived from the previous one, which
+/// is erased: 2^20 records are at most 2^32 blocks, for which the distinguishing advantage against
+/// GCM is at most 2^-65 (2^64 pairs of blocks among 2^129).
 constexpr std::size_t length_bytes = 4;
 constexpr std::size_t most_text_bytes = 64 * 1024;
 constexpr std::size_t overhead_bytes = length_bytes + trust::cipher::tag_bytes;
 constexpr std::size_t most_record_bytes = most_text_bytes + overhead_bytes;
-/// What an end of a connection holds of its wire at once: two long records and the short ones
-/// around them, little enough to stay in the cache. Four would be 5 % faster over loopback.
+/// Buffer of one direction of a connection: two long records and the short ones around them, small
+/// enough to stay in the cache. Four would be 5 % faster over loopback.
 constexpr std::size_t wire_room_bytes = 2 * most_record_bytes + 1024;
 constexpr std::uint64_t records_per_key = std::uint64_t{1} << 20;
 
@@ -39,7 +39,7 @@ class sequence {
   trust::cipher& next();
 
  private:
-  secret key_;  // the one that the keys of the cipher and of what comes after it are made of
+  secret key_;  // the cipher's key and the next of these keys are derived from it
   trust::cipher cipher_;
   trust::cipher::nonce mask_{};
   std::uint64_t number_ = 0;  // under this key
@@ -50,7 +50,7 @@ class sequence {
 class sealer {
  public:
   explicit sealer(secret key, std::uint64_t per_key = records_per_key);
-  /// The next `bytes` from there, 1 to `most_text_bytes`, as one record, which is `overhead_bytes`
+  /// Seals the next `bytes`, 1 to `most_text_bytes`, as one record, which is `overhead_bytes`
   /// longer.
   void seal(cursor& from, std::size_t bytes, std::byte* to);
 
@@ -62,10 +62,10 @@ class sealer {
 class opener {
  public:
   explicit opener(secret key, std::uint64_t per_key = records_per_key);
-  /// How long the text of a record is that begins so. 0: no record begins so.
+  /// The text length of a record that begins with these bytes. 0: no valid record.
   static std::size_t text_bytes(const std::byte* length) noexcept;
-  /// Writes the text of a whole record. False, and zeros in the text's place, where it is not the
-  /// one that comes next, sealed with this key; from then on no record opens.
+  /// Writes the text of a complete record. False, with zeros instead of the text, where it is not
+  /// the next record sealed with this key; from then on no record opens.
   bool open(std::span<const std::byte> record, cursor& to);
 
  private:

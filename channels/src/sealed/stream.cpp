@@ -17,29 +17,29 @@
 namespace tandem::sealed {
 namespace {
 
-/// Of Ethernet: what is above may be too much for a link between two hosts, whose hint at it got
-/// lost.
+/// The MTU of Ethernet. A path MTU above it may be too much for a link on the path whose ICMP
+/// message was lost.
 constexpr std::uint32_t common_mtu = 1500;
 
-/// Several parts cost the kernel more than one piece of memory, and so much is copied in less: a
-/// broadcast of 8 bytes over loopback takes 4.8 us instead of 5.1 between two ranks, and 9.2
-/// instead of 10.3 among four on two cores.
+/// Up to this size a copy costs less than a scatter-gather system call: a broadcast of 8 bytes over
+/// loopback takes 4.8 us instead of 5.1 between two ranks, and 9.2 instead of 10.3 among four on
+/// two cores.
 constexpr std::size_t short_bytes = 2048;
 
 ssize_t give(int socket, std::span<const iovec> parts) {
-  std::array<std::byte, short_bytes> whole;
+  std::array<std::byte, short_bytes> joined;
   std::size_t total = 0;
   for (const iovec& part : parts) {
-    if (part.iov_len > whole.size() - total) {
+    if (part.iov_len > joined.size() - total) {
       msghdr message{};
       message.msg_iov = const_cast<iovec*>(parts.data());
       message.msg_iovlen = parts.size();
       return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    std::memcpy(whole.data() + total, part.iov_base, part.iov_len);
+    std::memcpy(joined.data() + total, part.iov_base, part.iov_len);
     total += part.iov_len;
   }
-  return ::send(socket, whole.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return ::send(socket, joined.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 ssize_t take(int socket, std::span<const iovec> room) {
@@ -56,7 +56,7 @@ struct stream::sealing {
   explicit sealing(const keys& with) : out(with.outgoing), in(with.incoming) {}
   outgoing out;
   incoming in;
-  int failure = 0;  // of the socket, found while there was something else to tell
+  int failure = 0;  // of the socket, to be reported after the bytes opened before it
 };
 
 stream::stream(int socket, const keys& with)
@@ -92,11 +92,11 @@ bool stream::flush() {
   }
 }
 
-void stream::seal_last(std::vector<std::byte>& words) {
+void stream::seal_last(std::vector<std::byte>& bytes) {
   if (!sealing_) return;
   outgoing& out = sealing_->out;
   std::vector<std::byte> sealed;
-  const iovec all{words.data(), words.size()};
+  const iovec all{bytes.data(), bytes.size()};
   cursor from(std::span(&all, 1));
   for (;;) {
     const std::span<const std::byte> rest = out.unsent();
@@ -105,7 +105,7 @@ void stream::seal_last(std::vector<std::byte>& words) {
     if (from.left_bytes() == 0) break;
     out.take(from);
   }
-  words = std::move(sealed);
+  bytes = std::move(sealed);
 }
 
 ssize_t stream::receive(std::span<const iovec> room) {
@@ -132,9 +132,9 @@ ssize_t stream::receive_sealed(std::span<const iovec> room) {
     const std::span<std::byte> some = in.room();
     const ssize_t n = ::recv(socket_, some.data(), some.size(), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) return opened;  // and the same again, where something was opened
+    if (n == 0) return opened;  // the end is reported by the next call where something was opened
     if (n < 0) {
-      // The kernel tells it once.
+      // The kernel reports an error only once.
       if (errno != EAGAIN && errno != EWOULDBLOCK) sealing_->failure = errno;
       drained = true;
       continue;
@@ -159,7 +159,7 @@ std::string stream::describe(int number) const {
   socklen_t bytes = sizeof now;
   const bool known = ::getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &now, &bytes) == 0;
   if (!known || now.tcpi_pmtu <= common_mtu) return lost;
-  return fmt::format("{}, or a link on the way takes no packets of {} bytes (MTU)", lost,
+  return fmt::format("{}, or a link on the path drops packets of {} bytes (MTU)", lost,
                      now.tcpi_pmtu);
 }
 

@@ -14,37 +14,37 @@
 
 namespace tandem::sealed {
 
-/// The bytes of one connection's socket, which it does not own: as they are, or sealed. Never
+/// The byte stream of one connection's socket, which it does not own: plain or sealed. Never
 /// blocks.
 ///
-/// @par Cost  As they are: the system call. Sealed: a pass of AES-GCM over the bytes at each end,
-///   and 256 KiB of memory, 320 where records had to be opened aside.
+/// @par Cost  Plain: the system call. Sealed: a pass of AES-GCM over the bytes at each end, and
+///   256 KiB of memory, 320 where records had to be opened aside.
 class stream {
  public:
-  /// @param with  empty: as they are
+  /// @param with  empty: plain
   stream(int socket, const keys& with);
   ~stream();
 
-  /// As ::sendmsg: how many bytes were taken, or -1 and `errno`. What is taken may be waiting here:
+  /// As ::sendmsg: the number of bytes taken, or -1 and `errno`. Taken bytes may be buffered: call
   /// `flush` when the socket is writable.
   ssize_t send(std::span<const iovec> parts);
-  /// True: the socket has all that was taken. False: it takes no more now, or is broken.
+  /// True: all taken bytes are in the socket. False: the socket is full or has failed.
   bool flush();
   bool has_unsent() const noexcept;
-  /// In place of what is waiting and of these last bytes of all, which follow it: what the socket
-  /// is to be given. Nothing can be sent after.
-  void seal_last(std::vector<std::byte>& words);
-  /// What the socket has taken, as it was on the wire.
+  /// Replaces `bytes`, the last ones of the stream, by what is to be written to the socket:
+  /// buffered bytes first, then these, sealed. Nothing can be sent afterwards.
+  void seal_last(std::vector<std::byte>& bytes);
+  /// Bytes written to the socket, as on the network.
   std::uint64_t given_bytes() const noexcept { return given_bytes_; }
 
-  /// As ::recvmsg: how many bytes there are, 0 at the end, or -1 and `errno`: EBADMSG where bytes
-  /// came that the peer did not seal.
+  /// As ::recvmsg: the number of bytes, 0 at the end, or -1 and `errno`: EBADMSG where bytes were
+  /// received that the peer did not seal.
   ssize_t receive(std::span<const iovec> room);
-  /// There is more to receive, whatever the socket says.
+  /// There is more to receive, even where the socket is not readable.
   bool holds_more() const noexcept;
-  /// What the socket has given, as it was on the wire.
+  /// Bytes read from the socket, as on the network.
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
-  /// A failure of `receive` in words.
+  /// The text for a failure of `receive`.
   std::string describe(int number) const;
 
  private:
@@ -52,7 +52,7 @@ class stream {
   ssize_t receive_sealed(std::span<const iovec> room);
 
   const int socket_;
-  std::unique_ptr<sealing> sealing_;  // null: as they are
+  std::unique_ptr<sealing> sealing_;  // null: plain
   std::uint64_t given_bytes_ = 0, received_bytes_ = 0;
 };
 

@@ -56,9 +56,9 @@ void check_congestion(const settings& options) {
   ::close(trial);
   if (failed == 0) return;
   throw error(errc::bad_option,
-              fmt::format("congestion={}: the kernel says: {}", options.congestion,
+              fmt::format("congestion={}: rejected by the kernel: {}", options.congestion,
                           std::generic_category().message(failed)),
-              fmt::format("choose auto, system, or what it allows: {}", allowed()));
+              fmt::format("choose auto, system, or an algorithm it allows: {}", allowed()));
 }
 
 }  // namespace tandem::tcp

@@ -6,13 +6,15 @@
 
 namespace tandem::tcp {
 
-/// Gives a connected socket the congestion control that the settings name. By itself: reno where
-/// both ends are on this host, and nothing is touched elsewhere. Within a host there is no queue to
-/// share, while one that paces (BBR) sends from timers, which costs long messages a part of their
-/// rate (`bench/rails`, the rows of loopback). Reno is in every kernel and free for every user.
+/// Sets the congestion control of a connected socket as the settings name it. Default: reno where
+/// both ends are on this host, the system's elsewhere. Within a host there is no queue to share,
+/// while a pacing algorithm (BBR) sends from timers, which reduces the rate of long messages
+/// (`bench/rails`, the loopback rows). Reno is in every kernel and permitted for every user.
 void choose_congestion(asio::ip::tcp::socket& of, const settings& options);
 
-/// @par Errors `errc::bad_option`: this kernel lacks what the settings name, or keeps it from us.
+/// @par Errors `errc::bad_option`: this kernel lacks the algorithm that the settings name, or does
+/// not
+///   permit it.
 void check_congestion(const settings& options);
 
 }  // namespace tandem::tcp

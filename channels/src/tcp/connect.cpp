@@ -30,10 +30,10 @@ asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp:
   result = failure;
 }
 
-/// A try among several addresses must leave time for the others.
+/// Limit of one attempt where there are several addresses, to leave time for the others.
 constexpr std::chrono::seconds one_of_several{3};
 
-/// The same with an end: a firewall that drops packets answers nothing.
+/// The same with a timeout: a firewall may drop packets silently.
 asio::awaitable<void> connect_within(std::chrono::nanoseconds limit, asio::ip::tcp::socket& socket,
                                      asio::ip::tcp::endpoint to, error_code& result) {
   try {
@@ -51,14 +51,15 @@ std::string name_of(int rank, const hello& mine, const char* otherwise) {
 error no_answer(const detail::connect_tries& tries, const hello& mine, const settings& options) {
   return error(
       errc::unreachable,
-      fmt::format("nobody answers within {}: {}", detail::to_text(options.meet_timeout),
+      fmt::format("no connection within {}: {}", detail::to_text(options.meet_timeout),
                   tries.text()),
       tries.advice(name_of(mine.from, mine, "this process"), name_of(mine.to, mine, "the peer"),
                    "is it running, and is the address right?"));
 }
 
 error another_program(const std::string& where, const std::string& why) {
-  return error(errc::not_tandem, fmt::format("{} answers but is no Tandem rank: {}", where, why),
+  return error(errc::not_tandem,
+               fmt::format("{} does not speak the Tandem protocol: {}", where, why),
                "is the port right?");
 }
 
@@ -68,8 +69,8 @@ void configure(asio::ip::tcp::socket& socket, const settings& options) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  // A host that vanishes without a word: 5 s idle, then 3 probes a second apart; unacknowledged
-  // data 10 s.
+  // Detects a host that disappears: 5 s idle, then 3 probes a second apart; unacknowledged data
+  // 10 s.
   using keep_idle = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
   using keep_interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
   using keep_count = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPCNT>;
@@ -104,7 +105,7 @@ asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& their
     const auto [failure, n] = co_await from.async_read_some(room, quiet);
     if (failure == asio::error::operation_aborted) throw error(failure);
     if (failure) {
-      why = have == 0 ? closed_at_once : "it closed the connection in mid-hello";
+      why = have == 0 ? closed_at_once : "it closed the connection during the hello";
       co_return false;
     }
     have += n;
@@ -150,17 +151,17 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
       bool known = false;
       const std::string name = to_text(to);
       sealed::keys seal;
-      co_await with_deadline(hello_limit,
-                             introduce(socket, mine, key, name, answer, seal, why, known),
-                             "hello of " + name,
-                             "it took the connection and says nothing: does Tandem listen there, "
-                             "does it still run, and does no firewall drop what follows?");
+      co_await with_deadline(
+          hello_limit, introduce(socket, mine, key, name, answer, seal, why, known),
+          "hello of " + name,
+          "connection accepted, but no handshake: does a live Tandem rank listen "
+          "there, and does no firewall drop packets of open connections?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const auto next = std::chrono::steady_clock::now() + pause;
     if (lacks && (next - began >= longest_lack || next >= give_up)) {
       throw detail::exhausted(failure.value(), detail::resource::descriptor,
-                              "no socket to " + to_text(to));
+                              "cannot open a socket to " + to_text(to));
     }
     const bool is_silent = failure || why == closed_at_once;
     const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
@@ -197,8 +198,8 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   error_code failure;
   const asio::ip::address where = asio::ip::make_address(address, failure);
   if (failure) {
-    throw error(errc::bad_input, fmt::format("'{}' is no numeric address", address),
-                "give one like 127.0.0.1");
+    throw error(errc::bad_input, fmt::format("'{}' is not a numeric IP address", address),
+                "give an address like 127.0.0.1");
   }
   if (!where.is_loopback() && !options.insecure && key.empty()) {
     throw error(errc::bad_input, fmt::format("{} is not a loopback address", address),
@@ -221,7 +222,7 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   }
   if (detail::is_exhausted(failure, detail::resource::descriptor)) {
     throw detail::exhausted(failure.value(), detail::resource::descriptor,
-                            fmt::format("no socket to listen at {}", to_text(endpoint)));
+                            fmt::format("cannot open a socket to listen at {}", to_text(endpoint)));
   }
   if (failure) {
     throw error(errc::bad_input,

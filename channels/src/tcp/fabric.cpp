@@ -20,9 +20,10 @@ namespace tandem::tcp {
 namespace {
 
 using detail::quiet;
-/// When a connection ends, rank 0 may know better who died first: its word is awaited for so long.
+/// When a connection ends, rank 0 may know which rank failed first: how long to wait for its
+/// report.
 constexpr std::chrono::milliseconds word_limit{500};
-/// A rank whose connection lost against the peer's own looks again after so long.
+/// When to retry if the peer's own connection was preferred to this rank's.
 constexpr std::chrono::milliseconds crossed_limit{1000};
 
 std::string address_key(int rank) {
@@ -30,14 +31,15 @@ std::string address_key(int rank) {
 }
 
 asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
-  const std::size_t colon = text.rfind(' ');
+  const std::size_t separator = text.rfind(' ');
   std::uint16_t port = 0;
-  if (colon != std::string::npos)
-    std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  if (separator != std::string::npos)
+    std::from_chars(text.data() + separator + 1, text.data() + text.size(), port);
   error_code failure;
-  const asio::ip::address address = asio::ip::make_address(text.substr(0, colon), failure);
+  const asio::ip::address address = asio::ip::make_address(text.substr(0, separator), failure);
   if (failure || port == 0) {
-    throw error(errc::protocol_violation, fmt::format("'{}' was published as an address", text));
+    throw error(errc::protocol_violation,
+                fmt::format("a peer published the invalid listen address '{}'", text));
   }
   return {address, port};
 }
@@ -130,8 +132,8 @@ hello mesh::introduction(int peer) const noexcept {
 
 verdict mesh::judge_guest(const hello& theirs) noexcept {
   const peer_state& peer = peers_[static_cast<std::size_t>(theirs.from)];
-  const bool mine_wins = peer.connecting && rank() < theirs.from;
-  return peer.made || mine_wins ? verdict::crossed : verdict::welcome;
+  const bool local_wins = peer.connecting && rank() < theirs.from;
+  return peer.made || local_wins ? verdict::crossed : verdict::welcome;
 }
 
 void mesh::take_guest(sealed::connection guest, const hello& mine, const hello& theirs) {
@@ -188,7 +190,8 @@ asio::awaitable<std::reference_wrapper<channel>> mesh::to(int peer) {
   co_return *state.made;
 }
 
-/// Runs by itself, so that a caller who gives up takes nobody else's connection with him.
+/// Runs independently of its callers, so that a cancelled caller does not cancel the connection of
+/// others.
 asio::awaitable<void> mesh::connect(int peer) {
   const auto self = shared_from_this();
   peer_state& state = peers_[static_cast<std::size_t>(peer)];
@@ -224,7 +227,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       install(peer, std::make_unique<link_channel>(over));
       co_return;
     }
-    // The peer's own connection is on its way here; look again in case that one failed.
+    // The peer's own connection is expected; check again in case it failed.
     timer.expires_after(crossed_limit);
     co_await timer.async_wait(quiet);
   }
@@ -248,19 +251,19 @@ asio::awaitable<void> mesh::blame_later(error reason) {
 void mesh::fail(const error& reason, bool tell_others) noexcept {
   if (is_over()) return;
   const auto self = shared_from_this();
-  // The news may be another rank's; who tells it here is this one.
+  // The reason may come from another rank; the error here names this rank as its origin.
   error_context here = reason.context();
-  const int teller = std::exchange(here.rank, rank());
-  // Where another blames this rank, the two ends of what failed are the same, seen from here.
+  const int reporter = std::exchange(here.rank, rank());
+  // Where another rank reports this one as lost, swap the two ends of the failed connection.
   if (here.peer == rank()) {
-    here.peer = teller != rank() ? teller : -1;
+    here.peer = reporter != rank() ? reporter : -1;
     if (here.peer >= 0)
-      here.detail = fmt::format("rank {} reports: {}", teller, reason_text(reason));
+      here.detail = fmt::format("rank {} reports: {}", reporter, reason_text(reason));
   }
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
   if (tell_others) store_->report(reason);
-  for (const auto& door : doors_) door->close();
+  for (const auto& each : doors_) each->close();
   ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
@@ -274,7 +277,7 @@ void mesh::close() noexcept {
   if (closed_) return;
   const auto self = shared_from_this();
   closed_ = true;
-  for (const auto& door : doors_) door->close();
+  for (const auto& each : doors_) each->close();
   ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
@@ -285,8 +288,8 @@ void mesh::close() noexcept {
   store_->leave();
 }
 
-/// While ranks connect, each peer may have one connection that is on its way here and one from
-/// here, of which one stays. Each acceptor keeps a descriptor in reserve.
+/// While ranks connect, each peer may have an incoming and an outgoing connection, of which one is
+/// kept. Each acceptor keeps a descriptor in reserve.
 void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acceptors,
                       std::size_t for_each_peer) {
   const std::uint64_t to_peers = (static_cast<std::uint64_t>(size) - 1) * for_each_peer;
@@ -297,15 +300,15 @@ void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acc
 
 error why_not_opened(int rank, std::exception_ptr failure) {
   const error_context here{
-      .rank = rank, .rail = {}, .phase = "opening its fabric", .detail = {}, .advice = {}};
+      .rank = rank, .rail = {}, .phase = "opening the fabric", .detail = {}, .advice = {}};
   try {
     std::rethrow_exception(failure);
   } catch (const error& e) {
     return with_context(e, here);
   } catch (...) {
-    error_context told = here;
-    told.detail = describe(failure);
-    return error(make_error_code(errc::peer_lost), std::move(told));
+    error_context context = here;
+    context.detail = describe(failure);
+    return error(make_error_code(errc::peer_lost), std::move(context));
   }
 }
 
@@ -314,7 +317,7 @@ error gone_without_goodbye(int rank) {
                {.peer = rank,
                 .rail = {},
                 .phase = {},
-                .detail = fmt::format("rank {} left in the middle of the job", rank),
+                .detail = fmt::format("rank {} destroyed its fabric without closing it", rank),
                 .advice = fmt::format("see the last output of rank {}", rank)});
 }
 

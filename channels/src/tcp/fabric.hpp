@@ -17,16 +17,15 @@
 
 namespace tandem::tcp {
 
-/// Sees to it that a rank can open what it needs: so many descriptors to listen with, and for each
-/// peer. @par Errors thrown: `limit_exceeded`, as `detail::reserve_descriptors`.
+/// Makes sure that a rank can open the descriptors it needs, to listen and for each peer. @par
+/// Errors thrown: `limit_exceeded`, as `detail::reserve_descriptors`.
 void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acceptors,
                       std::size_t for_each_peer);
 
 /// A rank's channels to all others, made on demand. Either side may connect first; when both do at
 /// once, the connection that the lower rank opened stays.
 ///
-/// A mesh over more than one connection for each peer derives from it: what is here of the peers'
-/// lives and deaths is the same.
+/// Base class of the meshes of other transports, which share its handling of lost peers.
 class mesh : public std::enable_shared_from_this<mesh> {
  public:
   mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_executor executor);
@@ -35,7 +34,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
 
   virtual std::string_view kind() const noexcept { return "tcp"; }
   std::string_view kind_to(int) const noexcept { return kind(); }
-  /// Opens the door and publishes its address.
+  /// Starts to listen and publishes the address.
   virtual asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
   channel* find(int peer) noexcept { return peers_[static_cast<std::size_t>(peer)].made.get(); }
@@ -55,36 +54,37 @@ class mesh : public std::enable_shared_from_this<mesh> {
   asio::any_io_executor get_executor() const noexcept { return executor_; }
 
  protected:
-  /// Connects to a peer that is not there yet, and installs it.
+  /// Connects to a peer that has no channel yet, and installs the channel.
   virtual asio::awaitable<void> dial_peer(int peer);
   virtual verdict judge_guest(const hello& theirs) noexcept;
   virtual void take_guest(sealed::connection guest, const hello& mine, const hello& theirs);
-  /// The mesh is over: closes what else would keep the loop running.
+  /// Called when the mesh ends: closes what else would keep the loop running.
   virtual void ended() noexcept {}
-  /// Why it is over, if that is no orderly end.
+  /// Why the mesh has ended; empty after `close`.
   const std::optional<error>& failure() const noexcept { return failed_; }
 
   const settings& options() const noexcept { return options_; }
   const secret& key() const noexcept { return key_; }
-  /// Who this rank is, as it says to a peer.
+  /// This rank's hello for a peer.
   hello introduction(int peer) const noexcept;
-  /// Listens at a local address; returns the port. Guests go to `take_guest`.
+  /// Listens at a local address; returns the port. Accepted connections go to `take_guest`.
   std::uint16_t open_door(const std::string& address);
-  /// The same with other settings, for another kind of guests.
+  /// The same with other settings and another handler.
   std::uint16_t open_door(const std::string& address, const settings& with,
                           greeter::guest_handler take);
-  /// Closes it when the job is over here.
+  /// Registers a listen endpoint to be closed with the mesh.
   void keep_open(std::shared_ptr<door> opened);
-  /// As `reserve_for_rank`, of this one.
+  /// `reserve_for_rank` for this rank.
   void reserve(std::size_t acceptors, std::size_t for_each_peer) const;
   void watch_store();
   asio::awaitable<void> publish(std::string name, std::string value);
   asio::awaitable<std::string> look_up(std::string name);
-  /// The channel to a peer, unless there is one or the job is over: then it is closed.
+  /// Installs the channel to a peer; closes it instead if there is one already or the mesh has
+  /// ended.
   void install(int peer, std::unique_ptr<channel> made);
-  /// For a link that loses its peer: rank 0's word on who died first is awaited.
+  /// For a link that loses its peer: waits for rank 0's report of which rank failed first.
   std::function<bool(const error&)> lost_handler();
-  /// For a link whose peer is silent: all ranks hear it at once.
+  /// For a link whose peer does not answer: reports it to all ranks at once.
   std::function<bool(const error&)> silent_handler();
 
  private:

@@ -12,13 +12,13 @@
 
 namespace tandem::tcp {
 
-/// Why others lose a rank whose handle goes in the middle of the job.
+/// The error that other ranks get when a rank destroys its fabric without `close`.
 error gone_without_goodbye(int rank);
 
-/// Of a rank whose fabric could not be opened: what it says, and what the others hear.
+/// The error of a rank whose fabric could not be opened, here and on the other ranks.
 error why_not_opened(int rank, std::exception_ptr failure);
 
-/// The handle that users own of a mesh of any kind: destroying it without `close` is a failure of
+/// The user's handle of a mesh of any kind; destroying it without `close` counts as a failure of
 /// this rank.
 template <class Mesh>
 class fabric_handle final : public fabric {
@@ -26,7 +26,7 @@ class fabric_handle final : public fabric {
   explicit fabric_handle(std::shared_ptr<Mesh> over) : mesh_(std::move(over)) {}
   ~fabric_handle() override {
     if (!origin_.is_here()) return;
-    // Whoever goes without a goodbye leaves others waiting: they must hear why.
+    // Others may be waiting for this rank: they must get an error.
     if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
     mesh_->close();
   }
@@ -76,7 +76,7 @@ class fabric_handle final : public fabric {
   std::shared_ptr<Mesh> mesh_;
 };
 
-/// Opens a mesh; what fails on the way is a failure of this rank, and all ranks hear what it was.
+/// Opens a mesh; an error is a failure of this rank and is reported to all ranks.
 template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made) {
   std::unique_ptr<fabric> handle = std::make_unique<fabric_handle<Mesh>>(made);
@@ -93,7 +93,7 @@ asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made)
   co_return handle;
 }
 
-/// The same of a mesh of this kind over those who met.
+/// The same for a new mesh of this kind over the ranks of `meeting`.
 template <class Mesh>
 asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {

@@ -27,8 +27,8 @@ frame_reader::outcome frame_reader::read_some(sealed::stream& from) {
   const ssize_t n = from.receive(std::span(parts).first(count));
   if (n > 0) {
     const auto bytes = static_cast<std::size_t>(n);
-    const outcome placed = place(bytes);
-    if (placed != outcome::more) return placed;
+    const outcome result = place(bytes);
+    if (result != outcome::more) return result;
     std::size_t wanted = parts[0].iov_len;
     if (count == 2) wanted += parts[1].iov_len;
     return bytes == wanted || from.holds_more() ? outcome::more : outcome::drained;
@@ -37,17 +37,17 @@ frame_reader::outcome frame_reader::read_some(sealed::stream& from) {
   if (n < 0 && errno == EINTR) return outcome::more;
   const bool is_forged = n < 0 && errno == EBADMSG;
   is_silence_ = n < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH);
-  why_ = n == 0 ? "its connection ended without a goodbye" : from.describe(errno);
+  why_ = n == 0 ? "its connection ended without a close frame" : from.describe(errno);
   return is_forged ? outcome::broken : outcome::ended;
 }
 
 frame_reader::outcome frame_reader::place(std::size_t bytes) {
   if (is_landing_) {
     const std::size_t left = landing_.header.payload_bytes - landing_.received;
-    const std::size_t mine = std::min(bytes, left);
-    landing_.received += mine;
-    bytes -= mine;
-    if (mine == left) finish_landing();
+    const std::size_t of_payload = std::min(bytes, left);
+    landing_.received += of_payload;
+    bytes -= of_payload;
+    if (of_payload == left) finish_landing();
   }
   staged_ += bytes;
   return parse_staged();
@@ -55,10 +55,10 @@ frame_reader::outcome frame_reader::place(std::size_t bytes) {
 
 frame_reader::outcome frame_reader::parse_staged() {
   std::size_t at = 0;
-  outcome came = outcome::more;
+  outcome result = outcome::more;
   while (staged_ - at >= protocol::frame_bytes) {
-    came = take_frame(staging_.data() + at);
-    if (came != outcome::more) break;
+    result = take_frame(staging_.data() + at);
+    if (result != outcome::more) break;
     at += protocol::frame_bytes;
     if (!is_landing_) continue;
     const std::size_t here = std::min<std::size_t>(staged_ - at, landing_.header.payload_bytes);
@@ -71,7 +71,7 @@ frame_reader::outcome frame_reader::parse_staged() {
   }
   staged_ -= at;
   if (staged_ > 0 && at > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
-  return came;
+  return result;
 }
 
 frame_reader::outcome frame_reader::take_frame(const std::byte* at) {

@@ -10,32 +10,33 @@
 
 namespace tandem::tcp {
 
-/// Bytes from a stream into a session: headers and small payloads through a staging buffer, larger
-/// payloads straight into the view, with the next header behind them in the same system call.
+/// Feeds the bytes of a stream to a session: headers and small payloads through a staging buffer,
+/// larger payloads directly into the view, together with the next header in the same system call.
 class frame_reader {
  public:
   enum class outcome : std::uint8_t {
     more,     ///< there may be more to read
     drained,  ///< nothing more at present
-    ended,    ///< the connection is gone: `why`
-    broken,   ///< bytes that no correct peer sends: `why`
-    goodbye,  ///< the peer closes in an orderly way
-    gave_up,  ///< the peer closes because of an error; the session has not been told
+    ended,    ///< the connection has ended: `why`
+    broken,   ///< the peer violated the protocol: `why`
+    goodbye,  ///< the peer has closed the channel
+    gave_up,  ///< the peer has closed because of an error; the session does not know yet
   };
 
   explicit frame_reader(protocol::session& into) noexcept : session_(into) {}
 
-  /// One `receive`, never blocking. After ended, broken, goodbye and gave_up, read no more.
+  /// One `receive`, never blocking. To be called only until the result is neither `more` nor
+  /// `drained`.
   outcome read_some(sealed::stream& from);
   const std::string& why() const noexcept { return why_; }
-  /// It ended because the peer's acknowledgements did not come: nobody knows more of that.
+  /// The connection ended because acknowledgements of the peer were missing (ETIMEDOUT).
   bool is_silence() const noexcept { return is_silence_; }
-  /// Forgets the payload in hand; the session does not know it any more either.
+  /// Drops the current payload, which the session has dropped, too.
   void drop() noexcept { is_landing_ = false; }
 
  private:
-  /// Small messages come whole in one call: half a ping-pong of 16 KiB over loopback takes 7.7 us
-  /// in one and 9.4 in two. Of a longer one no more than this is copied, and less of the next.
+  /// Small messages arrive complete in one call: half a ping-pong of 16 KiB over loopback takes 7.7
+  /// us with one call and 9.4 with two. After a longer one less is staged, as it would be copied.
   static constexpr std::size_t staging_bytes = 20 * 1024, staging_bytes_of_long = 8 * 1024;
 
   outcome place(std::size_t bytes);

@@ -8,15 +8,15 @@
 namespace tandem::tcp {
 namespace {
 
-/// A batch ends here: the kernel takes no more at once, and later frames may be more urgent.
+/// Maximum of one batch: the kernel takes no more at once, and later frames may be more urgent.
 constexpr std::size_t batch_bytes = std::size_t{1} << 20;
-/// A little more than one packet of loopback holds (64 KiB less headers) is one write that reaches
-/// the peer only when all of it is copied. In two, the peer copies the first part meanwhile: half a
+/// A write of slightly more than one loopback packet (64 KiB less headers) reaches the peer only
+/// when all of it is copied. In two writes, the peer copies the first part meanwhile: half a
 /// ping-pong of 64 KiB takes 17 us instead of 20. Longer ones gain nothing, shorter ones lose.
 constexpr std::size_t first_part_bytes = 56 * 1024, least_split_bytes = 64 * 1024,
                       most_split_bytes = 80 * 1024;
 
-/// Those of the parts that go in the next write.
+/// The parts of the next write.
 std::span<const iovec> next_write(std::span<iovec> parts) noexcept {
   std::size_t total = 0;
   for (const iovec& part : parts) total += part.iov_len;
@@ -91,7 +91,7 @@ bool frame_writer::write_batch(sealed::stream& to) {
     if (n >= 0) {
       advance(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {
-      // A broken socket is the reader's to report: it knows whether a goodbye came first.
+      // The reader reports socket errors: it knows whether a close frame was received first.
       return false;
     }
   }

@@ -10,21 +10,23 @@
 
 namespace tandem::tcp {
 
-/// Frames on their way into a stream: taken from the session in batches, given to it
-/// together, a small message and its header in one system call.
+/// Writes the frames of a session to a stream in batches; a small message and its header take one
+/// system call.
 class frame_writer {
  public:
   explicit frame_writer(protocol::session& from) noexcept : session_(from) {}
 
-  /// Writes until the session has no more to say (true), or the socket is full or broken (false).
+  /// Writes until the session has no more frames (true), or the socket is full or has failed
+  /// (false).
   bool write_all(sealed::stream& to);
   /// A batch is half written: it holds views of operations.
   bool is_busy() const noexcept { return first_ < size_; }
-  /// What the stream has not yet got of a frame that it has begun; 0: the stream may be ended here.
+  /// Unwritten bytes of a frame that has been begun; 0: the stream is at a frame boundary.
   std::size_t rest_bytes() const noexcept;
-  /// Copies just these, so that the frame can be finished without the operation's view.
+  /// Appends a copy of those bytes, so that the frame can be completed without the operation's
+  /// view.
   void append_rest(std::vector<std::byte>& to) const;
-  /// Forgets the batch. No more can be written after half a frame.
+  /// Drops the batch. Nothing can be written after half a frame.
   void drop() noexcept { first_ = size_ = first_done_bytes_ = 0; }
 
  private:

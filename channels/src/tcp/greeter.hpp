@@ -18,40 +18,41 @@
 
 namespace tandem::tcp {
 
-/// Whose word a record in the log is.
+/// The component of its log records.
 template <class Socket>
 constexpr std::string_view room_of = "tcp";
 
-/// What goes through it leaves the host, and is sealed where the settings want that.
+/// True where the connection leaves the host, so that `settings::encrypt` applies.
 template <class Socket>
 constexpr bool may_be_sealed = true;
 
-/// What a rank keeps open for others to come.
+/// Something that accepts connections of other ranks until it is closed.
 class door {
  public:
   virtual ~door() = default;
   virtual void close() noexcept = 0;
 };
 
-/// The door: accepts connections, reads their hellos side by side, and hands over those that are
-/// welcome. A stranger costs a bounded number of bytes for a bounded time and holds nobody up.
+/// Accepts connections, performs their handshakes concurrently, and hands over those that are
+/// accepted. An unauthenticated peer costs bounded memory for a bounded time and delays nobody.
 ///
-/// A kind of socket has, beside what `introduce.hpp` wants of it: `configure(socket, settings)` and
-/// `describe_guest(socket)`. greeter_body.hpp has the bodies; each kind instantiates them once.
+/// Besides the requirements of `handshake.hpp`, a socket type needs `configure(socket, settings)`
+/// and `describe_guest(socket)`. handshake_server_body.hpp has the bodies; each socket type
+/// instantiates them once.
 template <class Socket>
 class basic_greeter final : public door,
                             public std::enable_shared_from_this<basic_greeter<Socket>> {
  public:
   using protocol = typename Socket::protocol_type;
   using acceptor = asio::basic_socket_acceptor<protocol>;
-  /// Answers a good hello: the verdict goes to the peer, and on welcome the connection to
-  /// `on_guest`, with the keys of what follows where it is sealed.
+  /// Decides on a valid hello: the status is sent to the peer, and an accepted connection goes to
+  /// `on_guest`, with its keys where it is sealed.
   using judge_handler = std::function<verdict(const hello& theirs)>;
   using guest_handler =
       std::function<void(Socket guest, sealed::keys seal, const hello& mine, const hello& theirs)>;
 
-  /// @param key  empty: whoever comes is believed, and must have none either.
-  basic_greeter(acceptor at, hello mine, secret key, settings options, judge_handler judge,
+  /// @param key  empty: peers are not authenticated and must have no key either.
+  basic_greeter(acceptor at, hello mine, secret key, settings options, judge_handler check,
                 guest_handler on_guest);
 
   void run();
@@ -60,14 +61,14 @@ class basic_greeter final : public door,
   std::uint64_t strangers() const noexcept { return strangers_; }
 
  private:
-  /// Connections that have not said, or proven, who they are; beyond it the oldest is dropped.
+  /// Limit of unauthenticated connections; beyond it the oldest is dropped.
   static constexpr std::size_t most_unknown = 64;
 
-  /// What came of a guest's first words.
+  /// State of one handshake.
   struct introduction {
     heard_hello theirs;
     hello answer;
-    wire_hello said{};  ///< the answer, where it was said: with a key, and not refused
+    wire_hello said{};  ///< the answer as sent: with a key, unless refused
     bool known = false;
     std::string why;
   };
@@ -76,7 +77,7 @@ class basic_greeter final : public door,
   asio::awaitable<void> decide(Socket& guest, introduction& its);
   asio::awaitable<void> accept_loop();
   void make_room();
-  /// @param refuses  it was accepted with the spare descriptor, which it has to give back
+  /// @param refuses  the connection uses the spare descriptor, and is refused to free it
   asio::awaitable<void> greet(std::shared_ptr<Socket> guest, bool refuses);
   bool may_refuse_next(const error_code& failure);
   void count_stranger(std::string_view kind, const std::string& who, const std::string& why);

@@ -19,12 +19,12 @@ namespace tandem::tcp {
 
 template <class Socket>
 basic_greeter<Socket>::basic_greeter(acceptor at, hello mine, secret key, settings options,
-                                     judge_handler judge, guest_handler on_guest)
+                                     judge_handler check, guest_handler on_guest)
     : acceptor_(std::move(at)),
       mine_(mine),
       key_(std::move(key)),
       options_(std::move(options)),
-      judge_(std::move(judge)),
+      judge_(std::move(check)),
       on_guest_(std::move(on_guest)),
       at_(acceptor_.local_endpoint()) {
   mine_.keyed = !key_.empty();
@@ -58,7 +58,7 @@ asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
     if (failure) {
       refuses = may_refuse_next(failure);
       if (refuses) continue;
-      // Trying again at once would only burn the processor.
+      // An immediate retry would only waste CPU time.
       pause.expires_after(std::chrono::milliseconds(50));
       co_await pause.async_wait(detail::quiet);
       continue;
@@ -78,13 +78,13 @@ asio::awaitable<void> basic_greeter<Socket>::accept_loop() {
   }
 }
 
-/// Descriptors may be lacking for a moment, while connections that have crossed end. A lack that
-/// lasts is told to each peer that comes, with the one that was kept for it.
+/// Descriptors may be exhausted for a moment, until crossed connections have ended. If that lasts,
+/// each peer is accepted with the spare descriptor and refused with the reason.
 template <class Socket>
 bool basic_greeter<Socket>::may_refuse_next(const error_code& failure) {
   const auto now = std::chrono::steady_clock::now();
   dropped_.add("accept",
-               "no peer can be accepted: " +
+               "cannot accept connections: " +
                    detail::failure_text(failure.value(), detail::resource::descriptor),
                now);
   if (!detail::is_exhausted(failure, detail::resource::descriptor)) return false;
@@ -92,19 +92,20 @@ bool basic_greeter<Socket>::may_refuse_next(const error_code& failure) {
   return now - *lacking_since_ >= longest_lack && spare_.give();
 }
 
-/// A rank of ours speaks at once, so the one that has been silent longest goes.
+/// A rank of the job sends its hello at once, so the connection that has been silent longest goes.
 template <class Socket>
 void basic_greeter<Socket>::make_room() {
   if (unknown_.size() < most_unknown) return;
   error_code ignored;
   Socket& oldest = *unknown_.front();
-  count_stranger("crowd", describe_guest(oldest),
-                 fmt::format("{} others came after it without a word from it", most_unknown));
+  count_stranger(
+      "crowd", describe_guest(oldest),
+      fmt::format("no hello from it, and {} newer connections are waiting", most_unknown));
   oldest.close(ignored);
   unknown_.pop_front();
 }
 
-/// Until the guest has said who he is and, with a key, proven it.
+/// Reads the peer's hello and, with a key, exchanges proofs.
 template <class Socket>
 asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& its, bool refuses) {
   its.known = co_await read_hello(guest, its.theirs, its.why);
@@ -118,22 +119,22 @@ asio::awaitable<void> basic_greeter<Socket>::hear(Socket& guest, introduction& i
   if (!mine_.keyed || its.answer.answer != verdict::welcome) co_return;
   trust::random_bytes(its.answer.once);
   encode(its.answer, its.said);
-  std::array<std::byte, hello_bytes + trust::digest_bytes> words;
+  std::array<std::byte, hello_bytes + trust::digest_bytes> message;
   const proof ours = prove(step::listener, key_, its.theirs.wire, its.said);
-  std::copy(its.said.begin(), its.said.end(), words.begin());
-  std::copy(ours.begin(), ours.end(), words.begin() + hello_bytes);
-  co_await send(guest, words);
+  std::copy(its.said.begin(), its.said.end(), message.begin());
+  std::copy(ours.begin(), ours.end(), message.begin() + hello_bytes);
+  co_await send(guest, message);
   proof given;
   its.known = co_await read_proof(guest, given, its.why);
   if (!its.known) {
-    its.why = "it left in place of a proof: does it have another secret?";
+    its.why = "it closed the connection without a proof: is its job secret different?";
   } else if (!is_proof(given, step::connector, key_, its.theirs.wire, its.said)) {
     its.known = false;
-    its.why = "its secret is another one";
+    its.why = "job secret mismatch";
   }
 }
 
-/// Tells the guest, whose words are known by now, what becomes of him.
+/// Sends the resulting status to a peer whose hello is known.
 template <class Socket>
 asio::awaitable<void> basic_greeter<Socket>::decide(Socket& guest, introduction& its) {
   verdict& answer = its.answer.answer;

@@ -81,35 +81,36 @@ error refusal(const hello& answer, const hello& mine, const std::string& where) 
   switch (answer.answer) {
     case verdict::wrong_version:
       return error(errc::version_mismatch,
-                   fmt::format("{} speaks protocol version {}, this program {}", where,
+                   fmt::format("{} uses protocol version {}, this program {}", where,
                                answer.version, mine.version),
-                   "use the same Tandem on every rank");
+                   "run the same Tandem version on every rank");
     case verdict::wrong_job:
       return error(errc::job_mismatch, fmt::format("{} belongs to another job", where),
                    "is an old job still running there? choose another port or end it");
     case verdict::wrong_rank:
-      return error(errc::rank_taken,
-                   fmt::format("{} is not rank {}, or takes this process for no rank of the job",
-                               where, mine.to),
-                   "start every rank of the job with its own number and the same size");
+      return error(
+          errc::rank_taken,
+          fmt::format("{} is not rank {}, or does not accept this process's rank", where, mine.to),
+          "start every rank of the job with its own number and the same size");
     case verdict::not_trusted:
       return error(errc::not_trusted,
-                   where + (mine.keyed ? " has no secret, and who connects to it has one"
-                                       : " has a secret, and who connects to it has none"),
+                   where + (mine.keyed ? " has no job secret, the connecting peer has one"
+                                       : " has a job secret, the connecting peer has none"),
                    "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
     case verdict::not_sealed:
       return error(errc::bad_option,
-                   fmt::format("{} has encrypt={:d}, and who connects to it has encrypt={:d}",
-                               where, answer.sealed, mine.sealed),
+                   fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}", where,
+                               answer.sealed, mine.sealed),
                    "give every rank of the job the same (TANDEM_ENCRYPT)");
     case verdict::no_descriptors:
-      return error(errc::limit_exceeded,
-                   fmt::format("{} is out of file descriptors and can accept no connection", where),
-                   "raise the limit of that process (RLIMIT_NOFILE): ulimit -n, LimitNOFILE= of a "
-                   "systemd unit; its log says how many it has");
+      return error(
+          errc::limit_exceeded,
+          fmt::format("{} is out of file descriptors and cannot accept connections", where),
+          "raise the limit of that process (RLIMIT_NOFILE): ulimit -n, LimitNOFILE= of a "
+          "systemd unit; its log says how many it has");
     default:
       return error(errc::protocol_violation,
-                   fmt::format("{} gave an answer of unknown meaning ({})", where,
+                   fmt::format("{} answered with an unknown handshake status ({})", where,
                                static_cast<std::uint32_t>(answer.answer)));
   }
 }

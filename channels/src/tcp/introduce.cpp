@@ -10,10 +10,10 @@ std::optional<bool> come_to_know(std::span<const std::byte> so_far, hello& says,
     case reading::other_version:
       return true;
     case reading::damaged:
-      why = "its hello is damaged";
+      why = "its hello is corrupt";
       return false;
     case reading::other_program:
-      why = "it said " + excerpt(so_far);
+      why = "it sent " + excerpt(so_far);
       return false;
     case reading::incomplete:
       break;
@@ -22,7 +22,7 @@ std::optional<bool> come_to_know(std::span<const std::byte> so_far, hello& says,
 }
 
 error other_secret(const std::string& where) {
-  return error(errc::not_trusted, fmt::format("{} has another secret than this process", where),
+  return error(errc::not_trusted, fmt::format("{} has a different job secret", where),
                "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
 }
 

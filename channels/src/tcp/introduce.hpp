@@ -14,31 +14,31 @@
 #include "tcp/hello.hpp"
 #include "tcp/proof.hpp"
 
-/// Who is there? What both sides of a fresh connection say first, over any kind of stream socket.
-/// A kind says how it reads and sends a hello: `read_hello(socket, heard_hello&, why)` and, where
-/// something goes with it, `send_hello(socket, wire_hello)`, beside its socket.
+/// The handshake of a new connection, over any kind of stream socket. A socket type provides
+/// `read_hello(socket, heard_hello&, why)` and, where something is sent along with the hello,
+/// `send_hello(socket, wire_hello)`.
 namespace tandem::tcp {
 
-/// A hello as it was read.
+/// A received hello, decoded and as received.
 struct heard_hello {
   hello says;
   wire_hello wire{};
 };
 
-/// A stranger has so long to say who he is.
+/// The handshake timeout.
 constexpr std::chrono::seconds hello_limit{5};
 
-/// A lack of descriptors that lasts longer does not pass by itself. Shorter than `hello_limit`: who
-/// waits for an answer hears of it.
+/// Descriptors that are exhausted for longer will not become free by themselves. Shorter than
+/// `hello_limit`, so that a waiting peer gets the reason.
 constexpr std::chrono::seconds longest_lack{2};
 
-constexpr auto closed_at_once = "it closed the connection without a word";
+constexpr auto closed_at_once = "it closed the connection before the handshake";
 
-/// What the words so far are: a hello (true; `says`), somebody else's (false; `why`), or not enough
-/// (empty).
+/// Decodes the bytes received so far: a hello (true; `says`), something else (false; `why`), or
+/// incomplete (empty).
 std::optional<bool> come_to_know(std::span<const std::byte> so_far, hello& says, std::string& why);
 
-/// The answer, or its absence, tells what a failed write would.
+/// Ignores errors: the missing answer of the peer reports them.
 template <class Socket>
 asio::awaitable<void> send(Socket& to, std::span<const std::byte> bytes) {
   using detail::quiet;
@@ -46,25 +46,25 @@ asio::awaitable<void> send(Socket& to, std::span<const std::byte> bytes) {
 }
 
 template <class Socket>
-asio::awaitable<void> send_hello(Socket& to, const wire_hello& said) {
-  return send(to, said);
+asio::awaitable<void> send_hello(Socket& to, const wire_hello& encoded) {
+  return send(to, encoded);
 }
 
-/// False: the connection ended instead; `why` says how.
+/// False: the connection ended instead; `why` holds the reason.
 template <class Socket>
 asio::awaitable<bool> read_proof(Socket& from, proof& given, std::string& why) {
   using detail::quiet;
   const auto [failure, n] = co_await asio::async_read(from, asio::buffer(given), quiet);
   if (failure == asio::error::operation_aborted) throw error(failure);
   if (!failure) co_return true;
-  why = n == 0 ? closed_at_once : "it closed the connection in mid-proof";
+  why = n == 0 ? closed_at_once : "it closed the connection during authentication";
   co_return false;
 }
 
-/// The connecting side's complaint.
+/// The connecting side's error for a wrong proof.
 error other_secret(const std::string& where);
 
-/// Both proofs, and the listener's decision. False: it ended the connection; `why` says how.
+/// Both proofs, and the listener's decision. False: the connection ended; `why` holds the reason.
 template <class Socket>
 asio::awaitable<bool> exchange_proofs(Socket& socket, const secret& key, const wire_hello& mine,
                                       heard_hello& theirs, const std::string& where,
@@ -85,20 +85,20 @@ asio::awaitable<bool> exchange_proofs(Socket& socket, const secret& key, const w
   co_return true;
 }
 
-/// Throws for every verdict but welcome and crossed.
+/// Throws for every status but `accepted` and `crossed`.
 void check_answer(hello& answer, const hello& mine, const std::string& where);
 
-/// The connecting side, up to the verdict, and the keys of what follows where `mine` says that it
-/// is sealed. `known` becomes false where another program, or nobody, answers; `why` says what
-/// came.
+/// The connecting side of the handshake, up to the status, and the keys of the connection where
+/// `mine` asks for encryption. `known` becomes false where the peer does not speak the protocol or
+/// closes the connection; `why` holds the reason.
 template <class Socket>
 asio::awaitable<void> introduce(Socket& socket, hello mine, const secret& key,
                                 const std::string& where, hello& answer, sealed::keys& seal,
                                 std::string& why, bool& known) {
   if (mine.keyed) trust::random_bytes(mine.once);
-  wire_hello said;
-  encode(mine, said);
-  co_await send_hello(socket, said);
+  wire_hello sent;
+  encode(mine, sent);
+  co_await send_hello(socket, sent);
   heard_hello theirs;
   known = co_await read_hello(socket, theirs, why);
   if (!known) co_return;
@@ -107,9 +107,9 @@ asio::awaitable<void> introduce(Socket& socket, hello mine, const secret& key,
   if (mine.keyed && theirs.says.answer != verdict::welcome) {
     throw refusal(theirs.says, mine, where);
   }
-  if (mine.keyed) known = co_await exchange_proofs(socket, key, said, theirs, where, why);
+  if (mine.keyed) known = co_await exchange_proofs(socket, key, sent, theirs, where, why);
   if (mine.sealed) {
-    seal = sealed::derive_keys(key, said, theirs.wire, sealed::side::connector);
+    seal = sealed::derive_keys(key, sent, theirs.wire, sealed::side::connector);
   }
   answer = theirs.says;
 }

@@ -17,13 +17,13 @@ namespace tandem::tcp {
 namespace {
 
 using detail::quiet;
-constexpr int reads_per_turn = 16;    // then other channels of the loop get theirs
+constexpr int reads_per_turn = 16;    // then other channels of the loop get their turn
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
 // Of a frame that is half written when the channel closes. Its operation ends at once, so the rest
-// is copied; the default chunk fits.
+// of the frame is copied; the default chunk fits.
 constexpr std::size_t most_copied_bytes = std::size_t{4} << 20;
 constexpr std::chrono::seconds linger_limit{2};
-constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
+constexpr std::chrono::seconds stuck_limit{1};  // how long a late send may make no progress
 
 }  // namespace
 
@@ -71,20 +71,20 @@ asio::awaitable<void> link::write_loop() {
     const auto [failure] = co_await socket_.async_wait(asio::socket_base::wait_write, quiet);
     if (failure || write_ended_) break;
     write_blocked_ = !writer_.write_all(bytes_);
-    // Not from here: what is told might start a second loop beside this one.
+    // Not completed here: a completion might start a second write loop.
     complete_soon();
   }
 }
 
 void link::read_ready() {
   using outcome = frame_reader::outcome;
-  outcome came = outcome::more;
-  for (int i = 0; i < reads_per_turn && !read_ended_ && came == outcome::more; ++i) {
-    came = reader_.read_some(bytes_);
-    if (came == outcome::ended) vanished(reader_.why());
-    if (came == outcome::gave_up) heard_failure();
-    if (came == outcome::broken) broken();
-    if (came == outcome::goodbye) heard_goodbye();
+  outcome result = outcome::more;
+  for (int i = 0; i < reads_per_turn && !read_ended_ && result == outcome::more; ++i) {
+    result = reader_.read_some(bytes_);
+    if (result == outcome::ended) vanished(reader_.why());
+    if (result == outcome::gave_up) heard_failure();
+    if (result == outcome::broken) broken();
+    if (result == outcome::goodbye) heard_goodbye();
   }
   flush();
   complete_done();
@@ -93,7 +93,7 @@ void link::read_ready() {
 void link::arm() {
   if (armed_ || read_ended_) return;
   armed_ = true;
-  const auto come = [self = shared_from_this()](error_code failure) {
+  const auto on_readable = [self = shared_from_this()](error_code failure) {
     self->armed_ = false;
     if (failure || self->read_ended_) return;
     self->empty_polls_ = 0;
@@ -101,9 +101,10 @@ void link::arm() {
     if (!self->loop().is_polling()) self->arm();
   };
   if (bytes_.holds_more()) {
-    asio::post(socket_.get_executor(), std::bind(come, error_code()));  // unknown to the kernel
+    asio::post(socket_.get_executor(),
+               std::bind(on_readable, error_code()));  // buffered: the kernel does not report it
   } else {
-    socket_.async_wait(asio::socket_base::wait_read, come);
+    socket_.async_wait(asio::socket_base::wait_read, on_readable);
   }
 }
 
@@ -120,19 +121,20 @@ bool link::poll() {
   return false;
 }
 
-/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
-/// to know.
+/// Within a job, rank 0 may know which rank failed first; a channel without a job has only this
+/// error.
 void link::heard_failure() {
   if (lost_) {
-    vanished("it gave up after an error");
+    vanished("it closed the channel after an error");
   } else {
-    fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
+    fail(error(errc::peer_closed, "the peer closed the channel after an error",
+               "see the peer's last output"),
          false);
   }
 }
 
 void link::heard_goodbye() {
-  // The peer reads no more: whatever is half written stays so.
+  // The peer reads no more: a half-written frame stays incomplete.
   write_ended_ = read_ended_ = true;
   writer_.drop();
   timer_.cancel();
@@ -141,12 +143,12 @@ void link::heard_goodbye() {
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
 }
 
-void link::vanished(const std::string& how) {
+void link::vanished(const std::string& why) {
   if (closed_ || read_ended_) return;
   read_ended_ = write_ended_ = true;
   const int peer = session_.who().peer;
   const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
-  const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
+  const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, why),
                      fmt::format("see the last output of {}", who));
   log(log_level::info, "tcp", reason.what());
   if (reader_.is_silence() && silent_) lost_ = std::exchange(silent_, nullptr);
@@ -156,9 +158,8 @@ void link::vanished(const std::string& how) {
 
 void link::broken() {
   read_ended_ = write_ended_ = true;
-  const error reason(errc::protocol_violation,
-                     "the peer sent what no correct peer sends: " + reader_.why(),
-                     "is another program or another version at the other end?");
+  const error reason(errc::protocol_violation, "invalid data from the peer: " + reader_.why(),
+                     "is the peer another program or another version?");
   log(log_level::warning, "tcp", reason.what());
   fail(reason, false);
 }
@@ -199,10 +200,10 @@ void link::fail(const error& reason, bool say_goodbye) {
   complete_soon();
 }
 
-/// Closing a socket with unread bytes resets the connection, which can destroy what the peer has
-/// not read yet; so the bytes are read and dropped until the peer ends, for a bounded time. First
-/// goes what the kernel had no room for of the last words: the rest of a frame, and the goodbye.
-asio::awaitable<void> link::linger(std::vector<std::byte> last_words, std::size_t said) {
+/// Closing a socket with unread bytes resets the connection, which can destroy data that the peer
+/// has not read yet; so bytes are read and dropped until the peer closes, for a bounded time.
+/// First, what the kernel did not take is written: the rest of a frame, and the close frame.
+asio::awaitable<void> link::linger(std::vector<std::byte> last_words, std::size_t sent_bytes) {
   timer_.expires_after(linger_limit);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
@@ -210,7 +211,7 @@ asio::awaitable<void> link::linger(std::vector<std::byte> last_words, std::size_
     error_code ignored;
     self->socket_.close(ignored);
   });
-  co_await asio::async_write(socket_, asio::buffer(last_words) + said, quiet);
+  co_await asio::async_write(socket_, asio::buffer(last_words) + sent_bytes, quiet);
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   std::array<std::byte, 4096> dropped;
@@ -226,7 +227,7 @@ void link::complete_done() {
   while (operation* op = session_.pop_done()) op->complete(*op);
 }
 
-/// Operations end on the executor and never inside the call that started them.
+/// Operations complete on the executor and never inside the call that started them.
 void link::complete_soon() {
   if (completion_posted_ || !session_.has_done()) return;
   completion_posted_ = true;
@@ -246,11 +247,11 @@ void link::arm_timer(operation::time_point when) {
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
     if (found.stuck && self->bytes_.given_bytes() == self->given_when_late_) {
-      self->fail(error(errc::timed_out, "the peer takes no more bytes",
+      self->fail(error(errc::timed_out, "the peer accepts no more data",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
-    // The piece in hand has to be finished; while it moves, the channel lives.
+    // The current piece has to be completed; while bytes move, the channel is alive.
     self->given_when_late_ = found.stuck ? self->bytes_.given_bytes() : none_late;
     if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);

@@ -19,18 +19,17 @@
 
 namespace tandem::tcp {
 
-/// One connected socket that carries out a session. Kept alive by its own coroutines and by its
-/// handle.
+/// Runs a session over one connected socket. Kept alive by its own coroutines and by its handle.
 ///
-/// Writes are tried at once in the caller's `start`; a coroutine takes over while the socket is
-/// full. Reading is polled while the loop spins and the link is busy, and woken by the kernel
+/// Writes are attempted at once in the caller's `start`; a coroutine takes over while the socket is
+/// full. Reads are polled while the loop spins and the link is busy, and triggered by the kernel
 /// otherwise.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable {
  public:
-  /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
-  /// reason.
+  /// Called when the connection ends without a close frame; true: `fail` will be called with the
+  /// actual reason.
   using lost_handler = std::function<bool(const error& reason)>;
 
   link(sealed::connection over, const protocol::limits& agreed, protocol::identity who,
@@ -41,7 +40,7 @@ class link final : public std::enable_shared_from_this<link>,
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
-  /// As `on_lost`, for a peer that is silent: its connection to rank 0 may well live.
+  /// As `on_lost`, for a peer that does not acknowledge: its connection to rank 0 may be intact.
   void on_silent(lost_handler handler) { silent_ = std::move(handler); }
 
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
@@ -54,12 +53,12 @@ class link final : public std::enable_shared_from_this<link>,
   bool poll() override;
   void arm() override;
   asio::awaitable<void> write_loop();
-  asio::awaitable<void> linger(std::vector<std::byte> last_words, std::size_t said);
+  asio::awaitable<void> linger(std::vector<std::byte> last_words, std::size_t sent_bytes);
   void flush();
   void complete_done();
   void complete_soon();
   void arm_timer(operation::time_point when);
-  void vanished(const std::string& how);
+  void vanished(const std::string& why);
   void broken();
   void heard_goodbye();
   void heard_failure();
@@ -73,7 +72,7 @@ class link final : public std::enable_shared_from_this<link>,
   lost_handler lost_, silent_;
 
   frame_writer writer_{session_};
-  std::uint64_t given_when_late_ = none_late;  // how far writing was when a send was found late
+  std::uint64_t given_when_late_ = none_late;  // bytes written when a send was found late
   bool write_blocked_ = false;
   bool write_ended_ = false;
 

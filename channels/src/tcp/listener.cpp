@@ -16,7 +16,7 @@ class listener::state {
     hello mine;
     mine.limits = protocol::offered(options);
     const secret key = pair_key(options);
-    // The door calls back into this object, which outlives it: closing it ends the calls.
+    // The server calls back into this object, which outlives it: closing it ends the calls.
     door_ = std::make_shared<greeter>(
         listen(executor, address, port, key, options), mine, key, options,
         [](const hello&) { return verdict::welcome; },

@@ -41,8 +41,9 @@ secret pair_key(const settings& options) {
 
 void check_encryption(const settings& options, const secret& key) {
   if (!options.encrypt || !key.empty()) return;
-  throw error(errc::bad_option, "encrypt=1 needs a job secret, and there is none",
-              "give every rank one (TANDEM_SECRET_FILE), or certificates, or set TANDEM_ENCRYPT=0");
+  throw error(
+      errc::bad_option, "encrypt=1 needs a job secret, but none is set",
+      "give every rank a secret (TANDEM_SECRET_FILE) or certificates, or set TANDEM_ENCRYPT=0");
 }
 
 }  // namespace tandem::tcp

@@ -5,7 +5,8 @@
 
 namespace tandem::tcp {
 
-/// A descriptor kept for when there is no other: a peer can be accepted with it, and told.
+/// A descriptor in reserve, so that a peer can be accepted and refused with a reason when no other
+/// descriptor is left.
 class spare_descriptor {
  public:
   spare_descriptor() noexcept { take(); }

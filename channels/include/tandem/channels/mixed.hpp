@@ -5,21 +5,22 @@
 #include <tandem/settings.hpp>
 #include <tandem/store.hpp>
 
-/// Each pair of ranks by what serves it best: shared memory within a host, the network across.
+/// The best transport for each pair of ranks: shared memory within a host, the network between
+/// hosts.
 namespace tandem::mixed {
 
-/// The ranks that met in `meeting`, connected when they first need each other: by shared memory
-/// (`shm`) where both have the same kernel, network namespace, user and `settings::host`, else by
-/// `rails` where `settings::rails` asks for some, else by `tcp`. Each rank publishes where it is,
-/// and both ends of a pair choose by what both have published. A rank that cannot share memory
-/// says so in the log (info) and is reached over the network by all.
+/// Connects the ranks of `meeting`, each pair on first use: by shared memory (`shm`) where both
+/// have the same kernel, network namespace, user and `settings::host`, else by `rails` where
+/// `settings::rails` names some, else by `tcp`. Each rank publishes its location, and both ends of
+/// a pair decide from the two locations. A rank that cannot share memory logs this (info), and all
+/// others use the network to reach it.
 ///
-/// `fabric::kind_to` says what was chosen: "shm", "rails", "tcp".
-/// @par Failure  As of the fabrics that it is made of: whichever notices that a rank is lost, all
-///   channels of every rank fail with that reason, and `close` and `fail` reach all of them.
-/// @par Errors those of `tcp::make_fabric` or `rails::make_fabric`. Of `fabric::to`: those of
-///   `shm::connect` and `tcp::connect`; `errc::bad_option`, on both, where one of two ranks that
-///   share no memory asks for rails and the other does not.
+/// `fabric::kind_to` names the transport chosen: "shm", "rails", "tcp".
+/// @par Failure  As for the underlying fabrics: whichever detects that a rank is lost, all channels
+///   of every rank fail with that reason; `close` and `fail` apply to all of them.
+/// @par Errors those of `tcp::make_fabric` or `rails::make_fabric`. For `fabric::to`: those of
+///   `shm::connect` and `tcp::connect`; `errc::bad_option`, on both, where only one of two ranks
+///   that share no memory has rails configured.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options);
 
