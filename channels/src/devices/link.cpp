@@ -216,8 +216,8 @@ void link::inner_failed(const operation& op) {
 }
 
 void link::broken(const std::string& why) {
-  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
-                     "make the fabrics of all ranks in the same way, of one version");
+  const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
+                     "make the fabric the same way on every rank, with one version of Tandem");
   log(log_level::warning, "devices", reason.what());
   fail(reason, true);
 }

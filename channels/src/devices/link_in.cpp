@@ -129,7 +129,7 @@ void link::take(const control_slot& slot) {
   const std::size_t inside = is_alone ? 0 : f->payload_bytes;
   if (bytes != protocol::frame_bytes + inside) {
     return broken(
-        fmt::format("{} bytes behind a frame that has {}", bytes - protocol::frame_bytes, inside));
+        fmt::format("{} bytes after a frame with a payload of {}", bytes - protocol::frame_bytes, inside));
   }
   if (!protocol::carries_payload(f->type)) return take_plain(*f);
   if ((f->flags & by_message) != 0) return land_message(*f);
@@ -141,7 +141,7 @@ void link::take_greeting(const control_slot& slot) {
   const greeting theirs = decode(std::span(slot.bytes.get(), slot.op.bytes), why);
   if (!why.empty()) return broken(why);
   if (theirs.inside_bytes != inside_bytes_) {
-    return broken(fmt::format("frames with up to {} bytes inside, these {}", theirs.inside_bytes,
+    return broken(fmt::format("frames with up to {} inline bytes, here {}", theirs.inside_bytes,
                               inside_bytes_));
   }
   protocol::limits both = session_.agreed();
@@ -152,7 +152,7 @@ void link::take_greeting(const control_slot& slot) {
 }
 
 void link::take_plain(const protocol::frame& f) {
-  if (f.type == protocol::frame_type::goodbye) return broken("a goodbye among its frames");
+  if (f.type == protocol::frame_type::goodbye) return broken("unexpected close frame");
   if (f.type == protocol::frame_type::withdraw) {
     // The rest of the message is on its way nevertheless, and belongs to nobody.
     for (landing_piece* each : landings_) {
@@ -173,7 +173,7 @@ void link::take_granted(const protocol::frame& way, const std::byte* accept) {
   const auto f = protocol::decode(
       std::span<const std::byte, protocol::frame_bytes>(accept, protocol::frame_bytes), why);
   if (!f) return broken(why);
-  if (f->type != protocol::frame_type::accept) return broken("a way into a view, and no accept");
+  if (f->type != protocol::frame_type::accept) return broken("a write grant without its accept");
   take_plain(way);
   if (!read_ended_) take_plain(*f);
 }
@@ -202,7 +202,7 @@ void link::land_message(const protocol::frame& f) {
   for (const landing_piece* each : landings_) {
     if (each->where.header.message_id == f.message_id && each->where.header.type == f.type &&
         each->where.header.offset == f.offset) {
-      return broken("a payload twice");
+      return broken("the same payload twice");
     }
   }
   landing_piece& piece = take_piece();
@@ -300,7 +300,7 @@ void link::take_payload(landing_piece& piece) {
     if (piece.payload.bytes == 0) return session_.lose(piece.where);
     session_.abandon(piece.where);
     return broken(
-        fmt::format("a payload of {} bytes where {} were due", piece.payload.bytes, bytes));
+        fmt::format("a payload of {} bytes; expected {}", piece.payload.bytes, bytes));
   }
   operation* const op = piece.where.op;
   if (is_on_device(op) && !piece.payload.result) {

@@ -249,7 +249,7 @@ void link::take_note(std::span<const std::byte> bytes) {
   const bool reads = reads_ != reading::none;
   const bool is_of_staging = is_staging(said->id);
   if (!(is_of_staging || said->what == note::type::pulled ? shares_staging_ || reads : reads)) {
-    return broken("a note on memory that nobody reads");
+    return broken("a control message about memory that is not shared");
   }
   bool is_sound = true;
   switch (said->what) {
@@ -272,13 +272,13 @@ void link::take_note(std::span<const std::byte> bytes) {
       }
       break;
   }
-  if (!is_sound) broken(why.empty() ? "a word on memory that it was not given" : why);
+  if (!is_sound) broken(why.empty() ? "a control message about memory it was not given" : why);
 }
 
 /// Where both ends are says how device memory goes between them.
 void link::meet(const greeting& theirs) {
   const std::uint32_t both = wants_ & theirs.flags;
-  std::string why = "one of both has no accelerator";
+  std::string why = "one end has no accelerator";
   bool is_here = false, is_there = false;
   for (const memory_kind vendor : vendors) {
     const bool has = std::find(kinds_.begin(), kinds_.end(), vendor) != kinds_.end();
@@ -286,7 +286,7 @@ void link::meet(const greeting& theirs) {
     is_here |= has;
     is_there |= peer_has;
     if (!has || !peer_has) continue;
-    why = "one of both does not want peer copies";
+    why = "peer copies are off at one end";
     if ((both & wants_peer_copies) != 0) reads_ = choose_reading(where_, theirs.where, why);
   }
   shares_staging_ = (both & wants_shared_staging) != 0 && is_here && is_there &&
@@ -297,7 +297,7 @@ void link::meet(const greeting& theirs) {
   if (reads_ == reading::none) {
     log(log_level::debug, "devices",
         fmt::format("device memory is forwarded to {}{}: {}", who,
-                    shares_staging_ ? " through pinned memory of both" : "", why));
+                    shares_staging_ ? " through shared pinned memory" : "", why));
     return;
   }
   exports_.emplace(reads_);

@@ -28,7 +28,7 @@ void nic_memory::add(accelerator& of, const const_view& view) {
         fmt::format("{} bytes on {}: {}", all.bytes, of.text(), made.memory.describe()));
   } catch (const error& why) {
     log(log_level::info, "devices",
-        fmt::format("messages from an allocation on {} go by way of the host: {}", of.text(),
+        fmt::format("messages from an allocation on {} are staged through the host: {}", of.text(),
                     why.what()));
   }
 }

@@ -46,7 +46,7 @@ whereabouts whereabouts::here() {
 
 reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why) {
   if (mine == whereabouts{} || theirs == whereabouts{}) {
-    why = "one of both shares no memory";
+    why = "one end shares no memory";
     return reading::none;
   }
   if (mine.process == theirs.process) return reading::in_place;

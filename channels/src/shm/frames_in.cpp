@@ -42,13 +42,13 @@ frames_in::outcome frames_in::take(const ring_reader::view& r) {
   if (is_landing_) {
     const std::size_t left = landing_.header.payload_bytes - landing_.received;
     if (r.how != carriage::more || r.here_bytes > left) {
-      return wrong(fmt::format("{} bytes where the rest of a payload of {} has to come",
+      return wrong(fmt::format("{} bytes instead of the rest of a payload of {}",
                                r.here_bytes, landing_.header.payload_bytes));
     }
     land(r);
     return outcome::more;
   }
-  if (r.how == carriage::more) return wrong("more of a payload that has not begun");
+  if (r.how == carriage::more) return wrong("a continuation without a payload in progress");
   if (!protocol::carries_payload(r.header.type)) return take_plain(r.header);
   if (take_whole(r)) return outcome::more;
   if (!session_.begin(r.header, landing_)) return wrong(session_.violation());
@@ -115,7 +115,7 @@ frames_in::outcome frames_in::take_reference(const ring_reader::view& r) {
   }
   if (failure == ESRCH) {
     session_.abandon(landing_);
-    why_ = "its process has ended";
+    why_ = "its process has exited";
     return outcome::ended;
   }
   if (failure != 0) {
@@ -137,7 +137,7 @@ void frames_in::abandon_payload() noexcept {
 
 frames_in::outcome frames_in::take_plain(const protocol::frame& f) {
   if (f.type == protocol::frame_type::goodbye) {
-    return wrong("a goodbye inside the ring");
+    return wrong("a close frame in the ring");
   }
   if (!session_.handle(f)) return wrong(session_.violation());
   return outcome::more;

@@ -136,7 +136,7 @@ asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said) 
   while (pass(to, said) == ETOOMANYREFS) {
     if (std::chrono::steady_clock::now() - began >= tcp::longest_lack) {
       throw detail::exhausted(ETOOMANYREFS, detail::resource::descriptor,
-                              "the memory cannot be passed on");
+                              "cannot pass shared memory to the peer");
     }
     pause.expires_after(std::chrono::milliseconds(5));
     co_await pause.async_wait(asio::use_awaitable);
@@ -183,7 +183,7 @@ guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& execut
   }
   if (detail::is_exhausted(failure, detail::resource::descriptor)) {
     throw detail::exhausted(failure.value(), detail::resource::descriptor,
-                            "no socket to listen on for ranks of this host");
+                            "cannot open a listening socket for ranks on this host");
   }
   if (failure) {
     throw error(errc::bad_input, fmt::format("cannot listen as '{}': {}", name, failure.message()),

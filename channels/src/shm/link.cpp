@@ -129,7 +129,7 @@ void link::ring() noexcept {
 void link::flush() {
   if (write_ended_) return;
   if (out_.write_all()) ring_bell(wakes_for_records);
-  if (out_.is_broken()) return broken("it says to have read what was never written");
+  if (out_.is_broken()) return broken("it acknowledged more than was written");
   // It sleeps, and from now on for more than it has said.
   if (is_asleep_ && out_.waits()) {
     is_asleep_ = false;
@@ -194,7 +194,7 @@ void link::conclude() {
     case parting::in_failure:
       return heard_failure();
     default:
-      return vanished("its connection ended without a goodbye");
+      return vanished("its connection ended without an orderly close");
   }
 }
 
@@ -291,8 +291,8 @@ void link::vanished(const std::string& how) {
 
 void link::broken(const std::string& why) {
   read_ended_ = write_ended_ = true;
-  const error reason(errc::protocol_violation, "the peer wrote what no correct peer writes: " + why,
-                     "is another version at the other end?");
+  const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
+                     "is the peer another version of Tandem?");
   log(log_level::warning, "shm", reason.what());
   fail(reason, false);
 }

@@ -63,7 +63,7 @@ memory memory::create(std::size_t ring_bytes) {
 memory memory::open(descriptor from) {
   const long long bytes = sealed_bytes(from);
   if (bytes < 0) {
-    throw error(errc::protocol_violation, "what it passed is no sealed memory");
+    throw error(errc::protocol_violation, "the descriptor it passed is not sealed memory");
   }
   const auto total = static_cast<std::size_t>(bytes);
   const std::size_t ring_bytes = total < words_bytes ? 0 : (total - words_bytes) / 2;
@@ -72,7 +72,7 @@ memory memory::open(descriptor from) {
   if (!fits) {
     throw error(
         errc::protocol_violation,
-        fmt::format("the memory that it passed has {} bytes, which is no pair of rings", bytes));
+        fmt::format("the memory it passed has {} bytes, not the size of two rings", bytes));
   }
   return memory(std::move(from), ring_bytes);
 }

@@ -27,8 +27,8 @@ std::string door_of(const std::string& published, const std::string& here, int p
   if (!published.starts_with(here)) {
     throw error(
         errc::unreachable,
-        fmt::format("rank {} is on another host, or in a container with another network", peer),
-        "shared memory reaches one host: choose --channel tcp or rails");
+        fmt::format("rank {} is on another host, or in a container with its own network", peer),
+        "shared memory connects ranks of one host only: choose --channel tcp or rails");
   }
   return published.substr(here.size());
 }

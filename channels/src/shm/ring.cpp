@@ -184,7 +184,7 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
       break;
   }
   if (fits) return outcome::some;
-  why = fmt::format("a record with {} of {} bytes, carried in way {}", out.here_bytes,
+  why = fmt::format("a record with {} of {} bytes, transfer method {}", out.here_bytes,
                     f.payload_bytes, kind.how);
   return outcome::broken;
 }

@@ -60,12 +60,12 @@ long long sealed_bytes(const descriptor& of) noexcept {
 
 error no_shared_memory(std::uint64_t bytes, int code) {
   using tandem::detail::resource;
-  const std::string what = fmt::format("no shared memory of {} bytes", bytes);
+  const std::string what = fmt::format("cannot allocate {} bytes of shared memory", bytes);
   if (tandem::detail::is_exhausted(code, resource::memory)) {
     return tandem::detail::exhausted(code, resource::memory, what);
   }
   return error(errc::limit_exceeded, fmt::format("{}: {}", what, system_word(code)),
-               "shared memory without a name (memfd_create) must be allowed");
+               "anonymous shared memory (memfd_create) must be allowed");
 }
 
 std::string system_word(int code) {

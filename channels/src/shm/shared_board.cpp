@@ -22,7 +22,7 @@ shared_pages::place place_of(const std::string& text, std::size_t bytes) {
   shared_pages::place where;
   where.bytes = bytes;
   if (!(from >> where.process >> where.descriptor >> where.inode)) {
-    throw error(errc::bad_input, fmt::format("'{:.40}' is no place of a board", text));
+    throw error(errc::bad_input, fmt::format("'{:.40}' is not the location of a shared board", text));
   }
   return where;
 }
