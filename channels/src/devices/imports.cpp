@@ -46,8 +46,7 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
   }
   if (slot >= entries_.size()) entries_.resize(slot + 1);
   if (entries_[slot]) {
-    why =
-        fmt::format("allocation {:#x} in the slot of {:#x}", what.id, entries_[slot]->what.id);
+    why = fmt::format("allocation {:#x} in the slot of {:#x}", what.id, entries_[slot]->what.id);
     return false;
   }
   entries_[slot] = std::make_unique<entry>();

@@ -39,8 +39,7 @@ shared_pages::place place_of_staging(const shared_allocation& described) noexcep
 
 bool lent_staging::describe(const shared_allocation& what, std::string& why) {
   if (what.kind != memory_kind::host || what.bytes != bytes_ || entries_[index_of(what.id)]) {
-    why = fmt::format("staging {:#x} of {} bytes; expected {}, once", what.id, what.bytes,
-                      bytes_);
+    why = fmt::format("staging {:#x} of {} bytes; expected {}, once", what.id, what.bytes, bytes_);
     return false;
   }
   entries_[index_of(what.id)].emplace().what = what;

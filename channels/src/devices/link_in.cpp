@@ -128,8 +128,8 @@ void link::take(const control_slot& slot) {
   const bool is_alone = (f->flags & by_message) != 0 || !protocol::carries_payload(f->type);
   const std::size_t inside = is_alone ? 0 : f->payload_bytes;
   if (bytes != protocol::frame_bytes + inside) {
-    return broken(
-        fmt::format("{} bytes after a frame with a payload of {}", bytes - protocol::frame_bytes, inside));
+    return broken(fmt::format("{} bytes after a frame with a payload of {}",
+                              bytes - protocol::frame_bytes, inside));
   }
   if (!protocol::carries_payload(f->type)) return take_plain(*f);
   if ((f->flags & by_message) != 0) return land_message(*f);
@@ -299,8 +299,7 @@ void link::take_payload(landing_piece& piece) {
   if (!piece.payload.result && piece.payload.bytes != bytes) {
     if (piece.payload.bytes == 0) return session_.lose(piece.where);
     session_.abandon(piece.where);
-    return broken(
-        fmt::format("a payload of {} bytes; expected {}", piece.payload.bytes, bytes));
+    return broken(fmt::format("a payload of {} bytes; expected {}", piece.payload.bytes, bytes));
   }
   operation* const op = piece.where.op;
   if (is_on_device(op) && !piece.payload.result) {

@@ -24,7 +24,8 @@ using detail::quiet;
 error no_answer(const std::string& name, const error_code& failure, const std::string& why,
                 const settings& options) {
   if (!failure) {
-    return error(errc::not_tandem, fmt::format("'{}' answered but is not a Tandem rank: {}", name, why),
+    return error(errc::not_tandem,
+                 fmt::format("'{}' answered but is not a Tandem rank: {}", name, why),
                  "is the name right?");
   }
   return error(errc::unreachable,
@@ -33,8 +34,8 @@ error no_answer(const std::string& name, const error_code& failure, const std::s
                "is the peer running, on this host and in the same container?");
 }
 
-/// The memory, and a descriptor of its own. Or why there is none, which may pass: others connect,
-/// too.
+/// Creates the shared memory and opens the socket. The error is a shortage that may pass, as other
+/// ranks connect at the same time.
 std::optional<error> give_what_it_needs(guest_socket& socket, const settings& options, int ranks) {
   try {
     socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, ranks));

@@ -29,7 +29,7 @@ shared_pages::shared_pages(const char* name, std::size_t bytes, detail::inherite
   map(faults::at_once, how);
 }
 
-/// What is named may be anything that this process may open: looked at before it is touched.
+/// The location may name any file that this process can open: validated before it is mapped.
 shared_pages::shared_pages(const place& of, faults when)
     : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
