@@ -7,7 +7,7 @@
 namespace tandem::devices {
 namespace {
 
-/// Null: this process does not see it.
+/// Null: the device is not visible to this process.
 accelerator* find_device(memory_kind kind, const std::string& uuid) {
   for (accelerator* const each : find_accelerators(kind).found) {
     if (each->facts().uuid == uuid) return each;
@@ -15,7 +15,7 @@ accelerator* find_device(memory_kind kind, const std::string& uuid) {
   return nullptr;
 }
 
-/// Throws where copies of `by` do not get there. What is not visible here the driver judges itself.
+/// Throws where `by` has no peer access. For a device that is not visible here the driver decides.
 void must_reach(accelerator& by, const shared_allocation& what) {
   if (by.kind() != what.kind) {
     throw error(errc::unsupported_memory,
@@ -57,7 +57,7 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
 
 bool imports::retire(std::uint32_t id, std::string& why) {
   if (find_entry(id) == nullptr) {
-    // One that could not be opened is already forgotten here; the owner's word may have crossed it.
+    // One that could not be opened is already gone here: the retirement crossed the refusal.
     if (by_ != reading::none && slot_of(id) < entries_.size()) return true;
     why = fmt::format("retirement of allocation {:#x}, which was never described", id);
     return false;

@@ -19,7 +19,7 @@ std::size_t index_of(std::uint32_t id) noexcept {
 
 }  // namespace
 
-/// In the handle, little endian: process u32, descriptor u32, inode u64.
+/// The handle, little endian: process u32, descriptor u32, inode u64.
 shared_allocation describe_staging(std::uint32_t id, const shared_pages::place& where) {
   shared_allocation made;
   made.id = id;

@@ -27,7 +27,7 @@ std::byte nibble(char c) noexcept {
   return static_cast<std::byte>(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
-/// @pre 32 hexadecimal digits; of anything else zeros.
+/// Anything but 32 hexadecimal digits leaves zeros.
 void put_uuid(std::byte* at, const std::string& text) noexcept {
   if (text.size() != 2 * uuid_bytes) return;
   for (std::size_t i = 0; i < uuid_bytes; ++i) {
