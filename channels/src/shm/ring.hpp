@@ -65,7 +65,7 @@ class ring_writer {
   bool write(const protocol::frame& f, const void* payload);
   /// Writes a frame whose payload stays where it is. False: no room.
   /// @param how    `reference`: `address_or_offset` is an address; `mapped`: an offset
-  /// @param where  the slot of the offered buffer; 0 for a reference
+  /// @param slot   of the offered buffer; 0 for a reference
   bool refer(const protocol::frame& f, carriage how, std::uint32_t where, std::uint64_t place);
   /// Writes the payload from `done` on, piece by piece as there is room; the frame goes with the
   /// first piece. True: all of it is written.
