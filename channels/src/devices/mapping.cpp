@@ -25,8 +25,8 @@ std::shared_ptr<const mapping> map_shared(accelerator& on, const accelerator::ha
         new mapping(on, shared), [which](const mapping* last) {
           const std::lock_guard closing(mutex);
           delete last;
-          const auto known = mapped.find(which);
-          if (known != mapped.end() && known->second.expired()) mapped.erase(known);
+          const auto entry = mapped.find(which);
+          if (entry != mapped.end() && entry->second.expired()) mapped.erase(entry);
         });
     known = made;
     return made;
