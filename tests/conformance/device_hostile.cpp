@@ -88,7 +88,7 @@ std::vector<words_attack> attacks() {
   return {
       {"half_a_frame", {bytes(10)}, "a frame of 10 bytes"},
       {"a_frame_of_nothing_known", {bytes(64)}, "starts with 0x00000000"},
-      {"more_than_a_frame_has", {wire(frame{}, 8)}, "8 bytes behind a frame that has 0"},
+      {"more_than_a_frame_has", {wire(frame{}, 8)}, "8 bytes after a frame with a payload of 0"},
       {"half_a_reference", {wire(eager, 8)}, "a reference of 8 bytes"},
       {"a_reference_to_memory_that_nobody_described", {wire(eager, to_nothing)}, "allocation 0x4d"},
       {"a_reference_beyond_its_allocation",
@@ -99,19 +99,19 @@ std::vector<words_attack> attacks() {
       {"data_in_place_that_nobody_granted",
        {wire(announce), wire(data, to_nothing)},
        "without a grant"},
-      {"a_way_and_no_accept", {grant_and_credit}, "a way into a view, and no accept"},
+      {"a_way_and_no_accept", {grant_and_credit}, "a write grant without its accept"},
       {"a_goodbye_among_frames",
        {wire(frame{.type = frame_type::goodbye})},
-       "a goodbye among its frames"},
+       "unexpected close frame"},
       {"a_reference_read_that_was_not_given",
        {wire(note{.serials = {5}, .count = 1})},
-       "a word on memory that it was not given"},
+       "a control message about memory it was not given"},
       {"an_allocation_opened_that_was_not_described",
        {wire(note{.what = note::type::opened, .id = 9})},
-       "a word on memory that it was not given"},
+       "a control message about memory it was not given"},
       {"the_end_of_an_allocation_that_was_not_described",
        {wire(note{.what = note::type::retired, .id = 9})},
-       "an end of allocation 0x9"},
+       "retirement of allocation 0x9"},
       {"too_many_allocations",
        {wire(described(devices::most_shared_allocations))},
        "that this end cannot read"},
@@ -161,7 +161,7 @@ awaitable<void> suffer(words_attack by) {
   background speaker(mine.get_executor(), speak(*ends.below, by.said));
 
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::protocol_violation, {"no correct peer sends", by.complaint});
+  expect_error(of_recv, errc::protocol_violation, {"violated the protocol", by.complaint});
   const auto later = co_await failure_of(mine.send(0, const_view()));
   expect_error(later, errc::protocol_violation, {by.complaint});
   EXPECT_EQ(gpus.calls("cuMemcpyAsync"), 0U);
@@ -206,13 +206,13 @@ std::vector<greeting_attack> greeting_attacks() {
          ++g.version;
          return wire(g);
        },
-       "speak version 4"},
+       "has version 4"},
       {"with_other_frames",
        [](devices::greeting g) {
          g.inside_bytes += 64;
          return wire(g);
        },
-       "bytes inside"},
+       "inline bytes"},
   };
 }
 

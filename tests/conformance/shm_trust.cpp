@@ -64,7 +64,7 @@ TEST(shm_trust, nobody_listens) {
     settings options;
     options.meet_timeout = 50ms;
     const auto failure = co_await failure_of(connect_only("tandem-nobody", options));
-    expect_error(failure, errc::unreachable, {"nobody on this host answers as 'tandem-nobody'"});
+    expect_error(failure, errc::unreachable, {"no listener named 'tandem-nobody' on this host"});
   };
   run_test(body());
 }
@@ -123,7 +123,7 @@ std::string plain_hello() {
 }
 
 TEST(shm_trust, a_hello_without_memory) {
-  expect_log("no sealed memory");
+  expect_log("not sealed memory");
   run_test(says(plain_hello()));
 }
 
@@ -143,12 +143,12 @@ void rejects_memory(std::size_t bytes, int seals, const std::string& complaint) 
 TEST(shm_trust, foreign_memory_is_refused) {
   constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   constexpr std::size_t right = 4096 + 2 * 65536;
-  rejects_memory(right, 0, "no sealed memory");
-  rejects_memory(right, F_SEAL_GROW | F_SEAL_SEAL, "no sealed memory");
-  rejects_memory(right - 1, all, "no pair of rings");
-  rejects_memory(right + 128, all, "no pair of rings");
-  rejects_memory(0, all, "no pair of rings");
-  rejects_memory(4096 + 2 * 4096, all, "no pair of rings");
+  rejects_memory(right, 0, "not sealed memory");
+  rejects_memory(right, F_SEAL_GROW | F_SEAL_SEAL, "not sealed memory");
+  rejects_memory(right - 1, all, "not the size of two rings");
+  rejects_memory(right + 128, all, "not the size of two rings");
+  rejects_memory(0, all, "not the size of two rings");
+  rejects_memory(4096 + 2 * 4096, all, "not the size of two rings");
 }
 
 /// From now on, this process may not read the memory of another.

@@ -83,7 +83,7 @@ TEST_F(lent_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
   bad = good;
   bad.bytes = capacity_bytes * 1024;
   EXPECT_FALSE(mine.describe(bad, why_));
-  EXPECT_TRUE(test::says(why_, "67108864 bytes, where 65536 are due")) << why_;
+  EXPECT_TRUE(test::says(why_, "67108864 bytes; expected 65536")) << why_;
   EXPECT_TRUE(mine.describe(good, why_));
   EXPECT_FALSE(mine.describe(good, why_)) << "twice";
 }
@@ -103,10 +103,10 @@ TEST_F(lent_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
   const shared_pages pages("tandem-test", capacity_bytes);
   shared_pages::place where = pages.where();
   where.inode += 1;
-  EXPECT_TRUE(test::says(answer_to(where), "no such memory"));
+  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.bytes /= 2;
-  EXPECT_TRUE(test::says(answer_to(where), "no such memory"));
+  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.descriptor = 1'000'000;
   EXPECT_NE(answer_to(where), "");
@@ -118,16 +118,16 @@ TEST_F(lent_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
 TEST_F(lent_staging_test, memory_that_may_shrink_is_none) {
   const int open_ended = ::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(::ftruncate(open_ended, capacity_bytes), 0);
-  EXPECT_TRUE(test::says(answer_to(place_of(open_ended)), "no such memory"));
+  EXPECT_TRUE(test::says(answer_to(place_of(open_ended)), "not that shared memory"));
   ::close(open_ended);
 }
 
 TEST_F(lent_staging_test, pipes_and_devices_are_not_opened) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  EXPECT_TRUE(test::says(answer_to(place_of(ends[0])), "no such memory"));
+  EXPECT_TRUE(test::says(answer_to(place_of(ends[0])), "not that shared memory"));
   const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
-  EXPECT_TRUE(test::says(answer_to(place_of(zero)), "no such memory"));
+  EXPECT_TRUE(test::says(answer_to(place_of(zero)), "not that shared memory"));
   for (const int each : {ends[0], ends[1], zero}) ::close(each);
 }
 

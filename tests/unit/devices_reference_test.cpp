@@ -62,10 +62,10 @@ TEST(note_test, what_is_none_is_told_apart) {
   std::string why;
   bytes[9] ^= std::byte{1};
   EXPECT_FALSE(decode_note(bytes, why));
-  EXPECT_EQ(why, "a note's checksum is wrong");
+  EXPECT_EQ(why, "wrong checksum of a control message");
   encode(note{.what = static_cast<note::type>(9)}, bytes);
   EXPECT_FALSE(decode_note(bytes, why));
-  EXPECT_EQ(why, "a note of type 9, kind 0 and 0 words");
+  EXPECT_EQ(why, "a control message of type 9, kind 0 and count 0");
 }
 
 TEST(reference_test, arrives_as_it_was_sent) {

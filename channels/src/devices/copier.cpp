@@ -25,7 +25,7 @@ void copier::copy(way which, void* to, const void* from, std::size_t bytes, devi
   }
 }
 
-/// A device that fails touches nothing any more, either.
+/// A failed device copies nothing any more, so its error is ignored.
 void copier::finish() noexcept {
   for (const device_stream* const each : {&to_host_, &to_device_}) {
     try {

@@ -10,8 +10,8 @@
 
 namespace tandem::devices {
 
-/// The copy engines of one device, as all links of a fabric use them: a stream each way, which
-/// waits for no work of the user's, so that what one link has begun always ends.
+/// The copy engines of one device, shared by all links of a fabric: a stream each way, which never
+/// waits for the user's work, so that every copy that was started completes.
 class copier {
  public:
   copier(const asio::any_io_executor& executor, accelerator& of);
@@ -20,15 +20,15 @@ class copier {
   enum class way : std::uint8_t {
     to_host,
     to_device,
-    to_peer,  ///< into the memory of another process or device; several at once
+    to_peer,  ///< into the memory of another process or device; several in flight
     from_peer,
   };
-  /// Copies, and tells `wait` when that is done. @par Errors thrown: `device_failed`; then nothing
-  /// is being copied and nobody is told.
+  /// Starts a copy and completes `wait` when it is done. @par Errors thrown: `device_failed`; then
+  /// nothing is being copied and `wait` is not completed.
   void copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait);
-  /// A peer is about to read from the memory of this device, or has.
+  /// A peer is about to read from the memory of this device (true), or has read it (false).
   void expect_reader(bool one_more) noexcept { peer_.expect_reader(one_more); }
-  /// Blocks until no copy is under way, for an executor that goes away with some.
+  /// Blocks until no copy is in flight, for an executor that is destroyed with pending copies.
   void finish() noexcept;
 
  private:
@@ -38,7 +38,7 @@ class copier {
   const device_stream to_device_;
 };
 
-/// Those of a fabric, made when a view of their device first comes.
+/// The copiers of a fabric, each created with the first view of its device.
 class copiers {
  public:
   explicit copiers(asio::any_io_executor executor) : executor_(std::move(executor)) {}
@@ -46,7 +46,7 @@ class copiers {
   /// @pre the view's kind is not `host`. @par Errors thrown: `unsupported_memory`: there is no such
   /// device, and why; `device_failed`.
   copier& of(const const_view& view);
-  /// Which views this machine has copy engines for, `host` included.
+  /// The memory kinds that this machine has copy engines for, `host` included.
   static std::vector<memory_kind> kinds();
 
  private:

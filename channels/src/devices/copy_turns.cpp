@@ -47,22 +47,22 @@ bool copy_turns::has_company() const noexcept {
 
 void copy_turns::copy(void* to, const void* from, std::size_t bytes, device_wait& wait) {
   last_asked_ = now_();
-  const request asked{{to, from, bytes}, &wait};
+  const request added{{to, from, bytes}, &wait};
   const bool is_cut = bytes > limits_.company_bytes && has_company();
   if (pending_bytes() == 0 && !is_cut) {
     told failed;
-    next_.assign(1, asked);
+    next_.assign(1, added);
     begin(batches_[0], failed);
     if (failed.failure) throw error(*failed.failure);
     return;
   }
-  waiting_.push_back(asked);
+  waiting_.push_back(added);
   waiting_bytes_ += bytes;
   if (fills_a_call() || is_cut) refused_ = go_on(!is_cut);
   go_on_soon();
 }
 
-/// More may have come already: one message after the other is taken from its peer.
+/// Waits for the next poll, as more requests may follow: messages are read from peers one by one.
 void copy_turns::go_on_soon() {
   if (refused_.waits.empty() && (waiting_.empty() || idle() == nullptr)) return;
   waits_for_look_ = true;
@@ -79,7 +79,7 @@ void copy_turns::post() {
   });
 }
 
-/// Sooner than posted work, which waits until the links are quiet.
+/// Runs before posted work, which waits until the links are idle.
 bool copy_turns::poll() {
   if (!std::exchange(waits_for_look_, false)) return false;
   const auto self = shared_from_this();
@@ -92,20 +92,20 @@ void copy_turns::arm() {
   if (waits_for_look_) post();
 }
 
-/// Into `next_`, of those that wait, of which there are some.
+/// Moves queued requests into `next_`. @pre the queue is not empty
 void copy_turns::take(bool in_company) {
-  const std::size_t most = in_company ? limits_.company_bytes : limits_.call_bytes;
+  const std::size_t max_bytes = in_company ? limits_.company_bytes : limits_.call_bytes;
   std::size_t bytes = 0;
   next_.clear();
   do {
     request& first = waiting_.front();
     accelerator::piece& what = first.what;
-    if (in_company && what.bytes > most && next_.empty()) {
+    if (in_company && what.bytes > max_bytes && next_.empty()) {
       first.is_part = true;
-      next_.push_back({{what.to, what.from, most}, nullptr, true});
-      what = {static_cast<std::byte*>(what.to) + most,
-              static_cast<const std::byte*>(what.from) + most, what.bytes - most};
-      waiting_bytes_ -= most;
+      next_.push_back({{what.to, what.from, max_bytes}, nullptr, true});
+      what = {static_cast<std::byte*>(what.to) + max_bytes,
+              static_cast<const std::byte*>(what.from) + max_bytes, what.bytes - max_bytes};
+      waiting_bytes_ -= max_bytes;
       return;
     }
     bytes += what.bytes;
@@ -113,10 +113,10 @@ void copy_turns::take(bool in_company) {
     next_.push_back(first);
     waiting_.pop_front();
   } while (!waiting_.empty() && next_.size() < most_copies_of_a_call &&
-           bytes + waiting_.front().what.bytes <= most);
+           bytes + waiting_.front().what.bytes <= max_bytes);
 }
 
-/// `next_`, of which those fail that cannot be.
+/// Submits `next_`; requests that the driver refuses are added to `failed`.
 void copy_turns::begin(batch& as, told& failed) {
   const told before = failed;
   try {
@@ -133,7 +133,7 @@ void copy_turns::begin(batch& as, told& failed) {
   }
 }
 
-/// What can be no part of any call is over as a whole: nothing of it is under way then.
+/// Fails the whole copy, after waiting for its earlier parts, so that nothing of it is in flight.
 void copy_turns::refuse(const request& which, const error& why, told& failed) {
   if (which.is_part) finish();
   device_wait* wait = which.wait;
@@ -147,7 +147,8 @@ void copy_turns::refuse(const request& which, const error& why, told& failed) {
   failed.failure = std::make_shared<const error>(why);
 }
 
-/// `pieces_` out of `next_`. Two allocations may be neighbours, too: of those each is copied alone.
+/// Merges adjacent requests of `next_` into `pieces_`, but not across allocations, which may be
+/// adjacent, too.
 void copy_turns::join_neighbours() {
   accelerator& device = watch_.of();
   const auto is_one = [&device](const void* first, std::size_t bytes, const void* second) {
@@ -169,7 +170,7 @@ void copy_turns::join_neighbours() {
   }
 }
 
-/// All at once; where the driver refuses, each by itself. False: nothing is under way.
+/// Submits all as one call; if the driver refuses, one by one. False: nothing was submitted.
 bool copy_turns::queue(batch& as, told& failed) {
   accelerator& device = watch_.of();
   const auto goes = [&as](const request& which) {
@@ -197,7 +198,8 @@ bool copy_turns::queue(batch& as, told& failed) {
   return is_any;
 }
 
-/// Begins with what waits; who of them fails, and who has before. @param with_full_calls  no others
+/// Submits queued requests. Returns those that failed, now or before. @param with_full_calls  only
+/// calls that are full
 copy_turns::told copy_turns::go_on(bool with_full_calls) {
   told failed = std::exchange(refused_, {});
   while (!waiting_.empty() && (!with_full_calls || fills_a_call())) {
@@ -210,7 +212,7 @@ copy_turns::told copy_turns::go_on(bool with_full_calls) {
   return failed;
 }
 
-/// The engine goes on before anybody hears of it. Who is told may let go of this.
+/// Submits the next call before completing this one. A handler may destroy this object.
 void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& failure) {
   auto& done = *static_cast<batch*>(of.owner);
   const detail::device_waits who = std::exchange(done.who, {});
@@ -220,7 +222,7 @@ void copy_turns::is_over(device_wait& of, const std::shared_ptr<const error>& fa
   detail::device_waits::tell(failed.waits, failed.failure);
 }
 
-/// With the executor, and whoever waits for a turn with it. Who is destroyed may let go of this.
+/// The executor is destroyed, and with it all queued requests. A handler may destroy this object.
 void copy_turns::is_gone(device_wait& of) noexcept {
   auto& which = *static_cast<batch*>(of.owner);
   detail::device_waits who = std::exchange(which.who, {});
@@ -235,7 +237,7 @@ void copy_turns::abandon() noexcept {
   detail::device_waits::destroy(who);
 }
 
-/// Those of which nothing is under way.
+/// Moves out the requests that have nothing in flight.
 void copy_turns::give_up(detail::device_waits& into) noexcept {
   for (const request& each : waiting_) into.push_back(*each.wait);
   waiting_.clear();

@@ -14,53 +14,59 @@
 
 namespace tandem::devices {
 
-/// Copies of one device that take turns, on a stream of their own: the first goes at once; what is
-/// asked for while it is under way waits until it fills a call, or the loop has looked at all links
-/// once, and follows as one call, which is over as a whole. Of a call, what lies side by side at
-/// both ends is one copy.
+/// Schedules the copies of one device on a stream of their own.
 ///
-/// Between two calls the engine does nothing for some us, and between the copies of one call it
-/// does not stop: between two H200, 1 MiB each, calls of four are twice as fast as calls of one,
-/// however many streams there are (`bench/gpu_copies`, bench/RESULTS.md). A call takes the
-/// driver 2 us and another for each copy in it.
+/// | engine     | a copy that is requested                                                      |
+/// |------------|-------------------------------------------------------------------------------|
+/// | idle       | is submitted at once                                                          |
+/// | busy       | is queued until the queue fills a call, or the loop has polled all links once |
+/// | contended  | as busy, one call at a time; longer ones are cut into `contended_bytes`       |
 ///
-/// The engine serves a stream until nothing is left on it, whatever others wait for; those who read
-/// from its device, and copies to the host, wait as well (two H200: 8 bytes wait for as long as
-/// copies of 16 MiB follow each other, whatever the stream's priority). So while others want it, a
-/// stream has one call at a time, and a long copy is cut.
+/// A call is one submission to the driver and completes as a whole. Copies in it that are adjacent
+/// at both ends are merged into one.
+///
+/// Between two calls the engine is idle for some us, between the copies of one call it is not:
+/// between two H200, 1 MiB each, calls of four are twice as fast as calls of one, however many
+/// streams there are (`bench/gpu_copies`, bench/RESULTS.md). A call costs the driver 2 us, and 1 us
+/// for each copy in it.
+///
+/// The engine serves a stream until it is empty, whatever other streams wait; readers of its device
+/// and copies to the host wait as well (two H200: 8 bytes wait for as long as copies of 16 MiB
+/// follow each other, whatever the stream's priority). Hence the one call at a time while it is
+/// contended.
 class copy_turns : public std::enable_shared_from_this<copy_turns>,
                    private pending_owner,
                    private pollable {
  public:
-  /// One that works, one right behind it, and one for what comes before the first is seen to be
-  /// over.
+  /// One that is copying, one queued behind it, and one for what is requested before the completion
+  /// of the first is seen.
   static constexpr std::size_t most_calls = 3;
   struct limits {
-    std::size_t calls;          ///< at once, while nobody else wants the engine
-    std::size_t call_bytes;     ///< at most, of a call for several: who is first waits for the last
-    std::size_t company_bytes;  ///< of any call while others want the engine
-    /// Within this, the other stream and readers are thought to come again.
+    std::size_t calls;       ///< in flight, while the engine is not contended
+    std::size_t call_bytes;  ///< maximum of a call of several copies: the first waits for the last
+    std::size_t company_bytes;  ///< maximum of any call while the engine is contended
+    /// The engine counts as contended for this long after a copy of the other stream, or a reader.
     std::chrono::microseconds other_lasts, reader_lasts;
   };
   using time_point = std::chrono::steady_clock::time_point;
   using clock = time_point (*)();
 
-  /// @param watch  on the executor; waits for what is under way, and goes away first
+  /// @param watch  on the executor; waits for the copies in flight, and is destroyed first
   copy_turns(device_watch& watch, const asio::any_io_executor& executor, const limits& of_calls,
              clock now = std::chrono::steady_clock::now);
   copy_turns(const copy_turns&) = delete;
   copy_turns& operator=(const copy_turns&) = delete;
 
-  /// Another stream of the same engine, which goes away with this one.
+  /// Another stream of the same engine, destroyed together with this one.
   void share_with(copy_turns& other) noexcept { other_ = &other; }
-  /// One more, or one less, is about to read from the device.
+  /// One more reader of the device is expected (true), or one less.
   void expect_reader(bool one_more) noexcept;
-  /// One has asked for its copy, which takes no longer than one of these.
+  /// A reader has submitted its copy, which takes no longer than one call.
   void meet_reader() noexcept { last_reader_ = now_(); }
 
-  /// As `copier::copy`. What had to wait for its turn and fails then is told so. @pre bytes > 0
+  /// As `copier::copy`. A queued copy that fails completes `wait` with the error. @pre bytes > 0
   void copy(void* to, const void* from, std::size_t bytes, device_wait& wait);
-  /// Asked for and not over.
+  /// Requested and not complete.
   std::size_t pending_bytes() const noexcept { return waiting_bytes_ + working_bytes_; }
   /// Blocks until nothing is being copied.
   void finish() noexcept;
@@ -68,15 +74,15 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>,
  private:
   struct request {
     accelerator::piece what;
-    device_wait* wait = nullptr;  ///< null: the rest of it is the first of those that wait
-    bool is_part = false;         ///< something of it has gone before, or follows
+    device_wait* wait = nullptr;  ///< null: a part; the rest is the first in the queue
+    bool is_part = false;         ///< part of a copy that was cut
   };
-  /// Those that are told at once.
+  /// Waits that complete together with one error.
   struct told {
     detail::device_waits waits;
     std::shared_ptr<const error> failure;
   };
-  /// What is watched as one.
+  /// A call in flight.
   struct batch {
     copy_turns* of = nullptr;
     device_wait over;
@@ -113,8 +119,8 @@ class copy_turns : public std::enable_shared_from_this<copy_turns>,
   std::deque<request> waiting_;
   std::size_t waiting_bytes_ = 0;
   std::size_t working_bytes_ = 0;
-  told refused_;               // while others were being asked for: they are told later
-  std::vector<request> next_;  // of the batch that begins
+  told refused_;               // failed inside `copy` of another: completed later
+  std::vector<request> next_;  // requests of the call that is being submitted
   std::vector<accelerator::piece> pieces_;
   bool waits_for_look_ = false;
   bool is_posted_ = false;

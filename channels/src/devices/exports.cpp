@@ -55,7 +55,7 @@ exports::entry& exports::add(accelerator& of, const const_view& view, std::uint6
   return e;
 }
 
-/// What cannot be read at all is not asked for again.
+/// Not retried for this allocation.
 void exports::is_private(entry& e, std::string_view why) {
   e.at = state::private_;
   log(log_level::info, "devices",
@@ -78,7 +78,7 @@ std::uint32_t exports::take_slot() {
   return oldest;
 }
 
-/// References that are on their way came before, so the peer can still resolve them.
+/// References in flight were sent before, so the peer can still resolve them.
 void exports::take_back(std::uint32_t slot) {
   entry& e = entries_[slot];
   if (e.at == state::asked || e.at == state::open) {

@@ -9,22 +9,28 @@
 
 namespace tandem::devices {
 
-/// What one peer may read of this end's device memory, without I/O: which allocation a view lies
-/// in, whether the peer has heard of it and could open it.
+/// The allocations of this end that one peer may read, without I/O: which allocation a view is in,
+/// and whether the peer has opened it.
 ///
-/// An allocation is described once and referred to when the peer has confirmed that it can read it;
-/// until then, and where it cannot, messages from it are forwarded. Memory that was freed and made
-/// anew at the same address is another allocation: the driver numbers them. What is gone is found
-/// whenever an allocation is new, and taken back, before the peer hears of what took its place.
+/// | state         | meaning                                                   | its messages     |
+/// |---------------|-----------------------------------------------------------|------------------|
+/// | free          | no allocation in this slot                                |                  |
+/// | not_shareable | the driver does not export it, or the peer cannot open it | are forwarded    |
+/// | pending       | described to the peer, no answer yet                      | are forwarded    |
+/// | open          | the peer has opened it                                    | go by references |
+///
+/// An allocation is described once. Memory that was freed and allocated again at the same address
+/// is another allocation: drivers number them. Freed ones are found whenever a new one is added,
+/// and retired before the peer receives the description of what replaces them.
 class exports {
  public:
   explicit exports(reading by, std::size_t most = most_shared_allocations) : by_(by), most_(most) {}
 
-  /// Where a view lies in an allocation that the peer can read. Nothing: forward it, now or always;
-  /// an allocation seen first is described to the peer. @param of  the device of the view
+  /// Location of a view in an allocation that the peer has open. Nothing: forward it, for now or
+  /// always; a new allocation is described to the peer. @param of  the device of the view
   std::optional<shared_place> find(accelerator& of, const const_view& view);
 
-  /// For the peer, in this order: an allocation, or the id of one that is no more.
+  /// Sent to the peer, in order: the description of an allocation, or the id of a retired one.
   struct news {
     std::optional<shared_allocation> described;
     std::uint32_t retired = 0;
@@ -32,12 +38,12 @@ class exports {
   bool next(news& into);
   bool has_news() const noexcept { return !news_.empty(); }
 
-  /// What the peer says to a description. Of one that was taken back meanwhile it means nothing.
-  /// False: it was never described.
+  /// The peer's answer to a description. Ignored for one that was retired meanwhile. False: it was
+  /// never described.
   bool opened(std::uint32_t id);
   bool refused(std::uint32_t id, const std::string& why);
 
-  /// How many the peer has open or was asked to open.
+  /// How many are open or pending.
   std::size_t described() const noexcept;
 
  private:
@@ -46,7 +52,7 @@ class exports {
     state at = state::free;
     std::uint16_t generation = 0;
     accelerator* of = nullptr;
-    std::uint64_t number = 0;  // the driver's
+    std::uint64_t number = 0;  // the driver's allocation id
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;
     std::uint64_t used = 0;
@@ -65,7 +71,7 @@ class exports {
   const reading by_;
   const std::size_t most_;
   std::vector<entry> entries_;
-  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // by the driver's number
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // by the driver's allocation id
   std::deque<news> news_;
   std::uint64_t uses_ = 0;
 };

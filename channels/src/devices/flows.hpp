@@ -6,11 +6,11 @@
 
 namespace tandem::devices {
 
-// Flows of the inner channel.
+// The flows of the inner channel that a link uses.
 constexpr flow_id frame_flow = 0;
 constexpr flow_id payload_flow = 1;
 
-/// The longest payload that is copied into the message of its frame: a message more costs more.
+/// The longest payload that is copied into the message of its frame: cheaper than a second message.
 constexpr std::size_t most_inside_bytes = 4096;
 
 }  // namespace tandem::devices

@@ -41,7 +41,7 @@ greeting decode(std::span<const std::byte> from, std::string& why) {
     return {};
   }
   if (take<std::uint32_t>(p + checked_greeting_bytes) != crc32c(p, checked_greeting_bytes)) {
-    why = "a greeting's checksum is wrong";
+    why = "wrong checksum of a handshake";
     return {};
   }
   greeting theirs{take<std::uint32_t>(p + 8), take<std::uint32_t>(p + 12),
@@ -50,7 +50,7 @@ greeting decode(std::span<const std::byte> from, std::string& why) {
   std::copy_n(p + 40, theirs.where.process.size(), theirs.where.process.begin());
   theirs.flags = take<std::uint32_t>(p + 56);
   if (theirs.version != greeting{}.version) {
-    why = fmt::format("the peer's devices speak version {}, these {}", theirs.version,
+    why = fmt::format("the peer's devices channel has version {}, this one {}", theirs.version,
                       greeting{}.version);
   }
   return theirs;

@@ -10,10 +10,10 @@
 
 namespace tandem::devices {
 
-/// The first message either way on the flow of frames, 64 bytes, little endian:
+/// The first message each way on the flow of frames, 64 bytes, little endian:
 ///
-///    0 magic "TNDMDEVS"    8 version u32    12 most credit u32
-///   16 kinds of memory here, by bit u32     20 most bytes inside a frame's message u32
+///    0 magic "TNDMDEVS"    8 version u32    12 maximum credit u32
+///   16 memory kinds of this end, bits u32   20 maximum inline bytes of a frame u32
 ///   24 host               40 process                56 flags u32
 ///   60 CRC32C of bytes 0..59
 ///
@@ -23,18 +23,18 @@ struct greeting {
   std::uint32_t credit_bytes = 0;
   std::uint32_t kinds = 0;
   std::uint32_t inside_bytes = 0;
-  whereabouts where{};  ///< zeros: it shares no memory with others
+  whereabouts where{};  ///< zeros: shares no memory with peers
   std::uint32_t flags = 0;
 };
 
-// Of greetings: what is done where both ends want it.
+// Flags of a handshake: in effect where both ends set them.
 constexpr std::uint32_t wants_peer_copies = 1;
 constexpr std::uint32_t wants_shared_staging = 2;
 
 constexpr std::size_t greeting_bytes = 64;
 
 void encode(const greeting& from, std::span<std::byte, greeting_bytes> to) noexcept;
-/// Empty `why` if these bytes are one that this version understands, else what is wrong.
+/// `why` stays empty if the bytes are a handshake of this version, else says what is wrong.
 greeting decode(std::span<const std::byte> from, std::string& why);
 
 }  // namespace tandem::devices

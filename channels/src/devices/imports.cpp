@@ -7,7 +7,7 @@
 namespace tandem::devices {
 namespace {
 
-/// Null: this process does not see it.
+/// Null: the device is not visible to this process.
 accelerator* find_device(memory_kind kind, const std::string& uuid) {
   for (accelerator* const each : find_accelerators(kind).found) {
     if (each->facts().uuid == uuid) return each;
@@ -15,19 +15,19 @@ accelerator* find_device(memory_kind kind, const std::string& uuid) {
   return nullptr;
 }
 
-/// Throws where copies of `by` do not get there. What is not visible here the driver judges itself.
+/// Throws where `by` has no peer access. For a device that is not visible here the driver decides.
 void must_reach(accelerator& by, const shared_allocation& what) {
   if (by.kind() != what.kind) {
     throw error(errc::unsupported_memory,
-                fmt::format("{} reads no memory of kind {}", by.text(), name(what.kind)));
+                fmt::format("{} cannot read memory of kind {}", by.text(), name(what.kind)));
   }
   accelerator* const owner = find_device(what.kind, what.uuid);
   if (owner == nullptr || by.reaches(owner->device())) return;
   throw error(errc::unsupported_memory,
               fmt::format("{}:{} and {}:{} have no peer access", name(by.kind()), by.device(),
                           name(owner->kind()), owner->device()),
-              "GPUs of one PCIe switch or NVLink have it; an IOMMU in the way or a container may "
-              "forbid it");
+              "GPUs on one PCIe switch or NVLink have it; an IOMMU or a container may forbid "
+              "it");
 }
 
 }  // namespace
@@ -46,8 +46,7 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
   }
   if (slot >= entries_.size()) entries_.resize(slot + 1);
   if (entries_[slot]) {
-    why =
-        fmt::format("an allocation {:#x} in the place of {:#x}", what.id, entries_[slot]->what.id);
+    why = fmt::format("allocation {:#x} in the slot of {:#x}", what.id, entries_[slot]->what.id);
     return false;
   }
   entries_[slot] = std::make_unique<entry>();
@@ -58,9 +57,9 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
 
 bool imports::retire(std::uint32_t id, std::string& why) {
   if (find_entry(id) == nullptr) {
-    // One that could not be opened is already forgotten here; the owner's word may have crossed it.
+    // One that could not be opened is already gone here: the retirement crossed the refusal.
     if (by_ != reading::none && slot_of(id) < entries_.size()) return true;
-    why = fmt::format("an end of allocation {:#x}, which was never described", id);
+    why = fmt::format("retirement of allocation {:#x}, which was never described", id);
     return false;
   }
   std::erase(unanswered_, id);

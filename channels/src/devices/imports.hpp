@@ -12,21 +12,22 @@
 
 namespace tandem::devices {
 
-/// What this end may read of a peer's device memory: the allocations that it has described, mapped
-/// for each device here that reads them.
+/// The device memory of a peer that this end may read: the allocations that the peer has described,
+/// mapped for each device here that reads them.
 ///
-/// A description is answered when a device here is known that will read: to open it takes that
-/// device into use, which costs memory and must not happen on devices of others.
+/// A description is answered once it is known which device here will read it: opening an allocation
+/// creates a context on that device, which costs memory and must not happen on other ranks'
+/// devices.
 class imports {
  public:
   explicit imports(reading by) : by_(by) {}
 
-  /// False: no correct peer says this; `why` tells what.
+  /// False: protocol violation, described by `why`.
   bool describe(const shared_allocation& what, std::string& why);
-  /// Closed as soon as nothing reads it any more. False as above.
+  /// Closes the allocation as soon as no copy reads it. False as above.
   bool retire(std::uint32_t id, std::string& why);
 
-  /// The answer to a description, opened for `home`. @param why  empty: it is open
+  /// The answer to a description, opened for `default_device`. `why` is empty if it is open.
   struct answer {
     std::uint32_t id = 0;
     std::string why;
@@ -34,25 +35,25 @@ class imports {
   bool next(accelerator& home, answer& into);
   bool has_unanswered() const noexcept { return !unanswered_.empty(); }
 
-  /// Bytes of a peer as copies of one device here reach them.
+  /// Bytes of a peer, addressed for the copies of one device here.
   struct source {
     const void* from = nullptr;
-    std::shared_ptr<const void> keep;  ///< to be held until nothing reads there
-    const std::byte* here = nullptr;   ///< where processors read it; null: they do not
+    std::shared_ptr<const void> keep;  ///< held until the last copy is complete
+    const std::byte* here = nullptr;   ///< for processors; null: they cannot read it
   };
-  /// Where a reference leads. Nothing: `why` tells what no correct peer does.
+  /// Resolves a reference. Nothing: protocol violation, described by `why`.
   /// @par Errors thrown: `device_failed`, `unsupported_memory`: `by` cannot reach it.
   std::optional<source> find(const shared_place& at, std::uint64_t bytes, accelerator& by,
                              std::string& why);
 
-  /// Everything is closed that nothing reads.
+  /// Closes everything that no copy reads.
   void clear() noexcept;
   std::size_t open() const noexcept;
 
  private:
   struct entry {
     shared_allocation what;
-    std::map<accelerator*, std::shared_ptr<const mapping>> maps;  // null: reached in place
+    std::map<accelerator*, std::shared_ptr<const mapping>> maps;  // null: same process, no mapping
   };
 
   entry* find_entry(std::uint32_t id) noexcept;

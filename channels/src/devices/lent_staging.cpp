@@ -19,7 +19,7 @@ std::size_t index_of(std::uint32_t id) noexcept {
 
 }  // namespace
 
-/// In the handle, little endian: process u32, descriptor u32, inode u64.
+/// The handle, little endian: process u32, descriptor u32, inode u64.
 shared_allocation describe_staging(std::uint32_t id, const shared_pages::place& where) {
   shared_allocation made;
   made.id = id;
@@ -39,8 +39,7 @@ shared_pages::place place_of_staging(const shared_allocation& described) noexcep
 
 bool lent_staging::describe(const shared_allocation& what, std::string& why) {
   if (what.kind != memory_kind::host || what.bytes != bytes_ || entries_[index_of(what.id)]) {
-    why = fmt::format("staging {:#x} of {} bytes, where {} are due, once", what.id, what.bytes,
-                      bytes_);
+    why = fmt::format("staging {:#x} of {} bytes; expected {}, once", what.id, what.bytes, bytes_);
     return false;
   }
   entries_[index_of(what.id)].emplace().what = what;

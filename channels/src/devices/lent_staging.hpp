@@ -10,7 +10,7 @@
 
 namespace tandem::devices {
 
-/// Names of a link's own staging where others name allocations: one for each vendor.
+/// Allocation ids that name a link's staging, one for each vendor.
 constexpr std::uint32_t first_staging_id = 0xfffe;
 static_assert(first_staging_id > most_shared_allocations);
 constexpr std::uint32_t staging_id(memory_kind vendor) noexcept {
@@ -20,23 +20,23 @@ constexpr bool is_staging(std::uint32_t id) noexcept {
   return id >= first_staging_id && id - first_staging_id < vendors.size();
 }
 
-/// Staging as its owner describes it, and where that says it is.
+/// Encodes the location of staging as the description of an allocation, and back.
 shared_allocation describe_staging(std::uint32_t id, const shared_pages::place& where);
 shared_pages::place place_of_staging(const shared_allocation& described) noexcept;
 
-/// A peer's staging that copy engines here read: the peer's engine has written it, and no processor
-/// moves a byte. Pinned by each vendor here that reads it, when it first does.
+/// A peer's staging, mapped here: the peer's copy engine writes it and one here reads it, without a
+/// copy by a processor. Pinned for each vendor here with the first read.
 class lent_staging {
  public:
-  /// @param bytes  of each, which both ends know
+  /// @param bytes  capacity of each vendor's staging, which both ends know
   explicit lent_staging(std::size_t bytes) : bytes_(bytes) {}
 
-  /// False: no correct peer says this; `why` tells what. @pre is_staging(what.id)
+  /// False: protocol violation, described by `why`. @pre is_staging(what.id)
   bool describe(const shared_allocation& what, std::string& why);
-  /// The answer to a description, opened for `home`.
+  /// The answer to a description, opened for `default_device`.
   bool next(accelerator& home, imports::answer& into);
   bool has_unanswered() const noexcept;
-  /// As `imports::find`; the source has `here`, too.
+  /// As `imports::find`; the source has `host_address`, too.
   std::optional<imports::source> find(const shared_place& at, std::uint64_t bytes, accelerator& by,
                                       std::string& why);
 

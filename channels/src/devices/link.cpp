@@ -1,4 +1,4 @@
-// Operations in, operations out, and how a link ends.
+// Starting and completing operations, failure and close of a link.
 #include "devices/link.hpp"
 
 #include <fmt/format.h>
@@ -14,12 +14,13 @@
 namespace tandem::devices {
 namespace {
 
-constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
+constexpr std::chrono::seconds stuck_limit{1};  // without progress of a late send's current piece
 constexpr std::size_t most_chunk_bytes = std::size_t{4} << 20;
-constexpr std::size_t staged_chunks = 4;  // each way: one is copied, one moves, two make up
+constexpr std::size_t staged_chunks =
+    4;  // each way: one being copied, one on the wire, two of slack
 
-/// The limits of the inner channel, which both ends know before they have met. Credits are what
-/// only the greeting says.
+/// Derived from the limits of the inner channel, so both ends know them before the handshake, which
+/// adds the credits.
 protocol::limits limits_over(const channel& inner, const settings& options) noexcept {
   const channel_limits& below = inner.limits();
   settings same = options;
@@ -29,7 +30,7 @@ protocol::limits limits_over(const channel& inner, const settings& options) noex
   return protocol::offered(same);
 }
 
-/// With its frame it must not be longer than what the inner channel sends at once.
+/// Frame and payload together must fit an eager message of the inner channel.
 std::size_t inside_bytes_over(const channel& inner) noexcept {
   const std::size_t eager = inner.limits().eager_bytes;
   const std::size_t room = eager > protocol::frame_bytes ? eager - protocol::frame_bytes : 0;
@@ -102,7 +103,7 @@ bool link::start(operation& op) {
     if (op.view.kind != memory_kind::host) {
       copier& by = copiers_->of(op.view);
       if (home_ == nullptr) home_ = &by;
-      // The peer hears of its memory before it is asked for a receive, or asks for one.
+      // Describes the memory to the peer before the message is announced or accepted.
       if (is_long && exports_) exports_->find(by.of(), op.view);
     }
   } catch (const error& why) {
@@ -134,8 +135,8 @@ bool link::linger(operation& op) {
   return is_over;
 }
 
-/// Of a window of long messages the first may be announced or accepted already: it begins while the
-/// others are being started.
+/// Polls the inner channel. In a window of long messages the first may be announced or accepted
+/// already: its transfer begins while the others are being started.
 void link::look() {
   if (inner_ == nullptr || read_ended_ || is_looking_) return;
   is_looking_ = true;
@@ -150,9 +151,9 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-/// True: it is over, and nothing will be told.
+/// True: it is complete, and its handler will not be called.
 bool link::start_inner(operation& op) {
-  op.deadline = operation::for_ever;  // the users' operations have their own
+  op.deadline = operation::for_ever;  // the user's operations have their own
   if (inner_ == nullptr) {
     op.result = errc::channel_closed;
     return true;
@@ -172,7 +173,8 @@ std::shared_ptr<link> link::came_back() noexcept {
   return self_;
 }
 
-/// The loop goes away. The users' memory is theirs again when nobody outside has any of it.
+/// The loop is being destroyed. The user's operations are abandoned with the last pending
+/// operation, as only then nothing accesses their views.
 void link::destroyed() noexcept {
   const auto keep = came_back();
   closed_ = read_ended_ = true;
@@ -184,7 +186,7 @@ void link::settle() {
   complete_done();
 }
 
-void link::fail(const error& reason, bool tell_peer) {
+void link::fail(const error& reason, bool fail_inner) {
   if (closed_) return;
   closed_ = read_ended_ = true;
   const auto self = shared_from_this();
@@ -193,22 +195,22 @@ void link::fail(const error& reason, bool tell_peer) {
   forget_pulls(false);
   session_.fail(reason);
   timer_.cancel();
-  if (inner_ != nullptr && tell_peer) inner_->fail(reason);
+  if (inner_ != nullptr && fail_inner) inner_->fail(reason);
   post_payloads();
   send_payloads();
-  // Of a process that has ended nothing reads; one that has only closed may still be reading.
+  // A process that has exited reads nothing; one that has only closed may still be reading.
   const bool is_gone = reason.code() == errc::peer_lost && reads_ == reading::mapped;
   if (is_gone) let_go_of_referrals();
   let_go_later();
   complete_soon();
 }
 
-/// What the inner channel says of itself, as of this one.
+/// Fails this link with the error of the inner channel.
 void link::inner_failed(const operation& op) {
   if (closed_) return;
   error_context context;
   if (op.failure) context = op.failure->context();
-  // The goodbye follows everything that has come, on the flow of frames.
+  // An orderly close is handled in order, on the flow of frames.
   if (op.result == errc::peer_closed && context.detail.empty()) return;
   context.phase.clear();
   context.bytes_done = context.bytes_total = -1;
@@ -216,19 +218,19 @@ void link::inner_failed(const operation& op) {
 }
 
 void link::broken(const std::string& why) {
-  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
-                     "make the fabrics of all ranks in the same way, of one version");
+  const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
+                     "make the fabric the same way on every rank, with one version of Tandem");
   log(log_level::warning, "devices", reason.what());
   fail(reason, true);
 }
 
-/// The peer closed in an orderly way, and all that it had sent before has landed.
+/// The peer closed in an orderly way, and all that it had sent before has been received.
 void link::heard_goodbye() {
   has_one_ = false;
-  protocol::frame bye;
-  bye.type = protocol::frame_type::goodbye;
+  protocol::frame close_frame;
+  close_frame.type = protocol::frame_type::goodbye;
   forget_pulls(true);
-  session_.handle(bye);
+  session_.handle(close_frame);
   let_go_later();
   timer_.cancel();
   send_payloads();
@@ -239,7 +241,7 @@ void link::complete_done() {
   while (operation* op = session_.pop_done()) op->complete(*op);
 }
 
-/// Operations end on the executor and never inside the call that started them.
+/// Operations complete on the executor, never inside the call that started them.
 void link::complete_soon() {
   if (completion_posted_ || !session_.has_done()) return;
   completion_posted_ = true;
@@ -262,7 +264,7 @@ void link::arm_timer(operation::time_point when) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
                  true);
     }
-    // The piece in hand has to be finished; while it moves, the channel lives.
+    // The current piece has to be finished; while it makes progress, the channel stays open.
     self->moved_when_late_ = found.stuck ? self->moved_ : none_late;
     if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);
@@ -277,7 +279,7 @@ void link::abandon_users() noexcept {
   }
 }
 
-/// While the inner channel or an engine has a view, the last of them to be abandoned does this.
+/// While the inner channel or an engine has a view, `destroyed` does this with the last of them.
 void link::abandon() noexcept {
   const auto self = weak_from_this().lock();
   closed_ = read_ended_ = true;

@@ -21,45 +21,45 @@
 
 namespace tandem::devices {
 
-/// Carries out a session over the messages of another channel, which reaches host memory only.
+/// Carries out a session over the messages of another channel, which carries host memory only.
 ///
-/// Frames go on one flow of the inner channel, in order, short payloads of host memory with them.
-/// Every other payload is a message on a second flow: out of the view and into the view where that
-/// is host memory, or NICs of the inner channel reach it, else by way of pinned memory and the copy
-/// engine. A frame leaves before its payload is staged, so that no copy holds up the frames behind
-/// it, and the peer has its place ready by then. All views that engines and the inner channel may
-/// touch are pinned.
+/// Frames go on one flow of the inner channel, in order, with short payloads of host memory inline.
+/// Every other payload is a message on a second flow: straight from and to the view where that is
+/// host memory or is registered with the NICs of the inner channel, else staged through pinned
+/// memory by the copy engine. A frame is sent before its payload is staged, so that no copy delays
+/// the frames behind it, and the peer has posted its receive by then. All views that engines and
+/// the inner channel may access are pinned.
 ///
-/// Kept alive by its handle and by whatever is under way outside.
+/// Kept alive by its handle and by pending operations of the inner channel and the copy engines.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private protocol::filler,
                    private protocol::lender {
  public:
-  /// @param inner  stays until it is forgotten
-  /// @param where  of this end; zeros: it shares no memory, whoever the peer is
-  /// @param nics   has NICs below reach what is to pass them; null: they reach no device
+  /// @param inner  must exist until `forget_inner`
+  /// @param where  of this end; zeros: it shares no memory with any peer
+  /// @param nics   registers memory with the NICs below; null: NICs access no device memory
   link(channel& inner, std::shared_ptr<copiers> by, const settings& options, protocol::identity who,
        const whereabouts& where = whereabouts::here(), std::shared_ptr<nic_memory> nics = nullptr);
 
-  void run();  ///< greets the peer and starts reading
+  void run();  ///< sends the handshake and starts reading
   bool start(operation& op);
   bool linger(operation& op);
   void look();
   void cancel(operation& op);
-  void fail(const error& reason, bool tell_peer);
-  /// The inner channel goes away, and ends what it has of this link's by itself.
+  void fail(const error& reason, bool fail_inner);
+  /// The inner channel is being destroyed, and completes the operations of this link itself.
   void forget_inner() noexcept { inner_ = nullptr; }
 
   asio::any_io_executor get_executor() const noexcept { return executor_; }
   const protocol::session& messages() const noexcept { return session_; }
   const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
   std::vector<rail_stats> rails() const;
-  /// How the ends read each other's device memory; `none` until the peer has said where it is.
+  /// How the ends access each other's device memory; `none` until the handshake of the peer.
   reading reads() const noexcept { return reads_; }
-  /// What is not read so passes pinned memory that both have.
+  /// Other payloads between devices go through staging that both processes map.
   bool shares_staging() const noexcept { return shares_staging_; }
-  /// NICs have read or written device memory here.
+  /// NICs have read or written device memory of this end.
   bool goes_by_nics() const noexcept { return goes_by_nics_; }
 
  private:
@@ -70,19 +70,19 @@ class link final : public std::enable_shared_from_this<link>,
   friend struct landing_piece;
 
   static constexpr std::size_t control_slots = 16;
-  /// On their way at once: enough to keep the peer's engines busy, and soon over for a cancelled
-  /// send.
+  /// In flight at once: enough to keep the peer's engines busy, and few enough that a cancelled
+  /// send soon completes.
   static constexpr std::size_t most_referrals = 64;
   static constexpr std::uint64_t none_late = ~std::uint64_t{0};
 
-  // What is under way outside keeps the link.
+  // Pending operations of the inner channel and the copy engines keep the link alive.
   bool start_inner(operation& op);
   void went_out();
   std::shared_ptr<link> came_back() noexcept;
   void destroyed() noexcept;
   void settle();
 
-  // Frames and payloads that leave.
+  // Sending frames and payloads.
   void flush();
   carriage how_to_carry(const protocol::outgoing& out);
   bool depart();
@@ -101,7 +101,7 @@ class link final : public std::enable_shared_from_this<link>,
   void part_over(departure& d);
   departure& take_departure();
 
-  // Payloads that the peer reads itself.
+  // Payloads that the peer reads by reference.
   void flush_frames();
   bool can_be_read(const protocol::outgoing& out);
   bool has_room_for_referral() const noexcept;
@@ -119,26 +119,26 @@ class link final : public std::enable_shared_from_this<link>,
   void say_notes();
   void say(const note& what);
 
-  // Payloads of which the peer reads a copy in pinned memory of both.
+  // Payloads through shared staging.
   bool can_be_shared(const protocol::outgoing& out) const;
   bool stage_shared();
   void staged_over(referral& r, const std::shared_ptr<const error>& failure);
   bool has_staging_to_offer() const noexcept;
   void offer_staging();
-  bool answered_staging(const note& said);
+  bool answered_staging(const note& answer);
 
-  // Payloads that are written into the peer's views, and views that the peer writes into.
+  // Payloads written into the peer's views, and views granted to the peer for writing.
   bool can_be_placed(const protocol::outgoing& out);
   bool place();
   bool begin_copy(referral& r, copier::way which, void* to);
   void land_placed(const protocol::frame& f);
-  void lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) override;
+  void lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& grants) override;
   bool is_lent(const operation& op) const noexcept override;
   void returned(const operation& op) noexcept override;
   void settled(operation&) noexcept override {}
   void take_views_back();
 
-  // Payloads that are read from the peer.
+  // Payloads read from the peer by reference.
   void take_note(std::span<const std::byte> bytes);
   void meet(const greeting& theirs);
   void land_reference(const protocol::frame& f, const reference& what);
@@ -155,13 +155,13 @@ class link final : public std::enable_shared_from_this<link>,
   void forget_pulls(bool peer_has_left);
   pull& take_pull();
 
-  // Frames and payloads that come.
+  // Receiving frames and payloads.
   void start_reading();
   void read_frames();
   void take(const control_slot& slot);
   void take_greeting(const control_slot& slot);
   void take_plain(const protocol::frame& f);
-  void take_granted(const protocol::frame& way, const std::byte* accept);
+  void take_granted(const protocol::frame& grant, const std::byte* accept);
   void land_inside(const protocol::frame& f, const std::byte* payload);
   void land_message(const protocol::frame& f);
   void post_payloads();
@@ -196,17 +196,17 @@ class link final : public std::enable_shared_from_this<link>,
   const asio::any_io_executor executor_;
   const std::shared_ptr<copiers> copiers_;
   const std::vector<memory_kind> kinds_;
-  const std::size_t inside_bytes_;  // the longest payload inside
+  const std::size_t inside_bytes_;  // the longest inline payload
   protocol::session session_;
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
 
   const whereabouts where_;
-  const std::uint32_t wants_;  // flags of the greeting
+  const std::uint32_t wants_;  // flags of the handshake
   reading reads_ = reading::none;
   std::optional<exports> exports_;
   std::optional<imports> imports_;
-  copier* home_ = nullptr;  // of the first view of a device here: it opens what the peer describes
+  copier* home_ = nullptr;  // of the first device view here; opens what the peer describes
   std::vector<std::unique_ptr<referral>> referrals_;  // by serial
   std::vector<referral*> free_referrals_;
   std::uint64_t referred_bytes_ = 0;
@@ -215,10 +215,10 @@ class link final : public std::enable_shared_from_this<link>,
   std::vector<said_note*> free_notes_;
   std::vector<std::unique_ptr<pull>> all_pulls_;
   std::vector<pull*> free_pulls_;
-  std::vector<pull*> pulls_;            // under way
-  std::deque<pull*> waiting_pulls_;     // of them for room
-  std::vector<operation*> lent_views_;  // the peer may write into them
-  std::vector<std::uint32_t> pulled_;   // serials that the peer has yet to hear of
+  std::vector<pull*> pulls_;            // in flight
+  std::deque<pull*> waiting_pulls_;     // those that wait for staging
+  std::vector<operation*> lent_views_;  // views that the peer may write into
+  std::vector<std::uint32_t> pulled_;   // serials to acknowledge
 
   const std::shared_ptr<nic_memory> nics_;
   bool goes_by_nics_ = false;
@@ -226,7 +226,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool shares_staging_ = false;
   enum class offer : std::uint8_t { none, asked, open, refused };
   std::array<offer, vendors.size()>
-      offers_{};  // of staging here, by vendor: what the peer makes of it
+      offers_{};  // staging of this end offered to the peer, by vendor
   lent_staging lent_;
   std::array<control_slot, control_slots> control_;
   std::size_t next_control_ = 0;
@@ -235,25 +235,25 @@ class link final : public std::enable_shared_from_this<link>,
 
   std::vector<std::unique_ptr<departure>> departures_;
   std::vector<departure*> free_departures_;
-  protocol::outgoing one_;  // the frame in hand
+  protocol::outgoing one_;  // the frame being sent
   bool has_one_ = false;
-  shared_place one_at_;                        // where the peer can read it
-  bool is_rest_there_ = false;                 // and all that follows in its message
-  imports::source one_goes_to_;                // where it can be written
-  std::optional<protocol::wire_frame> grant_;  // whose accept comes next
-  departure* first_payload_ = nullptr;         // not yet sent, in order
+  shared_place one_at_;                        // of its payload, for the peer to read
+  bool is_rest_there_ = false;                 // so is the rest of its message
+  imports::source one_goes_to_;                // where the payload can be written
+  std::optional<protocol::wire_frame> grant_;  // sent together with its accept, which is next
+  departure* first_payload_ = nullptr;         // queue of payloads to send, in order
   departure* last_payload_ = nullptr;
-  std::size_t payloads_in_place_ = 0;  // that leave from where they lie
+  std::size_t payloads_in_place_ = 0;  // being sent from their views
 
   std::vector<std::unique_ptr<landing_piece>> pieces_;
   std::vector<landing_piece*> free_pieces_;
-  std::vector<landing_piece*> landings_;    // not yet come
-  landing_piece* first_landing_ = nullptr;  // not yet posted, in order
+  std::vector<landing_piece*> landings_;    // not yet received
+  landing_piece* first_landing_ = nullptr;  // queue of receives to post, in order
   landing_piece* last_landing_ = nullptr;
   std::deque<fill_job> fills_;
 
   std::size_t outside_ = 0;
-  std::shared_ptr<link> self_;  // while anything is outside
+  std::shared_ptr<link> self_;  // while `pending_async_` > 0
   std::uint64_t moved_ = 0;
   std::uint64_t moved_when_late_ = none_late;
   bool is_agreed_ = false;
@@ -261,7 +261,7 @@ class link final : public std::enable_shared_from_this<link>,
   bool read_ended_ = false;
   bool closed_ = false;
   bool completion_posted_ = false;
-  bool is_looking_ = false;  // from inside a start: what is over is told later
+  bool is_looking_ = false;  // inside `start`: completions are posted
 };
 
 /// The handle of a link whose inner channel a fabric owns.

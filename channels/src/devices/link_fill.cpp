@@ -6,7 +6,8 @@
 
 namespace tandem::devices {
 
-/// Out of the piece's slot. The piece is the copy's until that is over, unless it could not begin.
+/// Copies from the piece's slot to a view. The copy owns the piece until it is complete, unless it
+/// could not be started.
 void link::copy_in(landing_piece& piece, operation& op, void* to, std::size_t bytes) {
   try {
     piece.by->copy(copier::way::to_device, to, piece.slot, bytes, piece.landed);
@@ -42,8 +43,8 @@ void link::fill_views() {
   }
 }
 
-/// As much as there is room for. True: all of it is with the engine, or it has failed, and the
-/// job's pin is gone.
+/// Copies as much as staging has room for. True: all of it is submitted, or has failed, and the
+/// job's pin is released.
 bool link::fill_some(fill_job& job, const std::byte* from) {
   copier& by = copiers_->of(job.to);
   while (job.done < job.to.bytes) {

@@ -1,4 +1,4 @@
-// What comes: frames, and the payloads behind them.
+// Receiving frames and the payloads of the second flow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ void link::start_reading() {
   read_frames();
 }
 
-/// In the order in which they were sent, though a long one may be overtaken.
+/// In sending order: receives may complete out of order.
 void link::read_frames() {
   while (!read_ended_ && control_[next_control_].is_over) {
     control_slot& slot = control_[next_control_];
@@ -126,10 +126,10 @@ void link::take(const control_slot& slot) {
     return take_granted(*f, slot.bytes.get() + protocol::frame_bytes);
   }
   const bool is_alone = (f->flags & by_message) != 0 || !protocol::carries_payload(f->type);
-  const std::size_t inside = is_alone ? 0 : f->payload_bytes;
-  if (bytes != protocol::frame_bytes + inside) {
-    return broken(
-        fmt::format("{} bytes behind a frame that has {}", bytes - protocol::frame_bytes, inside));
+  const std::size_t expected = is_alone ? 0 : f->payload_bytes;
+  if (bytes != protocol::frame_bytes + expected) {
+    return broken(fmt::format("{} bytes after a frame with a payload of {}",
+                              bytes - protocol::frame_bytes, expected));
   }
   if (!protocol::carries_payload(f->type)) return take_plain(*f);
   if ((f->flags & by_message) != 0) return land_message(*f);
@@ -141,7 +141,7 @@ void link::take_greeting(const control_slot& slot) {
   const greeting theirs = decode(std::span(slot.bytes.get(), slot.op.bytes), why);
   if (!why.empty()) return broken(why);
   if (theirs.inside_bytes != inside_bytes_) {
-    return broken(fmt::format("frames with up to {} bytes inside, these {}", theirs.inside_bytes,
+    return broken(fmt::format("frames with up to {} inline bytes, here {}", theirs.inside_bytes,
                               inside_bytes_));
   }
   protocol::limits both = session_.agreed();
@@ -152,9 +152,9 @@ void link::take_greeting(const control_slot& slot) {
 }
 
 void link::take_plain(const protocol::frame& f) {
-  if (f.type == protocol::frame_type::goodbye) return broken("a goodbye among its frames");
+  if (f.type == protocol::frame_type::goodbye) return broken("unexpected close frame");
   if (f.type == protocol::frame_type::withdraw) {
-    // The rest of the message is on its way nevertheless, and belongs to nobody.
+    // Payloads in flight still arrive, and are discarded.
     for (landing_piece* each : landings_) {
       if (each->is_known && each->where.header.message_id == f.message_id &&
           each->where.header.type == protocol::frame_type::data) {
@@ -167,14 +167,14 @@ void link::take_plain(const protocol::frame& f) {
   release_views();
 }
 
-/// The way into a view, and the accept that came with it.
-void link::take_granted(const protocol::frame& way, const std::byte* accept) {
+/// A write grant, and the accept in the same message.
+void link::take_granted(const protocol::frame& grant, const std::byte* accept) {
   std::string why;
   const auto f = protocol::decode(
       std::span<const std::byte, protocol::frame_bytes>(accept, protocol::frame_bytes), why);
   if (!f) return broken(why);
-  if (f->type != protocol::frame_type::accept) return broken("a way into a view, and no accept");
-  take_plain(way);
+  if (f->type != protocol::frame_type::accept) return broken("a write grant without its accept");
+  take_plain(grant);
   if (!read_ended_) take_plain(*f);
 }
 
@@ -202,7 +202,7 @@ void link::land_message(const protocol::frame& f) {
   for (const landing_piece* each : landings_) {
     if (each->where.header.message_id == f.message_id && each->where.header.type == f.type &&
         each->where.header.offset == f.offset) {
-      return broken("a payload twice");
+      return broken("the same payload twice");
     }
   }
   landing_piece& piece = take_piece();
@@ -218,7 +218,7 @@ void link::land_message(const protocol::frame& f) {
   post_payloads();
 }
 
-/// In the order of their frames.
+/// Posts the receives of payloads in the order of their frames.
 void link::post_payloads() {
   while (first_landing_ != nullptr) {
     landing_piece& piece = *first_landing_;
@@ -234,11 +234,11 @@ void link::post_payloads() {
   }
 }
 
-/// Where it is to land. False: there is no room yet.
+/// Sets the view to receive into. False: staging is full.
 bool link::prepare(landing_piece& piece) {
   operation* const op = piece.is_known ? piece.where.op : nullptr;
   const std::size_t bytes = piece.where.header.payload_bytes;
-  piece.payload.view = {};  // what nobody wants any more is truncated to nothing
+  piece.payload.view = {};  // a payload without a target is truncated to nothing
   const bool is_offered = (piece.where.header.flags & by_nic) != 0;
   if (is_on_device(op) && piece.where.target != nullptr && is_offered) {
     const mutable_view part{piece.where.target, bytes, op->view.kind, op->view.device};
@@ -277,7 +277,7 @@ void link::payload_came(landing_piece& piece) {
   conclude();
 }
 
-/// The payload has come, or will not.
+/// The payload has been received, or failed.
 void link::finish_payload(landing_piece& piece) {
   const error_code result = piece.payload.result;
   const bool was_dropped =
@@ -299,8 +299,7 @@ void link::take_payload(landing_piece& piece) {
   if (!piece.payload.result && piece.payload.bytes != bytes) {
     if (piece.payload.bytes == 0) return session_.lose(piece.where);
     session_.abandon(piece.where);
-    return broken(
-        fmt::format("a payload of {} bytes where {} were due", piece.payload.bytes, bytes));
+    return broken(fmt::format("a payload of {} bytes; expected {}", piece.payload.bytes, bytes));
   }
   operation* const op = piece.where.op;
   if (is_on_device(op) && !piece.payload.result) {
@@ -313,7 +312,7 @@ void link::take_payload(landing_piece& piece) {
   session_.end(piece.where);
 }
 
-/// What NICs have written into this view is seen by whatever its device does next.
+/// Makes what NICs have written into this view visible to later work of its device.
 void link::flush_nics(operation& op) {
   try {
     copiers_->of(op.view).of().flush_rdma();
@@ -327,11 +326,11 @@ void link::close_landing(landing_piece& piece) noexcept {
   std::erase(landings_, &piece);
 }
 
-/// Views of receives that are over are given back at once where the inner channel can.
+/// Cancels the inner receives of completed operations, to release their views early.
 void link::release_views() noexcept {
   for (std::size_t i = 0; i < landings_.size() && inner_ != nullptr; ++i) {
     landing_piece& piece = *landings_[i];
-    // One that has not met its message yet would leave it to another.
+    // One that is not matched yet must stay, as its message would match the next one.
     if (piece.op != nullptr && piece.op->is_over() &&
         piece.payload.at == operation::phase::moving) {
       inner_->cancel(piece.payload);
@@ -339,7 +338,7 @@ void link::release_views() noexcept {
   }
 }
 
-/// A peer that has left is heard when all that it had sent has landed.
+/// Handles the close of the peer once all that it had sent has been received.
 void link::conclude() {
   if (!peer_has_left_ || closed_ || !landings_.empty()) return;
   peer_has_left_ = false;

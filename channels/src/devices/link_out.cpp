@@ -1,4 +1,4 @@
-// What leaves: frames, and the payloads behind them.
+// Sending frames and the payloads of the second flow.
 #include <cstring>
 
 #include "devices/flows.hpp"
@@ -7,12 +7,12 @@
 namespace tandem::devices {
 namespace {
 
-// Frames with the inner channel at once, and of them payloads straight out of views: enough to keep
-// the wire busy, and soon over for a cancelled send.
+// Frames in flight on the inner channel, and of them payloads straight from views: enough to keep
+// the wire busy, and few enough that a cancelled send soon completes.
 constexpr std::size_t most_departures = 16;
 constexpr std::size_t most_payloads_in_place = 4;
 
-/// What the inner channel says of a payload that the peer did not want any more.
+/// The peer discarded the payload.
 bool was_dropped(const operation& op) noexcept {
   return op.result == errc::message_truncated;
 }
@@ -89,22 +89,23 @@ carriage link::how_to_carry(const protocol::outgoing& out) {
   return is_host && out.payload.bytes <= inside_bytes_ ? carriage::inside : carriage::message;
 }
 
-/// By NICs, and for so long that it is worth it: less leaves at once, out of the host's memory. An
-/// allocation that is seen first is registered, which may take some milliseconds.
+/// Whether NICs can access the view, and it is long enough: shorter ones are eager, from host
+/// memory.
+/// @par Cost  a new allocation is registered, which may take some milliseconds.
 bool link::is_reached(const const_view& view) {
   if (view.bytes <= session_.agreed().eager_bytes || !is_over_nics()) return false;
   if (view.kind == memory_kind::host) return inner_->reaches(view);
   try {
     nics_->add(copiers_->of(view).of(), view);
   } catch (const error&) {
-    return false;  // whoever stages it says why
+    return false;  // staging reports the error
   }
   const bool found = inner_->reaches(view);
   goes_by_nics_ = goes_by_nics_ || found;
   return found;
 }
 
-/// Memory that cannot be had counts as room: the payload fails, and nothing waits for it.
+/// True also if the memory cannot be allocated: then the payload fails instead of waiting.
 bool link::has_room(carriage how, bool by_nics, departure& d) {
   d.by = nullptr;
   d.slot = nullptr;
@@ -122,9 +123,9 @@ bool link::has_room(carriage how, bool by_nics, departure& d) {
   }
 }
 
-/// The frame in hand, with its payload or before it. False: there is no room yet.
+/// Sends the current frame, with its payload or before it. False: no room yet.
 bool link::depart() {
-  // The way into a view leaves with the accept that follows it.
+  // A write grant is sent in one message with the accept that follows it.
   if (one_.header.type == protocol::frame_type::grant && inside_bytes_ >= protocol::frame_bytes) {
     protocol::encode(one_.header, grant_.emplace());
     return true;
@@ -199,7 +200,7 @@ void link::stage_over(departure& d, const std::shared_ptr<const error>& failure)
   send_payloads();
 }
 
-/// In the order of their frames, for so the peer takes them.
+/// In the order of their frames, in which the peer posts its receives.
 void link::send_payloads() {
   while (first_payload_ != nullptr && first_payload_->is_ready) {
     departure& d = *first_payload_;
@@ -247,7 +248,7 @@ void link::payload_over(departure& d) {
 
 void link::part_over(departure& d) {
   if (--d.parts > 0) return;
-  // A session that is over has ended its operations by itself.
+  // A session that is over has completed its operations itself.
   if (!session_.is_over() && d.has_left) {
     if (d.failure) {
       session_.spoil(d.out, *d.failure);

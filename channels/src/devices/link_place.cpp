@@ -1,7 +1,7 @@
-// Payloads that a copy engine here writes into the peer's views, as NICs do: the receive grants the
-// way before it accepts, and takes its view back when the peer says that it writes no more.
+// Payloads that a copy engine here writes into the peer's views, as NICs do. The receiver sends a
+// write grant before its accept, and revokes it when the sender reports that it writes no more.
 //
-// Writing goes faster over NVLink than reading (`bench/gpu_copies`), and needs no answer.
+// Over NVLink, writing is faster than reading (`bench/gpu_copies`), and needs no acknowledgement.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,16 +10,17 @@
 
 namespace tandem::devices {
 
-/// True: `one_goes_to_`. What the peer has retired meanwhile goes another way.
+/// True: `current_target_` is set. False also for an allocation that the peer has retired
+/// meanwhile.
 bool link::can_be_placed(const protocol::outgoing& out) {
   if (!imports_ || out.payload.kind == memory_kind::host) return false;
-  const protocol::grant* const way = session_.way_for(out.header, 0, 0);
-  if (way == nullptr) return false;
+  const protocol::grant* const granted = session_.way_for(out.header, 0, 0);
+  if (granted == nullptr) return false;
   const std::uint64_t left = out.op->view.bytes - out.header.offset;
   std::string why;
   try {
     accelerator& of = copiers_->of(out.payload).of();
-    const shared_place at{way->key, way->address + out.header.offset};
+    const shared_place at{granted->key, granted->address + out.header.offset};
     const auto found = imports_->find(at, left, of, why);
     if (found) one_goes_to_ = *found;
     return found.has_value();
@@ -28,8 +29,8 @@ bool link::can_be_placed(const protocol::outgoing& out) {
   }
 }
 
-/// The frame in hand and as many chunks behind it as one copy may bring; they leave when they are
-/// there. False: there is no room.
+/// Writes the current chunk, and as many chunks after it as fit one copy; their frame is sent when
+/// the copy is complete. False: no room.
 bool link::place() {
   if (!has_room_for_referral()) return false;
   referral& r = take_referral();
@@ -43,7 +44,7 @@ bool link::place() {
   return begin_copy(r, copier::way::to_peer, const_cast<void*>(one_goes_to_.from));
 }
 
-/// Of what `r` is about, and tells `staged_over`. @return true: it is on its way, or has failed
+/// Copies the payload of `r` and then calls `staged_done`. @return true: submitted or failed
 bool link::begin_copy(referral& r, copier::way which, void* to) {
   try {
     r.by->copy(which, to, r.out.payload.data, r.out.payload.bytes, r.staged);
@@ -74,13 +75,13 @@ void link::land_placed(const protocol::frame& f) {
   session_.end(where);
 }
 
-void link::lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& ways) {
+void link::lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& grants) {
   if (op.view.kind == memory_kind::host) return;
   try {
     accelerator& of = copiers_->of(op.view).of();
     const auto at = exports_->find(of, const_view(op.view).part(0, bytes));
     if (!at) return;
-    ways.push_back({.address = at->offset, .key = at->allocation});
+    grants.push_back({.address = at->offset, .key = at->allocation});
   } catch (const error&) {
     return;
   }
@@ -96,7 +97,7 @@ void link::returned(const operation& op) noexcept {
   std::erase(lent_views_, &op);
 }
 
-/// The peer writes no more: its process has ended, or had time to.
+/// The peer writes no more: its process has exited, or its last copies have had time to complete.
 void link::take_views_back() {
   while (!lent_views_.empty()) {
     operation& op = *lent_views_.back();

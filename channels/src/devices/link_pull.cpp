@@ -13,7 +13,7 @@ pull::pull(link& in) : of(in) {
     auto& p = *static_cast<pull*>(wait.owner);
     const auto keep = p.of.came_back();
     keep->pull_over(p, failure);
-    keep->complete_done();  // whoever waits for it goes on before the peer hears of it
+    keep->complete_done();  // before the acknowledgement is sent
     keep->settle();
   };
   landed.destroy = [](device_wait& wait) noexcept {
@@ -85,8 +85,8 @@ std::optional<imports::source> link::look_up(const pull& p, accelerator& by, std
   return imports_->find(at, p.bytes(), by, why);
 }
 
-/// Whose engine reads: that of the view, else the one for which it was opened. False: the channel
-/// has ended.
+/// Chooses the engine that reads: that of the view, else the one for which the allocation was
+/// opened. False: the channel has failed.
 bool link::find_source(pull& p, copier* for_view) {
   std::string why;
   std::optional<imports::source> found;
@@ -117,7 +117,7 @@ void link::pull_to_view(pull& p) {
   went_out();
 }
 
-/// The next piece by way of pinned memory, when there is room.
+/// Copies the next piece to staging, when there is room.
 void link::pull_piece(pull& p) {
   p.piece = std::min<std::uint64_t>(p.bytes() - p.done, session_.agreed().chunk_bytes);
   try {
@@ -166,7 +166,8 @@ void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
   conclude();
 }
 
-/// Into the view or the store, where anybody still wants it. True: another copy does that.
+/// Copies the slot to the view or the message store, if still needed. True: a second copy is in
+/// flight.
 bool link::empty_slot(pull& p) {
   const protocol::landing& first = p.where;
   if (!p.is_known || first.target == nullptr) return false;
@@ -212,16 +213,16 @@ void link::finish_pull(pull& p) {
   free_pulls_.push_back(&p);
 }
 
-/// Nothing that is still being read counts. @param peer_has_left  else the session has failed
+/// Discards the results of reads in flight. @param peer_has_left  else the session has failed
 void link::forget_pulls(bool peer_has_left) {
   for (pull* const p : pulls_) {
     if (peer_has_left && p->is_known) session_.abandon(p->where);
     p->is_known = false;
   }
   while (!waiting_pulls_.empty()) {
-    pull& idle = *waiting_pulls_.front();
+    pull& waiting = *waiting_pulls_.front();
     waiting_pulls_.pop_front();
-    finish_pull(idle);
+    finish_pull(waiting);
   }
 }
 

@@ -1,4 +1,4 @@
-// Payloads that the peer's copy engine reads where they lie, and what the ends say of device
+// Payloads that the peer's copy engine reads by reference, and the control messages about device
 // memory.
 #include <fmt/format.h>
 
@@ -13,13 +13,12 @@
 namespace tandem::devices {
 namespace {
 
-/// On their way at once.
+/// In flight at once.
 constexpr std::uint64_t most_referred_bytes = std::uint64_t{1} << 30;
-/// By one copy, which others of the peer's engines wait for: under a millisecond over NVLink.
+/// In one copy, which other copies of that engine wait for: under a millisecond over NVLink.
 constexpr std::uint64_t most_reference_bytes = std::uint64_t{256} << 20;
-/// Whichever end closes, the other hears no more of what is being moved. What the peer had been
-/// given its engines read or write within this, and it believes nothing that it reads after the
-/// end.
+/// After a close by either end, copies in flight are not acknowledged any more. The peer's engines
+/// complete them within this time, and the peer discards what it reads after the close.
 constexpr std::chrono::milliseconds longest_copy{200};
 
 }  // namespace
@@ -57,9 +56,9 @@ said_note::said_note(link& in) : of(in) {
   op.owner = this;
   op.view = {words.data(), words.size()};
   op.complete = [](operation& over) {
-    auto& said = *static_cast<said_note*>(over.owner);
-    const auto keep = said.of.came_back();
-    said.of.free_notes_.push_back(&said);
+    auto& sent = *static_cast<said_note*>(over.owner);
+    const auto keep = sent.of.came_back();
+    sent.of.free_notes_.push_back(&sent);
     if (over.result) keep->inner_failed(over);
     keep->settle();
   };
@@ -85,7 +84,7 @@ void link::flush() {
   say_notes();
 }
 
-/// True: `one_at_`.
+/// True: `current_location_` is set.
 bool link::can_be_read(const protocol::outgoing& out) {
   if (reads_ == reading::none || out.payload.kind == memory_kind::host) return false;
   try {
@@ -97,7 +96,7 @@ bool link::can_be_read(const protocol::outgoing& out) {
     if (at) one_at_ = *at;
     return at.has_value();
   } catch (const error&) {
-    return false;  // forwarding says why
+    return false;  // forwarding reports the error
   }
 }
 
@@ -106,7 +105,7 @@ bool link::has_room_for_referral() const noexcept {
   return referred_bytes_ == 0 || referred_bytes_ + one_.payload.bytes <= most_referred_bytes;
 }
 
-/// The frame in hand and, if it takes more, as many chunks behind it as one copy may bring.
+/// The current frame and, if `takes_more`, as many chunks after it as fit one copy.
 void link::gather_chunks(referral& r, bool takes_more) {
   r.out = one_;
   if (takes_more) session_.widen(r.out, most_reference_bytes);
@@ -115,7 +114,7 @@ void link::gather_chunks(referral& r, bool takes_more) {
   session_.pin(*r.op);
 }
 
-/// The peer reads the view. False: there is no room.
+/// Sends a reference by which the peer reads the view. False: no room.
 bool link::refer() {
   if (!has_room_for_referral()) return false;
   referral& r = take_referral();
@@ -154,7 +153,7 @@ void link::all_moved(referral& r) {
   let_go(r);
 }
 
-/// False: no such reference is on its way.
+/// False: no such reference is in flight.
 bool link::acknowledged(std::uint32_t serial) {
   if (serial >= referrals_.size()) return false;
   referral& r = *referrals_[serial];
@@ -175,7 +174,7 @@ void link::let_go(referral& r) {
   if (r.has_left) free_referrals_.push_back(&r);
 }
 
-/// The peer believes nothing any more that it reads. What is still copied here goes by itself.
+/// The peer discards what it reads from now on. Copies in flight here are released on completion.
 void link::let_go_of_referrals() noexcept {
   for (const std::unique_ptr<referral>& each : referrals_) {
     if (each->op != nullptr && !each->is_staging) let_go(*each);
@@ -199,15 +198,16 @@ void link::say(const note& what) {
     notes_.push_back(std::make_unique<said_note>(*this));
     free_notes_.push_back(notes_.back().get());
   }
-  said_note& said = *free_notes_.back();
+  said_note& message = *free_notes_.back();
   free_notes_.pop_back();
-  encode(what, said.words);
-  if (!start_inner(said.op)) return;
-  free_notes_.push_back(&said);
-  if (said.op.result) inner_failed(said.op);
+  encode(what, message.words);
+  if (!start_inner(message.op)) return;
+  free_notes_.push_back(&message);
+  if (message.op.result) inner_failed(message.op);
 }
 
-/// A glance: `say_notes` comes twice with every step of a message, and seldom has anything to say.
+/// Cheap: `send_control_messages` runs twice with every step of a message, mostly with nothing to
+/// send.
 bool link::has_notes() const noexcept {
   if (!pulled_.empty() || (exports_ && exports_->has_news())) return true;
   if (has_staging_to_offer()) return true;
@@ -244,41 +244,42 @@ void link::say_notes() {
 
 void link::take_note(std::span<const std::byte> bytes) {
   std::string why;
-  const std::optional<note> said = decode_note(bytes, why);
-  if (!said) return broken(why);
+  const std::optional<note> received = decode_note(bytes, why);
+  if (!received) return broken(why);
   const bool reads = reads_ != reading::none;
-  const bool is_of_staging = is_staging(said->id);
-  if (!(is_of_staging || said->what == note::type::pulled ? shares_staging_ || reads : reads)) {
-    return broken("a note on memory that nobody reads");
+  const bool is_of_staging = is_staging(received->id);
+  if (!(is_of_staging || received->what == note::type::pulled ? shares_staging_ || reads : reads)) {
+    return broken("a control message about memory that is not shared");
   }
   bool is_sound = true;
-  switch (said->what) {
+  switch (received->what) {
     case note::type::described:
-      is_sound = is_of_staging ? lent_.describe(said->allocation, why)
-                               : imports_->describe(said->allocation, why);
+      is_sound = is_of_staging ? lent_.describe(received->allocation, why)
+                               : imports_->describe(received->allocation, why);
       break;
     case note::type::retired:
-      is_sound = !is_of_staging && imports_->retire(said->id, why);
+      is_sound = !is_of_staging && imports_->retire(received->id, why);
       break;
     case note::type::opened:
-      is_sound = is_of_staging ? answered_staging(*said) : exports_->opened(said->id);
+      is_sound = is_of_staging ? answered_staging(*received) : exports_->opened(received->id);
       break;
     case note::type::refused:
-      is_sound = is_of_staging ? answered_staging(*said) : exports_->refused(said->id, said->why);
+      is_sound = is_of_staging ? answered_staging(*received)
+                               : exports_->refused(received->id, received->why);
       break;
     case note::type::pulled:
-      for (std::size_t i = 0; i < said->count && is_sound; ++i) {
-        is_sound = acknowledged(said->serials[i]);
+      for (std::size_t i = 0; i < received->count && is_sound; ++i) {
+        is_sound = acknowledged(received->serials[i]);
       }
       break;
   }
-  if (!is_sound) broken(why.empty() ? "a word on memory that it was not given" : why);
+  if (!is_sound) broken(why.empty() ? "a control message about memory it was not given" : why);
 }
 
-/// Where both ends are says how device memory goes between them.
+/// Decides how device memory is transferred, from the locations and flags of both ends.
 void link::meet(const greeting& theirs) {
   const std::uint32_t both = wants_ & theirs.flags;
-  std::string why = "one of both has no accelerator";
+  std::string why = "one end has no accelerator";
   bool is_here = false, is_there = false;
   for (const memory_kind vendor : vendors) {
     const bool has = std::find(kinds_.begin(), kinds_.end(), vendor) != kinds_.end();
@@ -286,7 +287,7 @@ void link::meet(const greeting& theirs) {
     is_here |= has;
     is_there |= peer_has;
     if (!has || !peer_has) continue;
-    why = "one of both does not want peer copies";
+    why = "peer copies are off at one end";
     if ((both & wants_peer_copies) != 0) reads_ = choose_reading(where_, theirs.where, why);
   }
   shares_staging_ = (both & wants_shared_staging) != 0 && is_here && is_there &&
@@ -297,7 +298,7 @@ void link::meet(const greeting& theirs) {
   if (reads_ == reading::none) {
     log(log_level::debug, "devices",
         fmt::format("device memory is forwarded to {}{}: {}", who,
-                    shares_staging_ ? " through pinned memory of both" : "", why));
+                    shares_staging_ ? " through shared pinned memory" : "", why));
     return;
   }
   exports_.emplace(reads_);

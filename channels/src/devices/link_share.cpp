@@ -1,8 +1,8 @@
-// Payloads of devices by way of pinned memory that both ends have: one copy engine fills it, the
-// peer's empties it, and no processor touches a byte.
+// Device payloads through shared staging: a copy engine here writes it, the peer's reads it, and no
+// processor touches a byte.
 //
-// Only chunks of announced messages go so: their order does not matter, so a frame can wait until
-// its bytes are there.
+// Only chunks of announced messages: their order does not matter, so a frame can wait until its
+// bytes are staged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool link::can_be_shared(const protocol::outgoing& out) const {
          offers_[vendor_index(out.payload.kind)] == offer::open;
 }
 
-/// The frame in hand leaves when its bytes are where the peer reads them. False: there is no room.
+/// Stages the current frame's payload; the frame is sent when that is complete. False: no room.
 bool link::stage_shared() {
   if (!has_room_for_referral()) return false;
   copier& by = copiers_->of(one_.payload);
@@ -31,14 +31,14 @@ bool link::stage_shared() {
   return begin_copy(r, copier::way::to_host, slot);
 }
 
-/// Some is there that the peer has not heard of.
+/// Shared staging is allocated that is not offered to the peer yet.
 bool link::has_staging_to_offer() const noexcept {
   return shares_staging_ && std::any_of(vendors.begin(), vendors.end(), [this](memory_kind vendor) {
            return offers_[vendor_index(vendor)] == offer::none && staging_out_.shared_at(vendor);
          });
 }
 
-/// Once it is there: the first message has gone by the inner channel.
+/// Offers staging once it is allocated: with the first message, which goes by the inner channel.
 void link::offer_staging() {
   if (!shares_staging_) return;
   for (const memory_kind vendor : vendors) {
@@ -53,17 +53,17 @@ void link::offer_staging() {
   }
 }
 
-/// False: it was never offered.
-bool link::answered_staging(const note& said) {
+/// The peer's answer to an offer. False: it was never offered.
+bool link::answered_staging(const note& answer) {
   for (const memory_kind vendor : vendors) {
     offer& at = offers_[vendor_index(vendor)];
-    if (staging_id(vendor) != said.id || at != offer::asked) continue;
-    at = said.what == note::type::opened ? offer::open : offer::refused;
+    if (staging_id(vendor) != answer.id || at != offer::asked) continue;
+    at = answer.what == note::type::opened ? offer::open : offer::refused;
     if (at == offer::refused) {
       log(log_level::info, "devices",
           fmt::format("the peer cannot share staging: {}; messages of {} memory are copied between "
                       "the processes",
-                      said.why, name(vendor)));
+                      answer.why, name(vendor)));
     }
     return true;
   }

@@ -14,21 +14,20 @@ std::map<key, std::weak_ptr<const mapping>> mapped;  // of all channels of the p
 
 }  // namespace
 
-/// The lock is held while one is closed, too: the next to open it must not come before that.
+/// Closing holds the lock, too: the allocation must not be opened again before it is closed.
 std::shared_ptr<const mapping> map_shared(accelerator& on, const accelerator::handle& shared) {
   const std::lock_guard lock(mutex);
   const key which{&on, shared};
   std::weak_ptr<const mapping>& known = mapped[which];
   if (std::shared_ptr<const mapping> there = known.lock()) return there;
   try {
-    const std::shared_ptr<const mapping> made(new mapping(on, shared),
-                                              [which](const mapping* last) {
-                                                const std::lock_guard closing(mutex);
-                                                delete last;
-                                                const auto mine = mapped.find(which);
-                                                if (mine != mapped.end() && mine->second.expired())
-                                                  mapped.erase(mine);
-                                              });
+    const std::shared_ptr<const mapping> made(
+        new mapping(on, shared), [which](const mapping* last) {
+          const std::lock_guard closing(mutex);
+          delete last;
+          const auto entry = mapped.find(which);
+          if (entry != mapped.end() && entry->second.expired()) mapped.erase(entry);
+        });
     known = made;
     return made;
   } catch (...) {

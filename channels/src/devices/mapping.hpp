@@ -5,8 +5,7 @@
 
 namespace tandem::devices {
 
-/// Another process' allocation, mapped for copies of one device here; closed when the last that
-/// uses it lets go.
+/// Another process' allocation, mapped for copies of one device here; closed with its last user.
 class mapping {
  public:
   mapping(accelerator& on, const accelerator::handle& shared) : on_(on), base_(on.open(shared)) {}
@@ -21,8 +20,8 @@ class mapping {
   void* const base_;
 };
 
-/// Maps it, or gives the mapping that another channel of this process already has: drivers refuse
-/// to open an allocation twice. Any thread. @par Errors thrown: `device_failed`.
+/// Maps an allocation, or returns the mapping of another channel of this process: drivers refuse to
+/// open an allocation twice. Any thread. @par Errors thrown: `device_failed`.
 std::shared_ptr<const mapping> map_shared(accelerator& on, const accelerator::handle& shared);
 
 }  // namespace tandem::devices

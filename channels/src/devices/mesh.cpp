@@ -93,7 +93,7 @@ void mesh::fail(const error& reason, bool /*tell_others*/) noexcept {
 void mesh::close() noexcept {
   is_over_ = true;
   over_->close();
-  // After a failure the inner channels say why.
+  // After a failure the inner channels report it.
   if (has_failed_) return;
   for (const pair& each : pairs_) {
     if (each.handle) each.handle->close();

@@ -11,9 +11,9 @@
 
 namespace tandem::devices {
 
-/// A rank's channels to all others, each over one of another fabric, which also says who is lost
-/// and why. A link is made when its inner channel is there and somebody asks; until the peer's is
-/// too, what it is given waits.
+/// A rank's channels to all others, each over a channel of another fabric, which also reports lost
+/// ranks. A link is created on demand, over a connected inner channel; its operations wait until
+/// the peer's link exists.
 class mesh final : public std::enable_shared_from_this<mesh> {
  public:
   mesh(std::unique_ptr<fabric> over, settings options);
@@ -24,7 +24,7 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   std::string_view kind() const noexcept { return "devices"; }
   std::string_view kind_to(int peer) const noexcept;
   std::string way_to(int peer, memory_kind here, memory_kind there) const;
-  /// To and from every peer, whatever that one has.
+  /// Whether views of this kind can be sent to and received from every peer.
   bool carries(memory_kind kind) const;
   region register_memory(mutable_view memory, dmabuf exported) {
     return over_->register_memory(memory, exported);

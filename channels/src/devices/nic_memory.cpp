@@ -28,12 +28,13 @@ void nic_memory::add(accelerator& of, const const_view& view) {
         fmt::format("{} bytes on {}: {}", all.bytes, of.text(), made.memory.describe()));
   } catch (const error& why) {
     log(log_level::info, "devices",
-        fmt::format("messages from an allocation on {} go by way of the host: {}", of.text(),
+        fmt::format("messages from an allocation on {} are staged through the host: {}", of.text(),
                     why.what()));
   }
 }
 
-/// By a descriptor where the driver has one; else a module of the kernel may know the addresses.
+/// By dma-buf where the driver exports one; else a peer memory module of the kernel may know the
+/// addresses.
 region nic_memory::register_all(accelerator& of, const accelerator::range& all) {
   const mutable_view memory(all.base, all.bytes, of.kind(), of.device());
   if (!of.facts().exports_dma_buf) return by_(memory, {});

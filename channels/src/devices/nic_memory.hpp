@@ -8,23 +8,23 @@
 
 namespace tandem::devices {
 
-/// What the NICs below a fabric's channels are to reach: the allocations of devices, each whole and
-/// from its first long message on, and the links' staging.
+/// Registers memory with the NICs below a fabric's channels: whole device allocations, each with
+/// its first long message, and the staging of the links.
 ///
-/// Memory that was freed stays registered, and as good as taken, until an allocation is new: then
-/// all that is gone is found, by the numbers that drivers give allocations. One thread.
+/// Freed memory stays registered, and so not reusable, until a new allocation is added: then freed
+/// ones are found by the ids that drivers give allocations. One thread.
 class nic_memory {
  public:
   using registrar = std::function<region(mutable_view memory, const dmabuf& exported)>;
-  /// @param most  allocations; the one that was used least lately goes
+  /// @param max_entries  allocations; the least recently used one is evicted
   explicit nic_memory(registrar by, std::size_t most = 256) : by_(std::move(by)), most_(most) {}
-  /// Nothing is registered from here on.
+  /// Registers nothing from here on.
   void close() noexcept { by_ = nullptr; }
 
-  /// Has the allocation of this view registered, if it is not and can be; why it cannot the log
-  /// says once for each. @param of  the view's device
+  /// Registers the allocation of this view, if it is not registered yet; a failure is logged once
+  /// for each allocation. @param of  the view's device
   void add(accelerator& of, const const_view& view);
-  /// Of memory that is there for longer than the result.
+  /// Registers host memory, which must outlive the result.
   region add_host(mutable_view memory);
 
   std::size_t allocations() const noexcept { return known_.size(); }
@@ -42,7 +42,7 @@ class nic_memory {
 
   registrar by_;
   const std::size_t most_;
-  std::unordered_map<std::uint64_t, entry> known_;  // by the driver's number
+  std::unordered_map<std::uint64_t, entry> known_;  // by the driver's allocation id
   std::uint64_t uses_ = 0;
 };
 

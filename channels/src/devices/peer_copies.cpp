@@ -7,9 +7,9 @@ using std::chrono::milliseconds;
 constexpr std::size_t mib = std::size_t{1} << 20;
 
 constexpr std::size_t long_copy_bytes = 16 * mib;
-// Over NVLink 4 MiB take as long as to ask for the next, and 16 MiB 42 us, which is what a message
-// of 8 bytes waits for beside longer ones (`bench/gpu_beside`). An engine stops for some us between
-// two calls (`bench/gpu_copies`), of 1.4 ms where they are of 512 MiB.
+// Over NVLink 4 MiB take as long as submitting the next call, and 16 MiB take 42 us: the wait of an
+// 8 byte message behind longer ones (`bench/gpu_beside`). An engine is idle for some us between two
+// calls (`bench/gpu_copies`); a call of 512 MiB takes 1.4 ms.
 constexpr std::size_t company_bytes = 16 * mib;
 constexpr milliseconds lasts{5};
 constexpr copy_turns::limits of_short{.calls = 3,

@@ -4,21 +4,20 @@
 
 namespace tandem::devices {
 
-/// Copies of one device to and from the memory of other processes and devices. Short ones, and
-/// whoever reads, do not wait behind long ones for longer than what is under way when they come
-/// (`copy_turns`), and what is written waits for nothing that is read: those are two engines.
+/// Copies of one device to and from the memory of other processes and devices. Short copies and
+/// readers wait behind long ones only for what is in flight when they come (`copy_scheduler`).
+/// Writes never wait for reads: they use different engines.
 class peer_copies {
  public:
   peer_copies(const asio::any_io_executor& executor, accelerator& by);
 
   enum class direction : std::uint8_t { written, read };
-  /// As `copier::copy`. What had to wait for its turn and fails then is told so. @pre bytes > 0
+  /// As `copier::copy`. A queued copy that fails completes `wait` with the error. @pre bytes > 0
   void copy(direction where, void* to, const void* from, std::size_t bytes, device_wait& wait);
-  /// A peer is about to read from this device, or has.
+  /// A peer is about to read from this device (true), or has read (false).
   void expect_reader(bool one_more) noexcept;
-  /// Some copy between this device and the host has been asked for: what is written to peers and
-  /// what is read by the host share an engine, and so do what is read from them and what comes from
-  /// the host.
+  /// A copy between this device and the host has been submitted: copies to peers and to the host
+  /// share an engine, and so do copies from peers and from the host.
   void meet_host(direction where) noexcept;
   /// Blocks until nothing is being copied.
   void finish() noexcept;
@@ -33,7 +32,7 @@ class peer_copies {
   };
 
   engine written_, read_;
-  device_watch watch_;  // which waits in them, and goes away first
+  device_watch watch_;  // holds waits of the engines, and is destroyed before them
 };
 
 }  // namespace tandem::devices

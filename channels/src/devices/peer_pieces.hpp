@@ -14,8 +14,8 @@ namespace tandem::devices {
 
 class link;
 
-/// One reference on its way: memory that the peer reads by it, which may still have to be filled,
-/// or what a copy engine here writes into the peer's view.
+/// A reference in flight: memory that the peer reads, which may have to be staged first, or a copy
+/// that an engine here writes into the peer's view.
 struct referral {
   referral(link& in, std::uint32_t name);
 
@@ -24,19 +24,19 @@ struct referral {
   protocol::outgoing out;
   std::array<std::byte, protocol::frame_bytes + reference_bytes> words{};
   operation header;         ///< of the inner channel
-  bool has_left = true;     ///< no header is under way
-  operation* op = nullptr;  ///< pinned, until all has been moved; null: it has
+  bool has_left = true;     ///< no header in flight
+  operation* op = nullptr;  ///< pinned until all bytes have been copied; null: they have
   shared_place at;
   device_wait staged;
-  copier* by = nullptr;                ///< which brings it to `slot`, or to the peer
-  copier* read_from = nullptr;         ///< whose device the peer reads
-  std::byte* slot = nullptr;           ///< of staging that the peer reads; null: it reads the view
+  copier* by = nullptr;                ///< copies to `slot`, or to the peer
+  copier* read_from = nullptr;         ///< of the device that the peer reads
+  std::byte* slot = nullptr;           ///< in staging, read by the peer; null: it reads the view
   std::shared_ptr<const void> mapped;  ///< the peer's memory, while it is written
-  bool is_staging = false;             ///< that copy is under way
-  bool is_placed = false;              ///< it is that into the peer's view
+  bool is_staging = false;             ///< the copy of `by` is in flight
+  bool is_placed = false;              ///< `by` writes into the peer's view
 };
 
-/// A note on its way.
+/// A control message in flight.
 struct said_note {
   explicit said_note(link& in);
 
@@ -45,7 +45,7 @@ struct said_note {
   operation op;
 };
 
-/// What is read by one reference.
+/// A payload that is read by one reference.
 struct pull {
   explicit pull(link& in);
   std::uint64_t bytes() const noexcept { return where.header.payload_bytes; }
@@ -53,17 +53,17 @@ struct pull {
   link& of;
   reference what;
   protocol::landing where;
-  bool is_known = false;  ///< the session has `where`
+  bool is_known = false;  ///< `where` is registered with the session
   imports::source from;
-  copier* by = nullptr;    ///< which reads
-  copier* into = nullptr;  ///< which brings to its view what `by` could not
+  copier* by = nullptr;    ///< reads the peer's memory
+  copier* into = nullptr;  ///< copies from the slot to the view, where `by` cannot write it
   device_wait landed;
-  operation* op = nullptr;     ///< pinned: its view is being filled
-  std::byte* slot = nullptr;   ///< of staging, on the way to where `by` does not reach
-  std::uint64_t done = 0;      ///< bytes that have been through a slot
-  std::uint64_t piece = 0;     ///< that are in it
-  bool is_second = false;      ///< the copy is that out of the slot
-  std::optional<error> broke;  ///< why it could not be read
+  operation* op = nullptr;     ///< pinned: its view is being written
+  std::byte* slot = nullptr;   ///< in staging, for a target that `by` cannot write
+  std::uint64_t done = 0;      ///< bytes that have passed a slot
+  std::uint64_t piece = 0;     ///< bytes in the slot
+  bool is_second = false;      ///< the copy in flight is from the slot to the view
+  std::optional<error> broke;  ///< why the read failed
 };
 
 }  // namespace tandem::devices

@@ -10,7 +10,7 @@ namespace tandem::devices {
 
 using shm::shared_pages;
 
-/// Shared pages that copy engines of one vendor reach without a detour.
+/// Shared pages, pinned for the copy engines of one vendor.
 class pinned_pages {
  public:
   /// @par Errors thrown: `device_failed`.
@@ -19,7 +19,7 @@ class pinned_pages {
   pinned_pages(const pinned_pages&) = delete;
   pinned_pages& operator=(const pinned_pages&) = delete;
 
-  /// As processors know it, and as streams do.
+  /// The address for processors, and the one for copies of the device.
   std::byte* here() const noexcept { return pages_->data(); }
   std::byte* there() const noexcept { return there_; }
   const shared_pages& pages() const noexcept { return *pages_; }

@@ -27,7 +27,7 @@ std::byte nibble(char c) noexcept {
   return static_cast<std::byte>(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
-/// @pre 32 hexadecimal digits; of anything else zeros.
+/// Anything but 32 hexadecimal digits leaves zeros.
 void put_uuid(std::byte* at, const std::string& text) noexcept {
   if (text.size() != 2 * uuid_bytes) return;
   for (std::size_t i = 0; i < uuid_bytes; ++i) {
@@ -95,7 +95,7 @@ void encode(const note& from, std::span<std::byte, note_bytes> to) {
 std::optional<note> decode_note(std::span<const std::byte> from, std::string& why) {
   const std::byte* const p = from.data();
   if (take<std::uint32_t>(p + checked_note_bytes) != crc32c(p, checked_note_bytes)) {
-    why = "a note's checksum is wrong";
+    why = "wrong checksum of a control message";
     return std::nullopt;
   }
   note made;
@@ -133,7 +133,7 @@ std::optional<note> decode_note(std::span<const std::byte> from, std::string& wh
       }
       return made;
   }
-  why = fmt::format("a note of type {}, kind {} and {} words", type, kind, count);
+  why = fmt::format("a control message of type {}, kind {} and count {}", type, kind, count);
   return std::nullopt;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using id = std::array<std::byte, 16>;
 
-/// FNV-1a, twice: tells honest hosts apart.
+/// FNV-1a, twice: distinguishes hosts, but not against a malicious peer.
 id digest_of(std::string_view text) noexcept {
   id made{};
   for (const std::size_t half : {0, 1}) {
@@ -24,7 +24,7 @@ id digest_of(std::string_view text) noexcept {
   return made;
 }
 
-/// Random, but for the pid: the child of a fork has the rest from its parent.
+/// Random, except the pid: the child of a fork has the rest from its parent.
 id this_process() {
   static const id drawn = [] {
     id once{};
@@ -46,7 +46,7 @@ whereabouts whereabouts::here() {
 
 reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why) {
   if (mine == whereabouts{} || theirs == whereabouts{}) {
-    why = "one of both shares no memory";
+    why = "one end shares no memory";
     return reading::none;
   }
   if (mine.process == theirs.process) return reading::in_place;

@@ -12,8 +12,8 @@
 namespace tandem::devices {
 namespace {
 
-/// While it lives, what this thread allocates lies on a NUMA node, where there is room. Nothing
-/// where the node is unknown or the kernel does not allow it: memory elsewhere is only slower.
+/// While it exists, this thread's allocations prefer a NUMA node. No effect where the node is
+/// unknown or the kernel refuses: memory elsewhere is only slower.
 class preferred_node {
  public:
   explicit preferred_node(int node) noexcept {
@@ -32,7 +32,7 @@ class preferred_node {
 
  private:
   static constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-  static constexpr std::size_t bits = 1024;  // the most nodes that kernels are built for
+  static constexpr std::size_t bits = 1024;  // the largest MAX_NUMNODES of kernels
   static constexpr std::size_t words = bits / word_bits;
 
   std::array<unsigned long, words> before_{};
@@ -43,7 +43,7 @@ class preferred_node {
 }  // namespace
 
 staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : places(bytes) {
-  const preferred_node here(near.facts().numa_node);
+  const preferred_node while_allocating(near.facts().numa_node);
   if (is_shared) {
     try {
       shared.emplace(near, std::make_shared<shared_pages>("tandem-staging", bytes));

@@ -12,24 +12,25 @@
 
 namespace tandem::devices {
 
-/// Pinned memory that one link's messages pass through, one way. Allocated when first needed, near
-/// the device that needs it first; a ring for each vendor, as another's engines do not reach it.
+/// Pinned memory through which one link's messages are copied, one way. Allocated on first use, on
+/// the NUMA node of the device that uses it first; a ring for each vendor, as engines of another
+/// vendor cannot access it.
 class staging {
  public:
-  /// @param reached  has NICs reach what is allocated, where there are some
+  /// @param registered  registers a new ring with the NICs, where there are any
   staging(std::size_t capacity_bytes, std::function<region(mutable_view)> reached)
       : capacity_bytes_(capacity_bytes), reached_(std::move(reached)) {}
 
-  /// What is allocated from here on the peer may share, where the kernel and the driver allow it.
+  /// Rings allocated from here on are shared with the peer, where kernel and driver allow it.
   void share() noexcept { is_shared_ = true; }
   std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
-  /// Where the peer finds a vendor's ring; nothing: it cannot, or there is none.
+  /// Location of a vendor's ring for the peer; nothing: it is not shared or not allocated.
   std::optional<shared_pages::place> shared_at(memory_kind kind) const noexcept;
   /// @pre from `take`
   std::uint64_t offset_of(memory_kind kind, const std::byte* which) const noexcept;
 
-  /// Null while there is no room. @pre bytes <= a quarter of the capacity.
-  /// @par Errors thrown: `device_failed` where the memory cannot be had.
+  /// Null while the ring is full. @pre bytes <= a quarter of the capacity.
+  /// @par Errors thrown: `device_failed`: the memory cannot be allocated.
   std::byte* take(accelerator& for_, std::size_t bytes);
   void give_back(memory_kind kind, const std::byte* which) noexcept;
 
@@ -37,7 +38,7 @@ class staging {
   struct ring {
     ring(accelerator& near, std::size_t bytes, bool is_shared);
     std::optional<pinned_pages> shared;
-    pinned_buffer own;  // where they are not shared
+    pinned_buffer own;  // unless `shared`
     std::byte* data;
     region reached;
     staging_ring places;

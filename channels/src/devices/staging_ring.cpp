@@ -5,7 +5,7 @@
 namespace tandem::devices {
 namespace {
 
-/// Copy engines are slower across lines of the caches, and places are told apart by where they are.
+/// Copy engines are slower across cache lines. Also gives every slot a distinct offset.
 constexpr std::size_t alignment_bytes = 256;
 
 }  // namespace

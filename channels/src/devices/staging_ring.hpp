@@ -6,16 +6,18 @@
 
 namespace tandem::devices {
 
-/// Places in a ring of bytes, without the bytes: taken in order, given back in any order, free
-/// again when all that were taken before are free too. Copies and messages end nearly in order, so
-/// little is lost by that, and pieces of every length fit one ring.
+/// Allocator of slots in a ring of bytes, without the bytes: slots are taken in order and given
+/// back in any order; a slot is free again when all that were taken before it are given back, too.
+/// Copies and messages complete nearly in order, so little room is lost, and slots of any length
+/// fit.
 class staging_ring {
  public:
   explicit staging_ring(std::size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
-  /// Where `bytes` in a row are; nothing while there is no room. @pre 0 < bytes <= capacity_bytes
+  /// Offset of `bytes` contiguous bytes; nothing while the ring is full.
+  /// @pre 0 < bytes <= capacity_bytes
   std::optional<std::size_t> take(std::size_t bytes);
-  /// @param first  as `take` gave it
+  /// @param first  returned by `take`
   void give_back(std::size_t first) noexcept;
 
   std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
@@ -32,7 +34,7 @@ class staging_ring {
   void add(std::size_t first, std::size_t bytes);
 
   std::size_t capacity_bytes_;
-  std::vector<region> regions_;  // itself a ring, which grows until it is warm
+  std::vector<region> regions_;  // a ring itself, which grows as needed
   std::size_t oldest_ = 0;
   std::size_t count_ = 0;
 };

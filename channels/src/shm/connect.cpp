@@ -24,17 +24,18 @@ using detail::quiet;
 error no_answer(const std::string& name, const error_code& failure, const std::string& why,
                 const settings& options) {
   if (!failure) {
-    return error(errc::not_tandem, fmt::format("'{}' answers but is no Tandem rank: {}", name, why),
+    return error(errc::not_tandem,
+                 fmt::format("'{}' answered but is not a Tandem rank: {}", name, why),
                  "is the name right?");
   }
   return error(errc::unreachable,
-               fmt::format("nobody on this host answers as '{}' for {}: {}", name,
+               fmt::format("no listener named '{}' on this host within {}: {}", name,
                            detail::to_text(options.meet_timeout), failure.message()),
-               "is it running, on this host and in no container of its own?");
+               "is the peer running, on this host and in the same container?");
 }
 
-/// The memory, and a descriptor of its own. Or why there is none, which may pass: others connect,
-/// too.
+/// Creates the shared memory and opens the socket. The error is a shortage that may pass, as other
+/// ranks connect at the same time.
 std::optional<error> give_what_it_needs(guest_socket& socket, const settings& options, int ranks) {
   try {
     socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, ranks));
@@ -47,7 +48,7 @@ std::optional<error> give_what_it_needs(guest_socket& socket, const settings& op
   if (!failure) return std::nullopt;
   if (!detail::is_exhausted(failure, detail::resource::descriptor)) throw error(failure);
   return detail::exhausted(failure.value(), detail::resource::descriptor,
-                           "no socket to a rank of this host");
+                           "cannot open a socket to a rank on this host");
 }
 
 }  // namespace
@@ -80,7 +81,7 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
       sealed::keys none;
       co_await with_deadline(tcp::hello_limit,
                              tcp::introduce(socket, mine, key, name, answer, none, why, known),
-                             "hello of " + name, "does Tandem listen there?");
+                             "hello of " + name, "is a Tandem rank listening there?");
       if (known) co_return socket;
     }
     const bool is_silent = failure || lack || why == tcp::closed_at_once;
@@ -113,7 +114,7 @@ std::string host_identity() {
   std::ifstream from("/proc/sys/kernel/random/boot_id");
   if (!from.is_open() && detail::is_exhausted(errno, detail::resource::descriptor)) {
     throw detail::exhausted(errno, detail::resource::descriptor,
-                            "this host cannot be told from others");
+                            "cannot read the boot id of this host");
   }
   from >> boot;
   struct stat network {};

@@ -10,17 +10,18 @@
 
 namespace tandem::shm {
 
-/// Connects to a door on this host, says `mine` and reads the answer into `answer`; with a key,
-/// proves it and has it proven. As `tcp::dial`, and the memory goes with the hello.
+/// Connects to a listener on this host, sends `local_hello` and reads the reply into `answer`; with
+/// a key, both ends prove it. As `tcp::dial`, and the descriptor of the shared memory goes with the
+/// hello.
 asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key, settings options,
                                    tcp::hello& answer);
 
-/// @param side  0 for the end that dialled.
+/// @param side  0 for the end that connected.
 std::shared_ptr<link> make_link(guest_socket socket, int side, const tcp::hello& mine,
                                 const tcp::hello& theirs, const settings& options);
 
-/// What two processes have in common where one's door can be reached by the other: the boot of the
-/// kernel and the network namespace, "1b4e28ba-...:4026531840".
+/// Boot id of the kernel and inode of the network namespace, "1b4e28ba-...:4026531840": equal for
+/// two processes that can reach each other's abstract sockets.
 std::string host_identity();
 
 }  // namespace tandem::shm

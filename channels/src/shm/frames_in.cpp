@@ -40,15 +40,15 @@ frames_in::outcome frames_in::wrong(std::string why) {
 
 frames_in::outcome frames_in::take(const ring_reader::view& r) {
   if (is_landing_) {
-    const std::size_t left = landing_.header.payload_bytes - landing_.received;
-    if (r.how != carriage::more || r.here_bytes > left) {
-      return wrong(fmt::format("{} bytes where the rest of a payload of {} has to come",
-                               r.here_bytes, landing_.header.payload_bytes));
+    const std::size_t remaining = landing_.header.payload_bytes - landing_.received;
+    if (r.how != carriage::more || r.here_bytes > remaining) {
+      return wrong(fmt::format("{} bytes instead of the rest of a payload of {}", r.here_bytes,
+                               landing_.header.payload_bytes));
     }
     land(r);
     return outcome::more;
   }
-  if (r.how == carriage::more) return wrong("more of a payload that has not begun");
+  if (r.how == carriage::more) return wrong("a continuation without a payload in progress");
   if (!protocol::carries_payload(r.header.type)) return take_plain(r.header);
   if (take_whole(r)) return outcome::more;
   if (!session_.begin(r.header, landing_)) return wrong(session_.violation());
@@ -58,7 +58,7 @@ frames_in::outcome frames_in::take(const ring_reader::view& r) {
   return outcome::more;
 }
 
-/// A short message that a receive waits for, the shortest way.
+/// Fast path: a short message whose receive is already posted.
 bool frames_in::take_whole(const ring_reader::view& r) {
   if (r.header.type != protocol::frame_type::eager || r.here_bytes != r.header.payload_bytes) {
     return false;
@@ -89,7 +89,7 @@ void frames_in::land(const ring_reader::view& r) {
   session_.end(landing_);
 }
 
-/// All of a payload that stayed where it is, or the error number.
+/// Copies a payload that is not in the ring. Returns 0, or the errno.
 int frames_in::fetch(const ring_reader::view& r) const noexcept {
   const std::size_t bytes = r.header.payload_bytes;
   if (r.how == carriage::reference) {
@@ -103,19 +103,20 @@ int frames_in::fetch(const ring_reader::view& r) const noexcept {
   return 0;
 }
 
-/// The peer takes its memory back when it leaves: what was read is believed only if it had not left
-/// when all of it was read.
+/// The peer may reuse its memory once it has closed: the copy is valid only if the peer was still
+/// open when all of it had been read.
 frames_in::outcome frames_in::take_reference(const ring_reader::view& r) {
   const int failure = fetch(r);
-  // Written back as it is: this comes after what was read, and before the peer writes the word.
-  parting left = parting::none;
-  if (!theirs_.left.compare_exchange_strong(left, parting::none, std::memory_order_acq_rel)) {
+  // A read-modify-write, unlike a load, is ordered after the copy and before a later store of the
+  // peer.
+  parting expected = parting::none;
+  if (!theirs_.left.compare_exchange_strong(expected, parting::none, std::memory_order_acq_rel)) {
     session_.abandon(landing_);
     return outcome::parted;
   }
   if (failure == ESRCH) {
     session_.abandon(landing_);
-    why_ = "its process has ended";
+    why_ = "its process has exited";
     return outcome::ended;
   }
   if (failure != 0) {
@@ -137,7 +138,7 @@ void frames_in::abandon_payload() noexcept {
 
 frames_in::outcome frames_in::take_plain(const protocol::frame& f) {
   if (f.type == protocol::frame_type::goodbye) {
-    return wrong("a goodbye inside the ring");
+    return wrong("a close frame in the ring");
   }
   if (!session_.handle(f)) return wrong(session_.violation());
   return outcome::more;

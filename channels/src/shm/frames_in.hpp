@@ -9,20 +9,20 @@
 
 namespace tandem::shm {
 
-/// Frames out of a ring into a session, each payload straight into its view.
+/// Reads frames from the peer's ring into a session, each payload straight into its view.
 class frames_in {
  public:
   enum class outcome : std::uint8_t {
     more,     ///< there may be more
     drained,  ///< nothing more at present
-    ended,    ///< the peer is gone: `why`
-    parted,   ///< the peer has left, in the way that its words say
-    broken,   ///< what no correct peer writes: `why`
+    ended,    ///< the peer's process has exited: `why`
+    parted,   ///< the peer has closed: its `close_state` says how
+    broken,   ///< protocol violation: `why`
     goodbye,  ///< the peer closes in an orderly way
-    gave_up,  ///< the peer closes because of an error; the session has not been told
+    gave_up,  ///< the peer closes because of an error; the session does not know yet
   };
 
-  /// @param copies  `off`: the peer shall refer to nothing.
+  /// @param copies  `off`: the peer must not send references.
   frames_in(protocol::session& into, const memory& shared, int side, pid_t peer,
             single_copy copies) noexcept
       : session_(into),
@@ -34,19 +34,20 @@ class frames_in {
         copies_(copies),
         has_probed_(copies == single_copy::off) {}
 
-  /// One record, never blocking. After the last four, read no more.
+  /// Reads one record, without blocking. After `parted`, `broken`, `goodbye` or `gave_up`, read no
+  /// more.
   outcome read_one();
   bool has_some() const noexcept { return ring_.has_some(); }
-  /// True once: the peer may be waiting for what was read since.
+  /// True once after progress: the peer may be waiting for what was read since the last call.
   bool take_progress() noexcept { return std::exchange(has_progress_, false); }
-  /// Finds out, as soon as the peer has introduced itself, whether its memory can be read, and
-  /// tells it.
+  /// As soon as the peer has published its probe address, finds out whether its memory can be read,
+  /// and publishes the result.
   void probe();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   const std::string& why() const noexcept { return why_; }
-  /// Forgets the payload in hand; the session does not know it any more either.
+  /// Forgets the payload being received, of a session that has failed.
   void drop() noexcept { is_landing_ = false; }
-  /// The rest of the payload in hand will not come.
+  /// The rest of the payload being received will not arrive.
   void abandon_payload() noexcept;
 
  private:
@@ -69,7 +70,7 @@ class frames_in {
   protocol::landing landing_;
   bool is_landing_ = false;
   bool has_probed_;
-  std::uint64_t read_ = 0;  // references
+  std::uint64_t read_ = 0;  // references read
   std::uint64_t received_bytes_ = 0;
   bool has_progress_ = false;
   std::string why_;

@@ -29,7 +29,7 @@ namespace {
 using detail::quiet;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int));
 
-/// At most one descriptor; the kernel closes those for which there is no space.
+/// At most one descriptor; the kernel closes those that do not fit the control buffer.
 descriptor descriptor_in(msghdr& message) noexcept {
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   const bool has_one = head != nullptr && head->cmsg_level == SOL_SOCKET &&
@@ -40,7 +40,8 @@ descriptor descriptor_in(msghdr& message) noexcept {
   return descriptor(fd);
 }
 
-/// For want of a descriptor the kernel delivers the bytes without what was passed, and says so.
+/// When this process is out of descriptors, the kernel delivers the bytes without the passed one
+/// and sets MSG_CTRUNC.
 ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passed) noexcept {
   alignas(cmsghdr) std::array<std::byte, control_bytes> control;
   iovec part{into.data(), into.size()};
@@ -59,11 +60,12 @@ ssize_t receive(guest_socket& from, std::span<std::byte> into, descriptor& passe
   return n;
 }
 
-/// Says it, with the memory: 0, or why not. The socket is fresh, so all of it fits. No coroutine:
-/// in a frame GCC 12 forgets how a variable is to be aligned.
-int pass(guest_socket& to, std::span<const std::byte> said) noexcept {
+/// Sends the hello with the descriptor of the memory. Returns 0, or the errno. The socket is new,
+/// so its buffer takes all of it. Not a coroutine: GCC 12 ignores the alignment of variables in
+/// coroutine frames.
+int pass(guest_socket& to, std::span<const std::byte> hello) noexcept {
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
-  iovec part{const_cast<std::byte*>(said.data()), said.size()};
+  iovec part{const_cast<std::byte*>(hello.data()), hello.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -79,7 +81,7 @@ int pass(guest_socket& to, std::span<const std::byte> said) noexcept {
   return n < 0 ? errno : 0;
 }
 
-/// The connecting side has its memory already, and is given none.
+/// The connecting side created the memory and receives none.
 bool take_memory(guest_socket& into, descriptor passed, std::string& why) {
   if (into.shared.is_open() || into.lost_memory) return true;
   try {
@@ -123,20 +125,21 @@ asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, s
     const std::span<const std::byte> so_far(wire.data(), have);
     const std::optional<bool> known = tcp::come_to_know(so_far, theirs.says, why);
     if (!known) continue;
-    // Another version may pass on something else: it is refused by its number.
+    // Another version may pass something else: it is refused by its version number.
     const bool same = theirs.says.version == protocol::protocol_version;
     co_return *known && (!same || take_memory(from, std::move(passed), why));
   }
 }
 
-asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said) {
+asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& hello) {
   const auto began = std::chrono::steady_clock::now();
   asio::steady_timer pause(to.get_executor());
-  // Of any other failure the answer tells, or its absence. This one passes when peers read.
-  while (pass(to, said) == ETOOMANYREFS) {
+  // Other failures show when the reply is read. This one, too many descriptors in flight, passes
+  // when peers read.
+  while (pass(to, hello) == ETOOMANYREFS) {
     if (std::chrono::steady_clock::now() - began >= tcp::longest_lack) {
       throw detail::exhausted(ETOOMANYREFS, detail::resource::descriptor,
-                              "the memory cannot be passed on");
+                              "cannot pass shared memory to the peer");
     }
     pause.expires_after(std::chrono::milliseconds(5));
     co_await pause.async_wait(asio::use_awaitable);
@@ -183,7 +186,7 @@ guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& execut
   }
   if (detail::is_exhausted(failure, detail::resource::descriptor)) {
     throw detail::exhausted(failure.value(), detail::resource::descriptor,
-                            "no socket to listen on for ranks of this host");
+                            "cannot open a listening socket for ranks on this host");
   }
   if (failure) {
     throw error(errc::bad_input, fmt::format("cannot listen as '{}': {}", name, failure.message()),

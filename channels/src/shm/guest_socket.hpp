@@ -12,8 +12,8 @@
 
 namespace tandem::shm {
 
-/// A Unix socket between two ends on one host. The memory that they share goes with the hello of
-/// the end that connects.
+/// A Unix socket between two ends on one host. The descriptor of the shared memory is passed with
+/// the hello of the end that connects (SCM_RIGHTS).
 class guest_socket : public asio::local::stream_protocol::socket {
  public:
   using base = asio::local::stream_protocol::socket;
@@ -21,26 +21,27 @@ class guest_socket : public asio::local::stream_protocol::socket {
   explicit guest_socket(base&& from) : base(std::move(from)) {}
 
   memory shared;
-  bool lost_memory = false;  ///< it was passed on, and this process had no descriptor to take it
+  bool lost_memory = false;  ///< passed, but this process was out of descriptors (MSG_CTRUNC)
 };
 
-/// Reads a hello and, on the accepting side, takes the memory that comes with it. Processes of
-/// other users are strangers whatever they say.
+/// Reads a hello and, on the accepting side, maps the memory that is passed with it. False with
+/// `why` for processes of other users, whatever they send.
 asio::awaitable<bool> read_hello(guest_socket& from, tcp::heard_hello& theirs, std::string& why);
-/// Passes the memory on, if there is any.
-asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& said);
-/// The process at the other end belongs to this one's user.
+/// Sends a hello, with the descriptor of the shared memory if there is any.
+asio::awaitable<void> send_hello(guest_socket& to, const tcp::wire_hello& hello);
+/// Whether the process at the other end runs as this process' user (SO_PEERCRED).
 bool is_own_user(const guest_socket& guest) noexcept;
 std::string describe_guest(const guest_socket& guest);
 inline void configure(guest_socket&, const settings&) noexcept {}
 
-/// Of the process at the other end, by the kernel's word: 0 where it has no number here.
+/// Process id of the other end, from the kernel (SO_PEERCRED); 0 where it has none in this PID
+/// namespace.
 pid_t pid_of_peer(const guest_socket& guest) noexcept;
 
-/// The door's address: a name in the abstract namespace of this network namespace, which leaves
-/// nothing behind.
+/// The listen endpoint: a name in the abstract namespace of this network namespace, which leaves no
+/// file behind.
 asio::local::stream_protocol::endpoint abstract_endpoint(const std::string& name);
-/// One that nobody else has.
+/// A name that is unique on this host.
 std::string random_name();
 /// Opens a listening socket.
 guest_socket::protocol_type::acceptor listen(const asio::any_io_executor& executor,
@@ -52,7 +53,7 @@ namespace tandem::tcp {
 
 template <>
 inline constexpr std::string_view room_of<shm::guest_socket> = "shm";
-/// Nothing of it ever leaves the host.
+/// Its bytes never leave the host.
 template <>
 inline constexpr bool may_be_sealed<shm::guest_socket> = false;
 extern template class basic_greeter<shm::guest_socket>;

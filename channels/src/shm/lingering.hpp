@@ -2,11 +2,11 @@
 
 namespace tandem::shm {
 
-/// About a microsecond: as long as a peer that waits for us, too, takes to answer.
+/// About a microsecond: the time that a peer which is also polling takes to reply.
 constexpr int looks_while_lingering = 200;
 
-/// Whether it pays to look for a moment before others get the loop: after some in a row that found
-/// nothing, only one in many is tried.
+/// Decides whether a call spins for a moment before it returns to the event loop: after
+/// `max_empty_polls` in a row that found nothing, only one call in `calls_per_try` spins.
 class lingering {
  public:
   bool may_try() noexcept { return in_vain_ < most_in_vain || ++in_vain_ % calls_for_one == 0; }

@@ -13,12 +13,13 @@
 namespace tandem::shm {
 namespace {
 
-// Then other channels of the loop get theirs, and the peer hears how far this end is.
+// Limits of one turn, so that other channels of the loop get theirs and the peer learns of
+// progress.
 constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
-constexpr std::chrono::seconds stuck_limit{1};  // a late send's piece in hand may rest so long
-/// In a row that leave a bell owed. A fence waits until the lines of the send before have come from
-/// the peer's core, which are otherwise fetched while the next is being written.
+constexpr std::chrono::seconds stuck_limit{1};  // without progress of a late send's current piece
+/// Sends in a row before a fence. A fence waits for the cache lines of the previous send to come
+/// from the peer's core; without it they are fetched while the next record is written.
 constexpr unsigned most_sends_unsettled = 8;
 
 }  // namespace
@@ -57,8 +58,7 @@ void link::run() {
 }
 
 bool link::start(operation& op) {
-  // Who only sends might never come to anything else that settles. What a receive waits for has
-  // time for it later.
+  // A loop that only sends might never reach another fence. A receive gets there later anyway.
   if (op.what == operation::kind::send && ++sends_unsettled_ >= most_sends_unsettled) settle();
   if (!write_ended_ && out_.send_at_once(op)) {
     ring_bell(wakes_for_records);
@@ -98,10 +98,9 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-/// The peer has said for what it sleeps and then looked; this end has written before it asks, with
-/// a fence between: one of both sees the other. The fence waits until what was written has left
-/// this core, so where the loop polls it comes with the next look, and who sleeps already is seen
-/// without.
+/// Wakes the peer if it is blocked on this (see `link`). The fence waits until the stores have left
+/// this core, so a polling loop defers it to the next poll; a peer that is already blocked is seen
+/// without it.
 void link::ring_bell(std::uint32_t for_what) noexcept {
   owed_bell_ |= for_what;
   if (!loop().is_polling()) return settle();
@@ -116,7 +115,7 @@ void link::settle() noexcept {
   if ((asleep & std::exchange(owed_bell_, 0)) != 0) wake_peer();
 }
 
-/// Who found it asleep rings once: the word says for what, and is 0 until the end sleeps again.
+/// Rings once per block: the mask is 0 until the peer blocks again.
 void link::wake_peer() noexcept {
   if (theirs_.asleep.exchange(0, std::memory_order_acq_rel) != 0) ring();
 }
@@ -129,8 +128,8 @@ void link::ring() noexcept {
 void link::flush() {
   if (write_ended_) return;
   if (out_.write_all()) ring_bell(wakes_for_records);
-  if (out_.is_broken()) return broken("it says to have read what was never written");
-  // It sleeps, and from now on for more than it has said.
+  if (out_.is_broken()) return broken("it acknowledged more than was written");
+  // Blocked already, and from now on also on progress: publish the wider mask.
   if (is_asleep_ && out_.waits()) {
     is_asleep_ = false;
     arm();
@@ -146,8 +145,8 @@ void link::progress() {
   complete_done();
 }
 
-/// @param until  who lingers for this asks for more in a moment: what comes after it would find no
-///   receive yet, and be copied once more.
+/// @param until  stops when this operation is complete: its caller posts more in a moment, and what
+///   arrived before that receive would be copied twice.
 void link::move(operation* until) {
   using outcome = frames_in::outcome;
   out_.take_acknowledgements();
@@ -165,27 +164,27 @@ void link::move(operation* until) {
 void link::take(frames_in::outcome came) {
   using outcome = frames_in::outcome;
   if (came == outcome::more || came == outcome::drained) return;
-  // Who hears of it may let go of this link, and whoever looked has yet to return.
+  // A handler may drop the last reference while callers of this link are on the stack.
   asio::post(socket_.get_executor(), [self = shared_from_this()] {});
   if (came == outcome::ended) vanished(in_.why());
   if (came == outcome::broken) broken(in_.why());
   if (came == outcome::parted) conclude();
 }
 
-/// The peer has gone: what it had written before that counts, and nothing that comes later.
+/// After the peer has gone: reads what it wrote before that, at most one ring.
 void link::read_to_end() {
   using outcome = frames_in::outcome;
   out_.take_acknowledgements();
   outcome came = outcome::more;
-  const std::size_t most = socket_.shared.ring_bytes() / record_bytes;
-  for (std::size_t i = 0; i < most && !read_ended_ && came == outcome::more; ++i) {
+  const std::size_t max_records = socket_.shared.ring_bytes() / record_bytes;
+  for (std::size_t i = 0; i < max_records && !read_ended_ && came == outcome::more; ++i) {
     came = in_.read_one();
     take(came);
   }
   if (!read_ended_) conclude();
 }
 
-/// Nothing more will come; how the peer left says what that means.
+/// Nothing more will arrive: ends the link according to the peer's `close_state`.
 void link::conclude() {
   in_.abandon_payload();
   switch (theirs_.left.load(std::memory_order_acquire)) {
@@ -194,14 +193,14 @@ void link::conclude() {
     case parting::in_failure:
       return heard_failure();
     default:
-      return vanished("its connection ended without a goodbye");
+      return vanished("its connection ended without an orderly close");
   }
 }
 
-/// False: the peer is gone. The bytes mean nothing but that somebody rang.
+/// Drains the doorbell bytes, which carry no data. False: the peer is gone.
 bool link::hear_socket() {
-  std::array<std::byte, 64> bells;
-  const ssize_t n = ::recv(socket_.native_handle(), bells.data(), bells.size(), MSG_DONTWAIT);
+  std::array<std::byte, 64> ignored;
+  const ssize_t n = ::recv(socket_.native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
   return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -232,7 +231,7 @@ void link::arm() {
   is_asleep_ = true;
   const std::uint32_t what = out_.waits() ? wakes_for_progress : 0;
   mine_.asleep.store(wakes_for_records | what, std::memory_order_relaxed);
-  detail::full_fence();  // the other half of `settle`
+  detail::full_fence();  // pairs with that of `flush_doorbell`
   if (!has_news() || look_posted_) return;
   look_posted_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
@@ -253,8 +252,8 @@ bool link::poll() {
   return true;
 }
 
-/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
-/// to know.
+/// In a job the fabric knows the rank that failed first and reports it; between two ends alone this
+/// is the only report.
 void link::heard_failure() {
   if (lost_) {
     vanished("it gave up after an error");
@@ -267,9 +266,9 @@ void link::heard_failure() {
 void link::heard_goodbye() {
   write_ended_ = read_ended_ = true;
   out_.drop();
-  protocol::frame bye;
-  bye.type = protocol::frame_type::goodbye;
-  session_.handle(bye);
+  protocol::frame close_frame;
+  close_frame.type = protocol::frame_type::goodbye;
+  session_.handle(close_frame);
   timer_.cancel();
   peer_process_->stop();
   work_ = {};
@@ -291,26 +290,26 @@ void link::vanished(const std::string& how) {
 
 void link::broken(const std::string& why) {
   read_ended_ = write_ended_ = true;
-  const error reason(errc::protocol_violation, "the peer wrote what no correct peer writes: " + why,
-                     "is another version at the other end?");
+  const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
+                     "is the peer another version of Tandem?");
   log(log_level::warning, "shm", reason.what());
   fail(reason, false);
 }
 
-/// From here on the peer believes nothing that it reads of this process' memory.
+/// Publishes how this end closes: from here on the peer discards what it reads from this process.
 void link::leave(parting how) noexcept {
   if (!origin_.is_here()) return;
   parting none = parting::none;
   mine_.left.compare_exchange_strong(none, how, std::memory_order_acq_rel);
 }
 
-void link::fail(const error& reason, bool say_goodbye) {
+void link::fail(const error& reason, bool send_close) {
   if (closed_) return;
   closed_ = true;
   const auto self = shared_from_this();
-  const parting word =
+  const parting state =
       reason.code() == errc::channel_closed ? parting::goodbye : parting::in_failure;
-  leave(say_goodbye && !write_ended_ ? word : parting::silent);
+  leave(send_close && !write_ended_ ? state : parting::silent);
   write_ended_ = read_ended_ = true;
   in_.drop();
   out_.drop();
@@ -327,7 +326,7 @@ void link::complete_done() {
   while (operation* op = session_.pop_done()) op->complete(*op);
 }
 
-/// Operations end on the executor and never inside the call that started them.
+/// Operations complete on the executor, never inside the call that started them.
 void link::complete_soon() {
   if (completion_posted_ || !session_.has_done()) return;
   completion_posted_ = true;
@@ -350,7 +349,7 @@ void link::arm_timer(operation::time_point when) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
                  false);
     }
-    // The piece in hand has to be finished; while it moves, the channel lives.
+    // The current piece has to be finished; while it makes progress, the channel stays open.
     self->moved_when_late_ = found.stuck ? self->out_.moved() : none_late;
     if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
     self->arm_timer(found.next);

@@ -17,13 +17,18 @@
 
 namespace tandem::shm {
 
-/// Carries out a session through memory that two processes share. Kept alive by what waits on its
-/// socket and by its handle.
+/// Carries out a session through memory that two processes share. Kept alive by its handle and by
+/// the pending wait on its socket.
 ///
-/// The socket brings two things: its end, when the peer is gone (`process_watch` looks, too), and a
-/// byte for an end that sleeps. An end says that it sleeps, then looks once more; the other
-/// publishes, then looks whether it is asleep; so one of both sees the other, and while both poll
-/// there is no system call.
+/// The socket reports the end of the peer (so does `process_watch`) and carries the doorbell, one
+/// byte that wakes a blocked loop. While both ends poll there is no system call:
+///
+/// | end            | first                          | then, after a full fence      |
+/// |----------------|--------------------------------|-------------------------------|
+/// | about to block | sets its `wake_mask`           | polls the rings once more     |
+/// | has written    | publishes record or progress   | reads the peer's `wake_mask`  |
+///
+/// So at least one end sees the other's store, and no wake-up is lost.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable {
@@ -41,16 +46,16 @@ class link final : public std::enable_shared_from_this<link>,
   bool linger(operation& op);
   void look();
   void cancel(operation& op);
-  void fail(const error& reason, bool say_goodbye);
+  void fail(const error& reason, bool send_close);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
-  /// Told whenever the peer rings, for whatever it may be.
+  /// Called whenever the peer rings the doorbell, whatever for.
   void on_bell(std::function<void()> handler) { bell_ = std::move(handler); }
-  /// Wakes the peer's loop, should it sleep.
+  /// Wakes the peer's loop if it is blocked.
   void ring() noexcept;
 
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
   const protocol::session& messages() const noexcept { return session_; }
-  /// Long messages from here are read where they lie.
+  /// The peer reads long messages directly from this process' memory.
   bool peer_reads_references() const noexcept { return out_.may_refer(); }
 
  private:
@@ -94,9 +99,10 @@ class link final : public std::enable_shared_from_this<link>,
 
   frames_out out_;
   frames_in in_;
-  std::uint32_t owed_bell_ = 0;                // for what the peer was last asked without a fence
-  unsigned sends_unsettled_ = 0;               // since there was one
-  std::uint64_t moved_when_late_ = none_late;  // how far writing was when a send was found late
+  std::uint32_t owed_bell_ = 0;   // wake bits not yet checked against the peer's mask after a fence
+  unsigned sends_unsettled_ = 0;  // sends since the last fence
+  std::uint64_t moved_when_late_ =
+      none_late;  // `frames_out::moved` when a send missed its deadline
   bool write_ended_ = false;
   bool read_ended_ = false;
   bool is_asleep_ = false;

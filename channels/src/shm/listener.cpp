@@ -13,13 +13,13 @@ class listener::state {
       : name_(name.empty() ? random_name() : std::move(name)), ready_(executor) {
     tcp::hello mine;
     mine.limits = protocol::offered(options);
-    // The door calls back into this object, which outlives it: closing it ends the calls.
+    // The server calls back into this object, which outlives it: closing it ends the calls.
     door_ = std::make_shared<greeter>(
         listen(executor, name_), mine, tcp::pair_key(options), options,
         [](const tcp::hello&) { return tcp::verdict::welcome; },
-        [this, options](guest_socket guest, const sealed::keys&, const tcp::hello& ours,
+        [this, options](guest_socket socket, const sealed::keys&, const tcp::hello& ours,
                         const tcp::hello& theirs) {
-          std::shared_ptr<link> made = make_link(std::move(guest), 1, ours, theirs, options);
+          std::shared_ptr<link> made = make_link(std::move(socket), 1, ours, theirs, options);
           guests_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();
         });
@@ -32,9 +32,9 @@ class listener::state {
       if (self->closed_) throw error(errc::channel_closed, "the listener is closed");
       co_await self->ready_.wait();
     }
-    std::unique_ptr<channel> guest = std::move(self->guests_.front());
+    std::unique_ptr<channel> accepted = std::move(self->guests_.front());
     self->guests_.pop_front();
-    co_return guest;
+    co_return accepted;
   }
 
   void close() noexcept {

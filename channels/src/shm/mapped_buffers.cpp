@@ -23,14 +23,14 @@ void mapped_buffers::map(std::uint32_t slot, std::uint32_t generation) {
                                   words.descriptor.load(std::memory_order_relaxed),
                                   words.inode.load(std::memory_order_relaxed),
                                   words.bytes.load(std::memory_order_relaxed)};
-  // Overwritten meanwhile: the word that says so is there, or comes.
+  // Overwritten meanwhile: the new generation is announced by another increment of `offers`.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (words.generation.load(std::memory_order_relaxed) != generation) return;
   here.generation = generation;
   try {
     here.pages = std::make_unique<const shared_pages>(place, faults::when_touched);
   } catch (const std::exception& failure) {
-    // It is gone already, or not for this process: its bytes come another way.
+    // Gone already, or not accessible: its payloads come through the ring.
     log(log_level::debug, "shm", describe(failure));
     return;
   }

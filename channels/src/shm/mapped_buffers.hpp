@@ -8,20 +8,20 @@
 
 namespace tandem::shm {
 
-/// The peer's shared buffers, mapped here as it offers them. What it says may be a lie: what it
-/// names is mapped only where it is such memory, and no payload leads out of it.
+/// The peer's shared buffers, mapped here as it offers them. The peer is not trusted: only sealed
+/// memory of this user is mapped, and every payload is checked against the bounds of its buffer.
 class mapped_buffers {
  public:
   mapped_buffers(end_words& mine, const end_words& theirs) noexcept
       : mine_(mine), theirs_(theirs) {}
 
-  /// Maps what is newly offered and lets go of what is not offered any more. A glance where nothing
-  /// has changed; else some tens of microseconds for each buffer.
+  /// Maps newly offered buffers and unmaps retired ones. @par Cost  one load where nothing has
+  /// changed; else some tens of microseconds for each buffer.
   void take_offers() {
     const std::uint32_t offers = theirs_.offers.load(std::memory_order_acquire);
     if (offers != seen_offers_) look(offers);
   }
-  /// Null: no buffer of the peer's has these bytes there.
+  /// Null where no mapped buffer of the peer has these bytes.
   const std::byte* find(std::uint32_t slot, std::uint64_t offset, std::size_t bytes) const noexcept;
 
  private:

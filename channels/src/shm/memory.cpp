@@ -33,11 +33,11 @@ constexpr std::size_t usual_ring_bytes = 1024 * 1024;
 constexpr std::size_t most_automatic_bytes = 4 * usual_ring_bytes;
 constexpr std::size_t all_rings_bytes = 64 * usual_ring_bytes;  // of one rank, one way
 
-/// Larger than a second level cache: what the writer comes back to has left the reader's by then,
-/// and need not be fetched from there line by line. Measured on two cores of an AMD EPYC with 1 MiB
-/// each, half a round trip of 64 KiB in us by the size of the rings: 7.3 (512 KiB), 4.2 (1 MiB),
-/// 2.6 (2 and 4 MiB), 3.5 (8 MiB). Ranks that share cores do without: four on these two, all_reduce
-/// of 1 MiB 263 (512 KiB), 260 (1 MiB), 295 (2 MiB), of 16 KiB 28, 31 and 28.
+/// Larger than a second level cache: when the writer wraps around, its lines have left the reader's
+/// cache and need not be fetched from there one by one. Measured on two cores of an AMD EPYC with
+/// 1 MiB each, half a round trip of 64 KiB in us by ring size: 7.3 (512 KiB), 4.2 (1 MiB), 2.6 (2
+/// and 4 MiB), 3.5 (8 MiB). No gain for ranks that share cores: four on these two, all_reduce of 1
+/// MiB in us 263 (512 KiB), 260 (1 MiB), 295 (2 MiB), of 16 KiB 28, 31 and 28.
 std::size_t automatic_ring_bytes(int ranks) noexcept {
   if (spin_policy_for(ranks, {}).crowded) return usual_ring_bytes;
   const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -63,22 +63,21 @@ memory memory::create(std::size_t ring_bytes) {
 memory memory::open(descriptor from) {
   const long long bytes = sealed_bytes(from);
   if (bytes < 0) {
-    throw error(errc::protocol_violation, "what it passed is no sealed memory");
+    throw error(errc::protocol_violation, "the descriptor it passed is not sealed memory");
   }
   const auto total = static_cast<std::size_t>(bytes);
   const std::size_t ring_bytes = total < words_bytes ? 0 : (total - words_bytes) / 2;
   const bool fits = std::has_single_bit(ring_bytes) && ring_bytes >= least_ring_bytes &&
                     ring_bytes <= most_ring_bytes && total_bytes(ring_bytes) == total;
   if (!fits) {
-    throw error(
-        errc::protocol_violation,
-        fmt::format("the memory that it passed has {} bytes, which is no pair of rings", bytes));
+    throw error(errc::protocol_violation,
+                fmt::format("the memory it passed has {} bytes, not the size of two rings", bytes));
   }
   return memory(std::move(from), ring_bytes);
 }
 
-/// Its pages come when they are touched: many ranks say little to each other. Huge ones were tried,
-/// and made nothing faster.
+/// Pages are populated on demand: many pairs of ranks exchange little. Huge pages were tried and
+/// did not help.
 memory::memory(descriptor file, std::size_t ring_bytes)
     : file_(std::move(file)), ring_bytes_(ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);

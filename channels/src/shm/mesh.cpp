@@ -15,20 +15,20 @@ namespace tandem::shm {
 namespace {
 
 using detail::quiet;
-/// A rank whose connection lost against the peer's own looks again after so long.
+/// When two ranks connect to each other at once, the refused one checks again after this time.
 constexpr std::chrono::milliseconds crossed_limit{1000};
 
 std::string key_of(int rank) {
   return fmt::format("shm/{}", rank);
 }
 
-/// What a rank publishes: where it is, a blank, the name of its door.
+/// A rank publishes its host identity, a blank and the name of its listen endpoint.
 std::string door_of(const std::string& published, const std::string& here, int peer) {
   if (!published.starts_with(here)) {
     throw error(
         errc::unreachable,
-        fmt::format("rank {} is on another host, or in a container with another network", peer),
-        "shared memory reaches one host: choose --channel tcp or rails");
+        fmt::format("rank {} is on another host, or in a container with its own network", peer),
+        "shared memory connects ranks of one host only: choose --channel tcp or rails");
   }
   return published.substr(here.size());
 }
@@ -37,7 +37,7 @@ std::string door_of(const std::string& published, const std::string& here, int p
 
 asio::awaitable<void> mesh::open() {
   reserve(1, 1);
-  // Where there is no memory to share, that is better told now than with every peer.
+  // Without shared memory, fail now rather than with the first peer.
   memory::create(ring_bytes_for(options().shm_ring_bytes, size()));
   here_ = host_identity() + ' ';
   std::string name = random_name();
@@ -120,7 +120,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       take(std::move(socket), 0, peer, mine, answer);
       co_return;
     }
-    // The peer's own connection is on its way here; look again in case that one failed.
+    // The peer's own connection is being accepted here; check again in case that one failed.
     timer.expires_after(crossed_limit);
     co_await timer.async_wait(quiet);
   }

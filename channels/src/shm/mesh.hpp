@@ -10,14 +10,14 @@
 
 namespace tandem::shm {
 
-/// A rank's channels through shared memory to all others of its host, made on demand.
+/// A rank's channels through shared memory to the other ranks of its host, connected on demand.
 class mesh final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
   std::string_view kind() const noexcept override { return "shm"; }
   asio::awaitable<void> open() override;
   std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override;
-  /// Wakes the loop of a rank that this one is connected to.
+  /// Wakes the loop of a connected peer.
   void ring(int peer) noexcept;
 
  private:
@@ -27,7 +27,7 @@ class mesh final : public tcp::mesh {
   void take(guest_socket guest, int side, int peer, const tcp::hello& mine,
             const tcp::hello& theirs);
 
-  std::string here_;                        // this host, as in what ranks publish
+  std::string here_;  // host identity and a blank, the prefix of what ranks publish
   std::vector<std::weak_ptr<link>> links_;  // by peer; empty until the first
   std::vector<std::weak_ptr<shared_board>> boards_;
 };

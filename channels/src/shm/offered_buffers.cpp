@@ -12,7 +12,7 @@ std::optional<std::uint32_t> offered_buffers::slot_of(const pages& which) const 
   return std::nullopt;
 }
 
-/// Into the first slot that never was used, or whose buffer is gone.
+/// Uses the first slot that is unused or whose buffer is gone.
 std::optional<std::uint32_t> offered_buffers::offer(const pages& which) {
   for (std::uint32_t slot = 0; slot < most_offers; ++slot) {
     if (!offered_[slot].expired()) continue;

@@ -9,9 +9,9 @@
 
 namespace tandem::shm {
 
-/// This end's shared buffers that the peer has been told of. Each is offered with the first payload
-/// out of it, which still goes another way; the peer maps it when it next reads a record. A slot is
-/// another buffer's when its own is gone; the rest of more than `most_offers` is never offered.
+/// This end's shared buffers that are offered to the peer. A buffer is offered with the first
+/// payload out of it, which itself still goes through the ring; the peer maps it when it next reads
+/// a record. A slot is reused when its buffer is gone; buffers beyond `max_offers` are not offered.
 class offered_buffers {
  public:
   offered_buffers(end_words& mine, const end_words& theirs) noexcept
@@ -22,7 +22,7 @@ class offered_buffers {
     std::uint32_t slot = 0;
     std::uint64_t offset = 0;
   };
-  /// None where it is in no shared buffer, or in one that the peer has not mapped.
+  /// None where the payload is in no shared buffer, or in one that the peer has not mapped.
   std::optional<spot> find(const void* data, std::size_t bytes);
 
  private:

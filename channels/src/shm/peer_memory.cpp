@@ -15,7 +15,7 @@
 namespace tandem::shm {
 namespace {
 
-/// Yama's "only a parent, or whom the process names".
+/// Yama's ptrace_scope 1: only a parent, or a process named by PR_SET_PTRACER.
 bool only_parents_may_look() noexcept {
   const descriptor scope(::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC));
   char word = '0';
@@ -23,22 +23,23 @@ bool only_parents_may_look() noexcept {
 }
 
 constexpr std::size_t tried_bytes = 64 * 1024;
-/// A ring moves about as much as one copy in memory, for both ends copy at once, but keeps both of
-/// them busy. On two cores of AMD EPYC under a hypervisor the kernel reads at a quarter of that,
-/// and the ring wins by 1.3 to 3 times from 64 KiB to 64 MiB, with two ranks as with four.
+/// A ring has about the throughput of one memory copy, as both ends copy at the same time, but
+/// keeps both busy. On two cores of an AMD EPYC under a hypervisor the kernel reads at a quarter of
+/// that, and the ring is 1.3 to 3 times as fast from 64 KiB to 64 MiB, with two ranks and with
+/// four.
 constexpr int worth_percent = 70;
 
-/// Of some times, the first of which only brings the pages.
+/// Shortest of three runs, after one that populates the pages.
 template <class Work>
 std::chrono::nanoseconds least_time(Work work) {
   using clock = std::chrono::steady_clock;
-  std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 4; ++i) {
     const clock::time_point begun = clock::now();
     work();
-    if (i > 0) least = std::min<std::chrono::nanoseconds>(least, clock::now() - begun);
+    if (i > 0) shortest = std::min<std::chrono::nanoseconds>(shortest, clock::now() - begun);
   }
-  return least;
+  return shortest;
 }
 
 }  // namespace
@@ -55,11 +56,11 @@ void peer_memory::introduce(end_words& mine) {
 
 bool peer_memory::can_read(const end_words& theirs) const noexcept {
   if (pid_ == 0) return false;
-  nonce said, found{};
-  std::memcpy(&said, &theirs.once, sizeof said);
+  nonce published, found{};
+  std::memcpy(&published, &theirs.once, sizeof published);
   const std::uint64_t address = theirs.address.load(std::memory_order_relaxed);
   const std::uint64_t at = address + offsetof(end_words, once);
-  return read(found.data(), at, found.size()) == 0 && found == said && said != nonce{};
+  return read(found.data(), at, found.size()) == 0 && found == published && published != nonce{};
 }
 
 bool peer_memory::is_worth_reading(const end_words& theirs) const {

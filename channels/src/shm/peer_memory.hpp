@@ -14,20 +14,20 @@ namespace tandem::shm {
 /// user, no stricter Yama scope, no seccomp filter against it, a pid that means the same to both.
 class peer_memory {
  public:
-  /// @param pid  0: it has no name here.
+  /// @param pid  0: the peer has no pid in this namespace.
   explicit peer_memory(pid_t pid) noexcept : pid_(pid) {}
 
-  /// Tells the other end how to find out whether it can read here. Where Yama lets only parents
-  /// look, it is asked to let others of this user as well (PR_SET_PTRACER_ANY).
+  /// Publishes a nonce and its address, by which the other end finds out whether it can read here.
+  /// Where Yama restricts ptrace to parents, allows any process of this user (PR_SET_PTRACER_ANY).
   static void introduce(end_words& mine);
-  /// Do the words of the other end stand where it says? Reading another process by mistake, with a
-  /// pid of another namespace, would be noticed here.
+  /// Whether the peer's nonce is at the address that it published. Detects a pid of another
+  /// namespace, which would name the wrong process.
   bool can_read(const end_words& theirs) const noexcept;
-  /// @pre `can_read`. Is one copy by the kernel, made by one end alone, faster than two that both
-  /// ends make at once? Measured with 64 KiB; some 50 us.
+  /// Whether one copy by the kernel, made by one end alone, is faster than two that both ends make
+  /// at the same time. @pre `can_read`. @par Cost  some 50 us: measured with 64 KiB.
   bool is_worth_reading(const end_words& theirs) const;
 
-  /// All of it, or the error number.
+  /// Reads all `bytes`. @return 0, or the errno
   int read(std::byte* to, std::uint64_t address, std::size_t bytes) const noexcept;
 
  private:

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds interval{250};
 
 }  // namespace
 
-/// A descriptor for each look, in place of one that is kept for each peer: 2 us.
+/// Opens a pidfd for each poll (2 us) instead of keeping one for each peer.
 bool has_ended(pid_t process) noexcept {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   if (fd < 0) return errno == ESRCH;
@@ -43,8 +43,8 @@ void process_watch::look_again(pid_t process) {
     const auto self = weak.lock();
     if (cancelled || !self || !self->on_end_) return;
     if (!has_ended(process)) return self->look_again(process);
-    const auto told = std::exchange(self->on_end_, {});
-    told();
+    const auto handler = std::exchange(self->on_end_, {});
+    handler();
   });
 }
 

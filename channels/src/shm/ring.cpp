@@ -13,9 +13,10 @@ constexpr std::size_t padded(std::size_t bytes) noexcept {
   return (bytes + record_bytes - 1) / record_bytes * record_bytes;
 }
 
-/// A piece of so long a payload. Short ones in blocks: what is longer the C library copies in ways
-/// that begin more slowly (13 % of half a round trip of 4 KiB, 5 % of one of 64 KiB, measured on an
-/// AMD EPYC), and that pay where no cache has the target.
+/// Copies one piece of a payload of `payload_bytes`. Short payloads are copied in blocks: for
+/// longer copies the C library uses code that starts more slowly (13 % of half a round trip of 4
+/// KiB, 5 % of one of 64 KiB, measured on an AMD EPYC) and pays off where the target is in no
+/// cache.
 void copy_out(std::byte* to, const std::byte* from, std::size_t bytes,
               std::size_t payload_bytes) noexcept {
   constexpr std::size_t block_bytes = 1024, most_in_blocks = 256 * 1024;
@@ -33,7 +34,7 @@ record& ring_writer::at(std::uint64_t position) const noexcept {
   return *reinterpret_cast<record*>(ring_.data + (position & (ring_.bytes - 1)));
 }
 
-/// With the zeroed word behind it.
+/// Room for `bytes` and the zeroed `ready` word of the next record.
 bool ring_writer::has_room(std::size_t bytes) noexcept {
   const std::uint64_t wanted = tail_ + bytes + record_bytes;
   if (wanted - known_consumed_ <= ring_.bytes) return true;
@@ -70,9 +71,9 @@ void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
   }
 }
 
-/// The word of the record after this one, before the first store to this one: stores become visible
-/// in their order, and one that waits for its line between them would leave this line to the
-/// polling reader half written, to be fetched back once more.
+/// Zeroes the `ready` word of the next record, before the first store to this one: stores become
+/// visible in order, and waiting for that line between them would let the polling reader take this
+/// line half written, to be fetched back once more.
 void ring_writer::clear_after(std::size_t bytes) noexcept {
   at(tail_ + bytes).ready.store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -81,8 +82,8 @@ void ring_writer::clear_after(std::size_t bytes) noexcept {
 void ring_writer::publish(record& what, std::size_t bytes) noexcept {
   tail_ += bytes;
   what.ready.store(record::is_ready, std::memory_order_release);
-  // What the next message of this length writes: the reader's core may still have these lines, and
-  // getting them back then would hold up the store that the reader waits for.
+  // The lines that the next message of this length writes: the reader's core may still have them,
+  // and fetching them then would delay the store that the reader polls for.
   __builtin_prefetch(&at(tail_ + bytes), 1);
   if (bytes > record_bytes) __builtin_prefetch(&at(tail_ + record_bytes), 1);
 }
@@ -119,7 +120,7 @@ bool ring_writer::write_pieces(const protocol::frame& f, const std::byte* payloa
     const std::size_t first = std::min(here, ring_.bytes - start);
     std::memcpy(ring_.data + start, payload + done, first);
     if (here > first) std::memcpy(ring_.data, payload + done + first, here - first);
-    // The line that the reader polls comes last, whole.
+    // The line that the reader polls is written last, as a whole.
     record& to = at(tail_);
     fill(to, f, done == 0 ? carriage::behind : carriage::more, static_cast<std::uint32_t>(here));
     done += here;
@@ -151,7 +152,7 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
   std::memcpy(&out.here_bytes, &from.here_bytes, sizeof out.here_bytes);
   std::memcpy(&f.note.history, &from.history, sizeof f.note.history);
   std::memcpy(out.inside, from.inside, sizeof out.inside);
-  // Nothing below looks into the ring again.
+  // Nothing below reads the ring again.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (kind.type < 1 || kind.type > static_cast<std::uint8_t>(protocol::frame_type::goodbye)) {
     why = fmt::format("a record of unknown type {}", kind.type);
@@ -184,7 +185,7 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
       break;
   }
   if (fits) return outcome::some;
-  why = fmt::format("a record with {} of {} bytes, carried in way {}", out.here_bytes,
+  why = fmt::format("a record with {} of {} bytes, transfer method {}", out.here_bytes,
                     f.payload_bytes, kind.how);
   return outcome::broken;
 }
@@ -197,8 +198,8 @@ void ring_reader::copy(const view& of, std::byte* to) const noexcept {
   if (of.here_bytes > first) copy_out(to + first, ring_.data, of.here_bytes - first, whole);
 }
 
-/// The writer is told rarely, for each telling costs both a cache line: what it does not know of is
-/// less than a quarter of the ring, and a record needs less than what is left then.
+/// Publishes the freed room rarely, as each store costs both ends a cache miss: less than a quarter
+/// of the ring is unpublished, and a record needs less than the rest.
 bool ring_reader::consume(const view& of) noexcept {
   const bool is_behind = of.how == carriage::behind || of.how == carriage::more;
   head_ += record_bytes + (is_behind ? padded(of.here_bytes) : 0);

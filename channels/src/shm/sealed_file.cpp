@@ -15,23 +15,23 @@ namespace {
 
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// The kernel promises no more memory than there is (vm.overcommit_memory is 2). Elsewhere a page
-/// of a file without a name that is lacking when it is touched has the kernel end some process.
+/// The kernel does not overcommit (vm.overcommit_memory is 2). Elsewhere, running out of pages of
+/// an anonymous file at the first touch invokes the OOM killer.
 bool has_strict_accounting() noexcept {
   const descriptor from(::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
   char mode = '0';
   return from.is_open() && ::read(from.get(), &mode, 1) == 1 && mode == '2';
 }
 
-/// Growing a file beyond RLIMIT_FSIZE would end the process with SIGXFSZ.
+/// Growing a file beyond RLIMIT_FSIZE would kill the process with SIGXFSZ.
 bool may_be_so_large(std::size_t bytes) noexcept {
   if (tandem::detail::read_limit(RLIMIT_FSIZE).soft >= bytes) return true;
   errno = EFBIG;
   return false;
 }
 
-/// Where the kernel counts strictly, a page that is lacking would be a SIGBUS when it is touched:
-/// all are asked for at once.
+/// With strict accounting a missing page would be a SIGBUS at the first touch, so all pages are
+/// allocated here.
 bool set_size(const descriptor& file, std::size_t bytes) noexcept {
   static const bool is_strict = has_strict_accounting();
   const auto length = static_cast<off_t>(bytes);
@@ -60,12 +60,12 @@ long long sealed_bytes(const descriptor& of) noexcept {
 
 error no_shared_memory(std::uint64_t bytes, int code) {
   using tandem::detail::resource;
-  const std::string what = fmt::format("no shared memory of {} bytes", bytes);
+  const std::string what = fmt::format("cannot allocate {} bytes of shared memory", bytes);
   if (tandem::detail::is_exhausted(code, resource::memory)) {
     return tandem::detail::exhausted(code, resource::memory, what);
   }
   return error(errc::limit_exceeded, fmt::format("{}: {}", what, system_word(code)),
-               "shared memory without a name (memfd_create) must be allowed");
+               "anonymous shared memory (memfd_create) must be allowed");
 }
 
 std::string system_word(int code) {

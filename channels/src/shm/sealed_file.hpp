@@ -9,18 +9,18 @@
 
 namespace tandem::shm {
 
-/// Memory without a name, whose size nobody can change any more: pages cannot be taken away from
-/// under who has mapped it. Closed, with errno, where the kernel gives none. @param name  for /proc
+/// Anonymous memory (memfd) of sealed size: it cannot be truncated while somebody has it mapped. A
+/// closed descriptor, with errno, where the kernel has no memory. @param name  shown in /proc
 descriptor make_sealed_file(const char* name, std::size_t bytes) noexcept;
 
-/// Its length in bytes; -1 where it is no such memory.
+/// Length in bytes; -1 where the descriptor is not such memory.
 long long sealed_bytes(const descriptor& of) noexcept;
 
-/// `errc::limit_exceeded`, by the errno of what could not be made or mapped: which resource is
-/// lacking, and its limit.
+/// `errc::limit_exceeded` for an errno of creating or mapping memory: which resource is exhausted,
+/// and its limit.
 error no_shared_memory(std::uint64_t bytes, int code);
 
-/// What the system calls an errno.
+/// The system's text for an errno.
 std::string system_word(int code);
 
 }  // namespace tandem::shm

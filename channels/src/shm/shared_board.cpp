@@ -16,13 +16,14 @@ std::string text_of(const shared_pages::place& where) {
   return fmt::format("{} {} {}", where.process, where.descriptor, where.inode);
 }
 
-/// From a rank that has proven the job's secret, and looked at all the same.
+/// The text comes from a rank that has proven the job secret, and is validated nevertheless.
 shared_pages::place place_of(const std::string& text, std::size_t bytes) {
   std::istringstream from(text);
   shared_pages::place where;
   where.bytes = bytes;
   if (!(from >> where.process >> where.descriptor >> where.inode)) {
-    throw error(errc::bad_input, fmt::format("'{:.40}' is no place of a board", text));
+    throw error(errc::bad_input,
+                fmt::format("'{:.40}' is not the location of a shared board", text));
   }
   return where;
 }
@@ -80,7 +81,7 @@ void shared_board::forget(waiter& w) noexcept {
   std::erase_if(waiting_, [&w](const entry& each) { return each.who == &w; });
 }
 
-/// Who goes on may begin to wait anew, or end what this board belongs to.
+/// A resumed waiter may wait again or destroy the owner of this board.
 bool shared_board::ask_all() {
   if (waiting_.empty()) return false;
   const auto self = shared_from_this();
@@ -147,7 +148,7 @@ void shared_board::fail(const error& reason) {
   give_up_all();
 }
 
-/// Calls end on the executor and never inside what made them fail.
+/// Calls complete on the executor, never inside the call that made them fail.
 void shared_board::give_up_all() {
   if (waiting_.empty()) return;
   asio::post(executor_, [self = shared_from_this()] {

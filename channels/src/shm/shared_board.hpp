@@ -19,19 +19,19 @@ namespace tandem::shm {
 
 class mesh;
 
-/// A board in memory that processes share. While loops poll there is no system call; a loop that
-/// sleeps is rung through the link to it, which also knows when a rank is gone.
+/// A board in memory that processes share. While loops poll there is no system call; a blocked loop
+/// is woken by the doorbell of the link to it, which also detects a lost rank.
 class shared_board final : public board,
                            public std::enable_shared_from_this<shared_board>,
                            private pollable,
                            private pending_owner {
  public:
   /// As `fabric::share_board`. @par Errors thrown: `limit_exceeded`, `unsupported_memory`; and
-  /// `bad_input`: `place` is none.
+  /// `bad_input`: `location` does not parse.
   static std::shared_ptr<shared_board> make(const std::shared_ptr<mesh>& over,
                                             std::span<const int> members, std::string& place,
                                             const settings& options);
-  /// Rings others a last time, and never itself.
+  /// Rings the other ranks a last time, never itself.
   ~shared_board() override {
     be_awake();
     settle();
@@ -43,9 +43,9 @@ class shared_board final : public board,
   void forget(waiter& w) noexcept override;
   const std::shared_ptr<const error>& failed() const noexcept override { return failed_; }
 
-  /// Somebody has rung.
+  /// A doorbell has arrived.
   void wake();
-  /// No call ends here any more: those that wait hear why, soon.
+  /// Fails the waiting calls, from the executor, and every later one.
   void fail(const error& reason);
 
  private:
@@ -74,7 +74,7 @@ class shared_board final : public board,
   const std::weak_ptr<mesh> over_;
   const asio::any_io_executor executor_;
   const std::unique_ptr<shared_pages> pages_;
-  const std::vector<int> members_;  // of the job, by rank here
+  const std::vector<int> members_;  // rank in the job, by rank on the board
   const std::chrono::milliseconds timeout_;
   std::vector<entry> waiting_;
   asio::steady_timer timer_;

@@ -10,14 +10,14 @@
 namespace tandem::shm {
 namespace {
 
-/// All shared buffers of this process, by where they begin.
+/// All shared buffers of this process, by start address.
 struct buffer_table {
-  std::atomic<bool> has_any = false;  // has ever had: who uses none pays nothing
+  std::atomic<bool> has_any = false;  // ever: without shared buffers, look-ups cost one load
   std::mutex mutex;
   std::map<std::uintptr_t, std::shared_ptr<const shared_pages>> all;
 };
 
-/// Never destroyed: channels may outlive what main() has made.
+/// Never destroyed: channels may outlive static objects.
 buffer_table& table() {
   static auto& one = *new buffer_table;
   return one;
@@ -47,7 +47,7 @@ shared_buffer& shared_buffer::operator=(shared_buffer&& other) noexcept {
   return *this;
 }
 
-/// Peers that have mapped it keep no memory: they hear of its end with the next that is offered.
+/// Frees the pages even if peers have them mapped: they unmap it with the next offer.
 shared_buffer::~shared_buffer() {
   if (!pages_) return;
   {

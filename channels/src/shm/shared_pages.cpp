@@ -18,7 +18,7 @@ namespace {
 error not_found_at(const shared_pages::place& of, const std::string& why) {
   return error(errc::unsupported_memory,
                fmt::format("shared memory of process {}: {}", of.process, why),
-               "ranks of one host share it as one user, in one container");
+               "run all ranks of a host as one user, in one container");
 }
 
 }  // namespace
@@ -29,14 +29,14 @@ shared_pages::shared_pages(const char* name, std::size_t bytes, detail::inherite
   map(faults::at_once, how);
 }
 
-/// What is named may be anything that this process may open: looked at before it is touched.
+/// The location may name any file that this process can open: validated before it is mapped.
 shared_pages::shared_pages(const place& of, faults when)
     : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, system_word(errno));
   if (!S_ISREG(about.st_mode) || about.st_ino != of.inode || about.st_uid != ::geteuid()) {
-    throw not_found_at(of, "what it names is no such memory");
+    throw not_found_at(of, "its descriptor is not that shared memory");
   }
   file_ = descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file_.is_open() && (errno == EMFILE || errno == ENFILE)) {
@@ -46,7 +46,7 @@ shared_pages::shared_pages(const place& of, faults when)
   const long long sealed = sealed_bytes(file_);
   if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || sealed <= 0 ||
       static_cast<std::uint64_t>(sealed) != of.bytes) {
-    throw not_found_at(of, "what it names is no such memory");
+    throw not_found_at(of, "its descriptor is not that shared memory");
   }
   map(when, detail::inherited_as::zeros);
   file_ = descriptor();

@@ -7,13 +7,12 @@
 
 namespace tandem::shm {
 
-/// Memory that processes of one host share. It has no name: it lives in a descriptor of the one
-/// that made it, which the other finds by number (/proc/PID/fd/N), and the kernel frees it when
-/// both have let go, whatever they die of. Its size is sealed, so that no end can take pages away
-/// from under the other.
+/// Memory that processes of one host share. It is anonymous (memfd): its owner holds the
+/// descriptor, others open it by number (/proc/PID/fd/N), and the kernel frees it when all have
+/// closed or died. Its size is sealed, so no process can truncate it while another has it mapped.
 class shared_pages {
  public:
-  /// Where another process finds it, which proves by the inode that it is this.
+  /// Where another process opens it; the inode verifies that it is this memory.
   struct place {
     std::uint32_t process = 0;
     std::uint32_t descriptor = 0;
@@ -21,13 +20,13 @@ class shared_pages {
     std::uint64_t bytes = 0;
   };
 
-  /// Zeros. @param name  for /proc. @par Errors thrown: `limit_exceeded` where the kernel gives
-  /// none.
-  /// @param how  a child of fork() finds its bytes.
+  /// Creates zeroed memory. @par Errors thrown: `limit_exceeded` where the kernel has none.
+  /// @param name  shown in /proc
+  /// @param how   what a child of fork() finds in its place
   shared_pages(const char* name, std::size_t bytes,
                detail::inherited_as how = detail::inherited_as::zeros);
-  /// A peer's. @par Errors thrown: `unsupported_memory`: what is there is no such memory, or may
-  /// not be opened (another user, another container).
+  /// Maps a peer's. @par Errors thrown: `unsupported_memory`: the descriptor is not this memory, or
+  /// may not be opened (another user, another container); `limit_exceeded`.
   explicit shared_pages(const place& of, faults when = faults::at_once);
   ~shared_pages();
   shared_pages(const shared_pages&) = delete;
@@ -35,12 +34,12 @@ class shared_pages {
 
   std::byte* data() const noexcept { return base_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// @pre made here, and not `hide`.
+  /// @pre created here, and `close_descriptor` not called
   place where() const noexcept;
-  /// Nobody else shall find it from here on: it costs no descriptor any more.
+  /// Closes the descriptor: no other process can open it from here on.
   void hide() noexcept { file_ = descriptor(); }
-  /// Gives the memory back, whoever still maps it: all of it is zeros from here on. @pre As
-  /// `where`.
+  /// Frees the pages, also where others have them mapped: they read zeros from here on.
+  /// @pre As `where`.
   void discard() const noexcept;
 
  private:
