@@ -93,7 +93,7 @@ awaitable<void> fail_once(failing how) {
   if (mine) {
     EXPECT_NE(mine->context().advice, "");
   }
-  if (other) expect_error(other, errc::peer_closed, {"RDMA was set up"});
+  if (other) expect_error(other, errc::peer_closed, {"during RDMA setup"});
 }
 
 void PrintTo(const failing& f, std::ostream* out) {
@@ -175,8 +175,8 @@ TEST(verbs_meet, makes_no_lane_of_pairs_that_do_not_find_each_other) {
   const auto other_psn = [](verbs::card& c) { c.control_psn += 1; };
   const auto nowhere = [](verbs::card& c) { c.gid[15] ^= std::byte{0x40}; };
   run_test(lying_card(other_pair, errc::unreachable, "retries exceeded"));
-  run_test(lying_card(nowhere, errc::unreachable, "nothing comes over RDMA"));
-  run_test(lying_card(other_psn, errc::peer_closed, "RDMA was set up"));
+  run_test(lying_card(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
+  run_test(lying_card(other_psn, errc::peer_closed, "during RDMA setup"));
 }
 
 awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie,

@@ -86,7 +86,7 @@ carrier_watch::carrier_watch(asio::any_io_executor executor, handler on_lost)
   const int handle = open_netlink_socket();
   if (handle < 0) {
     log(log_level::info, "rails",
-        fmt::format("the kernel tells of no lost links ({}): heartbeats judge alone",
+        fmt::format("no link-down events from the kernel ({}): only heartbeats find lost links",
                     detail::failure_text(errno, detail::resource::descriptor)));
     return;
   }

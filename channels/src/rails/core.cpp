@@ -274,13 +274,13 @@ bool core::take(std::uint16_t lane, const envelope& e, std::span<const std::byte
   heard(lane, now);
   switch (e.kind) {
     case envelope_kind::report:
-      if (!departures_.on_report(e.arrived, body)) return violated("a report of what was not sent");
+      if (!departures_.on_report(e.arrived, body)) return violated("a report of unsent packets");
       break;
     case envelope_kind::fenced:
       if (!on_fenced(e, body)) return false;
       break;
     case envelope_kind::parcel:
-      return violated("a parcel without a frame");
+      return violated("a packet without a frame");
   }
   measure(now);
   return true;
@@ -288,14 +288,14 @@ bool core::take(std::uint16_t lane, const envelope& e, std::span<const std::byte
 
 /// The peer has closed this lane up to this epoch, and its report of what arrived there is final.
 bool core::on_fenced(const envelope& e, std::span<const std::byte> body) {
-  if (e.lane >= lanes_.size()) return violated(fmt::format("a fence of lane {}", e.lane));
+  if (e.lane >= lanes_.size()) return violated(fmt::format("a fence of unknown lane {}", e.lane));
   lane_record& l = lanes_[e.lane];
   const bool closes_live = is_live(e.lane) && ahead(e.epoch, l.epoch) >= 0;
   if (closes_live) {
-    if (e.epoch != l.epoch) return violated("a fence of an epoch that never was");
+    if (e.epoch != l.epoch) return violated("a fence of an epoch never used");
     departures_.lane_lost(e.lane, e.epoch);
   }
-  if (!departures_.on_report(e.arrived, body)) return violated("a fence of what was not sent");
+  if (!departures_.on_report(e.arrived, body)) return violated("a fence of unsent packets");
   departures_.lane_fenced(e.lane, e.epoch);
   if (!l.peer_closed_epoch || ahead(e.epoch, *l.peer_closed_epoch) > 0) {
     l.peer_closed_epoch = e.epoch;
@@ -315,11 +315,11 @@ reception::outcome core::begin(std::uint16_t lane, const envelope& e, const prot
   lane_record& l = lanes_[lane];
   into = nullptr;
   if (e.lane != lane || e.epoch != l.epoch) {
-    violated(fmt::format("a parcel of lane {} epoch {} on lane {}", e.lane, e.epoch, lane));
+    violated(fmt::format("a packet of lane {} epoch {} on lane {}", e.lane, e.epoch, lane));
     return reception::outcome::violated;
   }
   if (!departures_.on_report(e.arrived, {})) {
-    violated("a parcel that reports what was not sent");
+    violated("a packet that reports unsent packets");
     return reception::outcome::violated;
   }
   const reception::outcome result = reception_.begin(e, f, into);

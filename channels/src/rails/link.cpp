@@ -47,8 +47,8 @@ bool link::start(operation& op) {
   } else {
     core_.messages().refuse(
         op, error(errc::unsupported_memory,
-                  fmt::format("this channel's NICs do not reach this {} memory", name(kind)),
-                  "make its fabric by tandem::devices::make_fabric"));
+                  fmt::format("this channel's NICs cannot access this {} memory", name(kind)),
+                  "create its fabric with tandem::devices::make_fabric"));
   }
   const bool is_done = core_.messages().take_if_done(op);
   complete_soon();
@@ -138,7 +138,7 @@ void link::vanished(const std::string& how, const std::string& advice) {
 }
 
 void link::broken(const std::string& why) {
-  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
+  const error reason(errc::protocol_violation, "protocol violation by the peer: " + why,
                      "is another program or another version at the other end?");
   log(log_level::warning, "rails", reason.what());
   fail(reason, false);

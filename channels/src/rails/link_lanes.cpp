@@ -32,7 +32,7 @@ core::time_point now() {
 bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire> over,
                   std::string name) {
   if (!may_come(index, epoch)) return false;
-  if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
+  if (lanes_[index]) lose(*lanes_[index], "replaced by a new connection");
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
   const wire& by = *lanes_[index]->over;
@@ -70,7 +70,7 @@ void link::bound_unsent(lane& of) {
 
 void link::cut(std::uint16_t index) {
   if (!lanes_[index]) return;
-  lose(*lanes_[index], "cut on purpose");
+  lose(*lanes_[index], "reset on request");
   settle();
 }
 
@@ -80,7 +80,7 @@ void link::carrier_lost(const nic& which) {
     if (!l) continue;
     const lane_ptr keep = l;
     if (!keep->over->is_on(which)) continue;
-    lose(*keep, fmt::format("the kernel says that {} has no link", which.name));
+    lose(*keep, fmt::format("the kernel reports {} has no link", which.name));
   }
   settle();
 }
@@ -100,7 +100,7 @@ bool link::read_ready(lane& from, core::time_point at) {
     }
     any = true;
     if (n <= 0) {
-      lose(from, n == 0 ? "the peer closed it" : from.over->describe(errno));
+      lose(from, n == 0 ? "closed by the peer" : from.over->describe(errno));
       break;
     }
     std::size_t wanted = 0;
@@ -204,7 +204,7 @@ void link::obey() {
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (!lanes_[i] || !core_.closes(i)) continue;
     const std::string own = lanes_[i]->over->trouble();
-    lose(*lanes_[i], own.empty() ? "silent, or closed by the peer" : own);
+    lose(*lanes_[i], own.empty() ? "no traffic, or closed by the peer" : own);
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();
@@ -257,7 +257,7 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
   while (!is_enough() && !closed_ && !lingers_until_) {
     bool refused = false;
     try {
-      co_await with_deadline(dial_limit, once(), "dial");
+      co_await with_deadline(dial_limit, once(), "connecting a lane");
     } catch (const error& e) {
       if (e.code() == asio::error::operation_aborted) throw;
       refused = e.code() == asio::error::connection_refused;
@@ -265,7 +265,7 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
     }
     if (is_enough() || closed_) break;
     if (refused && !core_.any_live()) {
-      vanished("it listens no more");
+      vanished("it no longer listens");
       break;
     }
     timer.expires_after(pause);
@@ -293,7 +293,7 @@ void link::tick() {
   if (core_.peer_is_silent()) {
     // Nobody knows it better: its connection to rank 0 may well live.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
-    vanished(fmt::format("not heard on any rail for {}", detail::to_text(bounds_.peer)),
+    vanished(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
              "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
              "those above the MTU of a link on the way); ");
   }

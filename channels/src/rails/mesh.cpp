@@ -91,8 +91,8 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   for (std::size_t i = 0; i < streams; ++i) add_routes(all, found, theirs, false);
   if (all.empty()) {
     throw error(errc::unreachable,
-                fmt::format("no rail of rank {} leads to one of rank {}", rank(), peer),
-                "tandem rails says on each host what was chosen and why");
+                fmt::format("no rail of rank {} can reach a rail of rank {}", rank(), peer),
+                "run tandem rails on each host: it shows which interfaces are chosen and why");
   }
   co_return all;
 }
@@ -153,8 +153,8 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   if (elsewhere && !warned_of_routes_) {
     warned_of_routes_ = true;
     log(log_level::warning, "rails",
-        fmt::format("{}: its bytes leave by another interface than {}: routes decide; allow "
-                    "SO_BINDTODEVICE or add a rule for its address",
+        fmt::format("{}: packets leave by another interface than {}, as the routing table says; "
+                    "allow SO_BINDTODEVICE or add a routing rule for the source address",
                     by.name, interface));
   }
   const bool is_welcome = answer.answer == tcp::verdict::welcome;
@@ -168,7 +168,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
 error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
   return error(
       errc::unreachable,
-      fmt::format("rank {} answers on no rail within {}: {}", peer,
+      fmt::format("rank {} is unreachable on all rails for {}: {}", peer,
                   detail::to_text(options().meet_timeout), tries.text()),
       tries.advice(fmt::format("rank {}", rank()), fmt::format("rank {}", peer), "is it running?"));
 }
@@ -226,7 +226,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> se
   std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (by.rdma) name = self->name_over_rdma(by.rail, by.to.address());
   if (answer.answer != tcp::verdict::welcome) {
-    throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
+    throw error(errc::unreachable, fmt::format("rank {} refused lane {}", peer, lane));
   }
   co_return made;
 }

@@ -77,7 +77,7 @@ void leave_out_others(candidates& all, const choice& chosen) {
     }
     const std::string speed =
         c.one->speed_mbit > 0 ? fmt::format("{} Mbit/s ", c.one->speed_mbit) : "";
-    c.out = fmt::format("{}{} beside {} {} rail{}", speed, word_for(*c.one), kept, what,
+    c.out = fmt::format("{}{}; {} {} rail{} preferred", speed, word_for(*c.one), kept, what,
                         kept == 1 ? "" : "s");
   }
 }
@@ -97,7 +97,7 @@ void leave_out_riders(candidates& all) {
             return contains(other.lower, below);
           });
       if (!siblings && !contains(one.lower, other.name)) continue;
-      all[i].out = fmt::format("shares the wire of {}; {}", other.name, name_it);
+      all[i].out = fmt::format("shares the port of {}; {}", other.name, name_it);
     }
   }
 }
@@ -107,7 +107,7 @@ void leave_out_the_slow(candidates& all, const choice& chosen) {
   for (candidate& c : all) {
     const std::int64_t speed = c.one->speed_mbit;
     if (!c.out.empty() || speed <= 0 || speed >= most / slowest_share) continue;
-    c.out = fmt::format("{} Mbit/s beside {} Mbit/s; {}", speed, most, name_it);
+    c.out = fmt::format("{} Mbit/s, others {} Mbit/s; {}", speed, most, name_it);
   }
 }
 

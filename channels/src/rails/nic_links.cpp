@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void fail(int number) {
   throw boost::system::system_error(number, boost::system::system_category(),
-                                    "asking the kernel for network interfaces");
+                                    "rtnetlink request for network interfaces");
 }
 
 class netlink_socket {

@@ -21,7 +21,7 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
                                     inbound*& into) {
   const arrivals::place place = arrived_.look(header.number);
   if (place == arrivals::place::beyond) {
-    return refuse(fmt::format("parcel {} is beyond what may be on its way", header.number));
+    return refuse(fmt::format("packet {} is beyond the window", header.number));
   }
   if (place == arrivals::place::here) {
     ++repeated_;
@@ -29,12 +29,12 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
     return drop_payload(header, f, into);
   }
   if (inbound* const before = find(header.number)) {
-    if (before->on_lane) return refuse(fmt::format("parcel {} comes twice", header.number));
+    if (before->on_lane) return refuse(fmt::format("packet {} is on two lanes", header.number));
     return begin_again(*before, f, into);
   }
   if (forgotten_) return drop_payload(header, f, into);
   const bool is_chunk = f.type == frame_type::data;
-  if (is_chunk != (header.order == 0)) return refuse("a chunk in order, or a frame without one");
+  if (is_chunk != (header.order == 0)) return refuse("a chunk with an order, or a frame without");
   if (is_chunk) {
     inbound& in = take(header, f);
     if (session_.begin(f, in.where)) return lands(in, into);
@@ -43,7 +43,7 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
   }
   const std::int32_t distance = ahead(header.order, next_order_);
   if (distance < 0 || distance >= static_cast<std::int32_t>(most_parcels)) {
-    return refuse(fmt::format("a frame of order {} where {} is next", header.order, next_order_));
+    return refuse(fmt::format("a frame of order {}, expected {}", header.order, next_order_));
   }
   return distance == 0 ? begin_ordered(header, f, into) : begin_early(header, f, into);
 }
@@ -69,7 +69,7 @@ reception::outcome reception::begin_ordered(const envelope& header, const protoc
 
 reception::outcome reception::begin_early(const envelope& header, const protocol::frame& f,
                                           inbound*& into) {
-  if (early_.contains(header.order)) return refuse("two frames of one order");
+  if (early_.contains(header.order)) return refuse("two frames of the same order");
   if (f.type != frame_type::eager) {
     early_[header.order] = {f, nullptr};
     arrive(header.number, 0, bytes_per_report);
@@ -77,7 +77,7 @@ reception::outcome reception::begin_early(const envelope& header, const protocol
   }
   if (f.payload_bytes > limits_.eager_bytes ||
       early_bytes_ + f.payload_bytes > limits_.credit_bytes) {
-    return refuse(fmt::format("a short message of {} bytes beyond the credits", f.payload_bytes));
+    return refuse(fmt::format("an eager message of {} bytes exceeds the credits", f.payload_bytes));
   }
   inbound& in = take(header, f);
   in.as = inbound::use::early;
@@ -89,7 +89,7 @@ reception::outcome reception::begin_early(const envelope& header, const protocol
 
 reception::outcome reception::begin_again(inbound& in, const protocol::frame& f, inbound*& into) {
   if (f.type != in.frame.type || f.payload_bytes != in.frame.payload_bytes) {
-    return refuse("a parcel comes again as another one");
+    return refuse("a packet was sent again with other contents");
   }
   in.received = 0;
   in.crc = 0;
@@ -138,7 +138,7 @@ reception::ending reception::end(inbound& in) {
   const bool checked = in.frame.payload_crc != 0 && in.target() != nullptr;
   if (checked && in.crc != in.frame.payload_crc) {
     ++damaged_count_;
-    why_ = fmt::format("the checksum of parcel {} is wrong", in.header.number);
+    why_ = fmt::format("checksum mismatch in packet {}", in.header.number);
     return ending::damaged;
   }
   bool good = true;

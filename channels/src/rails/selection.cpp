@@ -68,13 +68,13 @@ class chooser {
       if (matches_something(word)) continue;
       const bool by_name = word.what == rail_word::meaning::interface;
       const std::string_view near = by_name ? nearest_interface(word.text) : "";
-      const std::string advice = near.empty() ? fmt::format("there are {}", interfaces_here())
+      const std::string advice = near.empty() ? fmt::format("there are: {}", interfaces_here())
                                               : fmt::format("did you mean {}?", near);
       if (word.excludes) {
         // One list serves many machines; only what looks like a slip is told.
         if (!near.empty()) {
           notes_.push_back(
-              fmt::format("^{} leaves out nothing here; did you mean ^{}?", word.text, near));
+              fmt::format("^{} excludes no interface here; did you mean ^{}?", word.text, near));
         }
         continue;
       }
@@ -221,9 +221,9 @@ void require_rails(const std::vector<nic>& nics, const selection& chosen) {
     reasons += fmt::format("{}{} {}", i == 0 ? "" : ", ", nics[i].name, chosen.verdicts[i].why);
   }
   throw error(errc::bad_option,
-              fmt::format("rails: no interface can be one ({})",
-                          reasons.empty() ? "there is none" : reasons),
-              "tandem rails says why of each; change TANDEM_RAILS or bring one up");
+              fmt::format("rails: no usable interface ({})",
+                          reasons.empty() ? "this machine has none" : reasons),
+              "tandem rails shows the reasons; change TANDEM_RAILS or bring an interface up");
 }
 
 }  // namespace tandem::rails

@@ -46,7 +46,7 @@ owned_context open_named(const detail::ibverbs& driver, const std::string& name)
 }  // namespace
 
 error call_failed(std::string_view call, int number, const std::string& where) {
-  std::string advice = "tandem rails says what this machine's RDMA devices can do";
+  std::string advice = "tandem rails shows what this machine's RDMA devices can do";
   if (number == EACCES || number == EPERM) {
     advice = "may this user open /dev/infiniband/uverbs*? in a container: --device=/dev/infiniband";
   }
@@ -144,8 +144,8 @@ void adapter::check_gid() {
   lost_gid_ = true;
   const bool any = found != table.end() && !is_empty(found->raw);
   const std::string why = fmt::format(
-      "{}: this GID is gone: the table of GIDs changed{}; does the interface still have its "
-      "address? The rail is opened anew by a GID that is there",
+      "{}: this GID was removed: the GID table changed{}; does the interface still have its "
+      "address? The rail reconnects with a GID of the new table",
       text(), any ? fmt::format(", and has {} in its place", describe(*found)) : "");
   tell([&why](listener& to) { to.gid_lost(why); });
 }

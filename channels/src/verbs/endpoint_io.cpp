@@ -236,7 +236,7 @@ void endpoint::came(const ibv_wc& wc) {
   if (!is_receive || !failure_.empty()) return;
   const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
   if (index >= generations_.size() || generations_[index] != generation) {
-    fail(fmt::format("{}: a completion of a request that is long over", on_->text()));
+    fail(fmt::format("{}: a completion of a request that was completed before", on_->text()));
   } else if (what == kind::record_in) {
     came_record(wc, slot);
   } else {
@@ -266,7 +266,7 @@ void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
   if (it.is_chunk) {
     const std::uint32_t to = be32toh(wc.imm_data);
     if (!credits_ || !credits_->chunk_came(to) || wc.byte_len > has_.chunk_bytes) {
-      fail(fmt::format("the peer says that it wrote {} bytes into slot {}, which is not its turn",
+      fail(fmt::format("the peer reports {} bytes written into slot {}, which is out of turn",
                        wc.byte_len, to));
       return;
     }
@@ -281,7 +281,7 @@ void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
 
 void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
   if (wc.byte_len != word_bytes || !hear({memory_.word_in(slot), word_bytes}, 0)) {
-    fail("the peer sent a word that is none");
+    fail("the peer sent an invalid credit update");
     return;
   }
   greeted_words_ = true;
@@ -293,17 +293,17 @@ void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
 
 bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes) {
   if (record.size() < word_bytes || !credits_) {
-    fail("the peer sent a record without a word");
+    fail("the peer sent a record without a credit update");
     return false;
   }
   const word said = decode(record.first<word_bytes>());
   if (said.body_bytes != body_bytes) {
     fail(
-        fmt::format("the peer says that {} bytes follow where {} do", said.body_bytes, body_bytes));
+        fmt::format("the peer announced {} bytes and sent {}", said.body_bytes, body_bytes));
     return false;
   }
   if (!credits_->hear(said)) {
-    fail("the peer says that it took what was never sent");
+    fail("the peer returned credits that were never used");
     return false;
   }
   return true;

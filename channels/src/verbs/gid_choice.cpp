@@ -39,7 +39,7 @@ std::string unfit(const gid_entry& one, const gid_wish& wish) {
   if (one.kind != gid_kind::roce_v2) return "not RoCE v2";
   if (wish.interface_index != 0 && one.interface_index != wish.interface_index) {
     if (one.interface_index == 0) return "of no interface here (of another network namespace?)";
-    return fmt::format("of interface {}, not of {} ({})", one.interface_index, interface_of(wish),
+    return fmt::format("of interface {}, not {} ({})", one.interface_index, interface_of(wish),
                        wish.interface_index);
   }
   const asio::ip::address where = address_of(one.raw);

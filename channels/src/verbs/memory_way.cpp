@@ -12,10 +12,10 @@ namespace {
 
 /// Nothing else than these says that descriptors themselves are known (as NCCL probes it).
 std::string why_no_dmabuf(const memory_facts& of) {
-  if (!of.is_exported) return "it was given without a dma-buf";
-  if (!of.library_has_dmabuf) return "this libibverbs knows no dma-buf (rdma-core 34 does)";
+  if (!of.is_exported) return "no dma-buf was given";
+  if (!of.library_has_dmabuf) return "this libibverbs does not support dma-buf (rdma-core 34 does)";
   if (of.dmabuf_probe == EBADF) return {};
-  return fmt::format("the device takes no dma-buf ({})", std::strerror(of.dmabuf_probe));
+  return fmt::format("the device does not support dma-buf ({})", std::strerror(of.dmabuf_probe));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ memory_choice choose_memory_way(const memory_facts& of) {
   const std::string_view module =
       of.kind == memory_kind::cuda ? "nvidia_peermem" : "amdgpu's peers";
   return {memory_way::none,
-          fmt::format("no way to {} memory: {}, and no module explains it to the kernel ({})", kind,
+          fmt::format("no RDMA to {} memory: {}, and no peer memory module is loaded ({})", kind,
                       no_dmabuf, module)};
 }
 

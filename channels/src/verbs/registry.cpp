@@ -113,7 +113,7 @@ std::string registry::describe(id which) const {
   for (const entry& one : entries_) {
     if (one.which != which) continue;
     const bool is_over = one.mr || one.is_out_of_reach;
-    const std::string_view now = is_over ? "" : ", when it is next used";
+    const std::string_view now = is_over ? "" : "; tried again at the next use";
     return fmt::format("{}: {}{}", device_, one.why, now);
   }
   return {};
