@@ -61,7 +61,7 @@ TEST(Card, ArrivesAsItWasSent) {
 TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   struct row {
     std::function<void(card&)> spoil;
-    std::string words;
+    std::string expected;
   };
   const std::string count = "number of slots out of range";
   const std::string length = "slot length out of range";
@@ -93,7 +93,7 @@ TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   for (const row& r : rows) {
     card bad = some_card();
     r.spoil(bad);
-    EXPECT_NE(refusal(encode(bad)).find("the peer's queue pairs: " + r.words), std::string::npos)
+    EXPECT_NE(refusal(encode(bad)).find("the peer's queue pairs: " + r.expected), std::string::npos)
         << "row " << &r - rows.data() << ": " << refusal(encode(bad));
   }
 }

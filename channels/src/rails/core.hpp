@@ -167,7 +167,7 @@ class core final : private protocol::lender {
   bool carry(piece& out);
   static void write_frame(piece& out);
   void lend(operation& op, std::uint64_t message_bytes,
-            std::vector<protocol::grant>& ways) override;
+            std::vector<protocol::grant>& grants) override;
   bool is_lent(const operation& op) const noexcept override;
   void returned(const operation& op) noexcept override;
   void settled(operation& op) noexcept override;

@@ -32,10 +32,10 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
   core_.messages().fills_by(this);
 }
 
-void link::run(dialler dial, knocker knock) {
+void link::run(dialler connect, knocker probe) {
   work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
-  dial_ = std::move(dial);
-  knock_ = std::move(knock);
+  dial_ = std::move(connect);
+  knock_ = std::move(probe);
   tick();
 }
 
@@ -74,8 +74,8 @@ void link::fail(const error& reason, bool say_goodbye) {
   core_.fail(reason, say_goodbye);
   deadline_.cancel();
   work_ = {};
-  for (const auto& dial : dials_) {
-    if (dial) dial->cancel();
+  for (const auto& one : dials_) {
+    if (one) one->cancel();
   }
   if (knocking_) knocking_->cancel();
   if (say_goodbye) {

@@ -47,7 +47,7 @@ class link final : public std::enable_shared_from_this<link>,
   using knocker = std::function<asio::awaitable<void>()>;
 
   /// Starts the clock, and dials what is not there, or knocks.
-  void run(dialler dial, knocker knock = {});
+  void run(dialler connect, knocker probe = {});
   /// A connected and proven connection for a lane. Older epochs of it are closed; false where this
   /// one is older itself.
   bool attach(std::uint16_t lane, std::uint32_t epoch, std::unique_ptr<wire> over,

@@ -88,9 +88,9 @@ void link::carrier_lost(const nic& which) {
 bool link::read_ready(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
-    const std::span<const iovec> room = from.reader.room();
+    const std::span<const iovec> buffers = from.reader.room();
     const std::uint64_t before = from.over->received_bytes();
-    const ssize_t n = from.over->receive(room);
+    const ssize_t n = from.over->receive(buffers);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       // A part of a record says nothing yet but that the peer is there.
@@ -104,7 +104,7 @@ bool link::read_ready(lane& from, core::time_point at) {
       break;
     }
     std::size_t wanted = 0;
-    for (const iovec& part : room) wanted += part.iov_len;
+    for (const iovec& part : buffers) wanted += part.iov_len;
     switch (from.reader.advance(static_cast<std::size_t>(n), at)) {
       case lane_reader::outcome::good:
         break;

@@ -25,8 +25,8 @@ class netlink_socket {
   netlink_socket() : handle_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) {
     if (handle_ < 0) fail(errno);
     // The kernel answers within the call that asks; a sandbox that never does must not hang us.
-    const timeval patience{5, 0};
-    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval limit{5, 0};
+    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   ~netlink_socket() { ::close(handle_); }
   netlink_socket(const netlink_socket&) = delete;

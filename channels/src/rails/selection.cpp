@@ -13,11 +13,11 @@ namespace tandem::rails {
 namespace {
 
 std::string list(const std::vector<nic_address>& addresses) {
-  std::string out;
+  std::string text;
   for (const nic_address& a : addresses) {
-    out += fmt::format("{}{}/{}", out.empty() ? "" : ", ", a.where.to_string(), a.prefix);
+    text += fmt::format("{}{}/{}", text.empty() ? "" : ", ", a.where.to_string(), a.prefix);
   }
-  return out;
+  return text;
 }
 
 class chooser {

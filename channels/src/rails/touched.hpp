@@ -50,33 +50,33 @@ class touched {
   }
 
   /// Nothing moves on this lane any more, up to this epoch.
-  /// @param read  gets the operations whose views it still read, each as often
-  /// @param lent  gets those that the peer could write over it, and over no other lane
-  void quiet(std::uint16_t lane, std::uint32_t epoch, std::vector<operation*>& read,
-             std::vector<operation*>& lent) {
+  /// @param read_ops     receives the operations whose views it still read, once per read
+  /// @param granted_ops  receives those that the peer could write over this lane only
+  void quiet(std::uint16_t lane, std::uint32_t epoch, std::vector<operation*>& read_ops,
+             std::vector<operation*>& granted_ops) {
     std::erase_if(reads_, [&](const reading& one) {
       const auto of_one = static_cast<std::uint32_t>(one.which >> 32);
       if (one.lane != lane || ahead(of_one, epoch) > 0) return false;
-      read.push_back(one.op);
+      read_ops.push_back(one.op);
       return true;
     });
     std::erase_if(loans_, [&](const loan& one) {
       if (one.lane != lane || ahead(one.epoch, epoch) > 0) return false;
-      lent.push_back(one.op);
+      granted_ops.push_back(one.op);
       return true;
     });
-    std::erase_if(lent, [this](const operation* op) { return is_lent(*op); });
+    std::erase_if(granted_ops, [this](const operation* op) { return is_lent(*op); });
   }
 
   using clock = std::chrono::steady_clock;
   /// Some operation has been over for so long, as seen by these calls, and the peer may still write
   /// its view over this lane.
-  bool waits_too_long(std::uint16_t lane, clock::time_point now, clock::duration patience) {
+  bool waits_too_long(std::uint16_t lane, clock::time_point now, clock::duration limit) {
     bool found = false;
     for (loan& one : loans_) {
       if (one.lane != lane || one.op->at != operation::phase::done) continue;
       if (!one.over_since) one.over_since = now;
-      found = found || now - *one.over_since >= patience;
+      found = found || now - *one.over_since >= limit;
     }
     return found;
   }

@@ -48,7 +48,7 @@ class wire {
   virtual bool has_unsent() const noexcept = 0;
   /// As ::recvmsg: how many bytes there are, 0 at the end, or -1 and `errno`: EAGAIN where there is
   /// nothing now.
-  virtual ssize_t receive(std::span<const iovec> room) = 0;
+  virtual ssize_t receive(std::span<const iovec> buffers) = 0;
   /// There is more to receive, whatever `wait_read` would say.
   virtual bool holds_more() const noexcept = 0;
   /// What has come so far, whole records or not: it grows while the peer is there.
@@ -92,11 +92,11 @@ class wire {
     return false;
   }
   /// Who hears of placements; kept until the wire is quiet, so it owns nothing of the lane.
-  virtual void on_placed(token_handler /*told*/) {}
+  virtual void on_placed(token_handler /*handler*/) {}
   /// After `close`: nothing that was under way can change memory here any more, nor read it.
   virtual bool is_quiet() const noexcept { return true; }
   /// Calls once when that is so: soon, in a bounded time. What it owns is kept until then.
-  virtual void when_quiet(std::function<void()> /*told*/) {}
+  virtual void when_quiet(std::function<void()> /*handler*/) {}
 };
 
 }  // namespace tandem::rails

@@ -81,7 +81,8 @@ card decode(std::span<const std::byte, card_bytes> from) {
   if (std::memcmp(p, magic.data(), magic.size()) != 0) refuse("wrong magic number");
   if (const auto theirs = take<std::uint32_t>(p + 8); theirs != version) {
     throw error(errc::version_mismatch,
-                fmt::format("the peer's queue pair info has version {}, this one {}", theirs, version),
+                fmt::format("the peer's queue pair info has version {}, this one {}", theirs,
+                            version),
                 "run the same Tandem on all ranks");
   }
   if (take<std::uint32_t>(p + checked_bytes) != crc32c(p, checked_bytes)) {

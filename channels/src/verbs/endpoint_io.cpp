@@ -246,7 +246,7 @@ void endpoint::came(const ibv_wc& wc) {
 
 void endpoint::failed(kind what, ibv_wc_status status) {
   if (!failure_.empty()) return;
-  const status_words words = words_for(status);
+  const status_words text = words_for(status);
   // A device that does not answer, or flushes, may have said why.
   const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
   const bool of_data = what == kind::record_in || what == kind::data_out;
@@ -254,7 +254,7 @@ void endpoint::failed(kind what, ibv_wc_status status) {
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
                    of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
                    of_data ? theirs_.data_pair : theirs_.control_pair,
-                   receives ? "receiving" : "sending", words.what, words.cause, words.advice),
+                   receives ? "receiving" : "sending", text.what, text.cause, text.advice),
        is_cause);
 }
 

@@ -14,11 +14,11 @@ std::string interface_of(const gid_wish& wish) {
 }
 
 std::string list(const std::vector<asio::ip::address>& addresses) {
-  std::string words;
+  std::string text;
   for (const asio::ip::address& one : addresses) {
-    words += (words.empty() ? "" : " or ") + one.to_string();
+    text += (text.empty() ? "" : " or ") + one.to_string();
   }
-  return words;
+  return text;
 }
 
 bool is_link_local(const asio::ip::address& where) {

@@ -88,10 +88,10 @@ asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared
   co_await read_all(over.socket, bytes, theirs);
   const card peer = decode(theirs);
   made->connect(peer);
-  std::byte word = ready;
-  co_await write_all(over.socket, bytes, {&word, 1});
-  co_await read_all(over.socket, bytes, {&word, 1});
-  if (word != ready) ended("not the ready byte");
+  std::byte flag = ready;
+  co_await write_all(over.socket, bytes, {&flag, 1});
+  co_await read_all(over.socket, bytes, {&flag, 1});
+  if (flag != ready) ended("not the ready byte");
   co_await hear_greeting(over.socket, *made);
   co_return std::make_unique<wire>(std::move(made), std::move(over.socket));
 }

@@ -44,17 +44,17 @@ memory_choice choose_memory_way(const memory_facts& of) {
 }
 
 std::string find_peer_module(memory_kind kind, const std::string& root) {
-  struct place {
+  struct module_file {
     memory_kind kind;
     const char* path;
     const char* name;
   };
-  static const std::vector<place> places{
+  static const std::vector<module_file> files{
       {memory_kind::cuda, "/sys/module/nvidia_peermem/version", "nvidia_peermem"},
       {memory_kind::cuda, "/sys/kernel/mm/memory_peers/nv_mem/version", "nv_peer_mem"},
       {memory_kind::hip, "/sys/kernel/mm/memory_peers/amdkfd/version", "amdgpu (amdkfd)"},
       {memory_kind::hip, "/sys/memory_peers/amdkfd/version", "amdgpu (amdkfd)"}};
-  for (const place& one : places) {
+  for (const module_file& one : files) {
     std::error_code ignored;
     if (one.kind == kind && std::filesystem::exists(root + one.path, ignored)) return one.name;
   }

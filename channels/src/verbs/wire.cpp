@@ -95,12 +95,12 @@ void wire::state::tell_placed() {
   for (const std::uint64_t token : now) placed(token);
 }
 
-ssize_t wire::receive(std::span<const iovec> room) {
+ssize_t wire::receive(std::span<const iovec> buffers) {
   endpoint& over = *state_->over;
   while (!over.any_arrived() && state_->look()) {
   }
   std::size_t copied = 0;
-  for (const iovec& part : room) {
+  for (const iovec& part : buffers) {
     std::size_t filled = 0;
     while (filled < part.iov_len && over.any_arrived()) {
       const std::span<const std::byte> left = over.front().bytes.subspan(front_read_);
@@ -167,10 +167,10 @@ void wire::wait_write(handler go_on) {
 void wire::device_says(ibv_event_type what, const ibv_qp* pair) {
   state& s = *state_;
   if (pair != nullptr && !s.over->owns(pair)) return;
-  const event_words words = words_for(what);
-  if (!words.is_fatal) return;
-  s.over->fail(fmt::format("{}: {}{}{}", on_->text(), words.what, words.advice.empty() ? "" : "; ",
-                           words.advice));
+  const event_words text = words_for(what);
+  if (!text.is_fatal) return;
+  s.over->fail(fmt::format("{}: {}{}{}", on_->text(), text.what, text.advice.empty() ? "" : "; ",
+                           text.advice));
   s.wake();
 }
 
@@ -200,7 +200,7 @@ void wire::close(bool reset) noexcept {
 void wire::state::tell_quiet() {
   is_quiet = true;
   placed = nullptr;
-  if (const auto told = std::exchange(quiet, nullptr)) told();
+  if (const auto done = std::exchange(quiet, nullptr)) done();
 }
 
 /// What was posted leaves first; then both pairs stop, and what they held comes back before they

@@ -24,7 +24,7 @@ class wire final : public rails::wire, private adapter::listener {
   ssize_t send(std::span<const iovec> parts) override;
   bool flush() override { return true; }
   bool has_unsent() const noexcept override { return false; }
-  ssize_t receive(std::span<const iovec> room) override;
+  ssize_t receive(std::span<const iovec> buffers) override;
   bool holds_more() const noexcept override { return state_->over->any_arrived(); }
   std::uint64_t received_bytes() const noexcept override { return state_->over->received_bytes(); }
   std::string describe(int number) const override;
@@ -43,9 +43,9 @@ class wire final : public rails::wire, private adapter::listener {
     return state_->over->most_placed_bytes();
   }
   bool place(std::span<const std::byte> head, const rails::placement& what) override;
-  void on_placed(token_handler told) override { state_->placed = std::move(told); }
+  void on_placed(token_handler done) override { state_->placed = std::move(done); }
   bool is_quiet() const noexcept override { return state_->is_quiet; }
-  void when_quiet(std::function<void()> told) override { state_->quiet = std::move(told); }
+  void when_quiet(std::function<void()> done) override { state_->quiet = std::move(done); }
   /// Where checksums are wanted in any case.
   void distrust() noexcept { guards_bytes_ = false; }
 
