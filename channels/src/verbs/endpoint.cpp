@@ -48,8 +48,8 @@ room fitting(room wanted, const ibv_port_attr& port, const ibv_device_attr& devi
 
 }  // namespace
 
-endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
-    : on_(std::move(on)), has_(fitting(mine, on_->port(), on_->can())), memory_(has_) {
+endpoint::endpoint(std::shared_ptr<adapter> on, const room& wanted)
+    : on_(std::move(on)), has_(fitting(wanted, on_->port(), on_->can())), memory_(has_) {
   const detail::ibverbs& driver = on_->driver();
   const std::string where = on_->text();
   const auto area = memory_.local_area();

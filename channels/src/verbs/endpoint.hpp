@@ -34,7 +34,7 @@ class endpoint {
 
   /// Makes everything and posts the receives. @par Errors `errc::unreachable`: which call, why;
   /// `limit_exceeded`: memory that may not be locked, and how to allow it.
-  endpoint(std::shared_ptr<adapter> on, const room& mine);
+  endpoint(std::shared_ptr<adapter> on, const room& wanted);
   /// Nothing of it can be touched by the NIC afterwards.
   ~endpoint();
   endpoint(const endpoint&) = delete;
