@@ -200,8 +200,8 @@ awaitable<void> lying_slots(std::function<void(verbs::card&)> lie) {
   while (made->send(std::span(&part, 1)) > 0) {
   }
   std::byte into[100];
-  const iovec part{into, sizeof into};
-  const ssize_t n = made->receive(std::span(&part, 1));
+  const iovec target{into, sizeof into};
+  const ssize_t n = made->receive(std::span(&target, 1));
   EXPECT_EQ(n, -1);
   EXPECT_NE(made->describe(ECONNRESET).find("remote access error"), std::string::npos)
       << made->describe(ECONNRESET);
