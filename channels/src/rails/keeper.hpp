@@ -7,8 +7,8 @@
 
 namespace tandem::rails {
 
-/// Access of the core to the NICs of the lanes: registers views with them, and copies views that the
-/// CPU cannot access for lanes without such a NIC.
+/// Access of the core to the NICs of the lanes: registers views with them, and copies views that
+/// the CPU cannot access for lanes without such a NIC.
 class keeper {
  public:
   /// The remote key by which the peer's NIC may write the first `bytes` of the view over this lane,

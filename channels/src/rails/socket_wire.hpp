@@ -8,10 +8,10 @@
 
 namespace tandem::rails {
 
-/// A TCP connection as a wire, as it is or sealed.
+/// A TCP connection as a lane, plain or encrypted.
 class socket_wire final : public wire {
  public:
-  /// @param stands_by  while lanes of another kind carry
+  /// @param stands_by  carries chunks only while no other lane is up
   explicit socket_wire(sealed::connection over, bool stands_by = false);
 
   ssize_t send(std::span<const iovec> parts) override { return bytes_.send(parts); }
