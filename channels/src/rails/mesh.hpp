@@ -14,8 +14,8 @@
 
 namespace tandem::rails {
 
-/// A rank's channels over rails to all others, connected on demand. It listens on every rail. Of two
-/// ranks, the one whose first connection is kept connects all lanes, and reconnects lost ones.
+/// A rank's channels over rails to all others, connected on demand. It listens on every rail. Of
+/// two ranks, the one whose first connection is kept connects all lanes, and reconnects lost ones.
 class mesh final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;

@@ -117,7 +117,7 @@ class reception {
   std::uint32_t next_order_ = 1;
   std::unordered_map<std::uint32_t, early_frame> early_;  // by order
   std::uint64_t early_bytes_ = 0;
-  std::vector<inbound*> open_;  // packets being received or to be sent again: about as many as lanes
+  std::vector<inbound*> open_;  // packets being received or sent again: about as many as lanes
   std::vector<std::unique_ptr<inbound>> all_;
   std::vector<inbound*> free_;
   std::uint32_t owed_parcels_ = 0;

@@ -55,8 +55,8 @@ class wire {
   virtual std::uint64_t received_bytes() const noexcept = 0;
   /// The text for a failure of `receive`.
   virtual std::string describe(int number) const = 0;
-  /// Why the connection failed, where the loss was detected elsewhere first; empty: no reason of its
-  /// own.
+  /// Why the connection failed, where the loss was detected elsewhere first; empty: no reason of
+  /// its own.
   virtual std::string trouble() { return {}; }
 
   /// Calls once there may be something to receive; with an error when the connection is closed.
@@ -86,8 +86,8 @@ class wire {
   virtual bool reaches(const const_view& /*what*/) { return false; }
   /// Maximum size of one placement.
   virtual std::size_t most_placed_bytes() const noexcept { return 0; }
-  /// Posts the RDMA write, and `head`, which the peer receives after it. False: the queue is full, or
-  /// the connection has failed. Ordered with the bytes of `send`.
+  /// Posts the RDMA write, and `head`, which the peer receives after it. False: the queue is full,
+  /// or the connection has failed. Ordered with the bytes of `send`.
   virtual bool place(std::span<const std::byte> /*head*/, const placement& /*what*/) {
     return false;
   }
