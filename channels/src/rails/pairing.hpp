@@ -32,8 +32,8 @@ constexpr std::size_t max_doors = 8;                 ///< of one rail
 constexpr std::size_t max_published_bytes = 16'384;  ///< of one line
 
 /// One line of text, "rails 1 eth0=10.1.0.2/24:4000~4002+fd00::2/64:4001 eth1=...", where the port
-/// of RDMA setup follows the ~. Reserved characters become `?` in names; rails and endpoints beyond the
-/// limits are left out.
+/// of RDMA setup follows the ~. Reserved characters become `?` in names; rails and endpoints beyond
+/// the limits are left out.
 std::string encode(const std::vector<published_rail>& rails);
 
 /// @par Errors `errc::version_mismatch`; `errc::protocol_violation`: the line is malformed.

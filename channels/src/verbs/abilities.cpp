@@ -33,7 +33,7 @@ ability messages_of(std::uint64_t most) {
   return {true, "messages", "up to " + bytes_text(most)};
 }
 
-/// One opened device and what is tried on it; what it does not get it says of all that needs it.
+/// An opened device and the probes on it. Where opening fails, every probe reports that failure.
 class trial {
  public:
   trial(const detail::ibverbs& driver, const std::string& name) : driver_(driver) {
@@ -124,7 +124,7 @@ class trial {
     if (all != nullptr) driver_.free_device_list(all);
   }
 
-  /// 0, with the bytes that it takes inline; or an errno.
+  /// @return 0, with the inline bytes granted, or an errno
   int make_pair(std::uint32_t& inline_bytes) {
     ibv_qp_init_attr as{};
     as.send_cq = as.recv_cq = cq_.get();

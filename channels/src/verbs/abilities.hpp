@@ -20,8 +20,8 @@ struct ability {
   std::string how;   ///< how much, or why not: "up to 400 bytes", "ibv_reg_dmabuf_mr: ..."
 };
 
-/// Capabilities of a device that its attributes do not show, found by probing: the device is opened,
-/// gets a queue pair and a page of memory, and is closed again. Some milliseconds.
+/// Capabilities of a device that its attributes do not show, found by probing: the device is
+/// opened, gets a queue pair and a page of memory, and is closed again. Some milliseconds.
 ///
 /// - messages: the maximum size;
 /// - immediate data: a reliable queue pair can be created, all of which carry it (InfiniBand
@@ -29,9 +29,9 @@ struct ability {
 /// - inline sending: bytes that a work request may hold itself;
 /// - relaxed ordering: the flag is accepted for a registration. Since Linux 5.6 a driver that does
 ///   not know it may ignore it, so this is no guarantee;
-/// - dma-buf: probed with an invalid descriptor, as UCX does (`uct_ib_md_check_dmabuf`): EBADF shows
-///   that descriptors are supported, EOPNOTSUPP and EPROTONOSUPPORT that the driver or the kernel
-///   does not support them.
+/// - dma-buf: probed with an invalid descriptor, as UCX does (`uct_ib_md_check_dmabuf`): EBADF
+///   shows that descriptors are supported, EOPNOTSUPP and EPROTONOSUPPORT that the driver or the
+///   kernel does not support them.
 std::vector<ability> probe(const detail::ibverbs& driver, const std::string& device,
                            std::uint64_t max_message_bytes);
 

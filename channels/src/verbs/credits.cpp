@@ -29,7 +29,7 @@ word decode(std::span<const std::byte, word_bytes> from) noexcept {
           take<std::uint32_t>(from.data() + 8), take<std::uint32_t>(from.data() + 12)};
 }
 
-/// Words of two queue pairs may overtake each other, so one may say less than was heard before.
+/// Updates of the two queue pairs may overtake each other, so an older total may arrive later.
 bool credits::hear(const word& theirs) noexcept {
   const auto move_on = [](std::uint32_t& taken, std::uint32_t total, std::uint32_t sent) {
     if (static_cast<std::int32_t>(total - sent) > 0) return false;

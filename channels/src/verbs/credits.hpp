@@ -26,8 +26,8 @@ struct room {
 constexpr std::uint32_t least_words = 4;
 
 /// Credits returned: what one end has consumed since the lane began, as totals modulo 2^32. Totals,
-/// not differences, so that an update may arrive late. It leads every record, and is sent alone over
-/// the control queue pair when many credits are due.
+/// not differences, so that an update may arrive late. It leads every record, and is sent alone
+/// over the control queue pair when many credits are due.
 struct word {
   std::uint32_t records = 0;
   std::uint32_t chunks = 0;

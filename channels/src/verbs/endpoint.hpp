@@ -21,8 +21,8 @@ namespace tandem::verbs {
 /// The two queue pairs of one lane, their completion queue and their registered memory. The data
 /// pair carries records (SEND) and chunks (WRITE with immediate data, into a slot of the peer) in
 /// order; the control pair carries credit updates, which must not wait behind them. Flow control is
-/// that of `credits`; the CPU copies into and out of the slots. A placement (WRITE, then the SEND of
-/// its head) goes from a registered view into a view granted by the peer, without CPU copies.
+/// that of `credits`; the CPU copies into and out of the slots. A placement (WRITE, then the SEND
+/// of its head) goes from a registered view into a view granted by the peer, without CPU copies.
 class endpoint {
  public:
   /// Received bytes, valid until `release_front`.

@@ -26,7 +26,7 @@ bool is_link_local(const asio::ip::address& where) {
   return where.to_v4().to_uint() >> 16 == 0xa9fe;  // 169.254/16
 }
 
-/// Where in the wish an address stands; its size: nowhere.
+/// The position of an address in the requirement; its size where it is not listed.
 std::size_t place(const asio::ip::address& where, const gid_wish& wish) {
   const auto found = std::find(wish.addresses.begin(), wish.addresses.end(), where);
   return static_cast<std::size_t>(found - wish.addresses.begin());
@@ -52,7 +52,7 @@ std::string unfit(const gid_entry& one, const gid_wish& wish) {
   return {};
 }
 
-/// What makes an entry better: it compares less.
+/// The sort key of an entry: the smallest is preferred.
 auto rank(const gid_entry& one, const gid_wish& wish) {
   const asio::ip::address where = address_of(one.raw);
   return std::tuple(where.is_v6(), place(where, wish), one.index);
@@ -91,7 +91,7 @@ void leave_out(gid_choice& from, std::size_t& count, const gid_entry& one, std::
   }
 }
 
-/// Which InfiniBand network it is: the first half, as the subnet manager gave it.
+/// The subnet prefix: the first half of a GID, assigned by the subnet manager.
 gid_bytes subnet_of(gid_bytes gid) {
   std::fill(gid.begin() + 8, gid.end(), std::byte{0});
   return gid;

@@ -56,8 +56,8 @@ bool has_ended(asio::ip::tcp::socket& socket) noexcept {
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// Networks that carry this connection and no RDMA are many: filters, wrong GIDs, rail-only
-/// fabrics. A lane over one would swallow what it is given until its silence tells.
+/// Many networks carry this connection and no RDMA: filters, wrong GIDs, rail-only fabrics. A lane
+/// over such a path would lose data until its timeout.
 asio::awaitable<void> hear_greeting(asio::ip::tcp::socket& socket, endpoint& over) {
   asio::steady_timer timer(socket.get_executor());
   over.greet();

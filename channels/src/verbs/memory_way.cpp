@@ -10,7 +10,7 @@
 namespace tandem::verbs {
 namespace {
 
-/// Nothing else than these says that descriptors themselves are known (as NCCL probes it).
+/// Only EBADF shows that descriptors are supported (as NCCL probes it).
 std::string why_no_dmabuf(const memory_facts& of) {
   if (!of.is_exported) return "no dma-buf was given";
   if (!of.library_has_dmabuf) return "this libibverbs does not support dma-buf (rdma-core 34 does)";
