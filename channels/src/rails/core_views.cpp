@@ -1,4 +1,4 @@
-// NICs that write chunks where they belong, without a processor.
+// RDMA writes of chunks into the peer's views.
 #include <algorithm>
 
 #include "rails/core.hpp"
@@ -12,7 +12,7 @@ void core::kept_by(keeper* who) noexcept {
   session_.lends_by(who == nullptr ? nullptr : this);
 }
 
-/// A view is lent over the lanes that are up now; one that comes later carries its chunks.
+/// Writes are granted over the lanes that are up now; later lanes carry the chunks as streams.
 void core::lend(operation& op, std::uint64_t message_bytes, std::vector<protocol::grant>& grants) {
   for (std::uint16_t i = 0; i < lanes_.size() && grants.size() < protocol::most_grants; ++i) {
     if (!is_live(i) || lanes_[i].closing) continue;
@@ -37,8 +37,8 @@ void core::settled(operation& op) noexcept {
   keeper_->let_go(op);
 }
 
-/// A chunk goes in place where the peer has lent its view over this lane and the NIC here can read
-/// it; the head says so, and travels behind it.
+/// A chunk is written in place where the peer has granted writes over this lane and this end's NIC
+/// can read the payload. The head is marked accordingly, and is sent after the write.
 void core::place(std::uint16_t lane, piece& out) {
   parcel& p = *out.of;
   const protocol::frame& f = p.out.header;
@@ -49,7 +49,7 @@ void core::place(std::uint16_t lane, piece& out) {
   const auto key = keeper_->let_nic_read(lane, *p.out.op, out.payload.bytes);
   if (!key) return;
   p.out.header.flags |= protocol::in_place;
-  // The peer's processor could not check it either.
+  // The peer's CPU could not verify a checksum of device memory either.
   if (out.payload.kind != memory_kind::host) p.out.header.payload_crc = 0;
   session_.placed(p.out.header);
   out.placed = piece::way{granted->address + f.offset, granted->key, *key,
@@ -97,7 +97,7 @@ void core::lane_quiet(std::uint16_t lane, std::uint32_t epoch) {
   std::vector<operation*> read_ops, granted_ops;
   touched_.quiet(lane, epoch, read_ops, granted_ops);
   for (operation* const op : read_ops) session_.unpin(*op);
-  // The receive of a message that goes on over other lanes stays as it is.
+  // A receive that continues over other lanes keeps its view.
   for (operation* const op : granted_ops) {
     if (op->at == operation::phase::done) session_.returned(*op);
   }

@@ -14,11 +14,11 @@
 namespace tandem::rails {
 namespace {
 
-constexpr int reads_per_turn = 16;    // then the other lanes get theirs
+constexpr int reads_per_turn = 16;    // then the other lanes are read
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
-/// What the kernel holds of a lane and has not sent delays what is more urgent, and is lost with
-/// the lane: a lane's rate for so long, and no less than what one batch needs. On loopback a fixed
-/// 256 KiB costs half of the rate: writer and reader wait for each other.
+/// Unsent bytes in the kernel delay urgent frames and are lost with the lane, so they are limited
+/// to this time at the lane's rate, but at least to what one batch needs. On loopback a fixed 256
+/// KiB halves the rate: writer and reader wait for each other.
 constexpr double unsent_s = 0.002;
 constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
 constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{6000};
@@ -46,7 +46,7 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire
   return true;
 }
 
-/// A reset tells the peer at once, and takes back what the kernel still holds.
+/// Closed by a reset, which reaches the peer at once and discards what the kernel still holds.
 void link::lose(lane& which, const std::string& why) {
   if (!which.open) return;
   log(log_level::info, "rails",
@@ -93,7 +93,7 @@ bool link::read_ready(lane& from, core::time_point at) {
     const ssize_t n = from.over->receive(buffers);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      // A part of a record says nothing yet but that the peer is there.
+      // A partial record shows only that the peer is alive.
       if (from.over->received_bytes() == before) break;
       core_.heard(from.index, at);
       return true;
@@ -190,13 +190,13 @@ bool link::has_unsent() const noexcept {
                      [](const lane_ptr& l) { return l && l->over->has_unsent(); });
 }
 
-/// After every event.
+/// Called after every event.
 void link::settle() {
   obey();
   complete_done();
 }
 
-/// What the core wants closed is closed, and what it has to say is said.
+/// Closes the lanes that the core has given up, writes what it has to send, connects missing lanes.
 void link::obey() {
   if (finished_) return;
   const auto self = shared_from_this();
@@ -249,7 +249,7 @@ asio::awaitable<void> link::knock() {
   co_await ask(std::move(once), std::move(is_enough));
 }
 
-/// Again and again, until it is no longer needed, or nobody listens and nobody is left.
+/// Repeats until it is no longer needed, or the peer refuses and no lane is left.
 asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
                                 std::function<bool()> is_enough) {
   asio::steady_timer timer(executor_);
@@ -281,7 +281,7 @@ asio::awaitable<void> link::dial_once(std::uint16_t index) {
   attach(index, epoch, std::move(over), std::move(name));
 }
 
-/// Hearts beat and silence is judged, of what has been read so far.
+/// Sends heartbeats and checks timeouts, after reading what has arrived.
 void link::tick() {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const lane_ptr l = lanes_[i];
@@ -291,7 +291,7 @@ void link::tick() {
   }
   core_.tick(now());
   if (core_.peer_is_silent()) {
-    // Nobody knows it better: its connection to rank 0 may well live.
+    // No other source knows better: the peer's connection to rank 0 may still be alive.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
     vanished(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
              "its host is down or stopped, or a firewall or a cut network drops packets (all, or "

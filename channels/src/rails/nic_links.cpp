@@ -24,7 +24,7 @@ class netlink_socket {
  public:
   netlink_socket() : handle_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) {
     if (handle_ < 0) fail(errno);
-    // The kernel answers within the call that asks; a sandbox that never does must not hang us.
+    // The kernel replies within the request; a sandbox that never replies must not block us.
     const timeval limit{5, 0};
     ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
@@ -130,7 +130,7 @@ std::vector<kernel_link> find_links() {
   const netlink_socket kernel;
   kernel.ask_for_links();
   std::vector<kernel_link> all;
-  // rtnetlink(7): an answer fits 32 KiB, the most that the kernel puts into one message of a dump.
+  // rtnetlink(7): 32 KiB is the maximum that the kernel puts into one message of a dump.
   std::vector<char> buffer(32 * 1024);
   while (true) {
     std::size_t left = kernel.receive(buffer.data(), buffer.size());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view start = "rails ";
 constexpr std::string_view text_version = "1";
-constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without its end
+constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without the terminating zero
 
 bool plain(char c) {
   return c > ' ' && c < 0x7f && c != '=' && c != '+';
@@ -23,7 +23,8 @@ bool plain(char c) {
               "all ranks must run the same Tandem");
 }
 
-/// The text before `sign`, which is cut off `rest` with it; all of it where there is no sign.
+/// Removes the text before `sign`, and the sign, from `rest` and returns the text; all of it where
+/// there is no sign.
 std::string_view cut(std::string_view& rest, char sign) {
   const std::size_t at = rest.find(sign);
   const std::string_view part = rest.substr(0, at);
@@ -46,7 +47,7 @@ door read_door(std::string_view text) {
   if (slash == std::string_view::npos || colon == std::string_view::npos || colon < slash) {
     refuse("listen address without prefix length or port");
   }
-  // A zone would make the address mean an interface of this machine.
+  // With a zone the address would refer to an interface of this machine.
   if (text.find('%') != std::string_view::npos) refuse("link-local address");
   door found;
   boost::system::error_code failure;

@@ -15,10 +15,10 @@
 namespace tandem::rails {
 namespace {
 
-/// Copies into and out of slots overlap with the wire where a chunk of the protocol takes several.
+/// Copies into and out of slots overlap with the transfer where a chunk takes several slots.
 constexpr std::uint32_t slot_bytes = 256 * 1024;
 constexpr std::uint32_t slots = 16;
-/// Not much more than a record, or slots would be of no use.
+/// Smaller slots would hold little more than a record.
 constexpr std::uint32_t least_slot_bytes = 8 * 1024;
 constexpr std::chrono::seconds set_up_limit{5};
 
@@ -27,7 +27,7 @@ constexpr std::chrono::seconds set_up_limit{5};
 verbs::room room_for(const settings& options) noexcept {
   verbs::room found;
   found.chunks = slots;
-  const std::size_t most = slot_bytes / 2;  // beyond it two chunks do not fit a slot either
+  const std::size_t most = slot_bytes / 2;  // two larger chunks do not fit one slot
   found.chunk_bytes = std::max<std::uint32_t>(
       2 * static_cast<std::uint32_t>(std::min(options.chunk_bytes, most)), least_slot_bytes);
   return found;
@@ -74,8 +74,8 @@ const std::string& rdma_lanes::text(std::size_t rail) const {
   return rails_[rail].end->why;
 }
 
-/// Of its own device first. A device that was taken away may come back under another name, and with
-/// it the interface under another index.
+/// Selects the port and GID of a rail again, on its own device first. A device that was removed may
+/// come back under another name, and its interface under another index.
 void rdma_lanes::choose_again(end_here& which) const {
   const std::vector<verbs::port> own = verbs::find_ports(*driver_, nullptr, which.end->device);
   verbs::rdma_choice found = verbs::choose_rdma(own, which.on, which.addresses);

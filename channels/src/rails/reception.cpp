@@ -11,7 +11,7 @@ namespace {
 
 using protocol::frame_type;
 
-// A report is due after so many parcels, whatever is in them.
+// A report is due after so many packets, whatever their size.
 constexpr std::uint32_t parcels_per_report = 64;
 constexpr std::uint64_t at_once = 0;  // bytes
 
@@ -61,7 +61,8 @@ reception::outcome reception::begin_ordered(const envelope& header, const protoc
     free(in);
     return refuse(session_.violation());
   }
-  // The session matches messages when they begin, so the next may begin before this one ends.
+  // The session matches messages when they begin, so the next may begin before this one is
+  // complete.
   step();
   const outcome result = lands(in, into);
   return give_early() ? result : outcome::violated;
@@ -98,7 +99,7 @@ reception::outcome reception::begin_again(inbound& in, const protocol::frame& f,
   return outcome::lands;
 }
 
-/// Its bytes are on the way and have to be read.
+/// The payload follows on the stream and has to be read.
 reception::outcome reception::drop_payload(const envelope& header, const protocol::frame& f,
                                            inbound*& into) {
   if (!protocol::carries_payload(f.type)) {
@@ -112,7 +113,8 @@ reception::outcome reception::drop_payload(const envelope& header, const protoco
   return outcome::lands;
 }
 
-/// Bytes for a view that no processor reaches are put aside, but those that NICs have written.
+/// A payload for a view that the CPU cannot access goes to a bounce buffer, unless a NIC has
+/// written it.
 reception::outcome reception::lands(inbound& in, inbound*& into) {
   const operation* const op = in.where.op;
   if (op != nullptr && op->view.kind != memory_kind::host) {
@@ -235,7 +237,7 @@ void reception::fill(protocol::landing& where, const std::byte* from) {
   }
 }
 
-/// With the last chunk, the sender's operation is over.
+/// The last chunk of a message is reported at once, as it completes the sender's operation.
 void reception::arrive(const inbound& in) {
   const bool is_chunk = in.frame.type == frame_type::data;
   std::uint64_t most_owed_bytes = is_chunk ? chunk_bytes_per_report : bytes_per_report;
