@@ -45,12 +45,12 @@ struct piece {
 /// One end of a channel over rails, without I/O: a session over many lanes that delivers each
 /// message once and in order as long as one lane is up.
 ///
-/// | lane state | meaning                                             | carries new chunks       |
-/// |------------|-----------------------------------------------------|--------------------------|
-/// | absent     | never connected                                     | no                       |
-/// | up         | received from within `timeouts::suspect`            | yes                      |
-/// | suspect    | silent for longer                                   | while no other lane is up |
-/// | lost       | closed here; a reconnect comes with a higher epoch  | no                       |
+/// | lane state | meaning                                            | carries new chunks        |
+/// |------------|----------------------------------------------------|---------------------------|
+/// | absent     | never connected                                    | no                        |
+/// | up         | received from within `timeouts::suspect`           | yes                       |
+/// | suspect    | silent for longer                                  | while no other lane is up |
+/// | lost       | closed here; a reconnect comes with a higher epoch | no                        |
 ///
 /// A lost lane is fenced: each end closes it, then reports over any lane that is up which packets
 /// it has received, and only then are missing ones sent again. So no byte of the old lane can
@@ -80,7 +80,7 @@ class core final : private protocol::lender {
 
   // Lanes.
   /// @param stands_by  a standby lane: carries chunks only while no other lane is up
-  /// @param guarded    its payloads need no checksums
+  /// @param has_integrity  its payloads need no checksums
   void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false,
                bool guarded = false);
   /// The lane is closed: nothing is read from it or written to it any more.

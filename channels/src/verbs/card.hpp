@@ -16,7 +16,7 @@ namespace tandem::verbs {
 ///    0 magic "TNDMRDMA"    8 version u32      12 mtu u32         16 gid 16 bytes
 ///   32 lid u16, 0 u16     36 data pair u32    40 its psn u32     44 control pair u32
 ///   48 its psn u32        52 key u32          56 chunks at u64   64 records u32
-///   68 record bytes u32   72 chunks u32       76 chunk bytes u32 80 words u32
+///   68 record bytes u32   72 chunks u32       76 chunk bytes u32 80 updates u32
 ///   84 reserved           124 CRC32C of bytes 0..123
 struct card {
   std::array<std::byte, 16> gid{};

@@ -14,7 +14,7 @@ namespace tandem::verbs {
 std::size_t gid_places(const ibv_port_attr& of) noexcept;
 
 /// The GIDs of all ports of an opened device, by index.
-/// @param places  table entries of all ports
+/// @param entries  size of the tables of all ports
 /// @return 0, or an errno.
 int read_gids(const detail::ibverbs& driver, ibv_context* of, std::size_t places,
               std::vector<ibv_gid_entry>& into);
