@@ -79,7 +79,7 @@ TEST_F(RdmaExplained, DevicesThatDoNotOpenAreTheReasonOrAWarning) {
 
 TEST_F(RdmaExplained, NobodyLooksWhereItIsOff) {
   here_.add("made0");
-  EXPECT_EQ(loopback(rdma_use::off).rdma_reason, "no RDMA here: --rdma or TANDEM_RDMA says off");
+  EXPECT_EQ(loopback(rdma_use::off).rdma_reason, "no RDMA here: --rdma or TANDEM_RDMA is off");
   EXPECT_EQ(here_.opened, 0);
 }
 
