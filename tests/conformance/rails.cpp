@@ -61,7 +61,7 @@ awaitable<void> count_and_cut() {
   };
   co_await until(is_back, "the lane comes back");
   EXPECT_EQ(ends.first->rails()[0].times_lost, 1u);
-  EXPECT_EQ(ends.first->rails()[0].why_lost, "cut on purpose");
+  EXPECT_EQ(ends.first->rails()[0].why_lost, "reset on request");
   EXPECT_EQ(ends.second->rails()[0].times_lost, 1u);
   EXPECT_NE(ends.second->rails()[0].why_lost, "");
   EXPECT_EQ(ends.first->rails()[1].times_lost, 0u);

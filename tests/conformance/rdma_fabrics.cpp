@@ -248,7 +248,7 @@ TEST_F(rdma_fabric, outlives_a_device_that_fails) {
 }
 
 TEST_F(rdma_fabric, outlives_a_device_that_is_removed) {
-  expect_log("no device stands on lo");
+  expect_log("no RDMA device on lo");
   run_test(device_gone_and_back(*devices_, &rdma_double::remove_device));
 }
 
@@ -271,7 +271,7 @@ awaitable<void> gid_moves(rdma_double& devices) {
     EXPECT_EQ(end->rails()[1].times_lost, 0u);
   }
   const std::string why = in->ends[0]->rails()[0].why_lost + in->ends[1]->rails()[0].why_lost;
-  EXPECT_NE(why.find(gid_at_0 + ": this GID is gone"), std::string::npos) << why;
+  EXPECT_NE(why.find(gid_at_0 + ": this GID was removed"), std::string::npos) << why;
   const std::uint64_t by_rdma = arrived(*in->ends[0], true);
   co_await talk_once(*in, 1);
   EXPECT_GE(arrived(*in->ends[0], true), by_rdma + message_bytes / 2);

@@ -51,7 +51,7 @@ struct failing {
   call which;
   int after;
   int error;
-  std::string words;
+  std::string expected;
   errc code = errc::unreachable;
 };
 
@@ -89,11 +89,11 @@ awaitable<void> fail_once(failing how) {
   const auto got = co_await meet(network);
   const bool first = got->failures[0] && got->failures[0]->code() != errc::peer_closed;
   const auto &mine = got->failures[first ? 0 : 1], &other = got->failures[first ? 1 : 0];
-  expect_error(mine, how.code, {how.words, "double"});
+  expect_error(mine, how.code, {how.expected, "double"});
   if (mine) {
     EXPECT_NE(mine->context().advice, "");
   }
-  if (other) expect_error(other, errc::peer_closed, {"RDMA was set up"});
+  if (other) expect_error(other, errc::peer_closed, {"during RDMA setup"});
 }
 
 void PrintTo(const failing& f, std::ostream* out) {
@@ -158,7 +158,8 @@ awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verb
 }
 
 /// Nothing is wrong with the connection, but no byte comes over RDMA: there is no lane.
-awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code, std::string words) {
+awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code,
+                           std::string expected) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -166,7 +167,7 @@ awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code, std
   std::unique_ptr<rails::wire> made;
   const auto failure =
       co_await failure_of(meet_as(network, sealed::side::connector, std::move(over[0]), made));
-  expect_error(failure, code, {words});
+  expect_error(failure, code, {expected});
   co_await by_hand.failure();
 }
 
@@ -175,8 +176,8 @@ TEST(verbs_meet, makes_no_lane_of_pairs_that_do_not_find_each_other) {
   const auto other_psn = [](verbs::card& c) { c.control_psn += 1; };
   const auto nowhere = [](verbs::card& c) { c.gid[15] ^= std::byte{0x40}; };
   run_test(lying_card(other_pair, errc::unreachable, "retries exceeded"));
-  run_test(lying_card(nowhere, errc::unreachable, "nothing comes over RDMA"));
-  run_test(lying_card(other_psn, errc::peer_closed, "RDMA was set up"));
+  run_test(lying_card(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
+  run_test(lying_card(other_psn, errc::peer_closed, "during RDMA setup"));
 }
 
 awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie,
@@ -199,12 +200,12 @@ awaitable<void> lying_slots(std::function<void(verbs::card&)> lie) {
   while (made->send(std::span(&part, 1)) > 0) {
   }
   std::byte into[100];
-  const iovec room{into, sizeof into};
-  const ssize_t n = made->receive(std::span(&room, 1));
+  const iovec target{into, sizeof into};
+  const ssize_t n = made->receive(std::span(&target, 1));
   EXPECT_EQ(n, -1);
   EXPECT_NE(made->describe(ECONNRESET).find("remote access error"), std::string::npos)
       << made->describe(ECONNRESET);
-  EXPECT_EQ(peer->data.words(2048, 2048), std::string(2048, '.')) << "nothing was written";
+  EXPECT_EQ(peer->data.text_at(2048, 2048), std::string(2048, '.')) << "nothing was written";
 }
 
 TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
@@ -214,7 +215,7 @@ TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
 }
 
 /// A call that fails on a lane in use ends it: whoever waits to read hears of it, and why.
-awaitable<void> fail_in_use(call which, std::string words) {
+awaitable<void> fail_in_use(call which, std::string expected) {
   const auto network = co_await make_network();
   wire_pair wires = co_await wire_pair::connect(*network, 0);
   rails::wire& wire = *wires.ends[0];
@@ -233,7 +234,7 @@ awaitable<void> fail_in_use(call which, std::string words) {
   const int number = errno;
   EXPECT_EQ(n, -1);
   EXPECT_EQ(number, ECONNRESET);
-  EXPECT_NE(wire.describe(number).find(words), std::string::npos) << wire.describe(number);
+  EXPECT_NE(wire.describe(number).find(expected), std::string::npos) << wire.describe(number);
 }
 
 TEST(verbs_wires, say_which_call_failed) {

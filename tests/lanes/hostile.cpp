@@ -12,7 +12,7 @@ namespace {
 struct attack {
   std::string name;
   std::function<void(raw_verbs& by)> strike;
-  std::string words;
+  std::string expected;
 };
 
 constexpr std::size_t slot_bytes = 8192;  // of `small_room`, which has two
@@ -20,29 +20,29 @@ constexpr std::size_t slot_bytes = 8192;  // of `small_room`, which has two
 std::vector<attack> attacks() {
   std::vector<attack> all;
   const auto chunk = [](std::string name, std::size_t bytes, std::int64_t offset,
-                        std::uint32_t slot, std::string words) {
+                        std::uint32_t slot, std::string expected) {
     const auto strike = [=](raw_verbs& by) {
       raw_verbs::write_word(by.data,
                             {.body_bytes = static_cast<std::uint32_t>(bytes - verbs::word_bytes)});
       by.write(bytes, by.theirs.chunks_at + static_cast<std::uint64_t>(offset), slot,
                by.theirs.key);
     };
-    return attack{std::move(name), strike, std::move(words)};
+    return attack{std::move(name), strike, std::move(expected)};
   };
-  const std::string no_turn = ", which is not its turn";
-  const std::string no_touch = "the peer asked for memory that it may not touch";
+  const std::string no_turn = ", which is out of turn";
+  const std::string no_touch = "the peer accessed memory that it may not access";
   all.push_back(chunk("slot_out_of_range", 100, 0, 99, "into slot 99" + no_turn));
   all.push_back(chunk("slot_out_of_turn", 100, slot_bytes, 1, "into slot 1" + no_turn));
   all.push_back(chunk("slot_of_all_ones", 100, 0, 0xffff'ffff, "into slot 4294967295" + no_turn));
-  all.push_back(chunk("longer_than_a_slot", slot_bytes + 100, 0, 0, "8292 bytes into slot 0"));
+  all.push_back(chunk("longer_than_a_slot", slot_bytes + 100, 0, 0, "8292 bytes written into"));
   all.push_back(chunk("behind_the_slots", 100, 2 * slot_bytes, 0, no_touch));
   all.push_back(chunk("before_the_slots", 100, -4096, 0, no_touch));
   all.push_back(chunk("across_the_end", slot_bytes, 2 * slot_bytes - 100, 0, no_touch));
-  const auto with_key = [](std::string name, std::uint32_t turned, std::string words) {
+  const auto with_key = [](std::string name, std::uint32_t turned, std::string expected) {
     const auto strike = [=](raw_verbs& by) {
       by.write(100, by.theirs.chunks_at, 0, by.theirs.key ^ turned);
     };
-    return attack{std::move(name), strike, std::move(words)};
+    return attack{std::move(name), strike, std::move(expected)};
   };
   all.push_back(with_key("wrong_key", 0x100, no_touch));
   all.push_back(with_key("local_key", 0x80, no_touch));
@@ -54,34 +54,35 @@ std::vector<attack> attacks() {
                    EXPECT_EQ(by.data.post(wr, {by.data.part(0, 100)}), 0);
                  },
                  no_touch});
-  const auto record = [](std::string name, std::size_t bytes, verbs::word said, std::string words) {
+  const auto record = [](std::string name, std::size_t bytes, verbs::word said,
+                         std::string expected) {
     const auto strike = [=](raw_verbs& by) {
       raw_verbs::write_word(by.data, said);
       by.send(by.data, bytes);
     };
-    return attack{std::move(name), strike, std::move(words)};
+    return attack{std::move(name), strike, std::move(expected)};
   };
-  const std::string never_sent = "took what was never sent";
-  all.push_back(record("no_word", 15, {}, "a record without a word"));
-  all.push_back(record("nothing_at_all", 0, {}, "a record without a word"));
+  const std::string never_sent = "returned credits that were never used";
+  all.push_back(record("no_word", 15, {}, "a record without a credit update"));
+  all.push_back(record("nothing_at_all", 0, {}, "a record without a credit update"));
   all.push_back(record("records_never_sent", 16, {.records = 1000}, never_sent));
   all.push_back(record("chunks_never_sent", 16, {.chunks = 1000}, never_sent));
   all.push_back(record("words_never_sent", 16, {.words = 1000}, never_sent));
-  all.push_back(record("more_than_came", 16, {.body_bytes = 5}, "5 bytes follow where 0 do"));
-  all.push_back(record("less_than_came", 40, {.body_bytes = 5}, "5 bytes follow where 24 do"));
+  all.push_back(record("more_than_came", 16, {.body_bytes = 5}, "announced 5 bytes and sent 0"));
+  all.push_back(record("less_than_came", 40, {.body_bytes = 5}, "announced 5 bytes and sent 24"));
   all.push_back(record("longer_than_a_record", 1025, {.body_bytes = 1009}, "local length error"));
   all.push_back(record("bytes_of_no_envelope", 116, {.body_bytes = 100}, "envelope"));
   const auto control = [](std::string name, std::size_t bytes, verbs::word said,
-                          std::string words) {
+                          std::string expected) {
     const auto strike = [=](raw_verbs& by) {
       raw_verbs::write_word(by.control, said);
       by.send(by.control, bytes);
     };
-    return attack{std::move(name), strike, std::move(words)};
+    return attack{std::move(name), strike, std::move(expected)};
   };
-  all.push_back(control("half_a_word", 8, {}, "a word that is none"));
+  all.push_back(control("half_a_word", 8, {}, "an invalid credit update"));
   all.push_back(control("word_too_long", 17, {}, "local length error"));
-  all.push_back(control("word_with_a_body", 16, {.body_bytes = 1}, "1 bytes follow where 0 do"));
+  all.push_back(control("word_with_a_body", 16, {.body_bytes = 1}, "announced 1 bytes and sent 0"));
   all.push_back(control("word_of_a_lie", 16, {.words = 0x7fff'ffff}, never_sent));
   return all;
 }
@@ -127,7 +128,7 @@ awaitable<void> suffer(attack by, rdma_double::delivery when) {
   const auto lost = [&ends] { return ends.first->rails()[0].times_lost >= 2; };
   co_await until(lost, "the lane is lost");
   const std::string why = ends.first->rails()[0].why_lost;
-  EXPECT_NE(why.find(by.words), std::string::npos) << why;
+  EXPECT_NE(why.find(by.expected), std::string::npos) << why;
   on->peer.reset();
   co_await during.result();
   const auto back = [&ends] {

@@ -50,13 +50,13 @@ const std::vector<mishap>& mishaps() {
       {"gids_gone",
        [](rdma_double& d) { d.change_gids(device, {}); },
        [](rdma_double& d) { d.change_gids(device, {mine}); },
-       {place + ": this GID is gone: the table of GIDs changed; does the interface"}},
+       {place + ": this GID was removed: the GID table changed; does the interface"}},
       {"gids_moved",
        [](rdma_double& d) {
          d.change_gids(device, {other, mine});
        },
        [](rdma_double& d) { d.change_gids(device, {mine}); },
-       {place + ": this GID is gone", "has GID 0 (RoCE v2, 10.7.7.7) in its place"}},
+       {place + ": this GID was removed", "has GID 0 (RoCE v2, 10.7.7.7) in its place"}},
       {"retries", fail_one<IBV_WC_RETRY_EXC_ERR>, nothing, {"retries exceeded"}},
       {"not_ready", fail_one<IBV_WC_RNR_RETRY_EXC_ERR>, nothing, {"receiver not ready"}},
       {"remote_access", fail_one<IBV_WC_REM_ACCESS_ERR>, nothing, {"remote access error"}},
@@ -70,7 +70,7 @@ const std::vector<mishap>& mishaps() {
       {"held",
        [](rdma_double& d) { d.hold(device, true); },
        [](rdma_double& d) { d.hold(device, false); },
-       {"silent, or closed by the peer"}},
+       {"no traffic, or closed by the peer"}},
   };
   return all;
 }

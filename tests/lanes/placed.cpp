@@ -215,10 +215,10 @@ awaitable<void> regions_are_bounded() {
   for (auto& one : memory) all.emplace_back(mutable_view(one), on.all->add(one, {}));
   EXPECT_EQ(on.memory().registered_regions(), 2u);
   EXPECT_EQ(on.memory().registered_bytes(), 20'000u);
-  EXPECT_EQ(all[0].describe(), "double0_0: registered host memory, when it is next used");
+  EXPECT_EQ(all[0].describe(), "double0_0: registered host memory; tried again at the next use");
   auto first = on.memory().reach(memory[0], true, never, on.adapter);
   EXPECT_NE(first, nullptr);
-  EXPECT_EQ(all[1].describe(), "double0_0: registered host memory, when it is next used");
+  EXPECT_EQ(all[1].describe(), "double0_0: registered host memory; tried again at the next use");
   auto third = on.memory().reach(memory[2], true, never, on.adapter);
   auto second = on.memory().reach(memory[1], true, never, on.adapter);
   EXPECT_NE(second, nullptr) << "bounds refuse nobody";

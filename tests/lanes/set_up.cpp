@@ -39,7 +39,7 @@ std::vector<saying> sayings() {
   std::string other_version = good, damaged = good;
   other_version[8] = 9;
   damaged[40] ^= 1;
-  const std::string late = "setting up RDMA on double0 port 1", ended = "RDMA was set up";
+  const std::string late = "setting up RDMA on double0 port 1", ended = "during RDMA setup";
   using enum errc;
   return {
       {"nothing", "", false, timed_out, late},
@@ -48,10 +48,10 @@ std::vector<saying> sayings() {
       {"nothing_and_closes", "", true, peer_closed, ended},
       {"half_a_card_and_closes", good.substr(0, 127), true, peer_closed, ended},
       {"a_card_and_closes", good, true, peer_closed, ended},
-      {"no_card", std::string(128, 'x'), false, protocol_violation, "these bytes are none"},
-      {"a_damaged_card", damaged, false, protocol_violation, "its checksum is wrong"},
+      {"no_card", std::string(128, 'x'), false, protocol_violation, "wrong magic number"},
+      {"a_damaged_card", damaged, false, protocol_violation, "checksum mismatch"},
       {"a_card_of_another_version", other_version, false, version_mismatch, "has version 9"},
-      {"a_card_and_not_ready", good + "N", false, peer_closed, "something else"},
+      {"a_card_and_not_ready", good + "N", false, peer_closed, "not the ready byte"},
   };
 }
 

@@ -84,8 +84,8 @@ TEST(RailsByThemselves, TakeThePortsThatAreUpAndSayWhyNotTheOthers) {
   EXPECT_EQ(why(all, "eth0"), "chosen: up, ethernet, 10.0.0.1/24, fd00::1/64");
   EXPECT_EQ(why(all, "eth1"), "chosen: up, ethernet, 10.0.1.1/24");
   EXPECT_EQ(why(all, "eth2"), "left out: down");
-  EXPECT_EQ(why(all, "lo"), "left out: loopback beside 2 ethernet rails");
-  EXPECT_EQ(why(all, "wlan0"), "left out: 1000 Mbit/s wireless beside 2 ethernet rails");
+  EXPECT_EQ(why(all, "lo"), "left out: loopback; 2 ethernet rails preferred");
+  EXPECT_EQ(why(all, "wlan0"), "left out: 1000 Mbit/s wireless; 2 ethernet rails preferred");
   EXPECT_EQ(why(all, "docker0"), "left out: bridge; name it in TANDEM_RAILS to use it");
 }
 
@@ -112,7 +112,7 @@ TEST(RailsByThemselves, GoDownTheLevels) {
   const nic tunnel = make("wg0", nic_kind::tunnel, {"10.9.0.1/24"});
   EXPECT_EQ(rails_of({lo, tunnel}, ""), "wg0");
   EXPECT_EQ(rails_of({lo, tunnel, pair}, ""), "eth0");
-  EXPECT_EQ(why({lo, tunnel, pair}, "wg0"), "left out: tunnel beside 1 veth rail");
+  EXPECT_EQ(why({lo, tunnel, pair}, "wg0"), "left out: tunnel; 1 veth rail preferred");
   nic port = make("eth9", nic_kind::ethernet, {"10.1.0.1/24"});
   EXPECT_EQ(rails_of({lo, tunnel, pair, port}, ""), "eth9");
   nic bridge = make("br0", nic_kind::bridge, {"10.2.0.1/24"});
@@ -129,10 +129,10 @@ TEST(RailsByThemselves, AreOfOneKindAndOneClassOfSpeed) {
   const nic infiniband = make("ib0", nic_kind::infiniband_ip, {"10.0.4.1/24"}, 200000);
   EXPECT_EQ(rails_of({slow, fast, quarter, unknown}, ""), "eth1 eth2 eth3");
   EXPECT_EQ(why({slow, fast}, "eth0"),
-            "left out: 1000 Mbit/s beside 100000 Mbit/s; name it in TANDEM_RAILS to use it");
+            "left out: 1000 Mbit/s, others 100000 Mbit/s; name it in TANDEM_RAILS to use it");
   EXPECT_EQ(rails_of({slow, fast, infiniband}, ""), "ib0");
   EXPECT_EQ(why({fast, infiniband}, "eth1"),
-            "left out: 100000 Mbit/s ethernet beside 1 infiniband-ip rail");
+            "left out: 100000 Mbit/s ethernet; 1 infiniband-ip rail preferred");
   nic slower = infiniband;
   slower.speed_mbit = 40000;
   EXPECT_EQ(rails_of({slow, fast, slower}, ""), "eth1");
@@ -145,7 +145,7 @@ TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
   vlan.hardware = true;
   vlan.lower = {"eth0"};
   EXPECT_EQ(rails_of({port, vlan}, ""), "eth0");
-  EXPECT_NE(why({port, vlan}, "eth0.7").find("shares the wire of eth0"), std::string::npos);
+  EXPECT_NE(why({port, vlan}, "eth0.7").find("shares the port of eth0"), std::string::npos);
   nic bare = port;
   bare.addresses.clear();
   EXPECT_EQ(rails_of({bare, vlan}, ""), "eth0.7");
@@ -153,7 +153,7 @@ TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
   nic second = vlan;
   second.name = "eth0.8";
   EXPECT_EQ(rails_of({bare, vlan, second}, ""), "eth0.7");
-  EXPECT_NE(why({bare, vlan, second}, "eth0.8").find("shares the wire of eth0.7"),
+  EXPECT_NE(why({bare, vlan, second}, "eth0.8").find("shares the port of eth0.7"),
             std::string::npos);
 }
 
@@ -200,7 +200,7 @@ TEST(RailsExcluded, LeaveTheRestAsItWouldHaveBeen) {
   EXPECT_EQ(rails_of(all, "^eth0,1"), "eth1");
   const selection chosen = chosen_of(all, "^ehh1");
   ASSERT_EQ(chosen.notes.size(), 1u);
-  EXPECT_EQ(chosen.notes[0], "^ehh1 leaves out nothing here; did you mean ^eth1?");
+  EXPECT_EQ(chosen.notes[0], "^ehh1 excludes no interface here; did you mean ^eth1?");
   EXPECT_TRUE(chosen_of(all, "^virbr0,^10.200.0.0/16").notes.empty());
 }
 
@@ -216,7 +216,7 @@ TEST(RailsOfAJobWithoutSecret, AreLoopback) {
 
 TEST(RailWords, ThatAreWrongSayWhatIsRight) {
   EXPECT_EQ(complaint("ehh0"), "rails ehh0: no such interface; did you mean eth0?");
-  EXPECT_NE(complaint("xyzzy").find("there are lo, eth0"), std::string::npos);
+  EXPECT_NE(complaint("xyzzy").find("there are: lo, eth0"), std::string::npos);
   EXPECT_NE(complaint("zz*").find("no such interface"), std::string::npos);
   EXPECT_NE(complaint("10.0.0.9").find("no interface has this address"), std::string::npos);
   EXPECT_NE(complaint("10.8.0.0/16").find("no interface is in this subnet"), std::string::npos);
@@ -231,7 +231,7 @@ TEST(RailWords, ThatAreWrongSayWhatIsRight) {
   EXPECT_NE(complaint("2,3").find("a second number"), std::string::npos);
   EXPECT_NE(complaint("sixteenletters99").find("longer than"), std::string::npos);
   EXPECT_NE(complaint("fe80::1%lo").find("link-local"), std::string::npos);
-  EXPECT_NE(complaint("eth[01]").find("not an interface's name"), std::string::npos);
+  EXPECT_NE(complaint("eth[01]").find("not an interface name"), std::string::npos);
 }
 
 TEST(RailsRequired, SayWhyThereAreNone) {

@@ -15,7 +15,7 @@ TEST(RdmaDoubleData, ASendLandsInTheNextReceive) {
   ibv_send_wr wr = rdma_end::request(IBV_WR_SEND_WITH_IMM, 5);
   wr.imm_data = htonl(77);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7), rig.a.part(7, 5)}), 0);
-  EXPECT_EQ(rig.b.words(100, 4) + rig.b.words(200, 8), "hello, world");
+  EXPECT_EQ(rig.b.text_at(100, 4) + rig.b.text_at(200, 8), "hello, world");
 
   const auto sent = rig.a.poll();
   ASSERT_EQ(sent.size(), 1u);
@@ -41,7 +41,7 @@ TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
   rdma_end::aim(wr, rig.b, 64);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7)}), 0);
-  EXPECT_EQ(rig.b.words(64, 8), "payload.");
+  EXPECT_EQ(rig.b.text_at(64, 8), "payload.");
   EXPECT_TRUE(rig.b.poll().empty());
   wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
   rdma_end::aim(wr, rig.b, 128);
@@ -52,7 +52,7 @@ TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
   EXPECT_EQ(got[0].opcode, IBV_WC_RECV_RDMA_WITH_IMM);
   EXPECT_EQ(got[0].byte_len, 3u);
   EXPECT_EQ(got[0].imm_data, 9u);
-  EXPECT_EQ(rig.b.words(128, 4), "pay.");
+  EXPECT_EQ(rig.b.text_at(128, 4), "pay.");
   EXPECT_EQ(rig.a.outcomes(), "2 ok");
   EXPECT_EQ(rig.hosts.seen().writes, 2u);
 }
@@ -63,7 +63,7 @@ TEST(RdmaDoubleData, AReadFetches) {
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 3);
   rdma_end::aim(wr, rig.b, 10);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 5)}), 0);
-  EXPECT_EQ(rig.a.words(0, 5), "there");
+  EXPECT_EQ(rig.a.text_at(0, 5), "there");
   const auto got = rig.a.poll();
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].opcode, IBV_WC_RDMA_READ);
@@ -82,7 +82,7 @@ TEST(RdmaDoubleData, InlinePayloadIsCopiedWhenPosted) {
   }
   rig.hosts.pump_all();
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
-  EXPECT_EQ(rig.b.words(0, 6), "short.");
+  EXPECT_EQ(rig.b.text_at(0, 6), "short.");
   const auto inlined = rdma_end::request(IBV_WR_SEND, 2, IBV_SEND_INLINE);
   EXPECT_EQ(rig.a.post(inlined, {rig.a.part(0, 60), rig.a.part(0, 5)}), EINVAL);
   EXPECT_EQ(rig.a.post(inlined, {rig.a.part(0, 60), rig.a.part(0, 4)}), 0);
@@ -104,7 +104,7 @@ TEST(RdmaDoubleData, RequestsKeepTheirOrder) {
   ASSERT_EQ(ibv_post_send(rig.a.qp, list, &bad), 0);
   EXPECT_EQ(rig.a.outcomes(), "0 ok, 1 ok, 2 ok, 3 ok");
   EXPECT_EQ(rig.b.outcomes(), "0 ok, 1 ok, 2 ok, 3 ok");
-  EXPECT_EQ(rig.b.words(0, 25), "0.......1.......2.......3");
+  EXPECT_EQ(rig.b.text_at(0, 25), "0.......1.......2.......3");
 }
 
 TEST(RdmaDoubleData, NothingIsAMessageToo) {
@@ -177,7 +177,7 @@ TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
     EXPECT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
     EXPECT_EQ(rig.a.state(), IBV_QPS_ERR);
     EXPECT_EQ(rig.b.state(), IBV_QPS_ERR);
-    EXPECT_EQ(rig.b.words(0, 1), ".");
+    EXPECT_EQ(rig.b.text_at(0, 1), ".");
     EXPECT_EQ(rig.b.async_events(), std::vector{IBV_EVENT_QP_ACCESS_ERR});
     return rig.a.outcomes() + "; " + rig.b.outcomes();
   };

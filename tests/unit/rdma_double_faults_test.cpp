@@ -106,7 +106,7 @@ TEST(RdmaDoubleFaults, WithoutAcksTheDataIsThereAndTheSenderDoesNotKnow) {
     ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, id), {rig.a.part(0, 4)}), 0);
   }
   EXPECT_EQ(rig.b.outcomes(), "1 ok, 2 ok");
-  EXPECT_EQ(rig.b.words(0, 4), "data");
+  EXPECT_EQ(rig.b.text_at(0, 4), "data");
   EXPECT_EQ(rig.a.outcomes(), "");
   rig.hosts.retry_for(0s);
   rig.hosts.hold("two", false);
@@ -134,14 +134,14 @@ TEST(RdmaDoubleFaults, WhatIsGivenUpMayLandLate) {
     rdma_end::aim(wr, rig.b, 0);
     ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 4)}), 0);
     EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
-    EXPECT_EQ(rig.b.words(0, 4) + rig.b.outcomes(), "....");
+    EXPECT_EQ(rig.b.text_at(0, 4) + rig.b.outcomes(), "....");
     rig.a.write(0, "next");
     EXPECT_EQ(verbs().destroy_qp(std::exchange(rig.a.qp, nullptr)), 0);
     if (fenced) {
       ASSERT_EQ(rig.b.break_qp(), 0);
     }
     rig.hosts.delay_packets("one", false);
-    EXPECT_EQ(rig.b.words(0, 4) + rig.b.outcomes(), fenced ? "....1 flushed" : "late1 ok");
+    EXPECT_EQ(rig.b.text_at(0, 4) + rig.b.outcomes(), fenced ? "....1 flushed" : "late1 ok");
   }
 }
 
@@ -177,7 +177,7 @@ TEST(RdmaDoubleFaults, AHeldDeviceMovesByThePumpOnly) {
   EXPECT_EQ(a.outcomes() + b.outcomes(), "");
   EXPECT_EQ(hosts.pump(1, "four"), 0u);
   EXPECT_EQ(hosts.pump(1, "two"), 1u);
-  EXPECT_EQ(b.words(0, 1), "x");
+  EXPECT_EQ(b.text_at(0, 1), "x");
   EXPECT_EQ(b.outcomes(), "1 ok");
   EXPECT_EQ(a.outcomes(), "") << "the answer is under way";
   hosts.hold("two", false);
@@ -215,7 +215,7 @@ TEST(RdmaDoubleFaults, NothingMovesUntilSomebodyPolls) {
   ASSERT_EQ(ibv_req_notify_cq(rig.b.cq, 0), 0);
   rig.a.write(0, "x");
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, 1), {rig.a.part(0, 1)}), 0);
-  EXPECT_EQ(rig.b.words(0, 1), ".");
+  EXPECT_EQ(rig.b.text_at(0, 1), ".");
   EXPECT_EQ(rig.b.events(), 1u) << "who sleeps is woken";
   EXPECT_EQ(rig.b.outcomes(), "1 ok");
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
@@ -334,7 +334,7 @@ TEST(RdmaDoubleFaults, ThreadsMayShareIt) {
     while (rig.a.poll().empty()) std::this_thread::yield();
   }
   mover.join();
-  EXPECT_EQ(rig.b.words(0, 8), "payload.");
+  EXPECT_EQ(rig.b.text_at(0, 8), "payload.");
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(RdmaDoubleMemory, DescriptorsAreRegisteredWhereTheDeviceCan) {
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
   rdma_end::aim(wr, b, 0);
   ASSERT_EQ(a.post(wr, {ibv_sge{0x1000, 6, region->lkey}}), 0);
-  EXPECT_EQ(b.words(0, 7), "device.");
+  EXPECT_EQ(b.text_at(0, 7), "device.");
   EXPECT_EQ(verbs().dereg_mr(region), 0);
   ::close(memory);
 }
@@ -275,7 +275,7 @@ TEST(RdmaDoublePairs, TalkToThemselvesToo) {
   a.write(0, "self");
   ASSERT_EQ(a.post(rdma_end::request(IBV_WR_SEND, 2), {a.part(0, 4)}), 0);
   EXPECT_EQ(a.outcomes(), "1 ok, 2 ok");
-  EXPECT_EQ(a.words(10, 5), "self.");
+  EXPECT_EQ(a.text_at(10, 5), "self.");
 }
 
 TEST(RdmaDoublePairs, FindTheirPeerGone) {

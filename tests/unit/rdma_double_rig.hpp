@@ -247,7 +247,9 @@ struct rdma_end {
   void write(std::size_t at, const std::string& words) {
     std::memcpy(memory.data() + at, words.data(), words.size());
   }
-  std::string words(std::size_t at, std::size_t bytes) const { return {memory.data() + at, bytes}; }
+  std::string text_at(std::size_t at, std::size_t bytes) const {
+    return {memory.data() + at, bytes};
+  }
 
   wish wanted;
   std::vector<char> memory = std::vector<char>(4096, '.');

@@ -19,9 +19,9 @@ std::vector<std::string> tried(rdma_double& on, const std::string& device = "one
 
 const std::vector<std::string> usual_abilities{
     "messages up to 8 MiB", "immediate data", "inline sending up to 256 bytes",
-    "relaxed ordering accepted, which a driver may ignore",
+    "relaxed ordering accepted, though a driver may ignore it",
     "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
-    "device's driver registers none"};
+    "device's driver does not support it"};
 
 /// With one of them replaced.
 std::vector<std::string> usual_but(std::size_t which, std::string by) {
@@ -44,7 +44,7 @@ TEST(Abilities, SayWhyNot) {
             usual_but(3, "no relaxed ordering: ibv_reg_mr_iova2 with the flag: Invalid argument"));
   on.fail_next(call::create_qp, EINVAL);
   EXPECT_EQ(tried(on), usual_but(2,
-                                 "no inline sending: ibv_create_qp with 256 bytes of it: Invalid "
+                                 "no inline sending: ibv_create_qp with 256 inline bytes: Invalid "
                                  "argument"));
   on.fail_next(call::reg_dmabuf_mr, EPROTONOSUPPORT);
   EXPECT_EQ(tried(on), usual_but(4,
@@ -61,13 +61,13 @@ TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
   const auto all_end = [&](const std::string& device, const std::string& words) {
     const std::vector<ability> all = probe(on.table(), device, 0);
     ASSERT_EQ(all.size(), 5u);
-    EXPECT_EQ(describe(all[0]), "no messages: the port says that it carries none");
+    EXPECT_EQ(describe(all[0]), "no messages: the port reports a maximum of 0 bytes");
     for (std::size_t i = 1; i < all.size(); ++i) {
       EXPECT_FALSE(all[i].has);
       EXPECT_EQ(all[i].how, words) << all[i].what;
     }
   };
-  all_end("nobody", "the device is not there any more");
+  all_end("nobody", "the device was removed");
   on.fail_next(call::open_device, EACCES);
   all_end("one", "ibv_open_device: Permission denied");
   on.fail_next(call::alloc_pd, ENOMEM);
@@ -82,10 +82,10 @@ TEST(Abilities, MemoryOfAcceleratorsIsReachedInTheWayThatIsThere) {
   EXPECT_EQ(how("new", true).how, memory_way::dmabuf);
   EXPECT_EQ(how("new", true).why, "registered cuda memory by its dma-buf");
   EXPECT_EQ(how("new", false).how, memory_way::none);
-  EXPECT_NE(how("new", false).why.find("given without a dma-buf"), std::string::npos);
+  EXPECT_NE(how("new", false).why.find("no dma-buf was given"), std::string::npos);
   EXPECT_EQ(how("old", true).how, memory_way::none);
-  EXPECT_NE(how("old", true).why.find("the device takes no dma-buf"), std::string::npos);
-  EXPECT_EQ(how("nobody", true).why, "the device is not there any more");
+  EXPECT_NE(how("old", true).why.find("the device does not support dma-buf"), std::string::npos);
+  EXPECT_EQ(how("nobody", true).why, "the device was removed");
   on.table().reg_dmabuf_mr = nullptr;
   EXPECT_NE(how("new", true).why.find("rdma-core 34"), std::string::npos);
   EXPECT_EQ(on.open(), rdma_double::objects{});

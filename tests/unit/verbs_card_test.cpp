@@ -61,12 +61,12 @@ TEST(Card, ArrivesAsItWasSent) {
 TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   struct row {
     std::function<void(card&)> spoil;
-    std::string words;
+    std::string expected;
   };
-  const std::string count = "a number of slots out of bounds";
-  const std::string length = "a length of slots out of bounds";
-  const std::string pairs = "queue pairs that cannot be";
-  const std::string mtu = "an MTU that cannot be";
+  const std::string count = "number of slots out of range";
+  const std::string length = "slot length out of range";
+  const std::string pairs = "invalid queue pair numbers";
+  const std::string mtu = "invalid MTU";
   const std::vector<row> rows{
       {[](card& c) { c.has.records = 1; }, count},
       {[](card& c) { c.has.records = 0xffff'ffff; }, count},
@@ -78,8 +78,8 @@ TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
       {[](card& c) { c.has.record_bytes = 0xffff'ffff; }, length},
       {[](card& c) { c.has.chunk_bytes = 0; }, length},
       {[](card& c) { c.has.chunk_bytes = 0x8000'0000; }, length},
-      {[](card& c) { c.chunks_at = 0; }, "slots that are nowhere"},
-      {[](card& c) { c.chunks_at = ~std::uint64_t{0} - 10; }, "slots that are nowhere"},
+      {[](card& c) { c.chunks_at = 0; }, "invalid slot address"},
+      {[](card& c) { c.chunks_at = ~std::uint64_t{0} - 10; }, "invalid slot address"},
       {[](card& c) { c.data_pair = 1 << 24; }, pairs},
       {[](card& c) { c.control_pair = 1 << 24; }, pairs},
       {[](card& c) { c.control_pair = c.data_pair; }, pairs},
@@ -93,7 +93,7 @@ TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   for (const row& r : rows) {
     card bad = some_card();
     r.spoil(bad);
-    EXPECT_NE(refusal(encode(bad)).find("the peer's RDMA card: " + r.words), std::string::npos)
+    EXPECT_NE(refusal(encode(bad)).find("the peer's queue pairs: " + r.expected), std::string::npos)
         << "row " << &r - rows.data() << ": " << refusal(encode(bad));
   }
 }

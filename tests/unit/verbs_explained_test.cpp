@@ -56,7 +56,7 @@ TEST_F(RdmaExplained, APortElsewhereIsNamed) {
   here_.gids[0].interface_index = 1'000'000;
   const rails::rail_choice lo = loopback();
   EXPECT_EQ(lo.rdma, "");
-  EXPECT_EQ(lo.rdma_reason, "no device stands on lo (elsewhere: made0 port 1)");
+  EXPECT_EQ(lo.rdma_reason, "no RDMA device on lo (elsewhere: made0 port 1)");
 }
 
 TEST_F(RdmaExplained, AMachineWithoutDevicesSaysSoInALine) {
@@ -74,12 +74,12 @@ TEST_F(RdmaExplained, DevicesThatDoNotOpenAreTheReasonOrAWarning) {
   EXPECT_TRUE(reason.ends_with(" (1 more)"));
   here_.open_failure.erase("made1");
   test::expect_log("made0: ibv_open_device");
-  EXPECT_TRUE(loopback().rdma_reason.starts_with("no device stands on lo"));
+  EXPECT_TRUE(loopback().rdma_reason.starts_with("no RDMA device on lo"));
 }
 
 TEST_F(RdmaExplained, NobodyLooksWhereItIsOff) {
   here_.add("made0");
-  EXPECT_EQ(loopback(rdma_use::off).rdma_reason, "no RDMA here: --rdma or TANDEM_RDMA says off");
+  EXPECT_EQ(loopback(rdma_use::off).rdma_reason, "no RDMA here: --rdma or TANDEM_RDMA is off");
   EXPECT_EQ(here_.opened, 0);
 }
 

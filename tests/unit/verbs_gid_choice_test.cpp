@@ -63,7 +63,7 @@ TEST(RoceGid, OfAnotherInterfaceIsLeftOut) {
   const port one = roce("mlx5_0", {gid(1, "10.9.0.1", 4), gid(2, "10.9.0.1", 0)});
   const gid_choice found = choose_gid(one, on_eth0({"10.9.0.1"}));
   EXPECT_FALSE(found.chosen);
-  EXPECT_EQ(found.left_out[0], "GID 1 (RoCE v2, 10.9.0.1): of interface 4, not of eth0 (3)");
+  EXPECT_EQ(found.left_out[0], "GID 1 (RoCE v2, 10.9.0.1): of interface 4, not eth0 (3)");
   EXPECT_TRUE(says(found.left_out[1], "of no interface here"));
   EXPECT_TRUE(says(found.why, "mlx5_0 port 1 has no GID that is RoCE v2 of eth0 with 10.9.0.1: "));
   EXPECT_TRUE(says(found.why, found.left_out[0]));

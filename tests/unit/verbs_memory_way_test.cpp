@@ -30,8 +30,8 @@ TEST(memory_way, falls_back_to_a_module_and_says_why) {
       choose_memory_way({memory_kind::hip, true, true, EOPNOTSUPP, "amdgpu (amdkfd)"});
   EXPECT_EQ(found.how, memory_way::peer_module);
   EXPECT_EQ(found.why,
-            "registered hip memory through amdgpu (amdkfd); the device takes no dma-buf "
-            "(Operation not supported)");
+            "registered hip memory through amdgpu (amdkfd); the device does not support "
+            "dma-buf (Operation not supported)");
 }
 
 TEST(memory_way, says_what_is_missing) {
@@ -41,8 +41,8 @@ TEST(memory_way, says_what_is_missing) {
     return found.why;
   };
   EXPECT_EQ(why({memory_kind::cuda, false, true, EBADF, {}}),
-            "no way to cuda memory: it was given without a dma-buf, and no module explains it to "
-            "the kernel (nvidia_peermem)");
+            "no RDMA to cuda memory: no dma-buf was given, and no peer memory module is loaded "
+            "(nvidia_peermem)");
   EXPECT_NE(why({memory_kind::cuda, true, false, 0, {}}).find("rdma-core 34"), std::string::npos);
   EXPECT_NE(why({memory_kind::hip, true, true, EPROTONOSUPPORT, {}}).find("amdgpu"),
             std::string::npos);

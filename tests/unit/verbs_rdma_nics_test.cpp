@@ -38,7 +38,7 @@ TEST(RdmaNics, EachRailHasThePortThatStandsOnIt) {
   EXPECT_EQ(all[1].end->max_message_bytes, 8u << 20);
   EXPECT_TRUE(all[1].end->ethernet);
   EXPECT_FALSE(all[2].end);
-  EXPECT_EQ(all[2].why, "no device stands on eth2 (elsewhere: rxe1 port 1, rxe0 port 1)");
+  EXPECT_EQ(all[2].why, "no RDMA device on eth2 (elsewhere: rxe1 port 1, rxe0 port 1)");
 }
 
 TEST(RdmaNics, OfTwoDevicesOnOneNicTheUsableThenTheFasterThenTheFirst) {
@@ -59,7 +59,7 @@ TEST(RdmaNics, OfTwoDevicesOnOneNicTheUsableThenTheFasterThenTheFirst) {
   EXPECT_TRUE(says(found.left_out[0], "b port 1 has no GID"));
   a.gids = b.gids;
   EXPECT_EQ(choose_rdma({a, b}, eth0, eth0.addresses).left_out.at(0),
-            "a port 1: b port 1 stands on eth0 too");
+            "a port 1: b port 1 is on eth0 too");
 }
 
 TEST(RdmaNics, WithoutAUsablePortSayWhy) {
@@ -68,7 +68,7 @@ TEST(RdmaNics, WithoutAUsablePortSayWhy) {
   EXPECT_TRUE(says(choose_rdma({one}, eth0, {}).why, "GID 0 (RoCE v2, fe80::1): link-local"));
   one.active = false;
   EXPECT_TRUE(says(choose_rdma({one}, eth0, {}).why, "rxe0 port 1 is not active"));
-  EXPECT_EQ(choose_rdma({}, eth0, {}).why, "no device stands on eth0");
+  EXPECT_EQ(choose_rdma({}, eth0, {}).why, "no RDMA device on eth0");
 }
 
 TEST(RdmaNics, AskForAnAddressThatTheRailUses) {
@@ -107,7 +107,7 @@ TEST(RdmaNics, AreRequiredWhereTheyAreInsistedOn) {
     FAIL() << "no error";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::bad_option);
-    EXPECT_TRUE(says(e.what(), "the rail on eth0 has none: no device stands on eth0"));
+    EXPECT_TRUE(says(e.what(), "no RDMA on rail eth0: no RDMA device on eth0"));
   }
   const auto some = choose_rdma({roce("rxe0", {gid(1, "10.9.0.1", 3)})}, nics, rails);
   EXPECT_NO_THROW(require_rdma(rdma_use::on, nics, rails, some));

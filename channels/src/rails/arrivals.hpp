@@ -9,8 +9,8 @@
 
 namespace tandem::rails {
 
-/// Which parcels of one direction have arrived: all below `next()` and some of the `most_parcels`
-/// from there on. The receiver's own, and the only authority on what is missing.
+/// The packets received in one direction: all below `next()` and some of the `max_packets` from
+/// there on. Kept by the receiver, and the only authority on what is missing.
 class arrivals {
  public:
   enum class place : std::uint8_t { missing, here, beyond };
@@ -28,7 +28,7 @@ class arrivals {
     for (; bits_[next_ % most_parcels]; ++next_) bits_[next_ % most_parcels] = false;
     if (ahead(next_, last_) > 0) last_ = next_;
   }
-  /// The body of a report; returns its length. Nothing where nothing is ahead of `next()`.
+  /// Writes the body of a report and returns its length; 0 where nothing is ahead of `next()`.
   std::size_t write(std::span<std::byte, most_body_bytes> body) const noexcept {
     if (last_ == next_) return 0;
     const std::uint32_t bits = last_ - next_ + 1;
@@ -43,7 +43,7 @@ class arrivals {
  private:
   std::bitset<most_parcels> bits_;
   std::uint32_t next_ = 0;
-  std::uint32_t last_ = 0;  // the furthest that arrived, or next_ where none is ahead of it
+  std::uint32_t last_ = 0;  // the highest received, or next_ where none is ahead of it
 };
 
 }  // namespace tandem::rails

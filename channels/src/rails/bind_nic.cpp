@@ -12,7 +12,7 @@
 namespace tandem::rails {
 namespace {
 
-/// Empty where the socket is tied to the device now, else why not.
+/// Empty once the socket is bound to the device; otherwise the reason why it is not.
 std::string bind_device(int handle, const nic& to, bool peer_is_here) {
   if (peer_is_here) return "the peer is on this machine";
   const auto length = static_cast<socklen_t>(to.name.size());
@@ -27,7 +27,7 @@ binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::ad
                  bool peer_is_here) {
   binding got;
   const int handle = fresh.native_handle();
-  // The port is taken at connect, when the whole of the connection is known: more of them fit.
+  // The port is chosen at connect(), from the whole four-tuple, so that more connections fit.
   const int on = 1;
   ::setsockopt(handle, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   boost::system::error_code failure;

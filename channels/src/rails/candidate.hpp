@@ -7,20 +7,20 @@
 
 namespace tandem::rails {
 
-/// An interface on its way through the choice.
+/// An interface while rails are selected.
 struct candidate {
   const nic* one = nullptr;
   std::size_t index = 0;
-  std::vector<nic_address> addresses;  ///< what the words leave of them
-  std::size_t place = 0;               ///< of the word that listed it
-  std::string out;                     ///< why it is left out; empty: it is not
+  std::vector<nic_address> addresses;  ///< those that the selectors leave
+  std::size_t place = 0;               ///< index of the selector that lists it
+  std::string out;                     ///< why it is left out; empty: it is eligible
 };
 
-/// What people call an interface: "ethernet", "veth pair of this machine".
+/// The kind of an interface for messages: "ethernet", "veth pair of this machine".
 std::string word_for(const nic& one);
 
-/// Leaves out, with the reason, all but the most capable interfaces: the choice where nobody listed
-/// any. What it does says `choose`.
+/// Leaves out, with the reason, all but the most capable interfaces: the default where no interface
+/// is listed. The rules are those of `choose`.
 void keep_the_most_capable(std::vector<candidate>& all);
 
 }  // namespace tandem::rails

@@ -55,7 +55,7 @@ struct carrier_watch::state : std::enable_shared_from_this<state> {
       const ssize_t got = ::recvfrom(socket.native_handle(), buffer, sizeof buffer, 0,
                                      reinterpret_cast<sockaddr*>(&from), &length);
       if (got < 0 && errno == EINTR) continue;
-      // ENOBUFS: messages were lost, and nobody knows which; the heartbeats judge.
+      // ENOBUFS: messages were lost; heartbeats find the links that they were about.
       if (got <= 0) return;
       if (from.nl_pid != 0) continue;  // not from the kernel
       auto left = static_cast<std::size_t>(got);
@@ -86,7 +86,7 @@ carrier_watch::carrier_watch(asio::any_io_executor executor, handler on_lost)
   const int handle = open_netlink_socket();
   if (handle < 0) {
     log(log_level::info, "rails",
-        fmt::format("the kernel tells of no lost links ({}): heartbeats judge alone",
+        fmt::format("no link-down events from the kernel ({}): only heartbeats find lost links",
                     detail::failure_text(errno, detail::resource::descriptor)));
     return;
   }

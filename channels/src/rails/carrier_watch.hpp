@@ -9,18 +9,18 @@ namespace tandem::rails {
 
 namespace asio = boost::asio;
 
-/// Hears from the kernel, over rtnetlink, when an interface of this network namespace loses its
-/// link, is switched off or vanishes: some tens of microseconds after the kernel knows, where
-/// silence on a rail needs `settings::rail_timeout` to be believed.
+/// Reports, from rtnetlink, that an interface of this network namespace lost its link, was switched
+/// off or was removed: some tens of microseconds after the kernel knows, where a silent rail is
+/// declared lost only after `settings::rail_timeout`.
 ///
-/// Where the kernel gives no such socket, it stays silent: the heartbeats judge alone.
+/// Without such a socket it reports nothing, and only heartbeats detect lost links.
 class carrier_watch {
  public:
-  /// With the interface's index; called on the executor.
+  /// Called with the interface's index, on the executor.
   using handler = std::function<void(int index)>;
 
   carrier_watch(asio::any_io_executor executor, handler on_lost);
-  /// No call after it.
+  /// The handler is not called afterwards.
   ~carrier_watch();
   carrier_watch(const carrier_watch&) = delete;
   carrier_watch& operator=(const carrier_watch&) = delete;

@@ -9,9 +9,9 @@
 namespace tandem::rails {
 namespace {
 
-/// The arrival of less is reported when there is time, which says nothing of the lane's rate.
+/// Fewer bytes may be reported late, so their timing does not show the lane's rate.
 constexpr std::uint64_t least_sample_bytes = bytes_per_report;
-/// As `parcel::bytes` counts at the sender.
+/// The same count as `parcel::bytes` at the sender.
 std::uint64_t on_wire_bytes(const protocol::frame& f) noexcept {
   return envelope_bytes + protocol::frame_bytes + f.payload_bytes;
 }
@@ -88,7 +88,7 @@ void core::lane_lost(std::uint16_t lane, bool is_quiet) {
   if (l.landing != nullptr) reception_.drop(*l.landing);
   l.landing = nullptr;
   departures_.lane_lost(lane, l.epoch);
-  // Where the peer closed first, its last word is here already.
+  // If the peer closed first, its fence was received already.
   l.fence_open = !l.peer_closed_epoch || ahead(*l.peer_closed_epoch, l.epoch) < 0;
   l.closed_epoch = l.epoch;
   l.fence_due = true;
@@ -177,9 +177,8 @@ bool core::next_report(std::uint16_t lane, piece& out) {
   return true;
 }
 
-/// A lane takes its share and no more: nothing while it is silent, and at the end of the work
-/// nothing that the others would have finished before it. The lane that would finish a chunk first
-/// always may.
+/// A lane takes only its share: nothing while it is suspect, and no chunk that the other lanes
+/// would finish earlier. The lane that would finish the next chunk first always takes it.
 bool core::may_pull(std::uint16_t lane, time_point now) {
   if (lanes_[lane].stands_by && any_up_but_standing_by()) return false;
   const auto chunk = static_cast<double>(session_.upcoming_chunk_bytes());
@@ -207,8 +206,8 @@ bool core::may_pull(std::uint16_t lane, time_point now) {
   return my_s <= std::max(first_s, others_bytes / others_bytes_per_s);
 }
 
-/// A lane that is left out for long is not measured either, and may be well again: its rate is
-/// forgotten, and the next chunk tells.
+/// A lane that gets no chunks for long is not measured either, and may have recovered: its rate is
+/// forgotten, so that the next chunk measures it again.
 void core::pass_over(lane_record& l, time_point now) noexcept {
   constexpr std::chrono::seconds until_forgotten{5};
   if (!l.passed_over_at) l.passed_over_at = now;
@@ -222,7 +221,7 @@ bool core::any_up_but_standing_by() const noexcept {
                      [](const lane_record& l) { return l.at == state::up && !l.stands_by; });
 }
 
-/// That carry chunks now.
+/// The number of lanes that carry chunks now.
 std::size_t core::lanes_up() const noexcept {
   const bool others_rest = any_up_but_standing_by();
   const auto carries = [others_rest](const lane_record& l) {
@@ -231,8 +230,8 @@ std::size_t core::lanes_up() const noexcept {
   return static_cast<std::size_t>(std::count_if(lanes_.begin(), lanes_.end(), carries));
 }
 
-/// Of the lanes whose rate is known; anything where none is. Messages that are too short to measure
-/// a lane by go over all of them evenly.
+/// The mean of the known rates, or an arbitrary value: messages too short to measure a rate are
+/// divided evenly.
 double core::mean_rate() const noexcept {
   double sum = 0;
   int known = 0;
@@ -244,7 +243,7 @@ double core::mean_rate() const noexcept {
   return known > 0 ? sum / known : 1e9;
 }
 
-/// What was measured, or less where it has not delivered for longer than that would take.
+/// The measured rate, or less where the bytes in flight are overdue at that rate.
 double core::rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const {
   const lane_record& l = lanes_[lane];
   const double bytes_per_s = l.bytes_per_s > 0 ? l.bytes_per_s : unknown_bytes_per_s;
@@ -255,7 +254,7 @@ double core::rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s
 }
 
 void core::measure(time_point now) {
-  constexpr double least_s = 0.01;  // shorter samples see bursts
+  constexpr double least_s = 0.01;  // shorter samples measure bursts
   constexpr double newest = 0.3;    // weight of the last sample
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     lane_record& l = lanes_[i];
@@ -274,34 +273,34 @@ bool core::take(std::uint16_t lane, const envelope& e, std::span<const std::byte
   heard(lane, now);
   switch (e.kind) {
     case envelope_kind::report:
-      if (!departures_.on_report(e.arrived, body)) return violated("a report of what was not sent");
+      if (!departures_.on_report(e.arrived, body)) return violated("a report of unsent packets");
       break;
     case envelope_kind::fenced:
       if (!on_fenced(e, body)) return false;
       break;
     case envelope_kind::parcel:
-      return violated("a parcel without a frame");
+      return violated("a packet without a frame");
   }
   measure(now);
   return true;
 }
 
-/// The peer has closed this lane up to this epoch, and its report of what arrived there is final.
+/// The peer has closed this lane up to this epoch; its report of received packets is final.
 bool core::on_fenced(const envelope& e, std::span<const std::byte> body) {
-  if (e.lane >= lanes_.size()) return violated(fmt::format("a fence of lane {}", e.lane));
+  if (e.lane >= lanes_.size()) return violated(fmt::format("a fence of unknown lane {}", e.lane));
   lane_record& l = lanes_[e.lane];
   const bool closes_live = is_live(e.lane) && ahead(e.epoch, l.epoch) >= 0;
   if (closes_live) {
-    if (e.epoch != l.epoch) return violated("a fence of an epoch that never was");
+    if (e.epoch != l.epoch) return violated("a fence of an epoch never used");
     departures_.lane_lost(e.lane, e.epoch);
   }
-  if (!departures_.on_report(e.arrived, body)) return violated("a fence of what was not sent");
+  if (!departures_.on_report(e.arrived, body)) return violated("a fence of unsent packets");
   departures_.lane_fenced(e.lane, e.epoch);
   if (!l.peer_closed_epoch || ahead(e.epoch, *l.peer_closed_epoch) > 0) {
     l.peer_closed_epoch = e.epoch;
   }
   if (closes_live) {
-    l.closing = true;  // and then our own word
+    l.closing = true;  // our own fence follows
     return true;
   }
   if (!l.closed_epoch || ahead(e.epoch, *l.closed_epoch) > 0) l.closed_epoch = e.epoch;
@@ -315,11 +314,11 @@ reception::outcome core::begin(std::uint16_t lane, const envelope& e, const prot
   lane_record& l = lanes_[lane];
   into = nullptr;
   if (e.lane != lane || e.epoch != l.epoch) {
-    violated(fmt::format("a parcel of lane {} epoch {} on lane {}", e.lane, e.epoch, lane));
+    violated(fmt::format("a packet of lane {} epoch {} on lane {}", e.lane, e.epoch, lane));
     return reception::outcome::violated;
   }
   if (!departures_.on_report(e.arrived, {})) {
-    violated("a parcel that reports what was not sent");
+    violated("a packet that reports unsent packets");
     return reception::outcome::violated;
   }
   const reception::outcome result = reception_.begin(e, f, into);
@@ -333,7 +332,7 @@ reception::ending core::end(std::uint16_t lane) {
   const std::uint64_t bytes = on_wire_bytes(l.landing->frame);
   reception_.shared_by_lanes(lanes_up() > 1);
   const reception::ending result = reception_.end(*l.landing);
-  // A damaged one is dropped with its lane.
+  // A damaged packet is dropped with its lane.
   if (result != reception::ending::damaged) l.landing = nullptr;
   if (result == reception::ending::good) l.received_bytes += bytes;
   return result;
@@ -347,7 +346,7 @@ void core::heard(std::uint16_t lane, time_point now) noexcept {
 
 void core::tick(time_point now) {
   const auto beat = bounds_.heartbeat();
-  // Where this process itself did not run, nobody else was silent.
+  // Time in which this process did not run does not count as silence of the peer.
   const auto slept = ticked_ ? now - *ticked_ - beat : time_point::duration::zero();
   if (slept > 2 * beat) {
     heard_at_ += slept;
@@ -362,7 +361,7 @@ void core::tick(time_point now) {
     if (now - l.wrote_at >= beat) l.report_due = true;
     const auto silent = now - l.heard_at;
     if (silent >= bounds_.suspect()) l.at = state::suspect;
-    // A view is not kept from its owner by a peer that never says that it writes no more.
+    // A peer that never sends its fence must not keep a view from its owner.
     if (touched_.waits_too_long(i, now, bounds_.peer)) l.closing = true;
     if (silent >= bounds_.lost && now - heard_at_ < bounds_.suspect()) l.closing = true;
   }

@@ -18,7 +18,7 @@ parcel* departures::resend(std::uint16_t lane, std::uint32_t epoch) {
   while (!waiting_.empty()) {
     const std::uint32_t number = waiting_.front();
     waiting_.pop_front();
-    if (ahead(number, lowest_) < 0) continue;  // it had arrived after all
+    if (ahead(number, lowest_) < 0) continue;  // received meanwhile
     parcel& p = at(number);
     if (p.at != parcel::state::waiting) continue;
     p.lane = lane;
@@ -54,8 +54,8 @@ parcel* departures::fresh(std::uint16_t lane, std::uint32_t epoch) {
   return &p;
 }
 
-/// A short message's sender goes on at once, so its bytes are kept here; a chunk's view stays until
-/// the peer has it.
+/// The send of an eager message completes at once, so its payload is copied; the view of a chunk
+/// stays valid until the peer has received it.
 void departures::keep(parcel& p) {
   if (p.out.header.type == frame_type::data) return guard(p);
   read(p);
@@ -77,7 +77,7 @@ void departures::read(parcel& p) {
   }
 }
 
-/// One that a NIC had in hand since it was last carried has lost its checksum.
+/// A packet that was to be placed meanwhile has lost its checksum, so it is computed again.
 bool departures::carry(parcel& p) {
   if (p.out.payload.kind != memory_kind::host) {
     if (!p.copy) read(p);
@@ -86,7 +86,7 @@ bool departures::carry(parcel& p) {
   return !p.is_unread;
 }
 
-/// A parcel that goes again keeps the checksum it had. What only NICs have read has none.
+/// A packet keeps its checksum when it is sent again. Memory that only NICs read has none.
 void departures::guard(parcel& p) const noexcept {
   const const_view from = p.carried();
   if (from.kind != memory_kind::host) return;
@@ -122,7 +122,7 @@ void departures::forget_oldest() noexcept {
   }
 }
 
-/// What is still being written has not arrived, whatever the peer says: its bytes are in use.
+/// A packet that is still being written cannot have been received: its payload is in use.
 bool departures::has_arrived(std::uint32_t number) {
   parcel& p = at(number);
   if (p.at == parcel::state::writing) return false;

@@ -7,9 +7,9 @@
 
 namespace tandem::rails {
 
-/// Bytes of views in the memory of devices, to host memory and back, for lanes whose NIC does not
-/// reach them any more. Blocks while a copy engine moves them, about as long as a processor copies
-/// as much: a lane that has come to this is slower than that.
+/// Copies views in device memory to host memory and back, for lanes whose NIC cannot access them
+/// any more. Blocks while a copy engine moves the bytes, about as long as a CPU copy of the same
+/// size; the lane itself is slower than that.
 /// @par Errors thrown: `device_failed`.
 class device_bytes {
  public:

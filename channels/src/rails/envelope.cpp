@@ -41,12 +41,12 @@ std::optional<envelope> decode(std::span<const std::byte, envelope_bytes> from, 
   const std::byte* p = from.data();
   const auto kind = take<std::uint8_t>(p + 5);
   if (take<std::uint32_t>(p) != magic || take<std::uint32_t>(p + 28) != crc32c(p, 28)) {
-    why = "an envelope's checksum is wrong";
+    why = "envelope checksum mismatch";
     return {};
   }
   if (take<std::uint8_t>(p + 4) != envelope_version || kind < 1 ||
       kind > static_cast<std::uint8_t>(envelope_kind::fenced)) {
-    why = fmt::format("an envelope of version {}, kind {}", take<std::uint8_t>(p + 4), kind);
+    why = fmt::format("unknown envelope version {} or kind {}", take<std::uint8_t>(p + 4), kind);
     return {};
   }
   envelope e;
@@ -58,7 +58,7 @@ std::optional<envelope> decode(std::span<const std::byte, envelope_bytes> from, 
   e.arrived = take<std::uint32_t>(p + 20);
   e.body_bytes = take<std::uint32_t>(p + 24);
   if (e.body_bytes > (has_body(e.kind) ? most_body_bytes : 0)) {
-    why = fmt::format("an envelope of kind {} with a body of {} bytes", kind, e.body_bytes);
+    why = fmt::format("an envelope of kind {} announces a body of {} bytes", kind, e.body_bytes);
     return {};
   }
   return e;

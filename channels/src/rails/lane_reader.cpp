@@ -89,7 +89,7 @@ lane_reader::outcome lane_reader::take_head(std::span<const std::byte> staged, s
   used = whole;
   const auto body = staged.subspan(envelope_bytes, e->body_bytes);
   if (e->body_bytes > 0 && crc32c(body.data(), body.size()) != e->order) {
-    return fail(outcome::broken, "the checksum of a report is wrong");
+    return fail(outcome::broken, "report checksum mismatch");
   }
   if (core_.take(lane_, *e, body, now)) return outcome::good;
   return fail(outcome::violated, core_.why());

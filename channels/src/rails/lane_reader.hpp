@@ -11,28 +11,28 @@
 
 namespace tandem::rails {
 
-/// Bytes of one lane into the core: heads and short payloads through a staging buffer, longer
-/// payloads straight into the view, with the next head behind them in the same system call. No I/O:
-/// the caller fills `room` and says so.
+/// Parses the bytes of one lane for the core: heads and short payloads through a staging buffer,
+/// longer payloads straight into the view, with the next head behind them in the same system call.
+/// Does no I/O: the caller reads into `room` and calls `advance`.
 class lane_reader {
  public:
   enum class outcome : std::uint8_t {
     good,
-    broken,   ///< damaged bytes: the lane is at its end, the channel is not. `why`
-    violated  ///< what no correct peer sends: the channel is at its end. `why`
+    broken,   ///< damaged bytes: the lane ends, the channel does not; `why`
+    violated  ///< protocol violation: the channel ends; `why`
   };
 
   lane_reader(core& into, std::uint16_t lane) noexcept : core_(into), lane_(lane) {}
 
-  /// Where the next bytes go, in one or two parts.
+  /// Where to read the next bytes, in one or two parts.
   std::span<const iovec> room();
-  /// So many bytes are there.
+  /// So many bytes were read.
   outcome advance(std::size_t bytes, core::time_point now);
   const std::string& why() const noexcept { return why_; }
 
  private:
   static constexpr std::size_t staging_bytes = 8 * 1024;
-  /// Of a long payload, so much is read at once where a checksum has to find it in the cache.
+  /// Read at once of a long payload with a checksum, which then finds it in the cache.
   static constexpr std::size_t piece_bytes = 64 * 1024;
 
   outcome land(std::size_t bytes);

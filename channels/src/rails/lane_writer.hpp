@@ -11,21 +11,21 @@
 
 namespace tandem::rails {
 
-/// Pieces of the core on their way into one lane's socket: taken in batches, given to the stream
-/// together, a small message and its head in one system call.
+/// Writes of the core into one lane: taken in batches and written together, a small message and its
+/// head in one system call.
 class lane_writer {
  public:
   enum class outcome : std::uint8_t {
-    silent,  ///< nothing to say
+    silent,  ///< nothing to write
     wrote,   ///< there may be more
-    full     ///< the socket takes no more now, or is broken: the reader hears of that
+    full     ///< the socket would block, or has failed, which the reader finds out
   };
 
   lane_writer(core& from, std::uint16_t lane) noexcept : core_(from), lane_(lane) {}
 
-  /// One batch at most.
+  /// Writes one batch at most.
   outcome write_some(wire& to, core::time_point now);
-  /// The operations that own the payloads in hand end: keeps copies of what is still to be written.
+  /// Copies the payloads still to be written, as the operations that own them end.
   void own_payloads();
   bool is_busy() const noexcept { return first_ < size_; }
 

@@ -32,10 +32,10 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
   core_.messages().fills_by(this);
 }
 
-void link::run(dialler dial, knocker knock) {
+void link::run(dialler connect, knocker probe) {
   work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
-  dial_ = std::move(dial);
-  knock_ = std::move(knock);
+  dial_ = std::move(connect);
+  knock_ = std::move(probe);
   tick();
 }
 
@@ -47,8 +47,8 @@ bool link::start(operation& op) {
   } else {
     core_.messages().refuse(
         op, error(errc::unsupported_memory,
-                  fmt::format("this channel's NICs do not reach this {} memory", name(kind)),
-                  "make its fabric by tandem::devices::make_fabric"));
+                  fmt::format("this channel's NICs cannot access this {} memory", name(kind)),
+                  "create its fabric with tandem::devices::make_fabric"));
   }
   const bool is_done = core_.messages().take_if_done(op);
   complete_soon();
@@ -66,7 +66,7 @@ void link::cancel(operation& op) {
 void link::fail(const error& reason, bool say_goodbye) {
   if (closed_) return;
   closed_ = true;
-  if (vanished_) say_goodbye = false;  // nobody is there to hear it
+  if (vanished_) say_goodbye = false;  // the peer is gone
   const auto self = shared_from_this();
   for (const lane_ptr& l : lanes_) {
     if (l) l->writer.own_payloads();
@@ -74,8 +74,8 @@ void link::fail(const error& reason, bool say_goodbye) {
   core_.fail(reason, say_goodbye);
   deadline_.cancel();
   work_ = {};
-  for (const auto& dial : dials_) {
-    if (dial) dial->cancel();
+  for (const auto& one : dials_) {
+    if (one) one->cancel();
   }
   if (knocking_) knocking_->cancel();
   if (say_goodbye) {
@@ -86,8 +86,8 @@ void link::fail(const error& reason, bool say_goodbye) {
   complete_soon();
 }
 
-/// Every operation is over, and its view with it as soon as it is told; the peer still waits to
-/// hear that its goodbye is here.
+/// The peer has closed: every operation ends, and its view is returned with its completion. The
+/// peer still waits for the report of its close frame.
 void link::heard_goodbye() {
   for (const lane_ptr& l : lanes_) {
     if (l) l->writer.own_payloads();
@@ -97,7 +97,7 @@ void link::heard_goodbye() {
   work_ = {};
 }
 
-/// What earlier senders were promised, and the goodbye, still go out, for a bounded time.
+/// Completed sends and the close frame still go out, for a bounded time.
 void link::linger() {
   lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
   obey();
@@ -115,8 +115,8 @@ void link::finish() {
   }
 }
 
-/// Within a job somebody knows the rank that failed first; between two ends alone there is no more
-/// to know.
+/// Within a job the owner finds out which rank failed first; a channel without a job has only this
+/// peer.
 void link::heard_failure() {
   if (lost_) {
     vanished("it gave up after an error");
@@ -138,7 +138,7 @@ void link::vanished(const std::string& how, const std::string& advice) {
 }
 
 void link::broken(const std::string& why) {
-  const error reason(errc::protocol_violation, "the peer sent what no correct peer sends: " + why,
+  const error reason(errc::protocol_violation, "protocol violation by the peer: " + why,
                      "is another program or another version at the other end?");
   log(log_level::warning, "rails", reason.what());
   fail(reason, false);
@@ -148,7 +148,7 @@ void link::complete_done() {
   while (operation* op = core_.messages().pop_done()) op->complete(*op);
 }
 
-/// Operations end on the executor and never inside the call that started them.
+/// Operations complete on the executor, never inside the call that started them.
 void link::complete_soon() {
   if (completion_posted_ || !core_.messages().has_done()) return;
   completion_posted_ = true;
@@ -168,7 +168,7 @@ void link::arm_deadline(operation::time_point when) {
   });
 }
 
-/// A send that is late with chunks on their way ends when the peer or its silence decides on them.
+/// An expired send with chunks in flight completes when the peer reports them or is lost.
 void link::expire() {
   const auto now = std::chrono::steady_clock::now();
   auto found = core_.messages().expire(now);

@@ -22,19 +22,19 @@
 
 namespace tandem::rails {
 
-/// Wires that carry out the core of one channel: one for each lane, replaced when it dies. Kept
-/// alive by its own coroutines and by its handle.
+/// Does the I/O of the core of one channel: one connection for each lane, replaced when it is lost.
+/// Kept alive by its own coroutines and by its handle.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
                    private pollable,
                    private protocol::filler,
                    private keeper {
  public:
-  /// Asked when the peer vanishes without a goodbye; true: somebody will call `fail` with the right
-  /// reason.
+  /// Called when the peer is lost without a close frame. True: the owner will call `fail` with the
+  /// right reason.
   using lost_handler = std::function<bool(const error& reason)>;
-  /// Connects a lane under an epoch and says what to call it. The side that has none waits for the
-  /// other's. Throws an error of `connection_refused` where nobody listens any more.
+  /// Connects a lane under an epoch and sets its name. A side without a connector waits for the
+  /// peer's connections. Throws `connection_refused` where the peer no longer listens.
   using dialler = std::function<asio::awaitable<std::unique_ptr<wire>>(
       std::uint16_t lane, std::uint32_t epoch, std::string& name)>;
 
@@ -42,14 +42,14 @@ class link final : public std::enable_shared_from_this<link>,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
        const patience& bounds, bool checksums);
 
-  /// Asks at the peer's doors, where no lane is left, whether it still listens: to the side that
-  /// waits for lanes nobody else tells that the peer is gone. Throws as a dialler.
+  /// Checks, while no lane is up, whether the peer still listens: the side that waits for
+  /// connections has no other way to detect that the peer is gone. Throws as a `dialler`.
   using knocker = std::function<asio::awaitable<void>()>;
 
-  /// Starts the clock, and dials what is not there, or knocks.
-  void run(dialler dial, knocker knock = {});
-  /// A connected and proven connection for a lane. Older epochs of it are closed; false where this
-  /// one is older itself.
+  /// Starts the clock, and connects missing lanes or probes the peer.
+  void run(dialler connect, knocker probe = {});
+  /// Takes an authenticated connection for a lane and closes its older epochs. False where this
+  /// epoch is older itself.
   bool attach(std::uint16_t lane, std::uint32_t epoch, std::unique_ptr<wire> over,
               std::string name);
 
@@ -57,22 +57,22 @@ class link final : public std::enable_shared_from_this<link>,
   void cancel(operation& op);
   void fail(const error& reason, bool say_goodbye);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
-  /// As `on_lost`, for a peer that is there and silent.
+  /// As `on_lost`, for a peer that is connected and silent.
   void on_silent(lost_handler handler) { silent_ = std::move(handler); }
 
   asio::any_io_executor get_executor() { return executor_; }
   const core& state() const noexcept { return core_; }
   const protocol::session& messages() const noexcept { return core_.messages(); }
   bool is_over() const noexcept { return closed_; }
-  /// This side dials its lanes; the other waits.
+  /// This side connects the lanes; the peer accepts.
   bool dials() const noexcept { return static_cast<bool>(dial_); }
   bool may_come(std::size_t index, std::uint32_t epoch) const noexcept {
     return !closed_ && index < lanes_.size() &&
            core_.may_come(static_cast<std::uint16_t>(index), epoch);
   }
-  /// Resets a lane's connection, for an administrator or a test; it is dialled again.
+  /// Resets a lane's connection, for an administrator or a test; it is connected again.
   void cut(std::uint16_t index);
-  /// The kernel says that an interface has no link: its lanes are lost now, not after a silence.
+  /// An interface has lost its link: its lanes are lost now, without waiting for a timeout.
   void carrier_lost(const nic& which);
   std::vector<rail_stats> rails() const;
   /// As `channel::reaches`.
@@ -93,8 +93,8 @@ class link final : public std::enable_shared_from_this<link>,
     bool armed = false;
     bool blocked = false;
     int empty_polls = 0;
-    int unsent_bytes = 0;         // bound of what the kernel holds unsent
-    double peak_bytes_per_s = 0;  // of late
+    int unsent_bytes = 0;         // limit of what the kernel holds unsent (TCP_NOTSENT_LOWAT)
+    double peak_bytes_per_s = 0;  // recent
   };
   using lane_ptr = std::shared_ptr<lane>;
 
@@ -144,9 +144,9 @@ class link final : public std::enable_shared_from_this<link>,
   core core_;
   reached reached_;
   device_bytes device_bytes_;
-  bool takes_devices_ = false;  // it has said that its NICs reach memory of some
+  bool takes_devices_ = false;  // `reaches` has returned true for device memory
   const patience bounds_;
-  std::vector<lane_ptr> lanes_;  // null: no wire now
+  std::vector<lane_ptr> lanes_;  // null: not connected
   std::vector<std::string> names_;
   struct losses {
     std::uint32_t count = 0;
@@ -163,8 +163,8 @@ class link final : public std::enable_shared_from_this<link>,
   lost_handler lost_, silent_;
   bool completion_posted_ = false;
   bool vanished_ = false;
-  bool closed_ = false;         // no operation is pending, nor ever will be
-  bool finished_ = false;       // no wire either
+  bool closed_ = false;         // no operation is pending or will be accepted
+  bool finished_ = false;       // no connection either
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
 

@@ -14,11 +14,11 @@
 namespace tandem::rails {
 namespace {
 
-constexpr int reads_per_turn = 16;    // then the other lanes get theirs
+constexpr int reads_per_turn = 16;    // then the other lanes are read
 constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
-/// What the kernel holds of a lane and has not sent delays what is more urgent, and is lost with
-/// the lane: a lane's rate for so long, and no less than what one batch needs. On loopback a fixed
-/// 256 KiB costs half of the rate: writer and reader wait for each other.
+/// Unsent bytes in the kernel delay urgent frames and are lost with the lane, so they are limited
+/// to this time at the lane's rate, but at least to what one batch needs. On loopback a fixed 256
+/// KiB halves the rate: writer and reader wait for each other.
 constexpr double unsent_s = 0.002;
 constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
 constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{6000};
@@ -32,7 +32,7 @@ core::time_point now() {
 bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire> over,
                   std::string name) {
   if (!may_come(index, epoch)) return false;
-  if (lanes_[index]) lose(*lanes_[index], "a new connection takes its place");
+  if (lanes_[index]) lose(*lanes_[index], "replaced by a new connection");
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
   const wire& by = *lanes_[index]->over;
@@ -46,7 +46,7 @@ bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire
   return true;
 }
 
-/// A reset tells the peer at once, and takes back what the kernel still holds.
+/// Closed by a reset, which reaches the peer at once and discards what the kernel still holds.
 void link::lose(lane& which, const std::string& why) {
   if (!which.open) return;
   log(log_level::info, "rails",
@@ -70,7 +70,7 @@ void link::bound_unsent(lane& of) {
 
 void link::cut(std::uint16_t index) {
   if (!lanes_[index]) return;
-  lose(*lanes_[index], "cut on purpose");
+  lose(*lanes_[index], "reset on request");
   settle();
 }
 
@@ -80,7 +80,7 @@ void link::carrier_lost(const nic& which) {
     if (!l) continue;
     const lane_ptr keep = l;
     if (!keep->over->is_on(which)) continue;
-    lose(*keep, fmt::format("the kernel says that {} has no link", which.name));
+    lose(*keep, fmt::format("the kernel reports {} has no link", which.name));
   }
   settle();
 }
@@ -88,23 +88,23 @@ void link::carrier_lost(const nic& which) {
 bool link::read_ready(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
-    const std::span<const iovec> room = from.reader.room();
+    const std::span<const iovec> buffers = from.reader.room();
     const std::uint64_t before = from.over->received_bytes();
-    const ssize_t n = from.over->receive(room);
+    const ssize_t n = from.over->receive(buffers);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      // A part of a record says nothing yet but that the peer is there.
+      // A partial record shows only that the peer is alive.
       if (from.over->received_bytes() == before) break;
       core_.heard(from.index, at);
       return true;
     }
     any = true;
     if (n <= 0) {
-      lose(from, n == 0 ? "the peer closed it" : from.over->describe(errno));
+      lose(from, n == 0 ? "closed by the peer" : from.over->describe(errno));
       break;
     }
     std::size_t wanted = 0;
-    for (const iovec& part : room) wanted += part.iov_len;
+    for (const iovec& part : buffers) wanted += part.iov_len;
     switch (from.reader.advance(static_cast<std::size_t>(n), at)) {
       case lane_reader::outcome::good:
         break;
@@ -190,13 +190,13 @@ bool link::has_unsent() const noexcept {
                      [](const lane_ptr& l) { return l && l->over->has_unsent(); });
 }
 
-/// After every event.
+/// Called after every event.
 void link::settle() {
   obey();
   complete_done();
 }
 
-/// What the core wants closed is closed, and what it has to say is said.
+/// Closes the lanes that the core has given up, writes what it has to send, connects missing lanes.
 void link::obey() {
   if (finished_) return;
   const auto self = shared_from_this();
@@ -204,7 +204,7 @@ void link::obey() {
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     if (!lanes_[i] || !core_.closes(i)) continue;
     const std::string own = lanes_[i]->over->trouble();
-    lose(*lanes_[i], own.empty() ? "silent, or closed by the peer" : own);
+    lose(*lanes_[i], own.empty() ? "no traffic, or closed by the peer" : own);
   }
   flush();
   if (core_.peer_gave_up() && !closed_) heard_failure();
@@ -249,7 +249,7 @@ asio::awaitable<void> link::knock() {
   co_await ask(std::move(once), std::move(is_enough));
 }
 
-/// Again and again, until it is no longer needed, or nobody listens and nobody is left.
+/// Repeats until it is no longer needed, or the peer refuses and no lane is left.
 asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
                                 std::function<bool()> is_enough) {
   asio::steady_timer timer(executor_);
@@ -257,7 +257,7 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
   while (!is_enough() && !closed_ && !lingers_until_) {
     bool refused = false;
     try {
-      co_await with_deadline(dial_limit, once(), "dial");
+      co_await with_deadline(dial_limit, once(), "connecting a lane");
     } catch (const error& e) {
       if (e.code() == asio::error::operation_aborted) throw;
       refused = e.code() == asio::error::connection_refused;
@@ -265,7 +265,7 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
     }
     if (is_enough() || closed_) break;
     if (refused && !core_.any_live()) {
-      vanished("it listens no more");
+      vanished("it no longer listens");
       break;
     }
     timer.expires_after(pause);
@@ -281,7 +281,7 @@ asio::awaitable<void> link::dial_once(std::uint16_t index) {
   attach(index, epoch, std::move(over), std::move(name));
 }
 
-/// Hearts beat and silence is judged, of what has been read so far.
+/// Sends heartbeats and checks timeouts, after reading what has arrived.
 void link::tick() {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const lane_ptr l = lanes_[i];
@@ -291,9 +291,9 @@ void link::tick() {
   }
   core_.tick(now());
   if (core_.peer_is_silent()) {
-    // Nobody knows it better: its connection to rank 0 may well live.
+    // No other source knows better: the peer's connection to rank 0 may still be alive.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
-    vanished(fmt::format("not heard on any rail for {}", detail::to_text(bounds_.peer)),
+    vanished(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
              "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
              "those above the MTU of a link on the way); ");
   }

@@ -1,4 +1,4 @@
-// What a link's NICs touch by themselves, and when they have done with it.
+// Memory of a link's NICs: registration, completed placements, and closing of lanes.
 #include <boost/asio/post.hpp>
 
 #include "rails/link.hpp"
@@ -22,7 +22,7 @@ std::optional<std::uint32_t> link::let_nic_read(std::uint16_t by, operation& op,
   return found == nullptr ? std::nullopt : std::optional(found->local_key);
 }
 
-/// Lanes that only stand by do not count while others are up.
+/// Standby lanes are not considered.
 bool link::reaches(const const_view& view) {
   bool found = false;
   for (const lane_ptr& l : lanes_) {
@@ -56,7 +56,7 @@ void link::fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t by
   }
 }
 
-/// The wire may outlive the link.
+/// The connection may outlive the link.
 void link::hear_placements(lane& of) {
   of.over->on_placed([weak = weak_from_this(), index = of.index](std::uint64_t token) {
     const auto self = weak.lock();
@@ -66,7 +66,8 @@ void link::hear_placements(lane& of) {
   });
 }
 
-/// Views that a NIC may still touch are given back when it is quiet, so the link lives until then.
+/// Views that a NIC may still access are returned once the lane is quiesced; the link lives so
+/// long.
 void link::close(lane& which, bool reset) {
   which.open = false;
   const std::uint16_t index = which.index;

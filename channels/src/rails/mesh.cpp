@@ -22,16 +22,16 @@ namespace tandem::rails {
 namespace {
 
 using detail::quiet;
-/// One attempt to connect a lane; another one is tried next.
+/// Timeout of one attempt to connect a lane; the next lane is tried then.
 constexpr std::chrono::milliseconds lane_limit{1000};
-/// A rank whose connection lost against the peer's own looks again after so long.
+/// Time after which a rank whose connection lost against the peer's own tries again.
 constexpr std::chrono::milliseconds crossed_limit{1000};
 
 std::string key_of(int rank) {
   return fmt::format("rails/{}", rank);
 }
 
-/// In a hello, `rail` is the lane, whether it stands by, and how many there are.
+/// In a hello, `rail` holds the lane, the standby flag, and the number of lanes.
 constexpr std::uint32_t standing_by = 1U << 31;
 std::uint32_t pack(std::size_t lane, std::size_t lanes) noexcept {
   return static_cast<std::uint32_t>(lanes << 16 | lane);
@@ -91,8 +91,8 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   for (std::size_t i = 0; i < streams; ++i) add_routes(all, found, theirs, false);
   if (all.empty()) {
     throw error(errc::unreachable,
-                fmt::format("no rail of rank {} leads to one of rank {}", rank(), peer),
-                "tandem rails says on each host what was chosen and why");
+                fmt::format("no rail of rank {} can reach a rail of rank {}", rank(), peer),
+                "run tandem rails on each host: it shows which interfaces are chosen and why");
   }
   co_return all;
 }
@@ -153,8 +153,8 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
   if (elsewhere && !warned_of_routes_) {
     warned_of_routes_ = true;
     log(log_level::warning, "rails",
-        fmt::format("{}: its bytes leave by another interface than {}: routes decide; allow "
-                    "SO_BINDTODEVICE or add a rule for its address",
+        fmt::format("{}: packets leave by another interface than {}, as the routing table says; "
+                    "allow SO_BINDTODEVICE or add a routing rule for the source address",
                     by.name, interface));
   }
   const bool is_welcome = answer.answer == tcp::verdict::welcome;
@@ -168,12 +168,12 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by
 error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
   return error(
       errc::unreachable,
-      fmt::format("rank {} answers on no rail within {}: {}", peer,
+      fmt::format("rank {} is unreachable on all rails for {}: {}", peer,
                   detail::to_text(options().meet_timeout), tries.text()),
       tries.advice(fmt::format("rank {}", rank()), fmt::format("rank {}", peer), "is it running?"));
 }
 
-/// Any lane may be the first; the others are dialled by the link itself.
+/// Any lane may be connected first; the link itself connects the others.
 asio::awaitable<void> mesh::dial_peer(int peer) {
   routes found = co_await find_routes(peer);
   const auto all = std::make_shared<const routes>(std::move(found));
@@ -209,7 +209,7 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       });
       co_return;
     }
-    // The peer's own connection is on its way here; look again in case that one failed.
+    // The peer is connecting to this rank; try again in case its attempt failed.
     timer.expires_after(crossed_limit);
     co_await timer.async_wait(quiet);
   }
@@ -226,7 +226,7 @@ asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> se
   std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
   if (by.rdma) name = self->name_over_rdma(by.rail, by.to.address());
   if (answer.answer != tcp::verdict::welcome) {
-    throw error(errc::unreachable, fmt::format("rank {} wants no lane {} now", peer, lane));
+    throw error(errc::unreachable, fmt::format("rank {} refused lane {}", peer, lane));
   }
   co_return made;
 }
@@ -236,11 +236,11 @@ asio::awaitable<void> mesh::learn_doors(int peer) {
   try {
     doors_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
   } catch (const std::exception& e) {
-    log(log_level::debug, "rails", describe(e));  // its silence will tell
+    log(log_level::debug, "rails", describe(e));  // a lost peer is then detected by timeout
   }
 }
 
-/// A peer that is there lets nobody in: it dials its lanes itself.
+/// A peer that is alive refuses the connection, as it connects the lanes itself.
 asio::awaitable<void> mesh::knock(std::shared_ptr<mesh> self, int peer) {
   const routes all = self->doors_[static_cast<std::size_t>(peer)];
   for (const route& by : all) {
@@ -307,8 +307,8 @@ void mesh::take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp
                  asio::detached);
 }
 
-/// What fails here the peer sees as an end of its connection, and dials again: whoever lets it wait
-/// says why, and once.
+/// On a failure here the peer only sees its connection closed, and connects again. So the reason is
+/// logged at this end, as a warning only when it changes.
 asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection guest,
                                          tcp::hello theirs, std::shared_ptr<link> over) {
   const auto self = shared_from_this();
@@ -332,7 +332,7 @@ asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection gu
 
 std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                       bool peer_is_here) {
-  // The tags of sealed records prove the same bytes at the same places as checksums would.
+  // The tags of encrypted records authenticate the same bytes that checksums would cover.
   const bool guards = options().checksum > (peer_is_here ? 1 : 0) && !options().encrypt;
   const auto made =
       std::make_shared<link>(get_executor(), protocol::agreed(introduction(peer).limits, theirs),

@@ -14,8 +14,8 @@
 
 namespace tandem::rails {
 
-/// A rank's channels of rails to all others, made on demand. It has a door on every rail; of two
-/// ranks, the one whose first lane stays dials all lanes, at first and whenever one dies.
+/// A rank's channels over rails to all others, connected on demand. It listens on every rail. Of
+/// two ranks, the one whose first connection is kept connects all lanes, and reconnects lost ones.
 class mesh final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
@@ -26,7 +26,7 @@ class mesh final : public tcp::mesh {
   }
 
  private:
-  /// One lane of a peer, as the dialling side sees it.
+  /// One lane to a peer, on the connecting side.
   struct route {
     asio::ip::tcp::endpoint to;
     asio::ip::address from;
@@ -69,24 +69,23 @@ class mesh final : public tcp::mesh {
                                                            std::shared_ptr<const routes> all,
                                                            std::uint16_t lane, std::uint32_t epoch,
                                                            std::string& name);
-  /// Learns while the store is there where a rank that dials us listens, to ask later whether it
-  /// still does.
+  /// Looks up, while the store is available, where a connecting rank listens, to probe it later.
   asio::awaitable<void> learn_doors(int peer);
   static asio::awaitable<void> knock(std::shared_ptr<mesh> self, int peer);
   std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
                                   bool peer_is_here);
-  /// The link to which this guest comes, made if it is the first.
+  /// The link that an incoming connection belongs to, created for the first one.
   std::shared_ptr<link> link_for(const tcp::hello& theirs, const asio::ip::address& from);
 
   std::vector<nic> nics_;
   std::vector<published_rail> mine_rails_;
   std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
-  std::vector<routes> doors_;                 // by peer, of those that dial us
+  std::vector<routes> doors_;                 // by peer, of those that connect to us
   rdma_lanes rdma_;
   std::unique_ptr<carrier_watch> watch_;
   bool warned_of_routes_ = false;
-  std::string rdma_trouble_;  // told last
+  std::string rdma_trouble_;  // logged last
 };
 
 }  // namespace tandem::rails

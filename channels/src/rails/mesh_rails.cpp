@@ -4,7 +4,7 @@
 
 namespace tandem::rails {
 
-/// As many lanes as there are if every rail leads to each peer, and what tells of carriers.
+/// Reserves descriptors for all lanes if every rail reaches each peer, and for the carrier watch.
 void mesh::reserve_for(const std::vector<rail_end>& rails) const {
   std::size_t acceptors = 1, lanes = 0;
   for (std::size_t i = 0; i < rails.size(); ++i) {
@@ -38,14 +38,14 @@ void mesh::open_rail(const rail_end& end) {
   }
 }
 
-/// What sets RDMA up holds the keys of this rank's memory.
+/// RDMA setup is encrypted, as it sends the keys of this rank's memory.
 settings mesh::for_setting_up() const {
   settings sealing = options();
   sealing.encrypt = !key().empty();
   return sealing;
 }
 
-/// Whoever dials the lane finds out when it is well again.
+/// The connecting side finds out when the link is up again.
 void mesh::carrier_lost(int index) {
   for (const nic& which : nics_) {
     if (which.index != index) continue;

@@ -10,7 +10,7 @@ namespace {
 constexpr auto name_it = "name it in TANDEM_RAILS to use it";
 constexpr std::int64_t slowest_share = 4;
 
-/// How capable an interface is when nobody named it; 0: never taken by itself.
+/// Preference of an interface that is not listed; 0: never selected by default.
 enum level : int { never = 0, loopback = 1, tunnel = 2, outward = 3, wireless = 4, port = 5 };
 
 level level_of(const nic& one) {
@@ -24,7 +24,7 @@ level level_of(const nic& one) {
 
 using candidates = std::vector<candidate>;
 
-/// The interfaces of one level and family, of which rails are to be.
+/// The level and family of the interfaces that become rails.
 struct choice {
   level best = never;
   bool infiniband = false;
@@ -35,7 +35,7 @@ struct choice {
   }
 };
 
-/// How many are left of a choice, and the fastest of them; -1: no speed is known.
+/// The number of eligible interfaces of a choice, and the fastest of them; -1: no speed is known.
 struct strength {
   std::size_t count = 0;
   std::int64_t fastest_mbit = -1;
@@ -77,7 +77,7 @@ void leave_out_others(candidates& all, const choice& chosen) {
     }
     const std::string speed =
         c.one->speed_mbit > 0 ? fmt::format("{} Mbit/s ", c.one->speed_mbit) : "";
-    c.out = fmt::format("{}{} beside {} {} rail{}", speed, word_for(*c.one), kept, what,
+    c.out = fmt::format("{}{}; {} {} rail{} preferred", speed, word_for(*c.one), kept, what,
                         kept == 1 ? "" : "s");
   }
 }
@@ -86,7 +86,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A vlan beside its own port, or beside another vlan on that port, would share the port's wire.
+/// A vlan would share the bandwidth of its own port, or of another vlan on that port.
 void leave_out_riders(candidates& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all.size() && all[i].out.empty(); ++j) {
@@ -97,7 +97,7 @@ void leave_out_riders(candidates& all) {
             return contains(other.lower, below);
           });
       if (!siblings && !contains(one.lower, other.name)) continue;
-      all[i].out = fmt::format("shares the wire of {}; {}", other.name, name_it);
+      all[i].out = fmt::format("shares the port of {}; {}", other.name, name_it);
     }
   }
 }
@@ -107,7 +107,7 @@ void leave_out_the_slow(candidates& all, const choice& chosen) {
   for (candidate& c : all) {
     const std::int64_t speed = c.one->speed_mbit;
     if (!c.out.empty() || speed <= 0 || speed >= most / slowest_share) continue;
-    c.out = fmt::format("{} Mbit/s beside {} Mbit/s; {}", speed, most, name_it);
+    c.out = fmt::format("{} Mbit/s, others {} Mbit/s; {}", speed, most, name_it);
   }
 }
 

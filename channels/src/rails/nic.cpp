@@ -41,7 +41,7 @@ constexpr std::array<table_of_kinds, 18> drivers{{{"bond", nic_kind::bond},
                                                   {"ppp", nic_kind::tunnel},
                                                   {"ipoib", nic_kind::infiniband_ip}}};
 
-/// The value of a file of sysfs, or -1 where it has none ("speed" of an interface that is down).
+/// The value of a sysfs file, or -1 where it cannot be read ("speed" of an interface that is down).
 std::int64_t read_number(const std::filesystem::path& file) {
   std::ifstream from(file);
   std::int64_t value = -1;
@@ -75,13 +75,13 @@ nic describe(const kernel_link& one) {
   found.kind = kind_of(one, ours && std::filesystem::exists(folder / "phy80211", none));
   if (!ours) return found;
   const std::int64_t speed = read_number(folder / "speed");
-  // Drivers that do not know say -1, as a signed or an unsigned number.
+  // Drivers report an unknown speed as -1, signed or unsigned.
   if (speed > 0 && speed < 0x7fffffff) found.speed_mbit = speed;
   found.numa_node = static_cast<int>(read_number(folder / "device" / "numa_node"));
   return found;
 }
 
-/// A port, or on a port. What stands on itself in a circle stands on nothing.
+/// True for a port, or an interface on top of one. Cycles end at a maximum depth.
 bool on_hardware(const std::vector<nic>& all, const nic& one, int depth = 0) {
   if (one.kind == nic_kind::ethernet || one.kind == nic_kind::infiniband_ip) return true;
   const bool may_stand =
@@ -154,7 +154,7 @@ void add_addresses(std::vector<nic>& all) {
     if (one->ifa_addr == nullptr) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    // An alias of old ("eth0:1") is one more address of its interface.
+    // An alias label ("eth0:1") is one more address of its interface.
     const std::string_view label(one->ifa_name);
     const std::string_view owner_name = label.substr(0, label.find(':'));
     const auto found =

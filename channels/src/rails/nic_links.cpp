@@ -17,16 +17,16 @@ namespace {
 
 [[noreturn]] void fail(int number) {
   throw boost::system::system_error(number, boost::system::system_category(),
-                                    "asking the kernel for network interfaces");
+                                    "rtnetlink request for network interfaces");
 }
 
 class netlink_socket {
  public:
   netlink_socket() : handle_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) {
     if (handle_ < 0) fail(errno);
-    // The kernel answers within the call that asks; a sandbox that never does must not hang us.
-    const timeval patience{5, 0};
-    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    // The kernel replies within the request; a sandbox that never replies must not block us.
+    const timeval limit{5, 0};
+    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   ~netlink_socket() { ::close(handle_); }
   netlink_socket(const netlink_socket&) = delete;
@@ -130,7 +130,7 @@ std::vector<kernel_link> find_links() {
   const netlink_socket kernel;
   kernel.ask_for_links();
   std::vector<kernel_link> all;
-  // rtnetlink(7): an answer fits 32 KiB, the most that the kernel puts into one message of a dump.
+  // rtnetlink(7): 32 KiB is the maximum that the kernel puts into one message of a dump.
   std::vector<char> buffer(32 * 1024);
   while (true) {
     std::size_t left = kernel.receive(buffer.data(), buffer.size());

@@ -36,7 +36,7 @@ std::optional<doors> find_doors(const published_rail& a, const published_rail& b
   return std::nullopt;
 }
 
-/// `first` and `second` are the two ends in an order on which both agree.
+/// `first` and `second` are the two ends in the order that both compute.
 class matcher {
  public:
   matcher(const rails_of& first, const rails_of& second)
@@ -58,7 +58,7 @@ class matcher {
   }
 
  private:
-  /// Nearest positions first: equal NICs of two equal machines belong together.
+  /// Nearest positions first, so that the same NICs of two equal machines are paired.
   void match_by_subnet() {
     const std::size_t longest = std::max(first_.size(), second_.size());
     for (std::size_t apart = 0; apart < longest; ++apart) {
@@ -119,8 +119,8 @@ void tell_unpaired(bool is_mine, const rails_of& own, const rails_of& others, pa
 }  // namespace
 
 pairing pair_rails(const rails_of& mine, const rails_of& theirs) {
-  // Ends that publish the same text are paired position by position, so that their order is all
-  // one.
+  // Ends that publish the same text are paired position by position, so their order does not
+  // matter.
   const bool mine_first = encode(mine) <= encode(theirs);
   pairing found;
   found.pairs = mine_first ? matcher(mine, theirs).match() : matcher(theirs, mine).match();

@@ -12,18 +12,19 @@ namespace {
 
 constexpr std::string_view start = "rails ";
 constexpr std::string_view text_version = "1";
-constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without its end
+constexpr std::size_t max_name_bytes = 15;  // IFNAMSIZ without the terminating zero
 
 bool plain(char c) {
   return c > ' ' && c < 0x7f && c != '=' && c != '+';
 }
 
 [[noreturn]] void refuse(std::string_view what) {
-  throw error(errc::protocol_violation, fmt::format("a rank's line of rails: {}", what),
+  throw error(errc::protocol_violation, fmt::format("the published rails of a rank: {}", what),
               "all ranks must run the same Tandem");
 }
 
-/// The text before `sign`, which is cut off `rest` with it; all of it where there is no sign.
+/// Removes the text before `sign`, and the sign, from `rest` and returns the text; all of it where
+/// there is no sign.
 std::string_view cut(std::string_view& rest, char sign) {
   const std::size_t at = rest.find(sign);
   const std::string_view part = rest.substr(0, at);
@@ -35,7 +36,7 @@ unsigned read_number(std::string_view text, unsigned most) {
   unsigned value = 0;
   const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || failed != std::errc() || rest != text.data() + text.size() || value > most) {
-    refuse("not a number where one belongs");
+    refuse("invalid number");
   }
   return value;
 }
@@ -44,14 +45,14 @@ door read_door(std::string_view text) {
   const std::size_t slash = text.find('/');
   const std::size_t colon = text.rfind(':');
   if (slash == std::string_view::npos || colon == std::string_view::npos || colon < slash) {
-    refuse("a door without subnet or port");
+    refuse("listen address without prefix length or port");
   }
-  // A zone would make the address mean an interface of this machine.
-  if (text.find('%') != std::string_view::npos) refuse("a link-local address");
+  // With a zone the address would refer to an interface of this machine.
+  if (text.find('%') != std::string_view::npos) refuse("link-local address");
   door found;
   boost::system::error_code failure;
   found.where = asio::ip::make_address(std::string(text.substr(0, slash)), failure);
-  if (failure) refuse("not an address where one belongs");
+  if (failure) refuse("invalid address");
   found.prefix =
       read_number(text.substr(slash + 1, colon - slash - 1), found.where.is_v4() ? 32 : 128);
   std::string_view ports = text.substr(colon + 1);
@@ -59,24 +60,24 @@ door read_door(std::string_view text) {
   found.port = static_cast<std::uint16_t>(read_number(cut(ports, '~'), 65535));
   if (has_rdma) {
     found.rdma_port = static_cast<std::uint16_t>(read_number(ports, 65535));
-    if (found.rdma_port == 0) refuse("a door where nobody can listen");
+    if (found.rdma_port == 0) refuse("invalid listen address");
   }
   if (found.port == 0 || found.where.is_unspecified() || found.where.is_multicast()) {
-    refuse("a door where nobody can listen");
+    refuse("invalid listen address");
   }
   return found;
 }
 
 published_rail read_rail(std::string_view text) {
-  if (text.find('=') == std::string_view::npos) refuse("a rail without doors");
+  if (text.find('=') == std::string_view::npos) refuse("rail without listen addresses");
   published_rail found;
   const std::string_view interface = cut(text, '=');
   const bool good = !interface.empty() && interface.size() <= max_name_bytes &&
                     std::all_of(interface.begin(), interface.end(), plain);
-  if (!good) refuse("not the name of an interface");
+  if (!good) refuse("invalid interface name");
   found.interface = interface;
   do {
-    if (found.doors.size() == max_doors) refuse("more doors than a rail may have");
+    if (found.doors.size() == max_doors) refuse("too many listen addresses for one rail");
     found.doors.push_back(read_door(cut(text, '+')));
   } while (!text.empty());
   return found;
@@ -102,8 +103,8 @@ std::string encode(const std::vector<published_rail>& rails) {
 }
 
 std::vector<published_rail> decode(std::string_view line) {
-  if (line.size() > max_published_bytes) refuse("too long");
-  if (!line.starts_with(start)) refuse("it does not begin like one");
+  if (line.size() > max_published_bytes) refuse("line too long");
+  if (!line.starts_with(start)) refuse("wrong prefix");
   line.remove_prefix(start.size());
   const std::string_view theirs = cut(line, ' ');
   if (theirs != text_version) {
@@ -114,7 +115,7 @@ std::vector<published_rail> decode(std::string_view line) {
   }
   std::vector<published_rail> found;
   while (!line.empty()) {
-    if (found.size() == max_rails) refuse("more rails than a rank may have");
+    if (found.size() == max_rails) refuse("too many rails for one rank");
     found.push_back(read_rail(cut(line, ' ')));
   }
   return found;

@@ -15,8 +15,8 @@ namespace tandem::rails {
 namespace {
 
 constexpr auto how_to_write =
-    "write interfaces (eth0, eth*), addresses (10.0.0.1) or subnets (10.0.0.0/24) with commas "
-    "between them, ^ before what to leave out, or a number of rails";
+    "list interfaces (eth0, eth*), addresses (10.0.0.1) or subnets (10.0.0.0/24), separated by "
+    "commas, ^ before each to exclude, or give a number of rails";
 
 error wrong(std::string_view word, std::string_view what, std::string advice = how_to_write) {
   return error(errc::bad_option, fmt::format("rails {}: {}", word, what), std::move(advice));
@@ -37,7 +37,7 @@ int whole_number(std::string_view text) {
 
 void check_interface(std::string_view word, std::string_view name) {
   if (name.size() >= IFNAMSIZ) {
-    throw wrong(word, fmt::format("longer than an interface's name ({} letters)", IFNAMSIZ - 1));
+    throw wrong(word, fmt::format("longer than an interface name ({} characters)", IFNAMSIZ - 1));
   }
   if (only(name, "0123456789.") || name.find(':') != std::string_view::npos) {
     throw wrong(word, "not an address");
@@ -46,7 +46,7 @@ void check_interface(std::string_view word, std::string_view name) {
     return static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 0x7f ||
            std::string_view("?[]\\^=").find(c) != std::string_view::npos;
   };
-  if (std::any_of(name.begin(), name.end(), odd)) throw wrong(word, "not an interface's name");
+  if (std::any_of(name.begin(), name.end(), odd)) throw wrong(word, "not an interface name");
 }
 
 rail_word parse_word(std::string_view word) {
@@ -67,7 +67,7 @@ rail_word parse_word(std::string_view word) {
     const int prefix = whole_number(bare.substr(slash + 1));
     const int bits = found.where.is_v4() ? 32 : 128;
     if (prefix < 0 || prefix > bits) {
-      throw wrong(word, fmt::format("its subnet has not 0 to {} bits", bits));
+      throw wrong(word, fmt::format("prefix length outside 0 to {} bits", bits));
     }
     found.prefix = static_cast<unsigned>(prefix);
   } else if (!failure) {
@@ -100,7 +100,7 @@ rail_spec parse_rails(std::string_view text) {
   while (true) {
     const std::size_t comma = text.find(',');
     const std::string_view word = text.substr(0, comma);
-    if (word.empty()) throw wrong("''", "an empty word: a comma too many");
+    if (word.empty()) throw wrong("''", "empty entry: one comma too many");
     if (only(word, "0123456789")) {
       const int most = whole_number(word);
       if (most < 1 || most > static_cast<int>(max_rails)) {

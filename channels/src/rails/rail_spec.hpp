@@ -10,7 +10,7 @@ namespace tandem::rails {
 
 namespace asio = boost::asio;
 
-/// One word of `TANDEM_RAILS`.
+/// One entry of `TANDEM_RAILS`.
 struct rail_word {
   enum class meaning : std::uint8_t { interface, address, subnet };
 
@@ -20,27 +20,27 @@ struct rail_word {
   asio::ip::address where;  ///< of an address or a subnet
   unsigned prefix = 0;      ///< of a subnet, bits
 
-  /// True where an interface of this name is meant.
+  /// True where it selects an interface of this name.
   bool means(std::string_view interface) const;
-  /// True where this address is meant.
+  /// True where it selects this address.
   bool means(const asio::ip::address& address) const noexcept;
 };
 
-/// What a person asks for: `TANDEM_RAILS`, `--rails`. Words with commas between them: an interface
-/// (`*` stands for any letters), an address, a subnet (10.0.0.0/24, fd00::/64); `^` before a word
-/// excludes what it means; a number means at most so many rails; nothing, or "auto", leaves the
-/// choice to the engine.
+/// The parsed value of `TANDEM_RAILS` or `--rails`, entries separated by commas: an interface (`*`
+/// matches any characters), an address, a subnet (10.0.0.0/24, fd00::/64); `^` before an entry
+/// excludes what it selects; a number is the maximum number of rails; an empty value, or "auto",
+/// selects automatically.
 struct rail_spec {
   std::vector<rail_word> words;
-  std::size_t most = 0;  ///< 0: not asked for
+  std::size_t most = 0;  ///< 0: no limit given
 
-  bool lists() const noexcept;  ///< true where some word includes
+  bool lists() const noexcept;  ///< true where some entry includes
 };
 
-/// No more rails than this between two ranks.
+/// Maximum number of rails between two ranks.
 constexpr std::size_t max_rails = 16;
 
-/// @par Errors `errc::bad_option`: the word, what is wrong with it, how to write it.
+/// @par Errors `errc::bad_option`: the entry, what is wrong with it, the syntax.
 rail_spec parse_rails(std::string_view text);
 
 }  // namespace tandem::rails

@@ -15,10 +15,10 @@
 namespace tandem::rails {
 namespace {
 
-/// Copies into and out of slots overlap with the wire where a chunk of the protocol takes several.
+/// Copies into and out of slots overlap with the transfer where a chunk takes several slots.
 constexpr std::uint32_t slot_bytes = 256 * 1024;
 constexpr std::uint32_t slots = 16;
-/// Not much more than a record, or slots would be of no use.
+/// Smaller slots would hold little more than a record.
 constexpr std::uint32_t least_slot_bytes = 8 * 1024;
 constexpr std::chrono::seconds set_up_limit{5};
 
@@ -27,7 +27,7 @@ constexpr std::chrono::seconds set_up_limit{5};
 verbs::room room_for(const settings& options) noexcept {
   verbs::room found;
   found.chunks = slots;
-  const std::size_t most = slot_bytes / 2;  // beyond it two chunks do not fit a slot either
+  const std::size_t most = slot_bytes / 2;  // two larger chunks do not fit one slot
   found.chunk_bytes = std::max<std::uint32_t>(
       2 * static_cast<std::uint32_t>(std::min(options.chunk_bytes, most)), least_slot_bytes);
   return found;
@@ -43,17 +43,17 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
   if (options.rdma == rdma_use::off) return;
   if (options.encrypt) {
     if (options.rdma == rdma_use::on) {
-      throw error(errc::bad_option, "rdma on, and encrypt: no NIC encrypts what it moves",
-                  "leave one of the two out");
+      throw error(errc::bad_option, "rdma on and encrypt: NICs do not encrypt RDMA traffic",
+                  "drop one of the two options");
     }
-    log(log_level::info, "rails", "no RDMA: all is to be encrypted, which no NIC does");
+    log(log_level::info, "rails", "no RDMA: encrypt is on, and NICs do not encrypt its traffic");
     return;
   }
   always_checks_ = options.checksum > 1;
   room_ = room_for(options);
   const verbs::ports_here here = verbs::find_ports_here(options.rdma);
   if (options.rdma == rdma_use::on && !here.why_none.empty()) {
-    throw error(errc::bad_option, "rdma on: " + here.why_none, "or --rdma auto");
+    throw error(errc::bad_option, "rdma on: " + here.why_none, "or use --rdma auto");
   }
   for (const std::string& problem : here.problems) log(log_level::warning, "rails", problem);
   std::string why;
@@ -74,8 +74,8 @@ const std::string& rdma_lanes::text(std::size_t rail) const {
   return rails_[rail].end->why;
 }
 
-/// Of its own device first. A device that was taken away may come back under another name, and with
-/// it the interface under another index.
+/// Selects the port and GID of a rail again, on its own device first. A device that was removed may
+/// come back under another name, and its interface under another index.
 void rdma_lanes::choose_again(end_here& which) const {
   const std::vector<verbs::port> own = verbs::find_ports(*driver_, nullptr, which.end->device);
   verbs::rdma_choice found = verbs::choose_rdma(own, which.on, which.addresses);
@@ -89,11 +89,12 @@ void rdma_lanes::choose_again(end_here& which) const {
     if (!problems.empty()) found.why += "; " + problems.front();
   }
   if (!found.end) {
-    throw error(errc::unreachable, "no RDMA now: " + found.why, "tandem rails shows what is there");
+    throw error(errc::unreachable, "RDMA is not available now: " + found.why,
+                "tandem rails lists devices");
   }
   if (found.end->why != which.end->why) {
     log(log_level::info, "rails",
-        fmt::format("{} goes by {} from now on, not by {}", which.on.name, found.end->why,
+        fmt::format("{} now uses {} instead of {}", which.on.name, found.end->why,
                     which.end->why));
   }
   which.end = std::move(found.end);
@@ -108,7 +109,7 @@ std::shared_ptr<verbs::adapter> rdma_lanes::open(const verbs::rdma_end& end,
   found = verbs::adapter::open(executor, *driver_, {end.device, end.port, end.gid_index});
   if (found->gid() != end.gid) {
     throw error(errc::unreachable,
-                fmt::format("{}: its table of GIDs changes just now", found->text()));
+                fmt::format("{}: its GID table is being changed", found->text()));
   }
   regions_->attach(found);
   kept = found;

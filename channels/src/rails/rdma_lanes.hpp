@@ -23,13 +23,13 @@ class regions;
 
 namespace tandem::rails {
 
-/// What each end of a lane over RDMA has room for: slots that shorten with the chunks that travel.
+/// The queue depths of one end of an RDMA lane; the slot size follows `settings::chunk_bytes`.
 verbs::room room_for(const settings& options) noexcept;
 
-/// What the rails of one rank have of RDMA: which of them stand on a device, and the devices. Each
-/// is opened when its first lane is set up and closed with its last: one that failed or was taken
-/// away is found again once it is back, and a lane that is set up anew goes by the GID that the
-/// port has by then.
+/// RDMA of the rails of one rank: which of them have a device, and the opened devices. A device is
+/// opened when its first lane is set up and closed with its last one. A device that failed or was
+/// removed is found again once it is back, and a reconnected lane uses the GID that the port then
+/// has.
 class rdma_lanes {
  public:
   rdma_lanes();
@@ -37,25 +37,25 @@ class rdma_lanes {
   rdma_lanes(const rdma_lanes&) = delete;
   rdma_lanes& operator=(const rdma_lanes&) = delete;
 
-  /// Looks at this machine. Nothing is found where `options.rdma` is off, or where all is to be
-  /// encrypted, which no NIC does.
-  /// @par Errors `errc::bad_option` where RDMA is asked for and there is none: why.
+  /// Discovers the devices of this machine. None is used where `options.rdma` is off, or with
+  /// `options.encrypt`, as NICs do not encrypt RDMA traffic.
+  /// @par Errors `errc::bad_option` where RDMA is required and unavailable, with the reason.
   void find(const std::vector<nic>& nics, const std::vector<rail_end>& rails,
             const settings& options);
 
-  /// Rail number `rail` has a device, or had one at first.
+  /// True where rail number `rail` has a device, or had one at the start.
   bool has(std::size_t rail) const noexcept;
-  /// "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)", by the choice made last.
+  /// "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)", as chosen last.
   const std::string& text(std::size_t rail) const;
-  /// The wire of a lane over it, set up with the peer over this connection. Both ends call it.
+  /// Sets up an RDMA lane of this rail with the peer over this connection. Both ends call it.
   /// @par Errors those of `verbs::meet`, and of opening the device; `errc::unreachable`: the rail
   /// has no port or GID now, and why; `errc::timed_out`.
   asio::awaitable<std::unique_ptr<wire>> set_up(std::size_t rail, sealed::connection over);
 
-  /// What all of its devices, now and later, let NICs read and write; null: there is none.
+  /// Registers memory with all of its devices, also with those opened later; null: no device.
   std::unique_ptr<region::record> register_memory(mutable_view memory, const dmabuf& exported);
 
-  /// Listens to no device any more.
+  /// Stops waiting for device events.
   void close() noexcept;
 
  private:
@@ -74,7 +74,7 @@ class rdma_lanes {
 
   const detail::ibverbs* driver_ = nullptr;
   std::vector<end_here> rails_;
-  std::map<std::string, std::weak_ptr<verbs::adapter>> adapters_;  // the lanes keep them
+  std::map<std::string, std::weak_ptr<verbs::adapter>> adapters_;  // owned by the lanes
   const std::shared_ptr<verbs::regions> regions_;
   verbs::room room_;
   bool always_checks_ = false;

@@ -11,10 +11,10 @@
 
 namespace tandem::rails {
 
-/// What NICs have registered for operations that are under way: once for each operation and NIC.
+/// Registrations for operations in progress: one for each operation and NIC.
 class reached {
  public:
-  /// Null: this NIC does not. Asked only once.
+  /// Null: this NIC cannot access it. Tried only once for an operation.
   const reached_memory* find(wire& by, operation& op, mutable_view what, bool by_peer) {
     std::vector<entry>& all = entries_[&op];
     op.registered = true;

@@ -11,7 +11,7 @@ namespace {
 
 using protocol::frame_type;
 
-// A report is due after so many parcels, whatever is in them.
+// A report is due after so many packets, whatever their size.
 constexpr std::uint32_t parcels_per_report = 64;
 constexpr std::uint64_t at_once = 0;  // bytes
 
@@ -21,7 +21,7 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
                                     inbound*& into) {
   const arrivals::place place = arrived_.look(header.number);
   if (place == arrivals::place::beyond) {
-    return refuse(fmt::format("parcel {} is beyond what may be on its way", header.number));
+    return refuse(fmt::format("packet {} is beyond the window", header.number));
   }
   if (place == arrivals::place::here) {
     ++repeated_;
@@ -29,12 +29,12 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
     return drop_payload(header, f, into);
   }
   if (inbound* const before = find(header.number)) {
-    if (before->on_lane) return refuse(fmt::format("parcel {} comes twice", header.number));
+    if (before->on_lane) return refuse(fmt::format("packet {} is on two lanes", header.number));
     return begin_again(*before, f, into);
   }
   if (forgotten_) return drop_payload(header, f, into);
   const bool is_chunk = f.type == frame_type::data;
-  if (is_chunk != (header.order == 0)) return refuse("a chunk in order, or a frame without one");
+  if (is_chunk != (header.order == 0)) return refuse("a chunk with an order, or a frame without");
   if (is_chunk) {
     inbound& in = take(header, f);
     if (session_.begin(f, in.where)) return lands(in, into);
@@ -43,7 +43,7 @@ reception::outcome reception::begin(const envelope& header, const protocol::fram
   }
   const std::int32_t distance = ahead(header.order, next_order_);
   if (distance < 0 || distance >= static_cast<std::int32_t>(most_parcels)) {
-    return refuse(fmt::format("a frame of order {} where {} is next", header.order, next_order_));
+    return refuse(fmt::format("a frame of order {}, expected {}", header.order, next_order_));
   }
   return distance == 0 ? begin_ordered(header, f, into) : begin_early(header, f, into);
 }
@@ -61,7 +61,8 @@ reception::outcome reception::begin_ordered(const envelope& header, const protoc
     free(in);
     return refuse(session_.violation());
   }
-  // The session matches messages when they begin, so the next may begin before this one ends.
+  // The session matches messages when they begin, so the next may begin before this one is
+  // complete.
   step();
   const outcome result = lands(in, into);
   return give_early() ? result : outcome::violated;
@@ -69,7 +70,7 @@ reception::outcome reception::begin_ordered(const envelope& header, const protoc
 
 reception::outcome reception::begin_early(const envelope& header, const protocol::frame& f,
                                           inbound*& into) {
-  if (early_.contains(header.order)) return refuse("two frames of one order");
+  if (early_.contains(header.order)) return refuse("two frames of the same order");
   if (f.type != frame_type::eager) {
     early_[header.order] = {f, nullptr};
     arrive(header.number, 0, bytes_per_report);
@@ -77,7 +78,7 @@ reception::outcome reception::begin_early(const envelope& header, const protocol
   }
   if (f.payload_bytes > limits_.eager_bytes ||
       early_bytes_ + f.payload_bytes > limits_.credit_bytes) {
-    return refuse(fmt::format("a short message of {} bytes beyond the credits", f.payload_bytes));
+    return refuse(fmt::format("an eager message of {} bytes exceeds the credits", f.payload_bytes));
   }
   inbound& in = take(header, f);
   in.as = inbound::use::early;
@@ -89,7 +90,7 @@ reception::outcome reception::begin_early(const envelope& header, const protocol
 
 reception::outcome reception::begin_again(inbound& in, const protocol::frame& f, inbound*& into) {
   if (f.type != in.frame.type || f.payload_bytes != in.frame.payload_bytes) {
-    return refuse("a parcel comes again as another one");
+    return refuse("a packet was sent again with other contents");
   }
   in.received = 0;
   in.crc = 0;
@@ -98,7 +99,7 @@ reception::outcome reception::begin_again(inbound& in, const protocol::frame& f,
   return outcome::lands;
 }
 
-/// Its bytes are on the way and have to be read.
+/// The payload follows on the stream and has to be read.
 reception::outcome reception::drop_payload(const envelope& header, const protocol::frame& f,
                                            inbound*& into) {
   if (!protocol::carries_payload(f.type)) {
@@ -112,7 +113,8 @@ reception::outcome reception::drop_payload(const envelope& header, const protoco
   return outcome::lands;
 }
 
-/// Bytes for a view that no processor reaches are put aside, but those that NICs have written.
+/// A payload for a view that the CPU cannot access goes to a bounce buffer, unless a NIC has
+/// written it.
 reception::outcome reception::lands(inbound& in, inbound*& into) {
   const operation* const op = in.where.op;
   if (op != nullptr && op->view.kind != memory_kind::host) {
@@ -138,7 +140,7 @@ reception::ending reception::end(inbound& in) {
   const bool checked = in.frame.payload_crc != 0 && in.target() != nullptr;
   if (checked && in.crc != in.frame.payload_crc) {
     ++damaged_count_;
-    why_ = fmt::format("the checksum of parcel {} is wrong", in.header.number);
+    why_ = fmt::format("checksum mismatch in packet {}", in.header.number);
     return ending::damaged;
   }
   bool good = true;
@@ -235,7 +237,7 @@ void reception::fill(protocol::landing& where, const std::byte* from) {
   }
 }
 
-/// With the last chunk, the sender's operation is over.
+/// The last chunk of a message is reported at once, as it completes the sender's operation.
 void reception::arrive(const inbound& in) {
   const bool is_chunk = in.frame.type == frame_type::data;
   std::uint64_t most_owed_bytes = is_chunk ? chunk_bytes_per_report : bytes_per_report;

@@ -11,70 +11,70 @@
 
 namespace tandem::rails {
 
-/// Bytes of short messages after which their arrival is reported at once; and of chunks that come
-/// on the only lane, where a report of each would only wake a sender that waits for room.
+/// Bytes of eager messages after which their receipt is reported at once; and of chunks on an only
+/// lane, where a report of each would only wake a sender that is blocked anyway.
 constexpr std::uint64_t bytes_per_report = 256 * 1024;
 constexpr std::uint64_t chunk_bytes_per_report = 4 * 1024 * 1024;
 
-/// The payload of one parcel while it comes in: `received` of `frame.payload_bytes` so far, to
-/// `target()` + `received`, or nowhere while that is null, which it may become at any time.
+/// The payload of one packet while it is received: `received` of `frame.payload_bytes` so far, to
+/// `target()` + `received`, or discarded while that is null, which it may become at any time.
 struct inbound {
   enum class use : std::uint8_t {
     direct,  ///< into the session's view
-    early,   ///< a short message that overtook another: kept until its turn
-    dropped  ///< here already, or nobody wants it any more
+    early,   ///< an eager message that overtook another: buffered until its turn
+    dropped  ///< a duplicate, or no longer needed
   };
   envelope header;
   protocol::frame frame;
   protocol::landing where;
   std::size_t received = 0;
   use as = use::direct;
-  bool on_lane = true;  ///< false: begun, and its lane died; it comes again
+  bool on_lane = true;  ///< false: begun, and its lane was lost; it is sent again
   std::unique_ptr<std::byte[]> early;
-  std::unique_ptr<std::byte[]> carried;  ///< for a view that no processor reaches
+  std::unique_ptr<std::byte[]> carried;  ///< bounce buffer for a view that the CPU cannot access
   std::uint32_t crc = 0;
 
-  /// Where the processor puts it; null: nowhere.
+  /// Where the CPU copies it; null: it is discarded.
   std::byte* target() const noexcept {
     return carried && where.target != nullptr ? carried.get() : where.target;
   }
   std::size_t missing_bytes() const noexcept { return frame.payload_bytes - received; }
 };
 
-/// The receiving half of a channel of rails, without I/O: takes parcels from many lanes, each once,
-/// gives ordered frames to the session one after the other and chunks at once.
+/// The receiving half of a channel over rails, without I/O: takes packets from many lanes, drops
+/// duplicates, and passes ordered frames to the session in sequence, chunks as they arrive.
 class reception {
  public:
   reception(protocol::session& into, const protocol::limits& agreed)
       : session_(into), limits_(agreed) {}
-  /// Before anything is received.
+  /// To be called before anything is received.
   void kept_by(keeper* who) noexcept { keeper_ = who; }
 
   enum class outcome : std::uint8_t {
-    taken,    ///< nothing more of it comes
+    taken,    ///< complete: no payload follows
     lands,    ///< its payload follows, into `into`
-    violated  ///< no correct peer sends this: `why`
+    violated  ///< protocol violation: `why`
   };
   outcome begin(const envelope& header, const protocol::frame& f, inbound*& into);
-  /// So many more bytes are in place.
+  /// So many more bytes were received.
   void landed(inbound& in, std::size_t bytes) noexcept;
   enum class ending : std::uint8_t {
     good,
-    damaged,  ///< its checksum is wrong: it has not arrived, and its lane is not to be trusted
+    damaged,  ///< checksum mismatch: the packet is not received, and its lane is closed
     violated
   };
-  /// The sender divides chunks between lanes by what it hears of their arrival: it hears of each.
+  /// With several lanes each chunk is reported: the sender divides chunks by measured rates.
   void shared_by_lanes(bool several) noexcept { shared_ = several; }
-  /// All bytes are in place. Else than good: `why`.
+  /// All bytes were received. Unless `good`: `why`.
   ending end(inbound& in);
-  /// Its lane is dead: the parcel has not arrived.
+  /// Its lane is lost: the packet is not received.
   void drop(inbound& in);
-  /// The session has failed or ended: from now on parcels only count as arrived.
+  /// The session has failed or ended: from now on packets are discarded and only acknowledged.
   void forget();
 
   const std::string& why() const noexcept { return why_; }
   const arrivals& arrived() const noexcept { return arrived_; }
-  /// The peer should hear now of what arrived since the last report.
+  /// A report of what arrived since the last one is due now.
   bool owes_report() const noexcept { return owed_now_; }
   void hurry() noexcept { owed_now_ = owed_now_ || owed_parcels_ > 0; }
   void reported() noexcept {
@@ -117,7 +117,7 @@ class reception {
   std::uint32_t next_order_ = 1;
   std::unordered_map<std::uint32_t, early_frame> early_;  // by order
   std::uint64_t early_bytes_ = 0;
-  std::vector<inbound*> open_;  // parcels that land or come again: hardly more than lanes
+  std::vector<inbound*> open_;  // packets being received or sent again: about as many as lanes
   std::vector<std::unique_ptr<inbound>> all_;
   std::vector<inbound*> free_;
   std::uint32_t owed_parcels_ = 0;

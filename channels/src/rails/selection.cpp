@@ -13,11 +13,11 @@ namespace tandem::rails {
 namespace {
 
 std::string list(const std::vector<nic_address>& addresses) {
-  std::string out;
+  std::string text;
   for (const nic_address& a : addresses) {
-    out += fmt::format("{}{}/{}", out.empty() ? "" : ", ", a.where.to_string(), a.prefix);
+    text += fmt::format("{}{}/{}", text.empty() ? "" : ", ", a.where.to_string(), a.prefix);
   }
-  return out;
+  return text;
 }
 
 class chooser {
@@ -47,7 +47,7 @@ class chooser {
     return nearest(word, names);
   }
 
-  /// 127.0.0.0/8 is this machine's as a whole, though one address of it is listed.
+  /// All of 127.0.0.0/8 belongs to this machine, though the interface lists one address.
   static bool has(const nic& one, const asio::ip::address& where) {
     if (one.kind == nic_kind::loopback && where.is_loopback()) return true;
     return std::any_of(one.addresses.begin(), one.addresses.end(),
@@ -68,13 +68,13 @@ class chooser {
       if (matches_something(word)) continue;
       const bool by_name = word.what == rail_word::meaning::interface;
       const std::string_view near = by_name ? nearest_interface(word.text) : "";
-      const std::string advice = near.empty() ? fmt::format("there are {}", interfaces_here())
+      const std::string advice = near.empty() ? fmt::format("there are: {}", interfaces_here())
                                               : fmt::format("did you mean {}?", near);
       if (word.excludes) {
-        // One list serves many machines; only what looks like a slip is told.
+        // One list is used on many machines; only a likely typing error is reported.
         if (!near.empty()) {
           notes_.push_back(
-              fmt::format("^{} leaves out nothing here; did you mean ^{}?", word.text, near));
+              fmt::format("^{} excludes no interface here; did you mean ^{}?", word.text, near));
         }
         continue;
       }
@@ -86,7 +86,7 @@ class chooser {
     }
   }
 
-  /// What the words and its own state leave of an interface.
+  /// Applies the selectors and the state of an interface.
   candidate look_at(std::size_t index) const {
     const nic& one = nics_[index];
     candidate c{&one, index, {}, spec_.words.size(), {}};
@@ -123,7 +123,7 @@ class chooser {
   }
 
   static void add(candidate& c, const nic_address& address) {
-    // Link-local IPv6 means nothing without the interface, which an address on the wire has not.
+    // A published address has no zone, without which link-local IPv6 is ambiguous.
     if (address.where.is_v6() && !address.unusable.empty()) return;
     const bool there = std::any_of(c.addresses.begin(), c.addresses.end(),
                                    [&](const auto& a) { return a.where == address.where; });
@@ -157,7 +157,7 @@ class chooser {
         c.out = "without a job secret only loopback is used; TANDEM_INSECURE=1 lifts this";
       }
       if (!is_loopback || spec_.lists() || c.out.empty()) continue;
-      c = look_at(c.index);  // by itself, loopback was left out for what may not be used now
+      c = look_at(c.index);  // it was left out only in favour of interfaces that may not be used
     }
   }
 
@@ -221,9 +221,9 @@ void require_rails(const std::vector<nic>& nics, const selection& chosen) {
     reasons += fmt::format("{}{} {}", i == 0 ? "" : ", ", nics[i].name, chosen.verdicts[i].why);
   }
   throw error(errc::bad_option,
-              fmt::format("rails: no interface can be one ({})",
-                          reasons.empty() ? "there is none" : reasons),
-              "tandem rails says why of each; change TANDEM_RAILS or bring one up");
+              fmt::format("rails: no usable interface ({})",
+                          reasons.empty() ? "this machine has none" : reasons),
+              "tandem rails shows the reasons; change TANDEM_RAILS or bring an interface up");
 }
 
 }  // namespace tandem::rails

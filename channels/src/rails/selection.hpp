@@ -14,7 +14,7 @@ struct rail_end {
   std::vector<nic_address> addresses;
 };
 
-/// What became of an interface.
+/// Whether an interface was selected.
 struct verdict {
   bool chosen = false;
   std::string why;  ///< "chosen: up, ethernet, 10.1.0.2/24", "left out: down"
@@ -23,24 +23,25 @@ struct verdict {
 struct selection {
   std::vector<verdict> verdicts;   ///< one for each interface, in their order
   std::vector<rail_end> rails;     ///< in the order in which they are paired
-  std::vector<std::string> notes;  ///< words that look like slips, one line each
+  std::vector<std::string> notes;  ///< warnings about likely typing errors, one line each
 };
 
-/// Chooses rails, and says of every interface why or why not.
+/// Selects rails, with the reason for every interface.
 ///
-/// By itself: interfaces that are up, have a carrier and a usable address, of the most capable
-/// level there is: ports (and bonds, vlans and bridges on ports) of the faster of ethernet and
-/// InfiniBand, else wireless, else what leads to another network namespace (containers have nothing
-/// else), else tunnels, else loopback. Of a level, those slower than a quarter of the fastest are
-/// left out, as UCX does by default (`ucp_context.c`): they would hold up a message's end. Listed
-/// ones are taken whatever they are, in the order of the list; loopback addresses are a rail each.
+/// By default: interfaces that are up, have a carrier and a usable address, of the most capable
+/// level present: ports (and bonds, vlans and bridges on ports) of the faster of ethernet and
+/// InfiniBand, else wireless, else interfaces into another network namespace (all that containers
+/// have), else tunnels, else loopback. Within a level, those slower than a quarter of the fastest
+/// are left out, as UCX does by default (`ucp_context.c`): they would delay the end of a message.
+/// Listed interfaces are used whatever their kind, in the order of the list; each loopback address
+/// is a rail of its own.
 ///
-/// @param loopback_only  nothing but loopback may be used: the job has no secret
-/// @par Errors `errc::bad_option`: a listed interface, address or subnet that is not here, with the
-/// nearest one.
+/// @param loopback_only  only loopback may be used: the job has no secret
+/// @par Errors `errc::bad_option`: a listed interface, address or subnet that this machine does not
+/// have, with the nearest name.
 selection choose(const std::vector<nic>& nics, const rail_spec& spec, bool loopback_only);
 
-/// @par Errors `errc::bad_option` where no rail was chosen: why not, and what to do.
+/// @par Errors `errc::bad_option` where no rail was selected: the reasons, and what to do.
 void require_rails(const std::vector<nic>& nics, const selection& chosen);
 
 }  // namespace tandem::rails

@@ -20,7 +20,7 @@ socket_wire::socket_wire(sealed::connection over, bool stands_by)
 
 void socket_wire::wait_read(handler come) {
   if (bytes_.holds_more()) {
-    // Of that the kernel knows nothing.
+    // Buffered here, so the socket does not become readable for it.
     asio::post(socket_.get_executor(), [come = std::move(come)] { come({}); });
     return;
   }

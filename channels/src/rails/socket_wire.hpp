@@ -8,16 +8,16 @@
 
 namespace tandem::rails {
 
-/// A TCP connection as a wire, as it is or sealed.
+/// A TCP connection as a lane, plain or encrypted.
 class socket_wire final : public wire {
  public:
-  /// @param stands_by  while lanes of another kind carry
+  /// @param stands_by  carries chunks only while no other lane is up
   explicit socket_wire(sealed::connection over, bool stands_by = false);
 
   ssize_t send(std::span<const iovec> parts) override { return bytes_.send(parts); }
   bool flush() override { return bytes_.flush(); }
   bool has_unsent() const noexcept override { return bytes_.has_unsent(); }
-  ssize_t receive(std::span<const iovec> room) override { return bytes_.receive(room); }
+  ssize_t receive(std::span<const iovec> buffers) override { return bytes_.receive(buffers); }
   bool holds_more() const noexcept override { return bytes_.holds_more(); }
   std::uint64_t received_bytes() const noexcept override { return bytes_.received_bytes(); }
   std::string describe(int number) const override { return bytes_.describe(number); }

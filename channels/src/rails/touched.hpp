@@ -11,21 +11,21 @@
 
 namespace tandem::rails {
 
-/// Which NICs may touch which views, without I/O: those of this end that still read one, and the
-/// lanes over which the peer's may write one. A few at a time.
+/// Views that NICs may access, without I/O: those that NICs of this end still read, and those that
+/// the peer's NICs may write, by lane. A few at a time.
 class touched {
  public:
-  /// Names one chunk that a NIC reads here.
+  /// Identifies one chunk that a NIC of this end reads.
   using token = std::uint64_t;
   static token token_of(std::uint32_t epoch, std::uint32_t number) noexcept {
     return std::uint64_t{epoch} << 32 | number;
   }
 
-  // Read here.
+  // Read by NICs of this end.
   void reads(std::uint16_t lane, token which, operation& op) {
     reads_.push_back({&op, which, lane});
   }
-  /// Whose view is not read any more; null: unknown.
+  /// The read has completed; returns its operation, or null where it is unknown.
   operation* read(std::uint16_t lane, token which) noexcept {
     for (reading& one : reads_) {
       if (one.lane != lane || one.which != which) continue;
@@ -49,34 +49,34 @@ class touched {
     std::erase_if(loans_, [&op](const loan& one) { return one.op == &op; });
   }
 
-  /// Nothing moves on this lane any more, up to this epoch.
-  /// @param read  gets the operations whose views it still read, each as often
-  /// @param lent  gets those that the peer could write over it, and over no other lane
-  void quiet(std::uint16_t lane, std::uint32_t epoch, std::vector<operation*>& read,
-             std::vector<operation*>& lent) {
+  /// No NIC accesses memory for this lane any more, up to this epoch.
+  /// @param read_ops     receives the operations whose views it still read, once per read
+  /// @param granted_ops  receives those that the peer could write over this lane only
+  void quiet(std::uint16_t lane, std::uint32_t epoch, std::vector<operation*>& read_ops,
+             std::vector<operation*>& granted_ops) {
     std::erase_if(reads_, [&](const reading& one) {
       const auto of_one = static_cast<std::uint32_t>(one.which >> 32);
       if (one.lane != lane || ahead(of_one, epoch) > 0) return false;
-      read.push_back(one.op);
+      read_ops.push_back(one.op);
       return true;
     });
     std::erase_if(loans_, [&](const loan& one) {
       if (one.lane != lane || ahead(one.epoch, epoch) > 0) return false;
-      lent.push_back(one.op);
+      granted_ops.push_back(one.op);
       return true;
     });
-    std::erase_if(lent, [this](const operation* op) { return is_lent(*op); });
+    std::erase_if(granted_ops, [this](const operation* op) { return is_lent(*op); });
   }
 
   using clock = std::chrono::steady_clock;
-  /// Some operation has been over for so long, as seen by these calls, and the peer may still write
-  /// its view over this lane.
-  bool waits_too_long(std::uint16_t lane, clock::time_point now, clock::duration patience) {
+  /// True where an operation was complete for at least `limit`, as observed by these calls, and the
+  /// peer may still write its view over this lane.
+  bool waits_too_long(std::uint16_t lane, clock::time_point now, clock::duration limit) {
     bool found = false;
     for (loan& one : loans_) {
       if (one.lane != lane || one.op->at != operation::phase::done) continue;
       if (!one.over_since) one.over_since = now;
-      found = found || now - *one.over_since >= patience;
+      found = found || now - *one.over_since >= limit;
     }
     return found;
   }

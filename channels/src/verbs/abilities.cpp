@@ -29,11 +29,11 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 ability messages_of(std::uint64_t most) {
-  if (most == 0) return {false, "messages", "the port says that it carries none"};
+  if (most == 0) return {false, "messages", "the port reports a maximum of 0 bytes"};
   return {true, "messages", "up to " + bytes_text(most)};
 }
 
-/// One opened device and what is tried on it; what it does not get it says of all that needs it.
+/// An opened device and the probes on it. Where opening fails, every probe reports that failure.
 class trial {
  public:
   trial(const detail::ibverbs& driver, const std::string& name) : driver_(driver) {
@@ -58,8 +58,8 @@ class trial {
       inlined.how =
           inlined.has ? fmt::format("up to {} bytes", bytes)
           : failure == 0
-              ? "the device takes none"
-              : refusal(fmt::format("ibv_create_qp with {} bytes of it", inline_wish_bytes),
+              ? "not supported by the device"
+              : refusal(fmt::format("ibv_create_qp with {} inline bytes", inline_wish_bytes),
                         failure);
       std::uint32_t none = 0;
       const int plain = failure == 0 ? 0 : make_pair(none);
@@ -83,7 +83,7 @@ class trial {
     const owned_mr made(driver_,
                         driver_.reg_mr_iova2(pd_.get(), page_.get(), page_bytes_, at, with_flag));
     found.has = static_cast<bool>(made);
-    found.how = found.has ? "accepted, which a driver may ignore"
+    found.how = found.has ? "accepted, though a driver may ignore it"
                           : refusal("ibv_reg_mr_iova2 with the flag", errno);
     return found;
   }
@@ -99,7 +99,7 @@ class trial {
     found.has = failure == EBADF;
     if (found.has) return found;
     found.how = refusal("ibv_reg_dmabuf_mr", failure);
-    if (failure == EOPNOTSUPP) found.how += ": this device's driver registers none";
+    if (failure == EOPNOTSUPP) found.how += ": this device's driver does not support it";
     if (failure == EPROTONOSUPPORT) found.how += ": the kernel must be 5.12 or newer";
     return found;
   }
@@ -112,7 +112,7 @@ class trial {
 
  private:
   void open(const std::string& name) {
-    why_not_ = "the device is not there any more";
+    why_not_ = "the device was removed";
     int count = 0;
     ibv_device** const all = driver_.get_device_list(&count);
     for (int i = 0; all != nullptr && i < count; ++i) {
@@ -124,7 +124,7 @@ class trial {
     if (all != nullptr) driver_.free_device_list(all);
   }
 
-  /// 0, with the bytes that it takes inline; or an errno.
+  /// @return 0, with the inline bytes granted, or an errno
   int make_pair(std::uint32_t& inline_bytes) {
     ibv_qp_init_attr as{};
     as.send_cq = as.recv_cq = cq_.get();

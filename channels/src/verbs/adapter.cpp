@@ -38,7 +38,7 @@ owned_context open_named(const detail::ibverbs& driver, const std::string& name)
                 "tandem rails lists the devices");
   }
   if (found == nullptr) throw call_failed("ibv_open_device", failure, name);
-  // Its queue pairs live as long as somebody holds this.
+  // A child process that inherited the descriptor would keep the queue pairs alive.
   detail::hide_from_children(found->cmd_fd);
   return {driver, found};
 }
@@ -46,7 +46,7 @@ owned_context open_named(const detail::ibverbs& driver, const std::string& name)
 }  // namespace
 
 error call_failed(std::string_view call, int number, const std::string& where) {
-  std::string advice = "tandem rails says what this machine's RDMA devices can do";
+  std::string advice = "tandem rails shows what this machine's RDMA devices can do";
   if (number == EACCES || number == EPERM) {
     advice = "may this user open /dev/infiniband/uverbs*? in a container: --device=/dev/infiniband";
   }
@@ -98,7 +98,7 @@ ibv_port_attr adapter::query_port(std::uint8_t number) const {
   return found;
 }
 
-/// Of the port alone.
+/// The GID table of this port only.
 std::vector<gid_entry> adapter::read_table() const {
   std::size_t places = 0;
   for (int number = 1; number <= device_.phys_port_cnt; ++number) {
@@ -127,15 +127,15 @@ void adapter::find_gid() {
   text_ += ", " + describe(gid_);
 }
 
-/// A queue pair keeps what it was connected by: once the table has something else there, nobody
-/// answers it any more.
+/// A connected queue pair keeps its GID index: once the table entry has changed, the peer does not
+/// respond to it any more.
 void adapter::check_gid() {
   if (lost_gid_) return;
   std::vector<gid_entry> table;
   try {
     table = read_table();
   } catch (const error& e) {
-    log(log_level::info, "verbs", e.what());  // a device that fails says so by itself
+    log(log_level::info, "verbs", e.what());  // the failure of a device is reported by an event
     return;
   }
   const auto found = std::find_if(table.begin(), table.end(),
@@ -144,13 +144,13 @@ void adapter::check_gid() {
   lost_gid_ = true;
   const bool any = found != table.end() && !is_empty(found->raw);
   const std::string why = fmt::format(
-      "{}: this GID is gone: the table of GIDs changed{}; does the interface still have its "
-      "address? The rail is opened anew by a GID that is there",
+      "{}: this GID was removed: the GID table changed{}; does the interface still have its "
+      "address? The rail reconnects with a GID of the new table",
       text(), any ? fmt::format(", and has {} in its place", describe(*found)) : "");
   tell([&why](listener& to) { to.gid_lost(why); });
 }
 
-/// Whoever is told may remove himself, and others.
+/// An observer may remove itself and others during the call.
 template <class Say>
 void adapter::tell(Say say) {
   const std::vector<listener*> all = listeners_;
@@ -161,7 +161,7 @@ void adapter::tell(Say say) {
 }
 
 void adapter::listen() {
-  if (failed_) return;  // the descriptor of a device that is gone is ready for ever
+  if (failed_) return;  // the descriptor of a removed device is always readable
   events_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [weak = weak_from_this()](error_code failure) {
                        const auto self = weak.lock();
@@ -171,7 +171,7 @@ void adapter::listen() {
                      });
 }
 
-/// To the last one: the descriptor tells of a change only once.
+/// Reads all pending events, as the descriptor signals a change only once.
 void adapter::hear() {
   const auto self = shared_from_this();
   while (events_.is_open() && !failed_) {
@@ -180,7 +180,7 @@ void adapter::hear() {
     if (driver_.get_async_event(context_.get(), &said) != 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == 0) return;
-      // So answers the kernel for a device that was removed, after its last event.
+      // The kernel's error for a removed device, after its last event.
       failed_ = true;
       tell([](listener& to) { to.device_says(IBV_EVENT_DEVICE_FATAL, nullptr); });
       return;

@@ -18,36 +18,35 @@ namespace tandem::verbs {
 
 namespace asio = boost::asio;
 
-/// Where a lane begins: a port of a device, and the GID by which it is reached.
+/// The local end of a lane: a port of a device, and its GID.
 struct place {
   std::string device;
   std::uint8_t port = 1;
   int gid_index = 0;
 };
 
-/// One RDMA device, opened: what all lanes of a rank over one GID of it share, its protection
-/// domain and the memory registered there, too. Tells them what the device says by itself. One
-/// thread: that of its executor. It closes with its last user.
+/// One opened RDMA device, shared by all lanes of a rank over one GID of it, with its protection
+/// domain and the memory registered there. Passes the device's asynchronous events to them. Used
+/// on its executor only. Closed with its last user.
 ///
-/// One domain for all peers: memory is registered once, whoever is to reach it, as a key of it is
-/// good for the lanes of every peer, all of which have proven the job's secret.
+/// One protection domain for all peers: memory is registered once, and its key is valid on the
+/// lanes of every peer, all of which have proven the job's secret.
 class adapter : public std::enable_shared_from_this<adapter> {
  public:
-  /// Hears of a queue pair of its own, or of the port or device that it stands on.
+  /// Receives the events of queue pairs, of the port and of the device.
   class listener {
    public:
     /// @param pair  null: the port or the device as a whole
     virtual void device_says(ibv_event_type what, const ibv_qp* pair) = 0;
-    /// The GID is no more what it was: no lane over it hears of its peer again. Why, and what to
-    /// do.
+    /// The GID has changed: lanes over it cannot reach their peers any more. `why` says what to do.
     virtual void gid_lost(const std::string& why) = 0;
 
    protected:
     ~listener() = default;
   };
 
-  /// @par Errors `errc::unreachable`: no such device or GID, or it cannot be opened: which call,
-  /// why, what to do.
+  /// @par Errors `errc::unreachable`: no such device or GID, or it cannot be opened: the call, the
+  /// reason, what to do.
   static std::shared_ptr<adapter> open(asio::any_io_executor executor,
                                        const detail::ibverbs& driver, const place& at);
 
@@ -58,21 +57,21 @@ class adapter : public std::enable_shared_from_this<adapter> {
   registry& memory() noexcept { return memory_; }
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const ibv_device_attr& can() const noexcept { return device_; }
-  /// As it is now: link layer, LID, MTU.
+  /// The current attributes: link layer, LID, MTU.
   ibv_port_attr port() const;
   /// As it was when the device was opened.
   const gid_bytes& gid() const noexcept { return gid_.raw; }
   /// "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)".
   const std::string& text() const noexcept { return text_; }
-  /// False: the device has failed or is gone, or has another GID in its place by now. What is to
-  /// be made then needs it opened again.
+  /// False: the device has failed or was removed, or its GID has changed. New lanes need it opened
+  /// again.
   bool is_usable() const noexcept { return !failed_ && !lost_gid_; }
 
-  /// Tells at once what the device has said so far.
+  /// Reads the pending events of the device and notifies at once.
   void hear();
   void add(listener* who) { listeners_.push_back(who); }
   void remove(listener* who) noexcept { std::erase(listeners_, who); }
-  /// Says no more, so that nothing of it keeps the loop running.
+  /// No more events are delivered, so that nothing keeps the loop running.
   void close() noexcept;
 
   adapter(asio::any_io_executor executor, const detail::ibverbs& driver, place at,
@@ -102,7 +101,7 @@ class adapter : public std::enable_shared_from_this<adapter> {
   std::vector<listener*> listeners_;
 };
 
-/// The failure of a call of the library, with the words for `number` (an errno).
+/// The error for a failed libibverbs call with errno `number`.
 error call_failed(std::string_view call, int number, const std::string& where);
 
 }  // namespace tandem::verbs

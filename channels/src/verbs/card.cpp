@@ -24,7 +24,7 @@ constexpr std::uint32_t most_slot_bytes = 256 << 20;
 constexpr std::uint32_t most_number = 1 << 24;  // of a queue pair or a packet: 24 bits
 
 [[noreturn]] void refuse(std::string_view what) {
-  throw error(errc::protocol_violation, fmt::format("the peer's RDMA card: {}", what),
+  throw error(errc::protocol_violation, fmt::format("the peer's queue pairs: {}", what),
               "is another program or another version at the other end?");
 }
 
@@ -35,20 +35,20 @@ void check(const card& c) {
   };
   if (!between(has.records, 2, most_slots) || !between(has.chunks, 1, most_slots) ||
       !between(has.words, least_words, most_slots)) {
-    refuse("a number of slots out of bounds");
+    refuse("number of slots out of range");
   }
   if (!between(has.record_bytes, 1024, most_slot_bytes) ||
       !between(has.chunk_bytes, 1024, most_slot_bytes)) {
-    refuse("a length of slots out of bounds");
+    refuse("slot length out of range");
   }
   const std::uint64_t bytes = std::uint64_t{has.chunks} * has.chunk_bytes;
-  if (c.chunks_at == 0 || c.chunks_at + bytes < c.chunks_at) refuse("slots that are nowhere");
+  if (c.chunks_at == 0 || c.chunks_at + bytes < c.chunks_at) refuse("invalid slot address");
   if (c.data_pair >= most_number || c.control_pair >= most_number || c.data_psn >= most_number ||
       c.control_psn >= most_number || c.data_pair == c.control_pair) {
-    refuse("queue pairs that cannot be");
+    refuse("invalid queue pair numbers");
   }
   const bool is_power = (c.mtu_bytes & (c.mtu_bytes - 1)) == 0;
-  if (!between(c.mtu_bytes, 256, 4096) || !is_power) refuse("an MTU that cannot be");
+  if (!between(c.mtu_bytes, 256, 4096) || !is_power) refuse("invalid MTU");
 }
 
 }  // namespace
@@ -78,14 +78,15 @@ wire_card encode(const card& from) noexcept {
 
 card decode(std::span<const std::byte, card_bytes> from) {
   const std::byte* const p = from.data();
-  if (std::memcmp(p, magic.data(), magic.size()) != 0) refuse("these bytes are none");
+  if (std::memcmp(p, magic.data(), magic.size()) != 0) refuse("wrong magic number");
   if (const auto theirs = take<std::uint32_t>(p + 8); theirs != version) {
     throw error(errc::version_mismatch,
-                fmt::format("the peer's RDMA card has version {}, this one {}", theirs, version),
+                fmt::format("the peer's queue pair info has version {}, this one {}", theirs,
+                            version),
                 "run the same Tandem on all ranks");
   }
   if (take<std::uint32_t>(p + checked_bytes) != crc32c(p, checked_bytes)) {
-    refuse("its checksum is wrong");
+    refuse("checksum mismatch");
   }
   card to;
   to.mtu_bytes = take<std::uint32_t>(p + 12);

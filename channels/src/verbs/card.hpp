@@ -10,22 +10,22 @@
 
 namespace tandem::verbs {
 
-/// What one end of a lane tells the other so that their queue pairs find each other. It travels
-/// once each way over the connection that has proven who is there; 128 bytes, little endian:
+/// What one end of a lane sends to the other to connect their queue pairs, once in each direction
+/// over the authenticated connection; 128 bytes, little endian:
 ///
 ///    0 magic "TNDMRDMA"    8 version u32      12 mtu u32         16 gid 16 bytes
 ///   32 lid u16, 0 u16     36 data pair u32    40 its psn u32     44 control pair u32
 ///   48 its psn u32        52 key u32          56 chunks at u64   64 records u32
-///   68 record bytes u32   72 chunks u32       76 chunk bytes u32 80 words u32
-///   84 nothing            124 CRC32C of bytes 0..123
+///   68 record bytes u32   72 chunks u32       76 chunk bytes u32 80 updates u32
+///   84 reserved           124 CRC32C of bytes 0..123
 struct card {
   std::array<std::byte, 16> gid{};
   std::uint16_t lid = 0;
   std::uint32_t mtu_bytes = 1024;
   std::uint32_t data_pair = 0, data_psn = 0;
   std::uint32_t control_pair = 0, control_psn = 0;
-  std::uint64_t chunks_at = 0;  ///< where the slots begin
-  std::uint32_t key = 0;        ///< that lets the peer write there
+  std::uint64_t chunks_at = 0;  ///< address of the slots
+  std::uint32_t key = 0;        ///< rkey of the slots
   room has;
 };
 
@@ -33,8 +33,8 @@ constexpr std::size_t card_bytes = 128;
 using wire_card = std::array<std::byte, card_bytes>;
 
 wire_card encode(const card& from) noexcept;
-/// What it says is in bounds, too: no count or length makes this end take more memory than a lane
-/// of its own takes many times over. @par Errors `errc::protocol_violation`, `version_mismatch`.
+/// All fields are checked: no count or length makes this end allocate more than a fixed multiple of
+/// what its own lanes take. @par Errors `errc::protocol_violation`, `version_mismatch`.
 card decode(std::span<const std::byte, card_bytes> from);
 
 }  // namespace tandem::verbs

@@ -7,8 +7,8 @@
 
 namespace tandem::verbs {
 
-/// How many things this process has of libibverbs now: what is left when all lanes are gone was
-/// lost. Any thread.
+/// Number of libibverbs objects that this process has now: what remains after all lanes are closed
+/// has leaked. Thread-safe.
 struct census {
   std::size_t contexts = 0, domains = 0, regions = 0, channels = 0, queues = 0, pairs = 0;
 

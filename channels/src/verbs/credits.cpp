@@ -11,8 +11,8 @@ using protocol::take;
 
 namespace {
 
-bool is_much(std::uint32_t took, std::uint32_t said, std::uint32_t all) noexcept {
-  return took - said >= std::max(all / 2, 1U);
+bool is_much(std::uint32_t consumed, std::uint32_t reported, std::uint32_t all) noexcept {
+  return consumed - reported >= std::max(all / 2, 1U);
 }
 
 }  // namespace
@@ -29,11 +29,11 @@ word decode(std::span<const std::byte, word_bytes> from) noexcept {
           take<std::uint32_t>(from.data() + 8), take<std::uint32_t>(from.data() + 12)};
 }
 
-/// Words of two queue pairs may overtake each other, so one may say less than was heard before.
+/// Updates of the two queue pairs may overtake each other, so an older total may arrive later.
 bool credits::hear(const word& theirs) noexcept {
-  const auto move_on = [](std::uint32_t& taken, std::uint32_t said, std::uint32_t sent) {
-    if (static_cast<std::int32_t>(said - sent) > 0) return false;
-    if (static_cast<std::int32_t>(said - taken) > 0) taken = said;
+  const auto move_on = [](std::uint32_t& taken, std::uint32_t total, std::uint32_t sent) {
+    if (static_cast<std::int32_t>(total - sent) > 0) return false;
+    if (static_cast<std::int32_t>(total - taken) > 0) taken = total;
     return true;
   };
   return move_on(taken_.records, theirs.records, sent_.records) &&

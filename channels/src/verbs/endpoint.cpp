@@ -18,10 +18,10 @@
 namespace tandem::verbs {
 namespace {
 
-// As NCCL's, but for the timeout: 2^17 * 4 us, seven times, is 4 s where NCCL waits 30. The lane's
-// own heartbeat judges sooner.
+// Values of NCCL, except for the timeout: 2^17 * 4 us, seven times, is 4 s where NCCL waits 30 s.
+// The lane's heartbeats detect a failure sooner.
 constexpr std::uint8_t ack_timeout = 17;
-constexpr std::uint8_t retries = 6;  // 7 means without end to soft-RoCE of Linux 6.1
+constexpr std::uint8_t retries = 6;  // 7 means unlimited to soft-RoCE of Linux 6.1
 constexpr std::uint8_t rnr_retries = 7;
 constexpr std::uint8_t least_rnr_timer = 12;
 constexpr std::uint8_t hops = 255;
@@ -34,7 +34,7 @@ std::uint32_t random_number() {
   return value & 0xffffff;
 }
 
-/// Of the data pair: placements are as many as chunks, and the last place is for a flush.
+/// Send queue depth of the data pair: as many placements as chunks, and one entry for a flush.
 std::uint32_t sends_of(const room& has) noexcept {
   return has.records + 2 * has.chunks + 1;
 }
@@ -48,8 +48,8 @@ room fitting(room wanted, const ibv_port_attr& port, const ibv_device_attr& devi
 
 }  // namespace
 
-endpoint::endpoint(std::shared_ptr<adapter> on, const room& mine)
-    : on_(std::move(on)), has_(fitting(mine, on_->port(), on_->can())), memory_(has_) {
+endpoint::endpoint(std::shared_ptr<adapter> on, const room& wanted)
+    : on_(std::move(on)), has_(fitting(wanted, on_->port(), on_->can())), memory_(has_) {
   const detail::ibverbs& driver = on_->driver();
   const std::string where = on_->text();
   const auto area = memory_.local_area();
@@ -98,7 +98,7 @@ void endpoint::make_pairs() {
   mine_.has = has_;
 }
 
-/// Sending from the request itself is a wish that some devices refuse.
+/// Some devices reject inline data, so creation is repeated without it.
 owned_qp endpoint::make_pair(std::uint32_t sends, std::uint32_t receives,
                              std::uint32_t inline_bytes) {
   ibv_qp_init_attr as{};
@@ -184,7 +184,7 @@ void endpoint::stop() noexcept {
 endpoint::~endpoint() {
   stop();
   fail("closed");
-  // What a device has not given back by now it gives back when its pairs are destroyed.
+  // Requests not flushed by now are dropped when the queue pairs are destroyed.
   for (int i = 0; i < 1000 && !is_quiet(); ++i) {
     if (!poll()) break;
   }
@@ -211,7 +211,7 @@ void endpoint::arm() {
   }
 }
 
-/// Acknowledged when the queue goes, or when they are many: each acknowledgement takes a lock.
+/// Acknowledged in batches and before the queue is destroyed: each acknowledgement takes a lock.
 void endpoint::take_events() noexcept {
   constexpr unsigned many = 64;
   if (!channel_ || !cq_) return;

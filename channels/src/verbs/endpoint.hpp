@@ -18,24 +18,24 @@
 
 namespace tandem::verbs {
 
-/// The two queue pairs of one lane, their completion queue and their registered memory: the data
+/// The two queue pairs of one lane, their completion queue and their registered memory. The data
 /// pair carries records (SEND) and chunks (WRITE with immediate data, into a slot of the peer) in
-/// one order, the control pair words that must not wait behind them. Carries out `credits`; the
-/// processor copies into and out of the slots. What is placed (WRITE, then the SEND of its head)
-/// goes from a registered view into one that the peer has lent, without a processor.
+/// order; the control pair carries credit updates, which must not wait behind them. Flow control is
+/// that of `credits`; the CPU copies into and out of the slots. A placement (WRITE, then the SEND
+/// of its head) goes from a registered view into a view granted by the peer, without CPU copies.
 class endpoint {
  public:
-  /// What has come: bytes that stay where they are until `release`.
+  /// Received bytes, valid until `release_front`.
   struct arrival {
     std::span<const std::byte> bytes;
-    std::uint32_t receive = 0;  ///< the posted receive that it took
+    std::uint32_t receive = 0;  ///< the posted receive that it consumed
     bool is_chunk = false;
   };
 
-  /// Makes everything and posts the receives. @par Errors `errc::unreachable`: which call, why;
-  /// `limit_exceeded`: memory that may not be locked, and how to allow it.
-  endpoint(std::shared_ptr<adapter> on, const room& mine);
-  /// Nothing of it can be touched by the NIC afterwards.
+  /// Creates everything and posts the receives. @par Errors `errc::unreachable`: the call and the
+  /// reason; `limit_exceeded`: memory that may not be locked, and how to allow it.
+  endpoint(std::shared_ptr<adapter> on, const room& wanted);
+  /// The NIC does not access its memory afterwards.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
@@ -43,60 +43,61 @@ class endpoint {
   const card& mine() const noexcept { return mine_; }
   const adapter& on() const noexcept { return *on_; }
   const std::shared_ptr<adapter>& shared_adapter() const noexcept { return on_; }
-  /// Towards the peer, ready to receive and to send.
+  /// Moves both queue pairs to RTR and RTS.
   void connect(const card& theirs);
 
-  /// Says something on both pairs; false where it cannot.
+  /// Sends on both queue pairs, to check the path; false on failure.
   bool greet();
-  /// The peer has done so, and its NIC has said that it has ours.
+  /// The peer's sends were received, and its NIC has acknowledged ours.
   bool is_greeted() const noexcept { return greeted_records_ && greeted_words_ && is_drained(); }
 
   // Sending.
-  /// Copies and posts the beginning of the parts, as one record or chunk; how many bytes. 0: no
+  /// Copies and posts the beginning of the parts as one record or chunk. @return the bytes; 0: no
   /// credit or no slot now.
   std::size_t send(std::span<const iovec> parts);
-  /// Has the NIC write the bytes into the peer's memory and then send a record; false: no credit or
-  /// no place in the queue now. Whoever receives the record finds the bytes in place: requests of a
-  /// queue pair end in their order, relaxed ordering or not, and so do their packets.
+  /// Posts an RDMA write into the peer's memory and then the SEND of a record; false: no credit, or
+  /// the send queue is full. When the record is received, the bytes are in place: requests of a
+  /// queue pair complete in order, relaxed ordering or not, and so do their packets.
   bool place(std::span<const std::byte> record, const rails::placement& what);
   std::size_t most_placed_bytes() const noexcept { return most_placed_bytes_; }
-  /// Placements whose memory the NIC reads no more, by their tokens, since the last time.
+  /// Tokens of completed placements, whose memory the NIC no longer reads, since the last call.
   std::vector<std::uint64_t>& ended_placements() noexcept { return ended_; }
-  /// Of memory that is registered for one message; null: not now.
+  /// A registration of memory, for one message where needed; null: none.
   std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer);
-  /// Of memory that is registered anyhow.
+  /// True for memory in a registered region.
   bool reaches(const const_view& what) { return on_->memory().reaches(what); }
-  /// All that was posted has left: the peer's NIC has it.
+  /// All posted sends have completed: the peer's NIC has acknowledged them.
   bool is_drained() const noexcept { return left_ == posted_ && words_underway_ == 0; }
 
-  /// Posts what tells when all before it has left.
+  /// Posts a signalled request, whose completion covers all requests before it.
   void flush();
 
   // Receiving.
-  /// Takes what is complete; true where there was something. After a failure nothing more comes.
+  /// Polls the completion queue; true where there was a completion. After a failure nothing more
+  /// is received.
   bool poll();
   bool any_arrived() const noexcept { return arrived_count_ > 0; }
   const arrival& front() const noexcept { return arrived_[arrived_first_]; }
-  /// The front is read: its receive is posted again, and the peer hears of it in time.
+  /// The front was read: posts its receive again, and returns the credit in time.
   void release_front();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
-  /// Why the lane is at its end; empty: it is not.
+  /// Why the lane has failed; empty: it has not.
   const std::string& failure() const noexcept { return failure_; }
-  /// @param is_cause  false: of what follows from a failure; its cause may still be told
+  /// @param is_cause  false: a consequence of another failure, whose cause may still be reported
   void fail(std::string why, bool is_cause = true);
   bool knows_cause() const noexcept { return knows_cause_; }
 
-  // Sleeping.
+  // Waiting.
   int descriptor() const noexcept { return channel_->fd; }
-  /// From here on the next completion makes `descriptor` readable. `poll` once more before waiting.
+  /// The next completion makes `descriptor` readable. Call `poll` once more before waiting.
   void arm();
   void take_events() noexcept;
 
-  /// Both pairs stop: what is posted comes back unsent.
+  /// Moves both queue pairs to the error state: posted requests are flushed.
   void stop() noexcept;
-  /// What a device does not give back it loses with its pairs: nothing moves any more.
+  /// Drops requests that the device has not flushed; nothing is transferred any more.
   void destroy_pairs() noexcept;
-  /// Everything that was posted has come back.
+  /// Every posted request has completed or was flushed.
   bool is_quiet() const noexcept { return receives_underway_ == 0 && is_drained(); }
   bool owns(const ibv_qp* pair) const noexcept {
     return pair == data_.get() || pair == control_.get();
@@ -109,7 +110,7 @@ class endpoint {
     load of = load::record;
     bool ends_placement = false;
     std::uint64_t token = 0;
-    std::uint32_t bytes = 0;  // that are written in place
+    std::uint32_t bytes = 0;  // of a placement
   };
 
   void make_pairs();
@@ -151,8 +152,8 @@ class endpoint {
   std::uint32_t inline_bytes_ = 0;
 
   std::uint32_t posted_ = 0, left_ = 0;  // on the data pair, ever
-  std::vector<posted> outgoing_;         // what was posted and has not left, by its number
-  std::vector<std::uint64_t> ended_;     // placements
+  std::vector<posted> outgoing_;         // posted and not yet completed, by number
+  std::vector<std::uint64_t> ended_;     // tokens of completed placements
   std::size_t most_placed_bytes_ = 0;
   std::uint32_t unsignalled_ = 0;
   std::uint32_t records_out_ = 0, chunks_out_ = 0, words_out_ = 0;  // ever
@@ -160,8 +161,8 @@ class endpoint {
   std::uint32_t placed_underway_ = 0;
   std::uint64_t placed_bytes_underway_ = 0;
   std::uint32_t receives_underway_ = 0;
-  std::vector<std::uint32_t> generations_;  // of the receives, records before words
-  std::vector<arrival> arrived_;            // a ring, as long as there are receives
+  std::vector<std::uint32_t> generations_;  // of the receives, records before credit updates
+  std::vector<arrival> arrived_;            // a ring with an entry for each receive
   std::size_t arrived_first_ = 0, arrived_count_ = 0;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;

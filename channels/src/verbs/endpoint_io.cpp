@@ -1,4 +1,4 @@
-// What an endpoint posts, and what it makes of completions.
+// Posting of work requests, and processing of completions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace tandem::verbs {
 namespace {
 
-/// Of records at most so many leave between two whose completion is told: a send queue frees its
-/// places only then.
+/// Maximum number of unsignalled sends in a row: the entries of a send queue are freed only by a
+/// later signalled completion.
 constexpr std::uint32_t most_unsignalled = 8;
 constexpr int completions_per_look = 16;
 
-/// Whose completion it is: what was posted, in which slot, for the how-manieth time.
+/// The work request id: the kind of request, its slot, and how often that was posted.
 std::uint64_t request_id(std::uint8_t what, std::uint32_t slot, std::uint32_t generation) noexcept {
   return std::uint64_t{what} << 56 | std::uint64_t{slot & 0xffffff} << 32 | generation;
 }
@@ -99,7 +99,7 @@ std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes
                    std::min(bytes, chunk_body_bytes_), wr, {load::chunk, false, 0, 0});
 }
 
-/// Its record is told of, and with it the writing before.
+/// The completion of the record covers the write before it.
 bool endpoint::place(std::span<const std::byte> record, const rails::placement& what) {
   if (!failure_.empty() || !credits_ || record.size() > record_body_bytes_) return false;
   if (!may_place(what.from.bytes)) return false;
@@ -119,13 +119,13 @@ bool endpoint::place(std::span<const std::byte> record, const rails::placement& 
   ibv_send_wr head{};
   head.opcode = IBV_WR_SEND;
   if (word_bytes + record.size() <= inline_bytes_) head.send_flags = IBV_SEND_INLINE;
-  // Where this fails all has failed: the lane is lost, and its memory free when it is quiet.
+  // If this fails the lane is lost, and the memory is released once it is quiesced.
   send_slot(memory_.record_out(records_out_++ % has_.records), {&part, 1}, record.size(), head,
             {load::record, true, what.token, 0});
   return true;
 }
 
-/// As much as the slots hold, at least one: what is more urgent waits behind it.
+/// Limited to the bytes of the slots, but at least one placement: urgent data waits behind it.
 bool endpoint::may_place(std::size_t bytes) const noexcept {
   const std::uint64_t most = std::uint64_t{has_.chunks} * has_.chunk_bytes;
   return credits_->may_send_record() && records_underway_ < has_.records &&
@@ -153,7 +153,7 @@ std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, s
   return post_data(wr, what, is_told) ? bytes : 0;
 }
 
-/// @param is_told  by a completion, and with it all before
+/// @param is_told  by a completion, which covers all requests before it
 bool endpoint::post_data(ibv_send_wr& wr, const posted& what, bool is_told) {
   wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_ + 1);
   if (is_told) wr.send_flags |= IBV_SEND_SIGNALED;
@@ -173,7 +173,7 @@ bool endpoint::post(ibv_qp* pair, ibv_send_wr& wr) {
   return false;
 }
 
-/// Only some records have a completion of their own; an empty write comes after all of them.
+/// Only some records are signalled; an empty write completes after all of them.
 void endpoint::flush() {
   if (unsignalled_ == 0 || !failure_.empty() || !credits_) return;
   ibv_send_wr wr{};
@@ -189,7 +189,7 @@ void endpoint::say_word() {
   post_word();
 }
 
-/// An empty record, and a word.
+/// Sends an empty record and a credit update.
 bool endpoint::greet() {
   send_record({}, 0);
   flush();
@@ -219,7 +219,7 @@ bool endpoint::poll() {
   return count > 0;
 }
 
-/// Of a completion in error only its id, status and pair are valid.
+/// In a completion with an error only id, status and queue pair number are valid.
 void endpoint::came(const ibv_wc& wc) {
   const auto what = static_cast<kind>(wc.wr_id >> 56);
   const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 32 & 0xffffff);
@@ -232,11 +232,11 @@ void endpoint::came(const ibv_wc& wc) {
     failed(what, wc.status);
     return;
   }
-  if (what == kind::word_out) say_word();  // one that found no place
+  if (what == kind::word_out) say_word();  // an update for which the queue was full
   if (!is_receive || !failure_.empty()) return;
   const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
   if (index >= generations_.size() || generations_[index] != generation) {
-    fail(fmt::format("{}: a completion of a request that is long over", on_->text()));
+    fail(fmt::format("{}: a completion of a request that was completed before", on_->text()));
   } else if (what == kind::record_in) {
     came_record(wc, slot);
   } else {
@@ -246,15 +246,15 @@ void endpoint::came(const ibv_wc& wc) {
 
 void endpoint::failed(kind what, ibv_wc_status status) {
   if (!failure_.empty()) return;
-  const status_words words = words_for(status);
-  // A device that does not answer, or flushes, may have said why.
+  const status_words text = words_for(status);
+  // For these statuses an asynchronous event may have reported the cause.
   const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
   const bool of_data = what == kind::record_in || what == kind::data_out;
   const bool receives = what == kind::record_in || what == kind::word_in;
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
                    of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
                    of_data ? theirs_.data_pair : theirs_.control_pair,
-                   receives ? "receiving" : "sending", words.what, words.cause, words.advice),
+                   receives ? "receiving" : "sending", text.what, text.cause, text.advice),
        is_cause);
 }
 
@@ -266,7 +266,7 @@ void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
   if (it.is_chunk) {
     const std::uint32_t to = be32toh(wc.imm_data);
     if (!credits_ || !credits_->chunk_came(to) || wc.byte_len > has_.chunk_bytes) {
-      fail(fmt::format("the peer says that it wrote {} bytes into slot {}, which is not its turn",
+      fail(fmt::format("the peer reports {} bytes written into slot {}, which is out of turn",
                        wc.byte_len, to));
       return;
     }
@@ -281,7 +281,7 @@ void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
 
 void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
   if (wc.byte_len != word_bytes || !hear({memory_.word_in(slot), word_bytes}, 0)) {
-    fail("the peer sent a word that is none");
+    fail("the peer sent an invalid credit update");
     return;
   }
   greeted_words_ = true;
@@ -293,17 +293,17 @@ void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
 
 bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes) {
   if (record.size() < word_bytes || !credits_) {
-    fail("the peer sent a record without a word");
+    fail("the peer sent a record without a credit update");
     return false;
   }
   const word said = decode(record.first<word_bytes>());
   if (said.body_bytes != body_bytes) {
     fail(
-        fmt::format("the peer says that {} bytes follow where {} do", said.body_bytes, body_bytes));
+        fmt::format("the peer announced {} bytes and sent {}", said.body_bytes, body_bytes));
     return false;
   }
   if (!credits_->hear(said)) {
-    fail("the peer says that it took what was never sent");
+    fail("the peer returned credits that were never used");
     return false;
   }
   return true;

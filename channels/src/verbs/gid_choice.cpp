@@ -14,11 +14,11 @@ std::string interface_of(const gid_wish& wish) {
 }
 
 std::string list(const std::vector<asio::ip::address>& addresses) {
-  std::string words;
+  std::string text;
   for (const asio::ip::address& one : addresses) {
-    words += (words.empty() ? "" : " or ") + one.to_string();
+    text += (text.empty() ? "" : " or ") + one.to_string();
   }
-  return words;
+  return text;
 }
 
 bool is_link_local(const asio::ip::address& where) {
@@ -26,7 +26,7 @@ bool is_link_local(const asio::ip::address& where) {
   return where.to_v4().to_uint() >> 16 == 0xa9fe;  // 169.254/16
 }
 
-/// Where in the wish an address stands; its size: nowhere.
+/// The position of an address in the requirement; its size where it is not listed.
 std::size_t place(const asio::ip::address& where, const gid_wish& wish) {
   const auto found = std::find(wish.addresses.begin(), wish.addresses.end(), where);
   return static_cast<std::size_t>(found - wish.addresses.begin());
@@ -39,7 +39,7 @@ std::string unfit(const gid_entry& one, const gid_wish& wish) {
   if (one.kind != gid_kind::roce_v2) return "not RoCE v2";
   if (wish.interface_index != 0 && one.interface_index != wish.interface_index) {
     if (one.interface_index == 0) return "of no interface here (of another network namespace?)";
-    return fmt::format("of interface {}, not of {} ({})", one.interface_index, interface_of(wish),
+    return fmt::format("of interface {}, not {} ({})", one.interface_index, interface_of(wish),
                        wish.interface_index);
   }
   const asio::ip::address where = address_of(one.raw);
@@ -52,7 +52,7 @@ std::string unfit(const gid_entry& one, const gid_wish& wish) {
   return {};
 }
 
-/// What makes an entry better: it compares less.
+/// The sort key of an entry: the smallest is preferred.
 auto rank(const gid_entry& one, const gid_wish& wish) {
   const asio::ip::address where = address_of(one.raw);
   return std::tuple(where.is_v6(), place(where, wish), one.index);
@@ -91,7 +91,7 @@ void leave_out(gid_choice& from, std::size_t& count, const gid_entry& one, std::
   }
 }
 
-/// Which InfiniBand network it is: the first half, as the subnet manager gave it.
+/// The subnet prefix: the first half of a GID, assigned by the subnet manager.
 gid_bytes subnet_of(gid_bytes gid) {
   std::fill(gid.begin() + 8, gid.end(), std::byte{0});
   return gid;

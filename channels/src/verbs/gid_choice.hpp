@@ -14,12 +14,12 @@ namespace asio = boost::asio;
 
 /// The network interface that a GID has to belong to.
 struct gid_wish {
-  std::string interface;                     ///< its name, for the reasons
+  std::string interface;                     ///< its name, for messages
   int interface_index = 0;                   ///< 0: any
   std::vector<asio::ip::address> addresses;  ///< one of these; empty: any
 };
 
-/// Which GID of a port is used, or why none is.
+/// The GID selected for a port, or why there is none.
 struct gid_choice {
   std::optional<gid_entry> chosen;
   /// "GID 1 (RoCE v2, 10.9.0.1)"; without one: what is wrong, and what to do.
@@ -31,10 +31,10 @@ struct gid_choice {
 
 constexpr std::size_t max_gids_left_out = 8;
 
-/// InfiniBand: the first entry that is set, which is index 0 on a port that a subnet manager has
-/// set up. Ethernet: RoCE v2 on the interface of `wish`, with one of its addresses, IPv4 before
-/// IPv6 as NCCL does, then in the order of those addresses; never link-local, unspecified or
-/// multicast. A port that is not active has none.
+/// InfiniBand: the first non-zero entry, which is index 0 on a port configured by a subnet manager.
+/// Ethernet: RoCE v2 on the interface of `wish`, with one of its addresses, IPv4 before IPv6 as
+/// NCCL does, then in the order of those addresses; never link-local, unspecified or multicast. A
+/// port that is not active has none.
 gid_choice choose_gid(const port& of, const gid_wish& wish = {});
 
 /// The address in a GID of RoCE v2: `::ffff:10.9.0.1` is IPv4.

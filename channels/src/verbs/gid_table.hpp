@@ -9,12 +9,12 @@
 
 namespace tandem::verbs {
 
-/// How many GIDs a port says that it has room for, within reason: no device has more, and a driver
-/// that says so shall not cost the memory.
+/// The size of a port's GID table as reported, limited to what any device has, so that a wrong
+/// value of a driver does not cost memory.
 std::size_t gid_places(const ibv_port_attr& of) noexcept;
 
 /// The GIDs of all ports of an opened device, by index.
-/// @param places  of all ports
+/// @param entries  size of the tables of all ports
 /// @return 0, or an errno.
 int read_gids(const detail::ibverbs& driver, ibv_context* of, std::size_t places,
               std::vector<ibv_gid_entry>& into);

@@ -17,7 +17,7 @@ constexpr std::byte ready{'R'};
 constexpr std::chrono::milliseconds look_again{1};
 
 [[noreturn]] void ended(const std::string& why) {
-  throw error(errc::peer_closed, "the peer ended the connection while RDMA was set up: " + why,
+  throw error(errc::peer_closed, "the peer closed the connection during RDMA setup: " + why,
               "see the log of the peer");
 }
 
@@ -40,7 +40,7 @@ asio::awaitable<void> read_all(asio::ip::tcp::socket& socket, sealed::stream& by
   while (!into.empty()) {
     const iovec part{into.data(), into.size()};
     const ssize_t n = bytes.receive(std::span(&part, 1));
-    if (n == 0) ended("it closed");
+    if (n == 0) ended("end of stream");
     if (n < 0 && errno != EAGAIN && errno != EINTR) ended(bytes.describe(errno));
     if (n > 0) into = into.subspan(static_cast<std::size_t>(n));
     const bool must_wait = n < 0 && !bytes.holds_more();
@@ -56,8 +56,8 @@ bool has_ended(asio::ip::tcp::socket& socket) noexcept {
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// Networks that carry this connection and no RDMA are many: filters, wrong GIDs, rail-only
-/// fabrics. A lane over one would swallow what it is given until its silence tells.
+/// Many networks carry this connection and no RDMA: filters, wrong GIDs, rail-only fabrics. A lane
+/// over such a path would lose data until its timeout.
 asio::awaitable<void> hear_greeting(asio::ip::tcp::socket& socket, endpoint& over) {
   asio::steady_timer timer(socket.get_executor());
   over.greet();
@@ -65,10 +65,10 @@ asio::awaitable<void> hear_greeting(asio::ip::tcp::socket& socket, endpoint& ove
     while (over.poll()) {
     }
     if (!over.failure().empty()) {
-      throw error(errc::unreachable, "nothing comes over RDMA: " + over.failure());
+      throw error(errc::unreachable, "the RDMA path carries no traffic: " + over.failure());
     }
     if (over.is_greeted()) co_return;
-    if (has_ended(socket)) ended("it closed");
+    if (has_ended(socket)) ended("end of stream");
     timer.expires_after(look_again);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -88,10 +88,10 @@ asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared
   co_await read_all(over.socket, bytes, theirs);
   const card peer = decode(theirs);
   made->connect(peer);
-  std::byte word = ready;
-  co_await write_all(over.socket, bytes, {&word, 1});
-  co_await read_all(over.socket, bytes, {&word, 1});
-  if (word != ready) ended("it says something else than that it is ready");
+  std::byte flag = ready;
+  co_await write_all(over.socket, bytes, {&flag, 1});
+  co_await read_all(over.socket, bytes, {&flag, 1});
+  if (flag != ready) ended("not the ready byte");
   co_await hear_greeting(over.socket, *made);
   co_return std::make_unique<wire>(std::move(made), std::move(over.socket));
 }

@@ -8,13 +8,13 @@
 
 namespace tandem::verbs {
 
-/// Two ends that have proven who they are tell each other their cards over this connection, both
-/// connect their pairs, each says when it is ready, and then greets the other over both pairs. Both
-/// ends call it.
+/// Sets up an RDMA lane with the peer over this authenticated connection: exchanges the queue pair
+/// info, connects the queue pairs, waits until both ends are ready, and checks the path by sending
+/// on both queue pairs. Both ends call it.
 ///
 /// @par Errors `errc::unreachable`: the device, with the call that failed; `protocol_violation`,
-///   `version_mismatch`: the peer's card; `peer_closed`: the connection ended; `unreachable`: the
-///   path does not work: why. No deadline of its own.
+///   `version_mismatch`: the peer's queue pair info; `peer_closed`: the connection was closed;
+///   `unreachable`: the path does not work, with the reason. No timeout of its own.
 asio::awaitable<std::unique_ptr<wire>> meet(sealed::connection over, std::shared_ptr<adapter> on,
                                             room has);
 

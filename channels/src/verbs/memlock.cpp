@@ -17,7 +17,7 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   return a > unlimited - b ? unlimited : a + b;
 }
 
-/// Up to a whole MiB: what a person sets, with room for what the library itself locks.
+/// Up to a whole MiB, with a margin for what the library itself locks.
 std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > unlimited - 2 * mega ? unlimited : (bytes / mega + 2) * mega;
 }

@@ -10,12 +10,12 @@
 namespace tandem::verbs {
 namespace {
 
-/// Nothing else than these says that descriptors themselves are known (as NCCL probes it).
+/// Only EBADF shows that descriptors are supported (as NCCL probes it).
 std::string why_no_dmabuf(const memory_facts& of) {
-  if (!of.is_exported) return "it was given without a dma-buf";
-  if (!of.library_has_dmabuf) return "this libibverbs knows no dma-buf (rdma-core 34 does)";
+  if (!of.is_exported) return "no dma-buf was given";
+  if (!of.library_has_dmabuf) return "this libibverbs does not support dma-buf (rdma-core 34 does)";
   if (of.dmabuf_probe == EBADF) return {};
-  return fmt::format("the device takes no dma-buf ({})", std::strerror(of.dmabuf_probe));
+  return fmt::format("the device does not support dma-buf ({})", std::strerror(of.dmabuf_probe));
 }
 
 }  // namespace
@@ -39,22 +39,22 @@ memory_choice choose_memory_way(const memory_facts& of) {
   const std::string_view module =
       of.kind == memory_kind::cuda ? "nvidia_peermem" : "amdgpu's peers";
   return {memory_way::none,
-          fmt::format("no way to {} memory: {}, and no module explains it to the kernel ({})", kind,
+          fmt::format("no RDMA to {} memory: {}, and no peer memory module is loaded ({})", kind,
                       no_dmabuf, module)};
 }
 
 std::string find_peer_module(memory_kind kind, const std::string& root) {
-  struct place {
+  struct module_file {
     memory_kind kind;
     const char* path;
     const char* name;
   };
-  static const std::vector<place> places{
+  static const std::vector<module_file> files{
       {memory_kind::cuda, "/sys/module/nvidia_peermem/version", "nvidia_peermem"},
       {memory_kind::cuda, "/sys/kernel/mm/memory_peers/nv_mem/version", "nv_peer_mem"},
       {memory_kind::hip, "/sys/kernel/mm/memory_peers/amdkfd/version", "amdgpu (amdkfd)"},
       {memory_kind::hip, "/sys/memory_peers/amdkfd/version", "amdgpu (amdkfd)"}};
-  for (const place& one : places) {
+  for (const module_file& one : files) {
     std::error_code ignored;
     if (one.kind == kind && std::filesystem::exists(root + one.path, ignored)) return one.name;
   }

@@ -7,20 +7,20 @@
 
 namespace tandem::verbs {
 
-/// How a device gets at memory that it is to read and write by itself.
+/// How memory is registered with a device for RDMA.
 enum class memory_way : std::uint8_t {
-  plain,        ///< by its address: the kernel knows its pages
-  dmabuf,       ///< by the descriptor under which its own driver has exported it
-  peer_module,  ///< by its address, which a module of the GPU's driver explains to the kernel
-  none          ///< not at all: it goes through host memory
+  plain,        ///< by address: host memory
+  dmabuf,       ///< by the dma-buf descriptor that its own driver has exported
+  peer_module,  ///< by address, through a peer memory module of the GPU's driver
+  none          ///< not possible: payloads go through host memory
 };
 
-/// What is known of the memory, the library, the device and the kernel.
+/// What the method depends on: the memory, the library, the device and the kernel.
 struct memory_facts {
   memory_kind kind = memory_kind::host;
   bool is_exported = false;         ///< there is a descriptor
   bool library_has_dmabuf = false;  ///< rdma-core 34 or newer
-  /// What the device said to a descriptor that is none. EBADF: it takes them.
+  /// The errno for an invalid descriptor. EBADF: the device supports dma-buf.
   int dmabuf_probe = 0;
   std::string peer_module;  ///< "nvidia_peermem"; empty: none is loaded
 };
@@ -30,11 +30,11 @@ struct memory_choice {
   std::string why;  ///< "registered cuda memory by its dma-buf", or why not and what to do
 };
 
-/// The way that needs the least of the machine: no module where a descriptor does.
+/// The method with the fewest requirements: a dma-buf rather than a kernel module.
 memory_choice choose_memory_way(const memory_facts& of);
 
-/// The loaded module that explains this kind of memory to RDMA devices, by what the kernel shows
-/// below `root`.
+/// The loaded peer memory module for this kind of memory, from the files of the kernel below
+/// `root`.
 std::string find_peer_module(memory_kind kind, const std::string& root = {});
 
 }  // namespace tandem::verbs

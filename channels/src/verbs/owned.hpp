@@ -7,7 +7,7 @@
 
 namespace tandem::verbs {
 
-/// Something that libibverbs made, released by the function that goes with it.
+/// Owner of a libibverbs object, which it releases by the matching function.
 template <class Thing, int (*detail::ibverbs::*Release)(Thing*)>
 class owned {
  public:
@@ -25,7 +25,7 @@ class owned {
   }
   void reset() noexcept {
     if (what_ == nullptr) return;
-    // What the library does not give back counts for ever.
+    // An object whose release fails stays counted.
     if ((by_->*Release)(std::exchange(what_, nullptr)) == 0) --census::of<Thing>();
   }
   Thing* get() const noexcept { return what_; }

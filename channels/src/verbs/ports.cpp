@@ -30,13 +30,13 @@ std::string file_of(const ibv_device& device) {
   return fmt::format("/dev/infiniband/{}", device.dev_name);
 }
 
-/// The library looks for a file that it may not open elsewhere, and then says that there is none.
+/// The library searches elsewhere for a file without access, and then reports that none exists.
 int open_failure(int said, const ibv_device& device) {
   if (::access(file_of(device).c_str(), R_OK | W_OK) != 0 && errno == EACCES) return EACCES;
   return said != 0 ? said : EIO;
 }
 
-/// What a person can do about `failure` of a call on this device.
+/// What to do about `failure` of a call on this device.
 std::string advice_for(int failure, const ibv_device& of) {
   const std::string file = file_of(of);
   if (failure == EACCES || failure == EPERM) {
@@ -92,7 +92,7 @@ port port_of(const ibv_port_attr& of) {
   return found;
 }
 
-/// Reads one device and says what went wrong with it.
+/// Reads one device, and reports its errors.
 class device_reader {
  public:
   device_reader(const ibverbs& driver, ibv_device& device, std::vector<std::string>& problems)

@@ -23,19 +23,19 @@ struct gid_entry {
   int interface_index = 0;  ///< the network interface that it belongs to; 0: none here
 };
 
-/// What a device can do, as it says itself.
+/// Limits of a device, as it reports them.
 struct device_limits {
   int max_qp = 0;
-  int max_qp_wr = 0;  ///< requests that a queue holds
-  int max_sge = 0;    ///< pieces of one request
+  int max_qp_wr = 0;  ///< work requests of a queue
+  int max_sge = 0;    ///< scatter/gather entries of one request
   int max_cq = 0;
   int max_cqe = 0;  ///< entries of a completion queue
   int max_pd = 0;
   int max_mr = 0;                    ///< registrations
   std::uint64_t max_mr_size = 0;     ///< bytes of one registration
-  int max_qp_rd_atom = 0;            ///< RDMA reads that it answers at once, of a queue pair
-  int max_qp_init_rd_atom = 0;       ///< RDMA reads that it asks for at once
-  std::uint8_t local_ack_delay = 0;  ///< exponent of 4.096 us: how late it acknowledges
+  int max_qp_rd_atom = 0;            ///< outstanding RDMA reads as responder, per queue pair
+  int max_qp_init_rd_atom = 0;       ///< outstanding RDMA reads as initiator
+  std::uint8_t local_ack_delay = 0;  ///< exponent of 4.096 us: maximum delay of acknowledgements
 };
 
 /// One port of an RDMA device of this machine.
@@ -50,18 +50,18 @@ struct port {
   std::int64_t speed_mbit = -1;  ///< -1: unknown
   int numa_node = -1;            ///< -1: unknown, or the machine has one
   device_limits limits;
-  std::vector<gid_entry> gids;  ///< by index; empty places are left out
+  std::vector<gid_entry> gids;  ///< by index; empty entries are left out
 };
 
 /// The ports of every RDMA device, in the library's order. Opens each device and closes it again.
-/// What cannot be opened or read is left out, with a line in `problems`: device, call, why, what to
-/// do. iWARP and other transports than InfiniBand's are left out in the same way. A millisecond or
-/// so for each device.
+/// A device that cannot be opened or read is left out, with a line in `problems`: device, call,
+/// reason, what to do. So are iWARP and other transports than InfiniBand's. About a millisecond for
+/// each device.
 /// @param only  the device of this name; empty: all
 std::vector<port> find_ports(const detail::ibverbs& driver, std::vector<std::string>* problems,
                              std::string_view only = {});
 
-/// Mbit/s of a port from what it says of its lanes, as `ibv_port_attr` numbers them; -1: unknown.
+/// Mbit/s of a port from its speed and width as encoded in `ibv_port_attr`; -1: unknown.
 std::int64_t lane_speed_mbit(std::uint8_t active_speed, std::uint8_t active_width) noexcept;
 
 }  // namespace tandem::verbs

@@ -9,7 +9,7 @@ namespace tandem::verbs {
 ports_here find_ports_here(rdma_use asked) {
   ports_here found;
   if (asked == rdma_use::off) {
-    found.why_none = "no RDMA here: --rdma or TANDEM_RDMA says off";
+    found.why_none = "no RDMA here: --rdma or TANDEM_RDMA is off";
     return found;
   }
   const detail::ibverbs* const driver = detail::find_ibverbs(found.why_none);

@@ -8,7 +8,7 @@
 
 namespace tandem::verbs {
 
-/// What this machine has of RDMA.
+/// The RDMA ports of this machine.
 struct ports_here {
   std::vector<port> all;
   std::string why_none;  ///< "no RDMA here: ...", one line with what to do; empty: there is some
@@ -16,7 +16,7 @@ struct ports_here {
   std::vector<std::string> problems;
 };
 
-/// Opens libibverbs and asks every device, unless `asked` is `rdma_use::off`. Milliseconds.
+/// Opens libibverbs and queries every device, unless `asked` is `rdma_use::off`. Milliseconds.
 ports_here find_ports_here(rdma_use asked);
 
 }  // namespace tandem::verbs

@@ -62,7 +62,7 @@ std::string nothing_on(const rails::nic& on, const std::vector<port>& ports) {
   if (ports.size() > max_ports_named) {
     others += fmt::format(" and {} more", ports.size() - max_ports_named);
   }
-  return fmt::format("no device stands on {}{}", on.name,
+  return fmt::format("no RDMA device on {}{}", on.name,
                      others.empty() ? "" : fmt::format(" (elsewhere: {})", others));
 }
 
@@ -87,7 +87,7 @@ rdma_choice choose_rdma(const std::vector<port>& ports, const rails::nic& on,
   found.left_out = gid.left_out;
   for (std::size_t i = 1; i < there.size() && i <= max_ports_named; ++i) {
     const auto& [other, other_gid] = there[i];
-    found.left_out.push_back(other_gid.chosen ? fmt::format("{}: {} stands on {} too", name(*other),
+    found.left_out.push_back(other_gid.chosen ? fmt::format("{}: {} is on {} too", name(*other),
                                                             name(*best), on.name)
                                               : other_gid.why);
   }
@@ -116,8 +116,8 @@ void require_rdma(rdma_use asked, const std::vector<rails::nic>& nics,
     if (chosen[i].end) continue;
     throw error(
         errc::bad_option,
-        fmt::format("rdma on: the rail on {} has none: {}", nics[rails[i].nic].name, chosen[i].why),
-        "name other rails in TANDEM_RAILS, or --rdma auto");
+        fmt::format("rdma on: no RDMA on rail {}: {}", nics[rails[i].nic].name, chosen[i].why),
+        "name other rails in TANDEM_RAILS, or use --rdma auto");
   }
 }
 

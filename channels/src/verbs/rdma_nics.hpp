@@ -12,7 +12,7 @@
 
 namespace tandem::verbs {
 
-/// One end of an RDMA rail: a port and the GID by which the peer reaches it.
+/// One end of an RDMA rail: a port and its GID.
 struct rdma_end {
   std::string device;
   std::uint8_t port = 1;
@@ -28,16 +28,16 @@ struct rdma_end {
   std::string why;  ///< "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)"
 };
 
-/// What became of RDMA on one interface.
+/// The RDMA port of one interface, or why there is none.
 struct rdma_choice {
   std::optional<rdma_end> end;
   std::string why;                    ///< of `end`, or why there is none and what to do
   std::vector<std::string> left_out;  ///< other ports on it, and GIDs: one line each, few
 };
 
-/// The port that stands on an interface: RoCE by the interface of its GIDs, InfiniBand by the
-/// port's number at the end of the hardware address of IP over InfiniBand. Of several those with a
-/// usable GID come first, then the faster, then by name.
+/// The port of an interface: for RoCE by the interface of its GIDs, for InfiniBand by the port GUID
+/// at the end of the hardware address of IP over InfiniBand. Of several ports, one with a usable
+/// GID is preferred, then the faster, then by name.
 ///
 /// @param addresses  those that the rail uses; empty: any of the interface
 rdma_choice choose_rdma(const std::vector<port>& ports, const rails::nic& on,
@@ -48,7 +48,8 @@ std::vector<rdma_choice> choose_rdma(const std::vector<port>& ports,
                                      const std::vector<rails::nic>& nics,
                                      const std::vector<rails::rail_end>& rails);
 
-/// @par Errors `errc::bad_option` where `asked` is `rdma_use::on` and a rail has none: which, why.
+/// @par Errors `errc::bad_option` where `asked` is `rdma_use::on` and a rail has none: which one,
+///   and why.
 void require_rdma(rdma_use asked, const std::vector<rails::nic>& nics,
                   const std::vector<rails::rail_end>& rails,
                   const std::vector<rdma_choice>& chosen);

@@ -10,11 +10,11 @@
 
 namespace tandem::verbs {
 
-/// The regions of one rank, which all of its devices know: those that are open, and each that is
-/// opened later. One thread: that of the fabric.
+/// The memory regions of one rank, registered with all of its devices: with those that are open,
+/// and with each that is opened later. Not thread-safe: used on the fabric's thread.
 class regions : public std::enable_shared_from_this<regions> {
  public:
-  /// What a `region` holds: it ends there with it.
+  /// The registration that a `region` owns; it is removed with it.
   std::unique_ptr<region::record> add(mutable_view memory, const dmabuf& exported);
   void attach(const std::shared_ptr<adapter>& opened);
 
@@ -22,7 +22,7 @@ class regions : public std::enable_shared_from_this<regions> {
   class record;
   struct known {
     mutable_view memory;
-    dmabuf exported;  // its descriptor is ours
+    dmabuf exported;  // with a duplicate of the descriptor, owned here
   };
 
   std::string describe(registry::id which) const;

@@ -13,7 +13,7 @@
 namespace tandem::verbs {
 namespace {
 
-/// Keeps what it names, and the device, which goes last.
+/// Keeps the registration alive, and the device, which is released last.
 struct lease final : rails::reached_memory {
   lease(std::shared_ptr<adapter> with, std::shared_ptr<owned_mr> of)
       : on(std::move(with)), mr(std::move(of)) {
@@ -68,7 +68,7 @@ void registry::forget(entry& which) noexcept {
   which.mr.reset();
 }
 
-/// One that failed is tried again when it is next needed: what others held may be free by then.
+/// A failed registration is tried again at the next use: memory may have been unlocked by then.
 bool registry::ensure(entry& which) {
   if (which.mr || which.is_out_of_reach) return which.mr != nullptr;
   const memory_choice choice = find_memory_way(driver_, domain_, which.memory.kind,
@@ -93,7 +93,7 @@ bool registry::ensure(entry& which) {
   return true;
 }
 
-/// For one more of so many bytes. What operations use stays, however much it is.
+/// Evicts idle regions to fit one more of so many bytes. Those used by operations stay.
 void registry::make_room(std::uint64_t bytes) {
   const std::size_t one = bytes > 0 ? 1 : 0;
   for (auto last = entries_.rbegin(); last != entries_.rend(); ++last) {
@@ -113,13 +113,13 @@ std::string registry::describe(id which) const {
   for (const entry& one : entries_) {
     if (one.which != which) continue;
     const bool is_over = one.mr || one.is_out_of_reach;
-    const std::string_view now = is_over ? "" : ", when it is next used";
+    const std::string_view now = is_over ? "" : "; tried again at the next use";
     return fmt::format("{}: {}{}", device_, one.why, now);
   }
   return {};
 }
 
-/// Null: it lies in none.
+/// The region that contains `what`, or null.
 registry::entry* registry::find(const const_view& what) noexcept {
   const auto at = std::find_if(entries_.begin(), entries_.end(),
                                [&what](const entry& one) { return contains(one.memory, what); });

@@ -17,19 +17,20 @@ namespace tandem::verbs {
 
 class adapter;
 
-/// Memory of users that one device reaches: their regions, each registered when it is first needed
-/// and kept until it goes, and what is registered for one message alone.
+/// User memory registered with one device: regions, each registered when it is added or first
+/// needed and kept until it is removed, and registrations for one message alone.
 ///
-/// Nothing else is kept. Who frees memory tells nobody, and its addresses come again with other
-/// pages behind them, so a registration may outlive its message only where somebody has promised
-/// that the memory stays: whoever holds the `region`. That is also the memory that a peer may go on
-/// writing to after its message, for its key stays good; the key of a registration for one message
-/// ends with it. What is registered counts against RLIMIT_MEMLOCK and takes entries in the NIC, so
-/// idle regions go where there are too many, the least lately used first, and come back by need.
+/// Other registrations are not cached. Freed memory is not reported, and its addresses may be
+/// mapped to other pages later, so a registration may outlive its message only where the user
+/// guarantees that the memory stays: by holding the `region`. A peer could go on writing to a
+/// region after its message, as the key stays valid; the key of a registration for one message ends
+/// with it. Registrations count against RLIMIT_MEMLOCK and take entries in the NIC, so above
+/// `bounds` idle regions are deregistered, least recently used first, and registered again when
+/// needed.
 ///
-/// Relaxed ordering is asked for: a NIC may then write what arrives in any order, and only the
-/// completion of a request says that its bytes and all before it are visible. Nobody here looks at
-/// bytes before that completion, and no two requests that are under way write to one place.
+/// Registrations request relaxed ordering: the NIC may then write arriving data in any order, and
+/// only a completion guarantees that its bytes and all before it are visible. No bytes are read
+/// here before that completion, and no two requests in flight write to the same address.
 class registry {
  public:
   struct bounds {
@@ -50,18 +51,18 @@ class registry {
 
   /// @param exported  its descriptor stays open until `remove`
   void add(id which, mutable_view memory, const dmabuf& exported);
-  /// Operations that still use it keep it registered until they are over.
+  /// Operations that still use it keep it registered until they complete.
   void remove(id which) noexcept;
-  /// "rxe0: registered host memory", or what the device said, and what happens instead.
+  /// "rxe0: registered host memory", or the device's error and what happens instead.
   std::string describe(id which) const;
 
-  /// That lets the NIC read `what`, or the peer's write it: its region's, or one of its own where
-  /// it has at least `least_bytes`. Null: it is copied.
-  /// @param on  kept for as long as the result
+  /// The registration by which the NIC reads `what`, or the peer's NIC writes it: that of its
+  /// region, or one of its own from `least_bytes` on. Null: the payload is copied.
+  /// @param on  kept alive by the result
   std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer,
                                                      std::uint64_t least_bytes,
                                                      std::shared_ptr<adapter> on);
-  /// It lies in a region that the NIC reaches.
+  /// True for memory within a region registered with the NIC.
   bool reaches(const const_view& what);
 
   std::size_t registered_regions() const noexcept;
@@ -72,9 +73,9 @@ class registry {
     id which = 0;
     mutable_view memory;
     dmabuf exported;
-    std::shared_ptr<owned_mr> mr;  // null: not now
+    std::shared_ptr<owned_mr> mr;  // null: not registered now
     std::string why;               // how it was registered, or why not
-    bool is_out_of_reach = false;  // whatever becomes free
+    bool is_out_of_reach = false;  // a later attempt would fail too
   };
 
   entry* find(const const_view& what) noexcept;
@@ -88,7 +89,7 @@ class registry {
   const std::string device_;
   bounds bounds_;
   int dmabuf_probe_ = -1;     // unknown
-  std::list<entry> entries_;  // the most lately used first
+  std::list<entry> entries_;  // most recently used first
   std::uint64_t registered_bytes_ = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace tandem::verbs {
 
-/// The memory of one end of a lane, in whole pages: what the peer may write to, its chunk slots,
-/// and what only this end's NIC reads and writes.
+/// The buffers of one end of a lane, in whole pages: the chunk slots, which the peer writes, and
+/// the local area, which only this end's NIC accesses.
 class slab {
  public:
   explicit slab(const room& has);

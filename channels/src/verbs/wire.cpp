@@ -15,7 +15,7 @@
 namespace tandem::verbs {
 namespace {
 
-/// What was posted has so long to leave, and then to come back.
+/// Timeout for posted requests to complete, and then to be flushed.
 constexpr std::chrono::milliseconds drain_limit{300};
 constexpr std::chrono::milliseconds drain_look{1};
 
@@ -49,7 +49,7 @@ wire::~wire() {
   close(true);
 }
 
-/// Nothing more comes over it but its end.
+/// No data is expected: the socket becomes readable when the peer closes it.
 void wire::state::watch_lifeline(const std::shared_ptr<state>& self) {
   lifeline.async_wait(asio::socket_base::wait_read, [self](error_code failure) {
     if (failure || self->closed) return;
@@ -75,7 +75,7 @@ ssize_t wire::send(std::span<const iovec> parts) {
   std::size_t taken = state_->over->send(parts);
   if (taken == 0 && state_->look()) taken = state_->over->send(parts);
   if (taken > 0) return static_cast<ssize_t>(taken);
-  if (!state_->over->failure().empty()) state_->wake();  // the reader tells
+  if (!state_->over->failure().empty()) state_->wake();  // the reader reports it
   errno = EAGAIN;
   return -1;
 }
@@ -95,12 +95,12 @@ void wire::state::tell_placed() {
   for (const std::uint64_t token : now) placed(token);
 }
 
-ssize_t wire::receive(std::span<const iovec> room) {
+ssize_t wire::receive(std::span<const iovec> buffers) {
   endpoint& over = *state_->over;
   while (!over.any_arrived() && state_->look()) {
   }
   std::size_t copied = 0;
-  for (const iovec& part : room) {
+  for (const iovec& part : buffers) {
     std::size_t filled = 0;
     while (filled < part.iov_len && over.any_arrived()) {
       const std::span<const std::byte> left = over.front().bytes.subspan(front_read_);
@@ -126,7 +126,7 @@ std::string wire::describe(int number) const {
   return cause();
 }
 
-/// What the device has said meanwhile tells more than that requests were flushed.
+/// An event of the device explains more than a flushed request.
 const std::string& wire::cause() const {
   if (!state_->over->knows_cause()) on_->hear();
   return state_->over->failure();
@@ -144,7 +144,7 @@ void wire::wait_read(handler come) {
   bool any = is_over || s.over->any_arrived();
   if (!any) {
     s.over->arm();
-    // What came before it was armed is told by nobody.
+    // Completions before the queue was armed are not signalled.
     any = s.look() || !s.over->failure().empty();
   }
   if (any) {
@@ -167,10 +167,10 @@ void wire::wait_write(handler go_on) {
 void wire::device_says(ibv_event_type what, const ibv_qp* pair) {
   state& s = *state_;
   if (pair != nullptr && !s.over->owns(pair)) return;
-  const event_words words = words_for(what);
-  if (!words.is_fatal) return;
-  s.over->fail(fmt::format("{}: {}{}{}", on_->text(), words.what, words.advice.empty() ? "" : "; ",
-                           words.advice));
+  const event_words text = words_for(what);
+  if (!text.is_fatal) return;
+  s.over->fail(fmt::format("{}: {}{}{}", on_->text(), text.what, text.advice.empty() ? "" : "; ",
+                           text.advice));
   s.wake();
 }
 
@@ -180,10 +180,10 @@ void wire::gid_lost(const std::string& why) {
 }
 
 bool wire::is_on(const rails::nic&) const {
-  return false;  // the device itself says what becomes of its port
+  return false;  // the state of the port is reported by device events
 }
 
-/// Later handlers may still hold what they wait for; none runs after this but with an error.
+/// Pending wait handlers are called with an error.
 void wire::close(bool reset) noexcept {
   state& s = *state_;
   if (std::exchange(s.closed, true)) return;
@@ -200,11 +200,11 @@ void wire::close(bool reset) noexcept {
 void wire::state::tell_quiet() {
   is_quiet = true;
   placed = nullptr;
-  if (const auto told = std::exchange(quiet, nullptr)) told();
+  if (const auto done = std::exchange(quiet, nullptr)) done();
 }
 
-/// What was posted leaves first; then both pairs stop, and what they held comes back before they
-/// go: soft-RoCE of Linux 6.1 does not bear it otherwise.
+/// Waits until posted requests have completed; then stops both queue pairs and waits until the rest
+/// is flushed before they are destroyed, which soft-RoCE of Linux 6.1 requires.
 void wire::state::farewell(const std::shared_ptr<state>& self) {
   const auto now = std::chrono::steady_clock::now();
   over->poll();

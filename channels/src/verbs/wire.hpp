@@ -11,11 +11,11 @@
 
 namespace tandem::verbs {
 
-/// A connected endpoint as the wire of a lane. The connection over which the two ends have met
-/// stays open: its end is the news that the peer is gone, as soon as the peer's kernel knows.
+/// A connected endpoint as a lane. The TCP connection of the setup stays open: its end shows that
+/// the peer is gone, as soon as the peer's kernel closes it.
 ///
-/// Completions are looked for whenever the loop polls; before it sleeps the queue is armed, looked
-/// at once more, and then its descriptor waits with all others.
+/// Completions are polled whenever the loop polls. Before the loop blocks, the completion queue is
+/// armed and polled once more; then its descriptor is waited on with all others.
 class wire final : public rails::wire, private adapter::listener {
  public:
   wire(std::unique_ptr<endpoint> over, asio::ip::tcp::socket lifeline);
@@ -24,7 +24,7 @@ class wire final : public rails::wire, private adapter::listener {
   ssize_t send(std::span<const iovec> parts) override;
   bool flush() override { return true; }
   bool has_unsent() const noexcept override { return false; }
-  ssize_t receive(std::span<const iovec> room) override;
+  ssize_t receive(std::span<const iovec> buffers) override;
   bool holds_more() const noexcept override { return state_->over->any_arrived(); }
   std::uint64_t received_bytes() const noexcept override { return state_->over->received_bytes(); }
   std::string describe(int number) const override;
@@ -43,15 +43,15 @@ class wire final : public rails::wire, private adapter::listener {
     return state_->over->most_placed_bytes();
   }
   bool place(std::span<const std::byte> head, const rails::placement& what) override;
-  void on_placed(token_handler told) override { state_->placed = std::move(told); }
+  void on_placed(token_handler done) override { state_->placed = std::move(done); }
   bool is_quiet() const noexcept override { return state_->is_quiet; }
-  void when_quiet(std::function<void()> told) override { state_->quiet = std::move(told); }
-  /// Where checksums are wanted in any case.
+  void when_quiet(std::function<void()> done) override { state_->quiet = std::move(done); }
+  /// Payload checksums are used although each packet has its ICRC.
   void distrust() noexcept { guards_bytes_ = false; }
 
  private:
-  /// What waits on descriptors shares this, and what closes the lane outlives its wire by it. No
-  /// handler of `wait_read` is kept here: whoever waits would keep himself alive.
+  /// Shared with pending waits on descriptors and with the drain of a closed lane, which outlives
+  /// its connection. No handler of `wait_read` is stored here: its owner would keep itself alive.
   struct state {
     state(std::unique_ptr<endpoint> with, asio::ip::tcp::socket line);
     ~state();
@@ -61,7 +61,7 @@ class wire final : public rails::wire, private adapter::listener {
     void farewell(const std::shared_ptr<state>& self);
     void tell_placed();
     void tell_quiet();
-    /// For whoever has waited.
+    /// The result for a wait handler.
     error_code outcome() const noexcept {
       return closed ? error_code(asio::error::operation_aborted) : error_code();
     }
@@ -71,14 +71,14 @@ class wire final : public rails::wire, private adapter::listener {
     asio::ip::tcp::socket lifeline;
     asio::posix::stream_descriptor queue;
     asio::steady_timer clock;
-    asio::steady_timer room;  // never expires; cancelled when sending may get on
+    asio::steady_timer room;  // never expires; cancelled when sending may continue
     std::chrono::steady_clock::time_point patient_until;
     bool peer_left = false;
     bool closed = false;
     bool stopped = false;
     bool is_quiet = false;
     token_handler placed;
-    std::function<void()> quiet;  // kept only from `close` to its end
+    std::function<void()> quiet;  // set only between `close` and the end of the drain
   };
 
   void device_says(ibv_event_type what, const ibv_qp* pair) override;
@@ -88,7 +88,7 @@ class wire final : public rails::wire, private adapter::listener {
   const std::shared_ptr<state> state_;
   const std::shared_ptr<adapter> on_;
   bool guards_bytes_ = true;    // each packet has its ICRC
-  std::size_t front_read_ = 0;  // bytes of the front arrival
+  std::size_t front_read_ = 0;  // bytes of the front record
 };
 
 }  // namespace tandem::verbs

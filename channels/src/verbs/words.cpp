@@ -3,15 +3,15 @@
 namespace tandem::verbs {
 namespace {
 
-constexpr std::string_view report_it = "this is a bug of this program: report it with the log";
-constexpr std::string_view not_used = "a kind of request or connection that is never used here";
+constexpr std::string_view report_it = "this is a bug in this program: report it with the log";
+constexpr std::string_view not_used = "a type of request or connection that Tandem never uses";
 
 }  // namespace
 
 status_words words_for(ibv_wc_status status) noexcept {
   switch (status) {
     case IBV_WC_SUCCESS:
-      return {"done", "it went well", ""};
+      return {"done", "success", ""};
     case IBV_WC_LOC_LEN_ERR:
       return {"local length error", "a message was longer than the buffer that awaited it",
               report_it};
@@ -27,13 +27,13 @@ status_words words_for(ibv_wc_status status) noexcept {
       return {"flushed", "the queue pair failed or was closed before; this is not the cause",
               "look for the first error of this rail in the log"};
     case IBV_WC_MW_BIND_ERR:
-      return {"memory window bind error", "memory windows are never used here", report_it};
+      return {"memory window bind error", "Tandem never uses memory windows", report_it};
     case IBV_WC_BAD_RESP_ERR:
       return {"bad response", "the peer's NIC answered with something that fits no request",
               "update the firmware of both NICs; check that both run the same build"};
     case IBV_WC_LOC_ACCESS_ERR:
       return {"local access error",
-              "bytes came for a buffer whose registration does not allow them to be written",
+              "bytes arrived for a buffer whose registration does not allow local writes",
               report_it};
     case IBV_WC_REM_INV_REQ_ERR:
       return {"invalid request at the peer",
@@ -61,7 +61,7 @@ status_words words_for(ibv_wc_status status) noexcept {
     case IBV_WC_REM_INV_RD_REQ_ERR:
       return {"invalid reliable datagram request at the peer", not_used, report_it};
     case IBV_WC_REM_ABORT_ERR:
-      return {"aborted by the peer", "the peer's NIC gave the request up",
+      return {"aborted by the peer", "the peer's NIC aborted the request",
               "see the log of the peer and the messages of its kernel (dmesg)"};
     case IBV_WC_INV_EECN_ERR:
       return {"invalid end-to-end context number", not_used, report_it};
@@ -77,12 +77,12 @@ status_words words_for(ibv_wc_status status) noexcept {
       return {"error of the transport or the driver", "the device does not say which",
               "see dmesg and the vendor's error code in this message"};
     case IBV_WC_TM_ERR:
-      return {"tag matching error", "tag matching is never used here", report_it};
+      return {"tag matching error", "Tandem never uses tag matching", report_it};
     case IBV_WC_TM_RNDV_INCOMPLETE:
-      return {"tag matching rendezvous incomplete", "tag matching by hardware is never used here",
+      return {"tag matching rendezvous incomplete", "Tandem never uses hardware tag matching",
               report_it};
   }
-  return {"a status that nobody knows", "the library is newer than this program",
+  return {"unknown status", "the library is newer than this program",
           "see the vendor's error code in this message"};
 }
 

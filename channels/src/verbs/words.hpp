@@ -7,17 +7,17 @@
 
 namespace tandem::verbs {
 
-/// What a completion's status means to a person.
+/// Explanation of a completion status.
 struct status_words {
   std::string_view what;
-  std::string_view cause;   ///< what usually stands behind it
+  std::string_view cause;   ///< the usual cause
   std::string_view advice;  ///< what to do
 };
 
-/// Of any value: one that nobody knows has words too.
+/// For any value, unknown ones included.
 status_words words_for(ibv_wc_status status) noexcept;
 
-/// Whom an asynchronous event is about: what `ibv_async_event::element` holds.
+/// The object of an asynchronous event: what `ibv_async_event::element` holds.
 enum class concerned : std::uint8_t {
   queue_pair,
   completion_queue,
@@ -28,15 +28,15 @@ enum class concerned : std::uint8_t {
 };
 std::string_view name(concerned who) noexcept;
 
-/// What an asynchronous event of a device means.
+/// Explanation of an asynchronous event of a device.
 struct event_words {
   std::string_view what;
   concerned who = concerned::device;
-  bool is_fatal = false;    ///< it carries nothing more; a port until it is active again
+  bool is_fatal = false;    ///< the object is unusable; a port until it is active again
   std::string_view advice;  ///< what to do; empty: nothing
 };
 
-/// Of any value: one that nobody knows has words too.
+/// For any value, unknown ones included.
 event_words words_for(ibv_event_type event) noexcept;
 
 }  // namespace tandem::verbs

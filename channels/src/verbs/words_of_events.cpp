@@ -30,14 +30,14 @@ event_words words_for(ibv_event_type event) noexcept {
   switch (event) {
     case IBV_EVENT_CQ_ERR:
       return {"completion queue overran", completion_queue, fatal,
-              "this is a bug of this program: report it with the log"};
+              "this is a bug in this program: report it with the log"};
     case IBV_EVENT_QP_FATAL:
-      return {"queue pair failed", queue_pair, fatal, "see dmesg; the rail is opened anew"};
+      return {"queue pair failed", queue_pair, fatal, "see dmesg; the rail reconnects"};
     case IBV_EVENT_QP_REQ_ERR:
       return {"the peer sent a request that is invalid here", queue_pair, fatal,
               "check that both ranks run the same build"};
     case IBV_EVENT_QP_ACCESS_ERR:
-      return {"the peer asked for memory that it may not touch", queue_pair, fatal,
+      return {"the peer accessed memory that it may not access", queue_pair, fatal,
               "see the peer's log; without an error there, report it"};
     case IBV_EVENT_COMM_EST:
       return {"first packet of the peer", queue_pair, false, ""};
@@ -56,9 +56,9 @@ event_words words_for(ibv_event_type event) noexcept {
       return {"link is down", port, fatal, "check the cable, the switch port and ip link"};
     case IBV_EVENT_LID_CHANGE:
       return {"the subnet manager gave another LID", port, fatal,
-              "connections are made anew; a subnet manager should keep LIDs"};
+              "lanes reconnect; a subnet manager should keep LIDs"};
     case IBV_EVENT_PKEY_CHANGE:
-      return {"the table of partition keys changed", port, false,
+      return {"the partition key table changed", port, false,
               "if rails fail now: this port may be in another partition"};
     case IBV_EVENT_SM_CHANGE:
       return {"another subnet manager took over", port, false, ""};
@@ -71,12 +71,12 @@ event_words words_for(ibv_event_type event) noexcept {
     case IBV_EVENT_CLIENT_REREGISTER:
       return {"the subnet manager asks for new registrations", port, false, ""};
     case IBV_EVENT_GID_CHANGE:
-      return {"the table of GIDs changed", port, false,
+      return {"the GID table changed", port, false,
               "if rails fail now: an address of the interface was changed"};
     case IBV_EVENT_WQ_FATAL:
       return {"work queue failed", work_queue, fatal, "see dmesg"};
   }
-  return {"an event that nobody knows", device, false, "the library is newer than this program"};
+  return {"unknown event", device, false, "the library is newer than this program"};
 }
 
 }  // namespace tandem::verbs
