@@ -231,7 +231,7 @@ def rails_cost(records, _ranks=2):
 
 
 def roce(records, _ranks=2):
-    """Rails over RDMA compared with perftest in the same machines: MB/s one way, microseconds, and the gain of a second rail."""
+    """Rails over RDMA and perftest in the same machines: MB/s one way, microseconds, and the gain of a second rail."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"] * (1 if r["case"] == "pingpong" else 1000)
@@ -252,7 +252,7 @@ def roce(records, _ranks=2):
 
 
 def two_level(records, _ranks=4):
-    """Milliseconds of each algorithm and placement, its share of the bound of its links, and two_level compared with the ring."""
+    """Milliseconds of each algorithm and placement, its share of the links' bound, and two_level against the ring."""
     cells, bounds = {}, {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = p50(r)
