@@ -65,11 +65,11 @@ awaitable<void> move_windows(tandem::channel& peer, int rank, const messages& wh
   tandem::batch window(peer.get_executor(), what.views().size());
   for (;;) {
     std::byte word{rank == 0 && !is_over() ? std::byte{1} : std::byte{0}};
-    const mutable_view said(&word, 1);
+    const mutable_view view(&word, 1);
     if (rank == 0) {
-      co_await peer.send(of_words, said);
+      co_await peer.send(of_words, view);
     } else {
-      co_await peer.recv(of_words, said);
+      co_await peer.recv(of_words, view);
     }
     if (word == std::byte{0}) co_return;
     const auto start = clock_type::now();
@@ -200,12 +200,12 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
   with.wrong.fetch_add(moved.wrong_bytes());
   meet(with, ranks);
   if (rank == 0) {
-    plan said = what;
-    said.depth = 1;
+    plan single = what;
+    single.depth = 1;
     const std::uint64_t wrong = with.wrong.load();
     const tandem::bench::measurement one{short_bytes, count};
-    tandem::bench::print_record(said, one, what.mode + " alone", found.alone.shorts_us, wrong);
-    tandem::bench::print_record(said, one, what.mode + " beside", found.beside.shorts_us, wrong);
+    tandem::bench::print_record(single, one, what.mode + " alone", found.alone.shorts_us, wrong);
+    tandem::bench::print_record(single, one, what.mode + " beside", found.beside.shorts_us, wrong);
     const tandem::bench::measurement& longs = what.measurements.front();
     tandem::bench::print_record(what, longs, what.mode + " alone", found.alone.windows_us, wrong);
     tandem::bench::print_record(what, longs, what.mode + " beside", found.beside.windows_us, wrong);

@@ -134,11 +134,11 @@ std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::mea
     const std::uint64_t wrong = perf::wrong_bytes(came.bytes(), {0, 0, all}, 0);
     wrong_in_all += wrong;
 
-    tandem::bench::plan said = what;
-    said.depth = copies;
+    tandem::bench::plan per_sample = what;
+    per_sample.depth = copies;
     const std::string name = std::to_string(how.streams) + "x" + std::to_string(how.batch);
-    tandem::bench::print_record(said, of, name, samples, wrong);
-    tandem::bench::print_record(said, of, name + " asking", asking, wrong);
+    tandem::bench::print_record(per_sample, of, name, samples, wrong);
+    tandem::bench::print_record(per_sample, of, name + " asking", asking, wrong);
   }
   return wrong_in_all;
 }

@@ -45,7 +45,7 @@ plan plan_of(const job& agreed);
 /// ignores lines it cannot parse.
 std::string to_text(const plan& agreed);
 plan plan_from(std::string_view text);
-/// Describes how two plans differ, naming both ranks; empty where they are equal.
+/// Describes the differences of two configurations, naming both ranks; empty where they are equal.
 std::string difference(const plan& mine, int my_rank, const plan& theirs, int their_rank);
 
 }  // namespace tandem::train

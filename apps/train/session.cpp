@@ -22,8 +22,8 @@ std::string plan_key(int rank) {
   return fmt::format("train/plan/{}", rank);
 }
 
-/// Every rank compares its plan with rank 0's. A rank with a different plan reports it to the job
-/// and throws.
+/// Every rank compares its configuration with rank 0's. A rank with a different one reports it to
+/// the job and throws.
 asio::awaitable<void> agree(store& meeting, const job& what) {
   const int rank = meeting.who().rank;
   const plan mine = plan_of(what);
