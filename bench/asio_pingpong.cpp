@@ -1,6 +1,6 @@
-// What does a coroutine cost? The same ping-pong on plain Asio as callbacks (--mode callback) and
-// as an awaitable (--mode awaitable), one io_context in tandem's own loop. `tandem perf pingpong`
-// beside them shows what the channel adds: header, flows, credits, checks.
+// The cost of coroutines: the same ping-pong on plain Asio with callbacks (--mode callback) and as
+// an awaitable (--mode awaitable), one io_context in tandem::run. Compared with `tandem perf
+// pingpong`, it shows what the channel adds: header, flows, credits, checks.
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -24,7 +24,7 @@ using asio::ip::tcp;
 using clock = std::chrono::steady_clock;
 using tandem::perf::window;
 
-/// The state of one measurement on one rank: `warmup` iterations, then those that count.
+/// State of one measurement on one rank: `warmup` iterations, then the timed ones.
 struct exchange {
   tcp::socket& socket;
   int rank;
@@ -54,7 +54,7 @@ struct exchange {
     start = clock::now();
     if (rank == 0) out.mark(0, iteration);
   }
-  /// A message came. The reply of rank 1 carries the same iteration.
+  /// Checks a received message. The reply of rank 1 carries the same iteration number.
   void received() {
     wrong += in.wrong_marks(0, iteration);
     if (rank == 1) out.mark(0, iteration);
@@ -80,8 +80,8 @@ void require(const boost::system::error_code& failed) {
   if (failed) throw boost::system::system_error(failed);
 }
 
-/// Rank 0 writes then reads, rank 1 reads then writes: the same two steps, entered at different
-/// ends.
+/// Rank 0 writes then reads, rank 1 reads then writes: the same cycle with different starting
+/// points.
 struct callback_loop {
   exchange& state;
 

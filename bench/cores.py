@@ -1,8 +1,8 @@
-"""Where the hypervisor has this machine's cores just now, by what bench/shared_line.cpp measures.
+"""Detects core migration by the hypervisor, from the cache-line latency that bench/shared_line.cpp measures.
 
-A line of the cache takes four times as long between cores that share no cache, and every program of two processes
-takes two to six times as long then. A hypervisor moves its guests' cores every few seconds or minutes, so that runs
-are compared only with the cores where they usually are; the others are kept and marked.
+A cache line takes four times as long between cores that share no cache, and every program of two processes then takes
+two to six times as long. A hypervisor migrates its guests' cores every few seconds or minutes, so only runs with the
+usual latency are compared; the others are kept and marked.
 """
 
 import os
@@ -11,14 +11,13 @@ import subprocess
 import sys
 import time
 
-FAR = 1.5  # times the usual, either way
-LOOK_S = 25
-PATIENCE_S = 30
+FAR = 1.5  # largest ratio to the usual latency, in either direction
+CALIBRATION_S = 25
+WAIT_S = 30
 
 
 class Cores:
-    """`usual_ns`: what a quarter of the time, or more of it, is not longer. A machine of one core has no such thing:
-    all is usual there."""
+    """`usual_ns`: the lower quartile of the latency. On a machine of one core every latency counts as usual."""
 
     def __init__(self, program):
         self.program = program
@@ -26,12 +25,12 @@ class Cores:
         self.alone = os.cpu_count() < 2
         if self.alone:
             return
-        times, end = [], time.monotonic() + LOOK_S
+        times, end = [], time.monotonic() + CALIBRATION_S
         while time.monotonic() < end:
             times.append(self.ask())
             time.sleep(0.2)
         self.usual_ns = statistics.quantiles(times, n=4)[0]
-        print(f"a line of the cache takes {self.usual_ns:.0f} ns, at times {max(times):.0f}", file=sys.stderr, flush=True)
+        print(f"cache-line latency: {self.usual_ns:.0f} ns, at most {max(times):.0f} ns", file=sys.stderr, flush=True)
 
     def ask(self):
         if self.alone:
@@ -45,8 +44,8 @@ class Cores:
         return self.usual_ns / FAR <= line_ns <= self.usual_ns * FAR
 
     def wait(self):
-        """Until they are where they usually are, or patience is over. The last time asked."""
-        end = time.monotonic() + PATIENCE_S
+        """Waits for the usual latency, for at most WAIT_S. Returns the last latency measured."""
+        end = time.monotonic() + WAIT_S
         line_ns = self.ask()
         while not self.usual(line_ns) and time.monotonic() < end:
             time.sleep(0.3)

@@ -54,7 +54,7 @@ std::span<float> floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-/// One call among all ranks, of float32 and sum where it reduces.
+/// A collective call over all ranks; reductions are float32 sums.
 class collective : public exercise {
  public:
   using call = void (*)(endpoint& at, perf::collective_data& data);

@@ -1,7 +1,7 @@
-// What does Gloo give over TCP, with unbound buffers (the calls that PyTorch makes)? It sleeps in
-// epoll on a thread of its own and wakes the caller through a condition variable; it has no polling
-// mode for these calls. Forks its ranks over loopback, or is one of two ranks on an interface:
-// --mode INTERFACE,RANK,FOLDER, where the folder is empty and seen by both.
+// Gloo over TCP with unbound buffers (the calls that PyTorch makes). Gloo sleeps in epoll on a
+// thread of its own and wakes the caller through a condition variable; it has no polling mode for
+// these calls. Forks its ranks over loopback, or runs one of two ranks on an interface:
+// --mode INTERFACE,RANK,FOLDER, where the folder is empty and shared by both.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -80,7 +80,7 @@ class gloo_rank : public tandem::bench::endpoint {
  private:
   static constexpr std::uint64_t slot = 1;
 
-  /// Buffers are made once for each piece of memory, as a program with buffers of its own would.
+  /// Buffers are created once per memory range, as a program that reuses its buffers would.
   gloo::transport::UnboundBuffer& buffer_of(message one) {
     auto& held = buffers_[{one.data(), one.size()}];
     if (!held) held = context_->createUnboundBuffer(one.data(), one.size());

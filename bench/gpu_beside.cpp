@@ -1,8 +1,8 @@
-// How long 8 bytes take there and back while long messages move from one GPU to the other, and what
-// that costs the long ones: --mode tandem (flows of one channel) or nccl (two communicators, each
-// with a stream and a thread of its own). First each alone, then both.
+// Round-trip latency of 8 bytes during a bulk transfer from one GPU to the other, and its effect on
+// the bulk throughput: --mode tandem (flows of one channel) or nccl (two communicators, each with a
+// stream and a thread of its own). First each alone, then both concurrently.
 //
-// Short messages of rank 0 go the way of the long ones, their answers the other way.
+// The short messages of rank 0 travel in the direction of the long ones, the replies in the other.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
@@ -35,16 +35,16 @@ double micros_since(clock_type::time_point start) {
   return std::chrono::duration<double, std::micro>(clock_type::now() - start).count();
 }
 
-/// What rank 0 has measured.
+/// Measurements of rank 0.
 struct times {
-  std::vector<double> shorts_us;   ///< half there and back
+  std::vector<double> shorts_us;   ///< half round trips
   std::vector<double> windows_us;  ///< a window of long messages
 };
-/// For whoever sends windows: until when.
+/// Shared progress of the window transfers.
 struct progress {
   std::atomic<int> port{0};
-  std::atomic<long> windows{0};        ///< that rank 0 has begun
-  std::atomic<bool> has_ended{false};  ///< and begins no more
+  std::atomic<long> windows{0};        ///< started by rank 0
+  std::atomic<bool> has_ended{false};  ///< rank 0 starts no more
 };
 
 awaitable<void> exchange_shorts(tandem::channel& peer, int rank, mutable_view word,
@@ -58,18 +58,18 @@ awaitable<void> exchange_shorts(tandem::channel& peer, int rank, mutable_view wo
   }
 }
 
-/// Until `is_over` on rank 0, which says before each window whether it comes.
+/// Repeats until `is_over` on rank 0, which announces before each window whether there is one.
 template <class Over>
 awaitable<void> move_windows(tandem::channel& peer, int rank, const messages& what, Over is_over,
                              times& into) {
   tandem::batch window(peer.get_executor(), what.views().size());
   for (;;) {
     std::byte word{rank == 0 && !is_over() ? std::byte{1} : std::byte{0}};
-    const mutable_view said(&word, 1);
+    const mutable_view view(&word, 1);
     if (rank == 0) {
-      co_await peer.send(of_words, said);
+      co_await peer.send(of_words, view);
     } else {
-      co_await peer.recv(of_words, said);
+      co_await peer.recv(of_words, view);
     }
     if (word == std::byte{0}) co_return;
     const auto start = clock_type::now();
@@ -97,7 +97,7 @@ awaitable<void> shorts_beside(tandem::channel& peer, int rank, mutable_view word
 
 awaitable<void> measure(tandem::channel& peer, int rank, const messages& what, mutable_view word,
                         std::int64_t count, outcome& found) {
-  for (times* const each : {&found.beside, &found.alone}) {  // the first is thrown away
+  for (times* const each : {&found.beside, &found.alone}) {  // the first run is a warm-up
     each->shorts_us.clear();
     co_await exchange_shorts(peer, rank, word, count, *each);
   }
@@ -200,12 +200,12 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
   with.wrong.fetch_add(moved.wrong_bytes());
   meet(with, ranks);
   if (rank == 0) {
-    plan said = what;
-    said.depth = 1;
+    plan single = what;
+    single.depth = 1;
     const std::uint64_t wrong = with.wrong.load();
     const tandem::bench::measurement one{short_bytes, count};
-    tandem::bench::print_record(said, one, what.mode + " alone", found.alone.shorts_us, wrong);
-    tandem::bench::print_record(said, one, what.mode + " beside", found.beside.shorts_us, wrong);
+    tandem::bench::print_record(single, one, what.mode + " alone", found.alone.shorts_us, wrong);
+    tandem::bench::print_record(single, one, what.mode + " beside", found.beside.shorts_us, wrong);
     const tandem::bench::measurement& longs = what.measurements.front();
     tandem::bench::print_record(what, longs, what.mode + " alone", found.alone.windows_us, wrong);
     tandem::bench::print_record(what, longs, what.mode + " beside", found.beside.windows_us, wrong);

@@ -1,8 +1,8 @@
-// What copies between two devices give by how they are asked for: one by one on some streams, or
-// several in one call, by the device that has the bytes (--mode write) or the one that wants them
-// (--mode read). One process, no protocol: as soon as a stream has done what it had, it gets more.
+// Throughput of copies between two devices by submission: single copies on several streams, or
+// several copies per call, submitted by the source device (--mode write) or by the destination
+// device (--mode read). One process, no protocol: a stream gets new copies as soon as it is idle.
 //
-// A word that the stream writes behind its copies says so, as for peer copies of the library.
+// Completion is a word that the stream writes after its copies, as for the library's peer copies.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ namespace perf = tandem::perf;
 using clock_type = std::chrono::steady_clock;
 using micros = std::chrono::duration<double, std::micro>;
 
-constexpr int copies = 64;  // of one sample
+constexpr int copies = 64;  // per sample
 constexpr std::size_t line_bytes = 64;
 
 struct shape {
@@ -37,11 +37,11 @@ struct shape {
 constexpr std::array<shape, 7> shapes{{{1, 1}, {2, 1}, {3, 1}, {2, 2}, {2, 4}, {3, 4}, {1, 8}}};
 
 struct sample {
-  double us;         ///< from the first call to the last word
-  double asking_us;  ///< within the driver's calls, for each copy
+  double us;         ///< from the first call to the last completion word
+  double asking_us;  ///< time in driver calls, per copy
 };
 
-/// Streams that copy between the same memory again and again.
+/// Streams that repeatedly copy between the same buffers.
 class copying {
  public:
   copying(accelerator& by, shape how, tandem::mutable_view to, tandem::const_view from,
@@ -87,7 +87,7 @@ class copying {
     tandem::device_stream on;
     std::vector<accelerator::piece> pieces;
     std::byte* word = nullptr;
-    void* word_there = nullptr;  // as the stream knows it
+    void* word_there = nullptr;  // device address of `word`
     std::uint32_t wanted = 0;
   };
   static bool is_done(const lane& l) {
@@ -134,11 +134,11 @@ std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::mea
     const std::uint64_t wrong = perf::wrong_bytes(came.bytes(), {0, 0, all}, 0);
     wrong_in_all += wrong;
 
-    tandem::bench::plan said = what;
-    said.depth = copies;
+    tandem::bench::plan per_sample = what;
+    per_sample.depth = copies;
     const std::string name = std::to_string(how.streams) + "x" + std::to_string(how.batch);
-    tandem::bench::print_record(said, of, name, samples, wrong);
-    tandem::bench::print_record(said, of, name + " asking", asking, wrong);
+    tandem::bench::print_record(per_sample, of, name, samples, wrong);
+    tandem::bench::print_record(per_sample, of, name + " asking", asking, wrong);
   }
   return wrong_in_all;
 }

@@ -17,10 +17,10 @@
 #include "perf/shadow.hpp"
 #include "perf/window.hpp"
 
-/// Two ranks of a job of Tandem's with a GPU each, and long messages between them.
+/// A Tandem job of two ranks with one GPU each, and long messages between them.
 namespace tandem::bench {
 
-/// The messages of one window from rank 0, in device memory.
+/// The messages of one window of rank 0, in device memory.
 class messages {
  public:
   messages(int rank, const plan& what)
@@ -42,7 +42,7 @@ class messages {
   std::vector<mutable_view> views_;
 };
 
-/// What a rank does with its channel to the other.
+/// The body of a rank, run with its channel to the peer.
 using part_of_job = std::function<asio::awaitable<void>(channel& peer)>;
 
 inline asio::awaitable<void> play_part(int rank, std::uint16_t port, part_of_job what) {
@@ -71,7 +71,7 @@ inline asio::awaitable<void> play_part(int rank, std::uint16_t port, part_of_job
   job->close();
 }
 
-/// Through shared memory and peer copies. @param port  a free one, the same on both
+/// Runs `what` over shared memory and peer copies. @param port  a free port, the same on both ranks
 inline void run_job(int rank, std::uint16_t port, part_of_job what) {
   asio::io_context loop;
   std::exception_ptr failure;
@@ -81,8 +81,8 @@ inline void run_job(int rank, std::uint16_t port, part_of_job what) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// The whole of a program whose two ranks share a meeting and `in`, whose port is a free one. Its
-/// exit status.
+/// Main function of a program with two ranks that share a `meeting` and `in`, whose `port` is set
+/// to a free port. Returns the exit status.
 template <class Progress>
 int start_ranks(const char* name, int argc, char** argv,
                 int (*run_rank)(const plan& what, meeting& with, Progress& in, int rank)) {

@@ -1,9 +1,9 @@
-// How much longer a compute kernel takes on each of two GPUs while messages move from the one to
-// the other: --mode tandem (copy engines) or nccl (kernels of its own). Each rank first times the
-// kernel alone, then beside messages that never end, then alone again.
+// Slow-down of a compute kernel on each of two GPUs during transfers from one to the other: --mode
+// tandem (copy engines) or nccl (kernels of its own). Each rank times the kernel alone, then during
+// continuous transfers, then alone again.
 //
-// The kernel fills every multiprocessor and touches no memory: what it loses, it loses to others
-// that compute.
+// The kernel fills every multiprocessor and accesses no memory: a slow-down comes from other
+// kernels on the multiprocessors.
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -42,13 +42,13 @@ extern "C" __global__ void busy(float* into, int rounds) {
 constexpr unsigned threads = 256, blocks_per_multiprocessor = 16;
 constexpr int rounds = 100'000;
 
-/// What the processes share beside the meeting.
+/// State shared by the processes in addition to `meeting`.
 struct progress {
-  std::atomic<long> windows{0};        ///< that rank 0 has begun
-  std::atomic<bool> has_ended{false};  ///< and begins no more
-  std::atomic<int> computed{0};        ///< ranks whose kernels are timed
+  std::atomic<long> windows{0};        ///< started by rank 0
+  std::atomic<bool> has_ended{false};  ///< rank 0 starts no more
+  std::atomic<int> computed{0};        ///< ranks that have finished timing
   std::atomic<int> port{0};
-  double us[ranks][2] = {};  ///< of a kernel, alone and beside messages
+  double us[ranks][2] = {};  ///< kernel time per rank, alone and during transfers
 };
 
 class busy_kernel {
@@ -76,7 +76,7 @@ class busy_kernel {
   busy_kernel(const busy_kernel&) = delete;
   busy_kernel& operator=(const busy_kernel&) = delete;
 
-  /// Microseconds of one, the median of so many.
+  /// Time of one kernel, the median of `count` runs.
   double time_us(std::int64_t count) {
     std::vector<double> samples;
     for (std::int64_t i = 0; i < count + 3; ++i) {
@@ -104,7 +104,7 @@ class busy_kernel {
   accelerator::kernel kernel_ = nullptr;
 };
 
-/// Rank 0: the next window is to be sent. Rank 1: it is on its way, or will be, or there is none.
+/// go: transfer the next window; wait (rank 1): it has not been started; end: there is none.
 enum class turn { go, wait, end };
 turn next_turn(progress& in, int rank, long window) {
   if (rank == 0) {
@@ -179,7 +179,7 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
   meet(with, ranks);
   const double before = kernel.time_us(count);
   meet(with, ranks);
-  // Only once messages move.
+  // Timing starts once windows are moving.
   std::thread compute([&] {
     while (in.windows.load() < 4) std::this_thread::yield();
     in.us[rank][1] = kernel.time_us(count);
@@ -196,13 +196,14 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
   with.wrong.fetch_add(moved.wrong_bytes());
   meet(with, ranks);
   if (rank == 0) {
-    // In thousandths of the time alone, of the rank that loses more.
+    // In thousandths of the time alone, for the rank with the larger slow-down.
     double worst = 0;
     for (const auto& us : in.us) worst = std::max(worst, 1000 * us[1] / us[0]);
-    std::fprintf(
-        stderr,
-        "gpu_overlap: %s: sender %.1f us alone, %.1f beside; receiver %.1f, %.1f; %ld windows\n",
-        what.mode.c_str(), in.us[0][0], in.us[0][1], in.us[1][0], in.us[1][1], in.windows.load());
+    std::fprintf(stderr,
+                 "gpu_overlap: %s: sender %.1f us alone, %.1f during transfers; receiver %.1f, "
+                 "%.1f; %ld windows\n",
+                 what.mode.c_str(), in.us[0][0], in.us[0][1], in.us[1][0], in.us[1][1],
+                 in.windows.load());
     tandem::bench::print_record(what, what.measurements.front(), what.mode, {worst},
                                 with.wrong.load());
   }

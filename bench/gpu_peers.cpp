@@ -1,8 +1,8 @@
-// What NCCL gives for the same messages in device memory, one process for each GPU, and what the
-// copy engines give to nobody's protocol at all: --mode nccl, peer_copy, pinned_copy.
+// Baselines for messages in device memory, one process per GPU: NCCL (--mode nccl), and bare copies
+// by the copy engines without any protocol (--mode peer_copy, pinned_copy).
 //
-// NCCL's calls are put on a stream and the processor spins until the stream is done
-// (cuStreamSynchronize), the fastest way there is to notice.
+// NCCL calls are enqueued on a stream and the CPU spins until the stream has completed
+// (cuStreamSynchronize), the completion check with the lowest latency.
 
 #include <chrono>
 #include <cstdio>
@@ -78,7 +78,7 @@ class pair_loop {
   perf::shadow where_;
 };
 
-/// A collective among all ranks.
+/// A collective over all ranks.
 class collective_loop {
  public:
   collective_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
@@ -170,7 +170,7 @@ int nccl_main(const plan& what, meeting& in, int rank) {
   return in.wrong.load() == 0 ? 0 : 1;
 }
 
-/// One device's engine alone: from the other GPU, or from the host.
+/// Copies of one device's copy engine alone: from the other GPU, or from the host.
 int copy_main(const plan& what, bool from_peer) {
   accelerator& device = tandem::accelerator_at(memory_kind::cuda, 0);
   if (from_peer && !device.reaches(1)) {

@@ -13,12 +13,12 @@
 
 #include "harness.hpp"
 
-/// Ranks that are processes of one program, each with a GPU, and NCCL as they call it.
+/// Ranks as forked processes of one program, each with a GPU, and their NCCL calls.
 namespace tandem::bench {
 
 namespace nc = tandem::detail::nc;
 
-/// What the processes share, mapped before they part.
+/// State shared by the processes, mapped before the fork.
 struct meeting {
   std::atomic<int> arrived{0};
   std::atomic<int> round{0};
@@ -27,13 +27,13 @@ struct meeting {
 };
 
 inline void meet(meeting& in, int ranks) {
-  const int mine = in.round.load();
+  const int round = in.round.load();
   if (in.arrived.fetch_add(1) + 1 == ranks) {
     in.arrived.store(0);
     in.round.fetch_add(1);
     return;
   }
-  while (in.round.load() == mine) sched_yield();
+  while (in.round.load() == round) sched_yield();
 }
 
 inline void must(const tandem::detail::nccl& lib, nc::result said, const char* call) {
@@ -42,7 +42,7 @@ inline void must(const tandem::detail::nccl& lib, nc::result said, const char* c
   std::exit(1);
 }
 
-/// What processes that are forked from here on share.
+/// An object in memory shared with processes forked later.
 template <class Shared>
 Shared& make_shared() {
   void* const at =
@@ -51,7 +51,7 @@ Shared& make_shared() {
   return *new (at) Shared;
 }
 
-/// One rank's loop over NCCL.
+/// NCCL operations of one rank on a stream of its own.
 class nccl_rank {
  public:
   nccl_rank(const tandem::detail::nccl& lib, accelerator& device, int rank, int ranks,

@@ -1,4 +1,4 @@
-"""Tables of what bench/gpu has measured."""
+"""Tables of the results of bench/gpu."""
 
 import statistics
 
@@ -7,7 +7,7 @@ import tables
 
 def gpu(records, _ranks=2):
     """Device memory of two GPUs: half a round trip, one way by peer copies and staged through host memory, and all_reduce
-    of two islands, each beside its baseline of the same round."""
+    of two islands, each compared with its baseline of the same round."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"]
@@ -49,7 +49,7 @@ def gpu(records, _ranks=2):
 
 
 def copies(records, _ranks=2):
-    """Rates of bare copies by streams and copies in each call, and the time that a copy costs in the driver."""
+    """Rates of bare copies by streams and copies per call, and the driver time per copy."""
     cells = {}
     for r in records:
         if r["case"].startswith("copies "):

@@ -33,8 +33,8 @@ void run_checked(exercise& one, std::uint64_t first, int count) {
   }
 }
 
-/// Brings times and wrong bytes of all ranks to rank 0: of each iteration the longest time, and the
-/// longest mean.
+/// Collects times and wrong bytes of all ranks on rank 0: the longest time of each iteration, and
+/// the longest mean.
 perf::times_us collect(endpoint& at, std::vector<double> samples, std::uint64_t& wrong,
                        bool merge) {
   const std::size_t iterations = samples.size();

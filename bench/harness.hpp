@@ -9,13 +9,13 @@
 
 #include "perf/record.hpp"
 
-/// What all programs of bench/ share: the same sizes, the same loops, the same checks and the same
-/// record, so that two of their lines differ in nothing but the library underneath.
+/// Common to all programs of bench/: the same sizes, loops, checks and records, so that their
+/// results differ only by the library measured.
 namespace tandem::bench {
 
 using message = std::span<std::byte>;
 
-/// One rank of a peer library, with blocking calls.
+/// One rank of a library under comparison, with blocking calls.
 class endpoint {
  public:
   virtual ~endpoint() = default;
@@ -24,18 +24,18 @@ class endpoint {
   virtual int size() const = 0;
   /// Sends all messages of a window; returns when their memory may be reused.
   virtual void send(int to, std::span<const message> window) = 0;
-  /// Receives as many messages, of just these lengths.
+  /// Receives one message into each element of the window, of exactly that length.
   virtual void recv(int from, std::span<const message> window) = 0;
 
-  // Point-to-point programs leave these as they are.
-  virtual void barrier();  ///< by default: one byte to rank 0 and one back
+  // Point-to-point programs do not override these.
+  virtual void barrier();  ///< default: one byte to rank 0 and one back
   virtual void broadcast(std::span<std::byte> data, int root);
   virtual void all_reduce(std::span<float> data);  ///< sum, in place
-  /// Every rank's block to every rank.
+  /// Gathers every rank's block on every rank.
   virtual void all_gather(std::span<std::byte> mine, std::span<std::byte> all);
-  /// Sums; this rank's block comes to `mine`. May spoil `all`.
+  /// Sum; this rank's block is written to `mine`. May overwrite `all`.
   virtual void reduce_scatter(std::span<float> all, std::span<float> mine);
-  /// Block i to rank i.
+  /// Sends block i to rank i.
   virtual void all_to_all(std::span<std::byte> from, std::span<std::byte> into);
 };
 
@@ -45,33 +45,35 @@ struct measurement {
 };
 
 struct plan {
-  std::string op;  ///< a name of perf/operation.cpp
+  std::string op;  ///< an operation name of perf/operation.cpp
   std::vector<measurement> measurements;
   int ranks = 2;
   int depth = 1;  ///< messages in flight; 16 for oneway
   std::int64_t warmup = 20;
-  std::string mode;  ///< of a program with several
+  std::string mode;  ///< for programs with several modes
 };
 
 /// Reads `OP --bytes 8,64K --iters 1000,200 [--ranks N] [--depth N] [--warmup N] [--mode WORD]`.
-/// One number of iterations serves all sizes. On a wrong option: one line on stderr, exit status 2.
+/// A single number of iterations applies to all sizes. On an invalid option: one line on stderr,
+/// exit status 2.
 plan parse_plan(int argc, char** argv);
 
-/// Runs the plan on all ranks; rank 0 prints one line of JSON for each size. 0, or 1 where a byte
+/// Runs the plan on all ranks; rank 0 prints one line of JSON per size. Returns 0, or 1 if a byte
 /// was wrong.
 int measure(endpoint& at, const plan& what);
 
-/// Prints a record of a point-to-point measurement, for programs with loops of their own.
+/// Prints the record of a point-to-point measurement, for programs with their own loops.
 void print_record(const plan& what, const measurement& of, const std::string& channel,
                   std::vector<double> samples_us, std::uint64_t wrong_bytes);
-/// The same of all ranks: of each iteration the longest time, and the longest mean of a rank.
+/// The same for times merged over all ranks: the longest time of each iteration, and the longest
+/// mean of a rank.
 void print_times(const plan& what, const measurement& of, const std::string& channel,
                  const perf::times_us& times, std::uint64_t wrong_bytes);
 
-/// Runs `body(rank)` in `ranks` processes, this one being rank 0; the worst of their exit statuses.
+/// Runs `body(rank)` in `ranks` processes, this one as rank 0; returns the highest exit status.
 int fork_ranks(int ranks, const std::function<int(int)>& body);
 
-/// A listening socket on a free loopback port, to be made before `fork_ranks`, and its port.
+/// A listening socket on a free loopback port, to be created before `fork_ranks`, and its port.
 struct loopback_listener {
   int descriptor;
   std::uint16_t port;
@@ -81,7 +83,7 @@ loopback_listener listen_on_loopback();
 /// connects.
 int connect_pair(const loopback_listener& at, int rank);
 
-/// Ends the program with one line on stderr unless `fine`; `what` failed with errno.
+/// Unless `fine`, exits with status 1 and one line on stderr: `what` and the text of errno.
 void require(bool fine, const char* what);
 
 }  // namespace tandem::bench

@@ -1,6 +1,5 @@
-// What do Open MPI and MPICH give, over TCP and through shared memory, with their blocking calls
-// (and Isend, Irecv for windows)? Their progress engines always poll. Which of both, the compiler
-// says.
+// Open MPI and MPICH over TCP and through shared memory, with blocking calls (and Isend, Irecv for
+// windows). Their progress engines always poll. The compiler wrapper determines which of the two.
 #include <mpi.h>
 
 #include <cstdio>
@@ -102,7 +101,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", failure.what());
   }
 #ifdef MPICH_VERSION
-  // MPI_Finalize of MPICH 4.0 over UCX's tcp may wait for ever for a rank that no longer answers.
+  // MPI_Finalize of MPICH 4.0 over UCX's tcp may hang, waiting for a rank that no longer responds.
   MPI_Barrier(MPI_COMM_WORLD);
   std::fflush(stdout);
   std::_Exit(status);

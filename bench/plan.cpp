@@ -92,9 +92,9 @@ plan parse_plan(int argc, char** argv) {
 
 namespace {
 
-/// Puts this process on core `index` of those it may use and allows it all of them again: where it
-/// begins, not where it stays. Two forked ranks otherwise begin on one core, and two that poll may
-/// stay there for half a second.
+/// Moves this process to core `index` of its affinity mask and restores the mask: the initial
+/// placement, not pinning. Two forked ranks otherwise start on one core, and two that poll may stay
+/// there for half a second.
 void begin_on_core(int index) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;

@@ -1,6 +1,5 @@
-// What do plain sockets give? No header, no flows, no events: blocking (--mode blocking, the
-// default) as most programs use them, and polled without a pause (--mode polled), the limit of
-// everything that goes over TCP.
+// Plain sockets: no header, no flows, no events. Blocking (--mode blocking, the default) as most
+// programs use them, and busy-polled (--mode polled), the limit of anything over TCP.
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,7 +47,7 @@ class raw_socket : public tandem::bench::endpoint {
         done += static_cast<std::size_t>(n);
       } else {
         tandem::bench::require(n < 0 && errno == EAGAIN, "a socket");
-        sched_yield();  // the other rank may be on this core
+        sched_yield();  // the peer may be on this core
       }
     }
   }
@@ -61,7 +60,7 @@ class raw_socket : public tandem::bench::endpoint {
 int main(int argc, char** argv) {
   const tandem::bench::plan what = tandem::bench::parse_plan(argc, argv);
   if (!what.mode.empty() && what.mode != "blocking" && what.mode != "polled") {
-    std::fprintf(stderr, "this program knows --mode blocking and --mode polled\n");
+    std::fprintf(stderr, "this program has --mode blocking and --mode polled\n");
     return 2;
   }
   const tandem::bench::loopback_listener listener = tandem::bench::listen_on_loopback();

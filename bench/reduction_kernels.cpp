@@ -1,5 +1,5 @@
-// The loops over elements of the collectives, each instruction set beside the others and beside
-// what this memory gives. One core; prints a record for each, whose channel is the instruction set.
+// The reduction loops of the collectives, by instruction set, compared with the memory bandwidth.
+// One core; prints one record per loop, whose channel is the instruction set.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,13 +18,13 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Longer than any cache, and shorter than the second one of a core.
+/// Larger than any cache, and smaller than the L2 cache of a core.
 constexpr std::size_t lengths[] = {std::size_t{64} << 20, std::size_t{256} << 10};
-/// The maximum takes as long as the minimum, all bit operations as long as one.
+/// Maximum takes as long as minimum, and all bit operations take equally long.
 constexpr reduce_op ops[] = {reduce_op::sum, reduce_op::product, reduce_op::minimum,
                              reduce_op::bxor};
 constexpr double least_us = 10'000;
-/// Shorter than this a call is timed with others.
+/// Calls shorter than this are timed in batches.
 constexpr double short_us = 200;
 
 std::size_t at(reduce_op op) {
@@ -65,8 +65,8 @@ void measure(const measured& of, const std::function<void()>& call) {
   std::fflush(stdout);
 }
 
-/// What the memory gives by itself: the C library's copy, and the compiler's loops that read one
-/// stream, and two to write one of them.
+/// Memory bandwidth: the C library's copy, and compiled loops that read one stream, and that read
+/// two and write one of them.
 void measure_memory(const buffer& a, const buffer& b, std::size_t bytes) {
   measure({"copy", "", "memory", bytes}, [&] { std::memcpy(a.data(), b.data(), bytes); });
   const std::size_t count = bytes / sizeof(std::uint64_t);
@@ -82,7 +82,7 @@ void measure_memory(const buffer& a, const buffer& b, std::size_t bytes) {
   });
 }
 
-/// Numbers of the type that neither overflow nor become subnormal.
+/// Values of the type that neither overflow nor become subnormal.
 void fill(const buffer& data, data_type type) {
   std::uint64_t one = 1;
   if (type == data_type::float32) one = 0x3f800000;
@@ -97,7 +97,8 @@ void fill(const buffer& data, data_type type) {
   }
 }
 
-/// Any bits through this kernel and the portable one: bytes in which they differ.
+/// Runs random bits through this kernel and the portable one; returns the number of differing
+/// bytes.
 std::uint64_t differing_bytes(detail::combine_kernel kernel, detail::combine_kernel portable,
                               std::size_t element_bytes) {
   constexpr std::size_t bytes = 80'000;
@@ -115,7 +116,7 @@ std::uint64_t differing_bytes(detail::combine_kernel kernel, detail::combine_ker
   return differing;
 }
 
-/// False where a kernel was wrong.
+/// Returns false if a kernel gave a wrong result.
 bool measure_type(data_type type, const buffer& a, const buffer& b, std::size_t bytes) {
   const std::size_t element_bytes = bytes_of(type);
   const std::size_t count = bytes / element_bytes;

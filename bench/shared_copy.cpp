@@ -1,6 +1,6 @@
-// What does a copy alone take? One process has written messages into memory that both share, the
-// other copies each of them into memory of its own: the limit of whatever copies a message once on
-// one core. Both poll.
+// The time of a bare copy: one process has written messages to shared memory, the other copies each
+// of them to private memory. The limit of any transport that copies a message once on one core.
+// Both poll.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -49,7 +49,7 @@ int run_size(const tandem::bench::plan& what, const tandem::bench::measurement& 
     if (rank == 0) {
       std::vector<double> samples_us;
       for (std::uint64_t i = 1; i <= rounds; ++i) {
-        // What fits is in this core's cache then, as a sender has it.
+        // Leaves the data in this core's cache as far as it fits, as after a sender's writes.
         tandem::perf::fill(all, {}, i);
         const auto begun = clock_type::now();
         from.words->given.store(i, std::memory_order_release);

@@ -1,10 +1,10 @@
-// How long is a line of the cache under way from one core to the other? Two processes answer each
-// other, each in a line of its own that the other polls: the limit of whatever two ranks of a host
-// say to each other. Prints nanoseconds one way, the median of batches, and nothing else.
+// One-way latency of a cache line between two cores: two processes ping-pong, each on a cache line
+// of its own that the other polls. The lower bound of any message between two ranks of a host.
+// Prints the median of batches in nanoseconds, one way, and nothing else.
 //
-// A hypervisor moves the cores of its guests: between cores that share a cache a line takes a
-// quarter of the time that it takes between others, and no program of the guest can see which it
-// has but by asking.
+// A hypervisor migrates the virtual cores of its guests: between cores that share a cache a line
+// takes a quarter of the time that it takes between others, and a guest can only find out which it
+// has by measuring.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-constexpr int batches = 5000, trips_per_batch = 10;  // some 10 ms
+constexpr int batches = 5000, trips_per_batch = 10;  // about 10 ms
 
 struct lines {
   alignas(128) std::atomic<int> there;

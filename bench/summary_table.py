@@ -1,4 +1,4 @@
-"""README's table: six results, each from the newest results file that has its records, as in the tables of RESULTS.md."""
+"""The table of README.md: six results, each from the newest results file that has its records, as in RESULTS.md."""
 
 import statistics
 
@@ -6,7 +6,7 @@ import tables
 
 HEADER = ["what", "bytes", "Tandem", "baseline", "speed-up"]
 P50, RATE, VALUE = (tables.p50, "us"), (tables.algbw, "GB/s"), (lambda record: record["value"], "GB/s")
-# (what, operation, ranks, what the records of this row have in common, Tandem's channel, the baseline's, its name, measure)
+# (label, operation, ranks, members common to the records of the row, Tandem's channel, baseline's channel and name, measure)
 ROWS = [
     ("TCP over loopback, half a round trip", "pingpong", 2, {"bytes": 8}, tables.TANDEM, "openmpi", "Open MPI", P50),
     ("TCP over loopback, one way", "oneway", 2, {"bytes": 16 << 20}, tables.TANDEM, "openmpi", "Open MPI", RATE),
@@ -25,8 +25,8 @@ def by_round(records, common, channel, measure):
 
 
 def summary(records_of):
-    """The rows, and the results that they come from as (path, records), in the order of the rows, each once.
-    `records_of(operation, ranks)` gives such a pair."""
+    """The rows, and their sources as (path, records), in the order of the rows, each once.
+    `records_of(operation, ranks)` returns such a pair."""
     rows, sources = [HEADER], {}
     for what, op, ranks, common, own_channel, peer, peer_name, (measure, unit) in ROWS:
         path, records = records_of(op, ranks)

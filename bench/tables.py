@@ -1,4 +1,4 @@
-"""Reads results files and makes tables of them; shared by compare and tabulate."""
+"""Reads results files and builds tables from them; used by compare and tabulate."""
 
 import functools
 import json
@@ -16,7 +16,7 @@ COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall
 
 @functools.cache
 def load(path):
-    """The records of a results file, for reading only; a broken line is an error with its number."""
+    """The records of a results file, read-only; an invalid line is an error with its line number."""
     records = []
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         try:
@@ -27,7 +27,7 @@ def load(path):
 
 
 def newest(op, pattern="*.jsonl", folder=RESULTS, fits=lambda record: True):
-    """The newest results file (they are named by date) that has Tandem's records of an operation which `fits`."""
+    """The newest results file (file names contain the date) with records of Tandem for the operation that satisfy `fits`."""
     for path in sorted(folder.glob(pattern), key=lambda p: p.stem.split("-", 1)[1], reverse=True):
         records = load(path)
         if any(r["op"] == op and r.get("channel", TANDEM) in OWN and fits(r) for r in records):
@@ -66,7 +66,7 @@ class Op:
         return statistics.median(measure(r) for r in rounds.values()) if rounds else None
 
     def ratio(self, size, over, under, measure):
-        """The median of the ratios of the rounds: drift of the machine between rounds cancels."""
+        """The median of the rounds' ratios: drift of the machine between rounds cancels out."""
         a, b = self.cells.get((size, over), {}), self.cells.get((size, under), {})
         both = [measure(a[i]) / measure(b[i]) for i in sorted(a.keys() & b.keys()) if measure(b[i])]
         return statistics.median(both) if both else None
@@ -89,7 +89,7 @@ def cell(value, suffix=""):
 
 
 def latency_table(records, op, ranks, channels, ratios, measure=p50):
-    """Microseconds of each channel that ran, and how many times as long as Tandem, the first, a peer takes."""
+    """Microseconds of each channel that ran, and the ratios of other libraries to Tandem, the first channel."""
     data = Op(records, op, ranks)
     channels, ratios = ([c for c in all_ if c in data.channels] for all_ in (channels, ratios))
     rows = [["bytes"] + [f"{c}, us" for c in channels] + [f"{r} / tandem" for r in ratios]]
@@ -101,7 +101,7 @@ def latency_table(records, op, ranks, channels, ratios, measure=p50):
 
 
 def bandwidth_table(records, op, ranks, channels, ratios):
-    """Median GB/s (1e9) of each channel that ran, Tandem first, and Tandem's share of a peer's."""
+    """Median GB/s (1e9) of each channel that ran, Tandem first, and the ratios of Tandem to other libraries."""
     data = Op(records, op, ranks)
     channels, ratios = ([c for c in all_ if c in data.channels] for all_ in (channels, ratios))
     rows = [["bytes"] + [f"{c}, GB/s" for c in channels] + [f"tandem / {r}" for r in ratios]]
@@ -150,7 +150,7 @@ def collective(op):
     over_shm = op.endswith("-shm")
     peers = ["openmpi", "mpich"] + ([] if over_shm else ["gloo"])
     own = [SHM, SHARED] if over_shm else [TANDEM]
-    # The root of a broadcast runs ahead of those that wait, whatever the library: of one call it says nothing.
+    # The root of a broadcast does not wait for the receivers in any library: the time of a single call means little.
     measure = mean if op.startswith("broadcast") else p50
 
     def table(records, ranks):
@@ -160,7 +160,7 @@ def collective(op):
 
 
 def rails(records, _ranks=2):
-    """GB/s of each set of rails, beside one rail, beside the sum of its parts, each measured alone, and beside others."""
+    """GB/s of each set of rails, compared with one rail, with the sum of its rails measured alone, and with other libraries."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["channel"]), {})[r["round"]] = algbw(r)
@@ -187,10 +187,10 @@ def rails(records, _ranks=2):
 
 
 def rails_trouble(records, _ranks=2):
-    """What is left of the throughput with a rail slowed during a message, and with connections that prove no secret."""
+    """Remaining throughput with a rail slowed during a message, and with unauthenticated connections."""
     one = {r["round"]: algbw(r) for r in records if r["case"] == "1 x 1 Gbit/s" and r["channel"] == "rails"}
     strangers = [algbw(r) / one[r["round"]] for r in records if r["channel"] == "strangers"]
-    # Of the healthy rail's rate, what it carried until the end.
+    # The rate of the healthy rail until the end.
     slowed = [r["rails"][1]["bytes"] / (r["time_us"]["p50"] * 1e3) / one[r["round"]]
               for r in records if "slowed" in r["case"]]
     return [["fault", "measured", "ratio"],
@@ -201,7 +201,7 @@ def rails_trouble(records, _ranks=2):
 
 
 def rails_loopback(records, _ranks=2):
-    """GB/s over loopback of the tcp channel and of one rail, without checksums and with, with a secret and without."""
+    """GB/s over loopback of the tcp channel and of one rail, with and without checksums and secret."""
     data = {}
     for r in records:
         data.setdefault(r["bytes"], {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
@@ -218,7 +218,7 @@ def rails_loopback(records, _ranks=2):
 
 
 def rails_cost(records, _ranks=2):
-    """GB/s between two namespaces with nothing to guard it, with secret and checksums, and encrypted besides."""
+    """GB/s between two namespaces without protection, with secret and checksums, and with encryption in addition."""
     data = {}
     for r in records:
         data.setdefault((r["link"], r["bytes"]), {}).setdefault(r["case"], {})[r["round"]] = algbw(r)
@@ -231,7 +231,7 @@ def rails_cost(records, _ranks=2):
 
 
 def roce(records, _ranks=2):
-    """Rails over RDMA beside perftest in the same machines: MB/s one way, microseconds, and what a second rail adds."""
+    """Rails over RDMA and perftest in the same machines: MB/s one way, microseconds, and the gain of a second rail."""
     cells = {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = r["value"] * (1 if r["case"] == "pingpong" else 1000)
@@ -252,7 +252,7 @@ def roce(records, _ranks=2):
 
 
 def two_level(records, _ranks=4):
-    """Milliseconds of each way and placement, its share of the bound of its links, and two_level beside the ring."""
+    """Milliseconds of each algorithm and placement, its share of the links' bound, and two_level against the ring."""
     cells, bounds = {}, {}
     for r in records:
         cells.setdefault((r["case"], r["bytes"], r["channel"]), {})[r["round"]] = p50(r)
@@ -274,13 +274,13 @@ def two_level(records, _ranks=4):
     return rows
 
 
-# Streams of a byte of data that a loop reads and writes.
+# Memory streams, reads and writes, per byte of data.
 STREAMS = {"copy": 2, "read": 1, "update": 3, "multiply": 2, "divide": 2}
 SETS = ("portable", "avx2", "avx512")
 
 
 def loops(records):
-    """(what, type, instruction set, bytes) -> GB/s of data by round; memory by the type measured after it, too."""
+    """(what, type, instruction set, bytes) -> GB/s of data by round; memory records are keyed by the type that follows."""
     cells, waiting = {}, []
     for r in records:
         what, kind = r["settings"]["what"], r["settings"].get("type")
@@ -301,7 +301,7 @@ def median(cells, what, kind, channel, size):
 
 
 def reductions(records, _ranks=1):
-    """GB/s of data of the sum, by type; beside updates of memory without arithmetic, and the slowest other operation."""
+    """GB/s of data of the sum, by type; compared with memory updates without arithmetic, and the slowest other operation."""
     cells = loops(records)
     short, long = sorted({size for _, _, _, size in cells})
     sets = [s for s in SETS if any(channel == s for _, _, channel, _ in cells)]
@@ -320,7 +320,7 @@ def reductions(records, _ranks=1):
 
 
 def memory(records, _ranks=1):
-    """What the memory gave beside them: bytes of all streams, read and written, per second."""
+    """Memory bandwidth in the same run: bytes of all streams, read and written, per second."""
     sizes = sorted({r["bytes"] for r in records}, reverse=True)
     rows = [["memory"] + [f"GB/s, {bytes_text(size)}" for size in sizes]]
     words = {"read": "read one stream", "copy": "copy (C library)", "update": "update one stream by another"}
@@ -332,7 +332,7 @@ def memory(records, _ranks=1):
 
 
 def soak(records, _ranks=2):
-    """What an hour of random faults on the rails between two machines left behind."""
+    """Result of an hour of random faults on the rails between two machines."""
     r = records[-1]
     left = sum(count for name, count in r.items() if name.endswith("_left"))
     faults = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(r["faults"].items()))

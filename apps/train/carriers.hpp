@@ -9,15 +9,15 @@
 
 namespace tandem::train {
 
-/// What carries messages, by `fabric::kind_to`: "shm", or "shm, tcp"; empty: nothing.
+/// Transports in use, by `fabric::kind_to`: "shm", or "shm, tcp"; empty: none.
 struct carriers {
   std::string inside;   ///< within islands
   std::string between;  ///< from island to island
 };
 
-/// Of this rank's channels.
+/// Transports of this rank's channels.
 carriers carriers_of(const layout& who, fabric& over);
-/// Of all ranks' channels.
+/// Transports of all ranks' channels.
 carriers carriers_of(const std::vector<rank_record>& ranks);
 
 }  // namespace tandem::train

@@ -26,7 +26,7 @@ std::string x_axis(std::size_t steps) {
                      area.x(0.5), height - 6);
 }
 
-/// As many values as there are steps: where one run was shorter, its curve ends earlier.
+/// Padded to `steps` values: the curve of a shorter run ends earlier.
 std::string curve_of(const curve& c, std::size_t steps, const range& y) {
   std::vector<double> values = c.y;
   values.resize(steps, std::nan(""));
@@ -73,7 +73,7 @@ std::string draw_lanes(const std::vector<lane>& lanes) {
   const double svg_height = top + lane_height * static_cast<double>(lanes.size()) + bottom;
   const auto x = [&t](double us) { return label + t.share(us) * (svg_width - label - right); };
 
-  std::string svg = open_svg(svg_height, "what each rank did, over time");
+  std::string svg = open_svg(svg_height, "activity of each rank over time");
   const double span_ms = (t.high - t.low) / 1000;
   for (const double tick : nice_ticks(0, span_ms, 10)) {
     if (tick > span_ms) continue;

@@ -12,18 +12,18 @@ namespace tandem::train {
 struct curve {
   std::string name;
   std::string style;      ///< class in the page's style sheet
-  std::vector<double> y;  ///< what is not finite leaves a gap
+  std::vector<double> y;  ///< a value that is not finite leaves a gap
 };
 
 /// A chart of curves over the steps of the run.
 struct line_chart {
-  std::string title;    ///< for readers who cannot see it
-  std::string y_label;  ///< with its unit
+  std::string title;    ///< for screen readers
+  std::string y_label;  ///< including the unit
   bool from_zero = true;
   std::vector<curve> curves;
 };
 
-/// One rank's swim-lane.
+/// One rank's row of the timeline.
 struct lane {
   std::string name;
   std::string place;  ///< second line of the label: island, stage
@@ -32,7 +32,7 @@ struct lane {
 
 /// The chart as an SVG element with axes, grid and legend; colours come from classes of the page.
 std::string draw(const line_chart& chart);
-/// Ranks over time, in milliseconds from the first moment; one colour an activity.
+/// Activities of the ranks over time, milliseconds from the first one; one colour per activity.
 std::string draw_lanes(const std::vector<lane>& lanes);
 
 }  // namespace tandem::train

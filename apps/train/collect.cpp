@@ -1,4 +1,4 @@
-// The end of a training: what every rank did goes to rank 0, for the report.
+// The end of a training run: rank 0 gathers the records of all ranks for the report.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint16_t moments_tag = 2;
 constexpr std::uint16_t rails_tag = 3;
 
-/// Travels as it is: all ranks of a job are built alike, which the rendezvous makes sure of.
+/// Sent as raw bytes: the rendezvous checks that all ranks run the same build.
 struct summary {
   double elapsed_s = 0;
   std::uint64_t parameters = 0;
@@ -75,7 +75,7 @@ asio::awaitable<void> receive_rails(communicator& over, int from, std::vector<ra
 
 asio::awaitable<std::vector<rank_record>> trainer::collect() {
   rails_.stop();
-  // Nobody closes a rail that another one still looks at: its end would pass for a loss.
+  // No rank closes a rail that a peer still samples: the close would be recorded as a loss.
   co_await barrier(everyone_);
   const std::vector<rail_history> rails = rails_.rails();
   summary mine;

@@ -10,11 +10,11 @@ namespace tandem::train {
 
 namespace asio = boost::asio;
 
-/// The thread on which a rank computes, so that transfers go on meanwhile.
+/// A thread for a rank's computation, so that transfers progress meanwhile.
 class compute_thread {
  public:
-  /// Runs `work` there; resumes on the caller's executor with what it threw. Completes late when
-  /// cancelled: work that has begun ends first.
+  /// Runs `work` on the thread; resumes on the caller's executor and rethrows what it threw. When
+  /// cancelled, completes only after work that has begun has ended.
   asio::awaitable<void> run(std::function<void()> work) {
     asio::awaitable<void> task = call(std::move(work));
     co_await asio::co_spawn(pool_, std::move(task), asio::use_awaitable);

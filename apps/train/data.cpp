@@ -43,7 +43,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return found;
 }
 
-/// The files that `from` stands for, each once: a link gives way to the file it leads to.
+/// The files at `from`, each once: of a symbolic link and its target, the target is kept.
 std::vector<fs::path> files_of(const fs::path& from) {
   std::error_code failed;
   const fs::file_status status = fs::status(from, failed);
@@ -98,7 +98,7 @@ corpus load_corpus(const fs::path& from) {
     text.files.push_back(file.string());
   }
   if (text.files.empty()) refuse(from, "the folder holds no file");
-  if (text.bytes.empty()) refuse(from, "empty: there is nothing to learn from");
+  if (text.bytes.empty()) refuse(from, "the text is empty, so there is nothing to train on");
   text.checksum = crc32c(text.bytes.data(), text.bytes.size());
   return text;
 }

@@ -24,9 +24,10 @@ void check_batch(const job& made) {
 job prepare(const options& wanted, int job_ranks) {
   const model_config model = find_model(wanted.model);
   if (job_ranks > 0 && wanted.ranks > 0 && wanted.ranks != job_ranks) {
-    throw error(errc::bad_option,
-                fmt::format("--ranks is {} and the launcher started {}", wanted.ranks, job_ranks),
-                "leave out --ranks under a launcher");
+    throw error(
+        errc::bad_option,
+        fmt::format("--ranks is {}, but the launcher started {} ranks", wanted.ranks, job_ranks),
+        "omit --ranks under a launcher");
   }
   const int ranks = job_ranks > 0 ? job_ranks : wanted.ranks;
   const layout who({ranks, wanted.islands, wanted.stages, wanted.split}, model.layers);

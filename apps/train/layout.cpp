@@ -29,8 +29,9 @@ std::vector<island> islands_of(const layout_options& wanted) {
   const int ranks = wanted.ranks > 0 ? wanted.ranks : 4;
   if (ranks == 1) return {{"nvidia", 1}};
   if (ranks % 2 == 0) return {{"nvidia", ranks / 2}, {"amd", ranks / 2}};
-  refuse(fmt::format("{} ranks do not make two islands of one size", ranks),
-         fmt::format("name them: --islands nvidia:{},amd:{} --stages {}", ranks - 1, 1, ranks));
+  refuse(fmt::format("{} ranks do not divide into two islands of equal size", ranks),
+         fmt::format("choose the islands: --islands nvidia:{},amd:{} --stages {}", ranks - 1, 1,
+                     ranks));
 }
 
 std::vector<int> split_of(const std::string& text, int stages, int model_layers) {
@@ -39,7 +40,7 @@ std::vector<int> split_of(const std::string& text, int stages, int model_layers)
            fmt::format("choose --stages 1 to {} or a deeper --model", model_layers));
   }
   std::vector<int> split(static_cast<std::size_t>(stages), model_layers / stages);
-  // The last stages hold the head as well, so the layers that are left over go to the first ones.
+  // The last stage also holds the head, so the remainder of the layers goes to the first stages.
   for (int i = 0; i < model_layers % stages; ++i) ++split[static_cast<std::size_t>(i)];
   if (text.empty()) return split;
 
@@ -51,7 +52,7 @@ std::vector<int> split_of(const std::string& text, int stages, int model_layers)
     split.push_back(cli::whole_number(piece, 1, 65536).value_or(0));
   }
   if (static_cast<int>(split.size()) != stages) {
-    refuse(fmt::format("--split {} names {} stages", text, split.size()), even);
+    refuse(fmt::format("--split {} has {} stages", text, split.size()), even);
   }
   for (const int layers : split) {
     if (layers == 0)
@@ -73,9 +74,9 @@ layout::layout(const layout_options& wanted, int model_layers) : islands_(island
   int ranks = 0;
   for (const island& one : islands_) ranks += one.ranks;
   if (wanted.ranks > 0 && wanted.ranks != ranks) {
-    refuse(fmt::format("--islands {} are {} ranks, and the job has {}", wanted.islands, ranks,
+    refuse(fmt::format("--islands {} has {} ranks, but the job has {}", wanted.islands, ranks,
                        wanted.ranks),
-           "make them agree");
+           "make the two numbers equal");
   }
   const int stages = wanted.stages > 0 ? wanted.stages : static_cast<int>(islands_.size());
   if (ranks % stages != 0) {
@@ -88,7 +89,7 @@ layout::layout(const layout_options& wanted, int model_layers) : islands_(island
     if (first % replicas_ != 0 || one.ranks % replicas_ != 0) {
       refuse(fmt::format("stages of {} ranks do not fill the islands: {} has {}", replicas_,
                          one.name, one.ranks),
-             "a stage lies on one island; choose another number of --stages or other --islands");
+             "a stage may not span islands; choose another number of --stages or other --islands");
     }
     first += one.ranks;
   }

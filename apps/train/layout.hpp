@@ -11,29 +11,28 @@ namespace tandem::train {
 using cli::island;
 using cli::parse_islands;
 
-/// Where one rank stands in the job.
+/// Location of one rank in the job.
 struct place {
   int stage = 0;    ///< of the pipeline
   int replica = 0;  ///< of the data-parallel group of its stage
   int island = 0;
-  int first_layer = 0;  ///< of the model's layers that its stage holds
+  int first_layer = 0;  ///< first of the model's layers that its stage holds
   int layers = 0;
 };
 
-/// What the command line says of the layout; empty or 0 stands for the default.
+/// Layout options of the command line; empty or 0 means the default.
 struct layout_options {
-  int ranks = 0;        ///< default: those of the islands, else 4
+  int ranks = 0;        ///< default: the sum over the islands, else 4
   std::string islands;  ///< "nvidia:2,amd:2"; default: two islands of half the ranks each
-  int stages = 0;       ///< default: one for each island
-  std::string
-      split;  ///< layers of each stage, "17,15"; default: even, the first stages take what is left
+  int stages = 0;       ///< default: one per island
+  std::string split;    ///< layers of each stage, "17,15"; default: even, remainder to first stages
 };
 
-/// Who is what: `stages` x `replicas` ranks. Rank = stage * replicas + replica, so that a stage's
-/// replicas, which add up their gradients, are neighbours on one island.
+/// Grid of `stages` x `replicas` ranks. Rank = stage * replicas + replica, so that a stage's
+/// replicas, which sum their gradients, are adjacent ranks on one island.
 class layout {
  public:
-  /// @par Errors `errc::bad_option`: what does not divide or add up, and what would.
+  /// @par Errors `errc::bad_option`: what does not divide or add up, and a valid choice.
   layout(const layout_options& wanted, int model_layers);
   /// All layers on one rank.
   static layout single(int model_layers);

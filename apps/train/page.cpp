@@ -36,7 +36,7 @@ std::string link_text(const job& what, const outcome& together) {
     const std::string& rails = what.wanted.engine.rails;
     return rails.empty() ? text : fmt::format("{} ({})", text, rails);
   }
-  if (what.wanted.channel == "shm") return "memory that the ranks share";
+  if (what.wanted.channel == "shm") return "shared memory";
   if (!what.wanted.engine.rails.empty())
     return fmt::format("TCP over rails: {}", what.wanted.engine.rails);
   return hosts_of(together.ranks).size() == 1 ? "TCP over this machine's loopback" : "TCP";
@@ -69,9 +69,8 @@ std::string hardware_note(const std::vector<rank_record>& ranks) {
   const std::string where = hosts.size() == 1 ? fmt::format("this machine ({})", *hosts.begin())
                                               : fmt::format("{} machines", hosts.size());
   return fmt::format(
-      "All islands are processors of {}: their names say which vendor's GPUs would stand there, "
-      "and "
-      "no GPU took part.",
+      "All ranks compute on the CPUs of {}. Island names stand for the vendor whose GPUs would be "
+      "there; no GPU was used.",
       where);
 }
 
@@ -80,7 +79,7 @@ std::string carried_text(const std::vector<rank_record>& ranks) {
   std::string text;
   if (!by.inside.empty()) text = by.inside + " inside islands";
   if (!by.between.empty())
-    text += fmt::format("{}{} between them", text.empty() ? "" : ", ", by.between);
+    text += fmt::format("{}{} between islands", text.empty() ? "" : ", ", by.between);
   return text;
 }
 
@@ -117,8 +116,8 @@ report page_of(const job& what, const outcome& together, const history& referenc
        fmt::format("{}, learning rate up to {:g}, seed {}", o.steps, o.learning_rate, o.seed)},
       {"layout", what.who.text()},
       {"schedule", o.schedule},
-      {"who is where", whereabouts(together)},
-      {"link", link_text(what, together)},
+      {"rank locations", whereabouts(together)},
+      {"transport", link_text(what, together)},
       {"tokens per second", fmt::format("{:.0f} on all ranks", page.joint.tokens_per_s())},
       {"waiting for communication",
        fmt::format("{:.1f} % of the ranks' time", 100 * mean(page.joint.wait_share))},

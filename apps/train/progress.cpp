@@ -10,7 +10,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr double smoothing = 0.1;  // weight of the newest step in the shown rate and share
+constexpr double smoothing = 0.1;  // weight of the latest step in the displayed rate and share
 constexpr auto redraw_every = std::chrono::milliseconds(80);
 
 int columns_of(std::FILE* to) {
@@ -41,7 +41,7 @@ std::string tail_of(const progress_state& s, bool waiting, const std::string& ra
   return rails.empty() ? tail : tail + "  " + rails;
 }
 
-/// The fullest tail that has room; `is_whole` where nothing was left out of it.
+/// The most detailed tail that fits into `room` columns; `is_whole`: nothing was omitted.
 std::string fitting_tail(const progress_state& s, int room, bool& is_whole) {
   is_whole = true;
   for (const std::string& rails : s.rails) {
@@ -111,7 +111,7 @@ void progress::step(double loss, double tokens, double wait_share, const rails_s
 
 void progress::show() {
   if (terminal_) {
-    // Carriage return and "erase to the end of the line": a shorter text leaves nothing of a longer
+    // Carriage return and "erase to end of line": a shorter text leaves no remainder of a longer
     // one.
     fmt::print(to_, "\r{}\033[K", progress_line(state_, columns_of(to_) - 1));
     open_ = true;

@@ -11,14 +11,15 @@ namespace tandem::train {
 namespace {
 
 constexpr std::size_t colours = 8;
-constexpr std::size_t most_label = 24;  // characters that have room left of a bar
+constexpr std::size_t most_label = 24;  // characters that fit to the left of a bar
 constexpr double bar_height = 12, row_height = 22, axis_height = 46;
 constexpr double label_width = 170, plot_height = 240;
 
 constexpr const char* legend =
     "<p class='legend'><span><i class='swatch f0'></i>up</span>"
     "<span><i class='swatch f0 pale'></i>suspect: silent for a while</span>"
-    "<span><i class='swatch lost'></i>lost: the others carried what it had not delivered</span>"
+    "<span><i class='swatch lost'></i>lost: its undelivered data was resent on the other "
+    "rails</span>"
     "</p>";
 
 struct unit {
@@ -27,9 +28,9 @@ struct unit {
 };
 
 unit unit_for(double most_bytes_per_s) {
-  if (most_bytes_per_s >= 1e9) return {1e9, "GB/s, both ways"};
-  if (most_bytes_per_s >= 1e6) return {1e6, "MB/s, both ways"};
-  return {1e3, "kB/s, both ways"};
+  if (most_bytes_per_s >= 1e9) return {1e9, "GB/s, both directions"};
+  if (most_bytes_per_s >= 1e6) return {1e6, "MB/s, both directions"};
+  return {1e3, "kB/s, both directions"};
 }
 
 std::string shortened(const std::string& label) {
@@ -53,8 +54,8 @@ std::string rectangle(std::string_view style, double from, double to, double y, 
       style, from, y, to - from, height, escape(title));
 }
 
-/// Stretches of one state as rectangles: grey where all rails of the track were lost, and grey
-/// below where some were.
+/// Consecutive parts of the same state as one rectangle: grey where all rails of the track were
+/// lost, lower half grey where some were.
 std::string state_bar(const rail_track& track, std::size_t number, double part_s,
                       const plot_area& in, double y) {
   std::string svg;
@@ -97,18 +98,18 @@ std::string time_axis(const plot_area& in, double span_s, double bottom) {
                    in.x(0.5), bottom + 40);
 }
 
-/// The rails one upon the other: the whole is what all carried, and one that is lost is missing
-/// from it.
+/// Stacked areas: the total is the throughput of all tracks, and a lost rail lowers it.
 std::string areas(const rail_tracks& what, const plot_area& in, const range& y, double scale) {
   std::vector<double> floor(what.tracks.front().parts.size(), 0.0);
   const auto count = static_cast<double>(floor.size());
   std::string svg;
-  for (std::size_t t = what.tracks.size(); t-- > 0;) {  // the first on top, as its bar
+  for (std::size_t t = what.tracks.size();
+       t-- > 0;) {  // the first track on top, in the order of the bars
     const rail_track& track = what.tracks[t];
     std::vector<double> roof = floor;
     for (std::size_t i = 0; i < roof.size(); ++i) roof[i] += track.parts[i].bytes_per_s / scale;
     std::string d;
-    // A value stands in the middle of its part, the first and the last one at the edge as well.
+    // A value is drawn at the middle of its part; the first and last also at the edge of the plot.
     const auto go = [&](double part, double value) {
       d += fmt::format("{}{:.1f} {:.1f}", d.empty() ? 'M' : 'L', in.x(part / count),
                        in.y(y.share(value)));
@@ -126,7 +127,7 @@ std::string areas(const rail_tracks& what, const plot_area& in, const range& y, 
   return svg;
 }
 
-/// Bytes a second that all tracks carried in their best part.
+/// The highest throughput of all tracks together in any part, bytes per second.
 double most_together(const rail_tracks& what) {
   double most = 0;
   for (std::size_t i = 0; i < what.tracks.front().parts.size(); ++i) {
@@ -179,9 +180,9 @@ std::string rail_table(const std::vector<rail_record>& rails,
         100 * one.share, name(one.state), one.times_lost, one.epoch,
         one.why_lost.empty() ? "-" : escape(one.why_lost));
   }
-  return "<div class='wide'><table><tr><th>rail</th><th>ranks</th><th>NIC</th><th>NIC there</th>"
-         "<th>sent</th><th>received</th><th>share</th><th>at the end</th><th>times lost</th>"
-         "<th>epoch</th><th>why, the last time</th></tr>\n" +
+  return "<div class='wide'><table><tr><th>rail</th><th>ranks</th><th>NIC</th><th>peer NIC</th>"
+         "<th>sent</th><th>received</th><th>share</th><th>final state</th><th>times lost</th>"
+         "<th>epoch</th><th>reason of the last loss</th></tr>\n" +
          rows + "</table></div>";
 }
 

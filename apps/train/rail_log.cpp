@@ -6,7 +6,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr double shortest_rate_s = 0.5;  // shorter intervals show single messages
+constexpr double shortest_rate_s = 0.5;  // shorter intervals show individual messages
 
 rail_state state_of(std::string_view text) noexcept {
   for (const rail_state one : {rail_state::up, rail_state::suspect, rail_state::lost}) {
@@ -61,7 +61,7 @@ rail_log::entry& rail_log::find(double at_s, int peer, std::size_t lane) {
   fresh.history.end.rank = rank_;
   fresh.history.end.peer = peer;
   fresh.history.end.lane = number;
-  // It came between two looks, and what it has carried by now it has carried since the first.
+  // The rail appeared between two samples: its bytes so far are counted from the earlier one.
   if (rank_ < peer && look_before_s_ < at_s) {
     fresh.history.points.push_back({.at_s = look_before_s_});
   }
@@ -75,7 +75,7 @@ void rail_log::take(double at_s, int peer, const std::vector<rail_stats>& now) {
     entry& one = find(at_s, peer, lane);
     rail_end& end = one.history.end;
     const rail_state state = state_of(from.state);
-    // Not yet there is no trouble, once it has come.
+    // The time before a rail connects is no fault.
     if (end.state == rail_state::absent) one.worst = rail_state::up;
     one.worst = std::max(one.worst, from.times_lost > end.times_lost ? rail_state::lost : state);
     end.state = state;
@@ -99,7 +99,7 @@ void rail_log::keep(double at_s, entry& of) {
   if (points.size() >= most_points) thin_out();
 }
 
-/// Every other point goes, and the next one tells of its worst state.
+/// Drops every other point; the next point takes over its worst state.
 void rail_log::thin_out() {
   kept_every_s_ *= 2;
   for (entry& one : entries_) {
@@ -110,7 +110,7 @@ void rail_log::thin_out() {
       if (i > 0) p.worst = std::max(p.worst, points[i - 1].worst);
       points[kept++] = p;
     }
-    // The last one stays: bytes are counted up to there.
+    // The last point stays: the byte count ends there.
     if (points.size() % 2 == 0 && !points.empty()) points[kept++] = points.back();
     points.resize(kept);
   }

@@ -9,16 +9,16 @@
 
 namespace tandem::train {
 
-/// How a rail is: the worse, the later.
+/// State of a rail, in order of severity.
 enum class rail_state : std::int32_t { up, suspect, absent, lost };
 std::string_view name(rail_state of) noexcept;
 
-/// A rail at one time of the run. Travels to rank 0 as it is, like `rail_end`.
+/// Sample of a rail. Sent to rank 0 as raw bytes, like `rail_end`.
 struct rail_point {
-  double at_s = 0;         ///< since the common start
+  double at_s = 0;         ///< since the start of the run
   std::uint64_t sent = 0;  ///< bytes so far
   std::uint64_t received = 0;
-  rail_state worst = rail_state::up;  ///< since the point before
+  rail_state worst = rail_state::up;  ///< since the previous point
 
   std::uint64_t bytes() const noexcept { return sent + received; }
 };
@@ -29,42 +29,42 @@ struct rail_end {
   rail_state state = rail_state::absent;
   std::uint32_t epoch = 0, times_lost = 0;
   std::uint64_t sent = 0, received = 0;  ///< bytes, headers included
-  std::uint64_t points = 0;              ///< how many travel with it
-  std::array<char, 40> nic{};            ///< this rank's, and its RDMA device where that carries
-  std::array<char, 128> why_lost{};      ///< the last time
+  std::uint64_t points = 0;              ///< number of points sent with it
+  std::array<char, 40> nic{};            ///< this rank's NIC, and its RDMA device if in use
+  std::array<char, 128> why_lost{};      ///< reason of the last loss
 
   std::uint64_t bytes() const noexcept { return sent + received; }
 };
 
-/// A rail's course. Of the two ranks the lower one alone keeps points: the other's would say the
-/// same.
+/// History of a rail. Only the lower of the two ranks keeps points: those of the other would be
+/// redundant.
 struct rail_history {
   rail_end end;
   std::vector<rail_point> points;
 };
 
-/// All rails of this rank that go over one of its NICs, now.
+/// Current state of all rails of this rank over one of its NICs.
 struct nic_now {
   std::string nic;
-  int lanes = 0;  ///< rails, of all peers
+  int lanes = 0;  ///< rails to all peers
   int up = 0;
-  rail_state worst = rail_state::up;  ///< of the lanes
-  double bytes_per_s = 0;             ///< both ways, over the last half second or more
+  rail_state worst = rail_state::up;  ///< worst state of the lanes
+  double bytes_per_s = 0;             ///< both directions, over the last half second or more
 };
 
-/// What the rails of one rank did, in bounded memory: at most `most_points` of each, ever farther
-/// apart in a long run. One thread at a time.
+/// History of the rails of one rank in bounded memory: at most `most_points` points per rail, whose
+/// spacing doubles when they are used up. Not thread-safe.
 class rail_log {
  public:
   static constexpr std::size_t most_points = 300;
 
   explicit rail_log(int rank) : rank_(rank) {}
 
-  /// What the channel to a peer says of its rails. Times do not go back.
+  /// Records the rail statistics of the channel to a peer. @pre `at_s` does not decrease.
   void take(double at_s, int peer, const std::vector<rail_stats>& now);
-  /// The last state of each rail is a point, too.
+  /// Adds the last state of each rail as a point.
   void finish(double at_s);
-  /// By NIC, for the progress line.
+  /// Current state by NIC, for the progress line.
   std::vector<nic_now> live(double at_s);
   std::vector<rail_history> rails() const;
 
@@ -86,8 +86,8 @@ class rail_log {
   double marked_s_ = -1;
 };
 
-/// The interface in a rail's name, printable: its first word, and the RDMA device where the rail
-/// goes "over" one: "eth0/rxe0".
+/// The interface in a rail's name, in printable characters: the first word, and the RDMA device if
+/// the name has "over DEVICE": "eth0/rxe0".
 std::string nic_of(std::string_view rail_name);
 
 }  // namespace tandem::train

@@ -13,14 +13,14 @@
 namespace tandem::train {
 namespace {
 
-constexpr std::size_t most_named = 3;  // the report's table has all
+constexpr std::size_t most_named = 3;  // the table of the report lists all
 
 template <std::size_t size>
 std::string text_of(const std::array<char, size>& from) {
   return {from.data(), strnlen(from.data(), size)};
 }
 
-/// What both ends say in common, and of the first one what it alone says: its points.
+/// Merges the state that both ends report; points and byte counts come from the lower rank.
 void add_end(const rail_history& history, rail_record& into) {
   const rail_end& end = history.end;
   const bool is_first = end.rank < end.peer;
@@ -35,7 +35,7 @@ void add_end(const rail_history& history, rail_record& into) {
   }
   const std::string why = text_of(end.why_lost);
   if (why.empty()) return;
-  // The lower rank's end comes first.
+  // Ends are merged in rank order, so the lower rank's reason is stored first.
   if (into.why_lost.empty()) {
     into.why_lost = why;
   } else if (into.why_lost != why) {

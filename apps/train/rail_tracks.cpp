@@ -8,9 +8,9 @@
 namespace tandem::train {
 namespace {
 
-constexpr double shortest_part_s = 0.1;  // shorter ones show single messages
-constexpr double most_parts = 150;       // six units of the drawing each
-constexpr double least_windows = 5;      // of a short run
+constexpr double shortest_part_s = 0.1;  // shorter ones show individual messages
+constexpr double most_parts = 150;       // each six units wide in the drawing
+constexpr double least_windows = 5;      // a short run still has five windows
 
 bool is_same_track(const rail_record& a, const rail_record& b) {
   return a.first_nic == b.first_nic && a.second_nic == b.second_nic &&
@@ -30,7 +30,7 @@ std::string name_of(const rail_record& rail, bool with_islands) {
   return fmt::format("{} - {}", rail.first_nic, rail.second_nic);
 }
 
-/// Bytes up to a time, of a rail whose points are in order; between two points they came evenly.
+/// Bytes until `at_s`, interpolated linearly. @pre `points` is not empty and sorted by time.
 double bytes_until(const std::vector<rail_point>& points, double at_s) {
   const auto after = std::find_if(points.begin(), points.end(),
                                   [at_s](const rail_point& p) { return p.at_s >= at_s; });
@@ -42,9 +42,9 @@ double bytes_until(const std::vector<rail_point>& points, double at_s) {
   return low + (high - low) * (at_s - before.at_s) / (after->at_s - before.at_s);
 }
 
-/// The worst state that was told of any time between `from_s` and `to_s`.
+/// The worst state reported for any time between `from_s` and `to_s`.
 rail_state worst_between(const std::vector<rail_point>& points, double from_s, double to_s) {
-  const double hair_s = (to_s - from_s) * 1e-6;  // what only touches does not count
+  const double hair_s = (to_s - from_s) * 1e-6;  // intervals that merely touch do not overlap
   rail_state worst = rail_state::up;
   for (std::size_t i = 1; i < points.size(); ++i) {
     if (points[i].at_s > from_s + hair_s && points[i - 1].at_s < to_s - hair_s) {

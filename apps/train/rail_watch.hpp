@@ -8,18 +8,18 @@
 
 namespace tandem::train {
 
-/// Looks at the rails of a fabric twenty times a second and writes down what they do; a look costs
-/// some microseconds. Knows nothing where channels have no rails. On the fabric's executor.
+/// Samples the rails of a fabric twenty times a second; a sample costs some microseconds. Records
+/// nothing if the channels have no rails. Runs on the fabric's executor.
 class rail_watch {
  public:
-  /// @pre both outlive the watch.
+  /// @pre `over` and `since` outlive the watch.
   rail_watch(fabric& over, const timeline& since);
   rail_watch(const rail_watch&) = delete;
   rail_watch& operator=(const rail_watch&) = delete;
   ~rail_watch();
 
   void start();
-  /// Looks a last time. Harmless twice.
+  /// Takes a last sample. Idempotent.
   void stop();
   std::vector<nic_now> live();
   std::vector<rail_history> rails() const;

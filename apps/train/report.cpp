@@ -15,7 +15,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr double least_window_s = 0.5;  // as the progress line's
+constexpr double least_window_s = 0.5;  // like the rate of the progress line
 
 std::string section(std::string_view heading, std::string_view words, const std::string& body) {
   return fmt::format("<section><h2>{}</h2>\n<p class='quiet'>{}</p>\n{}\n</section>\n", heading,
@@ -36,7 +36,8 @@ std::string percent(double part, double whole) {
 }
 
 std::string rank_table(const std::vector<rank_record>& ranks) {
-  std::string head = "<th>rank</th><th>island</th><th>place</th><th>layers</th><th>parameters</th>";
+  std::string head =
+      "<th>rank</th><th>island</th><th>position</th><th>layers</th><th>parameters</th>";
   for (std::size_t i = 0; i < activity_count; ++i) {
     head += fmt::format("<th><i class='dot a{}'></i>{}</th>", i, name(static_cast<activity>(i)));
   }
@@ -68,9 +69,9 @@ std::string loss_section(const report& page) {
   return section(
       "Loss",
       page.reference.loss.empty()
-          ? "Mean cross entropy of each step's batch."
-          : "Mean cross entropy of each step's batch. The thin line lies upon the broad one "
-            "where both trainings agree.",
+          ? "Mean cross-entropy of each step's batch."
+          : "Mean cross-entropy of each step's batch. The thin line covers the broad one where "
+            "both runs agree.",
       draw(chart));
 }
 
@@ -83,12 +84,13 @@ std::string difference_section(const report& page) {
     any = any || difference.back() != 0;
   }
   if (!any) {
-    return section("Difference", "At every step both trainings have the same bits of loss.", {});
+    return section("Difference", "The losses of both runs are the same bits at every step.", {});
   }
   return section(
       "Difference",
-      "Loss of all ranks together minus loss of one process, over the latter. Replicas add their "
-      "gradients in another order than one process does; pipelines change no bit.",
+      "Difference between the loss of all ranks and that of one process, relative to the latter. "
+      "Replicas sum gradients in a different order than one process does; pipelining changes no "
+      "bit.",
       draw({"relative difference by step",
             "relative difference",
             true,
@@ -101,11 +103,11 @@ std::string speed_section(const report& page) {
     chart.curves.push_back({"one process", "reference", rates(page.reference)});
   }
   chart.curves.push_back({"all ranks together", "joint", rates(page.joint)});
-  return section("Speed", "Each step by itself; other work on the machine shows as dips.",
+  return section("Speed", "Rate of each step; other load on the machine shows as dips.",
                  draw(chart));
 }
 
-/// A step's mean time.
+/// Mean step time.
 double step_s(const history& run) {
   if (run.step_s.empty()) return 0;
   return std::accumulate(run.step_s.begin(), run.step_s.end(), 0.0) /
@@ -115,19 +117,17 @@ double step_s(const history& run) {
 std::string rails_section(const report& page) {
   if (page.rails.empty()) return {};
   const std::vector<rail_record> shown = rails_to_show(page.rails);
-  // Two steps: within one, rails are busy and idle by turns.
+  // Two steps: within one step, rails alternate between busy and idle.
   const double window_s = std::max(least_window_s, 2 * step_s(page.joint));
   const rail_tracks tracks = make_tracks(shown, window_s);
   const std::string words = fmt::format(
-      "{}. {} are drawn one upon the other, those over the same two NICs as one, as means over "
-      "{:.1f} s; the bars below show how they were.",
+      "{}. The throughput of {} is stacked, averaged over {:.1f} s; rails over the same two NICs "
+      "are drawn as one. The bars below show their state.",
       escape(rails_verdict(page.rails)),
-      shown.front().crosses() ? "The rails between islands" : "The rails", window_s);
+      shown.front().crosses() ? "the rails between islands" : "the rails", window_s);
   const std::string of_table =
-      "<p class='quiet under'>Sent and received by the first of the two ranks. The share is of "
-      "what "
-      "these "
-      "two exchanged. The epoch counts the rail's connections.</p>";
+      "<p class='quiet under'>Bytes sent and received by the first of the two ranks. The share is "
+      "that of all bytes the two ranks exchanged. The epoch counts the rail's connections.</p>";
   return section("Rails", words,
                  draw_rails(tracks) + of_table + rail_table(page.rails, tracks.of_rail));
 }
@@ -139,13 +139,13 @@ std::string timeline_section(const report& page) {
   }
   return section("Timeline",
                  fmt::format(
-                     "{} steps from the middle of the run. Send and receive show only while the "
-                     "rank stands still for them; transfers beside computation cost nothing.",
+                     "{} steps from the middle of the run. Sends and receives show only while the "
+                     "rank is blocked on them; transfers that overlap computation are not shown.",
                      page.kept_steps),
                  draw_lanes(lanes)) +
-         section("Where the time went",
-                 "Shares of each rank's time over the whole run. All-reduce includes waiting for "
-                 "the last rank to join.",
+         section("Time per activity",
+                 "Shares of each rank's time over the run. All-reduce includes waiting for the "
+                 "last rank to enter the call.",
                  rank_table(page.ranks));
 }
 
@@ -181,7 +181,8 @@ std::string render(const report& page) {
       escape(verdict(page.joint, page.reference)), escape(page.note));
   html += loss_section(page) + difference_section(page) + speed_section(page) +
           rails_section(page) + timeline_section(page);
-  html += section("The run", "What was trained, by whom, over what.", summary_table(page));
+  html += section("Configuration", "Model, data, layout and transport of this run.",
+                  summary_table(page));
   return html + "</main></body></html>\n";
 }
 

@@ -9,50 +9,50 @@
 
 namespace tandem::train {
 
-/// The course of one training: one entry a step.
+/// Metrics of one run, one entry per step.
 struct history {
-  std::vector<double> loss;        ///< mean cross entropy, nats per token
-  std::vector<double> step_s;      ///< wall time of the step, seconds
-  std::vector<double> wait_share;  ///< mean over the ranks, of the step's time; 0 to 1
+  std::vector<double> loss;    ///< mean cross entropy, nats per token
+  std::vector<double> step_s;  ///< wall time of the step, seconds
+  std::vector<double>
+      wait_share;  ///< waiting share of the step's time, mean over the ranks; 0 to 1
   double tokens_per_step = 0;
 
-  /// Tokens per second over all steps but the first, which warms up.
+  /// Tokens per second over all steps except the first, which is the warm-up.
   double tokens_per_s() const;
 };
 
-/// One rank as the report shows it.
+/// One rank's data for the report.
 struct rank_record {
   std::string name;    ///< "rank 2"
   std::string island;  ///< "amd"
   std::string place;   ///< "stage 1, replica 0"
-  std::string layers;  ///< "3-4 and head"
+  std::string layers;  ///< "3-4, head"
   std::string host;
   std::uint64_t parameters = 0;
   double elapsed_s = 0;
-  std::array<double, activity_count> seconds{};  ///< in each activity, over the run
-  std::vector<moment> moments;                   ///< of a few steps
-  std::vector<rail_history> rails = {};          ///< this rank's ends; empty where there are none
-  std::string carried_inside = {};   ///< "shm": what carried its messages within the island
-  std::string carried_between = {};  ///< "tcp": and to other islands
+  std::array<double, activity_count> seconds{};  ///< per activity, over the run
+  std::vector<moment> moments;                   ///< from a few steps
+  std::vector<rail_history> rails = {};          ///< this rank's ends; empty if there are no rails
+  std::string carried_inside = {};               ///< transports within the island, "shm"
+  std::string carried_between = {};              ///< transports to other islands, "tcp"
 };
 
-/// Everything on the page.
+/// Content of the report page.
 struct report {
   std::string title;
-  std::string note;  ///< the honest label: what hardware the islands are
+  std::string note;  ///< the hardware that the islands ran on
   std::vector<std::pair<std::string, std::string>> summary;
   history joint;      ///< over all ranks
-  history reference;  ///< the same training in one process; empty where it was not asked for
+  history reference;  ///< the same training in one process; empty if not requested
   std::vector<rank_record> ranks;
   int kept_steps = 0;                   ///< steps that `rank_record::moments` covers
   std::vector<rail_record> rails = {};  ///< between all ranks; empty: no section
 };
 
-/// The final loss of both trainings and their difference, in one line; without a reference the loss
-/// alone.
+/// The final loss of both runs and their difference in one line; without a reference only the loss.
 std::string verdict(const history& joint, const history& reference);
 
-/// One HTML page that needs nothing else: charts as SVG, light and dark after the reader's choice.
+/// A self-contained HTML page: charts as inline SVG, light or dark as the reader's system prefers.
 std::string render(const report& page);
 
 }  // namespace tandem::train

@@ -2,8 +2,8 @@
 
 namespace tandem::train {
 
-/// Colours after Okabe and Ito, which people tell apart whatever their sight; classes a0 to a5 are
-/// the activities in their order, f0 to f7 the rails.
+/// Colours after Okabe and Ito, distinguishable with colour blindness; classes a0 to a5 are the
+/// activities in order, f0 to f7 the rails.
 inline constexpr const char* style_sheet = R"css(
 :root { --page:#fcfcfa; --card:#fff; --ink:#20242a; --quiet:#667; --line:#e2e4e8; --frame:#9aa0aa;
   --joint:#0b5fa5; --reference:#f0b95a; --idle:#f1f2f4;

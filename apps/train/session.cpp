@@ -22,8 +22,8 @@ std::string plan_key(int rank) {
   return fmt::format("train/plan/{}", rank);
 }
 
-/// Every rank compares its plan with rank 0's. A rank that wants something else tells all and
-/// throws.
+/// Every rank compares its configuration with rank 0's. A rank with a different one reports it to
+/// the job and throws.
 asio::awaitable<void> agree(store& meeting, const job& what) {
   const int rank = meeting.who().rank;
   const plan mine = plan_of(what);
@@ -36,8 +36,9 @@ asio::awaitable<void> agree(store& meeting, const job& what) {
       co_await meeting.get(std::move(keys), what.wanted.engine.meet_timeout);
   const std::string differs = difference(mine, rank, plan_from(values.at(0)), 0);
   if (differs.empty()) co_return;
-  const error reason(errc::call_mismatch, "the ranks want different trainings: " + differs,
-                     "start all of them with the same options and text");
+  const error reason(errc::call_mismatch,
+                     "the ranks were started with different settings: " + differs,
+                     "start all ranks with the same options and text");
   meeting.report(reason);
   throw reason;
 }
@@ -71,7 +72,7 @@ asio::awaitable<void> train_over(const job& what, fabric& over, progress& shown,
   result.kept_steps = work.kept_steps();
 }
 
-/// A failure here reaches every rank; then it is thrown.
+/// A failure of this rank is propagated to all ranks, then rethrown.
 asio::awaitable<void> train_or_fail(const job& what, fabric& over, progress& shown,
                                     outcome& result) {
   std::exception_ptr failure;
@@ -87,8 +88,8 @@ asio::awaitable<void> train_or_fail(const job& what, fabric& over, progress& sho
   over.close();
 }
 
-/// The same job where each pair chooses its channel: an island counts as a host of its own, for
-/// several may be emulated on one machine.
+/// With `--channel mixed`, gives each island a host name of its own, so that islands emulated on
+/// one machine do not use shared memory between them.
 job as_rank(job what, int rank) {
   if (what.wanted.channel != "mixed") return what;
   const int island = what.who.at(rank).island;

@@ -8,21 +8,21 @@
 
 namespace tandem::train {
 
-/// What came of a training.
+/// Result of a training run.
 struct outcome {
   history course;
   std::vector<rank_record> ranks;  ///< on rank 0; empty elsewhere
   int kept_steps = 0;
 };
 
-/// One rank's part of a training: meets the others, makes sure that all want the same, trains,
-/// collects, and leaves. Blocks until it is over. Rank 0 shows the progress on standard output.
-/// @par Errors `errc::call_mismatch`: ranks want different things, and which; what the rendezvous,
-/// the channels and the
-///   collectives report; every rank of the job hears of it.
+/// One rank's part of a training: rendezvous, comparison of the settings, training, collection of
+/// the records, shutdown. Blocks until all of it is done. Rank 0 shows the progress on standard
+/// output.
+/// @par Errors `errc::call_mismatch`: ranks have different settings, and which; the errors of the
+/// rendezvous, the channels and the collectives. Every rank of the job receives the error.
 outcome train_together(const job& what, const launch_info& who);
 
-/// All of a job of one rank, in this process and without a socket.
+/// Runs a job of one rank in this process, without sockets.
 outcome train_alone(const job& what, const std::string& label);
 
 }  // namespace tandem::train

@@ -91,7 +91,7 @@ std::string y_axis(const plot_area& in, const range& y, std::string_view label) 
 std::string curve_path(const plot_area& in, const range& y, std::span<const double> values,
                        std::string_view style) {
   std::string d;
-  std::size_t drawn = 0;  // values of the piece in hand
+  std::size_t drawn = 0;  // values in the current segment
   const auto end_piece = [&d, &drawn] {
     if (drawn == 1) d += "h0";
     drawn = 0;

@@ -8,10 +8,10 @@
 
 namespace tandem::train {
 
-/// One drawing is so many units wide; the page scales it to the column.
+/// Width of a drawing in units; the page scales it to the column.
 inline constexpr double svg_width = 960;
 
-/// Least and greatest of what it was given. What is not finite does not count.
+/// Minimum and maximum of the given values. Values that are not finite are ignored.
 struct range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -31,21 +31,21 @@ struct plot_area {
   double y(double share) const noexcept { return bottom - share * height(); }
 };
 
-/// The five significant characters of HTML and XML as entities.
+/// Replaces the five special characters of HTML and XML by entities.
 std::string escape(std::string_view text);
 /// Round numbers that cover low to high in about `wanted` steps. @pre low <= high, both finite.
 std::vector<double> nice_ticks(double low, double high, int wanted);
-/// A number as a person writes it on an axis: 0.25, 12k, 3e-07.
+/// A number as an axis label: 0.25, 12k, 3e-07.
 std::string tick_text(double value);
 
-/// The beginning of a drawing; `title` is for readers who cannot see it.
+/// The opening tag of a drawing; `title` is for screen readers.
 std::string open_svg(double height, std::string_view title);
-/// @param anchor  "start", "middle" or "end": what of the words is at x
+/// @param anchor  "start", "middle" or "end": which point of the text is at x
 std::string svg_text(double x, double y, std::string_view anchor, std::string_view words);
 /// Grid, numbers and label of the vertical axis.
 std::string y_axis(const plot_area& in, const range& y, std::string_view label);
-/// Values at equal distances from left to right as a path; what is not finite leaves a gap, and a
-/// value alone is a dot.
+/// Values at equal distances from left to right as a path; a value that is not finite leaves a gap,
+/// and an isolated value is a dot.
 std::string curve_path(const plot_area& in, const range& y, std::span<const double> values,
                        std::string_view style);
 

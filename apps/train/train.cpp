@@ -31,7 +31,7 @@ int launch(std::span<const std::string> args, int ranks) {
   plan.ranks = ranks;
   plan.command = launcher::self_command(command_args);
   plan.prefix = false;
-  // A rank that is killed has ended the others long before; who still hangs after these is ended.
+  // A killed rank fails the others well before this; ranks that still hang afterwards are killed.
   plan.grace = std::chrono::milliseconds(1000);
   plan.kill_after = std::chrono::milliseconds(500);
   plan.name = "tandem train";
@@ -47,7 +47,7 @@ void say_what(const job& what) {
   fmt::print("Tandem {} trains {} ({} parameters) on {} ({} kB of text)\n", version(),
              what.model.name, size_text(parameter_count(what.model)), what.text->source,
              what.text->bytes.size() / 1000);
-  fmt::print("{}; every island is made of processors here, no GPU takes part\n", what.who.text());
+  fmt::print("{}; all ranks compute on CPUs, no GPU is used\n", what.who.text());
   std::fflush(stdout);
 }
 
@@ -63,16 +63,16 @@ void say_how_it_went(const job& what, const outcome& together, const history& re
   if (!reference.loss.empty())
     speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
   if (what.wanted.channel == "mixed" && what.who.ranks() > 1)
-    speed += "\ncarried by " + carried_text(together.ranks);
+    speed += "\ntransports: " + carried_text(together.ranks);
   const std::string rails = rails_verdict(rails_of(together.ranks));
   fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n", verdict(course, reference));
 }
 
-/// What rank 0 writes at the end.
+/// The files that rank 0 writes at the end.
 struct results {
   explicit results(const options& wanted)
       : report("--report", wanted.report), json("--json", wanted.json) {}
-  /// Better told now than after the training.
+  /// Unwritable files are reported before the training, not after it.
   void check() const {
     report.check(report_bytes);
     json.check();
@@ -83,7 +83,7 @@ struct results {
   cli::output_file json;
 };
 
-/// Both files are tried, whatever becomes of the first.
+/// Writes both files, the second even if the first fails; throws the first error.
 void write(const results& to, const std::string& json, const std::string& page) {
   std::exception_ptr failed;
   try {
@@ -100,7 +100,7 @@ void write(const results& to, const std::string& json, const std::string& page) 
   if (failed) std::rethrow_exception(failed);
 }
 
-/// Rank 0 alone: the reference, the report and the last lines.
+/// Rank 0 only: reference run, report and final output.
 void conclude(const job& what, const outcome& together) {
   history reference;
   if (!what.wanted.no_reference && what.who.ranks() > 1) {
@@ -128,7 +128,7 @@ int train_rank(const job& what, const std::optional<launch_info>& place_in_job) 
 int train_main(std::span<const std::string> args) {
   const std::optional<launch_info> place_in_job = find_launch();
   options wanted;
-  // A rank that polls for messages takes the core on which another one computes.
+  // With no spare core, a polling rank takes the core on which another rank computes.
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (place_in_job && place_in_job->local_size >= cores)
     wanted.engine.spin = std::chrono::microseconds(0);

@@ -5,9 +5,9 @@
 
 namespace tandem::train {
 
-/// `tandem train [options]`: under a launcher one rank of a training, else its launcher. The exit
-/// status.
-/// @par Errors `tandem::error` for wrong options and input; a failed rank is reported by its
+/// `tandem train [options]`: under a launcher, one rank of the job; otherwise the launcher of the
+/// job. Returns the exit status.
+/// @par Errors `tandem::error` for invalid options and input; a failed rank is reported by its
 /// launcher.
 int train_main(std::span<const std::string> args);
 

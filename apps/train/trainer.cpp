@@ -45,7 +45,8 @@ std::span<const Number> numbers(const_view view) {
 asio::awaitable<void> receive_whole(communicator& from, int peer, mutable_view into) {
   const std::size_t bytes = co_await from.recv(peer, into, tied_tag);
   if (bytes != into.bytes)
-    throw error(errc::call_mismatch, "the tied embedding differs in size between stages");
+    throw error(errc::call_mismatch,
+                "the tied embedding differs in size between the first and the last stage");
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ asio::awaitable<void> trainer::step(int number) {
   timeline_.add(activity::update, -1, begin, timeline::clock::now());
 }
 
-/// Adds the gradients of the replica whose turn it was to those of the earlier ones.
+/// Adds the gradients of the replica just computed to those of the previous ones.
 void trainer::take_turn(int turn) {
   loss_sum_ += turn_loss_sum_;
   if (job_.turns == 1) return;
@@ -143,7 +144,7 @@ asio::awaitable<void> trainer::exchange_tied_gradients() {
 
 asio::awaitable<void> trainer::sum_totals() {
   const time_point begin = timeline::clock::now();
-  // Replicas have the same norms, so the first replica speaks for all; adding zeros changes no bit.
+  // Replicas have equal norms: only the first contributes them; adding zeros changes no bit.
   if (place_.replica == 0) {
     const std::vector<double> norms = model_.squared_norms();
     std::copy(norms.begin(), norms.end(), totals_.begin());
@@ -164,7 +165,7 @@ void trainer::finish_step(time_point begin) {
   const double waited_s = totals_.back() - std::exchange(waited_before_s_, totals_.back());
   const double loss = totals_[totals_.size() - 2] / static_cast<double>(job_.tokens_per_step());
   if (!std::isfinite(loss)) {
-    throw error(errc::bad_input, fmt::format("the loss of step {} is no finite number", step_ + 1),
+    throw error(errc::bad_input, fmt::format("the loss of step {} is not finite", step_ + 1),
                 "train with a lower --learning-rate");
   }
   course_.loss.push_back(loss);
@@ -172,7 +173,7 @@ void trainer::finish_step(time_point begin) {
   course_.wait_share.push_back(std::clamp(waited_s / (took_s * everyone_.size()), 0.0, 1.0));
 }
 
-/// The tokens of a micro-batch; only the two ends of the pipeline look at them.
+/// Loads the tokens of a micro-batch; only the first and last stage use them.
 void trainer::load(int micro_batch) {
   if (!model_.is_first() && !model_.is_last()) return;
   const auto length = static_cast<std::size_t>(job_.sequence());

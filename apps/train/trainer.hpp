@@ -17,30 +17,30 @@ namespace tandem::train {
 
 /// One rank of a training. Each step:
 ///   pipeline over the micro-batches -> sum of gradients over the stage's replicas -> exchange of
-///   the tied embedding's gradients between the pipeline's ends -> one all-reduce of loss, norms
-///   and waiting time over all ranks -> clip and AdamW.
-/// Computation runs on a thread of its own. The same job gives the same bits in every run, and
-/// however many stages it has.
+///   the tied embedding's gradients between the first and last stage -> one all-reduce of loss,
+///   norms and waiting time over all ranks -> clip and AdamW.
+/// Computation runs on a thread of its own. The same job gives the same bits in every run and with
+/// any number of stages.
 class trainer final : private pipeline_stage, private pipeline_observer {
  public:
   /// @pre `over` has as many ranks as the job's layout and outlives the trainer.
   trainer(const job& what, fabric& over, groups with);
 
   using step_handler = std::function<void(const history& so_far)>;
-  /// All steps. `after_step` hears of each on the fabric's executor. The timeline's origin is a
-  /// barrier.
-  /// @par Errors As the communicators'; all ranks of the job fail together.
+  /// Runs all steps. `after_step` is called after each, on the fabric's executor. The timeline's
+  /// origin is a barrier.
+  /// @par Errors Those of the communicators; all ranks of the job fail together.
   asio::awaitable<void> run(step_handler after_step);
 
-  /// What this rank's rails do now, by NIC.
+  /// Current state of this rank's rails, by NIC.
   std::vector<nic_now> rails_now() { return rails_.live(); }
 
-  /// What every rank did, by rank; empty elsewhere than on rank 0. All ranks call it, after `run`.
+  /// The records of all ranks, by rank, on rank 0; empty elsewhere. Collective, after `run`.
   asio::awaitable<std::vector<rank_record>> collect();
 
-  /// The course of the whole training, the same on every rank but for the times.
+  /// Metrics of the training, equal on every rank except for the times.
   const history& course() const noexcept { return course_; }
-  /// Steps whose moments are kept: a few from the middle of the run.
+  /// Number of steps whose moments are kept: a few from the middle of the run.
   int kept_steps() const noexcept { return std::min(3, job_.wanted.steps); }
 
  private:
@@ -54,7 +54,7 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   asio::awaitable<void> step(int number);
   asio::awaitable<void> sum_gradients();
   asio::awaitable<void> exchange_tied_gradients();
-  /// Adds up over all ranks; `totals_` afterwards holds the squared norms, the loss and the waiting
+  /// Sums over all ranks: afterwards `totals_` holds the squared norms, the loss and the waiting
   /// time.
   asio::awaitable<void> sum_totals();
   void load(int micro_batch);
@@ -74,15 +74,15 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   history course_;
   learning_rate_schedule rate_;
   std::vector<std::uint8_t> inputs_, targets_;
-  std::vector<float> tied_;           ///< the other end's gradient of the tied embedding
-  std::vector<float> earlier_turns_;  ///< the sum of their gradients
+  std::vector<float> tied_;           ///< the gradient of the tied embedding from the other end
+  std::vector<float> earlier_turns_;  ///< the sum of the gradients of earlier replicas
   std::vector<double> totals_;
   int step_ = 0;  ///< from 0
   int turn_ = 0;
   double loss_sum_ = 0;
   double turn_loss_sum_ = 0;
-  double waited_before_s_ = 0;  ///< by all ranks, until the totals of the step before
-  compute_thread compute_;      ///< last: its end waits for work that uses the rest
+  double waited_before_s_ = 0;  ///< by all ranks, up to the previous step's totals
+  compute_thread compute_;      ///< last: its destructor waits for work that uses the rest
 };
 
 }  // namespace tandem::train

@@ -119,7 +119,7 @@ TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
   EXPECT_LT(std::atof(member(record, "final_loss").c_str()), 4.0);
   EXPECT_NE(run.output().find("4 ranks  step 60/60"), std::string::npos) << run.output();
   EXPECT_NE(run.output().find("1 process  step 60/60"), std::string::npos) << run.output();
-  EXPECT_NE(run.output().find("no GPU takes part"), std::string::npos) << run.output();
+  EXPECT_NE(run.output().find("no GPU is used"), std::string::npos) << run.output();
   EXPECT_NE(run.output().find("final loss "), std::string::npos) << run.output();
   EXPECT_NE(run.output().find(" relative"), std::string::npos) << run.output();
   EXPECT_NE(run.output().find("report: " + (folder_ / "report.html").string()), std::string::npos);
@@ -273,7 +273,7 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--data /nowhere/text", 1, "/nowhere/text: No such file or directory");
   std::ofstream(folder_ / "empty").close();
   expect_refused("--data " + (folder_ / "empty").string(), 1,
-                 "empty: there is nothing to learn from");
+                 "the text is empty, so there is nothing to train on");
   std::ofstream(folder_ / "short") << "short";
   expect_refused("--data " + (folder_ / "short").string(), 1, "too few for one sequence");
   expect_refused("--stages 3", 2, "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
@@ -282,7 +282,7 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--model lama-small", 2, "llama-small");
   expect_refused("--modle llama-small", 2, "--model");
   expect_refused("--report /nowhere/page.html", 1, "/nowhere/page.html: cannot be written");
-  expect_refused("--ranks 3", 2, "3 ranks do not make two islands");
+  expect_refused("--ranks 3", 2, "3 ranks do not divide into two islands");
 }
 
 TEST_F(train, ranks_that_want_different_things_say_what_and_who) {

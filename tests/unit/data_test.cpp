@@ -76,7 +76,8 @@ TEST_F(data, bad_input_is_refused_in_one_line_that_names_it) {
             (folder_ / "none").string() + ": No such file or directory" + advice);
   EXPECT_EQ(refusal(folder_), folder_.string() + ": the folder holds no file" + advice);
   const fs::path empty = write("empty", "");
-  EXPECT_EQ(refusal(empty), empty.string() + ": empty: there is nothing to learn from" + advice);
+  EXPECT_EQ(refusal(empty),
+            empty.string() + ": the text is empty, so there is nothing to train on" + advice);
   EXPECT_EQ(refusal("/dev/null"), "/dev/null: neither a file nor a folder" + advice);
 }
 

@@ -76,17 +76,18 @@ TEST(layout, one_rank_holds_everything) {
 TEST(layout, what_does_not_divide_is_refused_with_what_would) {
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 3, .split = {}}, 4),
             "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
-  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 1, .split = {}}, 4),
-            "stages of 4 ranks do not fill the islands: nvidia has 2; a stage lies on one island; "
-            "choose another number "
-            "of --stages or other --islands");
+  EXPECT_EQ(
+      refusal({.ranks = 4, .islands = {}, .stages = 1, .split = {}}, 4),
+      "stages of 4 ranks do not fill the islands: nvidia has 2; a stage may not span islands; "
+      "choose another number "
+      "of --stages or other --islands");
   EXPECT_EQ(refusal({.ranks = 8, .islands = {}, .stages = 8, .split = {}}, 4),
             "8 stages cannot share 4 layers; choose --stages 1 to 4 or a deeper --model");
   EXPECT_EQ(refusal({.ranks = 3, .islands = {}, .stages = 0, .split = {}}, 4),
-            "3 ranks do not make two islands of one size; name them: --islands nvidia:2,amd:1 "
-            "--stages 3");
+            "3 ranks do not divide into two islands of equal size; choose the islands: --islands "
+            "nvidia:2,amd:1 --stages 3");
   EXPECT_EQ(refusal({.ranks = 6, .islands = "nvidia:2,amd:2", .stages = 0, .split = {}}, 4),
-            "--islands nvidia:2,amd:2 are 4 ranks, and the job has 6; make them agree");
+            "--islands nvidia:2,amd:2 has 4 ranks, but the job has 6; make the two numbers equal");
 }
 
 TEST(layout, a_wrong_split_is_refused_with_a_right_one) {
@@ -94,7 +95,7 @@ TEST(layout, a_wrong_split_is_refused_with_a_right_one) {
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "3,2"}, 4),
             "--split 3,2 adds up to 5 layers" + right);
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "4"}, 4),
-            "--split 4 names 1 stages" + right);
+            "--split 4 has 1 stages" + right);
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "4,0"}, 4),
             "--split 4,0: every stage needs at least one layer" + right);
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "2,x"}, 4),

@@ -8,18 +8,18 @@
 
 namespace tandem::train {
 
-/// Vectorised sums and tails depend on where an array starts within a packet of numbers. Everything
-/// the kernels touch starts on this boundary, whatever the partition, and so has the same bits.
+/// The order of vectorised sums, and their tails, depend on the alignment of an array. All arrays
+/// of the kernels start on this boundary, so results have the same bits with any partition.
 inline constexpr std::size_t alignment_bytes = 64;
 
-/// The count rounded up so that what follows starts on the boundary again.
+/// The count rounded up to a multiple of the boundary.
 template <class Scalar>
 constexpr std::size_t padded(std::size_t count) {
   constexpr std::size_t unit = alignment_bytes / sizeof(Scalar);
   return (count + unit - 1) / unit * unit;
 }
 
-/// Zeroed numbers that start on the boundary.
+/// A zero-initialised array that starts on the boundary.
 template <class Scalar>
 class aligned_array {
  public:

@@ -7,7 +7,7 @@
 namespace tandem::train {
 namespace {
 
-/// A preset names one size; both architectures share the sizes.
+/// The sizes of the presets, shared by both architectures.
 struct size_preset {
   const char* name;
   int layers, dim, heads, kv_heads, hidden, sequence_length;
@@ -52,7 +52,7 @@ void check(const model_config& config) {
   require(config.layers > 0 && config.dim > 0 && config.hidden > 0,
           "layers, dim and hidden must be positive");
   require(config.heads > 0 && config.dim % config.heads == 0, "dim must be a multiple of heads");
-  require(config.head_dim() % 2 == 0, "dim / heads must be even, rotary positions turn pairs");
+  require(config.head_dim() % 2 == 0, "dim / heads must be even: rotary positions rotate pairs");
   require(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
           "heads must be a multiple of kv_heads");
 }
@@ -63,7 +63,7 @@ model_config find_model(std::string_view name) {
     if (config.name == name) return config;
     known += (known.empty() ? "" : ", ") + config.name;
   }
-  throw std::invalid_argument("no model '" + std::string(name) + "'; there are " + known);
+  throw std::invalid_argument("no model '" + std::string(name) + "'; available models: " + known);
 }
 
 std::vector<std::string> model_names() {

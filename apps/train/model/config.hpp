@@ -10,7 +10,7 @@ namespace tandem::train {
 inline constexpr int vocabulary = 256;
 
 /// The shape of a decoder-only language model: pre-RMSNorm, rotary positions, grouped-query causal
-/// attention, SwiGLU, no bias but on q, k and v where `qkv_bias` says so. LLaMA is neither
+/// attention, SwiGLU, no bias except on q, k and v with `qkv_bias`. LLaMA is neither
 /// `qkv_bias` nor `tied_embeddings`; Qwen2 is both.
 struct model_config {
   std::string name;
@@ -19,7 +19,7 @@ struct model_config {
   int heads = 0;            ///< query heads
   int kv_heads = 0;         ///< key and value heads; `heads` is a multiple of it
   int hidden = 0;           ///< width inside the MLP
-  int sequence_length = 0;  ///< what the preset trains with, unless told otherwise
+  int sequence_length = 0;  ///< default length of a training sequence
   double rope_theta = 10000;
   double norm_epsilon = 1e-5;
   bool qkv_bias = false;
@@ -29,10 +29,10 @@ struct model_config {
   int kv_dim() const { return head_dim() * kv_heads; }
 };
 
-/// Throws std::invalid_argument, naming the field, when the numbers do not fit together.
+/// Throws std::invalid_argument, naming the field, if the numbers are inconsistent.
 void check(const model_config& config);
 
-/// The preset of that name; std::invalid_argument with the known names when there is none.
+/// The preset of that name; throws std::invalid_argument with the known names if there is none.
 model_config find_model(std::string_view name);
 
 std::vector<std::string> model_names();

@@ -136,7 +136,7 @@ void mlp_backward(const layer_shape& s, const layer_weights<Scalar>& w,
   Scalar* dgate = work.gate_gradient.data();
   Scalar* dup = work.up_gradient.data();
 
-  // The activations come first: the matrix behind them needs them for its own gradient.
+  // The activations are recomputed first: the gradient of the down projection needs them.
   kernels::multiply_nn<Scalar>({dx, s.tokens, s.dim, s.dim},
                                {w.down.value, s.dim, s.hidden, s.hidden},
                                {dup, s.tokens, s.hidden, s.hidden}, false);

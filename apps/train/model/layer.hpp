@@ -6,7 +6,7 @@
 
 namespace tandem::train {
 
-/// A tensor's numbers and their gradient; both null for a bias the model does not have.
+/// A tensor's values and their gradient; both null for a bias that the model does not have.
 template <class Scalar>
 struct weight {
   Scalar* value = nullptr;
@@ -24,7 +24,7 @@ struct layer_weights {
 };
 
 struct layer_shape {
-  kernels::index tokens;  ///< of a micro-batch
+  kernels::index tokens;  ///< per micro-batch
   kernels::index dim;
   kernels::index kv_dim;
   kernels::index hidden;
@@ -34,7 +34,7 @@ struct layer_shape {
 
 layer_shape shape_of(const model_config& config, int sequences, int sequence_length);
 
-/// What one layer's backward needs of its forward, for one micro-batch.
+/// What one layer's backward pass needs from its forward pass, for one micro-batch.
 template <class Scalar>
 struct layer_stash {
   explicit layer_stash(const layer_shape& shape);
@@ -48,7 +48,7 @@ struct layer_stash {
   aligned_array<Scalar> gate, up;
 };
 
-/// What all layers of a stage share, one at a time.
+/// Scratch memory shared by all layers of a stage, used by one layer at a time.
 template <class Scalar>
 struct workspace {
   workspace(const layer_shape& shape, double rope_theta);
@@ -56,19 +56,19 @@ struct workspace {
   aligned_array<Scalar> cosine, sine;  ///< [length x head_dim / 2]
   aligned_array<Scalar> residual;      ///< the residual stream, in and out of each layer's forward
   aligned_array<Scalar> residual_gradient;  ///< its gradient, in and out of each layer's backward
-  aligned_array<Scalar> input, input_gradient;  ///< of a block's matrices, behind the norm
+  aligned_array<Scalar> input, input_gradient;  ///< input of a block's matrices, after the norm
   aligned_array<Scalar> q, k, mixed_gradient;   ///< token-major
   aligned_array<Scalar> q_gradient, k_gradient, v_gradient;
   aligned_array<Scalar> scores;
   aligned_array<Scalar> act, gate_gradient, up_gradient;
 };
 
-/// Moves `work.residual` through the layer.
+/// Forward pass of one layer, in place on `work.residual`.
 template <class Scalar>
 void layer_forward(const layer_shape& shape, const layer_weights<Scalar>& weights,
                    layer_stash<Scalar>& stash, workspace<Scalar>& work);
 
-/// Moves `work.residual_gradient` back through the layer and adds to the weights' gradients.
+/// Backward pass, in place on `work.residual_gradient`; adds to the weights' gradients.
 template <class Scalar>
 void layer_backward(const layer_shape& shape, const layer_weights<Scalar>& weights,
                     const layer_stash<Scalar>& stash, workspace<Scalar>& work);

@@ -4,8 +4,8 @@
 
 namespace tandem::train {
 
-/// AdamW (Loshchilov and Hutter, 1711.05101). Weight decay is decoupled from the gradient and
-/// spares norms and biases.
+/// AdamW (Loshchilov and Hutter, 1711.05101). Weight decay is decoupled from the gradient and not
+/// applied to norms and biases.
 struct adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -24,7 +24,7 @@ struct learning_rate_schedule {
 /// The rate of step 1, 2, ... `schedule.steps`; `floor` after the last.
 double learning_rate(const learning_rate_schedule& schedule, int step);
 
-/// What gradients are multiplied with so that their norm over the whole model is at most `max_norm`
+/// The factor that scales the gradients to a norm over the whole model of at most `max_norm`
 /// (at most 1; exactly 1 when `max_norm` is 0: no clipping). `squared_norms` is the table of
 /// basic_stage::squared_norms() summed over all stages; it is added up in table order, so every
 /// rank gets the same bits.

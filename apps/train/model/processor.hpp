@@ -2,9 +2,9 @@
 
 namespace tandem::train {
 
-/// Null when this processor can run the model's kernels; otherwise a line that says what it lacks
-/// and what to do. Ask before the first basic_stage is made: on a processor that lacks it, kernels
-/// end in an illegal instruction.
+/// Null if this CPU can run the model's kernels; otherwise a line that names the missing
+/// instruction sets and what to do. Call before the first basic_stage is constructed: without them
+/// the kernels raise an illegal instruction.
 const char* unsupported_processor();
 
 }  // namespace tandem::train

@@ -13,7 +13,7 @@ namespace {
 void require_size(std::size_t size, std::size_t wanted, const char* what) {
   if (size != wanted)
     throw std::invalid_argument(std::string("stage: ") + what + ": " + std::to_string(size) +
-                                " numbers given, " + std::to_string(wanted) + " expected");
+                                " values given, " + std::to_string(wanted) + " expected");
 }
 
 void check(const model_config& config, const stage_options& options) {
@@ -22,7 +22,8 @@ void check(const model_config& config, const stage_options& options) {
       options.last_layer > config.layers)
     throw std::invalid_argument("stage: layers [" + std::to_string(options.first_layer) + ", " +
                                 std::to_string(options.last_layer) +
-                                ") are not within the model's " + std::to_string(config.layers));
+                                ") are not a range within the model's " +
+                                std::to_string(config.layers) + " layers");
   if (options.sequences < 1 || options.sequence_length < 0 || options.stash < 1)
     throw std::invalid_argument("stage: sequences, sequence length and stash must be positive");
 }
@@ -84,8 +85,9 @@ double basic_stage<Scalar>::forward(int micro_batch, const stage_input<Scalar>& 
   require_size(activations_out.size(), s.last ? 0 : activations(), "outgoing activations");
   if (s.gradient_scale == 0) throw std::logic_error("stage: forward before begin_step");
   if (micro_batch < s.next_backward || s.slot_of(micro_batch).micro_batch != unused)
-    throw std::logic_error("stage: no room to stash micro-batch " + std::to_string(micro_batch) +
-                           " before backward of " + std::to_string(s.next_backward));
+    throw std::logic_error("stage: no free slot to stash micro-batch " +
+                           std::to_string(micro_batch) + " before backward of " +
+                           std::to_string(s.next_backward));
   slot<Scalar>& slot = s.slot_of(micro_batch);
   slot.micro_batch = micro_batch;
   if (s.first) {
@@ -110,7 +112,7 @@ void basic_stage<Scalar>::backward(int micro_batch, std::span<const Scalar> grad
   if (micro_batch != s.next_backward || s.slot_of(micro_batch).micro_batch != micro_batch)
     throw std::logic_error("stage: backward of micro-batch " + std::to_string(micro_batch) +
                            ", but " + std::to_string(s.next_backward) +
-                           " is next and needs its forward first");
+                           " is next, after its forward");
   slot<Scalar>& slot = s.slot_of(micro_batch);
   if (s.last)
     s.head_backward(slot);
@@ -152,7 +154,7 @@ template <class Scalar>
 void basic_stage<Scalar>::finish_gradients(std::span<const Scalar> tied_gradient_of_other_end) {
   state& s = *state_;
   require_size(tied_gradient_of_other_end.size(), tied_gradient().size(), "tied gradient");
-  if (s.finished) throw std::logic_error("stage: the step's gradients are finished already");
+  if (s.finished) throw std::logic_error("stage: finish_gradients was already called in this step");
   std::span<const Scalar> other = tied_gradient_of_other_end;
   if (s.holds_both_uses) other = {s.head_matrix.gradient, s.parameters.front().gradient.size()};
   for (std::size_t k = 0; k < other.size(); ++k) s.parameters.front().gradient[k] += other[k];

@@ -15,12 +15,12 @@ struct stage_options {
   int first_layer = 0;
   int last_layer = 0;  ///< one past the last: the stage is [first_layer, last_layer)
   std::uint64_t seed = 1;
-  int sequences = 1;        ///< of a micro-batch
-  int sequence_length = 0;  ///< 0: the model's own
-  int stash = 1;            ///< micro-batches whose forward may have run and whose backward has not
+  int sequences = 1;        ///< per micro-batch
+  int sequence_length = 0;  ///< 0: the model's default
+  int stash = 1;            ///< maximum of micro-batches between forward and backward
 };
 
-/// One tensor a stage holds. For a tied embedding, `gradient` is what this stage's use of it gives.
+/// One tensor of a stage. For a tied embedding, `gradient` is the part from this stage's use of it.
 template <class Scalar>
 struct parameter {
   std::string name;
@@ -29,7 +29,7 @@ struct parameter {
   std::span<Scalar> gradient;
 };
 
-/// What a micro-batch brings into a stage: tokens into the first, activations [tokens x dim] into
+/// Input of a stage for one micro-batch: tokens into the first, activations [tokens x dim] into
 /// others, and targets (the token that follows each) into the last. Tokens go sequence by sequence.
 template <class Scalar>
 struct stage_input {
@@ -38,19 +38,18 @@ struct stage_input {
   std::span<const std::uint8_t> targets = {};
 };
 
-/// The layers [first, last) of a model, with the embedding if they begin it and the final norm,
-/// head and cross-entropy if they end it: forward, backward and AdamW, on one core, in memory
+/// The layers [first, last) of a model, with the embedding if first is 0, and the final norm, head
+/// and cross-entropy if last is the end: forward, backward and AdamW, on one core, in memory
 /// allocated once.
 ///
 /// However a model is cut into stages, the same seed and data give the same bits of every loss and
-/// parameter, if each step goes: begin_step; forward and backward of all micro-batches, backward in
+/// parameter, if each step runs: begin_step; forward and backward of all micro-batches, backward in
 /// the order 0, 1, 2...; (sum gradients() over data-parallel replicas;) exchange tied_gradient()
 /// between the two ends of a pipeline; finish_gradients; sum squared_norms() over the stages;
 /// apply. Loss sums are to be added in micro-batch order.
 ///
-/// Bad sizes throw std::invalid_argument and change nothing, a call out of this order
-/// std::logic_error. Not for use by two threads at once. `basic_stage<double>` is there to check
-/// gradients.
+/// Wrong sizes throw std::invalid_argument and change nothing, a call out of this order throws
+/// std::logic_error. Not thread-safe. `basic_stage<double>` serves gradient checks.
 template <class Scalar>
 class basic_stage {
  public:
@@ -61,9 +60,9 @@ class basic_stage {
 
   bool is_first() const;
   bool is_last() const;
-  int tokens() const;  ///< of a micro-batch
+  int tokens() const;  ///< per micro-batch
   std::size_t activations()
-      const;  ///< numbers that enter or leave the stage per micro-batch: tokens * dim
+      const;  ///< values into or out of the stage per micro-batch: tokens * dim
 
   /// Zeroes the gradients and forgets stashed micro-batches. `batch_tokens`: tokens of the whole
   /// batch, over all micro-batches and replicas; gradients are those of the loss sum divided by it.
@@ -82,8 +81,9 @@ class basic_stage {
                 std::span<Scalar> gradient_in = {});
 
   const std::vector<parameter<Scalar>>& parameters() const;
-  /// All values, and all gradients, each in one piece of memory (for buckets); zeros pad tensors to
-  /// 64 bytes. A stage that holds both uses of a tied embedding has a gradient for each.
+  /// All values, and all gradients, each in one contiguous array (for buckets); tensors are padded
+  /// with zeros to 64 bytes. A stage that holds both uses of a tied embedding has a gradient for
+  /// each.
   std::span<Scalar> values();
   std::span<Scalar> gradients();
 
@@ -93,7 +93,7 @@ class basic_stage {
 
   /// Ends the step's gradients: adds the other end's tied_gradient() to this end's. The sum of two
   /// numbers has the same bits in either order, so both copies of the embedding stay equal. Call on
-  /// every stage, with nothing where tied_gradient() is empty.
+  /// every stage, with an empty span where tied_gradient() is empty.
   void finish_gradients(std::span<const Scalar> tied_gradient_of_other_end = {});
 
   /// The squared norm of each tensor's gradient at the tensor's position in the whole model; 0 for

@@ -14,11 +14,11 @@ struct slot {
   int micro_batch = unused;
   std::vector<std::uint8_t> tokens;  ///< first stage
   std::vector<layer_stash<Scalar>> layers;
-  aligned_array<Scalar> normed, inverse;  ///< last stage: of the final norm
+  aligned_array<Scalar> normed, inverse;  ///< last stage: output of the final norm
   aligned_array<Scalar> logit_gradient;
 };
 
-/// What a stage is made of, and the ends of the model: embedding and head.
+/// Implementation of a stage, including embedding and head of the model.
 template <class Scalar>
 struct basic_stage<Scalar>::state {
   state(const model_config& config, const stage_options& options);
@@ -39,11 +39,11 @@ struct basic_stage<Scalar>::state {
   stage_options options;
   layer_shape shape;
   bool first, last;
-  bool holds_both_uses;  ///< of a tied embedding
+  bool holds_both_uses;  ///< of a tied embedding: as input and as head
   std::size_t table_size = 0;
 
   std::vector<parameter<Scalar>> parameters;
-  std::vector<bool> decays;  ///< of each parameter
+  std::vector<bool> decays;  ///< weight decay applies, for each parameter
   aligned_array<Scalar> values, gradients, first_moments, second_moments;
 
   weight<Scalar> embedding, final_norm, head_matrix;

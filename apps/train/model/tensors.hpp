@@ -25,11 +25,11 @@ struct tensor_info {
   bool is_matrix() const { return rows > 1; }
 };
 
-/// Every tensor of the whole model, in one order for all partitions. A tied head is not in it: it
-/// is the embedding.
+/// Every tensor of the whole model, in an order that no partition changes. A tied head is not
+/// listed: it is the embedding.
 std::vector<tensor_info> model_tensors(const model_config& config);
 
-/// Writes the tensor's initial values. They depend on seed, name and index alone, so that no
+/// Writes the tensor's initial values. They depend only on seed, name and index, so that no
 /// partition of the model changes them: the k-th number is SplitMix64 (Steele, Lea, Flood 2014) at
 /// position k of a stream keyed by the name, made uniform with the tensor's mean and deviation.
 template <class Scalar>

@@ -2,7 +2,7 @@
 
 namespace tandem::train::kernels {
 
-/// The instruction sets the kernels were compiled with. Plain data: reading it executes none of
+/// The instruction sets that the kernels were compiled with. Plain data: reading it uses none of
 /// them.
 struct instruction_sets {
   bool avx2;

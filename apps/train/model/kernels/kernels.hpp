@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The arithmetic: the only sources that see Eigen, and the only ones compiled for a newer
-/// processor than the rest of the program. This header has no inline function and the sources avoid
-/// the standard library's templates, lest the linker picks such a function's copy with the newer
-/// instructions for everybody.
+/// The arithmetic: the only sources that use Eigen, and the only ones compiled for a newer CPU than
+/// the rest of the program. This header has no inline function and the sources avoid templates of
+/// the standard library: the linker could pick a copy with the newer instructions for the whole
+/// program.
 ///
 /// Matrices are dense, row by row, one row per token; weights are [outputs x inputs]. Every array
 /// must start on `alignment_bytes`. Functions exist for float, and for double (gradient checks).
@@ -14,7 +14,7 @@ namespace tandem::train::kernels {
 
 using index = std::ptrdiff_t;
 
-/// A matrix inside a larger one: `stride` numbers from row to row.
+/// A submatrix: `stride` elements from row to row.
 template <class Scalar>
 struct view {
   Scalar* data;
@@ -23,8 +23,8 @@ struct view {
   index stride;
 };
 
-/// Fixes how matrix products are cut into blocks, which Eigen would choose after the processor's
-/// cache sizes: the order of sums, and so the bits, must not depend on the machine. Call before the
+/// Fixes the block sizes of matrix products, which Eigen would choose by the CPU's cache sizes: the
+/// order of sums, and so the bits, must not depend on the machine. Call before the
 /// first product; idempotent.
 void fix_block_sizes();
 
@@ -81,7 +81,7 @@ void rotate_from_heads(const attention_shape& shape, index heads, const Scalar* 
 template <class Scalar>
 void attention_forward(const attention_shape& shape, const Scalar* q, const Scalar* k,
                        const Scalar* v, Scalar* probabilities, Scalar* mixed);
-/// Overwrites dq, dk, dv. `scratch` holds heads / kv_heads * length * length numbers.
+/// Overwrites dq, dk, dv. `scratch` holds heads / kv_heads * length * length values.
 template <class Scalar>
 void attention_backward(const attention_shape& shape, const Scalar* q, const Scalar* k,
                         const Scalar* v, const Scalar* probabilities, const Scalar* dmixed,

@@ -5,7 +5,7 @@
 namespace tandem::train::kernels {
 namespace {
 
-/// Numbers worked on at once where several passes share them: they stay in the first cache.
+/// Block size of multi-pass loops: a block stays in the L1 cache.
 constexpr index block = 1024;
 
 index block_at(index start, index count) {
