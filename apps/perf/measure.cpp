@@ -170,7 +170,7 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
     return make_collective(all, found.through, o, mine, at);
   } catch (const std::bad_alloc&) {
     throw error(errc::bad_input,
-                fmt::format("no memory for {} message(s) of {} bytes", o.depth, bytes),
+                fmt::format("cannot allocate {} message(s) of {} bytes", o.depth, bytes),
                 "choose smaller --bytes or --depth");
   }
 }

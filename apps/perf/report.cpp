@@ -58,7 +58,7 @@ void report::add(const record& line) {
 
 void report::rails(const std::vector<rail_stats>& all) {
   for (const rail_stats& rail : all) {
-    fmt::print("rail {}: {}, {:.1f} MiB sent, {:.0f} MB/s at the last, connection {}\n", rail.name,
+    fmt::print("rail {}: {}, {:.1f} MiB sent, last rate {:.0f} MB/s, connection {}\n", rail.name,
                rail.state, static_cast<double>(rail.bytes_arrived) / (1 << 20),
                rail.bytes_per_s / 1e6, rail.epoch);
   }

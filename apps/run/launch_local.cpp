@@ -160,7 +160,7 @@ void job::start_all() {
 int job::run() {
   output_.on_loss([this](int target, int number) {
     std::string text = fmt::format(
-        "{}: {}: {}; what the ranks print there is lost\n", plan_.name,
+        "{}: {}: {}; further output of the ranks to it is lost\n", plan_.name,
         target == plan_.error_output ? "standard error" : "standard output", std::strerror(number));
     asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
   });
@@ -332,21 +332,20 @@ int job::status() const {
 std::string job::last_line() const {
   std::string text;
   if (reaper_lost_) {
-    text = fmt::format("{}: process {}, which starts and ends the ranks, was killed\n", plan_.name,
-                       reaper_.id());
+    text = fmt::format("{}: the reaper, process {}, was killed, and all ranks with it\n",
+                       plan_.name, reaper_.id());
   } else if (const std::optional<rank_end> failed = first_failure(failures_)) {
     const process& p = processes_[static_cast<std::size_t>(failed->rank)];
     const std::string words = output_.last_words(p.error_stream);
     text = fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed->rank,
                        how_it_ended(failed->wait_status),
-                       words.empty() ? "" : "; its last words: ", words);
+                       words.empty() ? "" : "; last lines of its standard error: ", words);
   } else if (shutdown_.stop_signal() != 0) {
     text = stopped_line();
   }
   if (left_ > 0) {
     text += fmt::format(
-        "{}: {} processes of the job cannot be killed; `ps` says what they wait "
-        "for\n",
+        "{}: {} processes of the job cannot be killed; `ps` shows what they wait for\n",
         plan_.name, left_);
   }
   return text;

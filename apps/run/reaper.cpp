@@ -52,7 +52,7 @@ bool send_start(int to, const reaper_request& request, int output, int error_out
 
 [[noreturn]] void throw_no_reaper(int number) {
   throw_system_error(number, detail::resource::file,
-                     "the process that starts and ends the ranks is gone");
+                     "the reaper process, which starts and ends the ranks, has exited");
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ reaper::reaper() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     throw_system_error(errno, detail::resource::descriptor,
-                       "no socket to the process that starts the ranks");
+                       "cannot create the socket to the reaper process");
   }
   owned_fd own(ends[0]), other(ends[1]);
   // It keeps the full mask: nothing but SIGKILL, a request and the launcher's end reaches it.
@@ -77,7 +77,7 @@ reaper::reaper() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0)
     throw_system_error(failed, detail::resource::process,
-                       "no process that starts and ends the ranks");
+                       "cannot fork the reaper process");
   ::setpgid(process_, process_);  // here and there: whoever comes first
   socket_ = std::move(own);
 }
