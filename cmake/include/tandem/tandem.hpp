@@ -1,4 +1,4 @@
-/// Everything of Tandem in one header, for programs; a library names the headers that it uses.
+/// All public headers of Tandem, for programs; libraries include only the headers that they use.
 #pragma once
 
 #include <tandem/accelerator.hpp>
