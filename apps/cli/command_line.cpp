@@ -71,7 +71,7 @@ std::vector<po::option> command_line::state::read(const std::vector<std::string>
   try {
     return po::command_line_parser(args).options(all).style(style).run().options;
   } catch (const po::unknown_option& e) {
-    // The library reports a mistyped "-bytes" as its first letter only: report the whole argument.
+    // The library reports only "-b" for a mistyped "-bytes": report the whole argument.
     std::string word = e.get_option_name();
     for (const std::string& arg : args) {
       if (arg.starts_with(word)) {

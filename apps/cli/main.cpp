@@ -88,10 +88,10 @@ int options_main(arguments args) {
                      .examples = "  tandem options\n  TANDEM_SPIN_US=0 tandem options\n"});
   line.engine_options(options);
   if (!line.parse(args)) return success;
-  const settings standard;
+  const settings defaults;
   for (const tandem::option& o : option_table()) {
     fmt::print("--{:<24} {:<32} default {:<8} current {:<8} [{}]\n    {}\n", o.name, o.environment,
-               o.get(standard), o.get(options), o.unit, o.help);
+               o.get(defaults), o.get(options), o.unit, o.help);
   }
   return success;
 }

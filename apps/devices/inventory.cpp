@@ -52,10 +52,10 @@ std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
 ability library_of(memory_kind kind) {
   std::string why;
   const std::string name = kind == memory_kind::cuda ? "NCCL" : "RCCL";
-  const detail::nccl* const there = detail::find_nccl(kind, why);
-  if (there == nullptr) return {name, false, why};
+  const detail::nccl* const library = detail::find_nccl(kind, why);
+  if (library == nullptr) return {name, false, why};
   int version = 0;
-  there->version(&version);
+  library->version(&version);
   return {name, true, fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)};
 }
 

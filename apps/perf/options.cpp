@@ -50,7 +50,7 @@ std::vector<std::size_t> usual_sizes(std::string_view op) {
   return {8, kilo, 64 * kilo, mega, 16 * mega};
 }
 
-/// The first of an enumeration of that name. @pre there is one
+/// The enumerator with this name. @pre One exists.
 template <class Enumeration>
 Enumeration named(const std::string& word) {
   auto one = Enumeration{};
@@ -58,7 +58,7 @@ Enumeration named(const std::string& word) {
   return one;
 }
 
-/// The names of all `Enumeration`s that `exists`.
+/// The names of all enumerators for which `exists` is true.
 template <class Enumeration, class Exists>
 std::vector<std::string_view> names_of(Exists exists) {
   std::vector<std::string_view> names;
@@ -75,7 +75,7 @@ std::vector<std::string_view> channels_of_perf() {
   return kinds;
 }
 
-/// "2x2": so many islands of so many ranks.
+/// Parses "2x2": number of islands, ranks of each.
 void parse_islands(const std::string& text, perf_options& o) {
   const char* const end = text.data() + text.size();
   const auto [cross, failed] = std::from_chars(text.data(), end, o.islands);
@@ -126,7 +126,7 @@ void check_sizes(const perf_options& o) {
   }
 }
 
-/// One number of iterations for each size.
+/// Expands to one iteration count for each size.
 std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t sizes) {
   if (iters.size() == 1) iters.resize(sizes, iters[0]);
   if (iters.size() != sizes) {
@@ -222,11 +222,11 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
 }
 
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine) {
-  const settings standard;
+  const settings defaults;
   std::vector<std::pair<std::string, std::string>> changed;
   for (const option& one : option_table()) {
     const std::string value = one.get(engine);
-    if (value != one.get(standard)) changed.emplace_back(one.name, value);
+    if (value != one.get(defaults)) changed.emplace_back(one.name, value);
   }
   return changed;
 }

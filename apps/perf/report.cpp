@@ -16,7 +16,7 @@ std::string meaning(const perf_options& o) {
   return "one call, the slowest rank's time";
 }
 
-/// " of bfloat16 (sum), ring", as far as it was chosen.
+/// " of bfloat16 (sum), ring,": type and operation of a reduction, and a chosen algorithm.
 std::string how(const perf_options& o) {
   std::string text;
   if (o.op->reduces) text = fmt::format(" of {} ({})", name(o.type), name(o.reduction));

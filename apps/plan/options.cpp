@@ -27,7 +27,7 @@ std::optional<int> count_in(std::string_view text) {
   return cli::whole_number(text, 1, most_ranks);
 }
 
-/// What the command line says of one kind of way.
+/// Options for one kind of path.
 struct way_options {
   double latency_us = 5;
   double gb_per_s = 2;
@@ -79,7 +79,7 @@ std::vector<std::string> parse_hosts(const std::string& text) {
 
 namespace {
 
-/// What is asked of groups, beside hosts.
+/// Options of `groups`, except hosts.
 struct group_words {
   std::string layout, islands;
   bool names_hosts = false;
@@ -112,7 +112,7 @@ memory_kind kind_of_island(const std::string& name) {
   throw wrong(fmt::format("--islands: {} is not a vendor", name), near_or_all(name, names));
 }
 
-/// Ranks with what they would say of themselves, each with a device of its own.
+/// Fills in the facts that ranks would report, each with a device of its own.
 void group_words::apply(plan_options& o) const {
   o.layout = parallel_layout::parse(layout);
   std::vector<std::string>& hosts = o.assumed.host_of_rank;
@@ -162,7 +162,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   std::string what = "show", hosts;
   int ranks = 0;
   way_options within, across;
-  group_words divided;
+  group_words groups;
   std::vector<std::string_view> operations;
   for (std::size_t i = 0; i < collective_count; ++i) {
     operations.push_back(name(static_cast<collective>(i)));
@@ -193,7 +193,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   line.option("memory", o.memory,
               "memory of most messages: host, cuda, hip, or a list, round-robin by local rank");
   line.choice("op", o.op, operations, "show only this operation");
-  divided.declare(line);
+  groups.declare(line);
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
@@ -204,7 +204,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   if (!probes && !o.save.empty()) {
     throw wrong(fmt::format("--save: {} writes no file", what), "use probe --save");
   }
-  divided.check(o.what);
+  groups.check(o.what);
   if (line.given("ranks") && line.given("hosts")) {
     throw wrong("--ranks and --hosts exclude each other", "leave one of them out");
   }
@@ -228,8 +228,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
-  divided.names_hosts = line.given("hosts") || line.given("ranks");
-  if (o.what == plan_options::wish::groups) divided.apply(o);
+  groups.names_hosts = line.given("hosts") || line.given("ranks");
+  if (o.what == plan_options::wish::groups) groups.apply(o);
   return o;
 }
 

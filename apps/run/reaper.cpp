@@ -15,7 +15,7 @@
 namespace tandem::launcher {
 namespace {
 
-/// Sends all of it; false where the reaper is gone.
+/// Sends all of `bytes`; false if the reaper has exited.
 bool send_all(int to, std::string_view bytes) noexcept {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -29,7 +29,7 @@ std::string_view bytes_of(const reaper_request& request) noexcept {
   return {reinterpret_cast<const char*>(&request), sizeof request};
 }
 
-/// The header of a start with its two descriptors.
+/// Sends the header of a start request with its two descriptors.
 bool send_start(int to, const reaper_request& request, int output, int error_output) noexcept {
   iovec part{const_cast<reaper_request*>(&request), sizeof request};
   descriptor_pair control{};
@@ -64,7 +64,7 @@ reaper::reaper() {
                        "cannot create the socket to the reaper process");
   }
   owned_fd own(ends[0]), other(ends[1]);
-  // It keeps the full mask: nothing but SIGKILL, a request and the launcher's end reaches it.
+  // The reaper keeps all signals blocked: it reacts to requests, the launcher's exit and SIGKILL.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -78,12 +78,12 @@ reaper::reaper() {
   if (failed != 0)
     throw_system_error(failed, detail::resource::process,
                        "cannot fork the reaper process");
-  ::setpgid(process_, process_);  // here and there: whoever comes first
+  ::setpgid(process_, process_);  // in both processes, to avoid a race
   socket_ = std::move(own);
 }
 
 reaper::~reaper() {
-  ::kill(process_, SIGCONT);  // a stopped one would not see the end of the connection
+  ::kill(process_, SIGCONT);  // a stopped reaper would not see the end of file
   socket_ = owned_fd();
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
