@@ -11,7 +11,7 @@ namespace tandem::cli {
 
 struct entry {
   std::string name;
-  std::string letter;      ///< one-letter form; may be empty
+  std::string letter;      ///< one character; may be empty
   std::string value_name;  ///< empty for a flag
   std::string help;
   std::string standard;  ///< the default as text; empty if the help shows none

@@ -22,7 +22,7 @@ struct device {
 /// One vendor.
 struct vendor {
   memory_kind kind = memory_kind::cuda;
-  std::string why_none;  ///< why there are no devices; empty if there are
+  std::string why_none;  ///< the reason if no device was found; else empty
   std::vector<device> devices;
   std::vector<ability> libraries;
 };

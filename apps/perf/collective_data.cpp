@@ -64,8 +64,8 @@ class moved_data : public collective_data {
   aligned_memory out_, in_;
 };
 
-/// Data of reductions. All calls but the last reduce zeros: the result is zero however often it is
-/// reduced in place, and any stray byte shows. The last one reduces numbers that are all checked.
+/// Data of reductions. All calls but the last reduce zeros: repeated reductions of one buffer stay
+/// zero, and any stray byte shows. The last one reduces numbers that are all checked.
 class reduced_data : public collective_data {
  public:
   /// @param result_bytes  size of the result, which begins at `offset` of the reduced data; unused

@@ -48,7 +48,7 @@ std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, cons
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
                                               std::size_t bytes, place at);
 
-/// The exercise of ranks that do not take part in a point-to-point operation: does nothing.
+/// The exercise of ranks between the two of a point-to-point operation: does nothing.
 std::unique_ptr<exercise> make_idle();
 
 /// Microseconds since `start`.
