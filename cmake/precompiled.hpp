@@ -1,4 +1,4 @@
-// What most translation units read anyway; only build time depends on it.
+// Headers that most translation units include; affects build time only.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-# What every target of the project shares: language, warnings, sanitizers, precompiled headers.
+# Settings shared by all targets: language standard, warnings, sanitizers, precompiled headers.
 
 add_library(tandem_build INTERFACE)
 target_compile_features(tandem_build INTERFACE cxx_std_20)
@@ -10,7 +10,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
 if(TANDEM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Of files that are compiled together each is an included one, and knows the others' names.
+  # In a unity build every file is an included one and sees the names of the others.
   target_compile_options(tandem_build INTERFACE -Wno-subobject-linkage -Wshadow=local)
 else()
   target_compile_options(tandem_build INTERFACE -Wshadow)
@@ -23,15 +23,15 @@ if(TANDEM_SANITIZE)
   target_compile_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(tandem_build INTERFACE -fsanitize=${TANDEM_SANITIZE})
   if(TANDEM_SANITIZE MATCHES "address.*undefined")
-    # Checks of every use of a pointer, which take as long to compile as all else. AddressSanitizer sees most of what
-    # null, object-size and vptr do; alignment it does not, so the rooms keep that. The preset ubsan has all of them.
+    # These checks instrument every pointer access and double the compile time. AddressSanitizer detects most of what
+    # null, object-size and vptr do, but not misalignment, so the libraries keep that check. The preset ubsan has all.
     target_compile_options(tandem_build INTERFACE -fno-sanitize=null,object-size,vptr
       $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TANDEM_IS_ROOM>>>:-fno-sanitize=alignment>)
   endif()
 endif()
 
-# tandem_together(TARGET): compiles the files of each of its folders as one, so that what they all include is read, and
-# what they all instantiate is made, once for a folder. Sources with options of their own stay alone.
+# tandem_together(TARGET): unity build by folder: common headers are parsed, and common templates instantiated, once per
+# folder. Sources with compile options of their own stay separate.
 function(tandem_together target)
   if(NOT TANDEM_UNITY)
     return()
@@ -45,8 +45,8 @@ function(tandem_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# tandem_precompile(TARGET FAMILY HEADERS...): the precompiled header, made once for all targets of a family, which are
-# compiled with the same options: making it takes ten seconds.
+# tandem_precompile(TARGET FAMILY HEADERS...): the precompiled header, compiled once (ten seconds) for all targets of a
+# family, which share their compile options.
 function(tandem_precompile target family)
   get_property(first GLOBAL PROPERTY tandem_precompiled_for_${family})
   if(first)
@@ -77,7 +77,7 @@ function(tandem_room room)
   set_property(GLOBAL APPEND PROPERTY tandem_objects $<TARGET_OBJECTS:tandem_${room}>)
 endfunction()
 
-# tandem_use(TARGET): what an app or a benchmark of this project gets.
+# tandem_use(TARGET): settings of an app or a benchmark.
 function(tandem_use target)
   target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
@@ -85,8 +85,8 @@ function(tandem_use target)
   tandem_together(${target})
 endfunction()
 
-# tandem_use_in_test(TARGET): what the code of tests gets. It is compiled for longer than it runs; what it tests is the
-# library, compiled as everywhere.
+# tandem_use_in_test(TARGET): settings of test code: -O1 in Release, since compiling it takes longer than running it. The
+# libraries under test keep their usual options.
 function(tandem_use_in_test target)
   target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt GTest::gtest)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -61,7 +61,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/tandem-config-version.cm
 install(FILES "${PROJECT_BINARY_DIR}/tandem-config.cmake" "${PROJECT_BINARY_DIR}/tandem-config-version.cmake"
   DESTINATION "${tandem_config_dir}")
 
-# The paths in it are relative to the file, so that an installed tree can be moved.
+# Paths in tandem.pc are relative to the file, so that an installed tree can be moved.
 file(RELATIVE_PATH TANDEM_PREFIX_FROM_PKGCONFIG "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/tandem.pc.in" "${PROJECT_BINARY_DIR}/tandem.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/tandem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

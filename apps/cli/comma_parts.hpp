@@ -5,7 +5,7 @@
 
 namespace tandem::cli {
 
-/// "a,,b": "a", "" and "b"; of nothing one that is empty.
+/// "a,,b" gives "a", "" and "b"; an empty text gives one empty part.
 inline std::vector<std::string> comma_parts(const std::string& text) {
   std::vector<std::string> parts{""};
   for (const char c : text) {

@@ -71,8 +71,7 @@ std::vector<po::option> command_line::state::read(const std::vector<std::string>
   try {
     return po::command_line_parser(args).options(all).style(style).run().options;
   } catch (const po::unknown_option& e) {
-    // The library names a mistyped "-bytes" only by its first letter; the person wrote the whole
-    // word.
+    // The library reports only "-b" for a mistyped "-bytes": report the whole argument.
     std::string word = e.get_option_name();
     for (const std::string& arg : args) {
       if (arg.starts_with(word)) {
@@ -88,7 +87,7 @@ std::vector<po::option> command_line::state::read(const std::vector<std::string>
     throw wrong(fmt::format("{}: {}", e.get_option_name(),
                             missing ? "its value is missing"
                             : extra ? "takes no value"
-                                    : "cannot be read"));
+                                    : "cannot be parsed"));
   } catch (const po::error& e) {
     throw wrong(e.what());
   }
@@ -183,7 +182,7 @@ std::string command_line::help() const {
   for (const entry& e : s.entries) {
     if (e.engine == nullptr) text += help_line(left_column(e), e.help, e.standard);
   }
-  text += help_line("  -h, --help", "this text", "");
+  text += help_line("  -h, --help", "print this help", "");
   if (s.engine != nullptr) {
     text += "\nEngine (also as TANDEM_* variables, see `tandem options`):\n";
     for (const entry& e : s.entries) {

@@ -20,8 +20,8 @@ struct usage {
   std::string examples;   ///< lines "  tandem perf pingpong --bytes 8", each with its end of line
 };
 
-/// The command line of one subcommand: declares options bound to variables, whose values at that
-/// moment are the defaults; then parses. Declared variables must outlive `parse`.
+/// The command line of one subcommand. Options are bound to variables, whose values at declaration
+/// are the defaults. Declared variables must outlive `parse`.
 ///
 ///   cli::command_line line({.command = "tandem perf", ...});
 ///   line.positional("OP", what, "what to measure");
@@ -29,44 +29,43 @@ struct usage {
 ///   line.engine_options(options);
 ///   if (!line.parse(args)) return 0;
 ///
-/// @par Errors  `errc::bad_option`, one line: which, why, and the nearest right one. Some variables
-/// may have
-///   their new values by then.
+/// @par Errors  `errc::bad_option`, one line: the option, the reason, and the closest valid name.
+///   Some variables may already have their new values.
 class command_line {
  public:
   explicit command_line(usage text);
   ~command_line();
 
-  /// An option name may carry a short form: "ranks,n". One overload per kind of value. A value
-  /// below `least` is no default, and the help shows none.
+  /// An option name may have a short form: "ranks,n". One overload per value type. An initial value
+  /// below `min_value` means that there is no default, and the help shows none.
   void option(const std::string& name, std::string& value, std::string help);
   void option(const std::string& name, int& value, int least, int most, std::string help);
   void option(const std::string& name, double& value, double least, double most, std::string help);
-  /// One of the words.
+  /// The value is one of the words.
   void choice(const std::string& name, std::string& value, std::vector<std::string_view> words,
               std::string help);
   /// Bytes: 64K, 16M.
   void bytes(const std::string& name, std::size_t& value, std::string help);
   /// Several lengths: 8,64K,16M.
   void bytes_list(const std::string& name, std::vector<std::size_t>& value, std::string help);
-  /// Present or not; takes no value.
+  /// A flag without a value.
   void flag(const std::string& name, bool& value, std::string help);
 
-  /// The next argument without a dash. Optional: may be missing, then the value stays.
+  /// The next argument without a dash. If an optional one is missing, the value is unchanged.
   void positional(std::string name, std::string& value, std::string help, bool optional = false);
-  /// All from the first argument that is no option, or after `--`: a command with its own options.
+  /// All arguments from the first non-option, or after `--`: a command with its own options.
   void rest(std::string name, std::vector<std::string>& values, std::string help);
 
-  /// Every option of the engine (`option_table`). `parse` fills `options` from the environment,
-  /// then from the command line, checks them, and sets the least level of the process's log.
+  /// All engine options (`option_table`). `parse` fills `options` from the environment, then from
+  /// the command line, checks them, and sets the minimum level of the process's log.
   void engine_options(settings& options);
 
-  /// False where help was asked for and printed: the caller returns 0.
+  /// False if --help was given and the help printed: the caller returns 0.
   bool parse(std::span<const std::string> args);
 
-  /// True where the option was given on this command line.
+  /// True if the option was given on this command line.
   bool given(std::string_view name) const;
-  /// The engine options of this command line as variables, for processes that shall inherit them.
+  /// The engine options of this command line as environment variables, for child processes.
   std::vector<std::pair<std::string, std::string>> engine_environment() const;
 
   std::string help() const;

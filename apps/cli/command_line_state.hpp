@@ -1,4 +1,4 @@
-// What `command_line` keeps; private to apps/cli.
+// State of `command_line`; private to apps/cli.
 #pragma once
 
 #include <boost/program_options/option.hpp>
@@ -11,10 +11,10 @@ namespace tandem::cli {
 
 struct entry {
   std::string name;
-  std::string letter;      ///< its short form, often empty
+  std::string letter;      ///< one character; may be empty
   std::string value_name;  ///< empty for a flag
   std::string help;
-  std::string standard;  ///< the default as text; empty where there is none to show
+  std::string standard;  ///< the default as text; empty if the help shows none
   std::function<void(const std::string&)> set;
   const tandem::option* engine = nullptr;
   bool given = false;
@@ -40,14 +40,14 @@ struct command_line::state {
            std::function<void(const std::string&)> set);
   entry* find(std::string_view name);
   std::string bare_name(const std::string& name) const { return name.substr(0, name.find(',')); }
-  /// How many arguments come before the command that `rest` takes.
+  /// Number of arguments before the command that `rest` takes.
   std::size_t own_arguments(std::span<const std::string> args);
   std::vector<boost::program_options::option> read(const std::vector<std::string>& args);
   void fill_positionals(const std::vector<std::string>& values);
   std::string with_nearest(std::string_view word) const;
 };
 
-/// The error of a wrong command line.
+/// An error in the command line.
 inline error wrong(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));
 }

@@ -15,7 +15,7 @@ namespace tandem::cli {
 
 void log_to_stderr(log_level least) {
   const auto print = [](const log_record& record) {
-    // One write per line, so that lines of several threads or processes do not mix.
+    // One write per line, so that lines of several threads or processes do not interleave.
     const std::string line =
         fmt::format("tandem: {}: {}: {}\n", name(record.level), record.room, record.text);
     std::fwrite(line.data(), 1, line.size(), stderr);
@@ -24,7 +24,7 @@ void log_to_stderr(log_level least) {
 }
 
 void prepare_process() {
-  // The lowest free number is taken: that of the stream which is missing.
+  // open() returns the lowest free number: that of the missing stream.
   while (::fcntl(0, F_GETFD) < 0 || ::fcntl(1, F_GETFD) < 0 || ::fcntl(2, F_GETFD) < 0) {
     if (::open("/dev/null", O_RDWR) < 0) break;
   }

@@ -18,7 +18,7 @@
 namespace tandem::cli {
 namespace {
 
-/// Ranks that do not come in that time hear of it from their launcher, or time out.
+/// Ranks that join later than this are ended by their launcher, or time out.
 constexpr std::chrono::seconds report_limit{5};
 
 asio::awaitable<void> report_to_job(launch_info who, settings engine, const error& reason) {
@@ -50,7 +50,7 @@ void check_as_rank(const launch_info& who, const settings& engine,
     failed = reason;
   }
   asio::io_context context(1);
-  // Whatever keeps this rank from telling is less than what it has to tell.
+  // A failure to report is less important than the error to be reported.
   const auto ignore = [](const std::exception_ptr&) {};
   asio::co_spawn(context, report_to_job(who, engine, *failed), ignore);
   context.run();

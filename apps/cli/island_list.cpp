@@ -19,8 +19,8 @@ std::vector<island> parse_islands(std::string_view text) {
     const std::optional<int> ranks = whole_number(count, 1, most_ranks);
     if (!ranks || colon == 0) {
       throw error(errc::bad_option,
-                  fmt::format("--islands {}: \"{}\" is no NAME:RANKS", text, piece),
-                  "write it like nvidia:2,amd:2");
+                  fmt::format("--islands {}: \"{}\" is not NAME:RANKS", text, piece),
+                  "for example nvidia:2,amd:2");
     }
     result.push_back({piece.substr(0, colon), *ranks});
   }

@@ -6,7 +6,7 @@
 
 namespace tandem::cli {
 
-/// Ranks that stand together: one vendor's machines. Numbered from 0 in the order of the islands.
+/// An island: ranks on machines of one vendor. Ranks are numbered from 0 in the order of islands.
 struct island {
   std::string name;
   int ranks = 0;

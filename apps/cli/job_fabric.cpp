@@ -18,8 +18,8 @@ std::vector<std::string_view> fabric_kinds() {
 std::string kind_for(const std::string& asked, bool given, const settings& engine) {
   if (engine.rails.empty() || asked == "rails" || asked == "mixed") return asked;
   if (!given) return "rails";
-  throw error(errc::bad_option, fmt::format("--channel={}: it knows no rails", asked),
-              "leave out --channel or --rails, or say --channel mixed");
+  throw error(errc::bad_option, fmt::format("--channel={}: does not support rails", asked),
+              "leave out --channel or --rails, or use --channel mixed");
 }
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,

@@ -11,14 +11,14 @@
 
 namespace tandem::cli {
 
-/// The kinds of fabric between processes: what `--channel` may say.
+/// The kinds of fabric between processes: the values of `--channel`.
 std::vector<std::string_view> fabric_kinds();
 
-/// The kind that is meant: --rails alone chooses rails. @par Errors `errc::bad_option` where
-/// --channel was `given` as one that knows no rails, and `engine` names some.
+/// The kind to use: --rails without --channel selects rails. @par Errors `errc::bad_option` if
+/// --channel was `given` as a kind that does not support rails, and `engine` names some.
 std::string kind_for(const std::string& asked, bool given, const settings& engine);
 
-/// The fabric of that kind over those who met.
+/// Makes the fabric of that kind between the ranks of the rendezvous.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,
                                                      std::shared_ptr<store> meeting,
                                                      settings engine);

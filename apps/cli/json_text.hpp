@@ -5,8 +5,7 @@
 
 namespace tandem::cli {
 
-/// `text` as a string of JSON with its quotation marks. Bytes above 127 pass as they are: UTF-8 in,
-/// UTF-8 out.
+/// `text` as a JSON string, quoted and escaped. Bytes above 127 are copied: UTF-8 in, UTF-8 out.
 std::string json_text(std::string_view text);
 
 }  // namespace tandem::cli

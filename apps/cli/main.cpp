@@ -1,5 +1,4 @@
-// The program `tandem`: finds the subcommand and turns what it throws into one line and an exit
-// status.
+// The program `tandem`: runs the subcommand and turns exceptions into one line and an exit status.
 
 #include <fmt/format.h>
 
@@ -37,12 +36,12 @@ int version_main(arguments args);
 constexpr command commands[] = {
     {"train", "train a small language model across two islands, with a report", train::train_main},
     {"perf", "measure channels and collectives", perf::perf_main},
-    {"plan", "how collectives are done, and why", planner::plan_main},
-    {"rails", "which network interfaces are used, and why", rails::rails_main},
-    {"devices", "which accelerators there are, and what each can do", inventory::devices_main},
+    {"plan", "algorithm of each collective, transport of each group, and why", planner::plan_main},
+    {"rails", "network interfaces: which ones are used as rails, and why", rails::rails_main},
+    {"devices", "accelerators of this machine and their capabilities", inventory::devices_main},
     {"run", "start local ranks of any command as one job", launcher::run_main},
-    {"options", "every option of the engine: unit, default, value in force", options_main},
-    {"version", "version, commit and what it was built with", version_main},
+    {"options", "every engine option: unit, default, current value", options_main},
+    {"version", "version, commit and compiler", version_main},
     {"help", "help on a subcommand: tandem help train", help_main},
 };
 
@@ -64,10 +63,10 @@ void print_overview(std::FILE* to) {
   for (const command& c : commands) fmt::print(to, "  {:<9} {}\n", c.name, c.summary);
   fmt::print(to,
              "\nExamples:\n"
-             "  tandem train                     watch a model train on two islands of two ranks\n"
-             "  tandem perf pingpong --bytes 8   how long does a short message take\n"
-             "  tandem run -n 4 -- ./program     start four ranks of a program of your own\n\n"
-             "tandem SUBCOMMAND --help says more.\n");
+             "  tandem train                     train a model on two islands of two ranks\n"
+             "  tandem perf pingpong --bytes 8   latency of a short message\n"
+             "  tandem run -n 4 -- ./program     start four ranks of your own program\n\n"
+             "tandem SUBCOMMAND --help describes a subcommand.\n");
 }
 
 int help_main(arguments args) {
@@ -84,15 +83,15 @@ int options_main(arguments args) {
   command_line line({.command = "tandem options",
                      .arguments = "[engine options]",
                      .summary =
-                         "Every option of the engine: name, variable, unit, default, and the "
-                         "value in force here.",
+                         "Every engine option: name, variable, unit, default, and the current "
+                         "value.",
                      .examples = "  tandem options\n  TANDEM_SPIN_US=0 tandem options\n"});
   line.engine_options(options);
   if (!line.parse(args)) return success;
-  const settings standard;
+  const settings defaults;
   for (const tandem::option& o : option_table()) {
-    fmt::print("--{:<24} {:<32} default {:<8} here {:<8} [{}]\n    {}\n", o.name, o.environment,
-               o.get(standard), o.get(options), o.unit, o.help);
+    fmt::print("--{:<24} {:<32} default {:<8} current {:<8} [{}]\n    {}\n", o.name, o.environment,
+               o.get(defaults), o.get(options), o.unit, o.help);
   }
   return success;
 }
@@ -100,7 +99,7 @@ int options_main(arguments args) {
 int version_main(arguments args) {
   command_line line({.command = "tandem version",
                      .arguments = "",
-                     .summary = "Version, commit and what the program was built with.",
+                     .summary = "Version, commit and compiler.",
                      .examples = "  tandem version\n"});
   if (!line.parse(args)) return success;
   fmt::print("tandem {} ({})\nbuilt with {} and Boost {}.{}.{}\n", version(), commit(),
@@ -113,14 +112,14 @@ int version_main(arguments args) {
   return success;
 }
 
-/// Runs a subcommand until all that it printed is written.
+/// Runs a subcommand and flushes its standard output.
 int run_command(const command& chosen, arguments args) {
   try {
     const int status = chosen.main(args);
     flush_output();
     return status;
   } catch (const std::system_error& failed) {
-    // Of the library that formats, which does not say which file it is.
+    // Thrown by fmt, which does not name the file.
     if (std::ferror(stdout) == 0) throw;
     throw lost_output(failed.code().value());
   }

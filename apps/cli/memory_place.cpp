@@ -22,8 +22,8 @@ void check_memory(const std::string& words, std::string_view choices) {
     const auto is_it = [&word](memory_kind each) { return word == name(each); };
     if (std::any_of(std::begin(kinds), std::end(kinds), is_it)) continue;
     throw error(errc::bad_option,
-                fmt::format("--memory={}: no kind of memory is '{}'", words, word),
-                fmt::format("choose {}, or several: cuda,hip", choices));
+                fmt::format("--memory={}: '{}' is not a memory kind", words, word),
+                fmt::format("choose {}, or a comma-separated list: cuda,hip", choices));
   }
 }
 

@@ -6,27 +6,27 @@
 
 namespace tandem::cli {
 
-/// Where messages lie.
+/// Kind of memory, and device, of messages.
 struct place {
-  /// An empty view there.
+  /// An empty view of this kind and device.
   const_view like() const noexcept { return {nullptr, 0, kind, device}; }
 
   memory_kind kind = memory_kind::host;
   int device = 0;
 };
 
-/// Checks a value of `--memory`: "host", "cuda", "hip", or several with commas between them.
-/// @param choices  what the command takes, for the error
-/// @par Errors `errc::bad_option`: which word is none.
+/// Checks a value of `--memory`: "host", "cuda", "hip", or a comma-separated list of them.
+/// @param choices  the valid kinds, for the error
+/// @par Errors `errc::bad_option`: the word that is not a memory kind.
 void check_memory(const std::string& words, std::string_view choices = "host, cuda or hip");
 
-/// The kind of the rank that is number `local_rank` on its host: kinds go round.
+/// The kind for the rank with this local rank: kinds are assigned round-robin.
 /// @pre check_memory(words).
 memory_kind kind_for(const std::string& words, int local_rank);
 
-/// Of the rank that is number `local_rank` on its host: kinds and devices go round.
-/// @pre check_memory(words). @par Errors `errc::unsupported_memory`: there is no device of that
-/// kind here, and why.
+/// The memory of the rank with this local rank: kinds and devices are assigned round-robin.
+/// @pre check_memory(words). @par Errors `errc::unsupported_memory`: no device of that kind is
+/// available, and why.
 place place_for(const std::string& words, int local_rank);
 
 }  // namespace tandem::cli

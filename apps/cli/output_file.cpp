@@ -20,15 +20,15 @@ namespace fs = std::filesystem;
 std::string advice_for(int number, const std::string& option) {
   switch (number) {
     case ENOSPC:
-      return "make room on that disk";
+      return "free space on that file system";
     case EDQUOT:
-      return "make room in your quota";
+      return "free space in your disk quota";
     case EFBIG:
-      return "raise the limit on the size of files, `ulimit -f`";
+      return "raise the file size limit: `ulimit -f`";
     case ENXIO:
-      return "start its reader first";
+      return "start the reader of the pipe first";
     default:
-      return fmt::format("give {} a file in a folder that exists and is yours", option);
+      return fmt::format("give {} a path in an existing folder that you may write to", option);
   }
 }
 
@@ -40,7 +40,7 @@ error cannot_write(const std::string& option, const std::string& path, int numbe
       more.empty() ? advice_for(number, option) : "");
 }
 
-/// Folders of last resort, the likeliest first.
+/// Fallback folders, in the order in which they are tried.
 std::vector<fs::path> other_folders() {
   const char* const temporary = std::getenv("TMPDIR");
   const char* const home = std::getenv("HOME");
@@ -51,7 +51,7 @@ std::vector<fs::path> other_folders() {
   return folders;
 }
 
-/// "; it is kept as /tmp/..." or "; and it could be kept nowhere else".
+/// "; the content was saved as /tmp/..." or "; saving it elsewhere failed as well (...)".
 std::string keep_elsewhere(const std::string& path, std::string_view content) {
   int failed = 0;
   std::string tried;
@@ -60,12 +60,12 @@ std::string keep_elsewhere(const std::string& path, std::string_view content) {
         write_new_file(folder, fs::path(path).filename().string(), content, failed);
     if (!kept.empty()) {
       std::error_code ignored;
-      return fmt::format("; it is kept as {}", fs::absolute(kept, ignored).string());
+      return fmt::format("; the content was saved as {}", fs::absolute(kept, ignored).string());
     }
     tried +=
         fmt::format("{}{}: {}", tried.empty() ? "" : ", ", folder.string(), std::strerror(failed));
   }
-  return fmt::format("; and it could be kept nowhere else ({})", tried);
+  return fmt::format("; saving it elsewhere failed as well ({})", tried);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ void output_file::append(std::string_view text) {
   appended_ += text;
   if (first) append_failed_ = open_stream();
   if (append_failed_ != 0) return;
-  std::fflush(stdout);  // what was printed before comes before, where it goes to the same place
+  std::fflush(stdout);  // earlier output comes first if both go to the same file
   append_failed_ = write_all(::fileno(stream_.get()), text);
 }
 

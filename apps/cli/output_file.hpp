@@ -8,34 +8,35 @@
 
 namespace tandem::cli {
 
-/// A file that a command writes when its work is done, which may take hours: tried before, and
-/// kept elsewhere where it cannot be written in spite of that. An empty path: nothing is written.
+/// A file that a command writes at the end of its work, possibly after hours. It is checked before
+/// the work starts; if the final write fails nevertheless, the content is saved elsewhere. An empty
+/// path: nothing is written.
 ///
-/// A file is replaced whole or stays as it was; symbolic links are followed. /dev/stdout,
-/// /dev/fd/N, pipes and devices are written to as they are.
+/// A file is replaced atomically: completely, or not at all. Symbolic links are followed.
+/// /dev/stdout, /dev/fd/N, pipes and devices are written in place.
 ///
-/// @par Errors  `tandem::error` of `errc::bad_input`: which option, which file, why, and where the
-///   content is instead.
+/// @par Errors  `tandem::error` of `errc::bad_input`: option, file, reason, and where the content
+///   was saved instead.
 class output_file {
  public:
   output_file() = default;
-  /// @param option  the option that names it, for errors: "--report"
+  /// @param option  the option that names the file, for errors: "--report"
   output_file(std::string option, std::string path)
       : option_(std::move(option)), path_(std::move(path)) {}
 
   bool is_wanted() const noexcept { return !path_.empty(); }
 
-  /// Throws where the file cannot be written. Tries it with `expected_bytes` in a file beside it,
-  /// which is removed again: what the file holds stays.
+  /// Throws if the file cannot be written. Writes `expected_bytes` to a temporary file in the same
+  /// folder and removes it; the content of the file does not change.
   void check(std::size_t expected_bytes = 4096) const;
 
   /// Replaces the content.
   void write(std::string_view content) const;
 
-  /// Writes line after line, so that what is known stays if the program is killed; the first one
-  /// replaces the content. A failure is told by `finish`, and all lines are then kept elsewhere.
+  /// Writes line by line, so that earlier lines survive if the program is killed; the first line
+  /// replaces the content. `finish` reports failures, and then saves all lines elsewhere.
   void append(std::string_view text);
-  /// @par Errors  As those of `write`.
+  /// @par Errors  those of `write`.
   void finish();
 
  private:

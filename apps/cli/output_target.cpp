@@ -15,11 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int max_links = 40;          // as the kernel's own
+constexpr int max_links = 40;          // the kernel's limit
 constexpr std::size_t max_stem = 200;  // of the 255 bytes of a name
-constexpr mode_t usual_mode = 0666;    // less the umask
+constexpr mode_t usual_mode = 0666;    // reduced by the umask
 
-/// Closes it; the last error of a file on a network comes from there.
+/// An owned descriptor. `close` returns errors: network file systems report write errors there.
 class open_file {
  public:
   explicit open_file(int descriptor) noexcept : descriptor_(descriptor) {}
@@ -28,21 +28,21 @@ class open_file {
   ~open_file() { close(); }
   int get() const noexcept { return descriptor_; }
   int close() noexcept {
-    const int mine = std::exchange(descriptor_, -1);
-    return mine >= 0 && ::close(mine) != 0 && errno != EINTR ? errno : 0;
+    const int closing = std::exchange(descriptor_, -1);
+    return closing >= 0 && ::close(closing) != 0 && errno != EINTR ? errno : 0;
   }
 
  private:
   int descriptor_;
 };
 
-/// All of it on the disk. A pipe knows no fsync.
+/// Writes all of `content` and syncs it to disk. Pipes do not support fsync (EINVAL).
 int write_synced(int to, std::string_view content) noexcept {
   if (const int failed = write_all(to, content)) return failed;
   return ::fsync(to) != 0 && errno != EINVAL && errno != EROFS ? errno : 0;
 }
 
-/// Beside `file`, hidden; -1 with errno.
+/// Creates a hidden file in the folder of `file`; -1 with errno.
 int create_beside(const fs::path& file, fs::path& made) {
   std::random_device random;
   for (int i = 0; i < 100; ++i) {
@@ -63,7 +63,7 @@ int own_descriptor(const fs::path& folder, const std::string& name) {
   return failed == std::errc() && rest == name.data() + name.size() ? number : -1;
 }
 
-/// The new file gets what the old one had.
+/// Copies owner and mode of the old file.
 void copy_mode(const fs::path& from, int to) {
   struct stat old {};
   if (::stat(from.c_str(), &old) != 0) return;
@@ -88,14 +88,14 @@ int replace_file(const fs::path& file, std::string_view content) {
   if (failed == 0) failed = to.close();
   if (failed == 0 && ::rename(made.c_str(), file.c_str()) != 0) failed = errno;
   if (failed != 0) ::unlink(made.c_str());
-  // A file that is a mount point, as containers have them, cannot be replaced.
+  // A file that is a mount point, as in containers, cannot be renamed over.
   if (failed == EBUSY) return write_over(file, content);
   const open_file folder(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (failed == 0 && folder.get() >= 0) ::fsync(folder.get());
   return failed;
 }
 
-/// For a pipe that nobody reads it fails, in place of waiting.
+/// Fails for a pipe without a reader instead of blocking.
 int open_special(const fs::path& file) noexcept {
   const int opened = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (opened >= 0) ::fcntl(opened, F_SETFL, ::fcntl(opened, F_GETFL) & ~O_NONBLOCK);
@@ -176,7 +176,7 @@ int output_target::replace(std::string_view content) const {
     case kind::in_place:
       return write_over(file, content);
     case kind::descriptor:
-      std::fflush(nullptr);  // what was printed before comes before
+      std::fflush(nullptr);  // earlier output comes first
       return write_synced(descriptor, content);
     case kind::special: {
       open_file to(open_special(file));

@@ -6,7 +6,7 @@
 
 namespace tandem::cli {
 
-/// The text as a number within these bounds, if all of it is one.
+/// Parses the whole text as an integer within these bounds.
 inline std::optional<int> whole_number(std::string_view text, int least, int most) {
   int number = 0;
   const char* const end = text.data() + text.size();

@@ -29,11 +29,12 @@ int devices_main(std::span<const std::string> args) {
       {.command = "tandem devices",
        .arguments = "[options]",
        .summary =
-           "Every accelerator of this machine: what it is, what can be done with it, and the "
-           "reason for each no. Without any it says what is missing, and ends well.",
+           "Every accelerator of this machine: its properties, its capabilities, and the reason "
+           "for each missing one. Without accelerators it prints what is missing, and the exit "
+           "status is 0.",
        .examples = "  tandem devices\n"
-                   "  CUDA_VISIBLE_DEVICES=1 tandem devices    what one rank would see\n"
-                   "  tandem devices --json devices.jsonl      for programs, one line each\n"});
+                   "  CUDA_VISIBLE_DEVICES=1 tandem devices    the devices one rank would see\n"
+                   "  tandem devices --json devices.jsonl      one line of JSON per device\n"});
   line.option("json", file, "write one line of JSON for each device to this file");
   if (!line.parse(args)) return cli::success;
   const cli::output_file lines("--json", file);

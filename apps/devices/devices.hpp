@@ -5,7 +5,7 @@
 
 namespace tandem::inventory {
 
-/// `tandem devices`: every accelerator of this machine and what can be done with it. Returns the
+/// `tandem devices`: every accelerator of this machine and its capabilities. Returns the
 /// exit status. @par Errors `errc::bad_option`, `errc::bad_input`, one line.
 int devices_main(std::span<const std::string> args);
 

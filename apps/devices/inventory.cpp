@@ -8,18 +8,18 @@
 namespace tandem::inventory {
 namespace {
 
-/// GPUDirect, NIC by NIC.
+/// GPUDirect RDMA with each NIC.
 void add_nics(const accelerator_facts& facts, std::vector<ability>& list) {
   if (!facts.takes_rdma) {
     list.push_back(
-        {"memory for RDMA NICs", false, "the driver says that NICs cannot reach its memory"});
+        {"GPUDirect RDMA", false, "the driver reports that NICs cannot reach its memory"});
     return;
   }
   const rails::nics_that_reach nics =
       rails::find_nics_that_reach(facts.kind, facts.exports_dma_buf);
-  if (nics.all.empty()) list.push_back({"memory for RDMA NICs", false, nics.why_none});
+  if (nics.all.empty()) list.push_back({"GPUDirect RDMA", false, nics.why_none});
   for (const rails::nic_reach& one : nics.all) {
-    list.push_back({"memory for " + one.device, one.reaches, one.why});
+    list.push_back({"GPUDirect RDMA with " + one.device, one.reaches, one.why});
   }
 }
 
@@ -28,23 +28,23 @@ std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
   std::vector<ability> list;
   for (accelerator* const other : all.found) {
     if (other == &one) continue;
-    const std::string what = fmt::format("copies to {}:{}", name(facts.kind), other->device());
+    const std::string what = fmt::format("peer copies to {}:{}", name(facts.kind), other->device());
     try {
       const bool reaches = one.reaches(other->device());
       list.push_back(
           {what, reaches,
-           reaches ? "" : "no peer access between the two: messages go through the host"});
+           reaches ? "" : "no peer access: messages are staged through host memory"});
     } catch (const error& failed) {
       list.push_back({what, false, failed.what()});
     }
   }
-  list.push_back({"streams wait for words", facts.has_stream_values,
-                  facts.has_stream_values ? "" : "the driver has no stream memory operations"});
+  list.push_back({"stream memory operations", facts.has_stream_values,
+                  facts.has_stream_values ? "" : "the driver does not provide them"});
   list.push_back({"dma-buf", facts.exports_dma_buf,
                   facts.exports_dma_buf
                       ? ""
-                      : "the driver exports none: it needs the vendor's open kernel "
-                        "modules and Linux 5.12 or newer"});
+                      : "the driver cannot export it: this takes the vendor's open "
+                        "kernel modules and Linux 5.12 or newer"});
   add_nics(facts, list);
   return list;
 }
@@ -52,10 +52,10 @@ std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
 ability library_of(memory_kind kind) {
   std::string why;
   const std::string name = kind == memory_kind::cuda ? "NCCL" : "RCCL";
-  const detail::nccl* const there = detail::find_nccl(kind, why);
-  if (there == nullptr) return {name, false, why};
+  const detail::nccl* const library = detail::find_nccl(kind, why);
+  if (library == nullptr) return {name, false, why};
   int version = 0;
-  there->version(&version);
+  library->version(&version);
   return {name, true, fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)};
 }
 

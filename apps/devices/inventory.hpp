@@ -6,11 +6,11 @@
 
 namespace tandem::inventory {
 
-/// Something that may be possible here.
+/// A capability, present or not.
 struct ability {
   std::string name;  ///< "peer copies to cuda:1"
   bool there = false;
-  std::string why;  ///< of a no: what is missing and what to do; of a yes: details, may be empty
+  std::string why;  ///< if absent: what is missing and what to do; else details, may be empty
 };
 
 /// One accelerator.
@@ -22,14 +22,14 @@ struct device {
 /// One vendor.
 struct vendor {
   memory_kind kind = memory_kind::cuda;
-  std::string why_none;  ///< empty: there are some
+  std::string why_none;  ///< the reason if no device was found; else empty
   std::vector<device> devices;
   std::vector<ability> libraries;
 };
 
-/// What is on this machine. Asks the drivers, which takes a context (some hundred MB) on each
-/// device for as long as the process lives.
-/// @par Errors `device_failed` where a driver does not even say what it has.
+/// The accelerators of this machine. Queries the drivers, which create a context (some hundred MB)
+/// on each device for the lifetime of the process.
+/// @par Errors `device_failed` where a driver cannot enumerate its devices.
 std::vector<vendor> take();
 
 }  // namespace tandem::inventory

@@ -6,7 +6,7 @@
 
 namespace tandem::inventory {
 
-/// For people: a paragraph for each device, a reason for each no.
+/// Human-readable: a paragraph for each device, a reason for each missing capability.
 std::string table(const std::vector<vendor>& all);
 
 /// One device as one line of JSON, without end of line.

@@ -7,10 +7,10 @@
 
 namespace tandem::perf {
 
-/// Gives zeroed bytes that begin at a cache line, for as long as the pointer is kept.
+/// Allocates zeroed, cache-line-aligned bytes, owned by the returned pointer.
 using memory_source = std::shared_ptr<std::byte> (*)(std::size_t bytes);
 
-/// Zeroed bytes that begin at a cache line.
+/// Zeroed, cache-line-aligned bytes.
 class aligned_memory {
  public:
   /// @param from  null: the heap

@@ -8,8 +8,8 @@
 
 namespace tandem::perf {
 
-/// The data of a collective where they lie. In device memory a call's data are brought there when
-/// they are others than those of the call before, and looked at only when all of it is checked.
+/// The data of a collective, in host or device memory. Device memory is updated only when the data
+/// of a call differ from those of the previous one, and read back only for the full check.
 class checked_data {
  public:
   checked_data(std::unique_ptr<collective_data> data, place at)

@@ -25,7 +25,7 @@ algorithm parse_algorithm(const operation& op, const std::string& word) {
   }
   if (const auto found = find_algorithm(*what, word)) return *found;
   throw error(errc::bad_option,
-              fmt::format("--algorithm={}: {} has none of that name", word, op.name),
+              fmt::format("--algorithm={}: {} has no such algorithm", word, op.name),
               fmt::format("choose {}", fmt::join(algorithm_names(*what), ", ")));
 }
 

@@ -9,12 +9,12 @@ namespace tandem::perf {
 
 namespace {
 
-/// Whose pattern a block carries, and to which place.
+/// A block: the rank whose pattern it carries, and its slot.
 struct block {
   int sender = 0, slot = 0;
 };
 
-/// Equal blocks that arrive as they were sent.
+/// Data of operations that move equal blocks unchanged.
 class moved_data : public collective_data {
  public:
   moved_data(std::vector<block> sent, std::vector<block> received, std::size_t block_bytes,
@@ -64,11 +64,12 @@ class moved_data : public collective_data {
   aligned_memory out_, in_;
 };
 
-/// All calls but the last reduce zeros, whose result is zero however often it is reduced in place,
-/// and which a stray byte would spoil; the last one reduces numbers that are checked one by one.
+/// Data of reductions. All calls but the last reduce zeros: repeated reductions of one buffer stay
+/// zero, and any stray byte shows. The last one reduces numbers that are all checked.
 class reduced_data : public collective_data {
  public:
-  /// @param result_bytes  what comes out, from `offset` of the whole on; in place: all, here
+  /// @param result_bytes  size of the result, which begins at `offset` of the reduced data; unused
+  ///   if `in_place`
   reduced_data(const part& mine, bool in_place, std::size_t offset, std::size_t result_bytes)
       : mine_(mine),
         terms_(mine.type, mine.reduction, mine.ranks),
@@ -101,7 +102,7 @@ class reduced_data : public collective_data {
   bool in_place_;
 };
 
-/// One block of each rank, to the place that is its own or the one given.
+/// One block from each rank, with this slot.
 std::vector<block> from_all(int ranks, int slot) {
   std::vector<block> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back({rank, slot});

@@ -14,7 +14,7 @@ using clock = std::chrono::steady_clock;
 
 class collective_exercise : public exercise {
  public:
-  /// @param through  null: the communicator's own
+  /// @param through  null: call the communicator's collectives
   collective_exercise(communicator& among, islands* through, const perf_options& o,
                       const part& mine, place at)
       : among_(among),
@@ -41,7 +41,7 @@ class collective_exercise : public exercise {
   }
 
  private:
-  /// No coroutine itself: a call costs no frame but its own.
+  /// Not a coroutine, so that a call costs no additional coroutine frame.
   asio::awaitable<void> call() {
     constexpr int root = 0;
     const mutable_view in = data_.input();

@@ -15,41 +15,40 @@
 
 namespace tandem::perf {
 
-/// One operation on one rank, at one size: its loop, and what is checked of its data.
+/// One operation on one rank at one size: the measured loop and the checks of its data.
 class exercise {
  public:
   virtual ~exercise() = default;
-  /// Writes new data to send and overwrites what is to be received.
+  /// Writes new data to send and overwrites the receive buffers.
   virtual void prepare(std::uint64_t epoch) = 0;
-  /// Runs `count` iterations and appends the microseconds of each to `samples_us`. The loop stands
-  /// inside so that an iteration costs no coroutine frame of its own.
+  /// Runs `count` iterations and appends the time of each to `samples_us`. The loop is inside this
+  /// coroutine, so that an iteration costs no coroutine frame of its own.
   virtual asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
                                         std::vector<double>& samples_us) = 0;
-  /// Checks everything the last iteration left behind.
+  /// Checks the whole result of the last iteration. Returns the wrong bytes.
   virtual std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) = 0;
 
-  std::uint64_t wrong = 0;  ///< found in passing, while iterating
+  std::uint64_t wrong = 0;  ///< found by the quick checks of `iterate`
 };
 
-/// Whether islands have that call.
+/// True if `islands` has this operation.
 bool goes_through_islands(const operation& op) noexcept;
 
-/// The collective `o.op` among all ranks.
-/// @param through  the levels of these islands, @pre goes_through_islands(*o.op); null: as the
-///   communicator does it
+/// The collective `o.op` of all ranks.
+/// @param through  performs it, @pre goes_through_islands(*o.op); null: the communicator does
 std::unique_ptr<exercise> make_collective(communicator& among, islands* through,
                                           const perf_options& o, const part& mine, place at);
 
-/// sendrecv, straight on the channels to the rank after and the rank before, which may be one.
+/// sendrecv, directly on the channels to the next and the previous rank, which may be the same.
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
                                           const part& mine, place at);
 
-/// pingpong or oneway between the first and the last rank, straight on their channel.
+/// pingpong or oneway between the first and the last rank, directly on their channel.
 /// @param rank  0 for the first, 1 for the last
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
                                               std::size_t bytes, place at);
 
-/// What a rank between the two of a point-to-point exercise does: nothing.
+/// The exercise of ranks between the two of a point-to-point operation: does nothing.
 std::unique_ptr<exercise> make_idle();
 
 /// Microseconds since `start`.

@@ -17,12 +17,12 @@ namespace tandem::perf {
 
 namespace {
 
-// Each stage of a measurement has data of its own.
+// Epochs of the stages of a measurement: each uses different data.
 constexpr std::uint64_t checked_before = 0, warm = 50, timed = 60, checked_after = 70;
 constexpr double warmup_budget_us = 100e3, timed_budget_us = 500e3;
 constexpr std::int64_t usual_warmup = 20;
 
-/// Iterations whose every byte is checked. Returns their times.
+/// Runs iterations with all bytes checked. Returns their times.
 asio::awaitable<std::vector<double>> run_checked(exercise& one, std::uint64_t first_epoch,
                                                  int count) {
   std::vector<double> samples;
@@ -35,9 +35,9 @@ asio::awaitable<std::vector<double>> run_checked(exercise& one, std::uint64_t fi
   co_return samples;
 }
 
-/// Rank 0's number on every rank: loops must be equally long everywhere.
-asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t mine) {
-  std::int64_t agreed = mine;
+/// Broadcasts rank 0's number: all ranks must run the same number of iterations.
+asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t own) {
+  std::int64_t agreed = own;
   co_await broadcast(all, mutable_view(std::span(&agreed, 1)), 0);
   co_return agreed;
 }
@@ -64,7 +64,7 @@ std::vector<rail_stats> rails_of(const channel* peer) {
   return peer != nullptr ? peer->rails() : std::vector<rail_stats>();
 }
 
-/// The longest time of each iteration over all ranks, their longest mean, and the sum of their
+/// Reduces over all ranks: the longest time of each iteration, the longest mean, and the sum of
 /// wrong bytes.
 asio::awaitable<times_us> merge(communicator& all, const perf_options& o,
                                 std::vector<double> samples, std::uint64_t& wrong) {
@@ -135,9 +135,9 @@ asio::awaitable<channel*> find_peer(fabric& job) {
   co_return &found.get();
 }
 
-/// The channels that the exercise itself speaks through.
+/// The channels and islands that an exercise uses directly.
 struct peers {
-  channel* across = nullptr;  ///< between the first and the last rank, on these
+  channel* across = nullptr;  ///< between the first and the last rank; null on others
   channel *next = nullptr, *previous = nullptr;
   islands* through = nullptr;
 };
@@ -170,7 +170,7 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
     return make_collective(all, found.through, o, mine, at);
   } catch (const std::bad_alloc&) {
     throw error(errc::bad_input,
-                fmt::format("no memory for {} message(s) of {} bytes", o.depth, bytes),
+                fmt::format("cannot allocate {} message(s) of {} bytes", o.depth, bytes),
                 "choose smaller --bytes or --depth");
   }
 }

@@ -10,9 +10,9 @@
 
 namespace tandem::perf {
 
-/// Runs all sizes as one rank of a job and returns the wrong bytes of all ranks, the same number on
-/// each.
-/// @param at  where this rank's messages lie; @param out  rank 0's; null on all others
+/// Measures all sizes as one rank of a job. Returns the total of wrong bytes of all ranks, the same
+/// on each.
+/// @param at  memory of this rank's messages; @param out  rank 0's report; null on other ranks
 asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, place at, report* out);
 
 }  // namespace tandem::perf

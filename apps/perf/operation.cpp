@@ -17,8 +17,8 @@ double twice_around(int n) {
   return 2.0 * (n - 1) / n;
 }
 
-/// Factors: nccl-tests, doc/PERFORMANCE.md, Summary; of gather, scatter and sendrecv GetBw in its
-/// src/gather.cu, src/scatter.cu and src/sendrecv.cu.
+/// Factors: nccl-tests, doc/PERFORMANCE.md, Summary; those of gather, scatter and sendrecv from
+/// GetBw in its src/gather.cu, src/scatter.cu and src/sendrecv.cu.
 constexpr operation table[] = {
     {"pingpong", pattern_of_ranks::pair, false, false, one},
     {"oneway", pattern_of_ranks::pair, false, false, one},

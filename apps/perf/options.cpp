@@ -34,8 +34,9 @@ std::vector<std::int64_t> parse_iterations(const std::string& text) {
     const auto [rest, failed] = std::from_chars(at, end, number);
     const bool whole = failed == std::errc() && (rest == end || *rest == ',');
     if (!whole || number < 1 || number > most_iterations) {
-      throw wrong(fmt::format("--iters={}: not whole numbers from 1 to {}", text, most_iterations),
-                  "write one number, or one for each size: 1000,200");
+      throw wrong(fmt::format("--iters={}: not a list of whole numbers from 1 to {}", text,
+                              most_iterations),
+                  "give one number, or one for each size: 1000,200");
     }
     numbers.push_back(number);
     if (rest == end) return numbers;
@@ -49,7 +50,7 @@ std::vector<std::size_t> usual_sizes(std::string_view op) {
   return {8, kilo, 64 * kilo, mega, 16 * mega};
 }
 
-/// The first of an enumeration of that name. @pre there is one
+/// The enumerator with this name. @pre One exists.
 template <class Enumeration>
 Enumeration named(const std::string& word) {
   auto one = Enumeration{};
@@ -57,7 +58,7 @@ Enumeration named(const std::string& word) {
   return one;
 }
 
-/// The names of all `Enumeration`s that `exists`.
+/// The names of all enumerators for which `exists` is true.
 template <class Enumeration, class Exists>
 std::vector<std::string_view> names_of(Exists exists) {
   std::vector<std::string_view> names;
@@ -74,7 +75,7 @@ std::vector<std::string_view> channels_of_perf() {
   return kinds;
 }
 
-/// "2x2": so many islands of so many ranks.
+/// Parses "2x2": number of islands, ranks of each.
 void parse_islands(const std::string& text, perf_options& o) {
   const char* const end = text.data() + text.size();
   const auto [cross, failed] = std::from_chars(text.data(), end, o.islands);
@@ -83,8 +84,8 @@ void parse_islands(const std::string& text, perf_options& o) {
                                       ? std::from_chars(cross + 1, end, o.island_ranks)
                                       : std::from_chars_result{cross, std::errc::invalid_argument};
   if (failed_too != std::errc() || rest != end || o.islands < 1 || o.island_ranks < 1) {
-    throw wrong(fmt::format("--emulate-islands={}: not so many islands of so many ranks", text),
-                "write 2x2 for two islands of two");
+    throw wrong(fmt::format("--emulate-islands={}: not ISLANDSxRANKS", text),
+                "2x2 stands for two islands of two ranks");
   }
   const int ranks = o.islands * o.island_ranks;
   if (o.ranks != 0 && o.ranks != ranks) {
@@ -92,13 +93,13 @@ void parse_islands(const std::string& text, perf_options& o) {
   }
   o.ranks = ranks;
   if (!o.on_devices()) {
-    throw wrong(fmt::format("--emulate-islands={}: islands are of devices", text),
-                "say --memory cuda or --memory hip as well");
+    throw wrong(fmt::format("--emulate-islands={}: islands need device memory", text),
+                "add --memory cuda or --memory hip");
   }
   if (!goes_through_islands(*o.op)) {
     throw wrong(
-        fmt::format("--emulate-islands={}: {} does not go through islands", text, o.op->name),
-        "allreduce, reduce, broadcast, allgather, reducescatter and alltoall do");
+        fmt::format("--emulate-islands={}: {} is not supported across islands", text, o.op->name),
+        "choose allreduce, reduce, broadcast, allgather, reducescatter or alltoall");
   }
 }
 
@@ -107,8 +108,8 @@ void check_reduction(const perf_options& o, bool given) {
     throw wrong(fmt::format("--type, --reduction: {} reduces nothing", o.op->name));
   }
   if (!is_defined(o.type, o.reduction)) {
-    throw wrong(fmt::format("--reduction={}: not of {}", name(o.reduction), name(o.type)),
-                "only integers have bits to combine");
+    throw wrong(fmt::format("--reduction={}: not defined for {}", name(o.reduction), name(o.type)),
+                "bitwise reductions need an integer type");
   }
 }
 
@@ -119,13 +120,13 @@ void check_sizes(const perf_options& o) {
       throw wrong("--bytes=0: nothing to check", "give at least 1");
     if (!o.op->blocks && bytes % element_bytes != 0) {
       throw wrong(fmt::format("--bytes={}: not a multiple of {}", bytes, element_bytes),
-                  fmt::format("{} combines numbers of {} bytes ({})", o.op->name, element_bytes,
+                  fmt::format("{} reduces elements of {} bytes ({})", o.op->name, element_bytes,
                               name(o.type)));
     }
   }
 }
 
-/// One number of iterations for each size.
+/// Expands to one iteration count for each size.
 std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t sizes) {
   if (iters.size() == 1) iters.resize(sizes, iters[0]);
   if (iters.size() != sizes) {
@@ -153,13 +154,11 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
       {.command = "tandem perf",
        .arguments = "OP [options]",
        .summary =
-           "Measures a channel or a collective; every byte is checked, and a wrong one fails the "
-           "run. "
-           "OP: pingpong (time of half a round trip), oneway (a window of messages, then one "
-           "acknowledgement), both between rank 0 and the last one; sendrecv (each rank to the "
-           "next); "
-           "allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, "
-           "barrier. The root is rank 0.",
+           "Measures a channel or a collective. Every byte is checked; a wrong one fails the run. "
+           "OP: pingpong (half the round-trip time), oneway (a window of messages, then one "
+           "acknowledgement), both between rank 0 and the last rank; sendrecv (each rank to the "
+           "next); allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, "
+           "alltoall, barrier. The root is rank 0.",
        .examples = "  tandem perf pingpong --bytes 8,64K\n"
                    "  tandem perf oneway --bytes 64M --json results.jsonl\n"
                    "  tandem perf allreduce --ranks 4 --channel local --algorithm ring\n"
@@ -169,28 +168,30 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
                    "  tandem run -n 4 -- tandem perf barrier\n"});
   line.positional("OP", op, "what to measure");
   line.option("ranks", o.ranks, 1, 4096,
-              "ranks to start, or that the launcher must have started (2)");
+              "ranks to start; under a launcher, the number it must have started (default 2)");
   line.choice("channel", o.channel, channels_of_perf(),
-              "what carries the messages; --rails chooses rails, mixed is shm within a host");
+              "transport; --rails selects rails, mixed uses shm within a host");
   line.option(
       "memory", o.memory,
-      "where messages lie: host, shared (buffers that ranks of a host map), cuda, hip, or several "
-      "that go round by rank (cuda,hip), as do the devices");
+      "memory of the messages: host, shared (buffers mapped by the ranks of a host), cuda, hip, "
+      "or a list (cuda,hip) assigned round-robin by local rank, as are the devices");
   line.option("emulate-islands", emulated,
-              "2x2: as if the ranks were two islands of two, of vendors that share no library");
-  line.option("algorithm", how, "how a collective is done; a wrong word is told the right ones");
+              "2x2: emulate two islands of two ranks whose vendors share no collective library");
+  line.option("algorithm", how,
+              "algorithm of a collective; the error for an unknown name lists the valid ones");
   line.choice("type", type, names_of<data_type>([](data_type one) { return bytes_of(one) > 0; }),
-              "what is reduced");
+              "element type of a reduction");
   line.choice("reduction", reduction,
               names_of<reduce_op>([](reduce_op one) { return is_defined(data_type::int32, one); }),
-              "how; premultiplied_sum by 2");
+              "reduction operation; premultiplied_sum multiplies by 2");
   line.bytes_list("bytes", o.bytes,
-                  "length of a message, or of each rank's data: of all blocks, where there is one "
-                  "for each rank, rounded to whole ones");
-  line.option("depth", o.depth, 1, 1024, "messages in flight (pingpong 1, oneway 16)");
-  line.option("iters", iters, "iterations, one number or one for each size (about half a second)");
+                  "message length, or data per rank: the total of all blocks where there is one "
+                  "for each rank, rounded to whole blocks");
+  line.option("depth", o.depth, 1, 1024, "messages in flight (default: pingpong 1, oneway 16)");
+  line.option("iters", iters,
+              "iterations, one number or one for each size (default: about half a second)");
   line.option("warmup", o.warmup, 0, 1'000'000,
-              "iterations before those that count, never more than these (at most 20)");
+              "warm-up iterations, never more than --iters (default: at most 20)");
   line.option("json", o.json, "write one line of JSON for each size to this file");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
@@ -208,11 +209,11 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (o.op->name == "barrier" && line.given("bytes"))
     throw wrong("--bytes: a barrier carries no data");
   if (!o.point_to_point() && line.given("depth")) {
-    throw wrong(fmt::format("--depth: {} has one call at a time", o.op->name),
+    throw wrong(fmt::format("--depth: {} runs one call at a time", o.op->name),
                 "only pingpong and oneway have messages in flight");
   }
   if (o.op->who != pattern_of_ranks::all && o.ranks == 1)
-    throw wrong(fmt::format("--ranks=1: {} needs two", o.op->name));
+    throw wrong(fmt::format("--ranks=1: {} needs two ranks", o.op->name));
   if (o.bytes.empty()) o.bytes = usual_sizes(o.op->name);
   if (o.depth == 0) o.depth = o.op->name == "oneway" ? 16 : 1;
   check_sizes(o);
@@ -221,11 +222,11 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
 }
 
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine) {
-  const settings standard;
+  const settings defaults;
   std::vector<std::pair<std::string, std::string>> changed;
   for (const option& one : option_table()) {
     const std::string value = one.get(engine);
-    if (value != one.get(standard)) changed.emplace_back(one.name, value);
+    if (value != one.get(defaults)) changed.emplace_back(one.name, value);
   }
   return changed;
 }

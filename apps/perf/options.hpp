@@ -14,38 +14,38 @@
 
 namespace tandem::perf {
 
-/// What a command line asks for.
+/// The parsed command line.
 struct perf_options {
   const operation* op = nullptr;
   algorithm how = algorithm::automatic;
   data_type type = data_type::float32;
   reduce_op reduction = reduce_op::sum;
   std::string channel = "tcp";
-  std::string memory = "host";  ///< where messages lie: host, shared, cuda, hip
-  /// So many islands of so many ranks, in the order of ranks; 0: none.
+  std::string memory = "host";  ///< memory of messages: host, shared, cuda, hip, or a list
+  /// Number of emulated islands and ranks of each, in the order of ranks; 0: none.
   int islands = 0, island_ranks = 0;
   int ranks = 0;  ///< 0: not given
   std::vector<std::size_t> bytes;
   int depth = 0;                    ///< messages in flight
-  std::vector<std::int64_t> iters;  ///< one for each size; empty: by time
-  int warmup = -1;                  ///< -1: by time
-  std::string json;                 ///< a file; empty: none
+  std::vector<std::int64_t> iters;  ///< one for each size; empty: chosen by time
+  int warmup = -1;                  ///< -1: chosen by time
+  std::string json;                 ///< output file; empty: none
   settings engine;
 
   bool point_to_point() const { return op->who == pattern_of_ranks::pair; }
   bool on_devices() const;
-  /// Of the host's memory.
+  /// Allocator of host memory.
   memory_source source() const;
-  /// What it combines, or bytes.
+  /// Size of the reduced elements, or 1.
   std::size_t element_bytes() const { return op->reduces ? bytes_of(type) : 1; }
 };
 
-/// Reads and completes a command line: sizes and depth by operation. Empty where help was asked
-/// for.
+/// Parses a command line and sets defaults that depend on the operation (sizes, depth). Empty if
+/// help was printed.
 /// @par Errors `errc::bad_option`, one line.
 std::optional<perf_options> parse_options(std::span<const std::string> args);
 
-/// Those of the engine that differ from their defaults, by name.
+/// The engine options that differ from their defaults, by name.
 std::vector<std::pair<std::string, std::string>> changed_settings(const settings& engine);
 
 }  // namespace tandem::perf

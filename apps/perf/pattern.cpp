@@ -33,7 +33,7 @@ std::uint64_t wrong_in(const std::byte* found, std::uint64_t expected, std::size
   return wrong;
 }
 
-/// Where the marks lie: one at the start, one at the end where it does not overlap the first.
+/// Layout of the marks: one at the start, one at the end as far as it does not overlap the first.
 struct marks {
   std::size_t first_bytes, last_offset, last_bytes;
   explicit marks(std::size_t bytes)

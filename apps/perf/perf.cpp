@@ -29,24 +29,25 @@ int start_tcp_ranks(std::span<const std::string> args, int ranks) {
 
 void check_launch(const launch_info& who, const perf_options& o) {
   if (o.channel == "local") {
-    throw error(errc::bad_option, "--channel=local: all its ranks live in one process",
+    throw error(errc::bad_option, "--channel=local: its ranks are threads of one process",
                 fmt::format("start it without {}", who.launcher));
   }
   if (o.ranks != 0 && o.ranks != who.size) {
     throw error(errc::bad_option,
-                fmt::format("--ranks={}: {} started {}", o.ranks, who.launcher, who.size),
+                fmt::format("--ranks={}: {} has started {} ranks", o.ranks, who.launcher, who.size),
                 "leave --ranks out under a launcher");
   }
   if (o.op->who != pattern_of_ranks::all && who.size < 2) {
     throw error(errc::bad_option, fmt::format("{} needs two ranks", o.op->name),
-                "start at least two");
+                "start at least two ranks");
   }
 }
 
 void check_terms(const perf_options& o, int ranks) {
   if (!o.op->reduces || terms::possible(o.type, o.reduction, ranks)) return;
   throw error(errc::bad_option,
-              fmt::format("--type={}: what {} ranks combine (--reduction={}) is not exact in it",
+              fmt::format("--type={}: results of {} ranks (--reduction={}) are not exact in this "
+                          "type",
                           name(o.type), ranks, name(o.reduction)),
               "choose a wider type or fewer ranks");
 }

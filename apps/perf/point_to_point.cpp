@@ -10,11 +10,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Of the group id that no communicator of this program has, so that the flows of collectives stay
-/// apart.
+/// In the range of a group id that no communicator of this program uses, to avoid the flows of
+/// collectives.
 constexpr flow_id flow = 4095u << 20;
 
-/// Each rank sends to the next and receives from the one before, both at once.
+/// Each rank sends to the next and receives from the previous one, concurrently.
 class neighbours : public exercise {
  public:
   neighbours(channel& next, channel& previous, std::unique_ptr<checked_data> data)
@@ -45,8 +45,8 @@ class neighbours : public exercise {
 };
 
 /// Rank 0 sends a window and receives one, rank 1 receives and sends. In a oneway exercise rank 1's
-/// window is one short acknowledgement. A window of one message needs no join. In device memory the
-/// same message goes again and again, and is checked in full where an iteration is.
+/// window is one short acknowledgement. A window of one message needs no batch. In device memory
+/// the same message is sent in every iteration, and checked by `wrong_bytes` only.
 class exchange : public exercise {
  public:
   exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share,
@@ -97,7 +97,7 @@ class exchange : public exercise {
     for (const std::span<std::byte> one : in_.messages()) coming_.recv(over_, flow, where_.of(one));
     return receive_all();
   }
-  /// How many bytes came in all.
+  /// Returns the total of received bytes.
   asio::awaitable<std::size_t> receive_all() {
     co_await coming_.all();
     std::size_t bytes = 0;

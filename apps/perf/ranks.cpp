@@ -22,7 +22,7 @@ namespace tandem::perf {
 
 namespace {
 
-/// What a rank came to: its wrong bytes, or why it could not go on.
+/// Outcome of a rank: its wrong bytes, or the error that ended it.
 struct outcome {
   std::uint64_t wrong = 0;
   std::exception_ptr failure;
@@ -50,7 +50,7 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
   co_return wrong;
 }
 
-/// As `measure`; a failure is told to the other ranks, whose threads would wait for ever.
+/// Runs `measure`; a failure is reported to the other ranks, whose threads would wait forever.
 asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o, report* out) {
   std::exception_ptr failure;
   try {
@@ -109,7 +109,7 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
     });
   } catch (const error&) {
     first.failure = std::current_exception();
-    for (const auto& context : contexts) context->stop();  // those that run would wait for it
+    for (const auto& context : contexts) context->stop();  // running ones would wait for it
   }
   for (std::thread& one : threads) one.join();
   if (first.failure) std::rethrow_exception(first.failure);

@@ -7,10 +7,10 @@
 
 namespace tandem::perf {
 
-/// Measures as one rank of a job over tcp. @return the wrong bytes of all ranks.
+/// Measures as one rank of a launcher's job. @return the wrong bytes of all ranks.
 std::uint64_t run_rank(const launch_info& who, const perf_options& o);
 
-/// Measures with all ranks in this process, each with a thread and a loop of its own.
+/// Measures with all ranks in this process, each with a thread and an io_context of its own.
 /// @return the wrong bytes of all ranks.
 std::uint64_t run_local(int ranks, const perf_options& o);
 

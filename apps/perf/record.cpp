@@ -20,8 +20,8 @@ using cli::json_text;
 
 /// Nearest-rank percentile of sorted samples.
 double percentile(const std::vector<double>& sorted, double share) {
-  const double place = std::ceil(share * static_cast<double>(sorted.size()));
-  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(std::max(place, 1.0)) - 1)];
+  const double index = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(std::max(index, 1.0)) - 1)];
 }
 
 const char* compiler() {

@@ -16,7 +16,7 @@ std::string meaning(const perf_options& o) {
   return "one call, the slowest rank's time";
 }
 
-/// " of bfloat16 (sum), ring", as far as it was chosen.
+/// " of bfloat16 (sum), ring,": type and operation of a reduction, and a chosen algorithm.
 std::string how(const perf_options& o) {
   std::string text;
   if (o.op->reduces) text = fmt::format(" of {} ({})", name(o.type), name(o.reduction));
@@ -58,7 +58,7 @@ void report::add(const record& line) {
 
 void report::rails(const std::vector<rail_stats>& all) {
   for (const rail_stats& rail : all) {
-    fmt::print("rail {}: {}, {:.1f} MiB sent, {:.0f} MB/s at the last, connection {}\n", rail.name,
+    fmt::print("rail {}: {}, {:.1f} MiB sent, last rate {:.0f} MB/s, connection {}\n", rail.name,
                rail.state, static_cast<double>(rail.bytes_arrived) / (1 << 20),
                rail.bytes_per_s / 1e6, rail.epoch);
   }

@@ -14,17 +14,17 @@ namespace tandem::perf {
 class report {
  public:
   explicit report(const perf_options& o) : options_(o), json_("--json", o.json) {}
-  /// What the file holds stays until the first record comes.
+  /// The file keeps its content until the first record.
   /// @par Errors `errc::bad_input`: the file cannot be written, and why.
   void check() const { json_.check(); }
   void head(int ranks);
-  /// A line of words under the head.
+  /// A line of text below the header.
   void say(const std::string& what);
   void add(const record& line);
-  /// What each rail carried, where the channel has several.
+  /// Bytes carried by each rail, if the channel has several.
   void rails(const std::vector<rail_stats>& all);
-  /// After the last record.
-  /// @par Errors `errc::bad_input`: the file could not be written; where the records are instead.
+  /// Call after the last record.
+  /// @par Errors `errc::bad_input`: the file could not be written; where the records were saved.
   void finish() { json_.finish(); }
 
  private:

@@ -16,8 +16,7 @@ mutable_view shadow::on_device(std::span<std::byte> bytes) {
   return made.there.view();
 }
 
-/// What the host has here is pageable memory, which drivers copy in their own way; nothing of that
-/// is timed.
+/// The host memory is pageable, which drivers copy through buffers of their own; this is not timed.
 void shadow::copy(const one& which, bool to_device) {
   if (which.bytes.empty()) return;
   accelerator& device = accelerator_at(at_.kind, at_.device);

@@ -11,21 +11,20 @@ namespace tandem::perf {
 
 using cli::place, cli::place_for;
 
-/// The messages of an exercise where they really lie. What fills and checks them works on the
-/// host's bytes; in device memory each has a shadow there, brought up to date outside of what is
-/// timed.
+/// Device copies of the messages of an exercise. Messages are filled and checked in host memory;
+/// for device memory each has a copy, which is transferred outside the timed region.
 class shadow {
  public:
   explicit shadow(place at) : at_(at) {}
 
   bool on_host() const noexcept { return at_.kind == memory_kind::host; }
-  /// What a call gets in the place of these bytes: they themselves, or their shadow, with their
-  /// contents where it is new.
-  /// @par Errors `device_failed`: no memory for it.
+  /// The view to pass to a call for these bytes: the bytes themselves, or their device copy, which
+  /// is created with their contents on first use.
+  /// @par Errors `device_failed`: out of device memory.
   mutable_view of(std::span<std::byte> bytes) {
     return on_host() ? mutable_view(bytes) : on_device(bytes);
   }
-  /// To the device, and back: everything that `of` was asked for.
+  /// Copies all messages passed to `of` to the device, or back.
   void up();
   void down();
 

@@ -9,7 +9,7 @@ namespace tandem::perf {
 
 namespace {
 
-/// How a type writes whole numbers: as a number of the processor, or in bits of its own.
+/// Bit layout of a floating-point type without a native C++ type.
 struct layout {
   int mantissa_bits, exponent_bias;
 };
@@ -23,7 +23,7 @@ std::uint32_t encode(std::uint32_t value, const layout& as) {
   return static_cast<std::uint32_t>(exponent + as.exponent_bias) << as.mantissa_bits | mantissa;
 }
 
-/// Calls `with` with a number of the type and the function that encodes into it.
+/// Calls `with` with a zero of the storage type and a function that encodes integers into it.
 template <class With>
 void as_type(data_type type, With with) {
   const auto number = [&](auto zero) {
@@ -61,7 +61,7 @@ void as_type(data_type type, With with) {
   }
 }
 
-/// The largest number up to which the type holds all whole ones, as far as we need it.
+/// The largest n such that the type represents all integers up to n exactly (capped).
 std::uint64_t largest_exact(data_type type) {
   switch (type) {
     case data_type::int8:
@@ -83,7 +83,7 @@ std::uint64_t largest_exact(data_type type) {
   }
 }
 
-/// The largest term of which the results of all ranks are exact; 0 where there is none.
+/// The largest term for which the results of all ranks are exact; 0 if there is none.
 std::uint64_t largest_term(data_type type, reduce_op op, int ranks) {
   const std::uint64_t exact = largest_exact(type) - 1, n = static_cast<std::uint64_t>(ranks);
   switch (op) {
@@ -101,14 +101,14 @@ std::uint64_t largest_term(data_type type, reduce_op op, int ranks) {
 constexpr std::size_t stretch = 1024;  // elements at a time
 using numbers = std::array<std::uint32_t, stretch>;
 
-/// Fibonacci hashing: a term moved by any number of elements meets others.
+/// Fibonacci hashing: data shifted by any number of elements do not match.
 std::uint32_t spread(std::uint32_t index, int rank, std::uint64_t epoch) {
   const auto shift = static_cast<std::uint32_t>(rank) * 29 + static_cast<std::uint32_t>(epoch) * 13;
   return (index * 0x9E3779B1u >> 20) + shift;
 }
 
-/// Pairs of ranks are one above and one below the same number, so that the average is that number,
-/// in every type.
+/// Each pair of ranks contributes one above and one below the same number, so that the average is
+/// that number in every type.
 std::uint32_t average_term(std::uint32_t index, int rank, int ranks, std::uint64_t epoch,
                            std::uint32_t mask) {
   const std::uint32_t middle = 1 + (spread(index, 0, epoch) & (mask >> 1));
@@ -116,12 +116,12 @@ std::uint32_t average_term(std::uint32_t index, int rank, int ranks, std::uint64
   return rank + 1 == ranks ? middle : middle + 1;
 }
 
-/// Two for at most two ranks, else one: no product is above four.
+/// At most two ranks contribute two, the others one: no product exceeds four.
 std::uint32_t product_term(std::uint32_t index, int rank, int ranks, std::uint64_t epoch) {
   const std::uint32_t drawn = spread(index, 0, epoch);
-  const std::uint32_t place =
+  const std::uint32_t order =
       (drawn + static_cast<std::uint32_t>(rank)) % static_cast<std::uint32_t>(ranks);
-  return place < 2 && (drawn >> (place + 2) & 1) != 0 ? 2 : 1;
+  return order < 2 && (drawn >> (order + 2) & 1) != 0 ? 2 : 1;
 }
 
 void combine(reduce_op op, numbers& into, const numbers& with) {

@@ -7,22 +7,22 @@
 
 namespace tandem::perf {
 
-/// What the ranks bring to a reduction: small whole numbers, chosen so that all partial results
-/// are exact in the type, in whatever order they are combined.
+/// Inputs of the ranks to a reduction: small integers, chosen so that all partial results are exact
+/// in the type, in any order of combination.
 class terms {
  public:
-  /// The factor by which every rank multiplies in a premultiplied_sum.
+  /// The factor of every rank in a premultiplied_sum.
   static constexpr unsigned factor = 2;
 
   /// @pre possible()
   terms(data_type type, reduce_op op, int ranks) noexcept;
-  /// False where the type cannot hold results of so many ranks exactly, or is not reduced so.
+  /// False if results of this many ranks are not exact in the type, or `op` is not defined for it.
   static bool possible(data_type type, reduce_op op, int ranks) noexcept;
 
-  /// Writes what `rank` brings. @pre whole elements. Cost: one pass.
+  /// Writes the input of `rank`. @pre Whole elements. Cost: one pass.
   void fill(std::span<std::byte> data, int rank, std::uint64_t epoch) const;
-  /// How many bytes of `result` differ from the combination of what all ranks have brought; its
-  /// first element is number `first`. Cost: one pass for each rank.
+  /// Number of bytes of `result` that differ from the reduction of all ranks' inputs; its first
+  /// element has index `first`. Cost: one pass for each rank.
   std::uint64_t wrong_bytes(std::span<const std::byte> result, std::size_t first,
                             std::uint64_t epoch) const;
 
@@ -35,7 +35,7 @@ class terms {
   std::uint32_t mask_;  // terms are at most this
 };
 
-/// How many bytes are not zero: for data whose reduction is zero, however often it is reduced.
+/// Number of nonzero bytes: for zeros, whose reduction is zero however often it is repeated.
 std::uint64_t wrong_zeros(std::span<const std::byte> data);
 
 }  // namespace tandem::perf

@@ -7,15 +7,15 @@
 
 namespace tandem::perf {
 
-/// How many messages, how long each.
+/// Number and length of messages.
 struct window_shape {
   int depth = 1;
   std::size_t bytes = 0;
 };
 
-/// The messages of one sender that are in flight at once: `depth` of them, `bytes` long, each in
-/// memory of its own. The sender fills and marks its window, the receiver checks its own against
-/// the same names.
+/// The messages of one sender that are in flight at the same time: `depth` messages of `bytes`,
+/// each in separate memory. The sender fills and marks its window, the receiver checks its own
+/// against the same message ids.
 class window {
  public:
   /// @param sender  the rank whose pattern the messages carry
@@ -29,7 +29,7 @@ class window {
   window& operator=(const window&) = delete;
 
   const std::vector<std::span<std::byte>>& messages() const noexcept { return messages_; }
-  /// Of all messages.
+  /// Total of all messages.
   std::size_t bytes() const noexcept { return messages_.size() * messages_.front().size(); }
 
   void clear() {

@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::size_t most_groups = 64;
 
-/// As `fabric::way_to` of ranks on such hosts would say.
+/// The transport that the fabric of ranks on such hosts would report.
 std::string assumed_way(const plan_options& o, int from, int to) {
   const auto a = static_cast<std::size_t>(from), b = static_cast<std::size_t>(to);
   const bool is_one_host = o.assumed.host_of_rank[a] == o.assumed.host_of_rank[b];
   const devices::common_ground both{.peer_copies = is_one_host && o.engine.peer_copies,
                                     .shared_staging = is_one_host && o.engine.shared_staging};
-  const path_facts& way = is_one_host ? o.assumed.within : o.assumed.across;
-  return devices::way_of(o.ranks[a].kind, o.ranks[b].kind, both, way.channel);
+  const path_facts& path = is_one_host ? o.assumed.within : o.assumed.across;
+  return devices::way_of(o.ranks[a].kind, o.ranks[b].kind, both, path.channel);
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 
 namespace tandem::planner {
 
-/// What ranks such as the options assume would agree on. @pre they ask for groups.
+/// The back-ends that ranks with the assumed properties would choose. @pre o.layout.
 std::vector<group_choice> assumed_groups(const plan_options& o);
 
-/// A line for each host, and one for each group with its reason, for people.
+/// Human-readable: a line for each host, and one for each group with the reason.
 std::string groups_table(const std::vector<group_choice>& agreed, const parallel_layout& layout,
                          const facts& known);
 

@@ -16,13 +16,13 @@
 namespace tandem::planner {
 namespace {
 
-/// Collectives go where the data lie.
+/// Makes the groups for data in memory `at`.
 asio::awaitable<std::vector<group_choice>> agree_on_groups(communicator& all, const plan_options& o,
                                                            cli::place at) {
-  const island_member mine(at.kind, at.device);
+  const island_member member(at.kind, at.device);
   parallel_layout layout = *o.layout;
   const std::unique_ptr<parallel_groups> made =
-      co_await parallel_groups::make(all, std::move(layout), mine);
+      co_await parallel_groups::make(all, std::move(layout), member);
   co_await barrier(all);
   co_return made->agreed();
 }
@@ -38,7 +38,7 @@ asio::awaitable<void> join(launch_info who, const plan_options& o,
   communicator all = co_await make_communicator(*job, o.engine, like);
   std::vector<group_choice> groups;
   if (o.layout) groups = co_await agree_on_groups(all, o, at);
-  // Nobody leaves while another is still comparing.
+  // No rank leaves while another still compares plans.
   co_await barrier(all);
   result = agreement{all.agreed(), std::move(groups)};
   job->close();

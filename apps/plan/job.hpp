@@ -11,10 +11,10 @@ namespace tandem::planner {
 
 struct agreement {
   plan rules;
-  std::vector<group_choice> groups;  ///< where groups were asked for
+  std::vector<group_choice> groups;  ///< empty unless requested
 };
 
-/// What the ranks of a launcher agree on, of which this process is one.
+/// The plan and groups on which the ranks of a launcher agree; called on each of them.
 agreement agreement_of_job(const launch_info& who, const plan_options& o);
 
 }  // namespace tandem::planner

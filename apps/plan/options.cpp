@@ -27,16 +27,16 @@ std::optional<int> count_in(std::string_view text) {
   return cli::whole_number(text, 1, most_ranks);
 }
 
-/// What the command line says of one kind of way.
+/// Options for one kind of path.
 struct way_options {
   double latency_us = 5;
   double gb_per_s = 2;
 
   void declare(cli::command_line& line, const std::string& prefix, const std::string& between) {
     line.option(prefix + "latency-us", latency_us, 0.001, most_us,
-                fmt::format("of a short message {}, one way", between));
+                fmt::format("one-way latency of a short message {}", between));
     line.option(prefix + "gb-per-s", gb_per_s, 0.001, most_gb_per_s,
-                fmt::format("of long messages {}, one way", between));
+                fmt::format("one-way bandwidth of long messages {}", between));
   }
   void apply(path_facts& to, bool latency_given, bool rate_given) const {
     if (latency_given) to.latency_ns = static_cast<std::uint64_t>(latency_us * 1e3 + 0.5);
@@ -48,8 +48,10 @@ struct way_options {
 
 std::vector<std::string> parse_hosts(const std::string& text) {
   const auto refuse = [&text]() -> error {
-    return wrong(fmt::format("--hosts={}: no hosts of up to {} ranks in all", text, most_ranks),
-                 "write 2x4 for two hosts of four ranks each, or each rank's host: a,b,a,b");
+    return wrong(
+        fmt::format("--hosts={}: not a list of hosts with up to {} ranks in total", text,
+                    most_ranks),
+        "for example 2x4 (two hosts of four ranks each), or the host of each rank: a,b,a,b");
   };
   const std::size_t cross = text.find('x');
   const std::optional<int> hosts = count_in(std::string_view(text).substr(0, cross));
@@ -77,24 +79,26 @@ std::vector<std::string> parse_hosts(const std::string& text) {
 
 namespace {
 
-/// What is asked of groups, beside hosts.
+/// Options of `groups`, except hosts.
 struct group_words {
   std::string layout, islands;
   bool names_hosts = false;
 
   void declare(cli::command_line& line) {
     line.option("layout", layout,
-                "groups: their dimensions, the outermost first: pipeline=2,data=2,tensor=2");
+                "groups: dimensions of the layout, outermost first: pipeline=2,data=2,tensor=2");
     line.option("islands", islands,
-                "groups: ranks by island: nvidia:4,amd:4; host is memory of processors. Each is a "
-                "host of its own, unless --hosts says otherwise");
+                "groups: ranks of each island: nvidia:4,amd:4; host stands for CPU memory. Each "
+                "island is a host of its own unless --hosts is given");
   }
   void check(plan_options::wish what) const {
     if (what != plan_options::wish::groups) {
-      if (!layout.empty()) throw wrong("--layout: only groups have one", "say plan groups");
-      if (!islands.empty()) throw wrong("--islands: only groups lie on some", "say plan groups");
+      if (!layout.empty()) throw wrong("--layout: for plan groups only", "use tandem plan groups");
+      if (!islands.empty()) {
+        throw wrong("--islands: for plan groups only", "use tandem plan groups");
+      }
     } else if (layout.empty()) {
-      throw wrong("--layout is missing", "write it like --layout pipeline=2,data=2,tensor=2");
+      throw wrong("--layout is missing", "for example --layout pipeline=2,data=2,tensor=2");
     }
   }
   void apply(plan_options& o) const;
@@ -105,10 +109,10 @@ memory_kind kind_of_island(const std::string& name) {
   if (name == "amd") return memory_kind::hip;
   if (name == "host") return memory_kind::host;
   constexpr std::string_view names[] = {"nvidia", "amd", "host"};
-  throw wrong(fmt::format("--islands: {} is no vendor", name), near_or_all(name, names));
+  throw wrong(fmt::format("--islands: {} is not a vendor", name), near_or_all(name, names));
 }
 
-/// Ranks with what they would say of themselves, each with a device of its own.
+/// Fills in the facts that ranks would report, each with a device of its own.
 void group_words::apply(plan_options& o) const {
   o.layout = parallel_layout::parse(layout);
   std::vector<std::string>& hosts = o.assumed.host_of_rank;
@@ -128,9 +132,9 @@ void group_words::apply(plan_options& o) const {
     }
     if (!names_hosts) hosts = std::move(own_hosts);
     if (hosts.size() != o.ranks.size()) {
-      throw wrong(fmt::format("--islands={}: {} ranks, and the hosts have {}", islands,
+      throw wrong(fmt::format("--islands={}: {} ranks, but the hosts have {}", islands,
                               o.ranks.size(), hosts.size()),
-                  "make them agree");
+                  "give islands and hosts the same number of ranks");
     }
   } else {
     if (!names_hosts) hosts = facts::one_host(o.layout->ranks()).host_of_rank;
@@ -147,8 +151,8 @@ plan_options::wish wish_of(const std::string& word) {
   constexpr std::string_view words[] = {"show", "probe", "groups"};
   const std::string_view near = nearest(word, words);
   throw wrong(
-      fmt::format("{}: neither show nor probe nor groups", word),
-      near.empty() ? "tandem plan --help says more" : fmt::format("did you mean {}?", near));
+      fmt::format("{}: not one of show, probe, groups", word),
+      near.empty() ? "see tandem plan --help" : fmt::format("did you mean {}?", near));
 }
 
 }  // namespace
@@ -158,7 +162,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   std::string what = "show", hosts;
   int ranks = 0;
   way_options within, across;
-  group_words divided;
+  group_words groups;
   std::vector<std::string_view> operations;
   for (std::size_t i = 0; i < collective_count; ++i) {
     operations.push_back(name(static_cast<collective>(i)));
@@ -167,13 +171,12 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
       {.command = "tandem plan",
        .arguments = "show|probe|groups [options]",
        .summary =
-           "show: how each collective is done, for each length, and why. Under a launcher its "
-           "ranks "
-           "measure and agree, and rank 0 prints; else for the ranks that --ranks or --hosts name. "
-           "probe: under a launcher, what was measured, as a file for --profile. groups: what "
-           "carries each parallel group, and why. A plan is pinned, "
-           "all of it or a part, by --plan: all_reduce:64K-=ring/512K, with commas between pins, "
-           "lengths FROM-BELOW, and the longest chunk last.",
+           "show: the algorithm of each collective for each length, and why. Under a launcher the "
+           "ranks measure and agree, and rank 0 prints; else for the ranks given by --ranks or "
+           "--hosts. probe: under a launcher, writes the measurements to a file for --profile. "
+           "groups: the back-end or transport of each parallel group, and why. --plan pins all of "
+           "a plan or parts of it: all_reduce:64K-=ring/512K is OPERATION:FROM-BELOW=ALGORITHM/"
+           "LARGEST_CHUNK, with commas between pins.",
        .examples = "  tandem plan show --hosts 2x2 --latency-us 30 --gb-per-s 0.125\n"
                    "  tandem plan show --hosts a,b,a,b --plan broadcast=tree\n"
                    "  tandem run -n 4 -- tandem plan show\n"
@@ -181,16 +184,16 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
                    "  tandem plan groups --layout pipeline=2,tensor=4 --islands nvidia:4,amd:4\n"
                    "  tandem plan show --profile rates --ranks 8\n"});
   line.positional("WHAT", what, "show, probe, or groups", true);
-  line.option("ranks", ranks, 1, most_ranks, "ranks on one host (4)");
-  line.option("hosts", hosts, "hosts: 2x4 are two of four ranks each; a,b,a,b is by rank");
+  line.option("ranks", ranks, 1, most_ranks, "ranks on one host (default 4)");
+  line.option("hosts", hosts, "2x4: two hosts of four ranks each; a,b,a,b: the host of each rank");
   across.declare(line, "", "across hosts");
   within.declare(line, "within-", "inside a host");
   line.choice("channel", o.channel, cli::fabric_kinds(),
-              "what carries the messages of a launcher's ranks; mixed: shm within a host");
+              "transport between the ranks; mixed uses shm within a host");
   line.option("memory", o.memory,
-              "where most of what is sent lies: host, cuda, hip, or several that go round by rank");
+              "memory of most messages: host, cuda, hip, or a list, round-robin by local rank");
   line.choice("op", o.op, operations, "show only this operation");
-  divided.declare(line);
+  groups.declare(line);
   line.option("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
@@ -199,11 +202,11 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   const bool probes = o.what == plan_options::wish::probe;
   if (probes && o.save.empty()) throw wrong("--save is missing", "give probe a file to write");
   if (!probes && !o.save.empty()) {
-    throw wrong(fmt::format("--save: {} writes nothing", what), "say probe --save");
+    throw wrong(fmt::format("--save: {} writes no file", what), "use probe --save");
   }
-  divided.check(o.what);
+  groups.check(o.what);
   if (line.given("ranks") && line.given("hosts")) {
-    throw wrong("--ranks and --hosts", "leave one of them out");
+    throw wrong("--ranks and --hosts exclude each other", "leave one of them out");
   }
   for (const char* const name : {"ranks", "hosts", "islands", "latency-us", "gb-per-s",
                                  "within-latency-us", "within-gb-per-s"}) {
@@ -225,8 +228,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
-  divided.names_hosts = line.given("hosts") || line.given("ranks");
-  if (o.what == plan_options::wish::groups) divided.apply(o);
+  groups.names_hosts = line.given("hosts") || line.given("ranks");
+  if (o.what == plan_options::wish::groups) groups.apply(o);
   return o;
 }
 

@@ -31,7 +31,7 @@ int plan_main(std::span<const std::string> args) {
   const bool divides = o.what == plan_options::wish::groups;
   if (!who) {
     if (probes) {
-      throw error(errc::bad_option, "probe: there is nobody to measure with",
+      throw error(errc::bad_option, "probe: needs the ranks of a launcher to measure",
                   "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
     }
     fmt::print("{}", divides ? groups_table(assumed_groups(o), *o.layout, o.assumed)
@@ -40,7 +40,8 @@ int plan_main(std::span<const std::string> args) {
   }
   if (o.assumes) {
     throw error(errc::bad_option,
-                fmt::format("{} has started {} ranks, which measure", who->launcher, who->size),
+                fmt::format("{} has started {} ranks, whose measurements the plan uses",
+                            who->launcher, who->size),
                 "leave out --ranks, --hosts, --islands, latencies and rates under a launcher");
   }
   const cli::output_file profile("--save", o.save);

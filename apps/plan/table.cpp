@@ -12,23 +12,23 @@ namespace {
 
 constexpr std::size_t most_hosts = 16;
 
-/// Why a pair of ranks has chosen what carries its messages: "(ranks share memory)"; empty where
-/// there was no choice.
-std::string why(const path_facts& way, bool within, const plan_options& asked) {
+/// Why a pair of ranks has chosen its transport: "(ranks share memory)"; empty if there was no
+/// choice.
+std::string why(const path_facts& path, bool within, const plan_options& asked) {
   if (!asked.explains_ways) return {};
   const std::string far =
-      way.channel == "rails" ? "settings ask for rails" : "no rails were asked for";
-  if (way.channel == "shm") return " (ranks share memory)";
-  if (way.channel != "tcp" && way.channel != "rails") return {};
+      path.channel == "rails" ? "settings ask for rails" : "no rails were asked for";
+  if (path.channel == "shm") return " (ranks share memory)";
+  if (path.channel != "tcp" && path.channel != "rails") return {};
   return fmt::format(" ({}{})", within ? "ranks share no memory, " : "", far);
 }
 
-std::string way_text(std::string_view between, const path_facts& way, const std::string& reason) {
-  const auto latency_us = static_cast<double>(way.latency_ns) / 1e3;
-  const auto gb_per_s = static_cast<double>(way.bytes_per_us) / 1e3;
+std::string way_text(std::string_view between, const path_facts& path, const std::string& reason) {
+  const auto latency_us = static_cast<double>(path.latency_ns) / 1e3;
+  const auto gb_per_s = static_cast<double>(path.bytes_per_us) / 1e3;
   const std::string rails =
-      way.rails > 0 ? fmt::format(" over {} rail{}", way.rails, way.rails == 1 ? "" : "s") : "";
-  return fmt::format("{}: {}{}, {:.3g} us, {:.3g} GB/s{}\n", between, way.channel, rails,
+      path.rails > 0 ? fmt::format(" over {} rail{}", path.rails, path.rails == 1 ? "" : "s") : "";
+  return fmt::format("{}: {}{}, {:.3g} us, {:.3g} GB/s{}\n", between, path.channel, rails,
                      latency_us, gb_per_s, reason);
 }
 

@@ -7,8 +7,8 @@
 
 namespace tandem::planner {
 
-/// Hosts, ways between ranks, and a line for each rule with its reason, for people; of what was
-/// asked for, why the ways are what they are, and the one operation to show.
+/// Human-readable: hosts, paths between ranks, and a line for each rule with its reason. `asked`
+/// selects the operation to show, and whether the choice of transports is explained.
 std::string table(const plan& agreed, const plan_options& asked);
 
 /// A line for each host and its ranks.

@@ -21,13 +21,13 @@ std::string json_lines(const std::vector<rail_choice>& choices) {
   return lines;
 }
 
-/// What a job would stop at as well.
+/// A job with --rdma on fails for the same reason.
 void insist_on_rdma(const std::vector<rail_choice>& choices) {
   for (const rail_choice& one : choices) {
     if (!one.chosen || !one.rdma.empty()) continue;
     throw error(errc::bad_input,
                 fmt::format("{} is a rail without RDMA: {}", one.interface, one.rdma_reason),
-                "--rdma auto takes it all the same");
+                "--rdma auto uses it without RDMA");
   }
 }
 
@@ -38,18 +38,17 @@ int rails_main(std::span<const std::string> args) {
   std::string file;
   cli::command_line line(
       {.command = "tandem rails",
-       .arguments = "[--rails WORDS] [options]",
+       .arguments = "[--rails LIST] [options]",
        .summary =
            "Every network interface of this machine: whether a job would use it as a rail, and "
-           "why, and the RDMA port on it. WORDS, with commas between them: an interface (eth0, "
-           "eth*), an address, a subnet "
-           "(10.0.0.0/24, fd00::/64); ^ before a word leaves out what it means; a number is the "
-           "most rails. TANDEM_RAILS takes the same words.",
+           "why, and its RDMA port. LIST is comma-separated: an interface (eth0, eth*), an "
+           "address, a subnet (10.0.0.0/24, fd00::/64); ^ before an item excludes it; a number "
+           "is the maximum number of rails. TANDEM_RAILS takes the same list.",
        .examples = "  tandem rails\n"
                    "  tandem rails --rails 'eth*,^eth3'     all eth interfaces but one\n"
                    "  tandem rails --rails 10.1.0.0/16,2    at most two in a subnet\n"
-                   "  TANDEM_RAILS=^docker0 tandem rails    as if docker0 were not there\n"
-                   "  tandem rails --json rails.jsonl       for programs, one line each\n"});
+                   "  TANDEM_RAILS=^docker0 tandem rails    without docker0\n"
+                   "  tandem rails --json rails.jsonl       one line of JSON per interface\n"});
   line.option("json", file, "write one line of JSON for each interface to this file");
   line.engine_options(options);
   if (!line.parse(args)) return cli::success;
@@ -63,7 +62,7 @@ int rails_main(std::span<const std::string> args) {
                                [](const rail_choice& one) { return one.chosen; });
   if (!any) {
     throw error(errc::bad_input, "no interface can be a rail",
-                "the table says why of each; change TANDEM_RAILS or bring one up");
+                "the table gives the reasons; change TANDEM_RAILS or bring an interface up");
   }
   if (options.rdma == rdma_use::on) insist_on_rdma(choices);
   return cli::success;

@@ -16,7 +16,7 @@ std::string speed_text(std::int64_t mbit) {
                                           : fmt::format("{} Mbit/s", mbit);
 }
 
-/// Why no interface has RDMA, where it is the same for all; else empty.
+/// The reason why no interface has RDMA, if it is the same for all; else empty.
 std::string no_rdma_at_all(const std::vector<rail_choice>& choices) {
   if (choices.empty()) return {};
   const std::string& reason = choices.front().rdma_reason;
@@ -26,7 +26,7 @@ std::string no_rdma_at_all(const std::vector<rail_choice>& choices) {
   return same ? reason : std::string();
 }
 
-/// What the table says of RDMA on one interface: why there is none only of a rail.
+/// The lines about RDMA on one interface. The reason for its absence is given for rails only.
 std::vector<std::string> rdma_lines(const rail_choice& one) {
   std::vector<std::string> lines;
   if (one.rdma.empty()) {
@@ -35,7 +35,7 @@ std::vector<std::string> rdma_lines(const rail_choice& one) {
   }
   lines.push_back("RDMA: " + one.rdma);
   if (!one.rdma_can.empty()) {
-    lines.push_back(fmt::format("  it can: {}", fmt::join(one.rdma_can, "; ")));
+    lines.push_back(fmt::format("  supports: {}", fmt::join(one.rdma_can, "; ")));
   }
   for (const std::string& no : one.rdma_cannot) lines.push_back("  " + no);
   return lines;
@@ -59,7 +59,7 @@ std::string table(const std::vector<rail_choice>& choices) {
     for (const std::string& a : one.addresses) address = std::max(address, a.size());
   }
   std::string text = fmt::format("{:<{}}  {:<13}  {:<10}  {:<{}}  {}\n", "interface", name, "kind",
-                                 "speed", "addresses", address, "verdict");
+                                 "speed", "addresses", address, "decision");
   for (const rail_choice& one : choices) {
     const std::string first = one.addresses.empty() ? "-" : one.addresses.front();
     text += fmt::format("{:<{}}  {:<13}  {:<10}  {:<{}}  {}\n", one.interface, name, one.kind,

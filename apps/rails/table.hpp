@@ -6,8 +6,8 @@
 
 namespace tandem::rails {
 
-/// A table for people: one line for each interface, more for its other addresses and for RDMA on
-/// it. What keeps every interface from RDMA is said once, below.
+/// Human-readable table: one line for each interface, further lines for its other addresses and
+/// for its RDMA port. A reason that keeps all interfaces from RDMA is printed once, below.
 std::string table(const std::vector<rail_choice>& choices);
 
 /// One interface as one line of JSON, without end of line.

@@ -34,29 +34,29 @@ namespace tandem::launcher {
 namespace asio = boost::asio;
 namespace {
 
-/// A killed process closes its sockets before its parent can see its end: a rank that lost it may
-/// be seen to fail first. Failures that come together are judged together.
+/// A killed process closes its sockets before its parent is notified, so that a peer may be seen to
+/// fail before it. Failures within this time are compared by `first_failure`.
 constexpr std::chrono::milliseconds together{500};
-/// For the reaper to find and kill what is left, beyond its own limit.
+/// Time for the reaper to kill all remaining processes; exceeds its own limit.
 constexpr std::chrono::seconds clear_limit{8};
-/// Once told to stop: for a reader of our output that does not read.
+/// After a stop signal: time for a reader of our output that does not read.
 constexpr std::chrono::seconds reader_limit{1};
 
-/// A free port of loopback, kept for rank 0: bound and not listening, it is given to nobody else by
-/// the kernel, and a listener that allows reuse of the address, as servers do, shares it.
-std::uint16_t reserve_port(asio::ip::tcp::socket& keeper) {
+/// A free loopback port, reserved for rank 0 by a socket that is bound but does not listen: the
+/// kernel assigns the port to no other process, and a listener with SO_REUSEADDR can still bind it.
+std::uint16_t reserve_port(asio::ip::tcp::socket& holder) {
   using asio::ip::tcp;
-  keeper.open(tcp::v4());
-  ::fcntl(keeper.native_handle(), F_SETFD, FD_CLOEXEC);
-  keeper.set_option(tcp::socket::reuse_address(true));
-  keeper.bind(tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  return keeper.local_endpoint().port();
+  holder.open(tcp::v4());
+  ::fcntl(holder.native_handle(), F_SETFD, FD_CLOEXEC);
+  holder.set_option(tcp::socket::reuse_address(true));
+  holder.bind(tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  return holder.local_endpoint().port();
 }
 
 struct process {
   pid_t id = -1;
   bool running = false;
-  std::size_t error_stream = 0;  ///< of the relay
+  std::size_t error_stream = 0;  ///< number in the relay
 };
 
 class job {
@@ -100,16 +100,16 @@ class job {
 
   const launch_plan& plan_;
   signal_scope scope_;
-  reaper reaper_;  ///< forked before there is a thread
+  reaper reaper_;  ///< forked before any thread is started
   shutdown shutdown_;
   asio::io_context loop_;
   asio::signal_set signals_;
   asio::signal_set adopted_;
   asio::ip::tcp::socket port_keeper_;
-  asio::posix::stream_descriptor events_;  ///< of the reaper
+  asio::posix::stream_descriptor events_;  ///< from the reaper
   terminal_watch terminals_;
-  asio::steady_timer next_step_;  ///< of the shutdown
-  asio::steady_timer cleared_;    ///< cancelled when the reaper has left nothing
+  asio::steady_timer next_step_;  ///< for the next shutdown step
+  asio::steady_timer cleared_;    ///< cancelled when the reaper reports `cleaned_up`
   asio::steady_timer impatience_;
   output_relay output_;
   std::vector<process> processes_;
@@ -117,11 +117,11 @@ class job {
   int steps_planned_ = 0;
   int left_ = 0;           ///< processes that cannot be killed
   bool over_ = false;      ///< all ranks have ended
-  bool done_ = false;      ///< and all of their output is written
-  bool is_clear_ = false;  ///< the reaper has killed what was left
+  bool done_ = false;      ///< and all of their output has been written
+  bool is_clear_ = false;  ///< the reaper has killed all remaining processes
   bool reaper_lost_ = false;
   std::vector<rank_end> failures_;
-  std::vector<std::size_t> killed_;  ///< ranks that lived until SIGKILL
+  std::vector<std::size_t> killed_;  ///< ranks still running at SIGKILL
   std::chrono::steady_clock::time_point first_failure_at_;
 };
 
@@ -140,8 +140,8 @@ void job::start(int rank, const job_environment& of_job) {
   ++running_;
 }
 
-/// A pipe for each stream of each rank that is passed on, and what the launcher has beside them:
-/// while a rank starts, the other ends; the loop's, the terminals', the reaper's events.
+/// Reserves descriptors: a pipe for each relayed stream of each rank, and the launcher's own (the
+/// other pipe ends while a rank starts, the event loop, the terminals, the reaper's events).
 void job::reserve() const {
   constexpr std::uint64_t own_descriptors = 12;
   const auto ranks = static_cast<std::uint64_t>(plan_.ranks);
@@ -160,7 +160,7 @@ void job::start_all() {
 int job::run() {
   output_.on_loss([this](int target, int number) {
     std::string text = fmt::format(
-        "{}: {}: {}; what the ranks print there is lost\n", plan_.name,
+        "{}: {}: {}; further output of the ranks to it is lost\n", plan_.name,
         target == plan_.error_output ? "standard error" : "standard output", std::strerror(number));
     asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
   });
@@ -169,7 +169,7 @@ int job::run() {
   asio::co_spawn(loop_, watch_signals(), asio::detached);
   asio::co_spawn(loop_, watch_terminals(), asio::detached);
   asio::co_spawn(loop_, watch_reaper(), asio::detached);
-  // Whoever lost its parent in a container is a child of process 1.
+  // As process 1 of a container, the launcher adopts all orphans.
   if (::getpid() == 1) asio::co_spawn(loop_, adopt_orphans(), asio::detached);
   loop_.run();
   return status();
@@ -188,7 +188,7 @@ asio::awaitable<void> job::watch_reaper() {
     if (failed) break;
     take(event);
   }
-  // Somebody killed the reaper, and the ranks died with it; or it had no other way to kill all.
+  // The reaper was killed, and the ranks with it; or it had no other way to kill all.
   reaper_lost_ = !over_ && !shutdown_.is_killing();
   reaper_.kill_group();
   give_up_ranks();
@@ -205,7 +205,7 @@ void job::take(const reaper_event& event) {
   }
 }
 
-/// Nothing can be done any more about those that are there still.
+/// Records ranks that have not been reported as ended as killed.
 void job::give_up_ranks() {
   is_clear_ = true;
   cleared_.cancel();
@@ -218,7 +218,7 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   processes_[rank].running = false;
   const auto now = std::chrono::steady_clock::now();
   const bool first = failures_.empty();
-  // Later ones fail because the first did, or because they were told to end.
+  // Later failures are caused by the first one, or by a stop signal.
   const bool caused = shutdown_.is_forced() || shutdown_.stop_signal() != 0 ||
                       (!first && now - first_failure_at_ > together);
   if (exit_status(wait_status) != 0 && !caused) {
@@ -233,11 +233,11 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   asio::co_spawn(loop_, supervise(), asio::detached);
 }
 
-/// The end of a job whose ranks have all ended.
+/// Completes the job after all ranks have ended.
 asio::awaitable<void> job::supervise() {
-  ++steps_planned_;  // a step that still waits has nothing left to do
+  ++steps_planned_;  // cancels a pending step
   next_step_.cancel();
-  if (!is_clear_) reaper_.kill_all();  // what the ranks left behind, and what holds their pipes
+  if (!is_clear_) reaper_.kill_all();  // descendants of the ranks, which may hold their pipes open
   cleared_.expires_after(clear_limit);
   while (!is_clear_ && cleared_.expiry() > std::chrono::steady_clock::now()) {
     co_await cleared_.async_wait(no_throw);
@@ -263,10 +263,10 @@ asio::awaitable<void> job::lose_patience() {
 }
 
 asio::awaitable<void> job::take_next_step(std::chrono::milliseconds wait) {
-  const int mine = ++steps_planned_;  // a later step interrupts an earlier one's wait
+  const int step = ++steps_planned_;  // a later step cancels the wait of an earlier one
   next_step_.expires_after(wait);
   co_await next_step_.async_wait(no_throw);
-  if (mine == steps_planned_) apply(shutdown_.expired());
+  if (step == steps_planned_) apply(shutdown_.expired());
 }
 
 void job::apply(const shutdown_step& step) {
@@ -277,7 +277,7 @@ void job::apply(const shutdown_step& step) {
     reaper_.kill_all();
   } else if (step.signal != 0) {
     reaper_.signal(step.signal);
-    reaper_.signal(SIGCONT);  // a stopped rank could not act on it
+    reaper_.signal(SIGCONT);  // a stopped rank could not handle it
   }
   if (step.wait) asio::co_spawn(loop_, take_next_step(*step.wait), asio::detached);
 }
@@ -305,7 +305,7 @@ void job::handle(int signal) {
 void job::stop(int signal) {
   const shutdown_step step = shutdown_.told_to_stop(signal);
   if (!over_) return apply(step);
-  output_.abandon();  // the ranks have ended: only the reader of their output was waited for
+  output_.abandon();  // the ranks have ended: only a slow reader of the output is left
 }
 
 asio::awaitable<void> job::adopt_orphans() {
@@ -332,21 +332,20 @@ int job::status() const {
 std::string job::last_line() const {
   std::string text;
   if (reaper_lost_) {
-    text = fmt::format("{}: process {}, which starts and ends the ranks, was killed\n", plan_.name,
-                       reaper_.id());
+    text = fmt::format("{}: the reaper, process {}, was killed, and all ranks with it\n",
+                       plan_.name, reaper_.id());
   } else if (const std::optional<rank_end> failed = first_failure(failures_)) {
     const process& p = processes_[static_cast<std::size_t>(failed->rank)];
-    const std::string words = output_.last_words(p.error_stream);
+    const std::string tail = output_.last_words(p.error_stream);
     text = fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed->rank,
                        how_it_ended(failed->wait_status),
-                       words.empty() ? "" : "; its last words: ", words);
+                       tail.empty() ? "" : "; last lines of its standard error: ", tail);
   } else if (shutdown_.stop_signal() != 0) {
     text = stopped_line();
   }
   if (left_ > 0) {
     text += fmt::format(
-        "{}: {} processes of the job cannot be killed; `ps` says what they wait "
-        "for\n",
+        "{}: {} processes of the job cannot be killed; `ps` shows what they wait for\n",
         plan_.name, left_);
   }
   return text;

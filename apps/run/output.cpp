@@ -7,13 +7,13 @@ std::string line_prefixer::feed(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
-    const std::size_t room = most_bytes - partial_.size();
-    const bool cut = piece.size() > room;
-    partial_ += piece.substr(0, room);
+    const std::size_t space = most_bytes - partial_.size();
+    const bool cut = piece.size() > space;
+    partial_ += piece.substr(0, space);
     if (!cut && end == std::string_view::npos) break;
     lines += prefix_ + partial_ + '\n';
     partial_.clear();
-    bytes.remove_prefix(cut ? room : end + 1);
+    bytes.remove_prefix(cut ? space : end + 1);
   }
   return lines;
 }

@@ -1,4 +1,4 @@
-// What becomes of the ranks' output: pure text, no I/O.
+// Text processing of the ranks' output; no I/O.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tandem::launcher {
 
-/// Puts a prefix before each line of a stream that comes in pieces, and gives out whole lines only.
-/// A line longer than `most_bytes` is cut there, so that memory stays bounded.
+/// Prefixes each line of a stream that is received in pieces, and returns complete lines only. A
+/// line longer than `max_bytes` is split there, which bounds the memory.
 class line_prefixer {
  public:
   static constexpr std::size_t most_bytes = 1024 * 1024;
@@ -17,7 +17,7 @@ class line_prefixer {
   explicit line_prefixer(std::string prefix) : prefix_(std::move(prefix)) {}
   /// The lines that these bytes complete, each with prefix and end of line; often empty.
   std::string feed(std::string_view bytes);
-  /// The last line, if the stream ended inside it.
+  /// The last line, if the stream ended without an end of line.
   std::string finish();
 
  private:
@@ -25,11 +25,11 @@ class line_prefixer {
   std::string partial_;
 };
 
-/// Keeps the last lines of a stream, for the one who asks how it ended.
+/// The last lines of a stream, for the error message of a rank that failed.
 class last_words {
  public:
   void feed(std::string_view bytes);
-  /// The last lines in one: "first / second". Empty where nothing was said.
+  /// The last lines joined: "first / second". Empty if the stream was.
   std::string text() const;
 
  private:

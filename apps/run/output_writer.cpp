@@ -21,10 +21,10 @@ output_writer::~output_writer() {
 }
 
 bool output_writer::same_file_as(int other) const noexcept {
-  struct stat mine {};
-  struct stat theirs {};
-  return ::fstat(target_, &mine) == 0 && ::fstat(other, &theirs) == 0 &&
-         mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
+  struct stat ours {};
+  struct stat others {};
+  return ::fstat(target_, &ours) == 0 && ::fstat(other, &others) == 0 &&
+         ours.st_dev == others.st_dev && ours.st_ino == others.st_ino;
 }
 
 asio::awaitable<int> output_writer::write(std::string text) {
@@ -52,7 +52,7 @@ int output_writer::write_all(std::string_view bytes) noexcept {
     if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
     if (written >= 0 || errno == EINTR) continue;
     if (errno != EAGAIN) failed = errno;
-    // Whoever shares the descriptor made it non-blocking.
+    // Another process that shares the open file made it non-blocking.
     pollfd ready{target_, POLLOUT, 0};
     if (failed == 0) ::poll(&ready, 1, 100);
   }
@@ -62,7 +62,7 @@ int output_writer::write_all(std::string_view bytes) noexcept {
 
 void output_writer::abandon() {
   abandoned_ = true;
-  // Interrupts a write that blocks; again, for it may have come between the check and the write.
+  // Interrupts a blocked write; repeated, since the signal may arrive between check and write.
   while (writing_) {
     ::pthread_kill(thread_, SIGCONT);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,4 +1,4 @@
-// One of the launcher's own descriptors, written by a thread of its own.
+// Writes to one descriptor of the launcher on a separate thread.
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 namespace tandem::launcher {
 namespace asio = boost::asio;
 
-/// Writes block while the reader is slow: they hold up this writer's thread and nothing else.
+/// Writes block while the reader is slow; only this writer's thread waits.
 class output_writer {
  public:
   explicit output_writer(int target) : target_(target) {}
@@ -20,13 +20,14 @@ class output_writer {
   output_writer& operator=(const output_writer&) = delete;
   ~output_writer();
 
-  /// Whether both descriptors lead to one pipe, terminal or file; lines from two threads could mix.
+  /// True if both descriptors refer to one pipe, terminal or file, where lines of two writers would
+  /// interleave.
   bool same_file_as(int other) const noexcept;
-  /// Writes all of it, in the order of the calls. Returns 0, or errno.
+  /// Writes all of `text`, in the order of the calls. Returns 0 or errno.
   asio::awaitable<int> write(std::string text);
-  /// Gives up what is not written yet, also a write that blocks.
+  /// Discards what is not written yet and interrupts a blocked write.
   void abandon();
-  /// Writes again from now on.
+  /// Accepts writes again.
   void resume() noexcept { abandoned_ = false; }
 
  private:

@@ -37,7 +37,8 @@ void throw_system_error(int number, detail::resource wanted, const std::string& 
 pipe_ends make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw_system_error(errno, detail::resource::descriptor, "no pipe for a rank's output");
+    throw_system_error(errno, detail::resource::descriptor,
+                       "cannot create a pipe for a rank's output");
   }
   return {owned_fd(ends[0]), owned_fd(ends[1])};
 }

@@ -1,4 +1,4 @@
-// Descriptors of the launcher, and how a process ended.
+// Descriptors of the launcher, and exit statuses of processes.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace tandem::launcher {
 
-/// A file descriptor that it closes.
+/// Owns a file descriptor.
 class owned_fd {
  public:
   owned_fd() = default;
@@ -29,28 +29,28 @@ class owned_fd {
 struct pipe_ends {
   owned_fd read, write;
 };
-/// A pipe that no started program inherits by accident.
+/// A pipe with close-on-exec ends.
 pipe_ends make_pipe();
 
-/// Throws `errc::limit_exceeded` where `number` says that what the call wanted has run out, and
-/// which limit says so; else `tandem::error` with the system's code: "what: No such file or
+/// Throws `errc::limit_exceeded`, naming the limit, if errno `number` means that the resource
+/// `wanted` is exhausted; else `tandem::error` with the system's code: "what: No such file or
 /// directory".
 [[noreturn]] void throw_system_error(int number, detail::resource wanted, const std::string& what,
                                      std::string advice = {});
 
-/// One rank's end, as `waitpid` tells it.
+/// The end of one rank, with its status from `waitpid`.
 struct rank_end {
   int rank;
   int wait_status;
 };
-/// 0 to 255; 128 + signal where a signal ended the process.
+/// 0 to 255; 128 + signal if a signal ended the process.
 int exit_status(int wait_status) noexcept;
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string how_it_ended(int wait_status);
 /// "signal 9 (Killed)".
 std::string signal_text(int number);
-/// Which of the ranks that ended at about the same time failed first: one killed by a signal before
-/// one that exited, for those who lose a peer exit by themselves. Empty where all ended well.
+/// The rank that failed first among those that ended at about the same time. One killed by a signal
+/// precedes one that exited, since ranks that lose a peer exit by themselves. Empty if none failed.
 std::optional<rank_end> first_failure(std::span<const rank_end> ended);
 
 }  // namespace tandem::launcher

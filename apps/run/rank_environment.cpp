@@ -10,13 +10,13 @@
 namespace tandem::launcher {
 namespace {
 
-/// Tells two jobs, and two lives of one job, apart.
+/// Distinguishes jobs, and incarnations of one job.
 std::string job_name() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// Lets only the ranks of this job into it.
+/// Authenticates the ranks of this job.
 std::string job_secret() {
   trust::digest bytes;
   trust::random_bytes(bytes);
@@ -26,8 +26,8 @@ std::string job_secret() {
   return text;
 }
 
-/// A user's own secret or certificates come first; variables are no command line, which everybody
-/// on the machine may read.
+/// Sets the generated secret unless the user has set a secret or certificates. It is passed as a
+/// variable, because every user of the machine can read command lines.
 void give_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
   for (const char* const name :
        {"TANDEM_SECRET", "TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
@@ -51,7 +51,7 @@ std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
     const std::size_t equals = text.find('=');
     if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  // Another launcher above us may have said how its own agent serves the store; ours has none.
+  // An outer torchrun may have described its own store agent; this job has none.
   std::erase_if(variables, [](const auto& v) { return v.first.starts_with("TORCHELASTIC_"); });
   for (const auto& [name, value] : plan.environment) variables[name] = value;
   const std::string size_text = std::to_string(plan.ranks), rank_text = std::to_string(rank);

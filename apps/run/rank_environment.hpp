@@ -8,16 +8,17 @@
 
 namespace tandem::launcher {
 
-/// What all ranks of one job get.
+/// Parameters common to all ranks of a job.
 struct job_environment {
   std::uint16_t port = 0;
   std::string name;
   std::string secret;
-  /// A job of its own, with a secret that only its ranks know.
+  /// Parameters of a new job, with a generated name and secret.
   static job_environment make(std::uint16_t port);
 };
 
-/// One rank's variables, "NAME=value": what the launcher inherited, the plan's, and its place.
+/// The environment of one rank, "NAME=value": the launcher's own, the plan's, and the rank's
+/// variables.
 std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
                                           const job_environment& of_job);
 

@@ -15,7 +15,7 @@
 namespace tandem::launcher {
 namespace {
 
-/// Sends all of it; false where the reaper is gone.
+/// Sends all of `bytes`; false if the reaper has exited.
 bool send_all(int to, std::string_view bytes) noexcept {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -29,7 +29,7 @@ std::string_view bytes_of(const reaper_request& request) noexcept {
   return {reinterpret_cast<const char*>(&request), sizeof request};
 }
 
-/// The header of a start with its two descriptors.
+/// Sends the header of a start request with its two descriptors.
 bool send_start(int to, const reaper_request& request, int output, int error_output) noexcept {
   iovec part{const_cast<reaper_request*>(&request), sizeof request};
   descriptor_pair control{};
@@ -52,7 +52,7 @@ bool send_start(int to, const reaper_request& request, int output, int error_out
 
 [[noreturn]] void throw_no_reaper(int number) {
   throw_system_error(number, detail::resource::file,
-                     "the process that starts and ends the ranks is gone");
+                     "the reaper process, which starts and ends the ranks, has exited");
 }
 
 }  // namespace
@@ -61,10 +61,10 @@ reaper::reaper() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     throw_system_error(errno, detail::resource::descriptor,
-                       "no socket to the process that starts the ranks");
+                       "cannot create the socket to the reaper process");
   }
   owned_fd own(ends[0]), other(ends[1]);
-  // It keeps the full mask: nothing but SIGKILL, a request and the launcher's end reaches it.
+  // The reaper keeps all signals blocked: it reacts to requests, the launcher's exit and SIGKILL.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -77,13 +77,13 @@ reaper::reaper() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0)
     throw_system_error(failed, detail::resource::process,
-                       "no process that starts and ends the ranks");
-  ::setpgid(process_, process_);  // here and there: whoever comes first
+                       "cannot fork the reaper process");
+  ::setpgid(process_, process_);  // in both processes, to avoid a race
   socket_ = std::move(own);
 }
 
 reaper::~reaper() {
-  ::kill(process_, SIGCONT);  // a stopped one would not see the end of the connection
+  ::kill(process_, SIGCONT);  // a stopped reaper would not see the end of file
   socket_ = owned_fd();
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }

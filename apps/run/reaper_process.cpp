@@ -1,5 +1,4 @@
-// The reaper's own process. It never execs and keeps the working directory, for the ranks begin
-// there.
+// The reaper process. It never execs, and keeps the working directory, which the ranks inherit.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -26,7 +25,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// A process in the midst of a system call that cannot be interrupted is not waited for longer.
+/// Limit for processes in uninterruptible system calls, which do not react to SIGKILL.
 constexpr std::chrono::seconds kill_limit{5};
 constexpr int rescan_ms = 10;
 
@@ -42,14 +41,14 @@ bool receive_all(int from, void* to, std::size_t bytes) noexcept {
   return true;
 }
 
-/// Replaces the standard streams, so that the reaper keeps no reader of the job's output waiting.
+/// Replaces the standard streams by /dev/null, so that readers of the job's output see its end.
 void leave_standard_streams() noexcept {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd <= 2; ++fd) ::dup2(null, fd);
   if (null > 2) ::close(null);
 }
 
-/// True where /proc shows this process's own PID namespace; elsewhere its numbers mean others.
+/// True if /proc shows the PID namespace of this process; else its numbers are not ours.
 bool proc_is_ours() noexcept {
   std::array<char, 32> text{};
   const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
@@ -58,7 +57,7 @@ bool proc_is_ours() noexcept {
   return shown == ::getpid();
 }
 
-/// This process's children, the adopted ones as well.
+/// The children of this process, including adopted ones.
 std::vector<pid_t> own_children() {
   std::vector<pid_t> found;
   const owned_fd file(::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC));
@@ -78,7 +77,7 @@ std::vector<pid_t> own_children() {
   return found;
 }
 
-/// In the new process: becomes a rank, or tells why not.
+/// In the forked process: executes the rank's program, or writes errno to `report`.
 [[noreturn]] void become_rank(pid_t reaper, char* const* command, char* const* environment,
                               int output, int error_output, int report) noexcept {
   ::setpgid(0, reaper);
@@ -98,7 +97,7 @@ std::vector<pid_t> own_children() {
   ::dup2(error_output, 2);
   ::execvpe(command[0], command, environment);
   const int failed = errno;
-  [[maybe_unused]] const ssize_t told = ::write(report, &failed, sizeof failed);
+  [[maybe_unused]] const ssize_t written = ::write(report, &failed, sizeof failed);
   ::_exit(127);
 }
 
@@ -127,9 +126,9 @@ class server {
   const pid_t id_ = ::getpid();
   const int socket_;
   owned_fd ended_children_;
-  std::vector<pid_t> ranks_;  ///< that have not ended
+  std::vector<pid_t> ranks_;  ///< those that have not ended
   std::deque<reaper_event> events_;
-  bool asked_ = false;  ///< a request, or the end of the launcher, is there to be read
+  bool asked_ = false;  ///< a request or the launcher's end of file can be read
 };
 
 void server::run() {
@@ -148,12 +147,12 @@ void server::wait(int timeout_ms, bool for_requests) noexcept {
   std::array<pollfd, 2> ready{{{ended_children_.get(), POLLIN, 0}, {socket_, wanted, 0}}};
   ::poll(ready.data(), for_requests ? 2 : 1, timeout_ms);
   asked_ = (ready[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
-  signalfd_siginfo told;
-  while (::read(ended_children_.get(), &told, sizeof told) > 0) {
+  signalfd_siginfo info;
+  while (::read(ended_children_.get(), &info, sizeof info) > 0) {
   }
 }
 
-/// False when there is no child.
+/// Waits for ended children; false if there are no children.
 bool server::reap() {
   int status = 0;
   pid_t ended = 0;
@@ -175,7 +174,7 @@ void server::flush() noexcept {
   }
 }
 
-/// One request; false when the launcher is gone.
+/// Serves one request; false if the launcher has exited.
 bool server::serve() {
   reaper_request request{};
   iovec part{&request, sizeof request};
@@ -245,19 +244,19 @@ void server::start(const reaper_request& request, char* strings, const owned_fd&
 }
 
 void server::signal(int number) const noexcept {
-  ::kill(-id_, number);  // blocked here
+  ::kill(-id_, number);  // the reaper itself blocks it
   for (const pid_t rank : ranks_) {
     const pid_t group = ::getpgid(rank);
     if (group != id_ && group > 0) ::kill(group == rank ? -rank : rank, number);
   }
 }
 
-/// Whoever loses its parent becomes a child of this process: when it has none, nothing is left.
-/// Returns how many are there still after the limit.
+/// Orphans become children of this process, so that no child means no process is left. Returns the
+/// number of children after the limit.
 int server::kill_all() {
   const auto limit = steady_clock::now() + kill_limit;
   while (reap()) {
-    // Without /proc only the group and this process's own end reach whom it does not know.
+    // Without /proc, unknown descendants are reached only by their group and by our own exit.
     if (!proc_is_ours()) ::kill(-id_, SIGKILL);
     const std::vector<pid_t> children = own_children();
     if (steady_clock::now() > limit) return static_cast<int>(children.size());
@@ -273,7 +272,7 @@ void serve_launcher(int socket) noexcept {
   ::setpgid(0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "tandem-reaper");
-  ::signal(SIGCHLD, SIG_DFL);  // an ignored one would let no end be waited for
+  ::signal(SIGCHLD, SIG_DFL);  // with SIG_IGN, children could not be waited for
   leave_standard_streams();
   server(socket).run();
   ::_exit(0);

@@ -1,5 +1,5 @@
-// What the launcher asks its reaper for: a header, then the strings of a start, each with its NUL.
-// The two descriptors of a start come with the header (SCM_RIGHTS).
+// Requests of the launcher to the reaper: a header, followed for a start by its NUL-terminated
+// strings. The two descriptors of a start are sent with the header (SCM_RIGHTS).
 #pragma once
 
 #include <sys/socket.h>
@@ -18,14 +18,14 @@ struct reaper_request {
   std::uint64_t string_bytes = 0;
 };
 
-/// Room for a control message of two descriptors.
+/// Buffer for a control message of two descriptors.
 union descriptor_pair {
   cmsghdr header;
   char bytes[CMSG_SPACE(2 * sizeof(int))];
 };
 
-/// The life of the reaper's process: serves requests until the launcher is gone, then kills what is
-/// left. @pre It was forked a moment ago, with every signal blocked.
+/// Main loop of the reaper process: serves requests until the launcher exits, then kills all
+/// remaining processes. @pre Called right after the fork, with all signals blocked.
 [[noreturn]] void serve_launcher(int socket) noexcept;
 
 }  // namespace tandem::launcher

@@ -81,7 +81,7 @@ output_writer& output_relay::writer_of(int target) {
 }
 
 void output_relay::note(int target, int number) {
-  // A terminal that is gone does not even say that it is one.
+  // After a hang-up, isatty fails with EIO as well.
   const bool no_terminal = number == EIO && ::isatty(target) == 0 && errno == EIO;
   if (number == EPIPE || no_terminal) {
     gone_[target] = number;

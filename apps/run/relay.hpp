@@ -1,4 +1,4 @@
-// The ranks' output on its way to the launcher's own.
+// Relays the output of the ranks to the launcher's descriptors.
 #pragma once
 
 #include <array>
@@ -21,39 +21,39 @@
 namespace tandem::launcher {
 namespace asio = boost::asio;
 
-/// Errors come as the first value.
+/// Completion token that returns the error as the first value.
 inline constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
 
-/// Reads the ranks' streams and writes them to the launcher's descriptors. A slow reader holds up
-/// only the ranks that write to it: what goes to another descriptor, errors above all, passes.
+/// Reads the ranks' streams and writes them to the launcher's descriptors. A slow reader delays
+/// only the ranks that write to its descriptor; others, such as standard error, are not delayed.
 class output_relay {
  public:
   explicit output_relay(asio::io_context& loop) : loop_(loop), drained_(loop) {}
   output_relay(const output_relay&) = delete;
   output_relay& operator=(const output_relay&) = delete;
 
-  /// Called once for each descriptor that takes no more, with the reason; not where its reader is
-  /// gone, for then SIGPIPE or SIGHUP says so.
+  /// Called once, with errno, for each descriptor that fails. A closed reader is not reported here,
+  /// but by SIGPIPE or SIGHUP.
   void on_loss(std::function<void(int target, int number)> handler) {
     lost_handler_ = std::move(handler);
   }
-  /// One more stream, from its pipe to `target`. With a prefix: in whole lines that begin with it.
-  /// Returns the stream's number.
+  /// Adds a stream from its pipe to `target`. With a prefix, whole lines are written, each with the
+  /// prefix. Returns the stream's number.
   std::size_t add(owned_fd from, int target, std::string prefix);
   void start();
   /// The stream's last lines.
   std::string last_words(std::size_t stream) const;
 
-  /// Waits until all is written. A process outside the job may hold a pipe open: it is waited for
-  /// only a second.
+  /// Waits until everything is written; at most one second for a process outside the job that holds
+  /// a pipe open.
   asio::awaitable<void> drain();
-  /// Writes all of it, on the thread of the target's writer.
+  /// Writes all of `text` on the thread of the target's writer.
   asio::awaitable<void> print(int target, std::string text);
-  /// Gives up what is not written yet: its reader does not read, and nobody waits for it.
+  /// Discards what is not written yet, because its reader does not read.
   void abandon();
-  /// Tries again, for what is printed from now on.
+  /// Accepts output again.
   void resume();
-  /// Something could not be written for another reason than that nobody reads.
+  /// True if a write failed for a reason other than a closed reader.
   bool lost_output() const noexcept { return !lost_.empty(); }
 
  private:
@@ -76,10 +76,10 @@ class output_relay {
   asio::steady_timer drained_;  ///< cancelled when the last stream has ended
   std::vector<std::unique_ptr<stream>> streams_;
   std::function<void(int, int)> lost_handler_;
-  std::map<int, int> gone_;  ///< targets without a reader
-  std::map<int, int> lost_;  ///< targets that refused something, and errno
+  std::map<int, int> gone_;  ///< targets whose reader has closed
+  std::map<int, int> lost_;  ///< targets whose writes failed, with errno
   std::size_t open_streams_ = 0;
-  bool closing_ = false;  ///< reads only what is there
+  bool closing_ = false;  ///< read only what is buffered in the pipes
   bool abandoned_ = false;
   std::map<int, std::shared_ptr<output_writer>> writers_;  ///< by target; one for each open file
 };

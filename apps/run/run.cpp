@@ -20,24 +20,25 @@ int run_main(std::span<const std::string> args) {
       {.command = "tandem run",
        .arguments = "-n N [options] [--] COMMAND ARGS...",
        .summary =
-           "Starts N ranks of a command on this machine, as one job. The status is 0 if all ended "
-           "with 0, else that of the first that failed, 128 + signal where a signal ended it. "
-           "INT, TERM, HUP, QUIT, a terminal that is gone and an output that nobody reads (PIPE) "
+           "Starts N ranks of a command on this machine, as one job. The exit status is 0 if all "
+           "ranks exit with 0, else that of the first that failed, or 128 + signal if a signal "
+           "ended it. INT, TERM, HUP, QUIT, a hang-up of the terminal and a closed output (PIPE) "
            "stop the job: the ranks get the signal, after --grace SIGTERM, 2 seconds later "
            "SIGKILL, and the status is 128 + signal however they end. A second signal ends the "
-           "grace, a third kills. Nothing that the ranks started outlives the job. "
-           "HUP, INT, QUIT and PIPE that were ignored before, as by nohup, stay ignored.",
+           "grace period, a third one kills. No process that the ranks started outlives the job. "
+           "HUP, INT, QUIT and PIPE that are ignored at start, as under nohup, stay ignored.",
        .examples =
            "  tandem run -n 4 -- tandem train --steps 50\n"
-           "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that reads RANK)\n"
+           "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that uses RANK)\n"
            "  tandem run -n 2 --spin-us 0 -- ./my_program    (engine options reach the ranks)\n"});
   line.rest("COMMAND ARGS...", plan.command, "the program that every rank runs");
-  line.option("ranks,n", ranks, 1, 4096, "how many to start");
-  line.flag("no-prefix", no_prefix, "no \"[rank] \" before each line; a terminal stays a terminal");
-  line.option("port", port, 0, 65535, "where rank 0 listens on loopback; 0 finds a free port");
+  line.option("ranks,n", ranks, 1, 4096, "number of ranks");
+  line.flag("no-prefix", no_prefix,
+            "no \"[rank] \" prefix; ranks inherit standard output, so that a terminal stays one");
+  line.option("port", port, 0, 65535, "loopback port on which rank 0 listens; 0 picks a free one");
   line.option(
       "grace", grace_s, 0, 3600,
-      "seconds for ranks to end by themselves when another has failed, or when told to stop");
+      "seconds for ranks to exit by themselves after a failure of another or a stop signal");
   line.engine_options(options);
   if (!line.parse(args)) return cli::success;
   if (!line.given("ranks")) {

@@ -1,4 +1,4 @@
-// How a job ends: which signals its ranks get, and when. No I/O.
+// State machine of the end of a job: which signals its ranks get, and when. No I/O.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace tandem::launcher {
 
-/// What to do now: send `signal` to the ranks unless it is 0, and call `shutdown::expired` after
-/// `wait`, in place of an earlier wait; empty leaves that as it is.
+/// The next action: send `signal` to the ranks unless it is 0, and call `shutdown::expired` after
+/// `wait`, which replaces an earlier wait; empty: the earlier wait continues.
 struct shutdown_step {
   int signal = 0;
   std::optional<std::chrono::milliseconds> wait;
@@ -17,13 +17,13 @@ struct shutdown_step {
 /// |------------------------|------------------------------------|--------------------------------|
 /// | the first rank failed  | nothing                            | `grace`, SIGTERM, `kill_after`,|
 /// |                        |                                    | SIGKILL                        |
-/// | first stop signal      | the same (SIGTERM for SIGPIPE)     | as above; after SIGTERM, which |
-/// |                        |                                    | they had: `grace`, SIGKILL     |
+/// | first stop signal      | the same (SIGTERM for SIGPIPE)     | as above; if that was SIGTERM: |
+/// |                        |                                    | `grace`, SIGKILL               |
 /// | second stop signal     | SIGTERM                            | `kill_after`, SIGKILL          |
 /// | third stop signal      | SIGKILL                            |                                |
 ///
-/// Nothing makes a wait that has begun longer. A hang-up and a lost reader are often reported
-/// several times: these do not count as a second stop signal.
+/// A wait is never extended once it has begun. SIGHUP and SIGPIPE are often delivered repeatedly:
+/// repetitions do not count as a second stop signal.
 class shutdown {
  public:
   shutdown(std::chrono::milliseconds grace, std::chrono::milliseconds kill_after) noexcept
@@ -33,9 +33,9 @@ class shutdown {
   shutdown_step told_to_stop(int signal) noexcept;
   shutdown_step expired() noexcept;
 
-  /// The first stop signal; 0: none came.
+  /// The first stop signal; 0: none so far.
   int stop_signal() const noexcept { return stop_signal_; }
-  /// The launcher itself ends the ranks by now: whoever fails does so because of that.
+  /// True once the launcher is ending the ranks: further failures are caused by that.
   bool is_forced() const noexcept { return phase_ >= phase::terminating; }
   bool is_killing() const noexcept { return phase_ == phase::killing; }
 

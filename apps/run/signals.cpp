@@ -5,9 +5,9 @@
 namespace tandem::launcher {
 
 signal_scope::signal_scope() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &standard, &before_child_);
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &default_action, &before_child_);
   for (const int number :
        {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2}) {
     const bool always =
@@ -38,10 +38,10 @@ bool is_stop_signal(int number) noexcept {
 }
 
 void stop_own_process() noexcept {
-  struct sigaction standard {
+  struct sigaction default_action {
   }, ours{};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGTSTP, &standard, &ours);
+  default_action.sa_handler = SIG_DFL;
+  ::sigaction(SIGTSTP, &default_action, &ours);
   ::raise(SIGTSTP);
   ::sigaction(SIGTSTP, &ours, nullptr);
 }

@@ -17,8 +17,8 @@ terminal_watch::terminal_watch(asio::io_context& loop, std::initializer_list<int
   bool any = false;
   for (const int one : descriptors) {
     if (::isatty(one) == 0) continue;
-    epoll_event nothing_but_its_end{};
-    any = ::epoll_ctl(set.get(), EPOLL_CTL_ADD, one, &nothing_but_its_end) == 0 || any;
+    epoll_event hangup_only{};
+    any = ::epoll_ctl(set.get(), EPOLL_CTL_ADD, one, &hangup_only) == 0 || any;
   }
   if (any) changes_.assign(set.release());
 }

@@ -123,7 +123,7 @@ TEST_F(OutputFile, IsKeptElsewhereWhenItsFolderIsGone) {
   ::setenv("TMPDIR", (folder_ / "temporary").c_str(), 1);
   const std::string lost = refusal([&] { page.write("hours of work"); });
   ::unsetenv("TMPDIR");
-  const std::string mark = "it is kept as ";
+  const std::string mark = "the content was saved as ";
   ASSERT_NE(lost.find(mark), std::string::npos) << lost;
   const std::string kept = lost.substr(lost.find(mark) + mark.size());
   EXPECT_EQ(fs::path(kept).parent_path(), folder_ / "temporary");
@@ -139,8 +139,9 @@ TEST_F(OutputFile, ADeviceStaysADevice) {
   ::setenv("TMPDIR", folder_.c_str(), 1);
   const std::string lost = refusal([&] { at("full").write("x"); });
   ::unsetenv("TMPDIR");
-  EXPECT_NE(lost.find("No space left on device; it is kept as " + folder_.string()),
-            std::string::npos)
+  EXPECT_NE(
+      lost.find("No space left on device; the content was saved as " + folder_.string()),
+      std::string::npos)
       << lost;
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
@@ -191,7 +192,7 @@ TEST_F(OutputFile, LinesThatCouldNotBeWrittenAreKeptElsewhere) {
   ::setenv("TMPDIR", folder_.c_str(), 1);
   const std::string lost = refusal([&] { lines.finish(); });
   ::unsetenv("TMPDIR");
-  const std::string mark = "it is kept as ";
+  const std::string mark = "the content was saved as ";
   ASSERT_NE(lost.find(mark), std::string::npos) << lost;
   EXPECT_EQ(content(lost.substr(lost.find(mark) + mark.size())), "one\ntwo\n");
 }

@@ -30,11 +30,11 @@ TEST(RailsTable, ShowsRdmaBelowTheVerdict) {
   all[1].rdma = "rxe1 port 1, GID 1 (RoCE v2, 10.9.1.1)";
   EXPECT_EQ(
       table(all),
-      "interface  kind           speed       addresses      verdict\n"
+      "interface  kind           speed       addresses      decision\n"
       "eth0       ethernet       100 Gbit/s  10.9.0.1/24    chosen: up\n"
       "                                      fd00::1/64     RDMA: rxe0 port 1, GID 1 (RoCE v2, "
       "10.9.0.1)\n"
-      "                                                       it can: messages up to 8 MiB; "
+      "                                                       supports: messages up to 8 MiB; "
       "immediate data\n"
       "                                                       no dma-buf: Operation not "
       "supported\n"
@@ -52,7 +52,7 @@ TEST(RailsTable, SaysOnceWhatKeepsAllFromRdma) {
                                interface("eth1", {}, true)};
   for (rail_choice& one : all) one.rdma_reason = "no RDMA here: no device";
   EXPECT_EQ(table(all),
-            "interface  kind           speed       addresses    verdict\n"
+            "interface  kind           speed       addresses    decision\n"
             "eth0       ethernet       100 Gbit/s  10.9.0.1/24  chosen: up\n"
             "                                      fd00::1/64\n"
             "eth1       ethernet       100 Gbit/s  -            chosen: up\n"

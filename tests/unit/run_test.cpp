@@ -228,8 +228,8 @@ TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
   const outcome result = launch(plan);
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(sorted_lines(result.output), (lines{"[0] ended by itself", "[1] ended by itself"}));
-  EXPECT_NE(result.errors.find("launcher: rank 2 failed first: exit status 3; its last words: "
-                               "early / cannot go on\n"),
+  EXPECT_NE(result.errors.find("launcher: rank 2 failed first: exit status 3; last lines of its "
+                               "standard error: early / cannot go on\n"),
             std::string::npos)
       << result.errors;
 }
