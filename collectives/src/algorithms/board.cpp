@@ -25,8 +25,8 @@ const std::byte* taken(const call& c, int rank, std::size_t bytes) {
   const int peer = c.in->member(rank);
   if (there.note != c.note()) throw mismatch(peer, c.in->difference(c.number(), there.note, peer));
   if (there.bytes == bytes) return there.data;
-  throw mismatch(peer, fmt::format("rank {} brought {} bytes where {} were expected", peer,
-                                   there.bytes, bytes));
+  throw mismatch(
+      peer, fmt::format("rank {} wrote {} bytes where {} were expected", peer, there.bytes, bytes));
 }
 
 /// The same, or what this rank has written itself.

@@ -97,13 +97,13 @@ std::optional<error> island_parts::wrong_view(const char* call, const const_view
   }
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
-    return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+    return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
   }
   if (data.kind == device.kind() && data.device == device.device()) return std::nullopt;
   return error(errc::unsupported_memory,
-               fmt::format("{}: a view of {} memory, device {}, on an island's {}", call,
+               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
                            name(data.kind), data.device, device.text()),
-               "give views of the device that this rank brought to `make`");
+               "pass views on the device that this rank passed to `islands::make`");
 }
 
 std::optional<error> island_parts::wrong_operands(const char* call, const const_view& data,

@@ -145,8 +145,8 @@ asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colo
   said.check();
   parallel_layout::check_name(name);
   if (std::ranges::find(names_, name) != names_.end()) {
-    throw error(errc::bad_option, fmt::format("group {}: there is one of that name", name),
-                "give each name once");
+    throw error(errc::bad_option, fmt::format("group {}: the name is in use", name),
+                "give each group its own name");
   }
   const std::size_t before = groups_.size();
   const rank_groups groups = groups_of(std::move(name), said.own);

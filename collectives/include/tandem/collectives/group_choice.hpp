@@ -27,8 +27,8 @@ struct rank_facts {
 
   memory_kind kind = memory_kind::host;  ///< the memory of its data
   int colour = 0;                        ///< as `island_member::colour`
-  int library = 0;     ///< version code of the vendor's library; 0: not available
-  std::string device;  ///< unique id of the device, 32 characters
+  int library = 0;                       ///< version code of the vendor's library; 0: not available
+  std::string device;                    ///< unique id of the device, 32 characters
 };
 
 /// The back-end of a group, and the reason for it.
