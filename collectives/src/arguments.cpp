@@ -67,7 +67,7 @@ std::optional<error> wrong_numbers(const char* call, const const_view& data, dat
   }
   if (what.op == reduce_op::premultiplied_sum && !is_factor(type, what.factor)) {
     return error(errc::bad_input,
-                 fmt::format("{}: factor {} is out of range of {}", call, what.factor, name(type)),
+                 fmt::format("{}: factor {} is not valid for {}", call, what.factor, name(type)),
                  "pass an integer in the type's range for integer types, else a float32 value");
   }
   if (data.bytes % element_bytes != 0) {

@@ -99,11 +99,11 @@ call::verdict call::judge(std::exception_ptr failure) const {
     const auto* ours = dynamic_cast<const error*>(&e);
     if (ours == nullptr)
       return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
-    // Another call was first to fail, and its failure ended this one.
+    // Another call failed first, and its failure ended this one.
     if (in->failed() && in->failed()->code() == e.code()) {
       return {std::make_exception_ptr(*in->failed()), *in->failed()};
     }
-    // What another rank has told everybody says it all.
+    // A failure that another rank has reported to all ranks already has its context.
     c = ours->context();
     if (c.rank >= 0 && c.rank != mine) return {failure, *ours};
     error_code code = ours->code();
@@ -143,20 +143,21 @@ lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scr
 
 lease::~lease() {
   if (!place_) return;
-  // Only where the coroutine was destroyed: its views are no longer ours.
+  // Only if the coroutine was destroyed: its views must not be accessed any more.
   if (place_->unsettled()) place_->queue()->finish();
   place_->close();
   if (place_->io.idle()) {
     in_->give_back(std::move(place_));
   } else {
-    // The coroutine was destroyed with transfers under way: they keep what they write to.
+    // The coroutine was destroyed with transfers in progress: they keep this call's memory alive.
     place_->io.outlive(place_);
   }
 }
 
 namespace {
 
-/// A device that has failed touches nothing any more, and the call has another failure to tell.
+/// Ignores a device error: a failed device accesses nothing any more, and the call reports the
+/// failure that it had before.
 asio::awaitable<void> settled_or_failed(call& c) {
   try {
     co_await c.settle();
@@ -179,8 +180,8 @@ asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, ca
   if (!failure) co_return;
   failure = end_in_failure(c, failure);
   if (!c.io.idle() || c.unsettled()) {
-    // The channels have failed, so all ends by itself. A cancelled coroutine must be able to wait,
-    // too.
+    // The channels have failed, so all transfers end soon. Waiting for them must also work in a
+    // cancelled coroutine.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
     while (!c.io.idle()) co_await c.io.until_idle();
@@ -235,7 +236,7 @@ namespace {
 
 void start_exchange(call& c, const link& to, const_view message, const link& from,
                     mutable_view into) {
-  // The receive first: what comes meanwhile goes straight to its place.
+  // The receive first, so that a message that arrives meanwhile is written directly to `into`.
   c.io.recv(c.transfers[1], from, c.flow, into);
   c.io.send(c.transfers[0], to, c.flow, message);
 }

@@ -5,7 +5,7 @@
 namespace tandem::detail {
 namespace {
 
-/// All of the root's messages, one to or from each rank, as many at once as there are transfers.
+/// The root's messages, one to or from each rank, as many at once as the call has transfers.
 asio::awaitable<void> with_each(call& c, const_view from, mutable_view into, blocks cut) {
   constexpr std::size_t window = call::transfer_count;
   std::size_t count = 0;

@@ -23,7 +23,7 @@ const std::shared_ptr<group>& levels::in_order() {
 std::shared_ptr<group> levels::part(const std::vector<int>& ranks) const {
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(whole_.member(rank));
-  // Its messages go on flows of the whole group's calls, so it takes no id of its own.
+  // Its messages use flows of the parent group's calls, so it needs no id of its own.
   return std::make_shared<group>(whole_.over(), whole_.options(), std::move(members), 0);
 }
 
