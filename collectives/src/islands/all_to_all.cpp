@@ -11,7 +11,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// Between the members of the island, and what stays on this rank.
+/// Exchanges blocks inside the island, and copies this rank's own block.
 asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view into) {
   const std::size_t each = from.bytes / static_cast<std::size_t>(p.all.size());
   const auto offset = [each](int rank) { return static_cast<std::size_t>(rank) * each; };
@@ -29,7 +29,7 @@ asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view
   co_await p.done_below();
 }
 
-/// With every rank of other islands at once.
+/// Exchanges blocks with all ranks of other islands at once.
 asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view into) {
   const std::shared_ptr<group>& g = p.all.internals();
   const std::size_t each = from.bytes / static_cast<std::size_t>(g->size());

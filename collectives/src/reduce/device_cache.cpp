@@ -80,7 +80,7 @@ void not_kept(const std::string& path, int code) {
                   failure_text(code, resource::file)));
 }
 
-/// False where a write beyond the limit on the size of files would end the process by SIGXFSZ.
+/// False if the write would exceed RLIMIT_FSIZE, which would kill the process with SIGXFSZ.
 bool may_be_as_long(std::size_t bytes) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
