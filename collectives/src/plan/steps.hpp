@@ -23,10 +23,10 @@ struct step {
   bool combines = false;  ///< received data is combined with the rank's own
   bool chunked = false;   ///< each message is cut into chunks, one of which is combined while the
                           ///< next is in flight
-  int level = 0;       ///< 1..3: level of a two-level algorithm; levels overlap, a slice each;
-                       ///< 0: not two-level
-  bool piped = false;  ///< the steps overlap: a chunk is forwarded while the next one arrives
-  bool local = false;  ///< no message: `busy` ranks of a host each copy that much of their own
+  int level = 0;          ///< 1..3: level of a two-level algorithm; levels overlap, a slice each;
+                          ///< 0: not two-level
+  bool piped = false;     ///< the steps overlap: a chunk is forwarded while the next one arrives
+  bool local = false;     ///< no message: `busy` ranks of a host each copy that much of their own
 
   bool operator==(const step&) const = default;
 };
