@@ -82,7 +82,7 @@ std::string call::phase(const std::string& inner) const {
 call::verdict call::judge(std::exception_ptr failure) const {
   const int mine = in->job_rank();
   error_context c{.rank = mine, .rail = {}, .phase = phase({}), .detail = {}, .advice = {}};
-  const auto told = [&c, mine](errc code, std::string detail) {
+  const auto local_failure = [&c, mine](errc code, std::string detail) {
     c.peer = mine;
     c.detail = std::move(detail);
     return error(code, c);
@@ -94,11 +94,13 @@ call::verdict call::judge(std::exception_ptr failure) const {
       c.detail = fmt::format("{} was cancelled on this rank", name);
       const error thrown(e.code(), c);
       return {std::make_exception_ptr(thrown),
-              told(errc::message_cancelled, fmt::format("rank {} cancelled its {}", mine, name))};
+              local_failure(errc::message_cancelled,
+                            fmt::format("rank {} cancelled its {}", mine, name))};
     }
     const auto* ours = dynamic_cast<const error*>(&e);
     if (ours == nullptr)
-      return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
+      return {failure,
+              local_failure(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
     // Another call failed first, and its failure ended this one.
     if (in->failed() && in->failed()->code() == e.code()) {
       return {std::make_exception_ptr(*in->failed()), *in->failed()};
@@ -121,9 +123,10 @@ call::verdict call::judge(std::exception_ptr failure) const {
     const error explained(code, c);
     return {std::make_exception_ptr(explained), explained};
   } catch (const std::exception& e) {
-    return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
+    return {failure, local_failure(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
   } catch (...) {
-    return {failure, told(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
+    return {failure,
+            local_failure(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
   }
 }
 
@@ -216,9 +219,9 @@ asio::awaitable<void> send_to(call& c, int peer, const_view message) {
 }
 
 bool received(call& c, int peer, mutable_view into) {
-  const link way = c.in->to(peer);
-  if (way.on == nullptr || c.unsettled()) return false;
-  c.io.recv(c.transfers[0], way, c.flow, into);
+  const link source = c.in->to(peer);
+  if (source.on == nullptr || c.unsettled()) return false;
+  c.io.recv(c.transfers[0], source, c.flow, into);
   return c.io.over(c.transfers[0]);
 }
 
@@ -244,9 +247,9 @@ void start_exchange(call& c, const link& to, const_view message, const link& fro
 }  // namespace
 
 bool exchanged(call& c, int peer, const_view message, mutable_view into) {
-  const link way = c.in->to(peer);
-  if (way.on == nullptr || c.unsettled()) return false;
-  start_exchange(c, way, message, way, into);
+  const link both_ways = c.in->to(peer);
+  if (both_ways.on == nullptr || c.unsettled()) return false;
+  start_exchange(c, both_ways, message, both_ways, into);
   return c.io.over(c.transfers[1]) && c.io.over(c.transfers[0]);
 }
 

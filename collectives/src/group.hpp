@@ -55,7 +55,7 @@ class group {
   facts facts_from(const group& whole) const;
   /// Its ranks by host.
   levels& hosts();
-  /// The board for short calls; null if the ranks share none. The same on all ranks.
+  /// The board for short calls; null if there is none. The same on all ranks.
   board* shared_board() const noexcept { return board_.get(); }
   /// @pre all ranks have one, and no call is in progress.
   void share(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
@@ -84,8 +84,8 @@ class group {
     return like.kind == memory_kind::host ? nullptr : queue_of_device(like);
   }
 
-  /// Takes a call from the pool, with scratch memory on the queue's device: one that was used
-  /// before and has at least that many bytes, if possible. `take` and `give_back` never suspend.
+  /// Gets a call from the pool, with scratch memory on the queue's device, preferring one that
+  /// already has at least that many bytes. `acquire` and `release` never suspend.
   /// @par Errors  As `buffer`.
   std::shared_ptr<call> take(std::size_t scratch_bytes, device_queue* queue);
   void give_back(std::shared_ptr<call> used) noexcept;

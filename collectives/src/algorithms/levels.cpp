@@ -41,9 +41,9 @@ std::shared_ptr<group> levels::heads(int root) {
 
 lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
                std::size_t scratch_bytes) {
-  lease place(std::move(part), name, scratch_bytes, whole.queue());
-  place->be_level_of(whole, level);
-  return place;
+  lease slot(std::move(part), name, scratch_bytes, whole.queue());
+  slot->be_level_of(whole, level);
+  return slot;
 }
 
 }  // namespace tandem::detail

@@ -37,10 +37,10 @@ asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view
   blocks sent = way.abroad(g->rank(), each);
   blocks received = sent;
   const call_record record(collective::all_to_all, algorithm::direct, into.bytes);
-  lease place(g, record, 0, g->queue_for(into));
-  call& c = *place;
-  return carry_out(std::move(place), swap_with_each(c, from, std::move(sent), into,
-                                                    std::move(received), direct_window));
+  lease slot(g, record, 0, g->queue_for(into));
+  call& c = *slot;
+  return carry_out(std::move(slot), swap_with_each(c, from, std::move(sent), into,
+                                                   std::move(received), direct_window));
 }
 
 asio::awaitable<void> all_to_all_in_levels(island_parts& p, const_view from, mutable_view into) {
