@@ -159,7 +159,7 @@ lease::~lease() {
 
 namespace {
 
-/// Ignores a device error: a failed device accesses nothing any more, and the call reports the
+/// Ignores a device error: a failed device no longer accesses memory, and the call reports the
 /// failure that it had before.
 asio::awaitable<void> settled_or_failed(call& c) {
   try {

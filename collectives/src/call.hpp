@@ -38,7 +38,7 @@ class call {
   /// Queued device work may be incomplete: no transfer may access that memory, and it must not be
   /// returned to the caller.
   bool unsettled() const noexcept { return queue_ != nullptr && queue_->pending(); }
-  /// @pre unsettled.
+  /// @pre there is outstanding work.
   asio::awaitable<void> settle() { return queue_->settle(); }
   /// @pre both views have the same length.
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
@@ -126,7 +126,7 @@ std::exception_ptr end_in_failure(call& c, std::exception_ptr failure);
 /// Throws `reason` when awaited: the result of a call with invalid arguments.
 asio::awaitable<void> refuse(error reason);
 
-/// A call that sends nothing. Throws the group's failure if the group has ended.
+/// A call without messages. Throws the group's failure if the group has ended.
 asio::awaitable<void> nothing(std::shared_ptr<group> in);
 
 // Steps shared by many algorithms. They connect to the peer if needed, use transfers 0 and 1, and

@@ -27,7 +27,7 @@ std::vector<int> checked(std::vector<int> members, const fabric& over, std::uint
   }
   const auto twice = std::ranges::adjacent_find(sorted);
   if (twice != sorted.end()) refuse(fmt::format("rank {} is listed twice", *twice));
-  // Several communicators of the whole job may exist: they share id 0.
+  // Several communicators of all ranks of the job may exist: they share id 0.
   if (id != 0 && over.groups()->test(id)) refuse("its id is in use by another communicator");
   if (!std::ranges::binary_search(sorted, over.rank())) {
     refuse(fmt::format("this rank, {}, is not a member", over.rank()));

@@ -169,9 +169,9 @@ asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view 
   if (c.unsettled()) co_await c.settle();
   const neighbours beside = neighbours_of(c);
   const ring_walk walk(ring_walk::part::reduce_scatter, cut, c.in->rank());
-  // A received piece is combined in place and sent from there in the next step, so scratch of two
-  // steps is needed, and a third for this rank's prepared data: for the pieces being combined, or
-  // for the messages of the first step.
+  // A received piece is combined where it was received and sent from there in the next step, so
+  // scratch of two steps is needed, and a third for this rank's prepared data: for the pieces being
+  // combined, or for the messages of the first step.
   const auto landing = [&](std::size_t piece) -> mutable_view {
     const std::size_t of_step = walk.step(piece) % 2 == 0 ? 0 : walk.batch();
     const std::size_t place = of_step + slot(walk, piece);

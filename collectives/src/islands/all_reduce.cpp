@@ -51,7 +51,7 @@ class passage {
   asio::awaitable<void> spread();
 
  private:
-  /// Whether any island has several ranks. The same on all ranks, as the number of slices must be.
+  /// Whether any island has several ranks. The same on all ranks, as the number of slices is.
   bool has_level_inside() const noexcept { return with_.all.size() > with_.islands(); }
   segment slice(std::size_t k) const noexcept {
     return segment_of(count_, static_cast<int>(slices_), static_cast<int>(k));

@@ -28,7 +28,7 @@ class level_reduction {
   const data_type type_;
   reduction across_;
   int vendor_type_ = 0, inside_ = 0;
-  bool has_made_ = false;  // inside_ must be freed
+  bool has_made_ = false;  // inside_ needs to be freed
 };
 
 }  // namespace tandem::detail

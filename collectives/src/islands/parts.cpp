@@ -161,7 +161,7 @@ asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaita
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  // Waiting must also work in a cancelled coroutine.
+  // A cancelled coroutine has to be able to wait.
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   co_await settle();

@@ -31,7 +31,7 @@ class island_parts {
   }
   /// Whether its island has other ranks.
   bool has_inside() const noexcept { return mine().size() > 1; }
-  /// Whether this rank is a leader, which exchanges data with other islands.
+  /// Whether this rank is a leader: it transfers data to and from other islands.
   bool exchanges() const noexcept { return place() < ranks.places; }
   /// Whether calls use the levels; else the communicator's collectives. The same on all ranks.
   bool has_levels() const noexcept { return all.size() > 1 && ranks.is_native(); }

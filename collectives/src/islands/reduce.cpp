@@ -20,7 +20,7 @@ asio::awaitable<void> reduce_inside(island_parts& p, const_view data, mutable_vi
   co_await p.done_with(group);
 }
 
-/// Reduces segments to the leaders of each island, in scratch memory because the ranks' data must
+/// Reduces segments to the leaders of each island, in scratch memory because the ranks' data does
 /// not change; then across islands to the leaders of the root's island; then from them to the root.
 asio::awaitable<void> reduce_in_levels(island_parts& p, const_view data, mutable_view result,
                                        data_type type, reduction what, int root) {

@@ -13,7 +13,7 @@ struct message {
   int to;
 };
 
-/// Collects the steps of an operation; consecutive equal steps become one that is repeated.
+/// Collects the steps of an operation; consecutive equal steps become a repeated step.
 class step_list {
  public:
   explicit step_list(const layout& where) : where_(where) {}

@@ -13,7 +13,7 @@ namespace tandem::detail {
 namespace {
 
 /// Disables contraction of multiplications and additions, which would round differently from the
-/// processor; otherwise the defaults of both compilers keep the bits.
+/// processor; otherwise the defaults of both compilers preserve the bits.
 std::vector<std::string> options_for(memory_kind kind, const std::string& architecture) {
   if (kind == memory_kind::hip) {
     return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off", "-w"};
@@ -143,7 +143,7 @@ accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
 
 void device_kernels::launch(data_type type, kernel_work work, std::size_t count,
                             accelerator::stream stream, void** arguments) {
-  // Enough blocks to keep loads in flight on every multiprocessor, and few enough that launching
+  // Enough blocks to have loads in flight on every multiprocessor, and few enough that launching
   // them costs little: eight blocks of 256 threads fill one multiprocessor.
   constexpr std::size_t threads = 256;
   constexpr std::size_t piece_bytes = 16;
