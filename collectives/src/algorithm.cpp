@@ -34,12 +34,12 @@ constexpr algorithm for_all_to_all[] = {algorithm::board, algorithm::pairwise, a
 
 std::string_view name(collective what) noexcept {
   const auto index = static_cast<std::size_t>(what);
-  return index < collective_count ? collective_names[index] : "no collective";
+  return index < collective_count ? collective_names[index] : "unknown collective";
 }
 
 std::string_view name(algorithm how) noexcept {
   const auto index = static_cast<std::size_t>(how);
-  return index < algorithm_count ? words[index] : "no algorithm";
+  return index < algorithm_count ? words[index] : "unknown algorithm";
 }
 
 std::span<const algorithm> algorithms_of(collective what) noexcept {
@@ -79,7 +79,8 @@ std::optional<algorithm> find_algorithm(collective what, std::string_view word) 
   return std::nullopt;
 }
 
-/// Those that combine do it in the same order: a call has the same bits with a board and without.
+/// Reductions keep their order of combination, so a call gives the same bits with and without
+/// board.
 algorithm without_board(collective what) noexcept {
   switch (what) {
     case collective::broadcast:

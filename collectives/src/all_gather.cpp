@@ -8,7 +8,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// @pre the arguments are right.
+/// @pre the arguments are checked.
 asio::awaitable<void> start_all_gather(const std::shared_ptr<group>& g, const_view mine,
                                        mutable_view all, blocks cut, algorithm how) {
   constexpr collective kind = collective::all_gather;

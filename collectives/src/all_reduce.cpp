@@ -7,9 +7,9 @@
 namespace tandem {
 namespace {
 
-/// What is sent is written again as soon as the others' share has come. As long as caches have all
-/// of it, that is faster where it was copied for the peer than where the peer has read it (shared
-/// buffers: up to 512 KiB with two ranks, up to 128 KiB with four on two cores, measured).
+/// Data that is sent is overwritten as soon as the peers' data has arrived. As long as it fits the
+/// caches, copying it for the peer is faster than letting the peer read it from the shared buffer
+/// (measured: up to 512 KiB with two ranks, up to 128 KiB with four on two cores).
 bool is_better_copied(std::size_t bytes, int ranks) noexcept {
   constexpr std::size_t most_bytes = 2 * 1024 * 1024;
   const auto n = static_cast<std::size_t>(ranks);

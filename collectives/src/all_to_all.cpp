@@ -63,7 +63,8 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
   const auto me = static_cast<std::size_t>(g->rank());
   if (how == algorithm::bruck || sent[me] != received[me]) {
     return refuse(how == algorithm::bruck
-                      ? error(errc::bad_input, "all_to_all_v: bruck carries blocks of equal length",
+                      ? error(errc::bad_input,
+                              "all_to_all_v: bruck requires blocks of equal length",
                               "choose pairwise or direct")
                       : error(errc::bad_input,
                               fmt::format("all_to_all_v: this rank sends itself {} bytes and "
@@ -71,7 +72,7 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
                                           sent[me], received[me])));
   }
   if (g->size() == 1) return alone(g, from, into);
-  // Lengths differ from rank to rank: none of them says which algorithm pays, nor what others call.
+  // Lengths differ by rank, so they neither select an algorithm nor belong into the call record.
   if (how == algorithm::automatic || how == algorithm::board) how = algorithm::direct;
   lease place(g, call_record(kind, how, 0), 0, g->queue_for(into.bytes > 0 ? into : from));
   call& c = *place;

@@ -16,7 +16,7 @@ error no_such_root(const group& g, const char* call, int root) {
 
 namespace {
 
-/// Without a rank that such memory can neither be sent to nor come from.
+/// Checks that the channels to all other ranks carry such memory.
 std::optional<error> wrong_channel(const group& g, const char* call, memory_kind kind) {
   for (int peer = 0; peer < g.size(); ++peer) {
     if (peer == g.rank() || g.over().carries(kind, g.member(peer))) continue;
@@ -29,7 +29,7 @@ std::optional<error> wrong_channel(const group& g, const char* call, memory_kind
   return std::nullopt;
 }
 
-/// What `ask` throws, as what is wrong with a call.
+/// The error that `ask` throws, prefixed with the name of the call.
 template <class Ask>
 std::optional<error> thrown_by(const char* call, Ask ask) {
   try {
@@ -47,7 +47,7 @@ std::optional<error> thrown_by(const char* call, Ask ask) {
 std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
-    return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+    return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
   }
   if (data.kind == memory_kind::host) return std::nullopt;
   if (auto wrong = wrong_channel(g, call, data.kind)) return wrong;
@@ -58,21 +58,21 @@ std::optional<error> wrong_numbers(const char* call, const const_view& data, dat
                                    reduction what) {
   const std::size_t element_bytes = bytes_of(type);
   if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
-    return error(errc::bad_input, fmt::format("{}: type {}, operation {}", call,
+    return error(errc::bad_input, fmt::format("{}: undefined type {} or operation {}", call,
                                               static_cast<int>(type), static_cast<int>(what.op)));
   }
   if (!is_defined(type, what.op)) {
     return error(errc::bad_input, fmt::format("{}: no {} of {}", call, name(what.op), name(type)),
-                 "combine bits as integers");
+                 "use an integer type for bitwise operations");
   }
   if (what.op == reduce_op::premultiplied_sum && !is_factor(type, what.factor)) {
     return error(errc::bad_input,
-                 fmt::format("{}: factor {} is no {}", call, what.factor, name(type)),
-                 "give integers a whole number that they hold, others one that a float32 holds");
+                 fmt::format("{}: factor {} is not valid for {}", call, what.factor, name(type)),
+                 "pass an integer in the type's range for integer types, else a float32 value");
   }
   if (data.bytes % element_bytes != 0) {
-    return error(errc::bad_input, fmt::format("{}: {} bytes are no whole number of {}", call,
-                                              data.bytes, name(type)));
+    return error(errc::bad_input,
+                 fmt::format("{}: {} bytes is not a multiple of {}", call, data.bytes, name(type)));
   }
   if (reinterpret_cast<std::uintptr_t>(data.data) % element_bytes != 0) {
     return error(errc::bad_input,
@@ -86,13 +86,13 @@ std::optional<error> wrong_elements(group& g, const char* call, const const_view
   if (auto wrong = wrong_memory(g, call, data)) return wrong;
   if (auto wrong = wrong_numbers(call, data, type, what)) return wrong;
   if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;
-  // Now, so that a machine without a compiler of kernels refuses before anything is sent.
+  // Compiled here, so that a machine without a kernel compiler fails before anything is sent.
   return thrown_by(call, [&] { g.queue_for(data)->prepare(type); });
 }
 
 std::optional<error> wrong_algorithm(collective what, algorithm how) {
   if (is_defined(what, how)) return std::nullopt;
-  return error(errc::bad_input, fmt::format("{}: not by {}", name(what), name(how)),
+  return error(errc::bad_input, fmt::format("{}: no algorithm {}", name(what), name(how)),
                fmt::format("choose {}", fmt::join(algorithm_names(what), ", ")));
 }
 
@@ -100,7 +100,7 @@ std::optional<error> wrong_share(const group& g, const char* call, const const_v
                                  const const_view& block) {
   const std::size_t needed = block.bytes * static_cast<std::size_t>(g.size());
   if (all.bytes == needed) return std::nullopt;
-  return error(errc::bad_input, fmt::format("{}: {} ranks with {} bytes each fill {} bytes, not {}",
+  return error(errc::bad_input, fmt::format("{}: {} ranks with {} bytes each need {} bytes, not {}",
                                             call, g.size(), block.bytes, needed, all.bytes));
 }
 
@@ -118,18 +118,18 @@ std::optional<error> wrong_number(const group& g, const char* call,
 std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
                                    std::span<const std::size_t> bytes_of_rank) {
   if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
-  // Longer than all there is, as soon as one is: a sum that wraps around cannot pass.
+  // Subtracted from the total, because a sum of the lengths could wrap around.
   std::size_t left = all.bytes;
   for (const std::size_t bytes : bytes_of_rank) {
     if (bytes > left) {
-      return error(errc::bad_input, fmt::format("{}: the lengths fill more than the {} bytes given",
-                                                call, all.bytes));
+      return error(errc::bad_input,
+                   fmt::format("{}: the lengths exceed the {} bytes of the view", call, all.bytes));
     }
     left -= bytes;
   }
   if (left == 0) return std::nullopt;
   return error(errc::bad_input,
-               fmt::format("{}: the lengths leave {} of {} bytes over", call, left, all.bytes));
+               fmt::format("{}: the lengths leave {} of {} bytes unused", call, left, all.bytes));
 }
 
 std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
@@ -137,7 +137,7 @@ std::optional<error> wrong_block(const group& g, const char* call, const const_v
   if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
   const std::size_t listed = bytes_of_rank[static_cast<std::size_t>(g.rank())];
   if (listed == block.bytes) return std::nullopt;
-  return error(errc::bad_input, fmt::format("{}: this rank's block has {} bytes, its length is {}",
+  return error(errc::bad_input, fmt::format("{}: this rank's block has {} bytes, listed are {}",
                                             call, block.bytes, listed));
 }
 
@@ -152,14 +152,14 @@ std::optional<error> wrong_place(const char* call, const const_view& block, cons
 
 error mixed(const char* call, const const_view& one, const const_view& other) {
   return error(errc::unsupported_memory,
-               fmt::format("{}: its views lie in {} and {} memory, of devices {} and {}", call,
+               fmt::format("{}: the views are in {} and {} memory, on devices {} and {}", call,
                            name(one.kind), name(other.kind), one.device, other.device),
-               "give views of one device, or of the host; other ranks may have others");
+               "pass views of one device, or of host memory; other ranks may use other memory");
 }
 
 error overlapping(const char* call) {
-  return error(errc::bad_input, fmt::format("{}: its views overlap", call),
-               "give views that lie apart, or the same address for in place");
+  return error(errc::bad_input, fmt::format("{}: the views overlap", call),
+               "pass views that do not overlap, or the same address for in place");
 }
 
 std::optional<error> wrong_result(const char* call, const const_view& data,
@@ -176,7 +176,7 @@ std::optional<error> wrong_pair(const char* call, const const_view& from, const 
   if (auto wrong = wrong_mix(call, from, into)) return wrong;
   if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
   if (from.data != into.data) return wrong_overlap(call, from, into);
-  return error(errc::bad_input, fmt::format("{}: not in place", call), "give another view to fill");
+  return error(errc::bad_input, fmt::format("{}: not in place", call), "pass another output view");
 }
 
 }  // namespace detail

@@ -7,8 +7,8 @@
 #include "algorithms/blocks.hpp"
 #include "group.hpp"
 
-/// What is wrong with the arguments of a collective, if anything; asked before anything is changed
-/// or sent.
+/// Checks of the arguments of a collective, made before anything is changed or sent. Each returns
+/// the error, or nothing if the arguments are valid.
 namespace tandem::detail {
 
 error no_such_root(const group& g, const char* call, int root);
@@ -16,34 +16,34 @@ inline std::optional<error> wrong_root(const group& g, const char* call, int roo
   if (root >= 0 && root < g.size()) return std::nullopt;
   return no_such_root(g, call, root);
 }
-/// Of a view that is no plain memory of the host.
+/// Checks a view that is null or not in host memory.
 std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data);
-/// Also memory that this machine has not, or that a channel of the group does not carry.
+/// Fails for memory of a device that does not exist, or that a channel of the group does not carry.
 inline std::optional<error> wrong_memory(group& g, const char* call, const const_view& data) {
   if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
   return wrong_other_memory(g, call, data);
 }
-/// Whatever memory they lie in.
+/// Checks type, operation, length and alignment, for any memory.
 std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
                                    reduction what);
-/// Memory, too.
+/// Checks memory, type, operation, length and alignment.
 std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what);
 std::optional<error> wrong_algorithm(collective what, algorithm how);
-/// `block` is one of `ranks` blocks of equal length in `all`.
+/// Checks that `all` holds one block of the length of `block` for each rank.
 std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
                                  const const_view& block);
-/// Lengths by rank that fill `all`.
+/// Checks that there is one length for each rank and that they add up to the bytes of `all`.
 std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
                                    std::span<const std::size_t> bytes_of_rank);
-/// `block` is that of this rank.
+/// Checks that `block` has the length listed for this rank.
 std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
                                  std::span<const std::size_t> bytes_of_rank);
-/// `block` and `all` lie apart, or `block` is where it belongs in `all`.
+/// Checks that `block` does not overlap `all`, or is exactly its block at `place`.
 std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
                                  extent place);
 error mixed(const char* call, const const_view& one, const const_view& other);
-/// Both lie in the same memory, unless one is empty.
+/// Checks that both views are in the same memory; empty views are ignored.
 inline std::optional<error> wrong_mix(const char* call, const const_view& one,
                                       const const_view& other) {
   if (one.kind == other.kind && one.device == other.device) return std::nullopt;
@@ -51,7 +51,7 @@ inline std::optional<error> wrong_mix(const char* call, const const_view& one,
   return mixed(call, one, other);
 }
 error overlapping(const char* call);
-/// They have no byte in common, or are the same.
+/// Checks that the views do not overlap, or are identical.
 inline std::optional<error> wrong_overlap(const char* call, const const_view& one,
                                           const const_view& other) {
   const auto from = reinterpret_cast<std::uintptr_t>(one.data);
@@ -60,18 +60,18 @@ inline std::optional<error> wrong_overlap(const char* call, const const_view& on
   if (apart || (from == at && one.bytes == other.bytes)) return std::nullopt;
   return overlapping(call);
 }
-/// The same memory: whatever is right of one is right of both.
+/// Whether both views are identical, so that checking one checks both.
 inline bool is_in_place(const const_view& data, const const_view& result) noexcept {
   return data.data == result.data && data.bytes == result.bytes && data.kind == result.kind &&
          data.device == result.device;
 }
 std::optional<error> wrong_result(const char* call, const const_view& data,
                                   const const_view& result);
-/// Both lie in the same memory, and apart.
+/// Checks that both views are in the same memory and do not overlap.
 std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into);
 
-/// The first that is wrong. Not a variable that is filled: an empty optional of this length is set
-/// to zeros in full, which a short call would notice.
+/// The first error. Recursive instead of filling one variable: initialising an empty optional of
+/// this size zeroes all of it, which is measurable in short calls.
 inline std::optional<error> first_wrong() {
   return std::nullopt;
 }

@@ -7,8 +7,8 @@
 namespace tandem {
 namespace {
 
-/// In round k every rank hears of 2^k more before it (Hensgen, Finkel and Manber 1988, Two
-/// Algorithms for Barrier Synchronization).
+/// In round k every rank learns of the arrival of 2^k more ranks (Hensgen, Finkel and Manber 1988,
+/// Two Algorithms for Barrier Synchronization).
 asio::awaitable<void> dissemination(detail::call& c) {
   const int n = c.in->size();
   const int rank = c.in->rank();

@@ -84,7 +84,7 @@ void board_visit::over(std::shared_ptr<const error> failure) {
   if (handler_) resume(handler_, executor_);
 }
 
-/// The frames that wait hold this object.
+/// Moves the handler out first: destroying the waiting coroutine frames destroys this object.
 void board_visit::gone() noexcept {
   const auto frames = std::exchange(handler_, std::nullopt);
 }

@@ -10,37 +10,39 @@
 
 namespace tandem::detail {
 
-/// One call at the board of its group: writes what this rank brings, and waits for the others.
+/// The access of one call to the board of its group: writes this rank's data and waits for the
+/// others.
 ///
 ///   while (!at.may_write()) co_await at.wait();
 ///   ... into at.place() ...
 ///   at.publish(bytes);
 ///   while (!at.have(first, last)) co_await at.wait();
 ///
-/// Cancellation, terminal, of a wait: the next question throws.
+/// @par Cancellation  Terminal, of `wait`: the next `may_write` or `have` throws.
 class board_visit final : private board::waiter {
  public:
-  /// @pre it outlives the visit.
+  /// @pre the executor outlives this object.
   explicit board_visit(const asio::any_io_executor& executor) noexcept : executor_(executor) {}
   board_visit(const board_visit&) = delete;
   board_visit& operator=(const board_visit&) = delete;
 
-  /// @param call  its place among all calls of the group.
+  /// @param call  its sequence number among all calls of the group
   void open(board& on, std::uint64_t call, const message_note& note) noexcept;
   void close() noexcept;
 
-  /// True when nobody reads any more what stood there. Throws why the visit has failed.
+  /// Whether this rank's slot is free: no rank reads its previous contents any more.
+  /// @par Errors  Why the board or this call has failed.
   bool may_write();
   /// @pre may_write.
   std::byte* place() const noexcept { return place_; }
   void publish(std::size_t bytes) noexcept { on_->publish(call_, note_, bytes); }
-  /// True when the ranks from `first` to before `last` have brought something, but for this rank;
-  /// the same ranks whenever it is asked.
-  /// Throws why the visit has failed.
+  /// Whether the ranks [first, last), except this one, have written their data. The range must be
+  /// the same in every call until it returns true. @par Errors  As `may_write`.
   bool have(int first, int last);
   board::brought of(int rank) const noexcept { return on_->find(rank, call_); }
 
-  /// Until the last question may have another answer. @pre it was answered with no.
+  /// Suspends until `may_write` or `have`, whichever was called last, may return true.
+  /// @pre it returned false.
   asio::awaitable<void> wait();
 
  private:

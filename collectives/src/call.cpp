@@ -82,7 +82,7 @@ std::string call::phase(const std::string& inner) const {
 call::verdict call::judge(std::exception_ptr failure) const {
   const int mine = in->job_rank();
   error_context c{.rank = mine, .rail = {}, .phase = phase({}), .detail = {}, .advice = {}};
-  const auto told = [&c, mine](errc code, std::string detail) {
+  const auto local_failure = [&c, mine](errc code, std::string detail) {
     c.peer = mine;
     c.detail = std::move(detail);
     return error(code, c);
@@ -94,16 +94,18 @@ call::verdict call::judge(std::exception_ptr failure) const {
       c.detail = fmt::format("{} was cancelled on this rank", name);
       const error thrown(e.code(), c);
       return {std::make_exception_ptr(thrown),
-              told(errc::message_cancelled, fmt::format("rank {} cancelled its {}", mine, name))};
+              local_failure(errc::message_cancelled,
+                            fmt::format("rank {} cancelled its {}", mine, name))};
     }
     const auto* ours = dynamic_cast<const error*>(&e);
     if (ours == nullptr)
-      return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
-    // Another call was first to fail, and its failure ended this one.
+      return {failure,
+              local_failure(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
+    // Another call failed first, and its failure ended this one.
     if (in->failed() && in->failed()->code() == e.code()) {
       return {std::make_exception_ptr(*in->failed()), *in->failed()};
     }
-    // What another rank has told everybody says it all.
+    // A failure that another rank has reported to all ranks already has its context.
     c = ours->context();
     if (c.rank >= 0 && c.rank != mine) return {failure, *ours};
     error_code code = ours->code();
@@ -121,9 +123,10 @@ call::verdict call::judge(std::exception_ptr failure) const {
     const error explained(code, c);
     return {std::make_exception_ptr(explained), explained};
   } catch (const std::exception& e) {
-    return {failure, told(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
+    return {failure, local_failure(errc::peer_lost, fmt::format("rank {}: {}", mine, describe(e)))};
   } catch (...) {
-    return {failure, told(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
+    return {failure,
+            local_failure(errc::peer_lost, fmt::format("rank {}: unknown exception", mine))};
   }
 }
 
@@ -143,20 +146,21 @@ lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scr
 
 lease::~lease() {
   if (!place_) return;
-  // Only where the coroutine was destroyed: its views are no longer ours.
+  // Only if the coroutine was destroyed: its views must not be accessed any more.
   if (place_->unsettled()) place_->queue()->finish();
   place_->close();
   if (place_->io.idle()) {
     in_->give_back(std::move(place_));
   } else {
-    // The coroutine was destroyed with transfers under way: they keep what they write to.
+    // The coroutine was destroyed with transfers in progress: they keep this call's memory alive.
     place_->io.outlive(place_);
   }
 }
 
 namespace {
 
-/// A device that has failed touches nothing any more, and the call has another failure to tell.
+/// Ignores a device error: a failed device no longer accesses memory, and the call reports the
+/// failure that it had before.
 asio::awaitable<void> settled_or_failed(call& c) {
   try {
     co_await c.settle();
@@ -179,8 +183,8 @@ asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, ca
   if (!failure) co_return;
   failure = end_in_failure(c, failure);
   if (!c.io.idle() || c.unsettled()) {
-    // The channels have failed, so all ends by itself. A cancelled coroutine must be able to wait,
-    // too.
+    // The channels have failed, so all transfers end soon. Waiting for them must also work in a
+    // cancelled coroutine.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
     while (!c.io.idle()) co_await c.io.until_idle();
@@ -215,9 +219,9 @@ asio::awaitable<void> send_to(call& c, int peer, const_view message) {
 }
 
 bool received(call& c, int peer, mutable_view into) {
-  const link way = c.in->to(peer);
-  if (way.on == nullptr || c.unsettled()) return false;
-  c.io.recv(c.transfers[0], way, c.flow, into);
+  const link source = c.in->to(peer);
+  if (source.on == nullptr || c.unsettled()) return false;
+  c.io.recv(c.transfers[0], source, c.flow, into);
   return c.io.over(c.transfers[0]);
 }
 
@@ -235,7 +239,7 @@ namespace {
 
 void start_exchange(call& c, const link& to, const_view message, const link& from,
                     mutable_view into) {
-  // The receive first: what comes meanwhile goes straight to its place.
+  // The receive first, so that a message that arrives meanwhile is written directly to `into`.
   c.io.recv(c.transfers[1], from, c.flow, into);
   c.io.send(c.transfers[0], to, c.flow, message);
 }
@@ -243,9 +247,9 @@ void start_exchange(call& c, const link& to, const_view message, const link& fro
 }  // namespace
 
 bool exchanged(call& c, int peer, const_view message, mutable_view into) {
-  const link way = c.in->to(peer);
-  if (way.on == nullptr || c.unsettled()) return false;
-  start_exchange(c, way, message, way, into);
+  const link both_ways = c.in->to(peer);
+  if (both_ways.on == nullptr || c.unsettled()) return false;
+  start_exchange(c, both_ways, message, both_ways, into);
   return c.io.over(c.transfers[1]) && c.io.over(c.transfers[0]);
 }
 

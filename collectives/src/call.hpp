@@ -13,8 +13,8 @@
 
 namespace tandem::detail {
 
-/// One collective or pipeline under way, and the place it works in: transfers and scratch memory,
-/// kept by the group from call to call.
+/// One collective or pipeline in progress, with its transfers and scratch memory, which the group
+/// keeps from call to call.
 class call {
  public:
   static constexpr std::size_t transfer_count = 8;
@@ -23,43 +23,44 @@ class call {
   explicit call(const asio::any_io_executor& executor)
       : executor_(executor), io(transfers, executor_), at_board(executor_) {}
 
-  /// Part of the scratch memory, which has at least as many bytes as were asked for.
+  /// Part of the scratch memory. @pre it lies within the bytes that were reserved.
   mutable_view scratch(std::size_t offset, std::size_t bytes) const noexcept {
     return scratch_.view().part(offset, bytes);
   }
-  /// How much of it there is where this queue works; null: on the host.
+  /// Bytes of scratch memory on the device of this queue; null: on the host.
   std::size_t scratch_bytes(const device_queue* on) const noexcept;
-  /// Has it there from now on.
+  /// Ensures that many bytes of scratch memory there.
   void reserve(std::size_t bytes, device_queue* on);
 
-  /// On which it works: null for host memory, where all is done at once.
+  /// The queue for its copies and reductions; null for host memory, where they are done
+  /// immediately.
   device_queue* queue() const noexcept { return queue_; }
-  /// What was queued may not be done yet: no transfer may touch that memory, and it is nobody
-  /// else's.
+  /// Queued device work may be incomplete: no transfer may access that memory, and it must not be
+  /// returned to the caller.
   bool unsettled() const noexcept { return queue_ != nullptr && queue_->pending(); }
-  /// @pre unsettled.
+  /// @pre there is outstanding work.
   asio::awaitable<void> settle() { return queue_->settle(); }
-  /// Of equal length.
+  /// @pre both views have the same length.
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
 
-  /// Begins its visit to the board of its group, which ends with the call. @pre there is one, and
-  /// the call is the newest of the group.
+  /// Opens its access to the board of its group, which ends with the call. @pre the group has a
+  /// board, and this is its newest call.
   void go_to_board() noexcept;
-  /// What its messages say.
+  /// The call record that its messages carry.
   const message_note& note() const noexcept { return in->note_of(number_); }
-  /// Its place among the collectives of the group, modulo `group::calls_at_once`.
+  /// Its sequence number among the collectives of the group, modulo `group::calls_at_once`.
   unsigned number() const noexcept { return number_; }
 
-  /// How far it has come, for errors: "ring step 2 of 6", or with no steps "forward of micro-batch
-  /// 2".
+  /// Sets the progress that errors report: "ring step 2 of 6", or without steps "forward of
+  /// micro-batch 2".
   void at(const char* part, int step, int steps = 0) noexcept;
 
-  /// Makes it a part of another call, among some of that one's ranks, with messages on flows of
-  /// their own. @pre `level` is 1..3; the other one is open and outlives it.
+  /// Makes it a level of another call: it runs among some of that call's ranks, with messages on
+  /// separate flows. @pre `level` is 1..3; the other call is open and outlives this one.
   void be_level_of(const call& whole, unsigned level) noexcept;
   void open(group& in, kind which);
   void close() noexcept;
-  /// The failure as this rank throws it, and as it tells the others.
+  /// The failure as this rank throws it, and as it reports it to the other ranks.
   struct verdict {
     std::exception_ptr thrown;
     error told;
@@ -68,9 +69,9 @@ class call {
 
   group* in = nullptr;
   const char* name = "";
-  call_record what{0};    ///< of a collective
-  bool rewrites = false;  ///< what it sends: see `operation::rewritten`
-  flow_id flow = 0;       ///< of a collective
+  call_record what{0};    ///< for collectives
+  bool rewrites = false;  ///< it overwrites data that it sends: see `operation::rewritten`
+  flow_id flow = 0;       ///< for collectives
 
  private:
   const asio::any_io_executor executor_;
@@ -90,13 +91,13 @@ class call {
   kind kind_ = kind::collective;
   unsigned number_ = 0;
   bool open_ = false;
-  const call* whole_ = nullptr;  // of a level
+  const call* whole_ = nullptr;  // the call that this one is a level of
 };
 
-/// Keeps a group and one of its places together until the call is over.
+/// Owns a pooled call of a group until that call is over, and keeps the group alive.
 class lease {
  public:
-  /// @param queue  of the device where the call's views are, and its scratch memory; null: the host
+  /// @param queue  of the device of the call's views and scratch memory; null: host memory
   lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes = 0,
         device_queue* queue = nullptr);
   lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes = 0,
@@ -113,30 +114,31 @@ class lease {
   std::shared_ptr<call> place_;
 };
 
-/// Runs a collective's algorithm from its number to its end. When it fails, ends the group, tells
-/// every rank, and throws once no transfer touches a view any more.
+/// Opens the call, runs the algorithm and closes the call. On failure ends the group, reports the
+/// failure to every rank, and throws once no transfer accesses a view any more.
 asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm,
                                 call::kind what = call::kind::collective);
 
-/// Ends the group of a call that has failed, and tells every rank. What to throw.
+/// Ends the group of a failed call and reports the failure to every rank. Returns the exception to
+/// throw on this rank.
 std::exception_ptr end_in_failure(call& c, std::exception_ptr failure);
 
-/// Throws `reason` when awaited: how a call is refused.
+/// Throws `reason` when awaited: the result of a call with invalid arguments.
 asio::awaitable<void> refuse(error reason);
 
-/// A call for which nothing need be sent. Throws what ended the group, if something did.
+/// A call without messages. Throws the group's failure if the group has ended.
 asio::awaitable<void> nothing(std::shared_ptr<group> in);
 
-// Steps of many algorithms, with ranks of the group, which they connect to first. They use
-// transfers 0 and 1, and settle what is queued before these touch anything.
+// Steps shared by many algorithms. They connect to the peer if needed, use transfers 0 and 1, and
+// wait for queued device work before these access any memory.
 
 asio::awaitable<void> send_to(call& c, int peer, const_view message);
 asio::awaitable<void> recv_from(call& c, int peer, mutable_view into);
-/// Both at the same time.
+/// Sends and receives at the same time.
 asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mutable_view into);
 
-// The same without a coroutine, for short messages. True: it is over already. False: the coroutine
-// with the same arguments goes on from where this has come. @pre the flight is idle.
+// The same without a coroutine, for short messages. True: already complete. False: await the
+// coroutine with the same arguments, which continues from there. @pre the flight is idle.
 
 bool received(call& c, int peer, mutable_view into);
 bool exchanged(call& c, int peer, const_view message, mutable_view into);

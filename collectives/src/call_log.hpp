@@ -8,24 +8,24 @@
 
 namespace tandem::detail {
 
-/// The last collectives that a rank has called on one group, without I/O: by their place in the
-/// order of calls, which is what matches them. Travels as it is, for all ranks of a job are built
-/// alike; whatever stands in one from elsewhere, comparing with it is safe.
+/// The last collectives that a rank has called on one group, by their sequence number, which is
+/// what matches calls of different ranks. Without I/O. Sent as plain bytes, because all ranks of a
+/// job run the same build; comparing with a log of arbitrary contents is safe.
 class call_log {
  public:
   static constexpr unsigned kept = 64;
 
-  /// @param history  of a group that has called nothing
+  /// @param history  the initial history of the group
   explicit call_log(std::uint32_t history = 0) noexcept : history_(history) {}
 
-  /// Calls made so far; the next one's place.
+  /// Calls made so far, which is the sequence number of the next one.
   std::uint64_t count() const noexcept { return count_; }
   void add(std::uint64_t call) noexcept;
   /// @pre one of the last `kept`.
   const message_note& at(std::uint64_t place) const noexcept { return notes_[place % kept]; }
   std::uint32_t history() const noexcept { return history_; }
 
-  /// The first call known to both that differs. None: one may be late, but they agree.
+  /// The first call that is in both logs and differs. None: they agree, though one may be behind.
   std::optional<std::uint64_t> first_difference(const call_log& other) const noexcept;
 
  private:

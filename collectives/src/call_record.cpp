@@ -7,8 +7,8 @@
 namespace tandem::detail {
 namespace {
 
-// From the top: collective, algorithm, type, operation (each one more than its value, 0: none),
-// root (the same), bytes.
+// From the most significant bit: collective, algorithm, type, operation, root (each its value plus
+// one; 0: none), bytes.
 constexpr unsigned what_shift = 60, how_shift = 56, type_shift = 52, op_shift = 48, root_shift = 36;
 constexpr std::uint64_t most_bytes = (std::uint64_t{1} << root_shift) - 1;
 constexpr std::uint64_t most_roots = (1 << 12) - 1;
@@ -58,8 +58,8 @@ std::string call_record::text() const {
 }
 
 std::uint32_t follow(std::uint32_t history, std::uint64_t bits) noexcept {
-  // Steele, Lea and Flood 2014, Fast Splittable Pseudorandom Number Generators: the mixing of
-  // SplitMix64.
+  // The mixing function of SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom
+  // Number Generators).
   std::uint64_t z = (std::uint64_t{history} + 1) * 0x9e3779b97f4a7c15 + bits;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
   z = (z ^ z >> 27) * 0x94d049bb133111eb;

@@ -8,21 +8,21 @@
 
 namespace tandem::detail {
 
-/// What a rank calls: all that has to be the same on every rank. Travels with each message of the
-/// call in 64 bits, so that who receives it can compare and say what the other one meant.
+/// The parameters of a call that must be the same on every rank, in 64 bits. Each message of the
+/// call carries them, so that the receiver can compare them and name the sender's call in an error.
 class call_record {
  public:
   call_record(collective what, algorithm how, std::size_t bytes, int root = -1) noexcept;
   call_record(collective what, algorithm how, std::size_t bytes, data_type type, reduce_op op,
               int root = -1) noexcept;
-  /// Of what a message said.
+  /// From the bits of a received message.
   explicit call_record(std::uint64_t bits) noexcept : bits_(bits) {}
 
-  /// Never 0: that is a message of no collective.
+  /// Never 0, which marks messages that belong to no collective.
   std::uint64_t bits() const noexcept { return bits_; }
   const char* name() const noexcept;
-  /// "all_reduce of 4096 bytes (ring, float32, sum)", "broadcast of 8 bytes from rank 1 (tree)".
-  /// Also of bits that no correct rank sends.
+  /// "all_reduce of 4096 bytes (ring, float32, sum)", "broadcast of 8 bytes with root 1 (tree)".
+  /// Accepts any bits, also invalid ones.
   std::string text() const;
 
  private:
@@ -31,7 +31,7 @@ class call_record {
   std::uint64_t bits_;
 };
 
-/// What a group has called before, as one number: it differs where anything ever differed.
+/// Extends a hash of all calls of a group by one: histories differ if any earlier call differed.
 std::uint32_t follow(std::uint32_t history, std::uint64_t bits) noexcept;
 
 }  // namespace tandem::detail

@@ -6,7 +6,7 @@
 
 namespace tandem::detail {
 
-/// One log on its way. Keeps itself until the channel has done with it.
+/// A log being sent or received. Keeps itself alive until the channel has completed it.
 struct call_watch::message : operation {
   message(std::shared_ptr<call_watch> watch, operation::kind k, int with)
       : of(std::move(watch)), peer(with), way(of.lock()->group_->to(with)) {
@@ -17,7 +17,7 @@ struct call_watch::message : operation {
     destroy = [](operation& op) noexcept { static_cast<message&>(op).release(); };
   }
 
-  /// @pre the list of the watch holds it.
+  /// @pre it is in `under_way_`.
   void start() {
     if (way.on->start(*this)) ended();
   }
@@ -34,8 +34,8 @@ struct call_watch::message : operation {
   }
 
   std::weak_ptr<call_watch> of;
-  std::shared_ptr<message> self;  // while the channel has it
-  const int peer;                 // in the group
+  std::shared_ptr<message> self;  // until the channel has completed it
+  const int peer;                 // rank of the group
   const link way;
   call_log log;
 };
@@ -86,7 +86,7 @@ void call_watch::tell_everybody() {
   told_ = group_->calls().count();
   const int ranks = group_->size();
   for (int peer = 0; peer < ranks; ++peer) {
-    // What is heard may end the group.
+    // A received log may have ended the group.
     if (group_ == nullptr || group_->failed()) return;
     if (peer == group_->rank() || !group_->connected(peer)) continue;
     if (has_news) begin_message(operation::kind::send, peer);

@@ -12,17 +12,18 @@ namespace tandem::detail {
 
 class group;
 
-/// Finds ranks that wait for each other because they have called different collectives, and so will
-/// never meet in a message. A rank whose call waits for a second tells its peers what it has
-/// called and hears what those say that wait as well; where two differ, both know why.
+/// Detects ranks that wait for each other because they have called different collectives whose
+/// messages never match. A rank whose oldest call has waited for a second sends its call log to its
+/// peers and receives the logs of peers that wait as well; if two logs differ, both ranks fail with
+/// an error that names both calls.
 ///
-/// Looks four times a second while calls are open, so it costs a call nothing.
+/// Polls four times a second while calls are open, so it adds no cost to a call.
 class call_watch : public std::enable_shared_from_this<call_watch> {
  public:
   static constexpr std::chrono::milliseconds every{250};
   static constexpr int looks_until_stuck = 4;
 
-  /// @pre the group calls `stop` before it goes.
+  /// @pre the group calls `stop` before it is destroyed.
   explicit call_watch(group& of);
   call_watch(const call_watch&) = delete;
   call_watch& operator=(const call_watch&) = delete;
@@ -48,7 +49,7 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
   std::vector<std::shared_ptr<message>> under_way_;
   std::vector<bool> listens_;  // by rank of the group
   std::uint64_t oldest_ = 0;
-  std::uint64_t told_ = 0;  // calls made when the peers were told
+  std::uint64_t told_ = 0;  // the count of the log that was last sent
   int looks_ = 0;
   bool armed_ = false;
 };

@@ -19,7 +19,7 @@ std::vector<int> all_of(const fabric& over) {
 
 std::uint16_t checked(std::uint16_t group_id) {
   if (group_id != 0) return group_id;
-  throw error(errc::bad_input, "group id 0 is that of the whole job", "use 1 to 4095");
+  throw error(errc::bad_input, "group id 0 is reserved for the whole job", "use 1 to 4095");
 }
 
 void check_peer(const detail::group& g, int peer, const char* what) {
@@ -98,7 +98,7 @@ asio::awaitable<std::size_t> communicator::sendrecv(int to, const_view message, 
     failure = std::current_exception();
   }
   if (!failure) co_return both[0].bytes;
-  // The views are handed back only when nothing touches them any more.
+  // The views are returned to the caller only when nothing accesses them any more.
   io.cancel();
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);

@@ -44,7 +44,7 @@ void device_queue::finish() noexcept {
   if (!pending()) return;
   try {
     on().finish(stream_.get());
-  } catch (const error&) {  // it has failed, and touches nothing any more
+  } catch (const error&) {  // a failed device accesses nothing any more
   }
   done_ = queued_;
 }

@@ -5,19 +5,19 @@
 #include "algorithms/algorithms.hpp"
 #include "arguments.hpp"
 
-// gather and scatter: one the other way around.
+// gather and scatter share their argument checks and their start.
 namespace tandem {
 namespace detail {
 namespace {
 
-/// One of them on this rank.
+/// The arguments of one call on this rank.
 struct rooted_call {
   const group& in() const noexcept { return *g; }
   bool gathers() const noexcept { return kind == collective::gather; }
   bool is_root() const noexcept { return g->rank() == root; }
-  /// Of the root: what holds all blocks. Elsewhere ignored.
+  /// The root's view of all blocks; ignored on other ranks.
   const_view all() const noexcept { return gathers() ? const_view(into) : from; }
-  /// This rank's own.
+  /// This rank's own block.
   const_view block() const noexcept { return gathers() ? from : const_view(into); }
 
   const std::shared_ptr<group>& g;
@@ -38,7 +38,7 @@ std::optional<error> wrong_call(const rooted_call& r) {
   return r.is_root() ? wrong_memory(*r.g, r.name, r.all()) : std::nullopt;
 }
 
-/// @pre the arguments are right, and the algorithm is chosen.
+/// @pre the arguments are checked, and the algorithm is selected.
 asio::awaitable<void> start(const rooted_call& r, blocks cut) {
   const std::size_t total = cut.total();
   if (total == 0) return nothing(r.g);
@@ -72,7 +72,7 @@ asio::awaitable<void> with_listed_blocks(rooted_call r,
   if (auto wrong = wrong_call(r)) return refuse(*wrong);
   if (r.how == algorithm::tree) {
     return refuse(error(errc::bad_input,
-                        fmt::format("{}: a tree carries blocks of equal length", r.name),
+                        fmt::format("{}: tree requires blocks of equal length", r.name),
                         "choose direct"));
   }
   if (auto wrong = wrong_block(r.in(), r.name, r.block(), bytes_of_rank)) return refuse(*wrong);

@@ -17,25 +17,26 @@ std::vector<int> checked(std::vector<int> members, const fabric& over, std::uint
   const auto refuse = [id](const std::string& why) {
     throw error(errc::bad_input, fmt::format("communicator {}: {}", id, why));
   };
-  if (id >= most_groups) refuse(fmt::format("its id is beyond {}", most_groups - 1));
+  if (id >= most_groups) refuse(fmt::format("its id exceeds {}", most_groups - 1));
   if (members.empty()) refuse("it has no members");
   std::vector<int> sorted = members;
   std::ranges::sort(sorted);
-  if (sorted.front() < 0) refuse(fmt::format("rank {} is no rank", sorted.front()));
+  if (sorted.front() < 0) refuse(fmt::format("{} is not a valid rank", sorted.front()));
   if (sorted.back() >= over.size()) {
     refuse(fmt::format("rank {} is not in a job of {} ranks", sorted.back(), over.size()));
   }
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) refuse(fmt::format("rank {} is in it twice", *twice));
-  // All ranks may be in several groups of the whole job, which then are one.
-  if (id != 0 && over.groups()->test(id)) refuse("another communicator has this id");
+  if (twice != sorted.end()) refuse(fmt::format("rank {} is listed twice", *twice));
+  // Several communicators of all ranks of the job may exist: they share id 0.
+  if (id != 0 && over.groups()->test(id)) refuse("its id is in use by another communicator");
   if (!std::ranges::binary_search(sorted, over.rank())) {
     refuse(fmt::format("this rank, {}, is not a member", over.rank()));
   }
   return members;
 }
 
-/// Ranks that differ on who is in the group differ from the first message on.
+/// Starts the history with the members, so that ranks with different members fail at the first
+/// message.
 std::uint32_t first_history(const std::vector<int>& members, std::uint32_t id) noexcept {
   std::uint32_t history = id;
   for (const int member : members) history = follow(history, static_cast<unsigned>(member));
@@ -104,7 +105,7 @@ device_queue* group::queue_of_device(const const_view& like) {
 std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue) {
   if (free_.empty()) free_.push_back(std::make_shared<call>(executor_));
   const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
-  // The one that was used last, as a rule: a cache has it.
+  // Prefer the one that was used last: it is in the cache.
   if (!fits(free_.back())) {
     const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
     std::swap(found == free_.rend() ? free_.front() : *found, free_.back());
@@ -118,7 +119,7 @@ std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue
 void group::give_back(std::shared_ptr<call> used) noexcept {
   try {
     free_.push_back(std::move(used));
-  } catch (...) {  // out of memory: the next call makes a new one
+  } catch (...) {  // out of memory: the next call allocates a new one
   }
 }
 
@@ -128,7 +129,7 @@ unsigned group::open_number(const call_record& what) {
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((open_ & bit) != 0) {
     throw error(errc::limit_exceeded,
-                fmt::format("{} collectives are under way on one communicator", calls_at_once),
+                fmt::format("{} collectives are in progress on one communicator", calls_at_once),
                 "await some of them before starting more");
   }
   open_ |= bit;
@@ -160,7 +161,7 @@ std::string group::difference(std::uint64_t place, const message_note& theirs, i
 void group::open_pipeline() {
   check_alive();
   if (pipeline_open_) {
-    throw error(errc::bad_input, "a pipeline is under way on this communicator already",
+    throw error(errc::bad_input, "a pipeline is already in progress on this communicator",
                 "await it first");
   }
   pipeline_open_ = true;

@@ -20,7 +20,7 @@ class call;
 class device_queue;
 class levels;
 
-/// What a communicator is made of; calls under way share it.
+/// The state of a communicator, shared with its calls in progress.
 class group {
  public:
   enum class flow_class : std::uint32_t {
@@ -38,31 +38,31 @@ class group {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
-  /// The rank in the job of a rank here.
+  /// The job rank of a rank of the group.
   int member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
   int job_rank() const noexcept { return member(rank_); }
   const asio::any_io_executor& executor() const noexcept { return executor_; }
   const settings& options() const noexcept { return options_; }
   fabric& over() const noexcept { return over_; }
   std::uint32_t id() const noexcept { return id_; }
-  /// The plan; standard until the ranks have agreed on another one.
+  /// The plan; `plan::standard` until the ranks have adopted an agreed one.
   const plan& agreed() const noexcept { return plan_; }
-  /// That is what all ranks have agreed on.
+  /// Whether the plan is an agreed one.
   bool has_adopted() const noexcept { return has_adopted_; }
-  /// All ranks adopt the same one. @pre no call is under way.
+  /// Replaces the plan. @pre all ranks adopt the same one, and no call is in progress.
   void adopt(plan agreed);
-  /// What the group knows of which this one is a part, of these ranks alone.
+  /// The facts about this group's ranks from the plan of `whole`, the group it was split from.
   facts facts_from(const group& whole) const;
   /// Its ranks by host.
   levels& hosts();
-  /// What its ranks share for short calls, if they do; the same answer on all of them.
+  /// The board for short calls; null if there is none. The same on all ranks.
   board* shared_board() const noexcept { return board_.get(); }
-  /// @pre all ranks have one, and no call is under way.
+  /// @pre all ranks have one, and no call is in progress.
   void share(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
-  /// `how`, or what takes its place where it asks for a board and there is none, or none for so
-  /// many bytes.
+  /// `how`, or its replacement if it is `board` and the group has no board, or the length is too
+  /// long for one.
   algorithm possible(collective what, algorithm how, std::size_t bytes) const noexcept;
-  /// How a collective of such a length is done.
+  /// The plan's rule for a collective of that length.
   const plan_rule& choose(collective what, std::size_t bytes) const noexcept {
     return plan_.choose(what, bytes);
   }
@@ -71,43 +71,43 @@ class group {
     return id_ << 20 | static_cast<std::uint32_t>(use) << 16 | tag;
   }
 
-  /// @pre `peer` is a rank here and another one.
+  /// @pre `peer` is another rank of the group.
   bool connected(int peer) const noexcept { return over_.find(member(peer)) != nullptr; }
   asio::awaitable<void> connect(int peer);
-  /// `on` is null where they are not connected.
+  /// The link to the peer; its `on` is null if they are not connected.
   link to(int peer) const noexcept { return {over_.find(member(peer)), member(peer)}; }
 
-  /// Where this group's work on memory such as the view's is queued, made when first asked for;
-  /// null for host memory. @par Errors `errc::unsupported_memory`: there is no such device;
+  /// The queue for this group's work on the view's memory, made on first use; null for host memory.
+  /// @par Errors `errc::unsupported_memory`: there is no such device;
   /// `device_failed`.
   device_queue* queue_for(const const_view& like) {
     return like.kind == memory_kind::host ? nullptr : queue_of_device(like);
   }
 
-  /// A free place for a call to work in, with scratch memory where the queue works: one that was
-  /// used before and holds at least so much, if there is one. `take` and `give_back` never suspend.
-  /// @par Errors  as `buffer`.
+  /// Gets a call from the pool, with scratch memory on the queue's device, preferring one that
+  /// already has at least that many bytes. `acquire` and `release` never suspend.
+  /// @par Errors  As `buffer`.
   std::shared_ptr<call> take(std::size_t scratch_bytes, device_queue* queue);
   void give_back(std::shared_ptr<call> used) noexcept;
 
   /// The number of the next collective. @par Errors `limit_exceeded`; nothing has changed.
   unsigned open_number(const call_record& what);
-  /// What the messages of an open collective say.
+  /// The call record that the messages of an open collective carry.
   const message_note& note_of(unsigned number) const noexcept { return calls_.at(number); }
   const call_log& calls() const noexcept { return calls_; }
-  /// The place of the first call that is still under way.
+  /// The sequence number of the oldest call in progress.
   std::optional<std::uint64_t> oldest_open() const noexcept;
-  /// In words: what this rank calls there, and what the peer does, rank `peer` of the job.
+  /// Error text for a call that differs on this rank and on rank `peer` of the job.
   std::string difference(std::uint64_t place, const message_note& theirs, int peer) const;
   void close_number(unsigned number) noexcept { open_ &= ~(std::uint64_t{1} << number); }
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
 
-  /// What ended this group, if something did.
+  /// The failure that ended this group; empty while it is usable.
   const std::optional<error>& failed() const noexcept { return failed_; }
-  /// Throws it.
+  /// Throws that failure, if any.
   void check_alive() const;
-  /// Ends this group and tells every rank of the job.
+  /// Ends this group and reports the failure to every rank of the job.
   void fail(const error& reason) noexcept;
 
  private:
@@ -129,7 +129,7 @@ class group {
   std::vector<std::shared_ptr<call>> free_;
   call_log calls_;
   const std::shared_ptr<call_watch> watch_;
-  std::uint64_t open_ = 0;  // bit k: the collective numbered k is under way here
+  std::uint64_t open_ = 0;  // bit k: the collective with number k is in progress
   bool pipeline_open_ = false;
   std::optional<error> failed_;
 };

@@ -21,17 +21,17 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// One way to or from a neighbour, two buffers used in turn. Without a neighbour it is always ready
-/// and empty.
+/// One direction to or from a neighbour, with two buffers used alternately. Without a neighbour it
+/// is always ready and empty.
 struct lane {
   detail::link way;
   flow_id flow = 0;
   transfer* transfers = nullptr;
   std::byte* memory = nullptr;
-  std::size_t bytes = 0;  ///< of a message
+  std::size_t bytes = 0;  ///< per message
 
   bool exists() const { return way.on != nullptr; }
-  /// @pre micro_batch >= -buffers_each: the first uses of a buffer ask for what was in it before.
+  /// @pre micro_batch >= -buffers_each: the first uses of a buffer query the micro-batch before.
   transfer& at(int micro_batch) const {
     return transfers[(micro_batch + buffers_each) % buffers_each];
   }
@@ -129,7 +129,7 @@ asio::awaitable<void> runner::carry_out(pipeline_step step) {
   if (from.exists() && !call_.io.over(from.at(m))) {
     co_await wait(from.at(m), pipeline_activity::recv, m);
   }
-  // The buffer is free when the micro-batch before the last has left it.
+  // The output buffer is free once the micro-batch that used it last has been sent.
   co_await until_sent(to, m - buffers_each);
   const clock::time_point begin = clock::now();
   const const_view in = from.view(m);
@@ -154,14 +154,14 @@ asio::awaitable<void> runner::run(pipeline_kind kind) {
   const detail::group& g = *call_.in;
   const pipeline_schedule steps = make_schedule(kind, g.rank(), g.size(), micro_batches_);
   for (const pipeline_step& step : steps) co_await carry_out(step);
-  // All inputs have been taken; the last results may still be leaving.
+  // All inputs are consumed; the last results may still be in flight.
   for (int m = std::max(micro_batches_ - buffers_each, 0); m < micro_batches_; ++m) {
     co_await until_sent(activations_out_, m);
     co_await until_sent(gradients_out_, m);
   }
 }
 
-/// Keeps the runner, too, for as long as it runs.
+/// Keeps the runner in the coroutine frame while it runs.
 asio::awaitable<void> run(call& c, pipeline_kind kind, int micro_batches, pipeline_stage& work,
                           pipeline_observer* observer) {
   runner all(c, micro_batches, work, observer);

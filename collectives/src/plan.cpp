@@ -13,13 +13,13 @@
 namespace tandem {
 namespace {
 
-/// Where messages are long enough that what they carry costs more than their number: measured on
-/// two cores over loopback TCP and shared memory.
+/// Length from which the transferred bytes cost more than the number of messages: measured on two
+/// cores over loopback TCP and shared memory.
 constexpr std::size_t long_bytes = 32 * 1024;
 
-/// The fewest bytes of which a chain of chunks ends sooner than a binomial tree of whole messages:
-/// with C chunks the chain takes 1 + (n - 2) / C transfer times, the tree ceil(log2 n). None: two
-/// ranks, which are a chain already.
+/// The minimum length for which a chain of chunks is faster than a binomial tree of whole messages:
+/// with C chunks the chain takes 1 + (n - 2) / C transfer times, the tree ceil(log2 n). 0 for two
+/// ranks, whose tree is a chain.
 std::size_t chain_bytes(int ranks, std::size_t chunk_bytes) noexcept {
   const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
   if (levels < 2) return 0;
@@ -59,7 +59,7 @@ plan plan::standard(int ranks, const settings& options) {
     rules.push_back({collective::broadcast, from, algorithm::chain, chunk, {}});
     rules.push_back({collective::reduce, from, algorithm::chain, chunk, {}});
   }
-  for (plan_rule& rule : rules) rule.why = "nothing was measured";
+  for (plan_rule& rule : rules) rule.why = "default, not measured";
   plan usual(std::move(rules), facts::one_host(ranks));
   return plan(detail::with_pins(std::move(usual.rules_), detail::parse_pins(options.plan)),
               std::move(usual.known_));

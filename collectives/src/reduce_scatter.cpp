@@ -8,7 +8,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// @pre the arguments are right.
+/// @pre the arguments are checked.
 asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, const_view all,
                                            mutable_view mine, blocks cut, data_type type,
                                            reduction what, algorithm how) {

@@ -12,14 +12,15 @@ std::string word(const pipeline_step& step) {
                      step.micro_batch);
 }
 
-/// Every micro-batch once forward and once backward, both in order, and forward first. Empty if so.
+/// Checks that every micro-batch has one forward and one backward, both in order and forward first.
+/// Returns the problem; empty if there is none.
 std::string wrong_order(const pipeline_schedule& steps, int micro_batches) {
   int forwards = 0;
   int backwards = 0;
   for (const pipeline_step& step : steps) {
     const bool is_forward = step.what == pipeline_step::forward;
     int& due = is_forward ? forwards : backwards;
-    if (step.micro_batch != due) return fmt::format("{} where {} is due", word(step), due);
+    if (step.micro_batch != due) return fmt::format("{} where {} is expected", word(step), due);
     ++due;
     if (backwards > forwards) return fmt::format("{} before its forward", word(step));
   }
@@ -30,10 +31,10 @@ std::string wrong_order(const pipeline_schedule& steps, int micro_batches) {
   return {};
 }
 
-/// How far one stage has come; both orders are 0, 1, 2..., so counts say it all.
+/// The progress of one stage; both orders are 0, 1, 2..., so counts are enough.
 struct progress {
   std::size_t next = 0;  ///< step
-  int forwards = 0;      ///< ended
+  int forwards = 0;      ///< completed
   int backwards = 0;
 };
 
@@ -50,7 +51,7 @@ class play {
     return true;
   }
 
-  /// True if stage `s` can begin its next step, its input being there and room for its output.
+  /// Whether stage `s` can begin its next step: its input has arrived and an output buffer is free.
   bool ready(std::size_t s) const {
     if (ended(s)) return false;
     const pipeline_step& step = stages_[s][now_[s].next];
@@ -73,7 +74,7 @@ class play {
   int stash(std::size_t s) const { return now_[s].forwards - now_[s].backwards; }
 
   std::string standstill() const {
-    std::string text = "the stages wait for each other for ever:";
+    std::string text = "deadlock between the stages:";
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       if (!ended(s)) text += fmt::format(" stage {} at {};", s, word(stages_[s][now_[s].next]));
     }

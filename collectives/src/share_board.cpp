@@ -27,7 +27,7 @@ asio::awaitable<bool> share_board(communicator& among) {
     members.push_back(g->member(r));
     if (r != g->rank() && !g->connected(r)) co_await g->connect(r);
   }
-  // The first makes it, and says where it is.
+  // Rank 0 creates the board and sends its location.
   std::string place;
   std::shared_ptr<board> made;
   if (g->rank() == 0) made = g->over().share_board(members, place);
@@ -41,7 +41,7 @@ asio::awaitable<bool> share_board(communicator& among) {
   const const_view own(&has_one, 1);
   const mutable_view all(have_one);
   co_await all_gather(among, own, all, algorithm::direct);
-  // Communicators may be many, and none of them is to cost a descriptor for as long as it lives.
+  // Close the descriptor now: there may be many communicators.
   if (made) made->is_shared();
   if (std::ranges::find(have_one, 0) != have_one.end()) co_return false;
   g->share(std::move(made));

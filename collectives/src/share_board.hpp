@@ -6,9 +6,10 @@
 
 namespace tandem::detail {
 
-/// Lets the ranks of a group share a board, if every one of them can: all call it, and true is the
-/// answer of all. They are connected with each other then. @pre may_share_board; no call under way.
-/// @par Cost  Three small all_gathers. @par Errors  As the collectives, and of connecting.
+/// Creates a board shared by the ranks of a group, if all of them can map it. Collective; returns
+/// the same on all ranks, and connects all of them with each other.
+/// @pre may_share_board; no call is in progress.
+/// @par Cost  Three small all_gathers. @par Errors  Those of collectives and of connecting.
 asio::awaitable<bool> share_board(communicator& among);
 
 }  // namespace tandem::detail

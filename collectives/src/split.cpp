@@ -14,7 +14,7 @@ struct wish {
   std::int32_t key = 0;
 };
 
-/// The ids that a rank's groups have, as they travel.
+/// The ids in use by a rank's groups, as a bitmap that ranks exchange.
 class taken_ids {
  public:
   explicit taken_ids(const fabric::group_ids& of) {
@@ -23,7 +23,7 @@ class taken_ids {
     }
   }
   mutable_view view() noexcept { return words_; }
-  /// The highest that nobody has; 0, which somebody always has, if there is none.
+  /// The highest id that no rank uses; 0 if there is none (id 0 is always in use).
   std::uint16_t highest_free() const noexcept {
     for (std::size_t id = 64 * words_.size() - 1; id > 0; --id) {
       if ((words_[id / 64] >> id % 64 & 1) == 0) return static_cast<std::uint16_t>(id);
@@ -35,7 +35,7 @@ class taken_ids {
   std::array<std::uint64_t, 64> words_{};
 };
 
-/// The ranks in the job of those with this colour, in their order.
+/// The job ranks of the members with this colour, in group order.
 std::vector<int> members_of(const detail::group& g, const std::vector<wish>& wishes, int colour) {
   std::vector<int> ranks;
   for (int r = 0; r < g.size(); ++r) {
@@ -57,7 +57,7 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   const const_view my_wish(&mine, sizeof mine);
   const mutable_view all_wishes(wishes);
   co_await all_gather(*this, my_wish, all_wishes);
-  // Groups of different colours have no rank in common: one id does for all of them.
+  // Groups of different colours have no rank in common, so one id is enough for all of them.
   co_await all_reduce(*this, taken.view(), data_type::uint64, reduce_op::bor);
   const std::uint16_t id = taken.highest_free();
   if (id == 0) {

@@ -62,7 +62,7 @@ TEST(Schedule, HoldsWhatItPromisesForEveryShape) {
 TEST(ScheduleCheck, FindsABackwardOutOfOrder) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::gpipe, 2, 2);
   std::swap(bad[1][2], bad[1][3]);
-  EXPECT_EQ(check(bad).problem, "stage 1: backward of micro-batch 1 where 0 is due");
+  EXPECT_EQ(check(bad).problem, "stage 1: backward of micro-batch 1 where 0 is expected");
 }
 
 TEST(ScheduleCheck, FindsAStepThatIsMissing) {
@@ -83,7 +83,7 @@ TEST(ScheduleCheck, FindsStagesThatWaitForEachOther) {
   bad[0] = make_schedule(pipeline_kind::one_f_one_b, 1, 2, 3);
   bad[1] = make_schedule(pipeline_kind::one_f_one_b, 0, 2, 3);
   EXPECT_EQ(check(bad).problem,
-            "the stages wait for each other for ever: stage 0 at backward of micro-batch 0; "
+            "deadlock between the stages: stage 0 at backward of micro-batch 0; "
             "stage 1 at forward of micro-batch 1");
 }
 

@@ -9,23 +9,23 @@
 
 namespace tandem::detail {
 
-/// A stretch of a view.
+/// A byte range of a view.
 struct extent {
   std::size_t offset = 0;
   std::size_t bytes = 0;
 };
 
-/// Where each rank's block lies in a view that holds all of them, in the order of ranks.
+/// The offset and length of each rank's block in a view that holds all of them, in rank order.
 class blocks {
  public:
-  /// As even as whole elements allow: of E elements, block s is [E s / n, E (s + 1) / n).
+  /// As even as whole elements allow: block s of E elements is [E s / n, E (s + 1) / n).
   blocks(std::size_t elements, std::size_t element_bytes, int ranks) noexcept
       : elements_(elements), element_bytes_(element_bytes), ranks_(ranks) {
     const auto n = static_cast<std::size_t>(ranks);
     is_even_ = elements % n == 0;
     if (is_even_) each_bytes_ = elements / n * element_bytes;
   }
-  /// Of equal length.
+  /// Blocks of equal length.
   blocks(std::size_t bytes_each, int ranks) noexcept
       : elements_(static_cast<std::size_t>(ranks)),
         element_bytes_(bytes_each),
@@ -33,7 +33,7 @@ class blocks {
         is_even_(true),
         each_bytes_(bytes_each) {}
   explicit blocks(std::span<const std::size_t> bytes_of_rank);
-  /// Wherever they lie, in any order: `offset` of one past the last, and `total`, mean nothing.
+  /// Blocks at any offsets, in any order; `offset(ranks())` and `total()` are then meaningless.
   explicit blocks(std::vector<extent> places) noexcept
       : ranks_(static_cast<int>(places.size())), places_(std::move(places)) {}
 
@@ -55,7 +55,7 @@ class blocks {
   std::size_t longest() const noexcept;
 
   extent at(int of) const noexcept { return {offset(of), bytes(of)}; }
-  /// Slice `slice` of so many of the block of each of these ranks, in whole elements.
+  /// Slice number `slice` out of `slices` of the block of each of these ranks, in whole elements.
   blocks slice_of(std::span<const int> ranks, std::size_t element_bytes, int slice,
                   int slices) const;
   mutable_view in(mutable_view all, int of) const noexcept {
@@ -67,9 +67,9 @@ class blocks {
   std::size_t elements_ = 0;
   std::size_t element_bytes_ = 0;
   int ranks_;
-  bool is_even_ = false;  // without a division for each
+  bool is_even_ = false;  // all blocks have each_bytes_, which saves a division per lookup
   std::size_t each_bytes_ = 0;
-  std::vector<extent> places_;  // of those that are listed
+  std::vector<extent> places_;  // explicit extents; empty: computed
 };
 
 inline mutable_view at(mutable_view of, extent where) noexcept {
@@ -79,7 +79,7 @@ inline const_view at(const_view of, extent where) noexcept {
   return of.part(where.offset, where.bytes);
 }
 
-/// `rank + by` in a circle of `ranks`; `by` may be negative. @pre -ranks <= by
+/// `rank + by` modulo `ranks`; `by` may be negative. @pre -ranks <= by
 constexpr int around(int rank, int by, int ranks) noexcept {
   return (rank + by + ranks) % ranks;
 }

@@ -19,23 +19,24 @@ error mismatch(int peer, std::string detail) {
                                      .advice = same_call_advice});
 }
 
-/// What a rank has brought, if it belongs to this call and is as long as it should be.
+/// The data that another rank has written. Throws if it belongs to another call or has another
+/// length.
 const std::byte* taken(const call& c, int rank, std::size_t bytes) {
   const board::brought there = c.at_board.of(rank);
   const int peer = c.in->member(rank);
   if (there.note != c.note()) throw mismatch(peer, c.in->difference(c.number(), there.note, peer));
   if (there.bytes == bytes) return there.data;
-  throw mismatch(peer, fmt::format("rank {} brought {} bytes where {} were expected", peer,
-                                   there.bytes, bytes));
+  throw mismatch(
+      peer, fmt::format("rank {} wrote {} bytes where {} were expected", peer, there.bytes, bytes));
 }
 
-/// The same, or what this rank has written itself.
+/// The same for any rank, also this one.
 const std::byte* of_rank(const call& c, int rank, std::size_t bytes) {
   return rank == c.in->rank() ? c.at_board.place() : taken(c, rank, bytes);
 }
 
-/// What some bring, and how it is combined: the first of two goes on for both, in scratch memory
-/// until the last two make the result.
+/// Combines contributions pairwise: the result of a pair replaces its first operand, in scratch
+/// memory, until the last pair writes the result.
 class combination {
  public:
   combination(const call& c, const board_call& given) noexcept : call_(c), given_(given) {}
@@ -57,12 +58,13 @@ class combination {
   std::array<const void*, static_cast<std::size_t>(board::most_ranks)> brought_{};
 };
 
-/// Nothing of a view without bytes, which may have no address.
+/// Copies; does nothing for an empty view, whose address may be null.
 void put(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// Writes what this rank brings, once. False: somebody still reads what was there before.
+/// Writes and publishes this rank's data once. False: another rank still reads the slot's previous
+/// contents.
 template <class Write>
 bool has_written(call& c, board_call& given, std::size_t bytes, const Write& write) {
   if (given.has_written) return true;

@@ -5,25 +5,25 @@
 
 #include "algorithms/algorithms.hpp"
 
-/// Short collectives of ranks that share a board: each rank writes what it brings once, where all
-/// others read it. One L, and n B of reading at the rank that reads most; nothing is sent.
-/// @pre the group has a board, and each rank brings at most `board::most_bytes`.
+/// Short collectives of ranks that share a board: each rank writes its data once, and the others
+/// read it. One L, and up to n B of reading at a rank; no messages.
+/// @pre the group has a board, and each rank writes at most `board::most_bytes`.
 namespace tandem::detail {
 
-/// What a call at the board is given. No coroutine of its own: a step that says false is asked
-/// again when the board has changed.
+/// The arguments and state of a call on the board. The step is not a coroutine: if it returns false
+/// it is called again when the board has changed.
 struct board_call {
   using step = bool (*)(call& c, board_call& given);
-  board_call(step does, const_view brings, mutable_view gets, int its_root = 0) noexcept
-      : how(does), from(brings), into(gets), root(its_root) {}
-  board_call(step does, const_view brings, mutable_view gets, reducer with,
-             int its_root = 0) noexcept
-      : how(does), from(brings), into(gets), by(with), root(its_root) {}
-  board_call(step does, const_view brings, mutable_view gets, blocks of_ranks) noexcept
-      : how(does), from(brings), into(gets), cut(std::move(of_ranks)) {}
-  board_call(step does, const_view brings, mutable_view gets, reducer with,
-             blocks of_ranks) noexcept
-      : how(does), from(brings), into(gets), by(with), cut(std::move(of_ranks)) {}
+  board_call(step step_fn, const_view input, mutable_view output, int root_rank = 0) noexcept
+      : how(step_fn), from(input), into(output), root(root_rank) {}
+  board_call(step step_fn, const_view input, mutable_view output, reducer op,
+             int root_rank = 0) noexcept
+      : how(step_fn), from(input), into(output), by(op), root(root_rank) {}
+  board_call(step step_fn, const_view input, mutable_view output, blocks partition) noexcept
+      : how(step_fn), from(input), into(output), cut(std::move(partition)) {}
+  board_call(step step_fn, const_view input, mutable_view output, reducer op,
+             blocks partition) noexcept
+      : how(step_fn), from(input), into(output), by(op), cut(std::move(partition)) {}
 
   step how;
   const_view from;
@@ -35,23 +35,23 @@ struct board_call {
 };
 
 bool board_barrier(call& c, board_call& given);
-/// `into`, of the root to all.
+/// `into` is the root's data and the other ranks' output.
 bool board_broadcast(call& c, board_call& given);
-/// The order of `tree_reduce`. Scratch: n B, where there are more than two ranks.
+/// Combines in the order of `tree_reduce`. Scratch: n B if there are more than two ranks.
 bool board_reduce(call& c, board_call& given);
-/// The order of recursive doubling. Scratch: n B, where there are more than two ranks.
+/// Combines in the order of recursive doubling. Scratch: n B if there are more than two ranks.
 bool board_all_reduce(call& c, board_call& given);
-/// The order of the ring.
+/// Combines in the order of the ring.
 bool board_reduce_scatter(call& c, board_call& given);
 bool board_all_gather(call& c, board_call& given);
 bool board_all_to_all(call& c, board_call& given);
 
-/// So much of it the two that combine need.
+/// Scratch bytes of board_reduce and board_all_reduce.
 inline std::size_t board_scratch(const group& g, std::size_t bytes) noexcept {
   return g.size() > 2 ? static_cast<std::size_t>(g.size()) * bytes : 0;
 }
 
-/// As `carry_out`, of a call at the board of its group.
+/// Runs a call on the board of its group.
 asio::awaitable<void> carry_out(lease place, board_call given);
 
 }  // namespace tandem::detail

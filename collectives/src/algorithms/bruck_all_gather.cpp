@@ -7,7 +7,7 @@ namespace tandem::detail {
 
 asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view all, blocks cut) {
   const int n = c.in->size();
-  if (n == 2) {  // who need not turn anything
+  if (n == 2) {  // one exchange, no rotation
     const int other = 1 - c.in->rank();
     c.at("bruck", 0, 1);
     c.copy(cut.in(all, c.in->rank()), mine);
@@ -16,7 +16,7 @@ asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view al
     co_return;
   }
   const int rank = c.in->rank();
-  // Block j of the scratch is that of the rank j ahead, so what was gathered is one stretch.
+  // Block j of the scratch is that of the rank j ahead, so the gathered blocks are contiguous.
   const auto bytes_ahead = [&](int first, int count) {
     const int end = first + count;
     if (end <= n) return cut.offset(end) - cut.offset(first);

@@ -8,7 +8,7 @@ asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view in
   const int n = c.in->size();
   const int rank = c.in->rank();
   const std::size_t each = cut.bytes(0);
-  // Block j has to go j ranks ahead; in the round of bit k all with that bit go 2^k of it.
+  // Block j must move j ranks ahead; in round k all blocks whose index has bit k move by 2^k.
   const mutable_view turned = c.scratch(0, cut.total());
   const mutable_view packed = c.scratch(cut.total(), cut.total());
   for (int j = 0; j < n; ++j) c.copy(cut.in(turned, j), cut.in(from, around(rank, j, n)));

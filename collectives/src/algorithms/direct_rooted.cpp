@@ -5,7 +5,7 @@
 namespace tandem::detail {
 namespace {
 
-/// All of the root's messages, one to or from each rank, as many at once as there are transfers.
+/// The root's messages, one to or from each rank, as many at once as the call has transfers.
 asio::awaitable<void> with_each(call& c, const_view from, mutable_view into, blocks cut) {
   constexpr std::size_t window = call::transfer_count;
   std::size_t count = 0;
@@ -33,8 +33,8 @@ asio::awaitable<void> direct_gather(call& c, const_view mine, mutable_view all, 
                                     int root) {
   if (c.in->rank() == root) {
     c.copy(cut.in(all, root), mine);
-    const const_view nothing_leaves;
-    co_await with_each(c, nothing_leaves, all, std::move(cut));
+    const const_view no_send;
+    co_await with_each(c, no_send, all, std::move(cut));
     co_return;
   }
   c.at("with rank", root);
@@ -45,8 +45,8 @@ asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine,
                                      int root) {
   if (c.in->rank() == root) {
     c.copy(mine, cut.in(all, root));
-    const mutable_view nothing_comes;
-    co_await with_each(c, all, nothing_comes, std::move(cut));
+    const mutable_view no_recv;
+    co_await with_each(c, all, no_recv, std::move(cut));
     co_return;
   }
   c.at("with rank", root);

@@ -4,10 +4,10 @@
 
 namespace tandem::detail {
 
-/// Any number of ranks as a power of two: the first 2 (n - p) join in neighbouring pairs, p the
-/// greatest power of two that is not above n, and the lower one of each pair goes on for both
-/// (Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
-/// MPICH, section 4.5).
+/// Reduces any number of ranks n to p, the greatest power of two not above n: the first 2 (n - p)
+/// ranks form neighbouring pairs, and the lower rank of each pair continues for both (Thakur,
+/// Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH,
+/// section 4.5).
 struct fold {
   constexpr fold(int ranks, int rank) noexcept
       : size(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),
@@ -17,20 +17,20 @@ struct fold {
         index(is_folded ? rank / 2 : rank - folded) {}
 
   int steps() const noexcept { return std::countr_zero(static_cast<unsigned>(size)); }
-  /// The rank that goes on as number `i`.
+  /// The rank that continues with index `i`.
   constexpr int rank_of(int i) const noexcept { return i < folded ? 2 * i : i + folded; }
-  /// The ranks that are folded into number i, and the first of them.
+  /// How many ranks are folded into index i, including the one that continues.
   constexpr int width_of(int i) const noexcept { return i < folded ? 2 : 1; }
 
-  int size;        ///< ranks that go on
+  int size;        ///< ranks that continue
   int folded;      ///< pairs
   bool is_folded;  ///< this rank is in a pair
   bool goes_on;
-  int index;  ///< among those that go on
+  int index;  ///< among the ranks that continue
 };
 
-/// Neighbours, then pairs, then fours, of any number: `join(lower, higher, is_last)`, `lower` goes
-/// on for both.
+/// Calls `join(lower, higher, is_last)` for neighbours, then pairs, then fours, for any count; the
+/// result stays with `lower`.
 template <class Join>
 void join_pairs(int count, Join&& join) {
   for (int d = 1; d < count; d *= 2) {
@@ -38,7 +38,8 @@ void join_pairs(int count, Join&& join) {
   }
 }
 
-/// Ranks in the order of recursive doubling: those that are folded, then pairs of what goes on.
+/// The same for ranks in the order of recursive doubling: first the folded pairs, then the ranks
+/// that continue.
 template <class Join>
 void join_folded(const fold& as, Join&& join) {
   for (int i = 0; i < as.folded; ++i) join(as.rank_of(i), as.rank_of(i) + 1, false);

@@ -4,7 +4,7 @@
 namespace tandem::detail {
 namespace {
 
-/// The blocks of the ranks behind numbers [first, last) of the folded group: one stretch.
+/// The contiguous blocks of the ranks with indices [first, last) in the folded group.
 extent stretch(const fold& as, const blocks& cut, int first, int last) noexcept {
   const int from = as.rank_of(first);
   const int to = as.rank_of(last - 1) + as.width_of(last - 1);
@@ -18,7 +18,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
   const fold as(c.in->size(), c.in->rank());
   const mutable_view work = c.scratch(0, all.bytes);
   const mutable_view landing = c.scratch(all.bytes, all.bytes);
-  // What was not yet combined is read where the caller has it.
+  // Until the first combination the data is read from the caller's view.
   const_view have = all;
   if (by.prepares()) {
     by.prepare(work.data, all.data, all.bytes);
@@ -27,7 +27,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
   if (as.is_folded) {
     c.at("halving, fold", 0, 1);
     if (!as.goes_on) {
-      // Gives everything, and gets its own block.
+      // Sends all its data and receives its block of the result.
       co_await exchange(c, c.in->rank() - 1, have, c.in->rank() - 1, mine);
       co_return;
     }

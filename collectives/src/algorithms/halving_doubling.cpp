@@ -4,7 +4,7 @@
 namespace tandem::detail {
 namespace {
 
-/// The elements that a rank combines, halved from step to step.
+/// The range of elements that a rank combines, halved in each step.
 struct half {
   std::size_t first = 0, last = 0;
 
@@ -16,7 +16,7 @@ struct half {
   }
 };
 
-/// Where a rank stands after so many halvings: bit k of its index says which half it keeps in step
+/// The range of a rank after `steps` halvings: bit k of its index selects the half it keeps in step
 /// k.
 half after(int steps, int index, std::size_t elements) noexcept {
   half at{0, elements};

@@ -23,7 +23,7 @@ const std::shared_ptr<group>& levels::in_order() {
 std::shared_ptr<group> levels::part(const std::vector<int>& ranks) const {
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(whole_.member(rank));
-  // Its messages go on flows of the whole group's calls, so it takes no id of its own.
+  // Its messages use flows of the parent group's calls, so it needs no id of its own.
   return std::make_shared<group>(whole_.over(), whole_.options(), std::move(members), 0);
 }
 
@@ -41,9 +41,9 @@ std::shared_ptr<group> levels::heads(int root) {
 
 lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
                std::size_t scratch_bytes) {
-  lease place(std::move(part), name, scratch_bytes, whole.queue());
-  place->be_level_of(whole, level);
-  return place;
+  lease slot(std::move(part), name, scratch_bytes, whole.queue());
+  slot->be_level_of(whole, level);
+  return slot;
 }
 
 }  // namespace tandem::detail

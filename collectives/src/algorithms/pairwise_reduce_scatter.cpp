@@ -5,13 +5,14 @@
 namespace tandem::detail {
 namespace {
 
-/// Chunk after chunk, and of each chunk one piece to and from every other rank.
+/// The sequence of pieces: chunk after chunk, and for each chunk one piece to and from every other
+/// rank.
 struct round_of_pieces {
   round_of_pieces(const ring_cut& by, int at, int size) : cut(by), rank(at), ranks(size) {}
 
   std::size_t pieces() const { return cut.chunks * static_cast<std::size_t>(ranks - 1); }
   std::size_t chunk(std::size_t piece) const { return piece / static_cast<std::size_t>(ranks - 1); }
-  /// 1 to ranks - 1: how far ahead is the rank from which the piece comes.
+  /// Distance to the rank that the piece comes from: 1 to ranks - 1.
   int ahead(std::size_t piece) const {
     return static_cast<int>(piece % static_cast<std::size_t>(ranks - 1)) + 1;
   }

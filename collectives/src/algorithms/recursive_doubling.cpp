@@ -6,7 +6,7 @@ namespace tandem::detail {
 asio::awaitable<void> fold_out(call& c, mutable_view data) {
   const int neighbour = c.in->rank() - 1;
   co_await send_to(c, neighbour, data);
-  // Not before: the result comes to where the data left from.
+  // Only after the send has completed: the result overwrites the data.
   co_await recv_from(c, neighbour, data);
 }
 

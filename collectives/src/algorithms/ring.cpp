@@ -7,7 +7,7 @@
 namespace tandem::detail {
 namespace {
 
-/// A shorter message than this costs about as much as it carries, so a segment is not cut below it.
+/// Segments are not cut into pieces below this length, whose fixed cost would dominate.
 constexpr std::size_t least_piece_bytes = 64 * 1024;
 
 std::size_t divide_up(std::size_t a, std::size_t b) {
@@ -19,7 +19,8 @@ std::size_t divide_up(std::size_t a, std::size_t b) {
 ring_cut::ring_cut(blocks into, std::size_t element_bytes, std::size_t most_bytes)
     : segments(std::move(into)) {
   const std::size_t longest = segments.longest() / element_bytes;
-  // Two chunks at least where they are worth it, so that one is combined while the other travels.
+  // At least two chunks if they are long enough, so that one is combined while the next is in
+  // flight.
   const std::size_t least = segments.longest() >= 2 * least_piece_bytes ? 2 : 1;
   const std::size_t most = std::max<std::size_t>(most_bytes / element_bytes, 1);
   chunks = std::max(divide_up(longest, most), least);
@@ -45,13 +46,13 @@ extent ring_walk::where(std::size_t piece, int back) const noexcept {
   const int n = cut_.segments.ranks();
   const std::size_t round = batch_ * static_cast<std::size_t>(steps_);
   const std::size_t chunk = piece / round * batch_ + piece % batch_;
-  // The last batch may be short of chunks: their pieces are empty.
+  // The last batch may have fewer chunks; the missing ones have empty pieces.
   return cut_.piece(around(first_, back % n, n), chunk);
 }
 
 namespace {
 
-/// The two neighbours, and the messages that are under way with them.
+/// The links to both neighbours, and the transfers with them.
 struct neighbours {
   neighbours(call& of, link right, link left) : c(of), to(right), from(left) {}
 
@@ -59,7 +60,7 @@ struct neighbours {
   transfer& out(std::size_t piece) const {
     return c.transfers[ring_walk::window + piece % ring_walk::window];
   }
-  // Empty pieces do not travel; both ends know them.
+  // Empty pieces are not sent: both ends know which are empty.
   void recv(std::size_t piece, mutable_view into) const {
     if (into.bytes > 0) c.io.recv(in(piece), from, c.flow, into);
   }
@@ -83,7 +84,7 @@ neighbours neighbours_of(call& c) {
           c.in->to(around(c.in->rank(), -1, c.in->size()))};
 }
 
-/// A batch divides the window, so that the transfers of pieces a batch apart are the same.
+/// Pieces that are one batch apart use the same transfers.
 std::size_t slot(const ring_walk& walk, std::size_t piece) {
   return piece % walk.batch();
 }
@@ -168,8 +169,9 @@ asio::awaitable<void> ring_reduce_scatter(call& c, const_view all, mutable_view 
   if (c.unsettled()) co_await c.settle();
   const neighbours beside = neighbours_of(c);
   const ring_walk walk(ring_walk::part::reduce_scatter, cut, c.in->rank());
-  // What comes in at a step is combined where it lies and sent on from there, so places of two
-  // steps are needed; and one for what this rank brings, or one for each message of the first step.
+  // A received piece is combined where it was received and sent from there in the next step, so
+  // scratch of two steps is needed, and a third for this rank's prepared data: for the pieces being
+  // combined, or for the messages of the first step.
   const auto landing = [&](std::size_t piece) -> mutable_view {
     const std::size_t of_step = walk.step(piece) % 2 == 0 ? 0 : walk.batch();
     const std::size_t place = of_step + slot(walk, piece);

@@ -4,23 +4,23 @@
 
 namespace tandem::detail {
 
-/// How a ring cuts data: a segment per rank, each in as many chunks as any other.
+/// The partition of data for a ring: a segment per rank, each cut into the same number of chunks.
 struct ring_cut {
   ring_cut(blocks segments, std::size_t element_bytes, std::size_t chunk_bytes);
 
-  /// Nothing, where the segment is shorter than the longest.
+  /// May be empty, if the segment is shorter than the longest.
   extent piece(int segment, std::size_t chunk) const noexcept;
 
   blocks segments;
-  std::size_t chunks = 1;       ///< of a segment
-  std::size_t chunk_bytes = 0;  ///< the longest; whole elements
+  std::size_t chunks = 1;       ///< per segment
+  std::size_t chunk_bytes = 0;  ///< of the longest chunk; whole elements
 };
 
-/// One rank's way around a ring, as one sequence of pieces: what it sends and receives when.
+/// The schedule of one rank in a ring, as one sequence of pieces that it sends and receives.
 ///
-/// Chunks go in batches of up to `window`, each batch all the way around before the next, so that a
-/// piece is sent on while a cache still holds it. Piece i goes out as soon as piece i - batch,
-/// which is the same chunk of the same segment, has come in and was combined.
+/// Chunks travel in batches of up to `window`, each batch all the way around before the next, so
+/// that a piece is forwarded while it is still in the cache. Piece i is sent as soon as piece
+/// i - batch, which is the same chunk of the same segment, has been received and combined.
 class ring_walk {
  public:
   enum class part : std::uint8_t { all_reduce, all_gather, reduce_scatter };
@@ -36,17 +36,17 @@ class ring_walk {
     return static_cast<int>(piece / batch_ % static_cast<std::size_t>(steps_));
   }
   bool combines(std::size_t piece) const noexcept { return step(piece) < combining_; }
-  /// Its own part is the last one that it lacked.
+  /// After combining this piece with the rank's own data the result is complete.
   bool finishes(std::size_t piece) const noexcept { return step(piece) == combining_ - 1; }
   extent sent(std::size_t piece) const noexcept { return where(piece, -step(piece)); }
-  /// What comes in at a step goes out at the next.
+  /// A piece that is received in a step is sent in the next one.
   extent received(std::size_t piece) const noexcept { return where(piece, -step(piece) - 1); }
 
  private:
   extent where(std::size_t piece, int back) const noexcept;
 
   const ring_cut& cut_;
-  const int first_;  // the segment sent at first
+  const int first_;  // the segment sent in the first step
   const int steps_;
   const int combining_;
   const std::size_t batch_;

@@ -9,9 +9,9 @@
 
 namespace tandem::detail {
 
-/// Slices of the data of a call on two levels, which follow each other through its levels: while
-/// one is sent across hosts, the next is combined inside them. So few that each is a chunk at
-/// least, and that the last one is late by an eighth of what the faster levels take.
+/// The number of slices of a two-level call. Slices are pipelined through the levels: while one is
+/// sent across hosts, the next is combined inside them. Each slice has at least one chunk, and
+/// there are at most 8, which leaves an eighth of the time of the faster levels not overlapped.
 constexpr std::size_t slice_count(std::size_t bytes, std::size_t chunk_bytes) noexcept {
   return std::clamp<std::size_t>(bytes / std::max<std::size_t>(chunk_bytes, 1), 1, 8);
 }
@@ -30,13 +30,13 @@ class slices {
   const_view of(const_view data, int slice) const noexcept { return cut_.in(data, slice); }
 
   static constexpr int none = -1;
-  /// Returns when the level has done the slice.
+  /// Returns when the level has completed the slice.
   asio::awaitable<void> wait_for(int level, int slice) {
     while (level != none && done_[static_cast<std::size_t>(level)] <= slice) {
       co_await changed_.wait();
     }
   }
-  /// The level has done one more.
+  /// Marks one more slice of the level as complete.
   void pass(int level) {
     ++done_[static_cast<std::size_t>(level)];
     changed_.notify_all();

@@ -5,7 +5,7 @@
 namespace tandem::detail {
 namespace {
 
-/// Blocks of `from` by rank; all of it to everybody, where there is one block.
+/// Sends block i of `from` to rank i, or all of `from` to every rank if there is only one block.
 asio::awaitable<void> swap(call& c, const_view from, blocks sent, mutable_view into,
                            blocks received, std::size_t window) {
   const int n = c.in->size();

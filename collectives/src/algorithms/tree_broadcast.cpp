@@ -7,8 +7,8 @@ namespace tandem::detail {
 
 asio::awaitable<void> tree_broadcast(call& c, mutable_view data, int root) {
   const int n = c.in->size();
-  // Counted from the root, rank v hears from v without its lowest bit and tells v + 1, v + 2, v
-  // + 4... below that bit.
+  // Counted from the root, rank v receives from v without its lowest bit, and sends to v + 1, v +
+  // 2, v + 4... below that bit.
   const int v = (c.in->rank() - root + n) % n;
   const int low = v == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : v & -v;
   if (v != 0) {
@@ -21,7 +21,7 @@ asio::awaitable<void> tree_broadcast(call& c, mutable_view data, int root) {
     if (v + below >= n) continue;
     const int child = (v + below + root) % n;
     if (!c.in->connected(child)) co_await c.in->connect(child);
-    // The farthest subtree first. More children than transfers: 2^8 ranks and more.
+    // The farthest subtree first. From 2^8 ranks on there can be more children than transfers.
     transfer& out = c.transfers[count++ % call::transfer_count];
     while (!c.io.over(out)) co_await c.io.until(out);
     c.io.send(out, c.in->to(child), c.flow, data);

@@ -5,8 +5,8 @@ namespace tandem::detail {
 asio::awaitable<void> tree_reduce(call& c, const_view data, mutable_view result, int root,
                                   reducer by) {
   const int n = c.in->size();
-  // Counted from the root, rank v combines with what v + 1, v + 2, v + 4... have combined, below
-  // its lowest bit, and then gives all of it to v without that bit.
+  // Counted from the root, rank v combines the results of v + 1, v + 2, v + 4... below its lowest
+  // bit, and then sends its result to v without that bit.
   const int v = around(c.in->rank(), -root, n);
   const mutable_view theirs = c.scratch(0, data.bytes);
   const mutable_view mine = v == 0 ? result : c.scratch(data.bytes, data.bytes);

@@ -5,7 +5,7 @@
 namespace tandem::detail {
 namespace {
 
-/// A rank's place in a binomial tree counted from the root: v's subtree is the ranks [v, v + size).
+/// A rank's position in a binomial tree counted from the root: v's subtree is [v, v + size).
 struct branch {
   branch(const call& c, int root_rank)
       : ranks(c.in->size()),
@@ -21,7 +21,7 @@ struct branch {
   int ranks, root, v, low;
 };
 
-/// `all` in the order of ranks, `turned` counted from the root.
+/// Lengths for rotating between rank order and the order counted from the root.
 struct turning {
   turning(const branch& by, std::size_t bytes_each)
       : behind(static_cast<std::size_t>(by.root) * bytes_each),

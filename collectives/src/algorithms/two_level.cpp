@@ -9,7 +9,7 @@
 namespace tandem::detail {
 namespace {
 
-/// What a level of an all_reduce works on.
+/// The arguments shared by the levels of an all_reduce.
 struct reduction_level {
   slices& through;
   const_view from;
@@ -24,7 +24,7 @@ struct reduction_level {
   ring_cut longest_cut(const group& part) const { return cut(part, through.longest()); }
 };
 
-/// The segment of a slice that is this rank's inside its host.
+/// This rank's segment of a slice inside its host.
 mutable_view own_segment(const reduction_level& l, const group& within, int slice) {
   const mutable_view data = l.through.of(l.data, slice);
   return l.cut(within, data.bytes).segments.in(data, within.rank());
@@ -65,7 +65,7 @@ asio::awaitable<void> gather_inside(call& c, reduction_level l) {
   }
 }
 
-/// As slices of `segments` inside each host.
+/// Equally many ranks on each host: every rank exchanges its segment across hosts.
 asio::awaitable<void> by_segments(call& c, levels& in, reduction_level l) {
   const group& within = *in.within();
   const ring_cut cut = l.longest_cut(within);
@@ -115,7 +115,7 @@ asio::awaitable<void> pass_down(call& c, slices& through, mutable_view data, int
   }
 }
 
-/// With the first rank of each host going across for all of it.
+/// Otherwise the first rank of each host exchanges all data across hosts.
 asio::awaitable<void> by_first_ranks(call& c, levels& in, reduction_level l) {
   const std::size_t chain = 2 * chain_window * std::max(l.chunk_bytes, l.by.element_bytes());
   std::vector<asio::awaitable<void>> parts;

@@ -8,7 +8,7 @@
 namespace tandem::detail {
 namespace {
 
-/// What both levels of a call work on.
+/// The arguments shared by both levels of a call.
 struct block_levels {
   levels& in;
   slices& through;
@@ -17,14 +17,14 @@ struct block_levels {
   std::size_t chunk_bytes;
 
   int hosts() const noexcept { return in.where().hosts(); }
-  /// How a ring cuts slice k of these ranks' blocks.
+  /// The ring partition of slice k of these ranks' blocks.
   ring_cut ring(std::span<const int> ranks, int k) const {
     return {cut.slice_of(ranks, element_bytes, k, through.count()), element_bytes, chunk_bytes};
   }
   ring_cut ring_inside(int host, int k) const {
     return ring(in.where().members[static_cast<std::size_t>(host)], k);
   }
-  /// Slice k of a block, wherever that lies.
+  /// Slice k of a block, relative to the block.
   extent part(std::size_t bytes, int k) const noexcept {
     return blocks(bytes / element_bytes, element_bytes, through.count()).at(k);
   }
@@ -58,7 +58,8 @@ asio::awaitable<void> gather_within(call& c, const block_levels& l, mutable_view
   }
 }
 
-/// What this rank's place of every host adds up to inside this host, in scratch.
+/// The scratch memory for this host's partial results of the blocks that this rank exchanges: for
+/// each host, the block of the rank with the same local rank.
 class partial_sums {
  public:
   partial_sums(call& c, const block_levels& l) : l_(l) {
@@ -71,7 +72,7 @@ class partial_sums {
   }
 
   mutable_view all() const noexcept { return all_; }
-  /// Slice k of each.
+  /// Slice k of each block.
   blocks slice(int k) const {
     std::vector<extent> parts;
     for (const extent& place : places_) {

@@ -8,7 +8,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// One on its way through the levels.
+/// One all_gather through the levels.
 struct gathering {
   gathering(island_parts& over, const_view brought, mutable_view result)
       : p(over), mine(brought), all(result), way(over.ranks) {}
@@ -29,7 +29,7 @@ struct gathering {
   const routes way;
 };
 
-/// The island's own blocks go straight to where they belong, while the others are on their way.
+/// Broadcasts the island's own blocks inside it while other islands' blocks are in flight.
 void gathering::spread_own() {
   vendor_calls calls(*p.up);
   for (const int q : p.mine()) {
@@ -39,7 +39,8 @@ void gathering::spread_own() {
   calls.end();
 }
 
-/// The blocks that this place carries for its island: its own in a slot only beside others'.
+/// Collects the blocks that this leader sends for its island. Its own block is copied to a slot
+/// only if the leader sends others as well.
 asio::awaitable<const_view> gathering::collect(mutable_view slots) {
   const std::vector<int> wards =
       p.exchanges() ? way.wards(p.island(), p.place()) : std::vector<int>{};
@@ -70,7 +71,7 @@ asio::awaitable<void> gathering::exchange(const_view brought, mutable_view slots
   co_await tandem::all_gather_v(*p.across, brought, slots, lengths);
 }
 
-/// From the places that carried them to all of the island.
+/// From the leaders that received them to all ranks of the island.
 asio::awaitable<void> gathering::spread_others(const_view slots) {
   if (p.up) {
     vendor_calls calls(*p.up);

@@ -10,11 +10,11 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// Below this a slice would spend more on its start than on its bytes.
+/// Slices are not shorter than this, because the start of one would take longer than its transfer.
 constexpr std::size_t least_slice_bytes = std::size_t{8} << 20;
 constexpr std::size_t most_slices = 8;
 
-/// How far a level has come, in slices; the next level waits for it.
+/// The slices that a level has completed; the next level waits for them.
 struct progress {
   explicit progress(const asio::any_io_executor& executor) : moved(executor) {}
 
@@ -30,7 +30,7 @@ struct progress {
   event moved;
 };
 
-/// One all_reduce on its way through the levels.
+/// One all_reduce through the levels.
 class passage {
  public:
   passage(island_parts& over, mutable_view view, const level_reduction& how)
@@ -44,14 +44,14 @@ class passage {
         combined_(over.all.get_executor()),
         exchanged_(over.all.get_executor()) {}
 
-  /// Each slice to the places of the island, combined.
+  /// Reduces each slice to the leaders of the island.
   asio::awaitable<void> combine();
-  /// This place's part of each slice, with the same place of all other islands.
+  /// Combines this leader's part of each slice with the same leader of all other islands.
   asio::awaitable<void> exchange();
   asio::awaitable<void> spread();
 
  private:
-  /// Some island has: the same on all ranks, as the number of slices has to be.
+  /// Whether any island has several ranks. The same on all ranks, as the number of slices is.
   bool has_level_inside() const noexcept { return with_.all.size() > with_.islands(); }
   segment slice(std::size_t k) const noexcept {
     return segment_of(count_, static_cast<int>(slices_), static_cast<int>(k));
@@ -59,7 +59,7 @@ class passage {
   std::byte* at(std::size_t element) const noexcept {
     return bytes_at(data_, element * by_.element_bytes());
   }
-  /// This place's part of a slice; nothing where it has none.
+  /// This leader's part of a slice; empty if this rank is not a leader.
   mutable_view part(segment s) const noexcept {
     if (!with_.exchanges()) return data_.part(0, 0);
     const segment own = segment_of(s.count, with_.ranks.places, with_.place());
@@ -129,7 +129,7 @@ asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, d
 }  // namespace
 }  // namespace detail
 
-/// By what all ranks know, so that all take the same way.
+/// The choice depends only on what all ranks know, so that all choose the same.
 asio::awaitable<void> islands::all_reduce(mutable_view data, data_type type, reduction what) {
   detail::island_parts& p = *parts_;
   if (!detail::level_reduction::is_possible(p, type, what.op)) {

@@ -11,7 +11,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// Between the members of the island, and what stays on this rank.
+/// Exchanges blocks inside the island, and copies this rank's own block.
 asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view into) {
   const std::size_t each = from.bytes / static_cast<std::size_t>(p.all.size());
   const auto offset = [each](int rank) { return static_cast<std::size_t>(rank) * each; };
@@ -29,7 +29,7 @@ asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view
   co_await p.done_below();
 }
 
-/// With every rank of other islands at once.
+/// Exchanges blocks with all ranks of other islands at once.
 asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view into) {
   const std::shared_ptr<group>& g = p.all.internals();
   const std::size_t each = from.bytes / static_cast<std::size_t>(g->size());
@@ -37,10 +37,10 @@ asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view
   blocks sent = way.abroad(g->rank(), each);
   blocks received = sent;
   const call_record record(collective::all_to_all, algorithm::direct, into.bytes);
-  lease place(g, record, 0, g->queue_for(into));
-  call& c = *place;
-  return carry_out(std::move(place), swap_with_each(c, from, std::move(sent), into,
-                                                    std::move(received), direct_window));
+  lease slot(g, record, 0, g->queue_for(into));
+  call& c = *slot;
+  return carry_out(std::move(slot), swap_with_each(c, from, std::move(sent), into,
+                                                   std::move(received), direct_window));
 }
 
 asio::awaitable<void> all_to_all_in_levels(island_parts& p, const_view from, mutable_view into) {

@@ -7,7 +7,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// One island: its library does all of it.
+/// One island: one broadcast of the library.
 asio::awaitable<void> broadcast_inside(island_parts& p, mutable_view data, int root) {
   {
     vendor_calls calls(*p.down);

@@ -21,7 +21,7 @@ std::string version_text(std::int32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-/// What texts call ranks.
+/// The numbers that texts use for ranks.
 class rank_names {
  public:
   explicit rank_names(std::span<const int> numbers) : numbers_(numbers) {}
@@ -70,7 +70,7 @@ std::string text_of(const std::vector<island_fact>& said, const division& d, ran
                         name(static_cast<memory_kind>(first.kind)),
                         d.members[i].size() == 1 ? "" : "s", fmt::join(called(d.members[i]), ", "));
     if (!d.why_not[i].empty()) {
-      text += fmt::format(" by Tandem, for {}", d.why_not[i]);
+      text += fmt::format(" by Tandem, because {}", d.why_not[i]);
     } else if (d.members[i].size() > 1) {
       text += fmt::format(" by {}", library_text(first.kind, first.library));
     }
@@ -118,7 +118,7 @@ bool division::is_native() const noexcept {
 segment segment_of(std::size_t count, int places, int k) noexcept {
   const auto n = static_cast<std::size_t>(places);
   const auto at = static_cast<std::size_t>(k);
-  // Without overflow: whole shares first, the rest one each.
+  // Computed without overflow: equal shares, and one more for each of the first `rest`.
   const std::size_t share = count / n, rest = count % n;
   const std::size_t first = share * at + std::min(at, rest);
   return {first, share + (at < rest ? 1 : 0)};

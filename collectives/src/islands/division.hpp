@@ -10,42 +10,44 @@
 
 namespace tandem::detail {
 
-/// What a rank says of itself before islands are made; the same bytes for all.
+/// What ranks exchange about themselves before islands are made, as plain bytes.
 struct island_fact {
   std::int32_t kind = 0;  ///< memory_kind
   std::int32_t colour = 0;
-  std::int32_t library = 0;  ///< its version as the vendor counts; 0: none
+  std::int32_t library = 0;  ///< version code of the vendor's library; 0: not available
   std::int32_t reserved = 0;
   std::array<char, 32> uuid{};  ///< of the device
   std::array<char, 16> pad{};
 };
 static_assert(sizeof(island_fact) == 64);
 
-/// "NCCL 2.28.3"; without the version where it is `rank_facts::some_library`.
+/// "NCCL 2.28.3"; without the version if it is `rank_facts::some_library`.
 std::string library_text(std::int32_t kind, std::int32_t version);
 
-/// Which ranks are together, by what all have said: the same on every rank.
+/// The division of ranks into islands, computed from the facts of all ranks: the same on every
+/// rank.
 struct division {
-  /// @param numbers  what texts call the ranks; empty: 0, 1, 2
+  /// @param numbers  the rank numbers to use in texts; empty: 0, 1, 2...
   explicit division(const std::vector<island_fact>& said, std::span<const int> numbers = {});
 
-  /// In the order of their first ranks; ranks ascending.
+  /// The islands in the order of their first ranks; ranks ascending.
   std::vector<std::vector<int>> members;
   std::vector<int> island_of;  ///< by rank
-  std::vector<int> place_of;   ///< by rank: which of its island's it is
-  /// As many ranks of each island exchange with the others: the size of the smallest.
+  std::vector<int> place_of;   ///< by rank: its local rank in its island
+  /// Leaders of each island, which exchange data with other islands: the size of the smallest
+  /// island.
   int places = 0;
-  /// By island: why it cannot use its vendor's library; empty: it can, or needs none.
+  /// By island: why it cannot use its vendor's library; empty: it can, or does not need it.
   std::vector<std::string> why_not;
-  /// The least version of those that the ranks have; 0: nobody has one.
+  /// The lowest version that any rank has; 0: no rank has a library.
   int oldest_library = 0;
   std::string text;
 
-  /// All islands can.
+  /// All islands can use their library, or do not need it.
   bool is_native() const noexcept;
 };
 
-/// Part `k` of `count` elements cut for so many places.
+/// Part `k` of `count` elements divided among `places` leaders.
 struct segment {
   std::size_t first = 0, count = 0;
 };

@@ -4,13 +4,14 @@
 
 namespace tandem::detail {
 
-/// How the levels combine: the vendor's library by its own numbers inside, Tandem across. A factor
-/// of a premultiplied_sum is applied inside, or, by who is alone in its island, on the way across.
+/// The reduction of each level: the vendor's type and operation codes inside islands, Tandem's
+/// reduction across. The factor of a premultiplied_sum is applied inside, or across by a rank that
+/// is alone in its island.
 class level_reduction {
  public:
-  /// Islands can do it. The same on all ranks.
+  /// Whether the levels support the reduction. The same on all ranks.
   static bool is_possible(const island_parts& in, data_type type, reduce_op op) noexcept;
-  /// @pre is_possible. @par Errors of the library, as of its calls.
+  /// @pre is_possible. @par Errors Those of the library's calls.
   level_reduction(island_parts& in, data_type type, reduction what);
   ~level_reduction();
   level_reduction(const level_reduction&) = delete;
@@ -27,7 +28,7 @@ class level_reduction {
   const data_type type_;
   reduction across_;
   int vendor_type_ = 0, inside_ = 0;
-  bool has_made_ = false;  // of inside_
+  bool has_made_ = false;  // inside_ needs to be freed
 };
 
 }  // namespace tandem::detail

@@ -7,11 +7,11 @@
 namespace tandem::detail {
 namespace {
 
-constexpr std::uint32_t loss_tag = 1;  // of the flows of the watch; 0 is that of calls
+constexpr std::uint32_t loss_tag = 1;  // tag in the watch class of flows; call_watch uses 0
 
 }  // namespace
 
-/// Keeps itself until the channel has done with it.
+/// Keeps itself alive until the channel has completed it.
 struct loss_watch::message : operation {
   message(const group& of, int peer, heard what_then)
       : way(of.to(peer)), then(std::move(what_then)) {
@@ -32,7 +32,7 @@ struct loss_watch::message : operation {
   const link way;
   std::byte word{};
   heard then;
-  std::shared_ptr<message> self;  // while the channel has it
+  std::shared_ptr<message> self;  // until the channel has completed it
 };
 
 loss_watch::loss_watch(const group& of, int peer, heard what)

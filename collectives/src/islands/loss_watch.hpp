@@ -8,12 +8,12 @@ namespace tandem::detail {
 
 class group;
 
-/// Hears that the job is over while this rank waits for no message of it, inside a vendor's
-/// library, say: a receive with one peer that no correct peer meets, and that ends when the channel
-/// does.
+/// Detects the failure of the job while this rank waits for no message, for example inside a
+/// vendor's library: posts a receive that no correct peer ever matches, which ends with the
+/// channel.
 class loss_watch {
  public:
-  /// Called at most once, on the group's executor, and not once this is gone.
+  /// Called at most once, on the group's executor, and never after the destructor.
   using heard = std::function<void(const error& why)>;
 
   /// @pre connected to `peer`, a rank of the group. One for each group and peer.

@@ -15,22 +15,21 @@
 namespace tandem::detail {
 namespace {
 
-/// What a vendor's library has begun is over within this, unless a rank is missing.
+/// Time for the vendor's library to complete started work, unless a rank is missing.
 constexpr std::chrono::seconds closed_patience{1};
 
-/// Of a copy engine's or a kernel's work: each costs some 10 us beside its bytes, which at the rate
-/// of a link between two devices are 4 MB.
+/// The chunk for copy engines and kernels: each has a fixed cost of some 10 us, in which a link
+/// between two devices transfers 4 MB.
 constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
 
-/// A plan of the host's rates, with chunks that suit devices; every rank makes the same of the
-/// same.
+/// A plan for host memory with chunks that suit devices; the same on every rank.
 plan with_long_chunks(const plan& agreed) {
   std::vector<plan_rule> rules(agreed.rules().begin(), agreed.rules().end());
   for (plan_rule& rule : rules) rule.chunk_bytes = std::max(rule.chunk_bytes, device_chunk_bytes);
   return plan(std::move(rules), agreed.known());
 }
 
-/// As the other ranks are told.
+/// The error that is reported to the other ranks.
 error told_of(std::exception_ptr failure, int rank, const char* call) {
   try {
     std::rethrow_exception(failure);
@@ -49,7 +48,7 @@ error told_of(std::exception_ptr failure, int rank, const char* call) {
   }
 }
 
-/// Not a cancellation, nor what a library throws.
+/// Whether it is Tandem's own error: neither a cancellation nor another exception.
 bool was_ours(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
@@ -97,13 +96,13 @@ std::optional<error> island_parts::wrong_view(const char* call, const const_view
   }
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
-    return error(errc::bad_input, fmt::format("{}: {} bytes at no address", call, data.bytes));
+    return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
   }
   if (data.kind == device.kind() && data.device == device.device()) return std::nullopt;
   return error(errc::unsupported_memory,
-               fmt::format("{}: a view of {} memory, device {}, on an island's {}", call,
+               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
                            name(data.kind), data.device, device.text()),
-               "give views of the device that this rank brought to `make`");
+               "pass views on the device that this rank passed to `islands::make`");
 }
 
 std::optional<error> island_parts::wrong_operands(const char* call, const const_view& data,
@@ -113,15 +112,15 @@ std::optional<error> island_parts::wrong_operands(const char* call, const const_
   return wrong_numbers(call, data, type, what);
 }
 
-/// Whoever waits in the library hears of no message.
+/// A rank that waits inside the library receives no messages, so it needs a watch.
 void island_parts::listen() {
   const group& in = *inside->internals();
   const int next = (inside->rank() + 1) % inside->size();
   losses_ = std::make_unique<loss_watch>(in, next, [this](const error& why) { hear(why); });
 }
 
-/// A rank that has closed in an orderly way had done its part, and what is on the streams ends
-/// soon.
+/// A peer that has closed in an orderly way had finished its part, so work on the streams should
+/// complete soon: it gets a grace period.
 void island_parts::hear(const error& why) {
   if (why.code() == errc::channel_closed) return;
   if (why.code() != errc::peer_closed) return give_up(why);
@@ -136,7 +135,8 @@ void island_parts::give_up(const error& why) {
   if (up) up->give_up(why);
 }
 
-/// The fabric is told first, or the other level would be, that it was cancelled.
+/// Fails the fabric first: when_all cancels the other level, whose cancellation would otherwise be
+/// reported as the cause.
 asio::awaitable<void> island_parts::level(const char* call, asio::awaitable<void> work) {
   std::exception_ptr failure;
   try {
@@ -161,7 +161,7 @@ asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaita
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  // A cancelled coroutine must be able to wait, too.
+  // A cancelled coroutine has to be able to wait.
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   co_await settle();
@@ -169,7 +169,7 @@ asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaita
   std::rethrow_exception(failure);
 }
 
-/// A device that has failed touches nothing any more.
+/// Ignores device errors: a failed device accesses nothing any more.
 asio::awaitable<void> island_parts::settle() {
   const std::array<accelerator::stream, 3> streams{own_.get(), down ? down->stream() : own_.get(),
                                                    up ? up->stream() : own_.get()};

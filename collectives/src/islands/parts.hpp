@@ -11,15 +11,15 @@
 
 namespace tandem::detail {
 
-/// What a rank says of itself. @par Errors `errc::unsupported_memory`: it has no such device.
+/// The facts of this rank. @par Errors `errc::unsupported_memory`: it has no such device.
 island_fact own_fact(const island_member& mine);
 
-/// What the islands of one rank stand on: who is where, the groups of both levels, and memory and a
-/// stream for what goes between them.
+/// The state of `islands` on one rank: the division, the groups of both levels, and scratch memory
+/// and a stream for copies between them.
 class island_parts {
  public:
   island_parts(communicator& over, accelerator& of, const std::vector<island_fact>& said);
-  /// Every rank calls it, once. @param library  null: there is none here
+  /// Every rank calls it, once. @param library  null: not available on this rank
   asio::awaitable<void> connect(const nccl* library);
 
   int rank() const noexcept { return all.rank(); }
@@ -29,32 +29,33 @@ class island_parts {
   const std::vector<int>& mine() const noexcept {
     return ranks.members[static_cast<std::size_t>(island())];
   }
-  /// Inside its island this rank is not alone.
+  /// Whether its island has other ranks.
   bool has_inside() const noexcept { return mine().size() > 1; }
-  /// It exchanges with other islands.
+  /// Whether this rank is a leader: it transfers data to and from other islands.
   bool exchanges() const noexcept { return place() < ranks.places; }
-  /// Calls go through the levels; else the communicator's own do all of it. The same on all ranks.
+  /// Whether calls use the levels; else the communicator's collectives. The same on all ranks.
   bool has_levels() const noexcept { return all.size() > 1 && ranks.is_native(); }
 
-  /// What is wrong with a view of a call that goes through the levels: what the communicator's own
-  /// would say, or memory of another device than this rank's.
+  /// Checks a view of a call through the levels: the checks of the communicator's collectives, and
+  /// that the memory is on this rank's device.
   std::optional<error> wrong_view(const char* call, const const_view& data) const;
   std::optional<error> wrong_operands(const char* call, const const_view& data, data_type type,
                                       reduction what) const;
 
-  /// Does what a call does in the levels. When it fails, ends the groups of both, tells every rank,
-  /// and throws once nothing touches a view any more.
+  /// Runs the levels of a call. On failure ends the groups of both levels, reports the failure to
+  /// every rank, and throws once nothing accesses a view any more.
   asio::awaitable<void> carry_through(const char* call, asio::awaitable<void> work);
 
-  /// One of several that go on at once; the first that fails is what the ranks hear of.
+  /// Runs one of several concurrent levels; the first failure is the one reported to the ranks.
   asio::awaitable<void> level(const char* call, asio::awaitable<void> work);
 
-  /// So much memory of the device, until the next call.
+  /// Scratch memory on the device, valid until the next call.
   mutable_view scratch(std::size_t bytes);
-  /// Queues a copy on the stream of what happens inside the island first.
+  /// Queues a copy on the stream of `down`.
   void copy(void* to, const void* from, std::size_t bytes);
-  /// All that is on that stream is done.
+  /// Waits for all work on that stream.
   asio::awaitable<void> done_below();
+  /// Waits for all work on the stream of that group.
   asio::awaitable<void> done_with(const vendor_group& which);
 
   communicator& all;
@@ -62,10 +63,11 @@ class island_parts {
   const division ranks;
   device_watch watch;
   std::unique_ptr<communicator> inside;
-  /// The ranks at this one's place, by island; null: there is one island, or this rank stays
-  /// inside.
+  /// The leaders with this rank's local rank, by island; null: one island, or this rank is not a
+  /// leader.
   std::unique_ptr<communicator> across;
-  /// To the places, and from them; null: this rank is alone, or, of `up`, there is one island.
+  /// The library's communicators for data to the leaders and from them; null: this rank is alone in
+  /// its island; `up` also if there is only one island.
   std::unique_ptr<vendor_group> down, up;
 
  private:

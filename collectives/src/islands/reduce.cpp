@@ -7,7 +7,7 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// One island: its library does all of it.
+/// One island: one reduction of the library.
 asio::awaitable<void> reduce_inside(island_parts& p, const_view data, mutable_view result,
                                     const level_reduction& by, int root) {
   vendor_group& group = *p.down;
@@ -20,8 +20,8 @@ asio::awaitable<void> reduce_inside(island_parts& p, const_view data, mutable_vi
   co_await p.done_with(group);
 }
 
-/// Segments combined to the places of each island, in scratch, for what ranks bring stays as it is;
-/// each with the other islands' to the root's; and inside that one to the root.
+/// Reduces segments to the leaders of each island, in scratch memory because the ranks' data does
+/// not change; then across islands to the leaders of the root's island; then from them to the root.
 asio::awaitable<void> reduce_in_levels(island_parts& p, const_view data, mutable_view result,
                                        data_type type, reduction what, int root) {
   const level_reduction by(p, type, what);

@@ -8,14 +8,14 @@ namespace tandem {
 namespace detail {
 namespace {
 
-/// One on its way through the levels.
+/// One reduce_scatter through the levels.
 struct scattering {
   scattering(island_parts& over, const_view brought, mutable_view own, const level_reduction& how)
       : p(over), all(brought), mine(own), by(how), way(over.ranks) {}
 
   std::size_t count() const noexcept { return mine.bytes / by.element_bytes(); }
 
-  /// What this place carries, in its slots.
+  /// Reduces the blocks of this leader inside the island, into its slots.
   asio::awaitable<const_view> combine();
   asio::awaitable<void> exchange(const_view sums, mutable_view into);
   asio::awaitable<void> hand_on(const_view slots);
@@ -59,7 +59,7 @@ asio::awaitable<void> scattering::exchange(const_view sums, mutable_view into) {
   co_await tandem::reduce_scatter_v(*p.across, sums, into, lengths, by.type(), across);
 }
 
-/// From who carried to whose they are.
+/// Sends the blocks from the leaders to the ranks that they belong to.
 asio::awaitable<void> scattering::hand_on(const_view slots) {
   if (p.exchanges()) p.copy(mine.data, slots.data, mine.bytes);
   {

@@ -5,28 +5,28 @@
 
 namespace tandem::detail {
 
-/// Who carries which rank's block from island to island. As many members of each island do as the
-/// smallest has, P: the block of the member at place q goes by place q mod P, of whichever island
-/// it is in. There the blocks lie side by side in slots, island after island, so that all of an
-/// island's are one stretch.
+/// Which leader transfers which rank's block between islands. With P leaders per island, the block
+/// of the member with local rank q is transferred by leader q mod P, whichever island it is in.
+/// There the blocks are stored in consecutive slots, island after island, so that all blocks of an
+/// island are contiguous.
 class routes {
  public:
   explicit routes(const division& d);
 
-  /// The place whose ranks carry the block of this rank.
+  /// The leader that transfers the block of this rank.
   int carrier(int rank) const noexcept { return place_of(rank) % of_.places; }
-  /// Where it lies there.
+  /// The slot of the block there.
   std::size_t slot(int rank) const noexcept;
-  /// How many slots a place has. @pre `place` is less than P
+  /// The number of slots of a leader. @pre `place` is less than P
   std::size_t slots(int place) const noexcept;
-  /// How many of them are of each island's ranks.
+  /// The number of its slots for ranks of each island.
   std::vector<std::size_t> slots_by_island(int place) const;
-  /// The ranks of an island, besides itself, for which a place carries.
+  /// The other ranks of an island whose blocks a leader transfers.
   std::vector<int> wards(int island, int place) const;
-  /// Each rank's slot has the number of that rank: nothing need be moved to lie in slots.
+  /// Whether each rank's slot number equals the rank, so that nothing need be moved into slots.
   bool is_in_order() const noexcept;
-  /// Where a rank's blocks for the ranks of other islands lie among those for all; of no bytes for
-  /// its own island.
+  /// The blocks for ranks of other islands in a view with a block for each rank; those for this
+  /// rank's own island are empty.
   blocks abroad(int rank, std::size_t block_bytes) const;
 
  private:

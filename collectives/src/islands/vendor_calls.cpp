@@ -18,7 +18,7 @@ void vendor_calls::end() {
   by_.must(by_.lib_.group_end(), "ncclGroupEnd");
 }
 
-/// Where nothing is written, or read, the library is given the other address, as in place.
+/// On ranks where the library ignores one of the addresses it is passed the other one, as in place.
 void vendor_calls::reduce(const std::byte* from, std::byte* into, std::size_t count, int type,
                           int op, int root) {
   if (by_.rank_ != root) into = const_cast<std::byte*>(from);

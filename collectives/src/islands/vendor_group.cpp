@@ -14,16 +14,16 @@
 namespace tandem::detail {
 namespace {
 
-/// The library's start on a thread that nobody can end.
+/// Shared with the thread that initialises the library, which cannot be cancelled.
 struct beginning {
   std::mutex mutex;
   bool is_over = false;
-  bool is_left = false;  ///< nobody waits for it any more
+  bool is_left = false;  ///< abandoned: the thread aborts the communicator it has made
   nc::result said = nc::success;
   nc::comm made = nullptr;
 };
 
-/// @param tell  called on the executor's thread while somebody waits
+/// @param tell  notified on the executor when the initialisation has ended, unless it is abandoned
 void begin(const std::shared_ptr<beginning>& one, accelerator& device, const nccl& lib,
            nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
            event& tell) {
@@ -54,7 +54,7 @@ void begin(const std::shared_ptr<beginning>& one, accelerator& device, const ncc
     } catch (const error&) {
     }
   };
-  std::thread starter = start_threads("no thread to start the vendor's library with",
+  std::thread starter = start_threads("no thread to initialise the vendor's library with",
                                       [&start] { return std::thread(std::move(start)); });
   ::pthread_setname_np(starter.native_handle(), "tandem-start");
   starter.detach();
@@ -62,7 +62,8 @@ void begin(const std::shared_ptr<beginning>& one, accelerator& device, const ncc
 
 }  // namespace
 
-/// Takes what has been made with it, however it ends.
+/// Waits for the initialisation; on destruction takes over the communicator made so far, if any,
+/// and abandons the rest.
 class vendor_group::wait_for_start {
  public:
   wait_for_start(vendor_group& of, const asio::any_io_executor& executor)
@@ -98,7 +99,7 @@ class vendor_group::wait_for_start {
 vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int size)
     : device_(device), lib_(lib), rank_(rank), size_(size), stream_(device) {}
 
-/// What is on the stream may wait for a rank that is gone: aborting ends it.
+/// Aborts, because kernels on the stream may wait for a lost rank.
 vendor_group::~vendor_group() {
   if (ending_.joinable()) ending_.join();
   if (comm_ == nullptr) return;
@@ -106,8 +107,9 @@ vendor_group::~vendor_group() {
   lib_.abort(comm_);
 }
 
-/// Kernels of the library look whether they shall go on while they wait for others. The abort then
-/// waits for all that the device does, for other groups that are given up too: hence the threads.
+/// While they wait for other ranks, the library's kernels poll an abort flag. The abort itself
+/// waits for all work of the device, including that of other aborted groups, so each abort needs a
+/// thread.
 void vendor_group::give_up(const error& why) {
   if (lost_) return;
   lost_ = why;
@@ -118,14 +120,14 @@ void vendor_group::give_up(const error& why) {
     try {
       const device_entered on(device_);
       lib_.abort(comm);
-    } catch (const error&) {  // without its device nothing runs any more, either
+    } catch (const error&) {  // the device is lost, so nothing runs on it any more
     }
   };
   try {
-    ending_ = start_threads("no thread to abort the vendor's group with",
+    ending_ = start_threads("no thread to abort the vendor's communicator with",
                             [&abort] { return std::thread(abort); });
   } catch (const error& lack) {
-    log(log_level::error, "islands", lack.what());  // its kernels go on waiting: left to the end
+    log(log_level::error, "islands", lack.what());  // its kernels wait until the process ends
   }
 }
 
@@ -140,7 +142,7 @@ void vendor_group::must(nc::result said, const char* call) const {
               fmt::format("{} on {}, rank {} of an island of {}: {}{}{}", call, device_.text(),
                           rank_, size_, lib_.error_string(said),
                           last != nullptr && *last != 0 ? ": " : "", last != nullptr ? last : ""),
-              "NCCL_DEBUG=WARN makes the library say more");
+              "set NCCL_DEBUG=WARN for the library's diagnostics");
 }
 
 asio::awaitable<void> vendor_group::start(communicator& inside) {

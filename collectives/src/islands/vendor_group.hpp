@@ -13,14 +13,14 @@
 
 namespace tandem::detail {
 
-/// The vendor's number of a type; empty: the library has none (of that version).
+/// The library's code for a type; empty: that version does not support it.
 std::optional<int> vendor_type(data_type type, int version) noexcept;
-/// The vendor's number of an operation that combines two operands as Tandem does; average and
-/// premultiplied sums are none. Nor are minimum and maximum of floating point, where the libraries
-/// take the other operand where one is NaN, which hides it, and promise nothing of zeros.
+/// The library's code for an operation, if it combines two operands as Tandem does; empty for
+/// average and premultiplied sums, and for minimum and maximum of floating point, where the
+/// libraries return the other operand if one is NaN, which hides it, and do not specify zeros.
 std::optional<int> vendor_op(reduce_op op, data_type type) noexcept;
 
-/// The device is the calling thread's, as libraries expect it.
+/// Makes the device current on the calling thread, as the libraries require.
 class device_entered {
  public:
   explicit device_entered(accelerator& of) : of_(of) { of_.enter(); }
@@ -32,8 +32,8 @@ class device_entered {
   accelerator& of_;
 };
 
-/// One communicator of a vendor's library with a stream of its own, on which its calls are done in
-/// order. All ranks make the same calls in the same order; `vendor_calls` makes many as one.
+/// One communicator of a vendor's library with its own stream, on which its calls run in order. All
+/// ranks make the same calls in the same order; `vendor_calls` groups several calls into one.
 class vendor_group {
  public:
   vendor_group(accelerator& device, const nccl& lib, int rank, int size);
@@ -41,37 +41,39 @@ class vendor_group {
   vendor_group(const vendor_group&) = delete;
   vendor_group& operator=(const vendor_group&) = delete;
 
-  /// Before all else every rank of `inside` calls it. The library's blocking start is made on a
-  /// thread of its own, which is left to itself where the group is given up meanwhile.
-  /// @par Errors `device_failed`, with the library's words; why it was given up.
+  /// Initialises the library; every rank of `inside` calls it before all else. The library's
+  /// blocking initialisation runs on a thread of its own, which is abandoned if the group is
+  /// aborted meanwhile. @par Errors `device_failed`, with the library's error text; the reason of
+  /// an abort.
   asio::awaitable<void> start(communicator& inside);
 
   accelerator::stream stream() const noexcept { return stream_.get(); }
 
-  /// A rank is gone: what is on the stream ends, and every call from now on fails so.
+  /// Aborts the communicator because a rank is lost: work on the stream ends, and every later call
+  /// throws `why`.
   void give_up(const error& why);
-  /// Throws why, if it has. To be asked when the stream has come as far as it was waited for.
+  /// Throws the reason if the group was aborted. Call it after waiting for the stream.
   void check_alive() const;
 
-  /// Segment k of `count` elements, cut for `places`, comes combined to `into` of rank k, which may
-  /// be its place in `from`; others' `into` is ignored.
+  /// Divides `count` elements into `places` segments and reduces segment k to `into` of rank k,
+  /// which may be its segment of `from`; `into` is ignored on other ranks.
   void reduce_segments(const std::byte* from, std::byte* into, std::size_t count,
                        std::size_t element_bytes, int places, int type, int op);
-  /// And from rank k to all, in place.
+  /// Broadcasts segment k from rank k to all, in place.
   void spread_segments(std::byte* data, std::size_t count, std::size_t element_bytes, int places,
                        int type);
-  /// Segment k of the root's data to rank k.
+  /// Sends segment k of the root's data to rank k.
   void deal_segments(std::byte* data, std::size_t count, std::size_t element_bytes, int places,
                      int type, int root);
-  /// Segment k from `part` of rank k to its place in the root's data; the root's own is there.
+  /// Sends segment k from `part` of rank k to the root's data, which already has the root's own.
   void collect_segments(const std::byte* part, std::byte* data, std::size_t count,
                         std::size_t element_bytes, int places, int type, int root);
   /// In place.
   void all_reduce(std::byte* data, std::size_t count, int type, int op);
-  /// Block k of what all bring comes combined to `mine` of rank k.
+  /// Reduces block k of all ranks' data to `mine` of rank k.
   void reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count, int type, int op);
   void all_gather(const std::byte* mine, std::byte* all, std::size_t count, int type);
-  /// A sum of what each rank brings times its own factor; given back by `free_op`.
+  /// Creates a premultiplied sum with this rank's factor; released with `free_op`.
   int make_factor(double factor, data_type type, int vendor_type);
   void free_op(int op) noexcept;
 
@@ -86,14 +88,14 @@ class vendor_group {
   device_stream stream_;
   nc::comm comm_ = nullptr;
   std::optional<error> lost_;
-  event* starting_ = nullptr;  // what waits for the start
-  std::thread ending_;         // of what was given up
+  event* starting_ = nullptr;  // notified to end the wait for the initialisation
+  std::thread ending_;         // runs the abort
 };
 
-/// Calls that the library starts as one, on the group's stream, at `end`. The thread is the
-/// device's meanwhile: no coroutine waits while there is one. Roots and peers are ranks of the
-/// group, counts of elements.
-/// @par Errors `device_failed`, or why the group was given up; nothing is started then.
+/// Calls that the library launches as one group (ncclGroupStart, ncclGroupEnd) on the group's
+/// stream at `end`. The device is current on the thread meanwhile, so no coroutine may suspend
+/// while an object exists. Roots and peers are ranks of the group; counts are in elements.
+/// @par Errors `device_failed`, or the reason of an abort; then nothing is launched.
 class vendor_calls {
  public:
   explicit vendor_calls(const vendor_group& by);
@@ -101,10 +103,10 @@ class vendor_calls {
   vendor_calls(const vendor_calls&) = delete;
   vendor_calls& operator=(const vendor_calls&) = delete;
 
-  /// `into` is ignored but at the root.
+  /// `into` is ignored except at the root.
   void reduce(const std::byte* from, std::byte* into, std::size_t count, int type, int op,
               int root);
-  /// `from` is ignored but at the root.
+  /// `from` is ignored except at the root.
   void broadcast(const std::byte* from, std::byte* into, std::size_t count, int type, int root);
   void send(const std::byte* from, std::size_t count, int type, int to);
   void recv(std::byte* into, std::size_t count, int type, int from);

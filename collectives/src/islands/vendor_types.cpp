@@ -6,7 +6,7 @@
 namespace tandem::detail {
 namespace {
 
-/// The number 1 of a floating-point type.
+/// The bytes of the value 1 in that type.
 std::array<std::byte, 8> one_of(data_type type) {
   std::uint64_t bits = 0;
   switch (type) {
@@ -32,7 +32,7 @@ std::array<std::byte, 8> one_of(data_type type) {
       bits = 1;
   }
   std::array<std::byte, 8> bytes{};
-  std::memcpy(bytes.data(), &bits, sizeof bits);  // little endian, as all that is built for
+  std::memcpy(bytes.data(), &bits, sizeof bits);  // all supported processors are little-endian
   return bytes;
 }
 
@@ -93,7 +93,7 @@ std::optional<int> vendor_op(reduce_op op, data_type type) noexcept {
 }
 
 int vendor_group::make_factor(double factor, data_type type, int vendor) {
-  // Rounded as a processor's reduction would.
+  // Rounded as the host's reduction rounds it.
   std::array<std::byte, 8> bytes = one_of(type);
   check_alive();
   const reducer by(type, premultiplied_sum(factor), size_);

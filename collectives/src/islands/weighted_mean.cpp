@@ -11,19 +11,19 @@ namespace tandem {
 
 asio::awaitable<double> detail::weighted_share(communicator& all, data_type type, double weight) {
   if (!std::isfinite(weight) || weight < 0) {
-    throw error(errc::bad_input, fmt::format("weighted_mean: a weight of {}", weight),
-                "give what the rank's data stand for, a number of samples, say");
+    throw error(errc::bad_input, fmt::format("weighted_mean: invalid weight {}", weight),
+                "pass a finite weight of 0 or more, for example the rank's number of samples");
   }
   if (is_defined(type, reduce_op::bxor)) {
-    throw error(errc::bad_input, fmt::format("weighted_mean: of {}", name(type)),
-                "weights are no whole numbers: use a floating-point type");
+    throw error(errc::bad_input, fmt::format("weighted_mean: integer type {}", name(type)),
+                "use a floating-point type");
   }
   double total = weight;
   const mutable_view sum(&total, sizeof total);
   co_await tandem::all_reduce(all, sum, data_type::float64, reduce_op::sum);
   if (!(total > 0)) {
     throw error(errc::bad_input, fmt::format("weighted_mean: the weights add up to {}", total),
-                "at least one rank must bring something");
+                "at least one rank needs a positive weight, and the sum must be finite");
   }
   co_return weight / total;
 }

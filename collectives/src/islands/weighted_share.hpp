@@ -6,8 +6,8 @@
 
 namespace tandem::detail {
 
-/// By what each rank multiplies what it brings so that the sum of it is a mean weighted so.
-/// Collective: an all_reduce of one number. @par Errors as `islands::weighted_mean`.
+/// The factor of each rank's data for which the sum is the weighted mean. Collective: an all_reduce
+/// of one number. @par Errors As `islands::weighted_mean`.
 asio::awaitable<double> weighted_share(communicator& all, data_type type, double weight);
 
 }  // namespace tandem::detail

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t most_pairs = 2;  // named for each way
+constexpr std::size_t most_pairs = 2;  // listed for each transport
 
 std::size_t place_after(std::size_t at, std::size_t ranks) noexcept {
   return at + 1 < ranks ? at + 1 : 0;
@@ -26,7 +26,7 @@ detail::island_fact fact_of(const rank_facts& said) {
   return fact;
 }
 
-/// "cuda 0-1": what an island is called.
+/// "cuda 0-1": the name of an island.
 std::string island_text(std::span<const rank_facts> said, const std::vector<int>& island) {
   return fmt::format("{} {}", name(said[static_cast<std::size_t>(island.front())].kind),
                      ranks_text(island));
@@ -38,7 +38,7 @@ std::string islands_text(std::span<const rank_facts> said, const group_choice& o
   return fmt::format("{} islands: {}", each.size(), fmt::join(each, ", "));
 }
 
-/// "NCCL 2.28.3 and RCCL 2.22.3": of islands of several ranks.
+/// "NCCL 2.28.3 and RCCL 2.22.3": the libraries of the islands that have several ranks.
 std::string libraries_text(std::span<const rank_facts> said, const group_choice& of) {
   std::vector<std::string> each;
   for (const std::vector<int>& island : of.islands) {
@@ -50,8 +50,8 @@ std::string libraries_text(std::span<const rank_facts> said, const group_choice&
   return fmt::format("{}", fmt::join(each, " and "));
 }
 
-/// The ways that the group takes: "peer copies", or, where they differ, "shm (0 to 1), tcp (1 to 2
-/// and 3 more)".
+/// The transports that the group uses: "peer copies", or, if there are several, "shm (0 to 1), tcp
+/// (1 to 2 and 3 more)".
 std::string ways_text(const group_choice& of, const way_between& way) {
   struct used {
     std::string way;
@@ -78,7 +78,7 @@ std::string ways_text(const group_choice& of, const way_between& way) {
   return text;
 }
 
-/// Why no library has a part in it; empty: one has. Of islands that cannot use theirs.
+/// Why the group uses no library; empty if it does.
 std::string why_channels(std::span<const rank_facts> said, const group_choice& of,
                          const detail::division& d) {
   const auto is_host = [said](int rank) {
@@ -132,7 +132,7 @@ group_choice choose(std::string name, std::size_t number, const std::vector<int>
 }  // namespace
 
 bool group_choice::takes_way(std::size_t at) const noexcept {
-  // Of two ranks there is one way.
+  // Two ranks have a single path.
   if (ranks.size() == 2 && at == 1) return false;
   if (how != group_backend::levels) return how == group_backend::channels;
   const int from = ranks[at], to = ranks[place_after(at, ranks.size())];

@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-/// What ranks say when they make groups: a line that has to be the same, and what may differ.
+/// What ranks exchange when they make groups: a line that must be equal, and data that may differ.
 template <class Own>
 struct statements {
   static_assert(std::is_trivially_copyable_v<Own>);
@@ -24,7 +24,7 @@ struct statements {
     line += '\n';
     return line.append(reinterpret_cast<const char*>(&own), sizeof own);
   }
-  /// @pre each text is of `pack`.
+  /// @pre each text was made by `pack`.
   explicit statements(std::vector<std::string> texts) : lines(std::move(texts)) {
     for (std::string& line : lines) {
       std::memcpy(&own.emplace_back(), line.data() + line.size() - sizeof(Own), sizeof(Own));
@@ -66,7 +66,7 @@ rank_groups groups_of(std::string name, const std::vector<own_wish>& wishes) {
   return result;
 }
 
-/// @param ways  of each rank to the next one in its group
+/// @param ways  by rank: the transport to the next rank of its group
 std::vector<group_choice> choices_of(const rank_groups& groups, const std::vector<rank_facts>& said,
                                      const std::vector<std::string>& ways) {
   return choose_backends(
@@ -78,15 +78,15 @@ memory_kind kind_at(int place, const group_choice& in, const std::vector<rank_fa
   return said[static_cast<std::size_t>(rank)].kind;
 }
 
-/// A message of nothing each way, after which both know how memory travels between them.
+/// Exchanges empty messages, which completes the set-up of the transport between both ranks.
 asio::awaitable<void> greet(communicator& in, int peer) {
   const const_view nothing{};
   const mutable_view nowhere{};
   co_await in.sendrecv(peer, nothing, peer, nowhere);
 }
 
-/// How this rank's messages travel to the next one of the group; empty where the group does not
-/// take that way.
+/// The transport from this rank to the next one of the group; empty if the group does not use that
+/// path.
 asio::awaitable<std::string> way_to_next(communicator& in, const group_choice& choice,
                                          const std::vector<rank_facts>& said) {
   const int me = in.rank(), n = in.size();
@@ -145,8 +145,8 @@ asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colo
   said.check();
   parallel_layout::check_name(name);
   if (std::ranges::find(names_, name) != names_.end()) {
-    throw error(errc::bad_option, fmt::format("group {}: there is one of that name", name),
-                "give each name once");
+    throw error(errc::bad_option, fmt::format("group {}: the name is in use", name),
+                "give each group its own name");
   }
   const std::size_t before = groups_.size();
   const rank_groups groups = groups_of(std::move(name), said.own);
@@ -154,7 +154,7 @@ asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colo
   co_return groups_.size() > before ? groups_.back().get() : nullptr;
 }
 
-/// All that can fail on one rank alone fails the communicator, and so on every rank.
+/// A failure on one rank ends the communicator and thereby fails on every rank.
 asio::awaitable<void> parallel_groups::grow(const rank_groups& groups) {
   std::vector<std::string> ways(said_.size());
   std::vector<group_choice> choices = choices_of(groups, said_, ways);
@@ -181,7 +181,7 @@ asio::awaitable<void> parallel_groups::grow(const rank_groups& groups) {
         std::make_unique<parallel_group>(std::move(ranks), std::move(by), choices[*own]));
   }
   agreed_.insert(agreed_.end(), choices.begin(), choices.end());
-  // Whose library does not start is heard of by all, also by those whose own has.
+  // The barrier reports a failed library initialisation also to ranks whose own succeeded.
   if (std::ranges::any_of(choices, &group_choice::has_islands)) co_await barrier(all_);
 }
 

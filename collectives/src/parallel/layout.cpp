@@ -15,7 +15,7 @@ namespace {
 constexpr int most_ranks = 65536;
 constexpr std::size_t longest_name = 32;
 constexpr std::string_view layout_syntax =
-    "write NAME=SIZE with commas between, the outermost first: pipeline=2,data=2,tensor=2";
+    "write NAME=SIZE, separated by commas, outermost first: pipeline=2,data=2,tensor=2";
 constexpr std::string_view usual_names[] = {"tensor", "data", "pipeline", "expert"};
 
 [[noreturn]] void refuse_layout(std::string_view part, std::string_view why,
@@ -40,13 +40,13 @@ parallel_layout::dimension read_dimension(std::string_view part) {
   const std::size_t equal = part.find('=');
   const std::string_view name = part.substr(0, equal);
   parallel_layout::check_name(name);
-  if (equal == std::string_view::npos) refuse_layout(part, "no size", layout_syntax);
+  if (equal == std::string_view::npos) refuse_layout(part, "missing size", layout_syntax);
   const std::string_view text = part.substr(equal + 1);
   int size = 0;
   const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), size);
   const bool whole = failed == std::errc() && rest == text.data() + text.size();
   if (!whole || size < 1 || size > most_ranks) {
-    refuse_layout(part, fmt::format("\"{}\" is no size", text),
+    refuse_layout(part, fmt::format("\"{}\" is not a valid size", text),
                   fmt::format("give a number from 1 to {}", most_ranks));
   }
   return {std::string(name), size};
@@ -64,10 +64,11 @@ std::optional<std::size_t> rank_groups::find(int rank) const noexcept {
 void parallel_layout::check_name(std::string_view name) {
   if (is_name(name)) return;
   const std::string_view near = nearest(name, usual_names);
-  throw error(errc::bad_option, fmt::format("layout: \"{}\" is no name", name.substr(0, 80)),
-              near.empty() ? fmt::format("write up to {} letters, digits, _ and -, a letter first",
-                                         longest_name)
-                           : fmt::format("did you mean {}?", near));
+  throw error(
+      errc::bad_option, fmt::format("layout: \"{}\" is not a valid name", name.substr(0, 80)),
+      near.empty() ? fmt::format("use up to {} letters, digits, _ and -, starting with a letter",
+                                 longest_name)
+                   : fmt::format("did you mean {}?", near));
 }
 
 parallel_layout parallel_layout::parse(std::string_view text) {
@@ -79,11 +80,11 @@ parallel_layout parallel_layout::parse(std::string_view text) {
     dimension one = read_dimension(part);
     if (std::ranges::find(result.dimensions_, one.name, &dimension::name) !=
         result.dimensions_.end()) {
-      refuse_layout(part, fmt::format("{} is there twice", one.name), "give each name once");
+      refuse_layout(part, fmt::format("{} is given twice", one.name), "give each name once");
     }
     ranks *= one.size;
     if (ranks > most_ranks) {
-      refuse_layout(part, fmt::format("more than {} ranks in all", most_ranks),
+      refuse_layout(part, fmt::format("more than {} ranks in total", most_ranks),
                     "choose smaller sizes");
     }
     result.dimensions_.push_back(std::move(one));
@@ -133,7 +134,7 @@ void parallel_layout::check(int wanted) const {
               fmt::format("layout {}: {} rank{}, and the job has {}", text(), product,
                           product == 1 ? "" : "s", wanted),
               fitting.empty() ? fmt::format("choose sizes whose product is {}", wanted)
-                              : fmt::format("{} would do", fmt::join(fitting, " or ")));
+                              : fmt::format("use {}", fmt::join(fitting, " or ")));
 }
 
 std::string ranks_text(std::span<const int> ranks) {

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-/// Takes the first line off.
+/// Removes and returns the first line.
 std::string line_of(std::string& text) {
   const std::size_t end = text.find('\n');
   std::string line = text.substr(0, end);
@@ -21,8 +21,8 @@ std::string line_of(std::string& text) {
   return line;
 }
 
-/// What may differ between ranks: in the first lines of each one's text, before what must be the
-/// same.
+/// Host and memory of the ranks, which may differ: the first two lines of each text, removed from
+/// it before the rest is compared.
 struct places {
   explicit places(std::vector<std::string>& texts) {
     for (std::string& text : texts) {
@@ -36,7 +36,7 @@ struct places {
   bool on_devices = false;
 };
 
-/// All but the hosts, measured or from the file, the same on every rank.
+/// The facts without the hosts, measured or from the profile; the same on every rank.
 asio::awaitable<facts> rates(communicator& all, const places& of, const settings& options,
                              const_view like) {
   if (!options.profile.empty()) co_return facts::load(options.profile);
@@ -69,7 +69,7 @@ asio::awaitable<plan> agree(communicator& all, std::string_view channel, const s
   co_return result;
 }
 
-/// What the other ranks hear when this one cannot go on.
+/// The error that is reported to the other ranks when this one fails.
 error told(int rank, std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
@@ -99,7 +99,7 @@ asio::awaitable<communicator> make_communicator(fabric& over, settings options, 
     failure = std::current_exception();
   }
   const error reason = told(over.rank(), failure);
-  // All ranks have found a disagreement by themselves; of all else the others have to hear.
+  // All ranks detect a disagreement themselves; any other failure must be reported to them.
   if (reason.code() != errc::call_mismatch) over.fail(reason);
   std::rethrow_exception(failure);
 }

@@ -91,7 +91,7 @@ asio::awaitable<std::vector<std::string>> exchange_texts(communicator& all, std:
   const auto n = static_cast<std::size_t>(all.size());
   const std::uint64_t length = mine.size();
   std::vector<std::uint64_t> lengths(n);
-  // The algorithm is named: what the settings make of it may differ between ranks.
+  // A fixed algorithm, because settings that affect the selection may still differ between ranks.
   const const_view length_view(std::span(&length, 1));
   const mutable_view lengths_view(lengths);
   co_await all_gather(all, length_view, lengths_view, algorithm::direct);

@@ -14,11 +14,11 @@ namespace {
 constexpr std::size_t least_bytes = 8;
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
 constexpr std::size_t least_chunk_bytes = 64 * 1024;
-/// Of a copy engine's or a kernel's work: each costs some 10 us beside its bytes, which at the rate
-/// of a link between two devices are 4 MB.
+/// The chunk for copy engines and kernels: each has a fixed cost of some 10 us, in which a link
+/// between two devices transfers 4 MB.
 constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
 
-/// A way to do an operation: its steps do not depend on the length.
+/// An algorithm and chunk for an operation. Its steps do not depend on the length.
 struct candidate {
   algorithm how;
   std::size_t chunk_bytes;
@@ -51,11 +51,11 @@ std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& k
                                 std::size_t bytes) {
   std::vector<estimate> result;
   for (const candidate& c : of) {
-    // A rule holds to the next power of two.
+    // A rule applies up to the next power of two.
     if (c.how == algorithm::board && bytes >= board::most_bytes) continue;
     result.push_back({&c, detail::predict_ns(c.steps, known, bytes, c.chunk_bytes)});
   }
-  // A ring's account of chunks costs short messages more than any other, which this does not know:
+  // Among equal predictions the ring comes last: the model does not include its chunk bookkeeping,
   // 0.59 us where direct takes 0.52 (all_gather of 8 bytes between two ranks of a host).
   const auto worth = [](const estimate& e) {
     return std::pair(e.ns, e.of->how == algorithm::ring);

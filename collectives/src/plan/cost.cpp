@@ -20,26 +20,26 @@ std::uint64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_us) {
   return divide_up(bytes * 1000, bytes_per_us);
 }
 
-/// What a turn costs beside, because another rank gets the core: an all_reduce of 8 bytes by four
-/// ranks on two cores takes 13 us through shared memory (`bench/compare`), for eight turns.
+/// The extra cost of a turn, because another rank gets the core: an all_reduce of 8 bytes by four
+/// ranks on two cores takes 13 us through shared memory (`bench/compare`), in eight turns.
 constexpr std::uint64_t turn_ns = 1'600;
 
-/// Long messages are announced, and leave when the receiver has asked: a way there and one back
-/// more, and inside a host three until both copy at full rate: half a ping-pong of 64 KiB over
-/// loopback takes 17 us, one of 256 KiB 50, one of 1 MiB 104. Across hosts the next chunk's way
-/// there and back hides behind the link.
+/// Long messages are announced and sent on request of the receiver: one more round trip, and inside
+/// a host three more latencies until both ends copy at full rate: half a ping-pong of 64 KiB over
+/// loopback takes 17 us, of 256 KiB 50 us, of 1 MiB 104 us. Across hosts the round trip of the next
+/// chunk overlaps with the transfer.
 constexpr std::uint64_t announced_bytes = 64 * 1024;
 constexpr std::uint64_t to_announce = 2, to_copy_at_full_rate = 3;  // latencies
-/// No longer ones than this stay in a core's cache from the copy to the combination, which is so
-/// many times as fast there, and has nothing to hide behind: both are the core's work.
+/// Messages up to this length stay in a core's cache between copy and combination, which is then
+/// `faster_in_cache` times as fast, but does not overlap with the copy: both need the core.
 constexpr std::uint64_t cached_bytes = 1024 * 1024;
 constexpr std::uint64_t faster_in_cache = 2;
 
-/// Of a further piece of a message that is on its way between devices.
+/// Fixed cost of each further piece of a message between devices.
 constexpr std::uint64_t device_piece_ns = 1'000;
 
 std::uint64_t announcing_ns(const facts& known, std::uint64_t bytes, std::uint64_t in_turns) {
-  // Small beside what any message of a device's memory takes.
+  // Negligible compared with the latency of any message in device memory.
   if (bytes < announced_bytes || known.on_devices) return 0;
   const std::uint64_t latencies = to_announce + (in_turns == 1 ? to_copy_at_full_rate : 0);
   return latencies * known.within.latency_ns;
@@ -49,26 +49,26 @@ bool is_crowded(const step& s, const facts& known) {
   return known.cores > 0 && s.busy > known.cores && !known.on_devices;
 }
 
-/// What all ranks of a host copy at the same time.
+/// The time in which all ranks of a host copy, at the same time.
 std::uint64_t copied_ns(const step& s, const facts& known, std::uint64_t bytes) {
   const std::uint64_t each = is_crowded(s, known) ? divide_up(s.busy, known.cores) : 1;
   return s.times *
          (transfer_ns(each * bytes, known.combine_bytes_per_us) + known.combine_latency_ns);
 }
 
-/// How many turns the messages inside a host take, each of which keeps two cores busy: one, where
-/// there is a core for each of them.
+/// The number of turns for the messages inside a host, each of which occupies two cores: one if
+/// there are enough cores for all of them.
 std::uint64_t turns(const step& s, const facts& known) {
   return is_crowded(s, known) ? divide_up(2 * s.busy, known.cores) : 1;
 }
 
-/// Of short messages inside a host: each takes a core, and each rank a turn of one.
+/// The latency of short messages inside a host: each needs a core, and each rank a turn on one.
 std::uint64_t latency_ns(const step& s, const facts& known, std::uint64_t in_turns) {
   if (in_turns == 1) return known.within.latency_ns;
   return in_turns * known.within.latency_ns + divide_up(2 * s.running, known.cores) * turn_ns;
 }
 
-/// One step whose messages have so many bytes each.
+/// The time of one step whose messages have `bytes` each.
 std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
                       std::uint64_t in_turns) {
   const std::uint64_t overhead_ns = known.within.latency_ns / 2;
@@ -81,8 +81,8 @@ std::uint64_t once_ns(const step& s, const facts& known, std::uint64_t bytes,
   if (s.crossing > 0) {
     crossing = known.across.latency_ns + transfer_ns(s.crossing * bytes, known.across.bytes_per_us);
   }
-  // A rank whose messages of one step go both ways is not the same in every step: at most one
-  // waits.
+  // A rank with messages both inside and across hosts is not the same in every step, so then at
+  // most one message has to wait.
   const std::uint64_t waits = std::max(s.inside, s.outside) == 1 ? 0 : others * overhead_ns;
   return std::max(inside, crossing) + waits;
 }
@@ -104,8 +104,8 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   if (s.piped) {
     const std::uint64_t chunks = std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1);
     const std::uint64_t chunk = divide_up(message, chunks);
-    // The first chunk takes all steps; each further one ends a transfer later, for its latency
-    // hides behind the one before where the ranks have cores of their own.
+    // The first chunk takes all steps; each further one ends one transfer later, because its
+    // latency overlaps with the one before if every rank has its own core.
     const std::uint64_t one = once_ns(s, known, chunk, 1) + combined_ns(chunk);
     std::uint64_t next = once_ns(s, known, chunk, all_turns);
     if (all_turns == 1) next = next - once_ns(s, known, 0, 1) + overhead_ns;
@@ -114,7 +114,7 @@ std::uint64_t step_ns(const step& s, const facts& known, std::uint64_t bytes,
   const std::uint64_t pieces =
       s.chunked ? std::max<std::uint64_t>(divide_up(message, chunk_bytes), 1) : 1;
   std::uint64_t piece_ns = all_turns == 1 ? overhead_ns : latency_ns(s, known, all_turns);
-  // One piece is combined while the next one travels, and copy engines need nobody for that.
+  // One piece is combined while the next one is in flight; copy engines need no core for that.
   if (known.on_devices) {
     const std::uint64_t piece = divide_up(message, pieces);
     const std::uint64_t travels = transfer_ns(piece, known.within.bytes_per_us);
@@ -135,7 +135,7 @@ std::uint64_t predict_ns(const std::vector<step>& steps, const facts& known, std
     of_level[static_cast<std::size_t>(s.level)] +=
         times * step_ns(s, known, divide_up(bytes, times), chunk_bytes);
   }
-  // Of levels that work at the same time the slowest counts, and one slice of the others.
+  // Levels work at the same time: the slowest counts in full, the others with one slice.
   const auto levels = std::span(of_level).subspan(1);
   const std::uint64_t slowest = *std::ranges::max_element(levels);
   const std::uint64_t all = std::accumulate(levels.begin(), levels.end(), std::uint64_t{0});

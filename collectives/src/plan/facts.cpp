@@ -16,7 +16,7 @@ constexpr std::uint64_t most_bytes_per_us = 1'000'000'000;
 constexpr std::size_t most_ranks = 1 << 16;
 constexpr std::size_t most_file_bytes = 16 << 20;
 
-/// One line of a profile, taken apart.
+/// One line of a profile, split into key and value.
 struct line_reader {
   std::string_view key;
   std::string_view value;
@@ -32,13 +32,13 @@ struct line_reader {
     const char* const end = value.data() + value.size();
     const auto [rest, failed] = std::from_chars(value.data(), end, result);
     if (failed != std::errc() || rest != end || value.empty()) {
-      refuse(fmt::format("{} is no whole number", value.substr(0, 60)));
+      refuse(fmt::format("{} is not an integer", value.substr(0, 60)));
     }
     if (result < least || result > most) refuse(fmt::format("outside {} to {}", least, most));
     return result;
   }
   std::string word() const {
-    if (value.empty() || value.size() > 255) refuse("not a word of 1 to 255 letters");
+    if (value.empty() || value.size() > 255) refuse("must have 1 to 255 characters");
     return std::string(value);
   }
 };
@@ -63,7 +63,7 @@ constexpr std::array<std::string_view, 13> keys{"host",
                                                 "across.bytes_per_us",
                                                 "combine.bytes_per_us",
                                                 "combine.latency_ns"};
-/// Not said by any line so far.
+/// Marks a value that no line has set.
 constexpr std::uint64_t unsaid = ~std::uint64_t{0};
 
 void read(facts& into, const line_reader& line) {
@@ -86,8 +86,8 @@ void read(facts& into, const line_reader& line) {
               line);
   } else {
     const std::string_view near = nearest(line.key, keys);
-    line.refuse("no such fact", near.empty() ? "`tandem plan probe` writes a right one"
-                                             : fmt::format("did you mean {}?", near));
+    line.refuse("unknown key", near.empty() ? "`tandem plan probe` writes a valid profile"
+                                            : fmt::format("did you mean {}?", near));
   }
 }
 
@@ -168,7 +168,7 @@ facts facts::load(const std::string& file) {
     throw error(errc::bad_input, fmt::format("profile {}: cannot be read, or is empty", file),
                 "write one with `tandem run -n RANKS -- tandem plan probe --save FILE`");
   }
-  if (from) throw error(errc::bad_input, fmt::format("profile {}: 16 MiB or longer", file));
+  if (from) throw error(errc::bad_input, fmt::format("profile {}: longer than 16 MiB", file));
   try {
     return parse(text);
   } catch (const error& wrong) {

@@ -6,23 +6,23 @@
 
 namespace tandem::detail {
 
-/// Which ranks share a host. Hosts are numbered in the order of their first ranks.
+/// The ranks of each host. Hosts are numbered in the order of their first ranks.
 struct layout {
   explicit layout(const std::vector<std::string>& host_of_rank);
 
   int ranks() const noexcept { return static_cast<int>(host.size()); }
   int hosts() const noexcept { return static_cast<int>(members.size()); }
-  /// Every host has as many ranks as any other.
+  /// Whether all hosts have the same number of ranks.
   bool equal() const noexcept;
-  /// Of the host that has the most.
+  /// The number of ranks of the largest host.
   std::size_t most_ranks() const noexcept;
   /// All ranks, host by host.
   std::vector<int> in_order() const;
-  /// Several hosts, and a host with several ranks.
+  /// Whether there are several hosts, and one of them has several ranks.
   bool two_levels() const noexcept { return hosts() > 1 && hosts() < ranks(); }
 
   std::vector<int> host;                  ///< by rank
-  std::vector<int> place;                 ///< by rank: which of its host's ranks it is
+  std::vector<int> place;                 ///< by rank: its local rank in its host
   std::vector<std::vector<int>> members;  ///< by host: its ranks, ascending
 };
 

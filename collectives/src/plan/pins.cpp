@@ -45,21 +45,20 @@ std::size_t read_bytes(std::string_view pin, std::string_view text) {
 void read_range(pin& into, std::string_view text, std::string_view range) {
   const std::size_t dash = range.find('-');
   if (dash == std::string_view::npos) {
-    refuse(
-        text, fmt::format("{}: no range of lengths", range),
-        fmt::format("write {0}- for what is as long or longer, -{0} for what is shorter", range));
+    refuse(text, fmt::format("{}: not a range of lengths", range),
+           fmt::format("write {0}- for lengths from {0} on, -{0} for shorter ones", range));
   }
   const std::string_view from = range.substr(0, dash), below = range.substr(dash + 1);
   if (!from.empty()) into.from_bytes = read_bytes(text, from);
   if (!below.empty()) into.below_bytes = read_bytes(text, below);
   if (into.from_bytes >= into.below_bytes) {
-    refuse(text, "no length is in this range", "give the smaller length first");
+    refuse(text, "the range is empty", "give the smaller length first");
   }
 }
 
 pin read_pin(std::string_view text) {
   const std::size_t equal = text.find('=');
-  if (equal == std::string_view::npos) refuse(text, "no pin", std::string(syntax));
+  if (equal == std::string_view::npos) refuse(text, "not a pin", std::string(syntax));
   const std::string_view left = text.substr(0, equal), right = text.substr(equal + 1);
   const std::size_t colon = std::min(left.find(':'), left.size());
   const std::size_t slash = std::min(right.find('/'), right.size());
@@ -70,7 +69,7 @@ pin read_pin(std::string_view text) {
   if (slash < right.size()) {
     result.chunk_bytes = read_bytes(text, right.substr(slash + 1));
     if (result.chunk_bytes < least_chunk_bytes) {
-      refuse(text, "a chunk of less than 1K", "give a longer one");
+      refuse(text, "the chunk is less than 1K", "give 1K or more");
     }
   } else if (result.how == algorithm::automatic) {
     refuse(text, "pins nothing", "name an algorithm, or a chunk: automatic/128K");
@@ -78,7 +77,7 @@ pin read_pin(std::string_view text) {
   return result;
 }
 
-/// Makes a rule begin at `bytes`.
+/// Splits the rule that covers `bytes`, so that one begins there.
 void cut(std::vector<plan_rule>& rules, collective what, std::size_t bytes) {
   auto before = rules.end();
   for (auto rule = rules.begin(); rule != rules.end(); ++rule) {

@@ -17,11 +17,11 @@ constexpr std::size_t short_bytes = 8;
 constexpr std::size_t least_bytes = 64 * 1024;
 constexpr std::size_t most_bytes = 4 * 1024 * 1024, most_device_bytes = 64 * 1024 * 1024;
 constexpr int warm_trips = 5, short_trips = 101, long_trips = 4;
-/// A fifth of them are faster: half of them may have met another rank on their core.
+/// The 20th percentile: up to half of the trips may have shared their core with another rank.
 constexpr int quiet_trip = short_trips / 5;
 constexpr auto long_enough = std::chrono::milliseconds(8);
 
-/// A pair of ranks between which is measured; the first leads.
+/// A pair of ranks to measure; the first one drives the measurement.
 struct pair {
   int first;
   int second;
@@ -47,7 +47,7 @@ asio::awaitable<std::uint64_t> round_trip_ns(communicator& all, int peer, mutabl
   co_return static_cast<std::uint64_t>(std::max<std::int64_t>(took.count(), 2));
 }
 
-/// Sends back what comes, until nothing does.
+/// Sends each message back, until an empty one arrives.
 asio::awaitable<void> echo(communicator& all, int peer, const buffer& room) {
   while (true) {
     const std::size_t bytes = co_await all.recv(peer, room.view(), probe_tag);
@@ -83,7 +83,7 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
     if (over) break;
     bytes *= 2;
   }
-  // Half a round trip each; the shorter length is half of the longer, or there is none.
+  // Each time is a round trip; the shorter length, if there is one, is half of the longer.
   const bool two = before_ns > 0 && ns > before_ns + before_ns / 4;
   const std::uint64_t more_ns = two ? ns - before_ns : ns;
   const std::uint64_t more_bytes = two ? bytes / 2 : bytes;
@@ -119,7 +119,7 @@ asio::awaitable<std::string> probe(communicator& all, const layout& where, const
     return p && (p->first == all.rank() || p->second == all.rank());
   };
   if (!is_in(within) && !is_in(across)) co_return found;
-  // Devices are so much faster that the host's length would tell of nothing but latency.
+  // Devices are so much faster that messages of the host's length would measure only latency.
   const buffer room(on_devices ? most_device_bytes : most_bytes, like.kind, like.device);
   if (is_in(within) && within->first == all.rank()) {
     found += co_await lead(all, within->second, "within", room);

@@ -13,25 +13,25 @@ struct message {
   int to;
 };
 
-/// Collects the steps of an operation; equal neighbours become one that is done several times.
+/// Collects the steps of an operation; consecutive equal steps become a repeated step.
 class step_list {
  public:
   explicit step_list(const layout& where) : where_(where) {}
 
   const layout& where() const noexcept { return where_; }
-  /// Ranks.
+  /// The number of ranks.
   int n() const noexcept { return where_.ranks(); }
 
-  /// Nothing where nothing is sent.
+  /// Adds a step, unless it sends and copies nothing.
   void add(const step& one);
-  /// These messages, each of part / whole of the data.
+  /// Adds a step with these messages, each of part / whole of the data.
   void send(const std::vector<message>& sent, std::uint64_t part, std::uint64_t whole,
             bool combines = false);
-  /// Everybody sends so many blocks, one for each rank, to the rank so far ahead.
+  /// Adds a step in which each rank sends that many of its n blocks to the rank `ahead` of it.
   void shift(int ahead, std::uint64_t blocks, bool combines = false, bool chunked = false,
              std::uint64_t times = 1);
 
-  /// Everybody turns so many blocks, one for each rank, in its own memory.
+  /// Adds a step in which each rank copies that many of its n blocks within its own memory.
   void copy(std::uint64_t blocks);
 
   std::vector<step> take() noexcept { return std::move(steps_); }
@@ -41,7 +41,7 @@ class step_list {
   std::vector<step> steps_;
 };
 
-/// The step that sends these.
+/// The step that sends these messages.
 step step_of(const layout& where, const std::vector<message>& messages, std::uint64_t part,
              std::uint64_t whole);
 

@@ -19,7 +19,7 @@ void around(step_list& to, bool combines) {
   to.shift(1, 1, combines, true, turns);
 }
 
-/// Each upper one of the folded pairs to the lower one, or back.
+/// The messages from the upper to the lower rank of each folded pair, or back.
 std::vector<message> folded_pairs(const fold& f, bool in) {
   std::vector<message> sent;
   for (int i = 0; i < f.folded; ++i) {
@@ -42,7 +42,8 @@ void doubling(step_list& to) {
   to.send(folded_pairs(f, false), 1, 1);
 }
 
-/// With the neighbour half of the data, then a quarter with the pair behind, and back.
+/// Exchanges half of the data with the neighbour, then a quarter at distance 2, and so on; then
+/// back.
 void halving_doubling(step_list& to) {
   const fold f(to.n(), 0);
   const auto whole = static_cast<std::uint64_t>(f.size);
@@ -56,7 +57,7 @@ void halving_doubling(step_list& to) {
   to.send(folded_pairs(f, false), 1, 1);
 }
 
-/// With a partner at half the ranks half of the blocks, at a quarter a quarter...
+/// Exchanges half of the blocks at a distance of half the ranks, a quarter at a quarter...
 void halving(step_list& to) {
   const fold f(to.n(), 0);
   to.send(folded_pairs(f, true), 1, 1, true);
@@ -67,7 +68,7 @@ void halving(step_list& to) {
   to.send(folded_pairs(f, false), 1, static_cast<std::uint64_t>(to.n()));
 }
 
-/// A level of the binomial tree: who is `below` from its parent.
+/// A level of the binomial tree: the messages of ranks at distance `below` from their parent.
 std::vector<message> tree_level(int n, int below, bool up) {
   std::vector<message> sent;
   for (int v = 0; v + below < n; v += 2 * below) {
@@ -83,7 +84,7 @@ void tree(step_list& to, bool up) {
   }
 }
 
-/// As the tree, with the blocks of all ranks below.
+/// Like the tree, with the blocks of all ranks of the subtree in each message.
 void tree_of_blocks(step_list& to, bool up) {
   const int top = 1 << levels(to.n()) >> 1;
   for (int i = 0; i < levels(to.n()); ++i) {
@@ -104,7 +105,7 @@ void chain(step_list& to, bool combines) {
   to.add(one);
 }
 
-/// Two ranks need not turn what they have gathered.
+/// Two ranks need no rotation of the gathered blocks.
 void bruck_blocks(step_list& to) {
   for (int have = 1; have < to.n(); have *= 2) {
     to.shift(to.n() - have, static_cast<std::uint64_t>(std::min(have, to.n() - have)));
@@ -112,7 +113,7 @@ void bruck_blocks(step_list& to) {
   if (to.n() > 2) to.copy(static_cast<std::uint64_t>(to.n()));
 }
 
-/// Turned before and after, and what goes is packed and unpacked.
+/// Blocks are rotated before and after, and sent blocks are packed and unpacked.
 void bruck_exchange(step_list& to) {
   std::uint64_t packed = 0;
   for (int bit = 1; bit < to.n(); bit *= 2) {
@@ -124,7 +125,7 @@ void bruck_exchange(step_list& to) {
   to.copy(2 * static_cast<std::uint64_t>(to.n()) + packed);
 }
 
-/// Everybody gives everybody so many blocks, of one for each rank.
+/// Every rank sends `part` of n blocks to every other rank.
 void all_at_once(step_list& to, int part, bool combines) {
   const layout& where = to.where();
   step one;
@@ -144,7 +145,7 @@ void all_at_once(step_list& to, int part, bool combines) {
   to.add(one);
 }
 
-/// What combines has several partners at once.
+/// Combining operations have several partners at once.
 void pairwise(step_list& to, bool combines) {
   if (combines) return all_at_once(to, 1, combines);
   for (int k = 1; k < to.n(); ++k) to.shift(k, 1);
@@ -156,13 +157,13 @@ void root_at_once(step_list& to) {
   to.send(sent, 1, static_cast<std::uint64_t>(to.n()));
 }
 
-/// So many equal steps inside every host, each of so many messages at once to neighbours.
+/// `times` equal steps inside every host, each with `busy` concurrent messages to neighbours.
 step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) {
   return {.times = times, .inside = 1, .busy = busy, .running = busy, .part = 1, .whole = whole};
 }
 
-/// On a board: who brings something writes it once, and who waits for it reads it. Of what has one
-/// root the others need not be there at the same time.
+/// On a board each contributor writes once, and the ranks that need the data read it. In operations
+/// with a root the other ranks need not run at the same time.
 void written_once(step_list& to, collective what) {
   const auto n = static_cast<std::uint64_t>(to.n());
   const bool has_root = what == collective::broadcast || what == collective::reduce;
@@ -179,7 +180,7 @@ void dissemination(step_list& to) {
   for (int distance = 1; distance < to.n(); distance *= 2) to.shift(distance, 0);
 }
 
-/// Around a ring of `hosts`, with so many ranks of each at once.
+/// Around a ring of `hosts`, with `at_once` ranks of each in parallel.
 void around_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
   step one{.times = hosts - 1,
            .outside = 1,

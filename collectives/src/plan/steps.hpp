@@ -6,13 +6,13 @@
 
 #include "plan/layout.hpp"
 
-/// What the algorithms send, as data: without it nothing can be predicted, and a test can count it.
+/// The messages of each algorithm, as data: the input of the cost model, which tests can count.
 namespace tandem::detail {
 
-/// Messages that go at the same time and are waited for before the next step. Counts are of the
-/// rank, and of the host, that has the most of them to send or to receive.
+/// Concurrent messages that all complete before the next step. Counts are those of the rank, or of
+/// the host, that sends or receives the most.
 struct step {
-  std::uint64_t times = 1;     ///< so many such steps, one after the other
+  std::uint64_t times = 1;     ///< repetitions, one after the other
   std::uint64_t inside = 0;    ///< messages of one rank that stay in its host
   std::uint64_t outside = 0;   ///< messages of one rank that leave its host
   std::uint64_t crossing = 0;  ///< messages of one host that leave it
@@ -20,19 +20,19 @@ struct step {
   std::uint64_t running = 0;   ///< ranks of one host that send or receive
   std::uint64_t part = 0;      ///< a message is part / whole of the data
   std::uint64_t whole = 1;
-  bool combines = false;  ///< what comes in is combined with what is there
-  bool chunked = false;   ///< each message goes in chunks, of which one is combined while the next
-                          ///< travels
-  int level = 0;  ///< 1..3: of a way on two levels, which slices of the data pass one behind the
-                  ///< other; 0: not
-  bool piped = false;  ///< the steps overlap: a chunk goes on while the next one comes in
-  bool local = false;  ///< no message: `busy` ranks of a host each copy that much of their own
+  bool combines = false;  ///< received data is combined with the rank's own
+  bool chunked = false;   ///< each message is cut into chunks, one of which is combined while the
+                          ///< next is in flight
+  int level = 0;          ///< 1..3: level of a two-level algorithm; levels overlap, a slice each;
+                          ///< 0: not two-level
+  bool piped = false;     ///< the steps overlap: a chunk is forwarded while the next one arrives
+  bool local = false;     ///< no message: `busy` ranks of a host each copy that much of their own
 
   bool operator==(const step&) const = default;
 };
 
-/// The steps of an operation over these ranks, rank 0 the root where there is one. Their number is
-/// at most that of the ranks, or so. @pre `is_defined(what, how)`, and not `automatic`.
+/// The steps of an operation over these ranks, with rank 0 as the root if there is one. Their
+/// number is about that of the ranks at most. @pre `is_defined(what, how)`, and not `automatic`.
 std::vector<step> steps_of(collective what, algorithm how, const layout& where);
 
 }  // namespace tandem::detail

@@ -4,8 +4,8 @@
 
 #include "kernels.hpp"
 
-// Only for what follows. Functions of headers that others include, too, are compiled for every
-// processor: the linker may take this one's for all.
+// Only for what follows. Functions of headers that other sources include as well must be compiled
+// for every processor, because the linker may keep the copy of this source for all.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else

@@ -1,10 +1,10 @@
-// For avx2.cpp only, which says what instructions this is compiled for.
+// Included only by avx2.cpp, which selects the instruction set.
 //
-// Both formats are those of a float16 with fewer bits, e4m3 times 2^-8: the processor's conversions
-// do most of the work. So that nothing is rounded twice, what has more bits than a float16 is made
-// odd there: truncated, with the last bit set where that lost something. Sums need not be: where a
-// float16 cannot hold one, the smaller number is too small to bring it near the middle between two
-// results, having four bits at most.
+// Both formats are a float16 with fewer bits, e4m3 scaled by 2^-8, so the processor's float16
+// conversions do most of the work. To avoid double rounding, values with more bits than a float16
+// are rounded to odd: truncated, with the last bit set if that lost bits. Sums need no rounding to
+// odd: if a float16 cannot represent one, the smaller operand, which has at most four bits, is too
+// small to bring the sum near the middle between two results.
 #pragma once
 
 #include "avx2_vectors.hpp"
@@ -21,7 +21,7 @@ inline __m128i load_16(const byte* p) {
 inline void store_16(byte* p, __m128i x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), x);
 }
-/// Of 16-bit numbers below 256 the lower bytes.
+/// The lower bytes of 16-bit numbers below 256.
 inline __m128i lower_bytes(__m256i x) {
   return _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 }
@@ -37,7 +37,7 @@ inline __m256i to_odd_halves(values x) {
 
 constexpr int nearest = _MM_FROUND_TO_NEAREST_INT;
 
-/// Without the lowest `Bits`, rounded to nearest even.
+/// Shifts out the lowest `Bits`, rounding to nearest even.
 template <int Bits>
 inline __m256i rounded(__m256i x) {
   const __m256i last = _mm256_and_si256(_mm256_srli_epi16(x, Bits), _mm256_set1_epi16(1));
@@ -45,7 +45,7 @@ inline __m256i rounded(__m256i x) {
   return _mm256_srli_epi16(_mm256_add_epi16(x, half), Bits);
 }
 
-/// A float16 without its lower byte.
+/// e5m2 is a float16 without its lower byte.
 struct e5m2_format {
   static constexpr std::size_t bytes = 1, count = 16;
   static constexpr float scale = 1;
@@ -68,8 +68,8 @@ struct e5m2_format {
   }
 };
 
-/// Moved up by seven bits it is a float16 of the number times 2^-8; but for NaN, which comes out as
-/// 480.
+/// Shifted left by seven bits, an e4m3 is the float16 of its value times 2^-8, except for NaN,
+/// which becomes 480.
 struct e4m3_format {
   static constexpr std::size_t bytes = 1, count = 16;
   static constexpr float scale = 256;
@@ -91,7 +91,7 @@ struct e4m3_format {
     const __m128i magnitude = _mm_and_si128(x, _mm_set1_epi8(0x7f));
     return _mm_cmpeq_epi8(magnitude, _mm_set1_epi8(0x7f));
   }
-  /// All bits set are a NaN, too.
+  /// A NaN is made by setting all bits.
   static __m256 with_nans(__m256 x, __m128i nans) {
     return _mm256_or_ps(x, _mm256_castsi256_ps(_mm256_cvtepi8_epi32(nans)));
   }
@@ -99,7 +99,7 @@ struct e4m3_format {
     const __m128i two_signs = _mm_slli_epi16(_mm_cvtepi8_epi16(load_8(p)), 7);
     return _mm256_cvtph_ps(_mm_and_si128(two_signs, _mm_set1_epi16(~0x4000)));
   }
-  /// What is too large becomes NaN, as do `nans`.
+  /// Overflow and `nans` become NaN.
   static void narrow(byte* p, __m256i halves, __m128i nans) {
     const __m128i nan = _mm_set1_epi8(0x7f);
     const __m256i magnitude = rounded<7>(_mm256_and_si256(halves, _mm256_set1_epi16(0x7fff)));

@@ -1,4 +1,4 @@
-// For avx2.cpp only, which says what instructions this is compiled for.
+// Included only by avx2.cpp, which selects the instruction set.
 #pragma once
 
 #include <immintrin.h>
@@ -31,7 +31,7 @@ inline values over(values x, float by) {
 inline __m256i both(__m128i low, __m128i high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
-/// Puts back in order what was packed in each half by itself.
+/// Restores the order after packing, which works on each 128-bit half separately.
 inline __m256i in_order(__m256i packed) {
   return _mm256_permute4x64_epi64(packed, 0xd8);
 }

@@ -4,13 +4,14 @@
 
 #include "kernels.hpp"
 
-// Only for what follows. Functions of headers that others include, too, are compiled for every
-// processor: the linker may take this one's for all.
+// Only for what follows. Functions of headers that other sources include as well must be compiled
+// for every processor, because the linker may keep the copy of this source for all.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), \
                              apply_to = function)
 #else
-// Where memory is the limit, loops over vectors of 64 bytes are slower than over 32.
+// Where memory bandwidth is the limit, loops over 64-byte vectors are slower than over 32-byte
+// ones.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=256")
 #endif
 #include "avx512_float8.hpp"
@@ -32,7 +33,7 @@ struct float16_format {
   }
 };
 
-/// As bfloat16_number says, without AVX512_BF16.
+/// Without AVX512_BF16; see bfloat16_number.
 struct bfloat16_format {
   static constexpr std::size_t bytes = 2, count = 32;
   static constexpr float scale = 1;

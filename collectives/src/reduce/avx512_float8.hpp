@@ -1,10 +1,10 @@
-// For avx512.cpp only, which says what instructions this is compiled for.
+// Included only by avx512.cpp, which selects the instruction set.
 //
-// Both formats are those of a float16 with fewer bits, e4m3 times 2^-8: the processor's conversions
-// do most of the work. So that nothing is rounded twice, what has more bits than a float16 is made
-// odd there: truncated, with the last bit set where that lost something. Sums need not be: where a
-// float16 cannot hold one, the smaller number is too small to bring it near the middle between two
-// results, having four bits at most.
+// Both formats are a float16 with fewer bits, e4m3 scaled by 2^-8, so the processor's float16
+// conversions do most of the work. To avoid double rounding, values with more bits than a float16
+// are rounded to odd: truncated, with the last bit set if that lost bits. Sums need no rounding to
+// odd: if a float16 cannot represent one, the smaller operand, which has at most four bits, is too
+// small to bring the sum near the middle between two results.
 #pragma once
 
 #include "avx512_vectors.hpp"
@@ -32,7 +32,7 @@ inline __m512i to_odd_halves(values x) {
 
 constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-/// Without the lowest `Bits`, rounded to nearest even.
+/// Shifts out the lowest `Bits`, rounding to nearest even.
 template <int Bits>
 inline __m512i rounded(__m512i x) {
   const __m512i last = _mm512_and_si512(_mm512_srli_epi16(x, Bits), _mm512_set1_epi16(1));
@@ -40,7 +40,7 @@ inline __m512i rounded(__m512i x) {
   return _mm512_srli_epi16(_mm512_add_epi16(x, half), Bits);
 }
 
-/// A float16 without its lower byte.
+/// e5m2 is a float16 without its lower byte.
 struct e5m2_format {
   static constexpr std::size_t bytes = 1, count = 32;
   static constexpr float scale = 1;
@@ -63,8 +63,8 @@ struct e5m2_format {
   }
 };
 
-/// Moved up by seven bits it is a float16 of the number times 2^-8; but for NaN, which comes out as
-/// 480.
+/// Shifted left by seven bits, an e4m3 is the float16 of its value times 2^-8, except for NaN,
+/// which becomes 480.
 struct e4m3_format {
   static constexpr std::size_t bytes = 1, count = 32;
   static constexpr float scale = 256;
@@ -92,7 +92,7 @@ struct e4m3_format {
     const __m256i two_signs = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_16(p)), 7);
     return _mm512_cvtph_ps(_mm256_and_si256(two_signs, _mm256_set1_epi16(~0x4000)));
   }
-  /// What is too large becomes NaN, as do `nans`.
+  /// Overflow and `nans` become NaN.
   static void narrow(byte* p, __m512i halves, __mmask32 nans) {
     const __m256i nan = _mm256_set1_epi8(0x7f);
     const __m512i magnitude = rounded<7>(_mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));

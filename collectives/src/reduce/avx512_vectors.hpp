@@ -1,4 +1,4 @@
-// For avx512.cpp only, which says what instructions this is compiled for.
+// Included only by avx512.cpp, which selects the instruction set.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// As numbers.hpp: for the sources of one instruction set each.
+// Like numbers.hpp, compiled separately for each instruction set.
 #pragma once
 
 #include "loops.hpp"
@@ -11,17 +11,16 @@ concept has_add = requires(byte* p) {
   Format::add(p, p, p);
 };
 
-/// Loops over narrow numbers, a block of them at a time in the processor's own vectors of float32.
-/// A `Format` has
-///   bytes      of one number
-///   count      of numbers in a block
-///   scale      a power of two, by which `load` makes numbers smaller and `store` expects them so;
-///              only products notice
+/// Loops over narrow numbers, one block at a time in vectors of float32. A `Format` has
+///   bytes      bytes of one number
+///   count      numbers in a block
+///   scale      a power of two: `load` divides numbers by it and `store` expects them so; only
+///              products must correct for it
 ///   load(p)    -> values, store(p, values)
-/// perhaps a shorter way to the sum of two blocks
+/// optionally a faster sum of two blocks
 ///   add(p, a, b)
-/// and for its values there are `apply`, `times` and `over`. What is left at the end goes through
-/// a block of zeros, so that the same instructions round it.
+/// and `apply`, `times` and `over` for its values. The remainder is copied to a block of zeros, so
+/// that the same instructions round it.
 template <class Format>
 struct by_blocks {
   static constexpr std::size_t step = Format::bytes * Format::count;
@@ -56,7 +55,7 @@ struct by_blocks {
     __builtin_memcpy(result, rest_x, count * Format::bytes);
   }
 
-  /// `scaled` is one of the two below.
+  /// `scaled` is a `multiplied` or a `divided`.
   template <class Scaled>
   static void scale(void* into, const void* from, std::size_t count, Scaled scaled) noexcept {
     auto* result = static_cast<byte*>(into);

@@ -36,7 +36,7 @@ class open_file {
   const int descriptor_;
 };
 
-/// Of this user's own only: what is in it runs on a device.
+/// Reads only files of this user that others cannot write: their content runs on a device.
 std::optional<std::string> read_own(const std::string& path) {
   const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat found {};
@@ -68,19 +68,19 @@ bool write_all(int to, std::string_view content) {
   return true;
 }
 
-/// What a file begins with: the lengths of what follows, and a sum of it.
+/// The head of a file: lengths of key and code, and a checksum of the code, followed by the key.
 std::string head_of(std::string_view key, std::size_t code_bytes, std::uint32_t sum) {
   return fmt::format("tandem kernels 1: {} {} {:08x}\n{}", key.size(), code_bytes, sum, key);
 }
 
-/// The next process compiles them again: no error.
+/// Only logged: the next process compiles the kernels again.
 void not_kept(const std::string& path, int code) {
   log(log_level::info, "reduce",
-      fmt::format("compiled kernels are not kept in {}: {}", path,
+      fmt::format("compiled kernels are not cached in {}: {}", path,
                   failure_text(code, resource::file)));
 }
 
-/// False where a write beyond the limit on the size of files would end the process by SIGXFSZ.
+/// False if the write would exceed RLIMIT_FSIZE, which would kill the process with SIGXFSZ.
 bool may_be_as_long(std::size_t bytes) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -112,7 +112,7 @@ std::optional<std::string> device_cache::find(std::string_view key) const {
   if (folder_.empty()) return std::nullopt;
   std::optional<std::string> content = read_own(path_of(key));
   if (!content) return std::nullopt;
-  // The code is what follows the key; the head must then be that of this code.
+  // The code follows the key; the head must match it.
   const std::size_t at = content->find(key);
   if (at == content->npos) return std::nullopt;
   const std::string_view code = std::string_view(*content).substr(at + key.size());

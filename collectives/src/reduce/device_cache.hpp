@@ -6,20 +6,20 @@
 
 namespace tandem::detail {
 
-/// What a compiler made of a source, on disk for the next process. The key is all that decides what
-/// comes out, the source itself included, and is kept with it: another key finds nothing, nor does
-/// a file that is cut, changed, another user's, or writable by others. Files are replaced at once
-/// and whole, so any number of processes may share a folder.
+/// An on-disk cache of compiled kernels. The key contains all inputs of the compilation, including
+/// the source, and is stored in the file: files with another key are ignored, as are truncated or
+/// modified files, and files that belong to another user or are writable by others. Files are
+/// replaced atomically, so any number of processes may share a folder.
 class device_cache {
  public:
   /// $XDG_CACHE_HOME/tandem/kernels, else ~/.cache/tandem/kernels; empty where neither is known.
   static std::string folder_of_user();
 
-  /// @param folder  made when something is to be kept; empty: keeps nothing
+  /// @param folder  created on first use; empty: no caching
   explicit device_cache(std::string folder) : folder_(std::move(folder)) {}
 
   std::optional<std::string> find(std::string_view key) const;
-  /// As far as the disk allows; a failure costs the next process its compilation, no more.
+  /// Best effort: after a failure the next process compiles again.
   void keep(std::string_view key, std::string_view code) const noexcept;
 
  private:

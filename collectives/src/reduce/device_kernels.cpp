@@ -12,8 +12,8 @@
 namespace tandem::detail {
 namespace {
 
-/// Multiplications and additions are not contracted, which would round otherwise than the
-/// processor does; the rest of what keeps bits is the default of both.
+/// Disables contraction of multiplications and additions, which would round differently from the
+/// processor; otherwise the defaults of both compilers preserve the bits.
 std::vector<std::string> options_for(memory_kind kind, const std::string& architecture) {
   if (kind == memory_kind::hip) {
     return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off", "-w"};
@@ -22,11 +22,11 @@ std::vector<std::string> options_for(memory_kind kind, const std::string& archit
           "--device-as-default-execution-space"};
 }
 
-/// One source on its way through a compiler.
+/// One compilation.
 class program {
  public:
   program(const kernel_compiler& by, const std::string& source) : by_(by) {
-    must(by_.create(&handle_, source.c_str(), "tandem_kernels", 0, nullptr, nullptr), "took");
+    must(by_.create(&handle_, source.c_str(), "tandem_kernels", 0, nullptr, nullptr), "load");
   }
   ~program() { by_.destroy(&handle_); }
   program(const program&) = delete;
@@ -35,13 +35,13 @@ class program {
   void compile(const std::vector<std::string>& options) {
     std::vector<const char*> each;
     for (const std::string& option : options) each.push_back(option.c_str());
-    must(by_.compile(handle_, static_cast<int>(each.size()), each.data()), "compiled");
+    must(by_.compile(handle_, static_cast<int>(each.size()), each.data()), "compile");
   }
   std::string code() {
     std::size_t bytes = 0;
-    must(by_.code_bytes(handle_, &bytes), "gave");
+    must(by_.code_bytes(handle_, &bytes), "return");
     std::string code(bytes, '\0');
-    must(by_.code(handle_, code.data()), "gave");
+    must(by_.code(handle_, code.data()), "return");
     return code;
   }
 
@@ -51,12 +51,12 @@ class program {
     int major = 0, minor = 0;
     by_.version(&major, &minor);
     throw error(errc::device_failed,
-                fmt::format("the compiler of kernels, version {}.{}, has not {} them: {}: {}",
-                            major, minor, verb, by_.error_string(said), log()),
-                "a compiler that is older or newer than the device may not know it: put another "
-                "one's folder into LD_LIBRARY_PATH");
+                fmt::format("kernel compiler {}.{} failed to {} the kernels: {}: {}", major, minor,
+                            verb, by_.error_string(said), log()),
+                "the compiler may be too old or too new for the device: put the folder of "
+                "another version into LD_LIBRARY_PATH");
   }
-  /// Its first lines; the first error explains the others.
+  /// The first lines of the compiler's log; the first error usually explains the others.
   std::string log() {
     std::size_t bytes = 0;
     if (handle_ == nullptr || by_.log_bytes(handle_, &bytes) != 0 || bytes < 2) return "no log";
@@ -143,8 +143,8 @@ accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
 
 void device_kernels::launch(data_type type, kernel_work work, std::size_t count,
                             accelerator::stream stream, void** arguments) {
-  // Enough to keep every multiprocessor's loads under way, and few enough that starting them costs
-  // little: eight blocks of 256 threads fill one.
+  // Enough blocks to have loads in flight on every multiprocessor, and few enough that launching
+  // them costs little: eight blocks of 256 threads fill one multiprocessor.
   constexpr std::size_t threads = 256;
   constexpr std::size_t piece_bytes = 16;
   const std::size_t pieces = (count * bytes_of(type) + piece_bytes - 1) / piece_bytes;

@@ -10,14 +10,15 @@
 
 namespace tandem::detail {
 
-/// The kernels of one accelerator. Those of a type are compiled when the first of them is needed,
-/// which takes a second or two, or found in the user's cache, which takes a millisecond; the call
-/// that needs them waits for it. They give the same bits as the processor's.
+/// The kernels of one accelerator. Those of a type are compiled on first use, which takes a second
+/// or two, or loaded from the user's cache, which takes a millisecond; the call that needs them
+/// blocks meanwhile. They give the same bits as the host's kernels.
 /// @par Threads  Any.
-/// @par Errors  `errc::device_failed`: no compiler, or it or the driver refuses.
+/// @par Errors  `errc::device_failed`: there is no compiler, or the compiler or the driver fails.
 class device_kernels {
  public:
-  /// Those of the process, for as long as somebody keeps them. @pre so long lives the accelerator.
+  /// The process-wide instance for the accelerator, shared by all users.
+  /// @pre the accelerator outlives it.
   static std::shared_ptr<device_kernels> of(accelerator& on);
 
   explicit device_kernels(accelerator& on) : on_(on) {}
@@ -27,10 +28,10 @@ class device_kernels {
 
   accelerator& on() const noexcept { return on_; }
 
-  /// Compiles those of a type now, or finds them.
+  /// Compiles or loads the kernels of a type now.
   void prepare(data_type type) { find(type, kernel_work::sum); }
-  /// Queue what `kernel_table` has: `into`, `a`, `b` and `from` are memory of the device, each
-  /// `into` itself or apart from it and aligned to its elements.
+  /// Queue the operations of `kernel_table`: `into`, `a`, `b` and `from` are in device memory and
+  /// aligned to their elements; the inputs are identical with `into` or do not overlap it.
   void combine(data_type type, kernel_work work, void* into, const void* a, const void* b,
                std::size_t count, accelerator::stream stream);
   void scale(data_type type, kernel_work work, void* into, const void* from, std::size_t count,
@@ -52,8 +53,8 @@ class device_kernels {
   std::array<of_type, data_type_count> types_;
 };
 
-/// What the compiler makes of a type's source for an accelerator of that kind and architecture.
-/// @par Errors `errc::device_failed`, with what the compiler has said.
+/// Compiles a type's kernels for an accelerator of that kind and architecture, or loads them from
+/// the cache. @par Errors `errc::device_failed`, with the compiler's log.
 std::string compile_kernels(data_type type, memory_kind kind, const std::string& architecture);
 
 }  // namespace tandem::detail

@@ -1,6 +1,6 @@
-// The end of the source that compilers of kernels get at run time, after device_words.hpp,
-// numbers.hpp and loops.hpp, whose loops, over sixteen bytes at a time, are the kernels: a device
-// computes what the portable table does, bit by bit.
+// The last part of the kernel source that is compiled at run time, after device_words.hpp,
+// numbers.hpp and loops.hpp. The kernels run the loops of loops.hpp on sixteen bytes at a time, so
+// a device computes the same bits as the portable table.
 #pragma once
 
 namespace tandem::detail {
@@ -15,7 +15,7 @@ inline std::size_t number_of(const void* address) {
   return reinterpret_cast<std::size_t>(address);
 }
 
-/// This thread's elements: every so many-th, so that neighbours read what neighbours are.
+/// This thread's elements, strided so that neighbouring threads access neighbouring memory.
 struct share {
   std::size_t first = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   std::size_t step = std::size_t{gridDim.x} * blockDim.x;
@@ -80,8 +80,8 @@ inline void scale_share(void* into, const void* from, std::size_t count, double 
 #pragma clang force_cuda_host_device end
 #endif
 
-// What is compiled is one of the last three, for one type, as table.hpp enters it. Names are those
-// of `kernel_name`.
+// One of the last three macros is compiled, for one type, with the same loops as in table.hpp.
+// Kernel names are those of `kernel_name`.
 
 #define TANDEM_COMBINES(op, name, type, loops)                                     \
   TANDEM_ENTRY void tandem_##op##_##name(void* into, const void* a, const void* b, \

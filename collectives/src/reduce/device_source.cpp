@@ -9,7 +9,7 @@
 namespace tandem::detail {
 namespace {
 
-/// By kernel_work.
+/// Indexed by kernel_work.
 constexpr std::string_view works[] = {"sum", "product", "minimum",  "maximum", "band",
                                       "bor", "bxor",    "multiply", "divide"};
 static_assert(std::size(works) == kernel_work_count);
@@ -17,7 +17,7 @@ static_assert(std::size(works) == kernel_work_count);
 struct kernels_of {
   std::string_view family, type;
 };
-/// By data_type: the macro of device_loops.hpp, and what it is told.
+/// Indexed by data_type: the macro of device_loops.hpp and its argument.
 constexpr kernels_of kernel_types[] = {
     {"FLOATS", "float"},           {"FLOATS", "double"},          {"INTEGERS", "std::int32_t"},
     {"INTEGERS", "std::int64_t"},  {"INTEGERS", "std::int8_t"},   {"INTEGERS", "std::int16_t"},

@@ -4,11 +4,10 @@
 #include <string_view>
 #include <tandem/collectives/reduction.hpp>
 
-/// The source of kernels for one type, which compilers of CUDA and of HIP take; it includes
-/// nothing.
+/// The source of the kernels of one type, for CUDA and HIP compilers; it has no includes.
 namespace tandem::detail {
 
-/// What one kernel does: combine two elements, as `reduce_op` says, or scale one.
+/// The operation of a kernel: combine two elements as `reduce_op` defines, or scale one.
 enum class kernel_work : std::uint8_t {
   sum,
   product,
@@ -25,20 +24,20 @@ constexpr std::size_t kernel_work_count = 9;
 /// Average and premultiplied_sum combine as the sum does.
 kernel_work work_of(reduce_op op) noexcept;
 
-/// "tandem_sum_float32". Its arguments, where it combines:
+/// "tandem_sum_float32". Arguments of a combining kernel:
 ///   void* into, const void* a, const void* b, unsigned long long count
-/// and where it scales:
+/// of a scaling kernel:
 ///   void* into, const void* from, unsigned long long count, double by
-/// Any one-dimensional grid does all elements.
+/// Any one-dimensional grid processes all elements.
 std::string kernel_name(data_type type, kernel_work work);
-/// All but the bits of what is no integer.
+/// False for bitwise operations on types that are not integers.
 bool has_kernel(data_type type, kernel_work work) noexcept;
 
 /// All kernels of a type. @pre the type is defined.
 std::string device_source(data_type type);
 
 namespace device_text {
-extern const std::string_view before_kernels;  // made from the headers when this is configured
+extern const std::string_view before_kernels;  // made from the headers at configure time
 }
 
 }  // namespace tandem::detail

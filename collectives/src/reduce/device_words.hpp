@@ -1,13 +1,13 @@
-// The beginning of the source that a compiler of kernels gets at run time, before numbers.hpp,
-// loops.hpp and device_loops.hpp without their includes: what those take from the language's own
-// headers, which are not there.
+// The first part of the kernel source that is compiled at run time, before numbers.hpp, loops.hpp
+// and device_loops.hpp without their includes: replaces the standard headers that these use, which
+// run-time compilers do not have.
 #pragma once
 
-#define std tandem_words  // what a compiler brings of its own stays what it is
+#define std tandem_words  // does not collide with a std namespace that the compiler defines
 #define INT32_MAX 0x7fffffff
 #define INT32_MIN (-INT32_MAX - 1)
 #define TANDEM_ENTRY extern "C" __global__
-#if defined(__clang__)  // HIP; NVRTC has an option that makes everything a device's
+#if defined(__clang__)  // HIP; NVRTC has an option that makes all functions device functions
 #define TANDEM_INDEPENDENT_ITERATIONS _Pragma("clang loop unroll(full)")
 #define TANDEM_FORCED_HOST_DEVICE
 #pragma clang force_cuda_host_device begin

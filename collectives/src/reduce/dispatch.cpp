@@ -12,7 +12,7 @@ bool has_f16c() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
-// These ask for the operating system's part, too: that it saves the wide registers.
+// These also check that the operating system saves the wide registers.
 bool has_avx2() noexcept {
   return __builtin_cpu_supports("avx2") && has_f16c();
 }
@@ -40,7 +40,7 @@ std::string_view name(instruction_set which) noexcept {
     case instruction_set::avx512:
       return "avx512";
   }
-  return "no instruction set";
+  return "unknown instruction set";
 }
 
 const kernel_table* kernels_for(instruction_set which) noexcept {

@@ -1,12 +1,11 @@
-// As numbers.hpp: for the sources of one instruction set each.
+// Like numbers.hpp, compiled separately for each instruction set.
 #pragma once
 
 #include <type_traits>
 
 #include "numbers.hpp"
 
-/// Before a loop whose iterations have nothing to do with each other, though it may write to what
-/// it reads.
+/// Marks a loop whose iterations are independent, although it may write to the memory it reads.
 #if defined(TANDEM_INDEPENDENT_ITERATIONS)  // by device_words.hpp
 #elif defined(__clang__)
 #define TANDEM_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
@@ -27,8 +26,8 @@ struct band {};
 struct bor {};
 struct bxor {};
 
-/// In which integers are computed with: unsigned, so that they wrap around, and no promotion makes
-/// them signed.
+/// The type for integer arithmetic: unsigned, so that it wraps around, and wide enough not to be
+/// promoted to a signed type.
 template <class T>
 using wrapping =
     std::conditional_t<std::is_floating_point_v<T>, T,
@@ -42,11 +41,10 @@ template <class T>
 inline T apply(product, T a, T b) {
   return static_cast<T>(static_cast<wrapping<T>>(a) * static_cast<wrapping<T>>(b));
 }
-/// Of floating point those of IEEE 754-2019: NaN where either operand is, and -0 is less than +0.
-/// So neither the order of the operands nor that of many combinations shows in the result. Of equal
-/// numbers zeros alone differ in bits: the lesser one has all that either has, the greater one what
-/// both have. The test for NaN stands here because GCC 12, given it as a function, vectorises
-/// branches.
+/// For floating point those of IEEE 754-2019: NaN if either operand is, and -0 is less than +0. So
+/// the result does not depend on the order of operands or combinations. Among equal numbers only
+/// zeros differ in bits: the lesser zero is the bitwise or of both, the greater one the bitwise
+/// and. The test for NaN is inline because GCC 12 vectorises branches if it is a function.
 template <class T>
 inline T apply(minimum, T a, T b) {
   const T first = b < a ? b : a;
@@ -82,7 +80,7 @@ inline T apply(bxor, T a, T b) {
   return static_cast<T>(a ^ b);
 }
 
-/// With the one NaN that results have, which minimum and maximum give by themselves.
+/// Applies `op` and replaces a NaN by the canonical one, which minimum and maximum already give.
 template <class Op, class T>
 inline T combined(Op op, T a, T b) {
   if constexpr (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>) {
@@ -92,7 +90,7 @@ inline T combined(Op op, T a, T b) {
   }
 }
 
-/// A factor or a divisor as the type computes with it. A whole number below zero wraps around.
+/// A factor in the type used for the arithmetic. A negative integer wraps around.
 template <class T>
 inline wrapping<T> scale_of(double by) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -103,13 +101,14 @@ inline wrapping<T> scale_of(double by) {
   }
 }
 
-/// In which a quotient of two numbers, the smaller one below 2^24, comes out right when truncated.
+/// The type in which the quotient of two numbers, the smaller one below 2^24, is right once
+/// truncated.
 template <class T>
 using dividing = std::conditional_t<
     std::is_floating_point_v<T>, T,
     std::conditional_t<(sizeof(T) < 4), float, std::conditional_t<(sizeof(T) < 8), double, T>>>;
 
-/// Loops over elements that the compiler computes with as they are.
+/// Loops over elements of types that the language supports.
 template <class T>
 struct plain {
   template <class Op>
@@ -140,7 +139,7 @@ struct plain {
   }
 };
 
-/// Loops over narrow numbers, one by one, as far as the compiler does not vectorise them.
+/// Loops over narrow numbers one by one, unless the compiler vectorises them.
 template <class Number>
 struct one_by_one {
   using storage = typename Number::storage;
@@ -174,8 +173,8 @@ struct one_by_one {
   }
 };
 
-/// Minimum and maximum of narrow numbers, as those above, without converting them: the order of
-/// numbers is that of their keys, and NaNs have the greatest magnitudes.
+/// Minimum and maximum of narrow numbers, defined as above, without conversion: integer keys have
+/// the order of the numbers, and NaNs have the greatest magnitudes.
 template <class Number>
 struct by_bits {
   using storage = typename Number::storage;
@@ -184,7 +183,7 @@ struct by_bits {
   static constexpr auto all_but_sign = static_cast<whole>(static_cast<storage>(-1) >> 1);
 
   static storage magnitude(whole x) { return static_cast<storage>(x & all_but_sign); }
-  /// Of what has a sign the other bits are inverted.
+  /// Inverts all bits but the sign of negative numbers.
   static whole key(whole x) {
     const auto negative = static_cast<whole>(x >> (8 * sizeof(whole) - 1));
     return static_cast<whole>(x ^ (negative & all_but_sign));
@@ -202,7 +201,7 @@ struct by_bits {
       const whole p = x[i];
       const whole q = y[i];
       const whole chosen = second(Op{}, key(p), key(q)) ? q : p;
-      // One comparison for both.
+      // One comparison detects a NaN in either operand.
       const storage of_p = magnitude(p), of_q = magnitude(q);
       const auto longer = static_cast<whole>(of_p < of_q ? of_q : of_p);
       result[i] = longer <= greatest ? chosen : static_cast<whole>(Number::nan);

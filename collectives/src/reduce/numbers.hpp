@@ -1,5 +1,5 @@
-// Included by the sources of one instruction set each, which compile all of it for themselves: so
-// everything has internal linkage, and nothing is taken from the standard library that would not.
+// Included by one source for each instruction set, which compiles its own copy: everything has
+// internal linkage, and no functions with external linkage of the standard library are used.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace tandem::detail {
 namespace {
 
-/// std::bit_cast, which without optimisation is a function that the linker would share.
+/// Instead of std::bit_cast, which without optimisation is a function that the linker would share.
 inline float as_float(std::int32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
@@ -21,10 +21,10 @@ inline std::int32_t as_bits(float x) {
   return __builtin_bit_cast(std::int32_t, x);
 }
 
-/// A sign, `Width` - 1 - `Mantissa` bits of exponent and `Mantissa` of mantissa. Without `Infinity`
-/// the greatest exponent is one of numbers, but for the last mantissa, which is NaN. Written
-/// without branches and with signed integers, so that every compiler can vectorise it for every
-/// processor.
+/// A sign bit, `Width` - 1 - `Mantissa` exponent bits and `Mantissa` mantissa bits. Without
+/// `Infinity` the greatest exponent encodes finite numbers, except for the last mantissa, which is
+/// NaN. Written without branches and with signed integers, so that every compiler can vectorise it
+/// for every processor.
 template <class Storage, int Width, int Mantissa, bool Infinity>
 struct narrow_number {
   using storage = Storage;
@@ -44,7 +44,7 @@ struct narrow_number {
   static float decode(Storage stored) {
     const std::int32_t bits = stored;
     const std::int32_t magnitude = (bits & (sign_bit - 1)) << shift;
-    // Without an exponent, 1.m 2^e - 2^e is 0.m 2^e.
+    // A subnormal number 0.m 2^e is 1.m 2^e - 2^e.
     const float subnormal = as_float(magnitude + least_normal) - as_float(least_normal);
     std::int32_t x = magnitude < (1 << 23) ? as_bits(subnormal) : magnitude + rebias;
     x = magnitude >= first_special ? magnitude | float_infinity : x;
@@ -53,12 +53,12 @@ struct narrow_number {
 
   /// Rounds to nearest even.
   static Storage encode(float number) {
-    // The last bit of this is worth as much as that of a subnormal result: adding it rounds.
+    // Its last bit has the weight of the last bit of a subnormal result, so adding it rounds.
     constexpr std::int32_t rounder = (127 + 24 - bias - Mantissa) << 23;
     const std::int32_t bits = as_bits(number);
     const std::int32_t magnitude = bits & INT32_MAX;
     const std::int32_t half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
-    // Of what is less than infinity the sum has no more than 31 bits.
+    // Limited to infinity, so that the sum fits 31 bits.
     const std::int32_t finite = magnitude < float_infinity ? magnitude : float_infinity;
     const std::int32_t normal = ((finite + half) >> shift) - (rebias >> shift);
     const std::int32_t subnormal = as_bits(as_float(finite) + as_float(rounder)) - rounder;
@@ -71,8 +71,7 @@ struct narrow_number {
   }
 };
 
-/// The upper half of a float32. Without the processor's own instructions for it: AVX512_BF16 takes
-/// subnormal numbers for zero.
+/// The upper half of a float32. Does not use AVX512_BF16, which flushes subnormal numbers to zero.
 struct bfloat16_number {
   using storage = std::uint16_t;
   static constexpr std::int32_t nan = 0x7fc0;
@@ -104,7 +103,7 @@ inline T of_bits(float_bits<T> bits) {
   return __builtin_bit_cast(T, bits);
 }
 
-/// The one NaN that results have.
+/// The canonical NaN of results.
 template <class T>
 inline T quiet_nan() {
   constexpr std::int64_t bits = sizeof(T) == 4 ? 0x7fc0'0000 : 0x7ff8'0000'0000'0000;

@@ -12,15 +12,14 @@ class device_queue;
 /// Whether a premultiplied_sum of the type may have this factor. @pre the type is defined.
 bool is_factor(data_type type, double factor) noexcept;
 
-/// What one call does to elements. An algorithm prepares each element that its rank brings once,
-/// before that is combined or sent; combines; and finishes each element once, when it holds what
-/// all ranks brought. Lengths are in bytes, whole elements; all of it lies in host memory, or in
-/// that of the one device whose queue it was given: then calls only queue, and device and host give
-/// the same bits.
+/// The arithmetic of one call. An algorithm prepares each element of its rank's data once, before
+/// it is combined or sent; combines; and finishes each element once, when it contains the data of
+/// all ranks. Lengths are in bytes, multiples of the element size. All memory is host memory, or
+/// memory of the one device whose queue was passed: then calls only queue work. Device and host
+/// give the same bits.
 ///
-/// What is read may be what is written to, or lies apart from it: never overlapping in part. Costs
-/// about as much as reading and writing the memory. On the host it allocates nothing and cannot
-/// fail; a device that fails throws.
+/// Inputs are identical with the output or do not overlap it. Costs about as much as reading and
+/// writing the memory. On the host it allocates nothing and cannot fail; a failed device throws.
 class reducer {
  public:
   /// @pre is_defined(type, what.op), and of a premultiplied_sum is_factor(type, what.factor).
@@ -32,14 +31,14 @@ class reducer {
 
   std::size_t element_bytes() const noexcept { return element_bytes_; }
 
-  /// For the first part of a way in several: another part will finish.
+  /// For the first level of several: a later one finishes.
   reducer without_finish() const noexcept;
-  /// For the parts after the first.
+  /// For the levels after the first.
   reducer without_prepare() const noexcept;
 
-  /// Elements change as they are brought.
+  /// Whether `prepare` changes elements.
   bool prepares() const noexcept { return multiply_ != nullptr; }
-  /// into = from as this rank brings it: times the factor of a premultiplied_sum.
+  /// into = from, times the factor of a premultiplied_sum.
   void prepare(void* into, const void* from, std::size_t bytes) const;
   void prepare(mutable_view own) const { prepare(own.data, own.data, own.bytes); }
 
@@ -60,7 +59,7 @@ class reducer {
     combine(into, into, other, bytes);
   }
 
-  /// The result from what all ranks were combined into: divided by their number for an average.
+  /// Completes the result: for an average divides by the number of ranks.
   void finish(mutable_view result) const;
 
  private:

@@ -1,4 +1,4 @@
-// As numbers.hpp: for the sources of one instruction set each.
+// Like numbers.hpp, compiled separately for each instruction set.
 #pragma once
 
 #include "kernels.hpp"
@@ -14,7 +14,7 @@ constexpr std::size_t at(reduce_op op) {
   return static_cast<std::size_t>(op);
 }
 
-/// What is done to all numbers. `Order` has the loops of minimum and maximum.
+/// Enters the operations that all types have. `Order` has the loops of minimum and maximum.
 template <class Numbers, class Order, class Quotient = Numbers>
 constexpr void enter(kernel_table& table, data_type type) {
   combine_kernel(&row)[reduce_op_count] = table.combine[at(type)];
@@ -28,7 +28,7 @@ constexpr void enter(kernel_table& table, data_type type) {
   table.divide[at(type)] = Quotient::divide;
 }
 
-/// Sums and products of signed integers are those of unsigned ones, and so are their bits.
+/// Signed integers use the unsigned loops for sums, products and bitwise operations.
 template <class T>
 constexpr void enter_integer(kernel_table& table, data_type type) {
   using unsigned_loops = plain<std::make_unsigned_t<T>>;
@@ -39,7 +39,7 @@ constexpr void enter_integer(kernel_table& table, data_type type) {
   row[at(reduce_op::bxor)] = unsigned_loops::template combine<bxor>;
 }
 
-/// `Narrow` names the loops over float16, bfloat16, e4m3 and e5m2.
+/// `Narrow` provides the loops over float16, bfloat16, e4m3 and e5m2.
 template <class Narrow>
 constexpr kernel_table make_table() {
   kernel_table table{};

@@ -15,7 +15,7 @@ struct type_facts {
   family of;
 };
 
-/// By data_type.
+/// Indexed by data_type.
 constexpr type_facts types[] = {
     {"float32", 4, family::floating},        {"float64", 8, family::floating},
     {"int32", 4, family::signed_integer},    {"int64", 8, family::signed_integer},
@@ -27,7 +27,7 @@ constexpr type_facts types[] = {
 };
 static_assert(std::size(types) == detail::data_type_count);
 
-/// By reduce_op.
+/// Indexed by reduce_op.
 constexpr std::string_view ops[] = {"sum",  "product", "minimum", "maximum",          "average",
                                     "band", "bor",     "bxor",    "premultiplied_sum"};
 static_assert(std::size(ops) == detail::reduce_op_count);
@@ -41,12 +41,12 @@ std::size_t bytes_of(data_type type) noexcept {
 
 std::string_view name(data_type type) noexcept {
   const auto index = static_cast<std::size_t>(type);
-  return index < std::size(types) ? types[index].name : "no type";
+  return index < std::size(types) ? types[index].name : "unknown type";
 }
 
 std::string_view name(reduce_op op) noexcept {
   const auto index = static_cast<std::size_t>(op);
-  return index < std::size(ops) ? ops[index] : "no operation";
+  return index < std::size(ops) ? ops[index] : "unknown operation";
 }
 
 bool is_defined(data_type type, reduce_op op) noexcept {

@@ -50,7 +50,7 @@ TEST(division, a_rank_alone_needs_no_library) {
 TEST(division, says_why_a_library_cannot_be_used) {
   const division none({fact(cuda, 0), fact(cuda, 1, 0)});
   EXPECT_FALSE(none.is_native());
-  EXPECT_EQ(none.text, "1 island: cuda (ranks 0, 1) by Tandem, for rank 1 has no NCCL");
+  EXPECT_EQ(none.text, "1 island: cuda (ranks 0, 1) by Tandem, because rank 1 has no NCCL");
   const division versions({fact(hip, 0, 22203), fact(hip, 1, 22105)});
   EXPECT_EQ(versions.why_not[0], "RCCL is 2.22.3 on rank 0 and 2.21.5 on rank 1");
   const division shared({fact(cuda, 0), fact(cuda, 1), fact(cuda, 0)});

@@ -63,21 +63,21 @@ std::string refused(std::string_view text) {
 
 TEST(ParallelLayout, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> all[] = {
-      {"", R"("" is no name)"},
-      {"data=2,", R"("" is no name)"},
+      {"", R"("" is not a valid name)"},
+      {"data=2,", R"("" is not a valid name)"},
       {"2tensor=2", "did you mean tensor?"},
-      {"a b=2", R"("a b" is no name)"},
-      {"tensor", "layout tensor: no size"},
-      {"tensor=", R"("" is no size)"},
-      {"tensor=two", R"("two" is no size)"},
-      {"tensor=2x", R"("2x" is no size)"},
+      {"a b=2", R"("a b" is not a valid name)"},
+      {"tensor", "layout tensor: missing size"},
+      {"tensor=", R"("" is not a valid size)"},
+      {"tensor=two", R"("two" is not a valid size)"},
+      {"tensor=2x", R"("2x" is not a valid size)"},
       {"tensor=0", "give a number from 1 to 65536"},
-      {"tensor=-1", R"("-1" is no size)"},
-      {"tensor=99999999999999", "is no size"},
-      {"tensor=2,data=2,tensor=2", "tensor is there twice"},
+      {"tensor=-1", R"("-1" is not a valid size)"},
+      {"tensor=99999999999999", "is not a valid size"},
+      {"tensor=2,data=2,tensor=2", "tensor is given twice"},
       {"a=60000,b=60000", "more than 65536 ranks"},
-      {"a=2=2", R"("2=2" is no size)"},
-      {"a234567890123456789012345678901234=2", "is no name"}};
+      {"a=2=2", R"("2=2" is not a valid size)"},
+      {"a234567890123456789012345678901234=2", "is not a valid name"}};
   for (const auto& [text, words] : all) {
     EXPECT_NE(refused(text).find(words), std::string::npos) << text << ": " << refused(text);
   }
@@ -97,7 +97,7 @@ TEST(ParallelLayout, SaysWhichSizesWouldDo) {
   EXPECT_NE(said(12).find("layout pipeline=2,data=2,tensor=2: 8 ranks, and the job has 12"),
             std::string::npos)
       << said(12);
-  EXPECT_NE(said(12).find("pipeline=3 or data=3 or tensor=3 would do"), std::string::npos);
+  EXPECT_NE(said(12).find("use pipeline=3 or data=3 or tensor=3"), std::string::npos);
   EXPECT_NE(said(7).find("choose sizes whose product is 7"), std::string::npos) << said(7);
 }
 

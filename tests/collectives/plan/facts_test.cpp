@@ -45,17 +45,17 @@ TEST(Facts, ReadsWhatAPersonWrote) {
 
 TEST(Facts, SaysWhichLineIsWrongAndWhy) {
   EXPECT_EQ(complaint_about("\nwithin.latency_us 3"),
-            "profile, line 2: within.latency_us: no such fact; did you mean within.latency_ns?");
-  EXPECT_NE(complaint_about("within.latency_ns soon").find("soon is no whole number"),
+            "profile, line 2: within.latency_us: unknown key; did you mean within.latency_ns?");
+  EXPECT_NE(complaint_about("within.latency_ns soon").find("soon is not an integer"),
             std::string::npos);
-  EXPECT_NE(complaint_about("within.latency_ns").find("is no whole number"), std::string::npos);
+  EXPECT_NE(complaint_about("within.latency_ns").find("is not an integer"), std::string::npos);
   EXPECT_NE(complaint_about("within.latency_ns 0").find("outside 1 to"), std::string::npos);
-  EXPECT_NE(complaint_about("within.latency_ns -5").find("no whole number"), std::string::npos);
-  EXPECT_NE(complaint_about("across.bytes_per_us 99999999999999999999").find("no whole number"),
+  EXPECT_NE(complaint_about("within.latency_ns -5").find("not an integer"), std::string::npos);
+  EXPECT_NE(complaint_about("across.bytes_per_us 99999999999999999999").find("not an integer"),
             std::string::npos);
-  EXPECT_NE(complaint_about("host " + std::string(300, 'h')).find("1 to 255 letters"),
+  EXPECT_NE(complaint_about("host " + std::string(300, 'h')).find("1 to 255 characters"),
             std::string::npos);
-  EXPECT_NE(complaint_about("{\"json\": 1}").find("no such fact"), std::string::npos);
+  EXPECT_NE(complaint_about("{\"json\": 1}").find("unknown key"), std::string::npos);
 }
 
 TEST(Facts, OfDevicesKnowHowTheyCombine) {
@@ -75,7 +75,7 @@ TEST(Facts, OfDevicesKnowHowTheyCombine) {
 TEST(Facts, OfTheCoresTheLeastCounts) {
   EXPECT_EQ(facts::parse("host a").cores, 0u);
   EXPECT_EQ(facts::parse("cores 0\ncores 8\ncores 4\ncores 0\ncores 6").cores, 4u);
-  EXPECT_NE(complaint_about("cores many").find("no whole number"), std::string::npos);
+  EXPECT_NE(complaint_about("cores many").find("not an integer"), std::string::npos);
 }
 
 TEST(Facts, OfSomeRanksKeepTheirOrder) {

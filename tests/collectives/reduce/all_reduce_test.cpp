@@ -80,12 +80,13 @@ TEST(AllReduceTypes, UndefinedPairsAndFactorsAreRefused) {
   EXPECT_EQ(refused(data_type::float16, reduce_op::bxor), "all_reduce: no bxor of float16");
   EXPECT_EQ(refused(data_type::float32, reduce_op::band), "all_reduce: no band of float32");
   EXPECT_EQ(refused(data_type::uint32, premultiplied_sum(0.5)),
-            "all_reduce: factor 0.5 is no uint32");
+            "all_reduce: factor 0.5 is not valid for uint32");
   EXPECT_EQ(refused(data_type::bfloat16, premultiplied_sum(1e300)),
-            "all_reduce: factor 1e+300 is no bfloat16");
+            "all_reduce: factor 1e+300 is not valid for bfloat16");
   EXPECT_EQ(refused(static_cast<data_type>(14), reduce_op::sum),
-            "all_reduce: type 14, operation 0");
-  EXPECT_EQ(refused(data_type::int8, static_cast<reduce_op>(9)), "all_reduce: type 4, operation 9");
+            "all_reduce: undefined type 14 or operation 0");
+  EXPECT_EQ(refused(data_type::int8, static_cast<reduce_op>(9)),
+            "all_reduce: undefined type 4 or operation 9");
 
   // Nothing has changed, and a factor that is not used is not looked at.
   EXPECT_EQ(ranks.run([&](int r) {

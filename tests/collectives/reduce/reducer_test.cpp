@@ -18,8 +18,8 @@ TEST(DataTypes, HaveNamesAndLengths) {
   EXPECT_EQ(name(data_type::float8_e4m3), "float8_e4m3");
   EXPECT_EQ(name(data_type::uint16), "uint16");
   EXPECT_EQ(name(reduce_op::premultiplied_sum), "premultiplied_sum");
-  EXPECT_EQ(name(static_cast<data_type>(14)), "no type");
-  EXPECT_EQ(name(static_cast<reduce_op>(9)), "no operation");
+  EXPECT_EQ(name(static_cast<data_type>(14)), "unknown type");
+  EXPECT_EQ(name(static_cast<reduce_op>(9)), "unknown operation");
   EXPECT_EQ(bytes_of(static_cast<data_type>(14)), 0u);
   for (const data_type type : all_types) {
     // The digits before an underscore are the bits.

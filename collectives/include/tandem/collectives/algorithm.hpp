@@ -10,8 +10,7 @@
 
 namespace tandem {
 
-/// The operations that a group of ranks does together. With and without lengths by rank (`_v`) are
-/// one.
+/// The collective operations. A `_v` variant counts as the same operation.
 enum class collective : std::uint8_t {
   barrier,
   broadcast,
@@ -25,35 +24,35 @@ enum class collective : std::uint8_t {
 };
 inline constexpr std::size_t collective_count = 9;
 
-/// How one of them is done. Each is described, with its order of combination, its cost and its
-/// source, where it is declared in `src/algorithms.hpp`.
+/// How a collective is carried out. The declarations in `src/algorithms/algorithms.hpp` give each
+/// algorithm's order of combination, cost and source.
 enum class algorithm : std::uint8_t {
   automatic,           ///< the plan decides, by operation and length
   ring,                ///< chunks from neighbour to neighbour, all links busy
-  recursive_doubling,  ///< with a partner at distance 1, 2, 4...
+  recursive_doubling,  ///< exchange with a partner at distance 1, 2, 4...
   halving_doubling,    ///< reduce-scatter by halves, then all-gather by doubles
-  tree,                ///< down or up a binomial tree, whole messages
-  chain,               ///< chunks from rank to rank, each sent on while the next arrives
-  bruck,               ///< log2 n rounds of what the ranks behind already have
+  tree,                ///< whole messages down or up a binomial tree
+  chain,               ///< chunks from rank to rank, each forwarded while the next arrives
+  bruck,               ///< log2 n rounds, each forwarding the blocks received so far
   pairwise,            ///< one partner after the other
   direct,              ///< all partners at once
   two_level,           ///< inside each host, then across hosts
-  board,               ///< each writes once where all ranks of a host read
+  board,               ///< each rank writes once to shared memory that all ranks of the host read
 };
 inline constexpr std::size_t algorithm_count = 11;
 
 std::string_view name(collective what) noexcept;
 std::string_view name(algorithm how) noexcept;
 
-/// Those that exist for an operation, `automatic` not among them.
+/// The algorithms of an operation, without `automatic`.
 std::span<const algorithm> algorithms_of(collective what) noexcept;
-/// Their names, "automatic" first: what a user may choose.
+/// Their names, "automatic" first: the choices of a user.
 std::vector<std::string_view> algorithm_names(collective what);
-/// That of one of those names; nothing where there is none.
+/// The algorithm with that name; empty if the operation has none.
 std::optional<algorithm> find_algorithm(collective what, std::string_view name) noexcept;
-/// What takes the place of `algorithm::board` where ranks share none, and for long calls.
+/// The algorithm used instead of `algorithm::board` where ranks share no board, and for long calls.
 algorithm without_board(collective what) noexcept;
-/// True for `automatic`, too.
+/// Whether the operation has that algorithm; true for `automatic`.
 bool is_defined(collective what, algorithm how) noexcept;
 
 }  // namespace tandem

@@ -9,60 +9,60 @@
 
 namespace tandem {
 
-/// The way of a message between two ranks. Whole numbers, so that what follows from them is the
-/// same on every machine, whatever its compiler made of it.
+/// The path of a message between two ranks. Integers, so that results computed from them are the
+/// same on every machine and with every compiler.
 struct path_facts {
-  std::string channel = "local";       ///< what carries it: "shm", "tcp", "rails"
-  std::size_t rails = 0;               ///< NICs that it is spread over; 0: the channel knows none
-  std::uint64_t latency_ns = 5'000;    ///< of a few bytes, one way
-  std::uint64_t bytes_per_us = 2'000;  ///< of long messages, one way; 1000 is 1 GB/s
+  std::string channel = "local";       ///< the transport: "shm", "tcp", "rails"
+  std::size_t rails = 0;               ///< NICs that it is striped over; 0: no rails
+  std::uint64_t latency_ns = 5'000;    ///< one-way latency of a few bytes
+  std::uint64_t bytes_per_us = 2'000;  ///< one-way rate of long messages; 1000 is 1 GB/s
 
   bool operator==(const path_facts&) const = default;
 
-  /// Its lines of a profile, of the way of that name: "within" or "across".
+  /// The profile lines of the path with that name: "within" or "across".
   std::string text(std::string_view name) const;
 };
 
-/// What a plan is made from: who shares a host, and how fast messages go inside one and across.
+/// The input of a plan: which ranks share a host, and how fast messages are inside and across
+/// hosts.
 ///
-/// Inside a host every rank has the whole rate for itself while there are cores. Across, all ranks
-/// of a host share the one link that it has to the others.
+/// Inside a host every rank has the full rate as long as there are enough cores. Across hosts, all
+/// ranks of a host share its one link.
 struct facts {
   std::vector<std::string> host_of_rank;
   path_facts within;
   path_facts across;
-  /// What collectives work on lies in the memory of devices: copy engines move it and kernels
-  /// combine it, so no cores are shared, and long pieces are worth most.
+  /// Collectives work on device memory: copy engines move the data and kernels combine it, so ranks
+  /// do not compete for cores, and long chunks are the most efficient.
   bool on_devices = false;
-  std::uint64_t combine_bytes_per_us = 10'000;  ///< of elements combined by one core, or a device
-  std::uint64_t combine_latency_ns = 0;         ///< of a combination, beside its bytes
-  /// That the ranks of one host share, of the host that has the fewest; 0: each has one.
+  std::uint64_t combine_bytes_per_us = 10'000;  ///< rate of combining, one core or one device
+  std::uint64_t combine_latency_ns = 0;         ///< fixed cost of one combination
+  /// Cores that the ranks of a host share, on the host with the fewest; 0: each rank has its own.
   std::uint64_t cores = 0;
 
-  /// All ranks share a `board`, which is none of what a profile tells.
+  /// All ranks share a `board`. Not part of a profile.
   bool has_board = false;
 
   bool operator==(const facts&) const = default;
 
-  /// Nothing is known but the number of ranks: one host, and the defaults above, which are those of
-  /// loopback TCP on a processor of 2020.
+  /// Facts for that many ranks on one host with the defaults above, which are those of loopback TCP
+  /// on a processor of 2020.
   static facts one_host(int ranks);
-  /// From here on what is known of combining is a device's: 1 TB/s, and 15 us for a kernel that is
-  /// begun and waited for (of an all_reduce between two H200).
+  /// Sets `on_devices` and the cost of combining on a device: 1 TB/s, and 15 us to launch a kernel
+  /// and wait for it (from an all_reduce between two H200).
   void lie_on_devices() noexcept;
-  /// Of these ranks alone, in this order, which have no board of their own. @pre each is one of
+  /// The facts of these ranks only, in this order and without a board. @pre each is an index into
   /// `host_of_rank`.
   facts of(std::span<const int> ranks) const;
 
-  /// Lines "within.latency_ns 4800": what `parse` reads, and a profile file holds.
+  /// Lines such as "within.latency_ns 4800", the format of profile files, which `parse` reads.
   std::string text() const;
-  /// Reads `text()`; empty lines, what follows #, and the order of lines but those of hosts do not
-  /// matter; of several lines of cores the least counts, and one of memory that says device. What
-  /// is not there keeps its default.
-  /// @par Errors `errc::bad_input`: the number of the line, what is wrong, and the nearest right
-  /// word.
+  /// Reads the format of `text()`. Empty lines and text after # are ignored; only the order of host
+  /// lines matters. Of several cores lines the lowest value counts; one memory line with "device"
+  /// is enough. Missing keys keep their defaults.
+  /// @par Errors `errc::bad_input`: the line number, what is wrong, and the nearest valid key.
   static facts parse(std::string_view text);
-  /// The same from a file. @par Errors those of `parse`; `errc::bad_input`: it cannot be read.
+  /// Reads a profile file. @par Errors those of `parse`; `errc::bad_input`: it cannot be read.
   static facts load(const std::string& file);
 };
 

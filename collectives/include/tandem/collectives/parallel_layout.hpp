@@ -9,23 +9,23 @@
 
 namespace tandem {
 
-/// Groups of one name. A rank is in one of them, or in none.
+/// The groups with one name. A rank is in at most one of them.
 struct rank_groups {
   std::string name;
-  std::vector<std::vector<int>> members;  ///< of each group its ranks, in their order there
+  std::vector<std::vector<int>> members;  ///< by group: its ranks, in group order
 
-  /// Which one the rank is in.
+  /// The index of the group that contains the rank.
   std::optional<std::size_t> find(int rank) const noexcept;
 };
 
-/// How the ranks of a job divide into parallel groups, in several dimensions at once, each rank in
-/// one group of each: "pipeline=2,data=2,tensor=2". The leftmost dimension is the outermost: ranks
-/// of one group of the last have neighbouring numbers, and those of the first lie farthest apart.
+/// The division of a job's ranks into parallel groups in several dimensions, with each rank in one
+/// group of each dimension: "pipeline=2,data=2,tensor=2". The leftmost dimension is the outermost:
+/// ranks of a group of the last dimension are consecutive, those of the first are farthest apart.
 /// Without I/O.
 ///
-/// Names are words of the user's own (letters, digits, _ and -, a letter first); "tensor", "data",
-/// "pipeline" and "expert" are the usual ones. No name means anything to Tandem: what carries a
-/// group follows from its ranks (`choose_backends`).
+/// Names are free (letters, digits, _ and -, starting with a letter); "tensor", "data", "pipeline"
+/// and "expert" are the usual ones. They have no meaning to Tandem: a group's back-end depends on
+/// its ranks only (`choose_backends`).
 class parallel_layout {
  public:
   struct dimension {
@@ -33,7 +33,7 @@ class parallel_layout {
     int size = 0;
   };
 
-  /// @par Errors `errc::bad_option`: which dimension, why, what to write.
+  /// @par Errors `errc::bad_option`: which dimension, why, and the syntax.
   static parallel_layout parse(std::string_view text);
 
   /// The product of the sizes.
@@ -41,12 +41,12 @@ class parallel_layout {
   const std::vector<dimension>& dimensions() const noexcept { return dimensions_; }
   /// The groups along a dimension, in the order of their first ranks.
   rank_groups groups(std::size_t dimension) const;
-  /// As it was written.
+  /// The text that `parse` reads.
   std::string text() const;
-  /// @par Errors `errc::bad_option` where it is one for another number of ranks; the sizes that
-  /// would do.
+  /// @par Errors `errc::bad_option` if the layout is for another number of ranks; suggests sizes
+  /// that match.
   void check(int ranks) const;
-  /// @par Errors `errc::bad_option` where it is no name of a dimension.
+  /// @par Errors `errc::bad_option` if it is not a valid name of a dimension.
   static void check_name(std::string_view name);
 
  private:
@@ -54,7 +54,7 @@ class parallel_layout {
   std::vector<dimension> dimensions_;
 };
 
-/// "0-3,8": runs of ranks in short.
+/// A compact list of ranks: "0-3,8".
 std::string ranks_text(std::span<const int> ranks);
 
 }  // namespace tandem

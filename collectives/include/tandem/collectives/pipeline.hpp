@@ -7,20 +7,20 @@
 
 namespace tandem {
 
-/// What one rank of a pipeline computes. The runner awaits its calls one at a time on the
-/// communicator's executor; transfers go on while they are suspended, so long work belongs on
-/// another thread:
+/// The computation of one rank of a pipeline. The runner awaits its calls one at a time on the
+/// communicator's executor; transfers progress while they are suspended, so run long computations
+/// on another thread:
 ///
 ///   co_await asio::co_spawn(pool, compute(...), asio::use_awaitable);
 ///
-/// A view is valid until the call's awaitable ends: what backward needs of it, the stage stashes.
+/// A view is valid until the call's awaitable completes; the stage must save what backward needs.
 /// Host memory.
 class pipeline_stage {
  public:
   virtual ~pipeline_stage() = default;
-  /// Of one micro-batch's activations, in from the stage before and out to the one after; gradients
-  /// are as long. Not asked for where there is no such neighbour. One stage's output_bytes is the
-  /// next one's input_bytes.
+  /// Bytes of one micro-batch's activations, from the previous stage and to the next one; gradients
+  /// have the same length. Not called if there is no such neighbour. output_bytes of a stage equals
+  /// input_bytes of the next one.
   virtual std::size_t input_bytes() const = 0;
   virtual std::size_t output_bytes() const = 0;
   /// `in` is empty on the first stage, `out` on the last.
@@ -30,12 +30,13 @@ class pipeline_stage {
                                          mutable_view grad_in) = 0;
 };
 
-/// What a rank of a pipeline spends time on. `recv`: work stands still for an input; `send`: for a
-/// buffer that is still being sent, or at the end for the last of them.
+/// The activities of a pipeline rank. `recv`: it waits for an input; `send`: it waits for a buffer
+/// that is still being sent, or at the end for the last sends.
 enum class pipeline_activity : std::uint8_t { forward, backward, recv, send };
 
-/// Hears where the time goes, on the communicator's executor, when each piece of it is over; pieces
-/// never overlap. A transfer beside the computation is not reported. Must not throw.
+/// Records the time of each activity on the communicator's executor, when the activity ends;
+/// activities never overlap. Transfers concurrent with the computation are not reported. Must not
+/// throw.
 class pipeline_observer {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -47,18 +48,17 @@ class pipeline_observer {
 /// Runs one rank's stage of a pipeline (its rank in `stages`) over all micro-batches of a step, in
 /// the order of `make_schedule`. All ranks of `stages` call it with the same kind and count.
 ///
-/// Activations and gradients go on flows of their own. Two receives are posted ahead each way, and
-/// two results may be leaving while the next is computed: at most 4 (input_bytes + output_bytes) of
-/// memory, which the communicator keeps for the next call.
+/// Activations and gradients travel on separate flows. Two receives are posted ahead in each
+/// direction, and two results may be in flight while the next is computed: at most
+/// 4 (input_bytes + output_bytes) of memory, which the communicator keeps for the next call.
 ///
-/// @par Errors  As communicator, Failure; a stage's exception is thrown as it is here and ends
-/// every other rank
-///   with `errc::peer_lost` and its text. A transfer's failure is thrown when the running call of
-///   the stage has ended. `errc::bad_input`: micro_batches < 0, or a pipeline is under way on this
-///   communicator already. `errc::call_mismatch`: neighbours disagree on a length.
+/// @par Errors  As under communicator, Failure; a stage's exception is rethrown unchanged on this
+///   rank and ends every other rank with `errc::peer_lost` and its text. A failed transfer is
+///   thrown after the current call of the stage has ended. `errc::bad_input`: micro_batches < 0, or
+///   a pipeline is already in progress on this communicator. `errc::call_mismatch`: neighbours
+///   disagree on a length.
 /// @par Cancellation  Terminal, passed on to the stage's call; ends the communicator. Completes
-/// late: when neither
-///   the stage nor a transfer is under way.
+///   only when neither the stage nor a transfer is in progress.
 asio::awaitable<void> run_pipeline(communicator& stages, pipeline_kind kind, int micro_batches,
                                    pipeline_stage& work, pipeline_observer* observer = nullptr);
 
