@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 #include <tandem/settings.hpp>
 
 #include "harness.hpp"
@@ -35,14 +35,14 @@ struct exchange {
   clock::time_point start;
   std::int64_t iteration = 0;
 
-  exchange(tcp::socket& over, int here, const tandem::bench::plan& what,
+  exchange(tcp::socket& over, int own_rank, const tandem::bench::plan& what,
            const tandem::bench::measurement& of)
       : socket(over),
-        rank(here),
+        rank(own_rank),
         warmup(what.warmup),
         iters(of.iters),
-        out(here, {1, of.bytes}),
-        in(1 - here, {1, of.bytes}) {
+        out(own_rank, {1, of.bytes}),
+        in(1 - own_rank, {1, of.bytes}) {
     samples_us.reserve(of.iters);
     out.fill(0, 0);
     in.clear();
@@ -135,7 +135,7 @@ void run_one(asio::io_context& context, exchange& state, bool callbacks) {
   } else {
     asio::co_spawn(context, awaitable_loop(state), rethrow);
   }
-  tandem::run(context, {.most = tandem::settings::from_environment().spin});
+  tandem::run(context, {.max_spin = tandem::settings::from_environment().spin});
   context.restart();
 }
 
@@ -143,21 +143,21 @@ int run_rank(int rank, const tandem::bench::loopback_listener& listener,
              const tandem::bench::plan& what) {
   asio::io_context context(1);
   tcp::socket socket(context, tcp::v4(), tandem::bench::connect_pair(listener, rank));
-  std::uint64_t wrong_in_all = 0;
+  std::uint64_t total_wrong = 0;
   for (const tandem::bench::measurement& of : what.measurements) {
     exchange state(socket, rank, what, of);
     run_one(context, state, what.mode == "callback");
-    std::uint64_t wrong_there = 0;
+    std::uint64_t remote_wrong = 0;
     if (rank == 1) {
       asio::write(socket, asio::buffer(&state.wrong, sizeof(state.wrong)));
     } else {
-      asio::read(socket, asio::buffer(&wrong_there, sizeof(wrong_there)));
-      state.wrong += wrong_there;
+      asio::read(socket, asio::buffer(&remote_wrong, sizeof(remote_wrong)));
+      state.wrong += remote_wrong;
       tandem::bench::print_record(what, of, "asio-" + what.mode, state.samples_us, state.wrong);
     }
-    wrong_in_all += state.wrong;
+    total_wrong += state.wrong;
   }
-  return wrong_in_all == 0 ? 0 : 1;
+  return total_wrong == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class point_to_point : public exercise {
   std::uint64_t wrong_bytes(std::uint64_t epoch, std::uint64_t iteration) override {
     return in_.wrong_bytes(epoch, iteration);
   }
-  double iterations_of_time() const override { return echo_ ? 2 : 1; }
+  double iterations_per_sample() const override { return echo_ ? 2 : 1; }
 
  private:
   static constexpr std::size_t acknowledgement_bytes = 8;
@@ -104,8 +104,8 @@ collective::call call_of(const std::string& op) {
 std::unique_ptr<exercise> make_exercise(endpoint& at, const plan& what, std::size_t bytes) {
   if (what.op == "pingpong" || what.op == "oneway")
     return std::make_unique<point_to_point>(at, what, bytes);
-  const perf::part mine{.rank = at.rank(), .ranks = at.size(), .bytes = bytes};
-  return std::make_unique<collective>(at, make_data(*perf::find_operation(what.op), mine),
+  const perf::collective_params own{.rank = at.rank(), .ranks = at.size(), .bytes = bytes};
+  return std::make_unique<collective>(at, make_data(*perf::find_operation(what.op), own),
                                       call_of(what.op));
 }
 

@@ -17,8 +17,8 @@ class exercise {
   virtual void iterate(std::uint64_t epoch, std::uint64_t iteration) = 0;  ///< timed
   virtual void after(std::uint64_t, std::uint64_t) {}                      ///< not timed
   virtual std::uint64_t wrong_bytes(std::uint64_t epoch, std::uint64_t iteration) = 0;
-  virtual double iterations_of_time() const { return 1; }  ///< divisor of a sample
-  std::uint64_t wrong = 0;                                 ///< wrong bytes found during iterations
+  virtual double iterations_per_sample() const { return 1; }  ///< divisor of a sample
+  std::uint64_t wrong = 0;  ///< wrong bytes found during iterations
 };
 
 std::unique_ptr<exercise> make_exercise(endpoint& at, const plan& what, std::size_t bytes);

@@ -64,9 +64,9 @@ class gloo_rank : public tandem::bench::endpoint {
         static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
     gloo::allreduce(options);
   }
-  void all_gather(std::span<std::byte> mine, std::span<std::byte> all) override {
+  void all_gather(std::span<std::byte> block, std::span<std::byte> all) override {
     gloo::AllgatherOptions options(context_);
-    options.setInput(reinterpret_cast<char*>(mine.data()), mine.size());
+    options.setInput(reinterpret_cast<char*>(block.data()), block.size());
     options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
     gloo::allgather(options);
   }

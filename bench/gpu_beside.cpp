@@ -7,8 +7,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdio>
-#include <tandem/batch.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channel.hpp>
 #include <thread>
 
 #include "gpu_job.hpp"
@@ -20,14 +20,14 @@ using asio::awaitable;
 using tandem::accelerator;
 using tandem::memory_kind;
 using tandem::mutable_view;
-using tandem::bench::meet;
-using tandem::bench::meeting;
+using tandem::bench::barrier_wait;
 using tandem::bench::messages;
 using tandem::bench::plan;
+using tandem::bench::shared_state;
 using clock_type = std::chrono::steady_clock;
 
 constexpr int ranks = 2;
-constexpr tandem::flow_id of_long = 1, of_short = 2, of_words = 3;
+constexpr tandem::flow_id long_flow = 1, short_flow = 2, control_flow = 3;
 constexpr std::int64_t windows_alone = 60;
 constexpr std::size_t short_bytes = 8;
 
@@ -51,9 +51,9 @@ awaitable<void> exchange_shorts(tandem::channel& peer, int rank, mutable_view wo
                                 std::int64_t count, times& into) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto start = clock_type::now();
-    if (rank == 0) co_await peer.send(of_short, word);
-    co_await peer.recv(of_short, word);
-    if (rank != 0) co_await peer.send(of_short, word);
+    if (rank == 0) co_await peer.send(short_flow, word);
+    co_await peer.recv(short_flow, word);
+    if (rank != 0) co_await peer.send(short_flow, word);
     into.shorts_us.push_back(micros_since(start) / 2);
   }
 }
@@ -67,17 +67,17 @@ awaitable<void> move_windows(tandem::channel& peer, int rank, const messages& wh
     std::byte word{rank == 0 && !is_over() ? std::byte{1} : std::byte{0}};
     const mutable_view view(&word, 1);
     if (rank == 0) {
-      co_await peer.send(of_words, view);
+      co_await peer.send(control_flow, view);
     } else {
-      co_await peer.recv(of_words, view);
+      co_await peer.recv(control_flow, view);
     }
     if (word == std::byte{0}) co_return;
     const auto start = clock_type::now();
     for (const mutable_view& each : what.views()) {
       if (rank == 0) {
-        window.send(peer, of_long, each);
+        window.send(peer, long_flow, each);
       } else {
-        window.recv(peer, of_long, each);
+        window.recv(peer, long_flow, each);
       }
     }
     co_await window.all();
@@ -86,30 +86,30 @@ awaitable<void> move_windows(tandem::channel& peer, int rank, const messages& wh
 }
 
 struct outcome {
-  times alone, beside;
+  times alone, concurrent;
 };
 
-awaitable<void> shorts_beside(tandem::channel& peer, int rank, mutable_view word,
-                              std::int64_t count, times& into, bool& is_over) {
+awaitable<void> concurrent_shorts(tandem::channel& peer, int rank, mutable_view word,
+                                  std::int64_t count, times& into, bool& is_over) {
   co_await exchange_shorts(peer, rank, word, count, into);
   is_over = true;
 }
 
 awaitable<void> measure(tandem::channel& peer, int rank, const messages& what, mutable_view word,
                         std::int64_t count, outcome& found) {
-  for (times* const each : {&found.beside, &found.alone}) {  // the first run is a warm-up
+  for (times* const each : {&found.concurrent, &found.alone}) {  // the first run is a warm-up
     each->shorts_us.clear();
     co_await exchange_shorts(peer, rank, word, count, *each);
   }
-  found.beside = {};
+  found.concurrent = {};
   std::int64_t left = windows_alone;
   const auto has_sent_all = [&left] { return left-- == 0; };
   co_await move_windows(peer, rank, what, has_sent_all, found.alone);
   bool is_over = false;
   const auto has_ended = [&is_over] { return is_over; };
   std::vector<awaitable<void>> both;
-  both.push_back(move_windows(peer, rank, what, has_ended, found.beside));
-  both.push_back(shorts_beside(peer, rank, word, count, found.beside, is_over));
+  both.push_back(move_windows(peer, rank, what, has_ended, found.concurrent));
+  both.push_back(concurrent_shorts(peer, rank, word, count, found.concurrent, is_over));
   co_await tandem::when_all(std::move(both));
 }
 
@@ -146,49 +146,49 @@ void move_windows(nccl_rank& over, progress& in, const messages& what, Over is_o
   }
 }
 
-void measure_nccl(meeting& with, progress& in, int rank, accelerator& device, const messages& what,
-                  mutable_view word, std::int64_t count, outcome& found) {
+void measure_nccl(shared_state& with, progress& in, int rank, accelerator& device,
+                  const messages& what, mutable_view word, std::int64_t count, outcome& found) {
   std::string why;
   const tandem::detail::nccl* const lib = tandem::detail::find_nccl(memory_kind::cuda, why);
   if (lib == nullptr) throw tandem::error(tandem::errc::device_failed, why);
   std::vector<std::unique_ptr<nccl_rank>> both;
   for (int i = 0; i < 2; ++i) {
-    if (rank == 0) tandem::bench::must(*lib, lib->get_unique_id(&with.id), "ncclGetUniqueId");
-    meet(with, ranks);
+    if (rank == 0) tandem::bench::check_nccl(*lib, lib->get_unique_id(&with.id), "ncclGetUniqueId");
+    barrier_wait(with, ranks);
     both.push_back(std::make_unique<nccl_rank>(*lib, device, rank, ranks, with.id));
-    meet(with, ranks);
+    barrier_wait(with, ranks);
   }
-  for (times* const each : {&found.beside, &found.alone}) {
+  for (times* const each : {&found.concurrent, &found.alone}) {
     each->shorts_us.clear();
     exchange_shorts(*both[0], word, count, *each);
   }
-  found.beside = {};
+  found.concurrent = {};
   std::int64_t left = windows_alone;
   move_windows(
       *both[1], in, what, [&left] { return left-- == 0; }, found.alone);
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   in.windows.store(0);
   in.has_ended.store(false);
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   std::atomic<bool> is_over{false};
   std::thread longs([&] {
     device.enter();
     move_windows(
-        *both[1], in, what, [&is_over] { return is_over.load(); }, found.beside);
+        *both[1], in, what, [&is_over] { return is_over.load(); }, found.concurrent);
     device.leave();
   });
-  exchange_shorts(*both[0], word, count, found.beside);
+  exchange_shorts(*both[0], word, count, found.concurrent);
   is_over.store(true);
   longs.join();
 }
 
-int run_rank(const plan& what, meeting& with, progress& in, int rank) {
+int run_rank(const plan& what, shared_state& with, progress& in, int rank) {
   accelerator& device = tandem::accelerator_at(memory_kind::cuda, rank);
   messages moved(rank, what);
   const tandem::buffer word(short_bytes, memory_kind::cuda, rank);
   const std::int64_t count = what.measurements.front().iters;
   outcome found;
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   if (what.mode == "nccl") {
     measure_nccl(with, in, rank, device, moved, word.view(), count, found);
   } else {
@@ -198,17 +198,19 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
     });
   }
   with.wrong.fetch_add(moved.wrong_bytes());
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   if (rank == 0) {
     plan single = what;
     single.depth = 1;
     const std::uint64_t wrong = with.wrong.load();
     const tandem::bench::measurement one{short_bytes, count};
     tandem::bench::print_record(single, one, what.mode + " alone", found.alone.shorts_us, wrong);
-    tandem::bench::print_record(single, one, what.mode + " beside", found.beside.shorts_us, wrong);
+    tandem::bench::print_record(single, one, what.mode + " beside", found.concurrent.shorts_us,
+                                wrong);
     const tandem::bench::measurement& longs = what.measurements.front();
     tandem::bench::print_record(what, longs, what.mode + " alone", found.alone.windows_us, wrong);
-    tandem::bench::print_record(what, longs, what.mode + " beside", found.beside.windows_us, wrong);
+    tandem::bench::print_record(what, longs, what.mode + " beside", found.concurrent.windows_us,
+                                wrong);
   }
   return with.wrong.load() == 0 ? 0 : 1;
 }

@@ -16,8 +16,8 @@
 
 #include "harness.hpp"
 #include "perf/aligned_memory.hpp"
+#include "perf/device_mirror.hpp"
 #include "perf/pattern.hpp"
-#include "perf/shadow.hpp"
 
 namespace {
 
@@ -38,7 +38,7 @@ constexpr std::array<shape, 7> shapes{{{1, 1}, {2, 1}, {3, 1}, {2, 2}, {2, 4}, {
 
 struct sample {
   double us;         ///< from the first call to the last completion word
-  double asking_us;  ///< time in driver calls, per copy
+  double submit_us;  ///< time in driver calls, per copy
 };
 
 /// Streams that repeatedly copy between the same buffers.
@@ -50,10 +50,10 @@ class copying {
     std::memset(words_.data(), 0, words_.size());
     std::size_t at = 0;
     for (std::size_t s = 0; s < static_cast<std::size_t>(how.streams); ++s) {
-      lane& made = lanes_.emplace_back();
+      copy_stream& made = streams_.emplace_back();
       made.on = tandem::device_stream(by);
       made.word = words_.data() + s * line_bytes;
-      made.word_there = by.reach(made.word);
+      made.device_word = by.device_pointer(made.word);
       for (int k = 0; k < how.batch; ++k, at += bytes) {
         made.pieces.push_back({to.part(at, bytes).data, from.part(at, bytes).data, bytes});
       }
@@ -61,86 +61,86 @@ class copying {
   }
 
   sample run() {
-    int asked = 0;
-    std::chrono::nanoseconds asking{0};
+    int submitted = 0;
+    std::chrono::nanoseconds submit_time{0};
     const clock_type::time_point start = clock_type::now();
     for (int busy = 1; busy > 0;) {
       busy = 0;
-      for (lane& each : lanes_) {
+      for (copy_stream& each : streams_) {
         if (!is_done(each)) {
           ++busy;
-        } else if (asked < copies) {
+        } else if (submitted < copies) {
           const clock_type::time_point before = clock_type::now();
-          ask(each);
-          asking += clock_type::now() - before;
-          asked += how_.batch;
+          submit(each);
+          submit_time += clock_type::now() - before;
+          submitted += how_.batch;
           ++busy;
         }
       }
     }
     const micros took = clock_type::now() - start;
-    return {took.count(), micros(asking).count() / asked};
+    return {took.count(), micros(submit_time).count() / submitted};
   }
 
  private:
-  struct lane {
+  struct copy_stream {
     tandem::device_stream on;
     std::vector<accelerator::piece> pieces;
     std::byte* word = nullptr;
-    void* word_there = nullptr;  // device address of `word`
-    std::uint32_t wanted = 0;
+    void* device_word = nullptr;  // device address of `word`
+    std::uint32_t expected = 0;
   };
-  static bool is_done(const lane& l) {
-    const std::atomic_ref<std::uint32_t> told(*reinterpret_cast<std::uint32_t*>(l.word));
-    return told.load(std::memory_order_acquire) == l.wanted;
+  static bool is_done(const copy_stream& l) {
+    const std::atomic_ref<std::uint32_t> value(*reinterpret_cast<std::uint32_t*>(l.word));
+    return value.load(std::memory_order_acquire) == l.expected;
   }
-  void ask(lane& l) {
+  void submit(copy_stream& l) {
     if (how_.batch > 1) {
       by_.copy_all(l.pieces, l.on.get());
     } else {
       by_.copy(l.pieces[0].to, l.pieces[0].from, l.pieces[0].bytes, l.on.get());
     }
-    by_.write_value(l.on.get(), l.word_there, ++l.wanted);
+    by_.write_value(l.on.get(), l.device_word, ++l.expected);
   }
 
   accelerator& by_;
   const shape how_;
   tandem::pinned_buffer words_;
-  std::vector<lane> lanes_;
+  std::vector<copy_stream> streams_;
 };
 
 std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::measurement& of) {
   const bool writes = what.mode == "write";
   if (!writes && what.mode != "read") throw std::runtime_error("--mode is write or read");
   accelerator& by = tandem::accelerator_at(memory_kind::cuda, 0);
-  if (!by.reaches(1)) throw std::runtime_error("cuda:0 does not reach cuda:1");
-  std::uint64_t wrong_in_all = 0;
+  if (!by.can_access_peer(1)) throw std::runtime_error("cuda:0 does not reach cuda:1");
+  std::uint64_t total_wrong = 0;
   for (const shape& how : shapes) {
     const std::size_t all = of.bytes * static_cast<std::size_t>(how.streams * how.batch);
-    const perf::aligned_memory sent(all), came(all);
+    const perf::aligned_memory sent(all), received(all);
     perf::fill(sent.bytes(), {0, 0, all}, 0);
-    perf::shadow near({memory_kind::cuda, 0}), far({memory_kind::cuda, 1});
-    perf::shadow& from = writes ? near : far;
-    perf::shadow& into = writes ? far : near;
-    copying between(by, how, into.of(came.bytes()), from.of(sent.bytes()), of.bytes);
-    std::vector<double> samples, asking;
+    perf::device_mirror local_memory({memory_kind::cuda, 0}), remote_memory({memory_kind::cuda, 1});
+    perf::device_mirror& from = writes ? local_memory : remote_memory;
+    perf::device_mirror& into = writes ? remote_memory : local_memory;
+    copying between(by, how, into.of(received.bytes()), from.of(sent.bytes()), of.bytes);
+    std::vector<double> samples, submit_time;
     for (std::int64_t i = 0; i < what.warmup + of.iters; ++i) {
       const sample took = between.run();
       if (i < what.warmup) continue;
       samples.push_back(took.us);
-      asking.push_back(took.asking_us);
+      submit_time.push_back(took.submit_us);
     }
-    into.down();
-    const std::uint64_t wrong = perf::wrong_bytes(came.bytes(), {0, 0, all}, 0);
-    wrong_in_all += wrong;
+    into.download();
+    const std::uint64_t wrong = perf::wrong_bytes(received.bytes(), {0, 0, all}, 0);
+    total_wrong += wrong;
 
     tandem::bench::plan per_sample = what;
     per_sample.depth = copies;
     const std::string name = std::to_string(how.streams) + "x" + std::to_string(how.batch);
     tandem::bench::print_record(per_sample, of, name, samples, wrong);
-    tandem::bench::print_record(per_sample, of, name + " asking", asking, wrong);
+    tandem::bench::print_record(per_sample, of, name + " asking", submit_time, wrong);
   }
-  return wrong_in_all;
+  return total_wrong;
 }
 
 }  // namespace

@@ -7,14 +7,13 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/store.hpp>
 #include <vector>
 
 #include "gpu_ranks.hpp"
-#include "perf/shadow.hpp"
+#include "perf/device_mirror.hpp"
 #include "perf/window.hpp"
 
 /// A Tandem job of two ranks with one GPU each, and long messages between them.
@@ -25,27 +24,27 @@ class messages {
  public:
   messages(int rank, const plan& what)
       : window_(0, {what.depth, what.measurements.front().bytes}),
-        where_(perf::place_for("cuda", rank)) {
+        where_(perf::memory_location_for("cuda", rank)) {
     if (rank == 0) window_.fill(0, 0);
-    where_.up();
+    where_.upload();
     for (const auto& each : window_.messages()) views_.push_back(where_.of(each));
   }
   const std::vector<mutable_view>& views() const { return views_; }
   std::uint64_t wrong_bytes() {
-    where_.down();
+    where_.download();
     return window_.wrong_bytes(0, 0);
   }
 
  private:
   perf::window window_;
-  perf::shadow where_;
+  perf::device_mirror where_;
   std::vector<mutable_view> views_;
 };
 
 /// The body of a rank, run with its channel to the peer.
-using part_of_job = std::function<asio::awaitable<void>(channel& peer)>;
+using rank_body = std::function<asio::awaitable<void>(channel& peer)>;
 
-inline asio::awaitable<void> play_part(int rank, std::uint16_t port, part_of_job what) {
+inline asio::awaitable<void> run_rank_body(int rank, std::uint16_t port, rank_body what) {
   launch_info who;
   who.rank = who.local_rank = rank;
   who.size = who.local_size = 2;
@@ -53,42 +52,42 @@ inline asio::awaitable<void> play_part(int rank, std::uint16_t port, part_of_job
   who.port = port;
   who.job = "bench";
   const settings options;
-  std::shared_ptr<store> met = co_await store::meet(who, options);
-  std::unique_ptr<fabric> over = co_await shm::make_fabric(std::move(met), options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> over = co_await shm::make_fabric(std::move(rendezvous), options);
   const std::unique_ptr<fabric> job = devices::make_fabric(std::move(over), options);
   channel& peer = co_await job->to(1 - rank);
   co_await what(peer);
   std::byte last{};
   const mutable_view word(&last, 1);
-  constexpr flow_id farewell = 9;
+  constexpr flow_id final_flow = 9;
   if (rank == 0) {
-    co_await peer.send(farewell, word);
-    co_await peer.recv(farewell, word);
+    co_await peer.send(final_flow, word);
+    co_await peer.recv(final_flow, word);
   } else {
-    co_await peer.recv(farewell, word);
-    co_await peer.send(farewell, word);
+    co_await peer.recv(final_flow, word);
+    co_await peer.send(final_flow, word);
   }
   job->close();
 }
 
 /// Runs `what` over shared memory and peer copies. @param port  a free port, the same on both ranks
-inline void run_job(int rank, std::uint16_t port, part_of_job what) {
+inline void run_job(int rank, std::uint16_t port, rank_body what) {
   asio::io_context loop;
   std::exception_ptr failure;
-  asio::co_spawn(loop, play_part(rank, port, std::move(what)),
+  asio::co_spawn(loop, run_rank_body(rank, port, std::move(what)),
                  [&failure](std::exception_ptr why) { failure = why; });
-  run(loop, spin_policy{.most = std::chrono::microseconds(1000)});
+  run(loop, spin_policy{.max_spin = std::chrono::microseconds(1000)});
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Main function of a program with two ranks that share a `meeting` and `in`, whose `port` is set
-/// to a free port. Returns the exit status.
+/// Main function of a program with two ranks that share a `shared_state` and `in`, whose `port` is
+/// set to a free port. Returns the exit status.
 template <class Progress>
 int start_ranks(const char* name, int argc, char** argv,
-                int (*run_rank)(const plan& what, meeting& with, Progress& in, int rank)) {
+                int (*run_rank)(const plan& what, shared_state& with, Progress& in, int rank)) {
   try {
     const plan what = parse_plan(argc, argv);
-    meeting& with = make_shared<meeting>();
+    shared_state& with = make_shared<shared_state>();
     Progress& in = make_shared<Progress>();
     const loopback_listener free = listen_on_loopback();
     in.port.store(free.port);

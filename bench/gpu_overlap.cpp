@@ -9,8 +9,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstring>
+#include <tandem/async.hpp>
 #include <tandem/detail/kernel_compiler.hpp>
-#include <tandem/join.hpp>
 #include <thread>
 
 #include "gpu_job.hpp"
@@ -22,10 +22,10 @@ using asio::awaitable;
 using tandem::accelerator;
 using tandem::memory_kind;
 using tandem::mutable_view;
-using tandem::bench::meet;
-using tandem::bench::meeting;
+using tandem::bench::barrier_wait;
 using tandem::bench::messages;
 using tandem::bench::plan;
+using tandem::bench::shared_state;
 using clock_type = std::chrono::steady_clock;
 
 constexpr int ranks = 2;
@@ -42,7 +42,7 @@ extern "C" __global__ void busy(float* into, int rounds) {
 constexpr unsigned threads = 256, blocks_per_multiprocessor = 16;
 constexpr int rounds = 100'000;
 
-/// State shared by the processes in addition to `meeting`.
+/// State shared by the processes in addition to `shared_state`.
 struct progress {
   std::atomic<long> windows{0};        ///< started by rank 0
   std::atomic<bool> has_ended{false};  ///< rank 0 starts no more
@@ -81,8 +81,8 @@ class busy_kernel {
     std::vector<double> samples;
     for (std::int64_t i = 0; i < count + 3; ++i) {
       void* at = word_.data();
-      int turns = rounds;
-      void* arguments[] = {&at, &turns};
+      int rounds_argument = rounds;
+      void* arguments[] = {&at, &rounds_argument};
       const unsigned blocks =
           static_cast<unsigned>(on_.facts().multiprocessors) * blocks_per_multiprocessor;
       const clock_type::time_point start = clock_type::now();
@@ -105,19 +105,19 @@ class busy_kernel {
 };
 
 /// go: transfer the next window; wait (rank 1): it has not been started; end: there is none.
-enum class turn { go, wait, end };
-turn next_turn(progress& in, int rank, long window) {
+enum class window_step { go, wait, end };
+window_step next_window_step(progress& in, int rank, long window) {
   if (rank == 0) {
     if (in.computed.load() == ranks) {
       in.has_ended.store(true);
-      return turn::end;
+      return window_step::end;
     }
     in.windows.store(window + 1);
-    return turn::go;
+    return window_step::go;
   }
   const bool has_ended = in.has_ended.load();
-  if (in.windows.load() > window) return turn::go;
-  return has_ended ? turn::end : turn::wait;
+  if (in.windows.load() > window) return window_step::go;
+  return has_ended ? window_step::end : window_step::wait;
 }
 
 awaitable<void> move_one(tandem::channel& peer, int rank, mutable_view view) {
@@ -130,9 +130,9 @@ awaitable<void> move_one(tandem::channel& peer, int rank, mutable_view view) {
 
 awaitable<void> move_windows(tandem::channel& peer, progress& in, int rank, const messages& what) {
   for (long window = 0;;) {
-    const turn now = next_turn(in, rank, window);
-    if (now == turn::end) break;
-    if (now == turn::wait) {
+    const window_step now = next_window_step(in, rank, window);
+    if (now == window_step::end) break;
+    if (now == window_step::wait) {
       co_await asio::post(peer.get_executor(), asio::use_awaitable);
       continue;
     }
@@ -149,18 +149,18 @@ void move_by_tandem(progress& in, int rank, const messages& what) {
                          [&](tandem::channel& peer) { return move_windows(peer, in, rank, what); });
 }
 
-void move_by_nccl(meeting& with, progress& in, int rank, accelerator& device,
+void move_by_nccl(shared_state& with, progress& in, int rank, accelerator& device,
                   const messages& what) {
   std::string why;
   const tandem::detail::nccl* const lib = tandem::detail::find_nccl(memory_kind::cuda, why);
   if (lib == nullptr) throw tandem::error(tandem::errc::device_failed, why);
-  if (rank == 0) tandem::bench::must(*lib, lib->get_unique_id(&with.id), "ncclGetUniqueId");
-  meet(with, ranks);
+  if (rank == 0) tandem::bench::check_nccl(*lib, lib->get_unique_id(&with.id), "ncclGetUniqueId");
+  barrier_wait(with, ranks);
   tandem::bench::nccl_rank over(*lib, device, rank, ranks, with.id);
   for (long window = 0;;) {
-    const turn now = next_turn(in, rank, window);
-    if (now == turn::end) break;
-    if (now == turn::wait) continue;
+    const window_step now = next_window_step(in, rank, window);
+    if (now == window_step::end) break;
+    if (now == window_step::wait) continue;
     over.begin();
     for (const mutable_view& view : what.views()) {
       rank == 0 ? over.send(view, 1) : over.recv(view, 0);
@@ -171,14 +171,14 @@ void move_by_nccl(meeting& with, progress& in, int rank, accelerator& device,
   }
 }
 
-int run_rank(const plan& what, meeting& with, progress& in, int rank) {
+int run_rank(const plan& what, shared_state& with, progress& in, int rank) {
   accelerator& device = tandem::accelerator_at(memory_kind::cuda, rank);
   const std::int64_t count = what.measurements.front().iters;
   busy_kernel kernel(device);
   messages moved(rank, what);
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   const double before = kernel.time_us(count);
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   // Timing starts once windows are moving.
   std::thread compute([&] {
     while (in.windows.load() < 4) std::this_thread::yield();
@@ -191,10 +191,10 @@ int run_rank(const plan& what, meeting& with, progress& in, int rank) {
     move_by_tandem(in, rank, moved);
   }
   compute.join();
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   in.us[rank][0] = (before + kernel.time_us(count)) / 2;
   with.wrong.fetch_add(moved.wrong_bytes());
-  meet(with, ranks);
+  barrier_wait(with, ranks);
   if (rank == 0) {
     // In thousandths of the time alone, for the rank with the larger slow-down.
     double worst = 0;

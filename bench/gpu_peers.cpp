@@ -20,19 +20,19 @@ namespace {
 using tandem::accelerator;
 using tandem::memory_kind;
 using tandem::mutable_view;
+using tandem::bench::barrier_wait;
+using tandem::bench::check_nccl;
 using tandem::bench::measurement;
-using tandem::bench::meet;
-using tandem::bench::meeting;
-using tandem::bench::must;
 using tandem::bench::nccl_rank;
 using tandem::bench::plan;
+using tandem::bench::shared_state;
 namespace perf = tandem::perf;
 using clock_type = std::chrono::steady_clock;
 
 /// pingpong, or oneway with an acknowledgement, between ranks 0 and 1.
 class pair_loop {
  public:
-  pair_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
+  pair_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::memory_location at)
       : over_(over),
         echo_(what.op == "pingpong"),
         out_(over.rank(), {echo_ || over.rank() == 0 ? what.depth : 1,
@@ -44,7 +44,7 @@ class pair_loop {
   void prepare(std::uint64_t epoch) {
     out_.fill(epoch, 0);
     in_.clear();
-    where_.up();
+    where_.upload();
     for (const auto& m : out_.messages()) where_.of(m);
     for (const auto& m : in_.messages()) where_.of(m);
   }
@@ -60,7 +60,7 @@ class pair_loop {
     return took.count() / (echo_ ? 2 : 1);
   }
   std::uint64_t wrong_bytes(std::uint64_t epoch) {
-    where_.down();
+    where_.download();
     return in_.wrong_bytes(epoch, 0);
   }
 
@@ -75,13 +75,13 @@ class pair_loop {
   nccl_rank& over_;
   bool echo_;
   perf::window out_, in_;
-  perf::shadow where_;
+  perf::device_mirror where_;
 };
 
 /// A collective over all ranks.
 class collective_loop {
  public:
-  collective_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::place at)
+  collective_loop(nccl_rank& over, const plan& what, std::size_t bytes, perf::memory_location at)
       : over_(over),
         op_(what.op),
         data_(perf::make_data(*perf::find_operation(what.op),
@@ -112,60 +112,60 @@ struct outcome {
 
 template <class Iterate, class Loop>
 outcome run_loop(Loop& loop, Iterate iterate, const measurement& of, std::int64_t warmup,
-                 meeting& in, int ranks) {
-  outcome came;
+                 shared_state& in, int ranks) {
+  outcome result;
   for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
     loop.prepare(epoch);
-    meet(in, ranks);
+    barrier_wait(in, ranks);
     iterate(epoch, true);
-    came.wrong += loop.wrong_bytes(epoch);
+    result.wrong += loop.wrong_bytes(epoch);
   }
   loop.prepare(2);
-  meet(in, ranks);
+  barrier_wait(in, ranks);
   for (std::int64_t i = 0; i < std::min(warmup, of.iters); ++i) iterate(2, false);
-  meet(in, ranks);
+  barrier_wait(in, ranks);
   for (std::int64_t i = 0; i < of.iters; ++i) {
-    came.samples.push_back(iterate(2, i + 1 == of.iters));
+    result.samples.push_back(iterate(2, i + 1 == of.iters));
   }
-  came.wrong += loop.wrong_bytes(2);
-  return came;
+  result.wrong += loop.wrong_bytes(2);
+  return result;
 }
 
-int nccl_main(const plan& what, meeting& in, int rank) {
+int nccl_main(const plan& what, shared_state& in, int rank) {
   std::string why;
   const tandem::detail::nccl* const lib = tandem::detail::find_nccl(memory_kind::cuda, why);
   if (lib == nullptr) {
     if (rank == 0) std::fprintf(stderr, "gpu_peers: %s\n", why.c_str());
     return 1;
   }
-  const perf::place at = perf::place_for("cuda", rank);
+  const perf::memory_location at = perf::memory_location_for("cuda", rank);
   accelerator& device = tandem::accelerator_at(at.kind, at.device);
-  if (rank == 0) must(*lib, lib->get_unique_id(&in.id), "ncclGetUniqueId");
-  meet(in, what.ranks);
+  if (rank == 0) check_nccl(*lib, lib->get_unique_id(&in.id), "ncclGetUniqueId");
+  barrier_wait(in, what.ranks);
   nccl_rank over(*lib, device, rank, what.ranks, in.id);
   const bool pair = what.op == "pingpong" || what.op == "oneway";
   for (const measurement& of : what.measurements) {
     const perf::operation& op = *perf::find_operation(what.op);
     const std::size_t bytes =
         perf::bytes_moved(op, of.bytes, what.ranks, op.reduces ? sizeof(float) : 1);
-    outcome came;
+    outcome result;
     if (pair) {
       pair_loop loop(over, what, bytes, at);
-      came = run_loop(
+      result = run_loop(
           loop, [&](std::uint64_t, bool) { return loop.iterate(); }, of, what.warmup, in,
           what.ranks);
     } else {
       collective_loop loop(over, what, bytes, at);
-      came = run_loop(
+      result = run_loop(
           loop, [&](std::uint64_t epoch, bool last) { return loop.iterate(epoch, last); }, of,
           what.warmup, in, what.ranks);
     }
-    in.wrong.fetch_add(came.wrong);
-    meet(in, what.ranks);
+    in.wrong.fetch_add(result.wrong);
+    barrier_wait(in, what.ranks);
     if (rank == 0) {
-      tandem::bench::print_record(what, {bytes, of.iters}, "nccl", came.samples, in.wrong.load());
+      tandem::bench::print_record(what, {bytes, of.iters}, "nccl", result.samples, in.wrong.load());
     }
-    meet(in, what.ranks);
+    barrier_wait(in, what.ranks);
   }
   return in.wrong.load() == 0 ? 0 : 1;
 }
@@ -173,26 +173,26 @@ int nccl_main(const plan& what, meeting& in, int rank) {
 /// Copies of one device's copy engine alone: from the other GPU, or from the host.
 int copy_main(const plan& what, bool from_peer) {
   accelerator& device = tandem::accelerator_at(memory_kind::cuda, 0);
-  if (from_peer && !device.reaches(1)) {
+  if (from_peer && !device.can_access_peer(1)) {
     std::fprintf(stderr, "gpu_peers: cuda:0 does not reach cuda:1\n");
     return 1;
   }
   const tandem::device_stream on(device);
-  std::uint64_t wrong_in_all = 0;
+  std::uint64_t total_wrong = 0;
   for (const measurement& of : what.measurements) {
     perf::aligned_memory host(of.bytes);
     perf::fill(host.bytes(), {0, 0, of.bytes}, 0);
     tandem::pinned_buffer pinned(device, of.bytes);
     std::memcpy(pinned.data(), host.bytes().data(), of.bytes);
     tandem::buffer into(of.bytes, memory_kind::cuda, 0);
-    tandem::buffer there(from_peer ? of.bytes : 0, memory_kind::cuda, from_peer ? 1 : 0);
+    tandem::buffer source(from_peer ? of.bytes : 0, memory_kind::cuda, from_peer ? 1 : 0);
     const void* from = pinned.data();
     if (from_peer) {
       accelerator& other = tandem::accelerator_at(memory_kind::cuda, 1);
-      const tandem::device_stream up(other);
-      other.copy(there.data(), pinned.data(), of.bytes, up.get());
-      other.finish(up.get());
-      from = there.data();
+      const tandem::device_stream upload(other);
+      other.copy(source.data(), pinned.data(), of.bytes, upload.get());
+      other.finish(upload.get());
+      from = source.data();
     }
     std::vector<double> samples;
     for (std::int64_t i = 0; i < of.iters + 3; ++i) {
@@ -207,9 +207,9 @@ int copy_main(const plan& what, bool from_peer) {
     device.finish(on.get());
     const std::uint64_t wrong = perf::wrong_bytes(host.bytes(), {0, 0, of.bytes}, 0);
     tandem::bench::print_record(what, of, what.mode, samples, wrong);
-    wrong_in_all += wrong;
+    total_wrong += wrong;
   }
-  return wrong_in_all == 0 ? 0 : 1;
+  return total_wrong == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
     if (what.mode == "peer_copy" || what.mode == "pinned_copy") {
       return copy_main(what, what.mode == "peer_copy");
     }
-    meeting& in = tandem::bench::make_shared<meeting>();
+    shared_state& in = tandem::bench::make_shared<shared_state>();
     return tandem::bench::fork_ranks(what.ranks,
                                      [&](int rank) { return nccl_main(what, in, rank); });
   } catch (const std::exception& e) {

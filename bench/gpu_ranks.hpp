@@ -19,14 +19,14 @@ namespace tandem::bench {
 namespace nc = tandem::detail::nc;
 
 /// State shared by the processes, mapped before the fork.
-struct meeting {
+struct shared_state {
   std::atomic<int> arrived{0};
   std::atomic<int> round{0};
   std::atomic<std::uint64_t> wrong{0};
   nc::unique_id id{};
 };
 
-inline void meet(meeting& in, int ranks) {
+inline void barrier_wait(shared_state& in, int ranks) {
   const int round = in.round.load();
   if (in.arrived.fetch_add(1) + 1 == ranks) {
     in.arrived.store(0);
@@ -36,9 +36,9 @@ inline void meet(meeting& in, int ranks) {
   while (in.round.load() == round) sched_yield();
 }
 
-inline void must(const tandem::detail::nccl& lib, nc::result said, const char* call) {
-  if (said == nc::success) return;
-  std::fprintf(stderr, "%s: %s\n", call, lib.error_string(said));
+inline void check_nccl(const tandem::detail::nccl& lib, nc::result status, const char* call) {
+  if (status == nc::success) return;
+  std::fprintf(stderr, "%s: %s\n", call, lib.error_string(status));
   std::exit(1);
 }
 
@@ -58,7 +58,7 @@ class nccl_rank {
             const nc::unique_id& id)
       : lib_(lib), device_(device), stream_(device), rank_(rank), ranks_(ranks) {
     device_.enter();
-    must(lib_, lib_.init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+    check_nccl(lib_, lib_.init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
   }
   ~nccl_rank() {
     lib_.destroy(comm_);
@@ -66,31 +66,31 @@ class nccl_rank {
   }
 
   void send(const mutable_view& v, int to) {
-    must(lib_, lib_.send(v.data, v.bytes, nc::int8, to, comm_, stream_.get()), "ncclSend");
+    check_nccl(lib_, lib_.send(v.data, v.bytes, nc::int8, to, comm_, stream_.get()), "ncclSend");
   }
   void recv(const mutable_view& v, int from) {
-    must(lib_, lib_.recv(v.data, v.bytes, nc::int8, from, comm_, stream_.get()), "ncclRecv");
+    check_nccl(lib_, lib_.recv(v.data, v.bytes, nc::int8, from, comm_, stream_.get()), "ncclRecv");
   }
   void begin() { lib_.group_start(); }
-  void end() { must(lib_, lib_.group_end(), "ncclGroupEnd"); }
+  void end() { check_nccl(lib_, lib_.group_end(), "ncclGroupEnd"); }
   void call(const std::string& op, const mutable_view& in, const mutable_view& out) {
-    nc::result said = nc::success;
+    nc::result status = nc::success;
     if (op == "allreduce") {
-      said = lib_.all_reduce(out.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
-                             comm_, stream_.get());
+      status = lib_.all_reduce(out.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
+                               comm_, stream_.get());
     } else if (op == "allgather") {
-      said = lib_.all_gather(in.data, out.data, in.bytes, nc::int8, comm_, stream_.get());
+      status = lib_.all_gather(in.data, out.data, in.bytes, nc::int8, comm_, stream_.get());
     } else if (op == "reducescatter") {
-      said = lib_.reduce_scatter(in.data, out.data, out.bytes / sizeof(float), nc::float32, nc::sum,
-                                 comm_, stream_.get());
+      status = lib_.reduce_scatter(in.data, out.data, out.bytes / sizeof(float), nc::float32,
+                                   nc::sum, comm_, stream_.get());
     } else if (op == "broadcast") {
-      const mutable_view& mine = rank_ == 0 ? in : out;
-      said = lib_.broadcast(mine.data, mine.data, mine.bytes, nc::int8, 0, comm_, stream_.get());
+      const mutable_view& data = rank_ == 0 ? in : out;
+      status = lib_.broadcast(data.data, data.data, data.bytes, nc::int8, 0, comm_, stream_.get());
     } else {
       std::fprintf(stderr, "no %s\n", op.c_str());
       std::exit(2);
     }
-    must(lib_, said, op.c_str());
+    check_nccl(lib_, status, op.c_str());
   }
   void finish() { device_.finish(stream_.get()); }
   int rank() const { return rank_; }

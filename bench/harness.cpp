@@ -94,7 +94,7 @@ void endpoint::all_to_all(std::span<std::byte>, std::span<std::byte>) {
 int measure(endpoint& at, const plan& what) {
   const bool pair = what.op == "pingpong" || what.op == "oneway";
   if (pair && at.size() != 2) throw std::invalid_argument(what.op + " is for 2 ranks");
-  std::uint64_t wrong_in_all = 0;
+  std::uint64_t total_wrong = 0;
   for (const measurement& of : what.measurements) {
     const perf::operation& op = *perf::find_operation(what.op);
     const std::size_t element_bytes = op.reduces ? sizeof(float) : 1;
@@ -112,7 +112,7 @@ int measure(endpoint& at, const plan& what) {
       one->before(timed_epoch, i, i + 1 == of.iters);
       const clock::time_point start = clock::now();
       one->iterate(timed_epoch, i);
-      samples[i] = micros_since(start) / one->iterations_of_time();
+      samples[i] = micros_since(start) / one->iterations_per_sample();
       one->after(timed_epoch, i);
     }
     one->wrong += one->wrong_bytes(timed_epoch, of.iters - 1);
@@ -121,10 +121,10 @@ int measure(endpoint& at, const plan& what) {
     if (at.rank() == 0) {
       print_times(what, {bytes, of.iters}, at.channel(), times, one->wrong);
     }
-    wrong_in_all += one->wrong;
+    total_wrong += one->wrong;
     at.barrier();
   }
-  return wrong_in_all == 0 ? 0 : 1;
+  return total_wrong == 0 ? 0 : 1;
 }
 
 void print_record(const plan& what, const measurement& of, const std::string& channel,

@@ -32,9 +32,9 @@ class endpoint {
   virtual void broadcast(std::span<std::byte> data, int root);
   virtual void all_reduce(std::span<float> data);  ///< sum, in place
   /// Gathers every rank's block on every rank.
-  virtual void all_gather(std::span<std::byte> mine, std::span<std::byte> all);
-  /// Sum; this rank's block is written to `mine`. May overwrite `all`.
-  virtual void reduce_scatter(std::span<float> all, std::span<float> mine);
+  virtual void all_gather(std::span<std::byte> block, std::span<std::byte> all);
+  /// Sum; this rank's block is written to `block`. May overwrite `all`.
+  virtual void reduce_scatter(std::span<float> all, std::span<float> block);
   /// Sends block i to rank i.
   virtual void all_to_all(std::span<std::byte> from, std::span<std::byte> into);
 };
@@ -83,7 +83,7 @@ loopback_listener listen_on_loopback();
 /// connects.
 int connect_pair(const loopback_listener& at, int rank);
 
-/// Unless `fine`, exits with status 1 and one line on stderr: `what` and the text of errno.
-void require(bool fine, const char* what);
+/// Unless `ok`, exits with status 1 and one line on stderr: `what` and the text of errno.
+void require(bool ok, const char* what);
 
 }  // namespace tandem::bench

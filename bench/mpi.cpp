@@ -66,12 +66,12 @@ class mpi : public tandem::bench::endpoint {
     MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);
   }
-  void all_gather(std::span<std::byte> mine, std::span<std::byte> all) override {
-    MPI_Allgather(mine.data(), count(mine), MPI_BYTE, all.data(), count(mine), MPI_BYTE,
+  void all_gather(std::span<std::byte> block, std::span<std::byte> all) override {
+    MPI_Allgather(block.data(), count(block), MPI_BYTE, all.data(), count(block), MPI_BYTE,
                   MPI_COMM_WORLD);
   }
-  void reduce_scatter(std::span<float> all, std::span<float> mine) override {
-    MPI_Reduce_scatter_block(all.data(), mine.data(), static_cast<int>(mine.size()), MPI_FLOAT,
+  void reduce_scatter(std::span<float> all, std::span<float> block) override {
+    MPI_Reduce_scatter_block(all.data(), block.data(), static_cast<int>(block.size()), MPI_FLOAT,
                              MPI_SUM, MPI_COMM_WORLD);
   }
   void all_to_all(std::span<std::byte> from, std::span<std::byte> into) override {

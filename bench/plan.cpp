@@ -129,8 +129,8 @@ int fork_ranks(int ranks, const std::function<int(int)>& body) {
   return worst;
 }
 
-void require(bool fine, const char* what) {
-  if (fine) return;
+void require(bool ok, const char* what) {
+  if (ok) return;
   std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
   std::exit(1);
 }

@@ -23,7 +23,7 @@ constexpr std::size_t lengths[] = {std::size_t{64} << 20, std::size_t{256} << 10
 /// Maximum takes as long as minimum, and all bit operations take equally long.
 constexpr reduce_op ops[] = {reduce_op::sum, reduce_op::product, reduce_op::minimum,
                              reduce_op::bxor};
-constexpr double least_us = 10'000;
+constexpr double min_us = 10'000;
 /// Calls shorter than this are timed in batches.
 constexpr double short_us = 200;
 
@@ -45,16 +45,16 @@ void measure(const measured& of, const std::function<void()>& call) {
   };
   call();
   const double first_us = timed_us(1);
-  const int together = std::max(1, static_cast<int>(short_us / first_us));
-  const int samples = std::max(3, static_cast<int>(least_us / first_us / together));
+  const int calls_per_sample = std::max(1, static_cast<int>(short_us / first_us));
+  const int samples = std::max(3, static_cast<int>(min_us / first_us / calls_per_sample));
   std::vector<double> samples_us;
-  for (int i = 0; i < samples; ++i) samples_us.push_back(timed_us(together));
+  for (int i = 0; i < samples; ++i) samples_us.push_back(timed_us(calls_per_sample));
   perf::record line;
   line.op = "reduction";
   line.channel = of.instructions;
   line.ranks = 1;
   line.bytes = of.bytes;
-  line.iters = std::int64_t{samples} * together;
+  line.iters = std::int64_t{samples} * calls_per_sample;
   line.wrong_bytes = of.wrong_bytes;
   const double mean_us = perf::mean_of(samples_us);
   line.time_us = perf::summarize(std::move(samples_us), mean_us);

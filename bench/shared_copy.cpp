@@ -17,22 +17,22 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-struct shared_words {
-  alignas(64) std::atomic<std::uint64_t> given;
-  alignas(64) std::atomic<std::uint64_t> taken;
+struct shared_counters {
+  alignas(64) std::atomic<std::uint64_t> published;
+  alignas(64) std::atomic<std::uint64_t> consumed;
   alignas(64) std::atomic<std::uint64_t> wrong_bytes;
 };
 
 struct messages {
-  shared_words* words;
+  shared_counters* counters;
   std::byte* data;
 };
 
 messages share(std::size_t bytes) {
-  const std::size_t all = sizeof(shared_words) + bytes;
+  const std::size_t all = sizeof(shared_counters) + bytes;
   void* const at = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   tandem::bench::require(at != MAP_FAILED, "mmap");
-  return {new (at) shared_words{}, static_cast<std::byte*>(at) + sizeof(shared_words)};
+  return {new (at) shared_counters{}, static_cast<std::byte*>(at) + sizeof(shared_counters)};
 }
 
 void wait_for(const std::atomic<std::uint64_t>& word, std::uint64_t value) {
@@ -52,27 +52,27 @@ int run_size(const tandem::bench::plan& what, const tandem::bench::measurement& 
         // Leaves the data in this core's cache as far as it fits, as after a sender's writes.
         tandem::perf::fill(all, {}, i);
         const auto begun = clock_type::now();
-        from.words->given.store(i, std::memory_order_release);
-        wait_for(from.words->taken, i);
+        from.counters->published.store(i, std::memory_order_release);
+        wait_for(from.counters->consumed, i);
         const std::chrono::duration<double, std::micro> took = clock_type::now() - begun;
         if (i > static_cast<std::uint64_t>(what.warmup)) samples_us.push_back(took.count());
       }
-      wait_for(from.words->taken, rounds + 1);
-      tandem::bench::print_record(what, of, "memcpy", samples_us, from.words->wrong_bytes);
-      return from.words->wrong_bytes == 0 ? 0 : 1;
+      wait_for(from.counters->consumed, rounds + 1);
+      tandem::bench::print_record(what, of, "memcpy", samples_us, from.counters->wrong_bytes);
+      return from.counters->wrong_bytes == 0 ? 0 : 1;
     }
     const auto own = std::make_unique<std::byte[]>(all.size());
     std::memset(own.get(), 0, all.size());
     for (std::uint64_t i = 1; i <= rounds; ++i) {
-      wait_for(from.words->given, i);
+      wait_for(from.counters->published, i);
       for (std::size_t at = 0; at < all.size(); at += of.bytes) {
         std::memcpy(own.get() + at, all.data() + at, of.bytes);
       }
-      from.words->taken.store(i, std::memory_order_release);
+      from.counters->consumed.store(i, std::memory_order_release);
     }
-    from.words->wrong_bytes =
+    from.counters->wrong_bytes =
         tandem::perf::wrong_bytes(std::span<const std::byte>(own.get(), all.size()), {}, rounds);
-    from.words->taken.store(rounds + 1, std::memory_order_release);
+    from.counters->consumed.store(rounds + 1, std::memory_order_release);
     return 0;
   });
 }

@@ -23,8 +23,8 @@ using clock_type = std::chrono::steady_clock;
 constexpr int batches = 5000, trips_per_batch = 10;  // about 10 ms
 
 struct lines {
-  alignas(128) std::atomic<int> there;
-  alignas(128) std::atomic<int> back;
+  alignas(128) std::atomic<int> request;
+  alignas(128) std::atomic<int> reply;
 };
 
 void wait_for(const std::atomic<int>& line, int value) {
@@ -32,14 +32,14 @@ void wait_for(const std::atomic<int>& line, int value) {
   }
 }
 
-int ask(lines& over) {
+int initiate(lines& over) {
   std::vector<double> times_ns;
   int trip = 0;
   for (int batch = 0; batch < batches; ++batch) {
     const auto begun = clock_type::now();
     for (int i = 0; i < trips_per_batch; ++i) {
-      over.there.store(++trip, std::memory_order_release);
-      wait_for(over.back, trip);
+      over.request.store(++trip, std::memory_order_release);
+      wait_for(over.reply, trip);
     }
     const std::chrono::duration<double, std::nano> took = clock_type::now() - begun;
     times_ns.push_back(took.count() / (2 * trips_per_batch));
@@ -49,10 +49,10 @@ int ask(lines& over) {
   return 0;
 }
 
-int answer(lines& over) {
+int respond(lines& over) {
   for (int trip = 1; trip <= batches * trips_per_batch; ++trip) {
-    wait_for(over.there, trip);
-    over.back.store(trip, std::memory_order_release);
+    wait_for(over.request, trip);
+    over.reply.store(trip, std::memory_order_release);
   }
   return 0;
 }
@@ -66,7 +66,7 @@ int main() {
     tandem::bench::require(at != MAP_FAILED, "mmap");
     lines& over = *new (at) lines{};
     return tandem::bench::fork_ranks(
-        2, [&](int rank) { return rank == 0 ? ask(over) : answer(over); });
+        2, [&](int rank) { return rank == 0 ? initiate(over) : respond(over); });
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 2;

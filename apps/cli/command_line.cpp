@@ -13,13 +13,14 @@ namespace {
 
 std::string left_column(const entry& e) {
   const std::string value = e.value_name.empty() ? "" : " " + e.value_name;
-  const std::string letter = e.letter.empty() ? "" : fmt::format("-{}{}, ", e.letter, value);
-  return fmt::format("  {}--{}{}", letter, e.name, value);
+  const std::string short_name =
+      e.short_name.empty() ? "" : fmt::format("-{}{}, ", e.short_name, value);
+  return fmt::format("  {}--{}{}", short_name, e.name, value);
 }
 
 std::string help_line(const std::string& left, const std::string& help,
-                      const std::string& standard) {
-  const std::string tail = standard.empty() ? "" : fmt::format(" (default {})", standard);
+                      const std::string& default_text) {
+  const std::string tail = default_text.empty() ? "" : fmt::format(" (default {})", default_text);
   const char* const gap = left.size() > 30 ? "\n                                " : "";
   return fmt::format("{:<30}  {}{}{}\n", left, gap, help, tail);
 }
@@ -32,14 +33,14 @@ entry* command_line::state::find(std::string_view name) {
   return found == entries.end() ? nullptr : &*found;
 }
 
-std::size_t command_line::state::own_arguments(std::span<const std::string> args) {
+std::size_t command_line::state::count_own_arguments(std::span<const std::string> args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (arg == "--" || arg.size() < 2 || arg[0] != '-') return i;
     const bool is_long = arg[1] == '-';
     const bool has_value = is_long ? arg.find('=') != std::string::npos : arg.size() > 2;
     const auto takes_value = [&arg, is_long](const entry& e) {
-      const std::string written = is_long ? "--" + e.name : "-" + e.letter;
+      const std::string written = is_long ? "--" + e.name : "-" + e.short_name;
       return !e.value_name.empty() && arg == written;
     };
     if (!has_value && std::any_of(entries.begin(), entries.end(), takes_value)) ++i;
@@ -47,7 +48,7 @@ std::size_t command_line::state::own_arguments(std::span<const std::string> args
   return args.size();
 }
 
-std::string command_line::state::with_nearest(std::string_view word) const {
+std::string command_line::state::suggestion_for(std::string_view word) const {
   std::vector<std::string_view> names{"help"};
   for (const entry& e : entries) names.push_back(e.name);
   const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
@@ -59,7 +60,7 @@ std::string command_line::state::with_nearest(std::string_view word) const {
 std::vector<po::option> command_line::state::read(const std::vector<std::string>& args) {
   po::options_description all;
   for (const entry& e : entries) {
-    const std::string name = e.letter.empty() ? e.name : e.name + "," + e.letter;
+    const std::string name = e.short_name.empty() ? e.name : e.name + "," + e.short_name;
     if (e.value_name.empty()) {
       all.add_options()(name.c_str(), "");
     } else {
@@ -79,32 +80,32 @@ std::vector<po::option> command_line::state::read(const std::vector<std::string>
         break;
       }
     }
-    throw wrong(fmt::format("{}: no such option", word), with_nearest(word));
+    throw usage_error(fmt::format("{}: no such option", word), suggestion_for(word));
   } catch (const po::invalid_syntax& e) {
     const bool missing = e.kind() == po::invalid_syntax::missing_parameter ||
                          e.kind() == po::invalid_syntax::empty_adjacent_parameter;
     const bool extra = e.kind() == po::invalid_syntax::extra_parameter;
-    throw wrong(fmt::format("{}: {}", e.get_option_name(),
-                            missing ? "its value is missing"
-                            : extra ? "takes no value"
-                                    : "cannot be parsed"));
+    throw usage_error(fmt::format("{}: {}", e.get_option_name(),
+                                  missing ? "its value is missing"
+                                  : extra ? "takes no value"
+                                          : "cannot be parsed"));
   } catch (const po::error& e) {
-    throw wrong(e.what());
+    throw usage_error(e.what());
   }
 }
 
 void command_line::state::fill_positionals(const std::vector<std::string>& values) {
   if (values.size() > positionals.size()) {
-    throw wrong(fmt::format("{}: unexpected argument", values[positionals.size()]),
-                fmt::format("usage: {} {}", text.command, text.arguments));
+    throw usage_error(fmt::format("{}: unexpected argument", values[positionals.size()]),
+                      fmt::format("usage: {} {}", text.command, text.arguments));
   }
   for (std::size_t i = 0; i < positionals.size(); ++i) {
-    const positional_argument& wanted = positionals[i];
+    const positional_argument& argument = positionals[i];
     if (i < values.size()) {
-      *wanted.value = values[i];
-    } else if (!wanted.optional) {
-      throw wrong(fmt::format("{} is missing: {}", wanted.name, wanted.help),
-                  fmt::format("usage: {} {}", text.command, text.arguments));
+      *argument.value = values[i];
+    } else if (!argument.optional) {
+      throw usage_error(fmt::format("{} is missing: {}", argument.name, argument.help),
+                        fmt::format("usage: {} {}", text.command, text.arguments));
     }
   }
 }
@@ -116,11 +117,11 @@ command_line::~command_line() = default;
 
 bool command_line::parse(std::span<const std::string> args) {
   state& s = *state_;
-  const std::size_t own_count = s.rest != nullptr ? s.own_arguments(args) : args.size();
+  const std::size_t own_count = s.rest != nullptr ? s.count_own_arguments(args) : args.size();
   const std::vector<std::string> own(args.begin(), args.begin() + static_cast<long>(own_count));
-  const bool asked = std::any_of(own.begin(), own.end(),
-                                 [](const std::string& a) { return a == "--help" || a == "-h"; });
-  if (asked) {
+  const bool wants_help = std::any_of(
+      own.begin(), own.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
+  if (wants_help) {
     const std::string text = help();
     std::fwrite(text.data(), 1, text.size(), stdout);
     return false;
@@ -135,7 +136,7 @@ bool command_line::parse(std::span<const std::string> args) {
     } else {
       const std::string value = o.value.empty() ? "" : o.value.front();
       if (value.starts_with("--") && s.find(value.substr(2)) != nullptr) {
-        throw wrong(fmt::format("--{}: its value is missing", e->name));
+        throw usage_error(fmt::format("--{}: its value is missing", e->name));
       }
       e->given = true;
       e->set(value);
@@ -150,8 +151,8 @@ bool command_line::parse(std::span<const std::string> args) {
     const bool dashes = own_count < args.size() && args[own_count] == "--";
     s.rest->assign(args.begin() + static_cast<long>(own_count + (dashes ? 1 : 0)), args.end());
     if (s.rest->empty()) {
-      throw wrong(fmt::format("{} is missing: {}", s.rest_name, s.rest_help),
-                  fmt::format("usage: {} {}", s.text.command, s.text.arguments));
+      throw usage_error(fmt::format("{} is missing: {}", s.rest_name, s.rest_help),
+                        fmt::format("usage: {} {}", s.text.command, s.text.arguments));
     }
   }
   return true;
@@ -180,13 +181,13 @@ std::string command_line::help() const {
   }
   if (s.rest != nullptr) text += help_line("  " + s.rest_name, s.rest_help, "");
   for (const entry& e : s.entries) {
-    if (e.engine == nullptr) text += help_line(left_column(e), e.help, e.standard);
+    if (e.engine == nullptr) text += help_line(left_column(e), e.help, e.default_text);
   }
   text += help_line("  -h, --help", "print this help", "");
   if (s.engine != nullptr) {
     text += "\nEngine (also as TANDEM_* variables, see `tandem options`):\n";
     for (const entry& e : s.entries) {
-      if (e.engine != nullptr) text += help_line("  --" + e.name, e.help, e.standard);
+      if (e.engine != nullptr) text += help_line("  --" + e.name, e.help, e.default_text);
     }
   }
   if (!s.text.examples.empty()) text += "\nExamples:\n" + s.text.examples;

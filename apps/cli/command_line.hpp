@@ -39,8 +39,9 @@ class command_line {
   /// An option name may have a short form: "ranks,n". One overload per value type. An initial value
   /// below `min_value` means that there is no default, and the help shows none.
   void option(const std::string& name, std::string& value, std::string help);
-  void option(const std::string& name, int& value, int least, int most, std::string help);
-  void option(const std::string& name, double& value, double least, double most, std::string help);
+  void option(const std::string& name, int& value, int min_value, int max_value, std::string help);
+  void option(const std::string& name, double& value, double min_value, double max_value,
+              std::string help);
   /// The value is one of the words.
   void choice(const std::string& name, std::string& value, std::vector<std::string_view> words,
               std::string help);

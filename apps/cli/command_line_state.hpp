@@ -11,10 +11,10 @@ namespace tandem::cli {
 
 struct entry {
   std::string name;
-  std::string letter;      ///< one character; may be empty
+  std::string short_name;  ///< one character; may be empty
   std::string value_name;  ///< empty for a flag
   std::string help;
-  std::string standard;  ///< the default as text; empty if the help shows none
+  std::string default_text;  ///< the default as text; empty if the help shows none
   std::function<void(const std::string&)> set;
   const tandem::option* engine = nullptr;
   bool given = false;
@@ -36,19 +36,19 @@ struct command_line::state {
   std::vector<std::string>* rest = nullptr;
   settings* engine = nullptr;
 
-  void add(std::string name, std::string value_name, std::string help, std::string standard,
+  void add(std::string name, std::string value_name, std::string help, std::string default_text,
            std::function<void(const std::string&)> set);
   entry* find(std::string_view name);
   std::string bare_name(const std::string& name) const { return name.substr(0, name.find(',')); }
   /// Number of arguments before the command that `rest` takes.
-  std::size_t own_arguments(std::span<const std::string> args);
+  std::size_t count_own_arguments(std::span<const std::string> args);
   std::vector<boost::program_options::option> read(const std::vector<std::string>& args);
   void fill_positionals(const std::vector<std::string>& values);
-  std::string with_nearest(std::string_view word) const;
+  std::string suggestion_for(std::string_view word) const;
 };
 
 /// An error in the command line.
-inline error wrong(std::string what, std::string advice = {}) {
+inline error usage_error(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));
 }
 

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <tandem/collectives/facts.hpp>
+#include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
+#include <tandem/plan.hpp>
 #include <tandem/store.hpp>
-#include <tandem/trust.hpp>
 
 namespace tandem::cli {
 namespace {

@@ -4,19 +4,19 @@
 
 #include <tandem/error.hpp>
 
-#include "cli/comma_parts.hpp"
-#include "cli/whole_number.hpp"
+#include "cli/parse_integer.hpp"
+#include "cli/split_commas.hpp"
 
 namespace tandem::cli {
 
 std::vector<island> parse_islands(std::string_view text) {
-  constexpr int most_ranks = 65536;
+  constexpr int max_ranks = 65536;
   std::vector<island> result;
-  for (const std::string& piece : comma_parts(std::string(text))) {
+  for (const std::string& piece : split_commas(std::string(text))) {
     const std::size_t colon = piece.find(':');
     const std::string_view count =
         colon == std::string::npos ? std::string_view() : std::string_view(piece).substr(colon + 1);
-    const std::optional<int> ranks = whole_number(count, 1, most_ranks);
+    const std::optional<int> ranks = parse_integer(count, 1, max_ranks);
     if (!ranks || colon == 0) {
       throw error(errc::bad_option,
                   fmt::format("--islands {}: \"{}\" is not NAME:RANKS", text, piece),

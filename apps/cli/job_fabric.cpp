@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <tandem/channels/mixed.hpp>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
@@ -15,7 +12,7 @@ std::vector<std::string_view> fabric_kinds() {
   return {"tcp", "shm", "rails", "mixed"};
 }
 
-std::string kind_for(const std::string& asked, bool given, const settings& engine) {
+std::string fabric_kind_for(const std::string& asked, bool given, const settings& engine) {
   if (engine.rails.empty() || asked == "rails" || asked == "mixed") return asked;
   if (!given) return "rails";
   throw error(errc::bad_option, fmt::format("--channel={}: does not support rails", asked),

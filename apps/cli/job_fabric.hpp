@@ -16,7 +16,7 @@ std::vector<std::string_view> fabric_kinds();
 
 /// The kind to use: --rails without --channel selects rails. @par Errors `errc::bad_option` if
 /// --channel was `given` as a kind that does not support rails, and `engine` names some.
-std::string kind_for(const std::string& asked, bool given, const settings& engine);
+std::string fabric_kind_for(const std::string& asked, bool given, const settings& engine);
 
 /// Makes the fabric of that kind between the ranks of the rendezvous.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/comma_parts.hpp"
+#include "cli/split_commas.hpp"
 #include "command_line_state.hpp"
 
 namespace tandem::cli {
 namespace {
 
 template <class Number>
-Number parse_number(const std::string& name, const std::string& text, Number least, Number most,
-                    std::string_view kind) {
+Number parse_number(const std::string& name, const std::string& text, Number min_value,
+                    Number max_value, std::string_view kind) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [rest, failed] = std::from_chars(text.data(), end, number);
   if (failed != std::errc() || rest != end) {
-    throw wrong(fmt::format("--{}={}: not {}", name, text, kind));
+    throw usage_error(fmt::format("--{}={}: not {}", name, text, kind));
   }
-  if (!(number >= least && number <= most)) {
-    throw wrong(fmt::format("--{}={}: outside {} to {}", name, text, least, most));
+  if (!(number >= min_value && number <= max_value)) {
+    throw usage_error(fmt::format("--{}={}: outside {} to {}", name, text, min_value, max_value));
   }
   return number;
 }
@@ -28,21 +28,22 @@ std::size_t parse_bytes_of(const std::string& name, const std::string& text) {
   try {
     return parse_bytes(text);
   } catch (const error& e) {
-    throw wrong(fmt::format("--{}={}", name, e.context().detail), e.context().advice);
+    throw usage_error(fmt::format("--{}={}", name, e.context().detail), e.context().advice);
   }
 }
 
 }  // namespace
 
 void command_line::state::add(std::string name, std::string value_name, std::string help,
-                              std::string standard, std::function<void(const std::string&)> set) {
+                              std::string default_text,
+                              std::function<void(const std::string&)> set) {
   entry e;
   const std::size_t comma = name.find(',');
   e.name = name.substr(0, comma);
-  if (comma != std::string::npos) e.letter = name.substr(comma + 1);
+  if (comma != std::string::npos) e.short_name = name.substr(comma + 1);
   e.value_name = std::move(value_name);
   e.help = std::move(help);
-  e.standard = std::move(standard);
+  e.default_text = std::move(default_text);
   e.set = std::move(set);
   entries.push_back(std::move(e));
 }
@@ -52,19 +53,21 @@ void command_line::option(const std::string& name, std::string& value, std::stri
   state_->add(name, "TEXT", std::move(help), value, set);
 }
 
-void command_line::option(const std::string& name, int& value, int least, int most,
+void command_line::option(const std::string& name, int& value, int min_value, int max_value,
                           std::string help) {
-  const auto set = [&value, least, most, bare = state_->bare_name(name)](const std::string& text) {
-    value = parse_number(bare, text, least, most, "a whole number");
+  const auto set = [&value, min_value, max_value,
+                    bare = state_->bare_name(name)](const std::string& text) {
+    value = parse_number(bare, text, min_value, max_value, "a whole number");
   };
-  const std::string standard = value < least ? "" : std::to_string(value);
-  state_->add(name, "N", std::move(help), standard, set);
+  const std::string default_text = value < min_value ? "" : std::to_string(value);
+  state_->add(name, "N", std::move(help), default_text, set);
 }
 
-void command_line::option(const std::string& name, double& value, double least, double most,
-                          std::string help) {
-  const auto set = [&value, least, most, bare = state_->bare_name(name)](const std::string& text) {
-    value = parse_number(bare, text, least, most, "a number");
+void command_line::option(const std::string& name, double& value, double min_value,
+                          double max_value, std::string help) {
+  const auto set = [&value, min_value, max_value,
+                    bare = state_->bare_name(name)](const std::string& text) {
+    value = parse_number(bare, text, min_value, max_value, "a number");
   };
   state_->add(name, "X", std::move(help), fmt::format("{}", value), set);
 }
@@ -75,8 +78,8 @@ void command_line::choice(const std::string& name, std::string& value,
   const auto set = [&value, words, bare = state_->bare_name(name)](const std::string& text) {
     if (std::find(words.begin(), words.end(), text) == words.end()) {
       const std::string_view near = nearest(text, words);
-      throw wrong(fmt::format("--{}={}: not one of {}", bare, text, fmt::join(words, ", ")),
-                  near.empty() ? "" : fmt::format("did you mean {}?", near));
+      throw usage_error(fmt::format("--{}={}: not one of {}", bare, text, fmt::join(words, ", ")),
+                        near.empty() ? "" : fmt::format("did you mean {}?", near));
     }
     value = text;
   };
@@ -94,7 +97,8 @@ void command_line::bytes_list(const std::string& name, std::vector<std::size_t>&
                               std::string help) {
   const auto set = [&value, bare = state_->bare_name(name)](const std::string& text) {
     std::vector<std::size_t> lengths;
-    for (const std::string& part : comma_parts(text)) lengths.push_back(parse_bytes_of(bare, part));
+    for (const std::string& part : split_commas(text))
+      lengths.push_back(parse_bytes_of(bare, part));
     value = std::move(lengths);
   };
   std::vector<std::string> shown;

@@ -52,15 +52,16 @@ std::vector<fs::path> other_folders() {
 }
 
 /// "; the content was saved as /tmp/..." or "; saving it elsewhere failed as well (...)".
-std::string keep_elsewhere(const std::string& path, std::string_view content) {
+std::string save_elsewhere(const std::string& path, std::string_view content) {
   int failed = 0;
   std::string tried;
   for (const fs::path& folder : other_folders()) {
-    const fs::path kept =
+    const fs::path saved_path =
         write_new_file(folder, fs::path(path).filename().string(), content, failed);
-    if (!kept.empty()) {
+    if (!saved_path.empty()) {
       std::error_code ignored;
-      return fmt::format("; the content was saved as {}", fs::absolute(kept, ignored).string());
+      return fmt::format("; the content was saved as {}",
+                         fs::absolute(saved_path, ignored).string());
     }
     tried +=
         fmt::format("{}{}: {}", tried.empty() ? "" : ", ", folder.string(), std::strerror(failed));
@@ -71,7 +72,7 @@ std::string keep_elsewhere(const std::string& path, std::string_view content) {
 }  // namespace
 
 void output_file::check(std::size_t expected_bytes) const {
-  if (!is_wanted()) return;
+  if (!is_enabled()) return;
   output_target target;
   int failed = output_target::find(path_, target);
   if (failed == 0) failed = target.probe(expected_bytes);
@@ -79,15 +80,15 @@ void output_file::check(std::size_t expected_bytes) const {
 }
 
 void output_file::write(std::string_view content) const {
-  if (!is_wanted()) return;
+  if (!is_enabled()) return;
   output_target target;
   int failed = output_target::find(path_, target);
   if (failed == 0) failed = target.replace(content);
-  if (failed != 0) throw cannot_write(option_, path_, failed, keep_elsewhere(path_, content));
+  if (failed != 0) throw cannot_write(option_, path_, failed, save_elsewhere(path_, content));
 }
 
 void output_file::append(std::string_view text) {
-  if (!is_wanted()) return;
+  if (!is_enabled()) return;
   const bool first = appended_.empty();
   appended_ += text;
   if (first) append_failed_ = open_stream();
@@ -110,7 +111,7 @@ int output_file::open_stream() {
 void output_file::finish() {
   int failed = std::exchange(append_failed_, 0);
   if (stream_ && std::fclose(stream_.release()) != 0 && failed == 0) failed = errno;
-  if (failed != 0) throw cannot_write(option_, path_, failed, keep_elsewhere(path_, appended_));
+  if (failed != 0) throw cannot_write(option_, path_, failed, save_elsewhere(path_, appended_));
 }
 
 }  // namespace tandem::cli

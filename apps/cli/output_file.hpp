@@ -24,7 +24,7 @@ class output_file {
   output_file(std::string option, std::string path)
       : option_(std::move(option)), path_(std::move(path)) {}
 
-  bool is_wanted() const noexcept { return !path_.empty(); }
+  bool is_enabled() const noexcept { return !path_.empty(); }
 
   /// Throws if the file cannot be written. Writes `expected_bytes` to a temporary file in the same
   /// folder and removes it; the content of the file does not change.

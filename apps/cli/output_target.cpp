@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int max_links = 40;          // the kernel's limit
 constexpr std::size_t max_stem = 200;  // of the 255 bytes of a name
-constexpr mode_t usual_mode = 0666;    // reduced by the umask
+constexpr mode_t default_mode = 0666;  // reduced by the umask
 
 /// An owned descriptor. `close` returns errors: network file systems report write errors there.
 class open_file {
@@ -43,19 +43,19 @@ int write_synced(int to, std::string_view content) noexcept {
 }
 
 /// Creates a hidden file in the folder of `file`; -1 with errno.
-int create_beside(const fs::path& file, fs::path& made) {
+int create_temporary(const fs::path& file, fs::path& made) {
   std::random_device random;
   for (int i = 0; i < 100; ++i) {
     made = file.parent_path() /
            fmt::format(".{}.{:08x}", file.filename().string().substr(0, max_stem), random());
-    const int created = ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, usual_mode);
+    const int created = ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, default_mode);
     if (created >= 0 || errno != EEXIST) return created;
   }
   return -1;
 }
 
 /// The number of "/proc/<this process>/fd/N"; -1 for any other path.
-int own_descriptor(const fs::path& folder, const std::string& name) {
+int descriptor_of_proc_path(const fs::path& folder, const std::string& name) {
   const std::string own = fmt::format("/proc/{}/", ::getpid());
   if (!folder.string().starts_with(own) || folder.filename() != "fd") return -1;
   int number = -1;
@@ -71,7 +71,7 @@ void copy_mode(const fs::path& from, int to) {
   ignored = ::fchmod(to, old.st_mode & 07777);
 }
 
-int write_over(const fs::path& file, std::string_view content) {
+int overwrite_file(const fs::path& file, std::string_view content) {
   open_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (to.get() < 0) return errno;
   if (const int failed = write_synced(to.get(), content)) return failed;
@@ -81,7 +81,7 @@ int write_over(const fs::path& file, std::string_view content) {
 
 int replace_file(const fs::path& file, std::string_view content) {
   fs::path made;
-  open_file to(create_beside(file, made));
+  open_file to(create_temporary(file, made));
   if (to.get() < 0) return errno;
   copy_mode(file, to.get());
   int failed = write_synced(to.get(), content);
@@ -89,7 +89,7 @@ int replace_file(const fs::path& file, std::string_view content) {
   if (failed == 0 && ::rename(made.c_str(), file.c_str()) != 0) failed = errno;
   if (failed != 0) ::unlink(made.c_str());
   // A file that is a mount point, as in containers, cannot be renamed over.
-  if (failed == EBUSY) return write_over(file, content);
+  if (failed == EBUSY) return overwrite_file(file, content);
   const open_file folder(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (failed == 0 && folder.get() >= 0) ::fsync(folder.get());
   return failed;
@@ -136,7 +136,7 @@ int output_target::find(const fs::path& path, output_target& result) {
     std::error_code failed;
     const fs::path folder = fs::canonical(at.has_parent_path() ? at.parent_path() : ".", failed);
     if (failed) return failed.value();
-    result.descriptor = own_descriptor(folder, at.filename().string());
+    result.descriptor = descriptor_of_proc_path(folder, at.filename().string());
     if (result.descriptor >= 0) {
       result.what = kind::descriptor;
       return 0;
@@ -161,7 +161,7 @@ int output_target::probe(std::size_t bytes) const {
     return to.get() < 0 ? errno : to.close();
   }
   fs::path made;
-  open_file to(create_beside(file, made));
+  open_file to(create_temporary(file, made));
   if (to.get() < 0) return errno;
   int failed = write_all(to.get(), std::string(bytes, '\0'));
   if (failed == 0) failed = to.close();
@@ -174,7 +174,7 @@ int output_target::replace(std::string_view content) const {
     case kind::replaced:
       return replace_file(file, content);
     case kind::in_place:
-      return write_over(file, content);
+      return overwrite_file(file, content);
     case kind::descriptor:
       std::fflush(nullptr);  // earlier output comes first
       return write_synced(descriptor, content);
@@ -191,7 +191,7 @@ int output_target::replace(std::string_view content) const {
 int output_target::open_stream() const {
   if (what == kind::descriptor) return ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (what == kind::special) return open_special(file);
-  return ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, usual_mode);
+  return ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, default_mode);
 }
 
 fs::path write_new_file(const fs::path& folder, const std::string& name, std::string_view content,

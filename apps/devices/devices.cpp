@@ -39,7 +39,7 @@ int devices_main(std::span<const std::string> args) {
   if (!line.parse(args)) return cli::success;
   const cli::output_file lines("--json", file);
   lines.check();
-  const std::vector<vendor> all = take();
+  const std::vector<vendor> all = take_inventory();
   lines.write(json_lines(all));
   fmt::print("{}", table(all));
   return cli::success;

@@ -2,44 +2,43 @@
 
 #include <fmt/format.h>
 
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/nccl.hpp>
 
 namespace tandem::inventory {
 namespace {
 
 /// GPUDirect RDMA with each NIC.
-void add_nics(const accelerator_facts& facts, std::vector<ability>& list) {
-  if (!facts.takes_rdma) {
+void add_nics(const accelerator_facts& facts, std::vector<capability>& list) {
+  if (!facts.supports_rdma) {
     list.push_back(
         {"GPUDirect RDMA", false, "the driver reports that NICs cannot reach its memory"});
     return;
   }
-  const rails::nics_that_reach nics =
-      rails::find_nics_that_reach(facts.kind, facts.exports_dma_buf);
+  const rails::device_direct_nics nics =
+      rails::find_device_direct_nics(facts.kind, facts.exports_dma_buf);
   if (nics.all.empty()) list.push_back({"GPUDirect RDMA", false, nics.why_none});
-  for (const rails::nic_reach& one : nics.all) {
+  for (const rails::device_direct_nic& one : nics.all) {
     list.push_back({"GPUDirect RDMA with " + one.device, one.reaches, one.why});
   }
 }
 
-std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
+std::vector<capability> capabilities_of(accelerator& one, const accelerators& all) {
   const accelerator_facts& facts = one.facts();
-  std::vector<ability> list;
+  std::vector<capability> list;
   for (accelerator* const other : all.found) {
     if (other == &one) continue;
     const std::string what = fmt::format("peer copies to {}:{}", name(facts.kind), other->device());
     try {
-      const bool reaches = one.reaches(other->device());
-      list.push_back(
-          {what, reaches,
-           reaches ? "" : "no peer access: messages are staged through host memory"});
+      const bool reaches = one.can_access_peer(other->device());
+      list.push_back({what, reaches,
+                      reaches ? "" : "no peer access: messages are staged through host memory"});
     } catch (const error& failed) {
       list.push_back({what, false, failed.what()});
     }
   }
-  list.push_back({"stream memory operations", facts.has_stream_values,
-                  facts.has_stream_values ? "" : "the driver does not provide them"});
+  list.push_back({"stream memory operations", facts.has_stream_memory_ops,
+                  facts.has_stream_memory_ops ? "" : "the driver does not provide them"});
   list.push_back({"dma-buf", facts.exports_dma_buf,
                   facts.exports_dma_buf
                       ? ""
@@ -49,7 +48,7 @@ std::vector<ability> abilities_of(accelerator& one, const accelerators& all) {
   return list;
 }
 
-ability library_of(memory_kind kind) {
+capability library_of(memory_kind kind) {
   std::string why;
   const std::string name = kind == memory_kind::cuda ? "NCCL" : "RCCL";
   const detail::nccl* const library = detail::find_nccl(kind, why);
@@ -61,13 +60,13 @@ ability library_of(memory_kind kind) {
 
 }  // namespace
 
-std::vector<vendor> take() {
+std::vector<vendor> take_inventory() {
   std::vector<vendor> all;
   for (const memory_kind kind : {memory_kind::cuda, memory_kind::hip}) {
     const accelerators found = find_accelerators(kind);
     vendor& one = all.emplace_back(vendor{kind, found.why_none, {}, {}});
     for (accelerator* const each : found.found) {
-      one.devices.push_back({each->facts(), abilities_of(*each, found)});
+      one.devices.push_back({each->facts(), capabilities_of(*each, found)});
     }
     one.libraries.push_back(library_of(kind));
   }

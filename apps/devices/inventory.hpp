@@ -7,16 +7,16 @@
 namespace tandem::inventory {
 
 /// A capability, present or not.
-struct ability {
+struct capability {
   std::string name;  ///< "peer copies to cuda:1"
-  bool there = false;
+  bool available = false;
   std::string why;  ///< if absent: what is missing and what to do; else details, may be empty
 };
 
 /// One accelerator.
 struct device {
   accelerator_facts facts;
-  std::vector<ability> abilities;
+  std::vector<capability> capabilities;
 };
 
 /// One vendor.
@@ -24,12 +24,12 @@ struct vendor {
   memory_kind kind = memory_kind::cuda;
   std::string why_none;  ///< the reason if no device was found; else empty
   std::vector<device> devices;
-  std::vector<ability> libraries;
+  std::vector<capability> libraries;
 };
 
 /// The accelerators of this machine. Queries the drivers, which create a context (some hundred MB)
 /// on each device for the lifetime of the process.
 /// @par Errors `device_failed` where a driver cannot enumerate its devices.
-std::vector<vendor> take();
+std::vector<vendor> take_inventory();
 
 }  // namespace tandem::inventory

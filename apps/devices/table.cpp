@@ -7,9 +7,9 @@
 namespace tandem::inventory {
 namespace {
 
-std::string line(const ability& one) {
-  const std::string why = one.why.empty() ? "" : (one.there ? ", " : ": ") + one.why;
-  return fmt::format("  {:<3} {}{}\n", one.there ? "yes" : "no", one.name, why);
+std::string line(const capability& one) {
+  const std::string why = one.why.empty() ? "" : (one.available ? ", " : ": ") + one.why;
+  return fmt::format("  {:<3} {}{}\n", one.available ? "yes" : "no", one.name, why);
 }
 
 }  // namespace
@@ -29,20 +29,20 @@ std::string table(const std::vector<vendor>& all) {
           name(f.kind), f.device, f.name, f.architecture,
           static_cast<double>(f.memory_bytes) / (1 << 30), f.multiprocessors, f.copy_engines, f.pci,
           f.numa_node < 0 ? "unknown" : std::to_string(f.numa_node), f.driver);
-      for (const ability& can : each.abilities) text += line(can);
+      for (const capability& can : each.capabilities) text += line(can);
     }
-    for (const ability& can : one.libraries) text += line(can);
+    for (const capability& can : one.libraries) text += line(can);
   }
   return text;
 }
 
 std::string json(const device& one) {
   const accelerator_facts& f = one.facts;
-  std::string abilities;
-  for (const ability& can : one.abilities) {
-    abilities +=
-        fmt::format(R"({}{{"what": {}, "there": {}, "why": {}}})", abilities.empty() ? "" : ", ",
-                    cli::json_text(can.name), can.there, cli::json_text(can.why));
+  std::string capabilities;
+  for (const capability& can : one.capabilities) {
+    capabilities +=
+        fmt::format(R"({}{{"what": {}, "there": {}, "why": {}}})", capabilities.empty() ? "" : ", ",
+                    cli::json_text(can.name), can.available, cli::json_text(can.why));
   }
   return fmt::format(
       R"({{"kind": {}, "device": {}, "name": {}, "architecture": {}, "memory_bytes": {}, )"
@@ -51,7 +51,7 @@ std::string json(const device& one) {
       cli::json_text(name(f.kind)), f.device, cli::json_text(f.name),
       cli::json_text(f.architecture), f.memory_bytes, f.multiprocessors, f.copy_engines,
       cli::json_text(f.pci), cli::json_text(f.uuid), f.numa_node, cli::json_text(f.driver),
-      abilities);
+      capabilities);
 }
 
 }  // namespace tandem::inventory

@@ -16,8 +16,8 @@ class aligned_memory {
   /// @param from  null: the heap
   explicit aligned_memory(std::size_t bytes, memory_source from = nullptr) {
     if (from != nullptr) {
-      held_ = from(bytes);
-      bytes_ = {held_.get(), bytes};
+      external_ = from(bytes);
+      bytes_ = {external_.get(), bytes};
       return;
     }
     memory_.resize(bytes + line_bytes);
@@ -34,7 +34,7 @@ class aligned_memory {
 
  private:
   std::vector<std::byte> memory_;
-  std::shared_ptr<std::byte> held_;
+  std::shared_ptr<std::byte> external_;
   std::span<std::byte> bytes_;
 };
 

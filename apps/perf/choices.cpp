@@ -14,7 +14,7 @@ const operation* parse_operation(const std::string& word) {
   std::vector<std::string_view> names;
   for (const operation& one : operations()) names.push_back(one.name);
   throw error(errc::bad_option, fmt::format("{}: no such operation", word),
-              near_or_all(word, names));
+              suggestion_for(word, names));
 }
 
 algorithm parse_algorithm(const operation& op, const std::string& word) {
@@ -30,7 +30,7 @@ algorithm parse_algorithm(const operation& op, const std::string& word) {
 }
 
 std::optional<collective> collective_of(const operation& op) noexcept {
-  if (op.who != pattern_of_ranks::all) return std::nullopt;
+  if (op.who != rank_pattern::all) return std::nullopt;
   for (std::size_t i = 0; i < collective_count; ++i) {
     if (find_operation(name(static_cast<collective>(i))) == &op) return static_cast<collective>(i);
   }

@@ -2,7 +2,7 @@
 
 #include <optional>
 #include <string>
-#include <tandem/collectives/algorithm.hpp>
+#include <tandem/collectives.hpp>
 
 #include "perf/operation.hpp"
 

@@ -70,7 +70,8 @@ class reduced_data : public collective_data {
  public:
   /// @param result_bytes  size of the result, which begins at `offset` of the reduced data; unused
   ///   if `in_place`
-  reduced_data(const part& mine, bool in_place, std::size_t offset, std::size_t result_bytes)
+  reduced_data(const collective_params& mine, bool in_place, std::size_t offset,
+               std::size_t result_bytes)
       : mine_(mine),
         terms_(mine.type, mine.reduction, mine.ranks),
         first_(offset / mine.element_bytes),
@@ -94,7 +95,7 @@ class reduced_data : public collective_data {
   std::span<std::byte> output() override { return in_place_ ? now_->bytes() : out_.bytes(); }
 
  private:
-  part mine_;
+  collective_params mine_;
   terms terms_;
   std::size_t first_;
   aligned_memory zeros_, full_, out_;
@@ -117,7 +118,7 @@ std::vector<block> to_all(int rank, int ranks) {
 
 }  // namespace
 
-std::unique_ptr<collective_data> make_data(const operation& what, const part& mine) {
+std::unique_ptr<collective_data> make_data(const operation& what, const collective_params& mine) {
   const int rank = mine.rank, ranks = mine.ranks;
   const std::size_t bytes = mine.bytes;
   const std::size_t share = what.blocks ? bytes / static_cast<std::size_t>(ranks) : bytes;

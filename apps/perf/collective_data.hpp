@@ -33,7 +33,7 @@ class collective_data {
 };
 
 /// Parameters of one rank; `bytes` follows the convention of `operation`.
-struct part {
+struct collective_params {
   int rank = 0, ranks = 1;
   std::size_t bytes = 0;
   data_type type = data_type::float32;
@@ -43,6 +43,6 @@ struct part {
 };
 
 /// @pre `bytes` as returned by `bytes_moved`; `terms::possible` if the operation reduces.
-std::unique_ptr<collective_data> make_data(const operation& what, const part& mine);
+std::unique_ptr<collective_data> make_data(const operation& what, const collective_params& mine);
 
 }  // namespace tandem::perf

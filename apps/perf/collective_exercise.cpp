@@ -1,5 +1,5 @@
 #include <optional>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 #include "perf/checked_data.hpp"
@@ -15,12 +15,12 @@ using clock = std::chrono::steady_clock;
 class collective_exercise : public exercise {
  public:
   /// @param through  null: call the communicator's collectives
-  collective_exercise(communicator& among, islands* through, const perf_options& o,
-                      const part& mine, place at)
-      : among_(among),
-        through_(through),
-        what_(*collective_of(*o.op)),
-        how_(o.how),
+  collective_exercise(communicator& comm, islands* through, const perf_options& o,
+                      const collective_params& mine, memory_location at)
+      : comm_(comm),
+        islands_(through),
+        collective_(*collective_of(*o.op)),
+        algorithm_(o.how),
         type_(o.type),
         reduction_(o.reduction, terms::factor),
         data_(make_data(*o.op, mine), at) {}
@@ -46,52 +46,52 @@ class collective_exercise : public exercise {
     constexpr int root = 0;
     const mutable_view in = data_.input();
     const mutable_view out = data_.output();
-    const mutable_view from_root = among_.rank() == root ? in : out;
-    if (through_ != nullptr) return call_through(root, in, out, from_root);
-    switch (what_) {
+    const mutable_view from_root = comm_.rank() == root ? in : out;
+    if (islands_ != nullptr) return call_through(root, in, out, from_root);
+    switch (collective_) {
       case collective::broadcast:
-        return broadcast(among_, from_root, root, how_);
+        return broadcast(comm_, from_root, root, algorithm_);
       case collective::all_reduce:
-        return all_reduce(among_, out, type_, reduction_, how_);
+        return all_reduce(comm_, out, type_, reduction_, algorithm_);
       case collective::reduce:
-        return reduce(among_, in, out, type_, reduction_, root, how_);
+        return reduce(comm_, in, out, type_, reduction_, root, algorithm_);
       case collective::all_gather:
-        return all_gather(among_, in, out, how_);
+        return all_gather(comm_, in, out, algorithm_);
       case collective::reduce_scatter:
-        return reduce_scatter(among_, in, out, type_, reduction_, how_);
+        return reduce_scatter(comm_, in, out, type_, reduction_, algorithm_);
       case collective::gather:
-        return gather(among_, in, out, root, how_);
+        return gather(comm_, in, out, root, algorithm_);
       case collective::scatter:
-        return scatter(among_, in, out, root, how_);
+        return scatter(comm_, in, out, root, algorithm_);
       case collective::all_to_all:
-        return all_to_all(among_, in, out, how_);
+        return all_to_all(comm_, in, out, algorithm_);
       case collective::barrier:
         break;
     }
-    return barrier(among_);
+    return barrier(comm_);
   }
   asio::awaitable<void> call_through(int root, mutable_view in, mutable_view out,
                                      mutable_view from_root) {
-    switch (what_) {
+    switch (collective_) {
       case collective::all_reduce:
-        return through_->all_reduce(out, type_, reduction_);
+        return islands_->all_reduce(out, type_, reduction_);
       case collective::reduce:
-        return through_->reduce(in, out, type_, reduction_, root);
+        return islands_->reduce(in, out, type_, reduction_, root);
       case collective::all_gather:
-        return through_->all_gather(in, out);
+        return islands_->all_gather(in, out);
       case collective::reduce_scatter:
-        return through_->reduce_scatter(in, out, type_, reduction_);
+        return islands_->reduce_scatter(in, out, type_, reduction_);
       case collective::all_to_all:
-        return through_->all_to_all(in, out);
+        return islands_->all_to_all(in, out);
       default:
-        return through_->broadcast(from_root, root);
+        return islands_->broadcast(from_root, root);
     }
   }
 
-  communicator& among_;
-  islands* const through_;
-  collective what_;
-  algorithm how_;
+  communicator& comm_;
+  islands* const islands_;
+  collective collective_;
+  algorithm algorithm_;
   data_type type_;
   reduction reduction_;
   checked_data data_;
@@ -99,16 +99,17 @@ class collective_exercise : public exercise {
 
 }  // namespace
 
-bool goes_through_islands(const operation& op) noexcept {
+bool supports_islands(const operation& op) noexcept {
   const std::optional<collective> what = collective_of(op);
   return what == collective::all_reduce || what == collective::broadcast ||
          what == collective::reduce || what == collective::all_gather ||
          what == collective::reduce_scatter || what == collective::all_to_all;
 }
 
-std::unique_ptr<exercise> make_collective(communicator& among, islands* through,
-                                          const perf_options& o, const part& mine, place at) {
-  return std::make_unique<collective_exercise>(among, through, o, mine, at);
+std::unique_ptr<exercise> make_collective(communicator& comm, islands* through,
+                                          const perf_options& o, const collective_params& mine,
+                                          memory_location at) {
+  return std::make_unique<collective_exercise>(comm, through, o, mine, at);
 }
 
 }  // namespace tandem::perf

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <tandem/channel.hpp>
-#include <tandem/collectives/communicator.hpp>
-#include <tandem/collectives/islands.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/parallel.hpp>
 #include <vector>
 
 #include "perf/collective_data.hpp"
+#include "perf/device_mirror.hpp"
 #include "perf/options.hpp"
-#include "perf/shadow.hpp"
 
 namespace tandem::perf {
 
@@ -32,21 +32,22 @@ class exercise {
 };
 
 /// True if `islands` has this operation.
-bool goes_through_islands(const operation& op) noexcept;
+bool supports_islands(const operation& op) noexcept;
 
 /// The collective `o.op` of all ranks.
-/// @param through  performs it, @pre goes_through_islands(*o.op); null: the communicator does
-std::unique_ptr<exercise> make_collective(communicator& among, islands* through,
-                                          const perf_options& o, const part& mine, place at);
+/// @param through  performs it, @pre supports_islands(*o.op); null: the communicator does
+std::unique_ptr<exercise> make_collective(communicator& comm, islands* through,
+                                          const perf_options& o, const collective_params& mine,
+                                          memory_location at);
 
 /// sendrecv, directly on the channels to the next and the previous rank, which may be the same.
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
-                                          const part& mine, place at);
+                                          const collective_params& mine, memory_location at);
 
 /// pingpong or oneway between the first and the last rank, directly on their channel.
 /// @param rank  0 for the first, 1 for the last
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
-                                              std::size_t bytes, place at);
+                                              std::size_t bytes, memory_location at);
 
 /// The exercise of ranks between the two of a point-to-point operation: does nothing.
 std::unique_ptr<exercise> make_idle();

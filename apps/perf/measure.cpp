@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <new>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -20,7 +20,7 @@ namespace {
 // Epochs of the stages of a measurement: each uses different data.
 constexpr std::uint64_t checked_before = 0, warm = 50, timed = 60, checked_after = 70;
 constexpr double warmup_budget_us = 100e3, timed_budget_us = 500e3;
-constexpr std::int64_t usual_warmup = 20;
+constexpr std::int64_t default_warmup = 20;
 
 /// Runs iterations with all bytes checked. Returns their times.
 asio::awaitable<std::vector<double>> run_checked(exercise& one, std::uint64_t first_epoch,
@@ -36,7 +36,7 @@ asio::awaitable<std::vector<double>> run_checked(exercise& one, std::uint64_t fi
 }
 
 /// Broadcasts rank 0's number: all ranks must run the same number of iterations.
-asio::awaitable<std::int64_t> agree(communicator& all, std::int64_t own) {
+asio::awaitable<std::int64_t> broadcast_value(communicator& all, std::int64_t own) {
   std::int64_t agreed = own;
   co_await broadcast(all, mutable_view(std::span(&agreed, 1)), 0);
   co_return agreed;
@@ -51,7 +51,7 @@ std::int64_t choose_warmup(const perf_options& o, std::size_t index,
   if (o.warmup >= 0) {
     return o.iters.empty() ? o.warmup : std::min<std::int64_t>(o.warmup, o.iters[index]);
   }
-  return std::min(usual_warmup, iterations_for(median_of(samples), warmup_budget_us));
+  return std::min(default_warmup, iterations_for(median_of(samples), warmup_budget_us));
 }
 
 std::int64_t choose_iterations(const perf_options& o, std::size_t index,
@@ -84,13 +84,13 @@ asio::awaitable<record> measure_size(communicator& all, const perf_options& o, e
                                      std::size_t index, const channel* peer) {
   std::vector<double> samples = co_await run_checked(one, checked_before, 3);
 
-  const std::int64_t warmup = co_await agree(all, choose_warmup(o, index, samples));
+  const std::int64_t warmup = co_await broadcast_value(all, choose_warmup(o, index, samples));
   if (warmup > 0) {
     samples.clear();
     one.prepare(warm);
     co_await one.iterate(warm, warmup, samples);
   }
-  const std::int64_t iters = co_await agree(all, choose_iterations(o, index, samples));
+  const std::int64_t iters = co_await broadcast_value(all, choose_iterations(o, index, samples));
 
   one.prepare(timed);
   samples.clear();
@@ -145,7 +145,7 @@ struct peers {
 asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
   peers found;
   if (o.point_to_point()) found.across = co_await find_peer(job);
-  if (o.op->who == pattern_of_ranks::neighbours) {
+  if (o.op->who == rank_pattern::neighbours) {
     const int n = job.size();
     const std::reference_wrapper<channel> next = co_await job.to((job.rank() + 1) % n);
     const std::reference_wrapper<channel> previous = co_await job.to((job.rank() + n - 1) % n);
@@ -156,13 +156,14 @@ asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
 }
 
 std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
-                                        const perf_options& o, std::size_t bytes, place at) {
+                                        const perf_options& o, std::size_t bytes,
+                                        memory_location at) {
   try {
     if (o.point_to_point()) {
       if (found.across == nullptr) return make_idle();
       return make_point_to_point(*found.across, all.rank() == 0 ? 0 : 1, o, bytes, at);
     }
-    const part mine{
+    const collective_params mine{
         all.rank(), all.size(),        bytes_moved(*o.op, bytes, all.size(), o.element_bytes()),
         o.type,     o.element_bytes(), o.reduction,
         o.source()};
@@ -177,7 +178,8 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
 
 }  // namespace
 
-asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, place at, report* out) {
+asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, memory_location at,
+                                       report* out) {
   const const_view like = at.like();
   communicator all = co_await make_communicator(job, o.engine, like);
   peers found = co_await find_peers(job, o);
@@ -188,8 +190,8 @@ asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, place
     found.through = through.get();
   }
   channel* const peer = found.across != nullptr ? found.across : found.next;
-  if (out != nullptr) out->head(all.size());
-  if (out != nullptr && through != nullptr) out->say(through->text());
+  if (out != nullptr) out->print_header(all.size());
+  if (out != nullptr && through != nullptr) out->print_line(through->text());
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < o.bytes.size(); ++i) {
     const std::unique_ptr<exercise> one = make_exercise(all, found, o, o.bytes[i], at);

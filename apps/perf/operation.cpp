@@ -20,18 +20,18 @@ double twice_around(int n) {
 /// Factors: nccl-tests, doc/PERFORMANCE.md, Summary; those of gather, scatter and sendrecv from
 /// GetBw in its src/gather.cu, src/scatter.cu and src/sendrecv.cu.
 constexpr operation table[] = {
-    {"pingpong", pattern_of_ranks::pair, false, false, one},
-    {"oneway", pattern_of_ranks::pair, false, false, one},
-    {"sendrecv", pattern_of_ranks::neighbours, false, false, one},
-    {"allreduce", pattern_of_ranks::all, true, false, twice_around},
-    {"reduce", pattern_of_ranks::all, true, false, one},
-    {"broadcast", pattern_of_ranks::all, false, false, one},
-    {"allgather", pattern_of_ranks::all, false, true, once_around},
-    {"reducescatter", pattern_of_ranks::all, true, true, once_around},
-    {"gather", pattern_of_ranks::all, false, true, once_around},
-    {"scatter", pattern_of_ranks::all, false, true, once_around},
-    {"alltoall", pattern_of_ranks::all, false, true, once_around},
-    {"barrier", pattern_of_ranks::all, false, false, one},
+    {"pingpong", rank_pattern::pair, false, false, one},
+    {"oneway", rank_pattern::pair, false, false, one},
+    {"sendrecv", rank_pattern::neighbours, false, false, one},
+    {"allreduce", rank_pattern::all, true, false, twice_around},
+    {"reduce", rank_pattern::all, true, false, one},
+    {"broadcast", rank_pattern::all, false, false, one},
+    {"allgather", rank_pattern::all, false, true, once_around},
+    {"reducescatter", rank_pattern::all, true, true, once_around},
+    {"gather", rank_pattern::all, false, true, once_around},
+    {"scatter", rank_pattern::all, false, true, once_around},
+    {"alltoall", rank_pattern::all, false, true, once_around},
+    {"barrier", rank_pattern::all, false, false, one},
 };
 
 }  // namespace

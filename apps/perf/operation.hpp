@@ -7,7 +7,7 @@
 namespace tandem::perf {
 
 /// Which ranks move data in an operation.
-enum class pattern_of_ranks {
+enum class rank_pattern {
   pair,        ///< the first rank and the last
   neighbours,  ///< each rank sends to the next and receives from the previous one
   all,         ///< a collective
@@ -16,7 +16,7 @@ enum class pattern_of_ranks {
 /// An operation that can be measured.
 struct operation {
   std::string_view name;  ///< as in nccl-tests, without underscores
-  pattern_of_ranks who = pattern_of_ranks::all;
+  rank_pattern who = rank_pattern::all;
   bool reduces = false;
   /// `bytes` consists of one equal block for each rank, of whole elements.
   bool blocks = false;

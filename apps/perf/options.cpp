@@ -9,8 +9,8 @@
 #include "cli/command_line.hpp"
 #include "cli/job_fabric.hpp"
 #include "perf/choices.hpp"
+#include "perf/device_mirror.hpp"
 #include "perf/exercise.hpp"
-#include "perf/shadow.hpp"
 #include "perf/shared_memory.hpp"
 
 namespace tandem::perf {
@@ -18,10 +18,10 @@ namespace tandem::perf {
 namespace {
 
 constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
-constexpr std::string_view of_shared_buffers = "shared";
-constexpr std::int64_t most_iterations = 1'000'000'000;
+constexpr std::string_view shared_memory_name = "shared";
+constexpr std::int64_t max_iterations = 1'000'000'000;
 
-error wrong(std::string what, std::string advice = {}) {
+error usage_error(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));
 }
 
@@ -33,10 +33,10 @@ std::vector<std::int64_t> parse_iterations(const std::string& text) {
     std::int64_t number = 0;
     const auto [rest, failed] = std::from_chars(at, end, number);
     const bool whole = failed == std::errc() && (rest == end || *rest == ',');
-    if (!whole || number < 1 || number > most_iterations) {
-      throw wrong(fmt::format("--iters={}: not a list of whole numbers from 1 to {}", text,
-                              most_iterations),
-                  "give one number, or one for each size: 1000,200");
+    if (!whole || number < 1 || number > max_iterations) {
+      throw usage_error(
+          fmt::format("--iters={}: not a list of whole numbers from 1 to {}", text, max_iterations),
+          "give one number, or one for each size: 1000,200");
     }
     numbers.push_back(number);
     if (rest == end) return numbers;
@@ -44,7 +44,7 @@ std::vector<std::int64_t> parse_iterations(const std::string& text) {
   }
 }
 
-std::vector<std::size_t> usual_sizes(std::string_view op) {
+std::vector<std::size_t> default_sizes(std::string_view op) {
   if (op == "barrier") return {0};
   if (op == "oneway") return {mega, 16 * mega, 64 * mega};
   return {8, kilo, 64 * kilo, mega, 16 * mega};
@@ -69,7 +69,7 @@ std::vector<std::string_view> names_of(Exists exists) {
   return names;
 }
 
-std::vector<std::string_view> channels_of_perf() {
+std::vector<std::string_view> channel_names() {
   std::vector<std::string_view> kinds = cli::fabric_kinds();
   kinds.emplace_back("local");
   return kinds;
@@ -84,20 +84,20 @@ void parse_islands(const std::string& text, perf_options& o) {
                                       ? std::from_chars(cross + 1, end, o.island_ranks)
                                       : std::from_chars_result{cross, std::errc::invalid_argument};
   if (failed_too != std::errc() || rest != end || o.islands < 1 || o.island_ranks < 1) {
-    throw wrong(fmt::format("--emulate-islands={}: not ISLANDSxRANKS", text),
-                "2x2 stands for two islands of two ranks");
+    throw usage_error(fmt::format("--emulate-islands={}: not ISLANDSxRANKS", text),
+                      "2x2 stands for two islands of two ranks");
   }
   const int ranks = o.islands * o.island_ranks;
   if (o.ranks != 0 && o.ranks != ranks) {
-    throw wrong(fmt::format("--emulate-islands={}: {} ranks, not {}", text, ranks, o.ranks));
+    throw usage_error(fmt::format("--emulate-islands={}: {} ranks, not {}", text, ranks, o.ranks));
   }
   o.ranks = ranks;
   if (!o.on_devices()) {
-    throw wrong(fmt::format("--emulate-islands={}: islands need device memory", text),
-                "add --memory cuda or --memory hip");
+    throw usage_error(fmt::format("--emulate-islands={}: islands need device memory", text),
+                      "add --memory cuda or --memory hip");
   }
-  if (!goes_through_islands(*o.op)) {
-    throw wrong(
+  if (!supports_islands(*o.op)) {
+    throw usage_error(
         fmt::format("--emulate-islands={}: {} is not supported across islands", text, o.op->name),
         "choose allreduce, reduce, broadcast, allgather, reducescatter or alltoall");
   }
@@ -105,11 +105,12 @@ void parse_islands(const std::string& text, perf_options& o) {
 
 void check_reduction(const perf_options& o, bool given) {
   if (!o.op->reduces && given) {
-    throw wrong(fmt::format("--type, --reduction: {} reduces nothing", o.op->name));
+    throw usage_error(fmt::format("--type, --reduction: {} reduces nothing", o.op->name));
   }
   if (!is_defined(o.type, o.reduction)) {
-    throw wrong(fmt::format("--reduction={}: not defined for {}", name(o.reduction), name(o.type)),
-                "bitwise reductions need an integer type");
+    throw usage_error(
+        fmt::format("--reduction={}: not defined for {}", name(o.reduction), name(o.type)),
+        "bitwise reductions need an integer type");
   }
 }
 
@@ -117,21 +118,21 @@ void check_sizes(const perf_options& o) {
   const std::size_t element_bytes = o.element_bytes();
   for (const std::size_t bytes : o.bytes) {
     if (bytes == 0 && o.op->name != "barrier")
-      throw wrong("--bytes=0: nothing to check", "give at least 1");
+      throw usage_error("--bytes=0: nothing to check", "give at least 1");
     if (!o.op->blocks && bytes % element_bytes != 0) {
-      throw wrong(fmt::format("--bytes={}: not a multiple of {}", bytes, element_bytes),
-                  fmt::format("{} reduces elements of {} bytes ({})", o.op->name, element_bytes,
-                              name(o.type)));
+      throw usage_error(fmt::format("--bytes={}: not a multiple of {}", bytes, element_bytes),
+                        fmt::format("{} reduces elements of {} bytes ({})", o.op->name,
+                                    element_bytes, name(o.type)));
     }
   }
 }
 
 /// Expands to one iteration count for each size.
-std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t sizes) {
+std::vector<std::int64_t> iterations_per_size(std::vector<std::int64_t> iters, std::size_t sizes) {
   if (iters.size() == 1) iters.resize(sizes, iters[0]);
   if (iters.size() != sizes) {
-    throw wrong(fmt::format("--iters: {} number(s) for {} size(s)", iters.size(), sizes),
-                "give one, or one for each size");
+    throw usage_error(fmt::format("--iters: {} number(s) for {} size(s)", iters.size(), sizes),
+                      "give one, or one for each size");
   }
   return iters;
 }
@@ -139,11 +140,11 @@ std::vector<std::int64_t> spread(std::vector<std::int64_t> iters, std::size_t si
 }  // namespace
 
 bool perf_options::on_devices() const {
-  return memory != name(memory_kind::host) && memory != of_shared_buffers;
+  return memory != name(memory_kind::host) && memory != shared_memory_name;
 }
 
 memory_source perf_options::source() const {
-  return memory == of_shared_buffers ? shared_memory : nullptr;
+  return memory == shared_memory_name ? shared_memory : nullptr;
 }
 
 std::optional<perf_options> parse_options(std::span<const std::string> args) {
@@ -169,7 +170,7 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   line.positional("OP", op, "what to measure");
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start; under a launcher, the number it must have started (default 2)");
-  line.choice("channel", o.channel, channels_of_perf(),
+  line.choice("channel", o.channel, channel_names(),
               "transport; --rails selects rails, mixed uses shm within a host");
   line.option(
       "memory", o.memory,
@@ -200,24 +201,24 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
   if (line.given("algorithm")) o.how = parse_algorithm(*o.op, how);
   o.type = named<data_type>(type);
   o.reduction = named<reduce_op>(reduction);
-  if (o.memory != of_shared_buffers) {
+  if (o.memory != shared_memory_name) {
     cli::check_memory(o.memory, "host, shared, cuda or hip");
   }
   if (!emulated.empty()) parse_islands(emulated, o);
   check_reduction(o, line.given("type") || line.given("reduction"));
-  o.channel = cli::kind_for(o.channel, line.given("channel"), o.engine);
+  o.channel = cli::fabric_kind_for(o.channel, line.given("channel"), o.engine);
   if (o.op->name == "barrier" && line.given("bytes"))
-    throw wrong("--bytes: a barrier carries no data");
+    throw usage_error("--bytes: a barrier carries no data");
   if (!o.point_to_point() && line.given("depth")) {
-    throw wrong(fmt::format("--depth: {} runs one call at a time", o.op->name),
-                "only pingpong and oneway have messages in flight");
+    throw usage_error(fmt::format("--depth: {} runs one call at a time", o.op->name),
+                      "only pingpong and oneway have messages in flight");
   }
-  if (o.op->who != pattern_of_ranks::all && o.ranks == 1)
-    throw wrong(fmt::format("--ranks=1: {} needs two ranks", o.op->name));
-  if (o.bytes.empty()) o.bytes = usual_sizes(o.op->name);
+  if (o.op->who != rank_pattern::all && o.ranks == 1)
+    throw usage_error(fmt::format("--ranks=1: {} needs two ranks", o.op->name));
+  if (o.bytes.empty()) o.bytes = default_sizes(o.op->name);
   if (o.depth == 0) o.depth = o.op->name == "oneway" ? 16 : 1;
   check_sizes(o);
-  if (line.given("iters")) o.iters = spread(parse_iterations(iters), o.bytes.size());
+  if (line.given("iters")) o.iters = iterations_per_size(parse_iterations(iters), o.bytes.size());
   return o;
 }
 

@@ -4,8 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tandem/collectives/algorithm.hpp>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -32,7 +31,7 @@ struct perf_options {
   std::string json;                 ///< output file; empty: none
   settings engine;
 
-  bool point_to_point() const { return op->who == pattern_of_ranks::pair; }
+  bool point_to_point() const { return op->who == rank_pattern::pair; }
   bool on_devices() const;
   /// Allocator of host memory.
   memory_source source() const;

@@ -37,7 +37,7 @@ void check_launch(const launch_info& who, const perf_options& o) {
                 fmt::format("--ranks={}: {} has started {} ranks", o.ranks, who.launcher, who.size),
                 "leave --ranks out under a launcher");
   }
-  if (o.op->who != pattern_of_ranks::all && who.size < 2) {
+  if (o.op->who != rank_pattern::all && who.size < 2) {
     throw error(errc::bad_option, fmt::format("{} needs two ranks", o.op->name),
                 "start at least two ranks");
   }

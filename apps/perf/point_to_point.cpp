@@ -1,4 +1,4 @@
-#include <tandem/batch.hpp>
+#include <tandem/channel.hpp>
 
 #include "perf/checked_data.hpp"
 #include "perf/exercise.hpp"
@@ -50,58 +50,60 @@ class neighbours : public exercise {
 class exchange : public exercise {
  public:
   exchange(channel& over, int rank, window_shape out, window_shape in, double one_way_share,
-           const perf_options& o, place at)
+           const perf_options& o, memory_location at)
       : over_(over),
         rank_(rank),
         share_(one_way_share),
         out_(rank, out, o.source()),
         in_(1 - rank, in, o.source()),
-        where_(at),
-        going_(over.get_executor(), out_.messages().size()),
-        coming_(over.get_executor(), in_.messages().size()) {}
+        mirror_(at),
+        sends_(over.get_executor(), out_.messages().size()),
+        receives_(over.get_executor(), in_.messages().size()) {}
 
   void prepare(std::uint64_t epoch) override {
     out_.fill(epoch, 0);
     in_.clear();
-    where_.up();
+    mirror_.upload();
   }
 
   asio::awaitable<void> iterate(std::uint64_t epoch, std::int64_t count,
                                 std::vector<double>& samples_us) override {
     for (std::int64_t i = 0; i < count; ++i) {
       const clock::time_point start = clock::now();
-      std::size_t came = 0;
-      if (rank_ == 1) came = co_await receive();
-      if (where_.on_host()) out_.mark(epoch, i);
+      std::size_t received = 0;
+      if (rank_ == 1) received = co_await receive();
+      if (mirror_.on_host()) out_.mark(epoch, i);
       co_await send();
-      if (rank_ == 0) came = co_await receive();
-      wrong += in_.bytes() - came;
-      if (where_.on_host()) wrong += in_.wrong_marks(epoch, i);
+      if (rank_ == 0) received = co_await receive();
+      wrong += in_.bytes() - received;
+      if (mirror_.on_host()) wrong += in_.wrong_marks(epoch, i);
       samples_us.push_back(micros_since(start) * share_);
     }
   }
 
   std::uint64_t wrong_bytes(std::uint64_t epoch, std::int64_t last_iteration) override {
-    where_.down();
-    return in_.wrong_bytes(epoch, where_.on_host() ? last_iteration : 0);
+    mirror_.download();
+    return in_.wrong_bytes(epoch, mirror_.on_host() ? last_iteration : 0);
   }
 
  private:
   asio::awaitable<void> send() {
-    if (out_.messages().size() == 1) return over_.send(flow, where_.of(out_.messages()[0]));
-    for (const std::span<std::byte> one : out_.messages()) going_.send(over_, flow, where_.of(one));
-    return going_.all();
+    if (out_.messages().size() == 1) return over_.send(flow, mirror_.of(out_.messages()[0]));
+    for (const std::span<std::byte> one : out_.messages())
+      sends_.send(over_, flow, mirror_.of(one));
+    return sends_.all();
   }
   asio::awaitable<std::size_t> receive() {
-    if (in_.messages().size() == 1) return over_.recv(flow, where_.of(in_.messages()[0]));
-    for (const std::span<std::byte> one : in_.messages()) coming_.recv(over_, flow, where_.of(one));
+    if (in_.messages().size() == 1) return over_.recv(flow, mirror_.of(in_.messages()[0]));
+    for (const std::span<std::byte> one : in_.messages())
+      receives_.recv(over_, flow, mirror_.of(one));
     return receive_all();
   }
   /// Returns the total of received bytes.
   asio::awaitable<std::size_t> receive_all() {
-    co_await coming_.all();
+    co_await receives_.all();
     std::size_t bytes = 0;
-    for (std::size_t i = 0; i < in_.messages().size(); ++i) bytes += coming_.bytes(i);
+    for (std::size_t i = 0; i < in_.messages().size(); ++i) bytes += receives_.bytes(i);
     co_return bytes;
   }
 
@@ -109,8 +111,8 @@ class exchange : public exercise {
   int rank_;
   double share_;
   window out_, in_;
-  shadow where_;
-  batch going_, coming_;
+  device_mirror mirror_;
+  batch sends_, receives_;
 };
 
 class idle : public exercise {
@@ -125,7 +127,7 @@ class idle : public exercise {
 }  // namespace
 
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,
-                                          const part& mine, place at) {
+                                          const collective_params& mine, memory_location at) {
   return std::make_unique<neighbours>(next, previous,
                                       std::make_unique<checked_data>(make_data(*o.op, mine), at));
 }
@@ -135,7 +137,7 @@ std::unique_ptr<exercise> make_idle() {
 }
 
 std::unique_ptr<exercise> make_point_to_point(channel& over, int rank, const perf_options& o,
-                                              std::size_t bytes, place at) {
+                                              std::size_t bytes, memory_location at) {
   const window_shape full{o.depth, bytes};
   if (o.op->name == "pingpong")
     return std::make_unique<exchange>(over, rank, full, full, 0.5, o, at);

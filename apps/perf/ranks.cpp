@@ -6,11 +6,10 @@
 #include <boost/asio/io_context.hpp>
 #include <exception>
 #include <mutex>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/local.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
-#include <tandem/run.hpp>
 #include <tandem/store.hpp>
 #include <thread>
 
@@ -29,9 +28,9 @@ struct outcome {
 };
 
 void run_loop(asio::io_context& context, asio::awaitable<std::uint64_t> work,
-              const spin_policy& spin, outcome& came) {
-  const auto done = [&came](std::exception_ptr failure, std::uint64_t wrong) {
-    came = {wrong, failure};
+              const spin_policy& spin, outcome& result) {
+  const auto done = [&result](std::exception_ptr failure, std::uint64_t wrong) {
+    result = {wrong, failure};
   };
   asio::co_spawn(context, std::move(work), done);
   run(context, spin);
@@ -42,7 +41,7 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
   const std::shared_ptr<store> meeting = co_await store::meet(who, o.engine);
   std::string kind = o.channel;
   std::unique_ptr<fabric> job = co_await cli::make_fabric(std::move(kind), meeting, o.engine);
-  const place at = place_for(o.memory, who.local_rank);
+  const memory_location at = memory_location_for(o.memory, who.local_rank);
   if (o.on_devices()) job = devices::make_fabric(std::move(job), o.engine);
   const std::uint64_t wrong = co_await measure(*job, o, at, out);
   job->close();
@@ -54,7 +53,7 @@ asio::awaitable<std::uint64_t> run_over_network(launch_info who, const perf_opti
 asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o, report* out) {
   std::exception_ptr failure;
   try {
-    const place at = place_for(o.memory, job.rank());
+    const memory_location at = memory_location_for(o.memory, job.rank());
     const std::uint64_t wrong = co_await measure(job, o, at, out);
     job.close();
     co_return wrong;
@@ -70,13 +69,13 @@ asio::awaitable<std::uint64_t> run_local_rank(fabric& job, const perf_options& o
 std::uint64_t run_rank(const launch_info& who, const perf_options& o) {
   std::unique_ptr<report> out;
   if (who.rank == 0) out = std::make_unique<report>(o);
-  outcome came;
+  outcome result;
   asio::io_context context(1);
   run_loop(context, run_over_network(who, o, out.get()),
-           spin_policy_for(who.local_size, o.engine.spin), came);
-  if (came.failure) std::rethrow_exception(came.failure);
+           spin_policy_for(who.local_size, o.engine.spin), result);
+  if (result.failure) std::rethrow_exception(result.failure);
   if (out) out->finish();
-  return came.wrong;
+  return result.wrong;
 }
 
 std::uint64_t run_local(int ranks, const perf_options& o) {
@@ -97,11 +96,11 @@ std::uint64_t run_local(int ranks, const perf_options& o) {
   outcome first;
   std::vector<std::thread> threads;
   const auto run_rank = [&](int rank) {
-    outcome came;
+    outcome result;
     run_loop(*contexts[rank], run_local_rank(*jobs[rank], o, rank == 0 ? &out : nullptr),
-             spin_policy_for(ranks, o.engine.spin), came);
+             spin_policy_for(ranks, o.engine.spin), result);
     const std::lock_guard lock(mutex);
-    if (!first.failure) first = came;
+    if (!first.failure) first = result;
   };
   try {
     detail::start_threads(fmt::format("no thread for each of {} ranks", ranks), [&] {

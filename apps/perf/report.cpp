@@ -9,10 +9,10 @@ namespace tandem::perf {
 
 namespace {
 
-std::string meaning(const perf_options& o) {
+std::string time_text(const perf_options& o) {
   if (o.op->name == "pingpong") return fmt::format("half a round trip of {} message(s)", o.depth);
   if (o.op->name == "oneway") return fmt::format("{} message(s) and one acknowledgement", o.depth);
-  if (o.op->who == pattern_of_ranks::neighbours) return "one message each, the slowest rank's time";
+  if (o.op->who == rank_pattern::neighbours) return "one message each, the slowest rank's time";
   return "one call, the slowest rank's time";
 }
 
@@ -33,18 +33,18 @@ std::string bytes_text(std::size_t bytes) {
 
 }  // namespace
 
-void report::head(int ranks) {
+void report::print_header(int ranks) {
   const bool elsewhere = options_.memory != name(memory_kind::host);
   fmt::print("{}{} over {}{}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
              options_.op->name, how(options_), options_.channel,
              elsewhere ? fmt::format(" in {} memory", options_.memory) : "", ranks, version(),
-             commit(), meaning(options_));
+             commit(), time_text(options_));
   fmt::print("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes", "iters", "min us",
              "p50 us", "p99 us", "algbw GB/s", "busbw GB/s", "wrong");
   std::fflush(stdout);
 }
 
-void report::say(const std::string& what) {
+void report::print_line(const std::string& what) {
   fmt::print("{}\n", what);
 }
 
@@ -53,7 +53,7 @@ void report::add(const record& line) {
              bytes_text(line.bytes), line.iters, line.time_us.min, line.time_us.p50,
              line.time_us.p99, line.algbw_gb_per_s(), line.busbw_gb_per_s(), line.wrong_bytes);
   std::fflush(stdout);
-  if (json_.is_wanted()) json_.append(line.json() + "\n");
+  if (json_.is_enabled()) json_.append(line.json() + "\n");
 }
 
 void report::rails(const std::vector<rail_stats>& all) {

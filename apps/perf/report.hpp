@@ -17,9 +17,9 @@ class report {
   /// The file keeps its content until the first record.
   /// @par Errors `errc::bad_input`: the file cannot be written, and why.
   void check() const { json_.check(); }
-  void head(int ranks);
+  void print_header(int ranks);
   /// A line of text below the header.
-  void say(const std::string& what);
+  void print_line(const std::string& what);
   void add(const record& line);
   /// Bytes carried by each rail, if the channel has several.
   void rails(const std::vector<rail_stats>& all);

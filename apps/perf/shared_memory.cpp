@@ -1,6 +1,6 @@
 #include "perf/shared_memory.hpp"
 
-#include <tandem/channels/shm.hpp>
+#include <tandem/channels.hpp>
 
 namespace tandem::perf {
 

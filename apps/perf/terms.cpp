@@ -98,11 +98,11 @@ std::uint64_t largest_term(data_type type, reduce_op op, int ranks) {
   }
 }
 
-constexpr std::size_t stretch = 1024;  // elements at a time
-using numbers = std::array<std::uint32_t, stretch>;
+constexpr std::size_t block_elements = 1024;  // elements at a time
+using numbers = std::array<std::uint32_t, block_elements>;
 
 /// Fibonacci hashing: data shifted by any number of elements do not match.
-std::uint32_t spread(std::uint32_t index, int rank, std::uint64_t epoch) {
+std::uint32_t hash_term(std::uint32_t index, int rank, std::uint64_t epoch) {
   const auto shift = static_cast<std::uint32_t>(rank) * 29 + static_cast<std::uint32_t>(epoch) * 13;
   return (index * 0x9E3779B1u >> 20) + shift;
 }
@@ -111,14 +111,14 @@ std::uint32_t spread(std::uint32_t index, int rank, std::uint64_t epoch) {
 /// that number in every type.
 std::uint32_t average_term(std::uint32_t index, int rank, int ranks, std::uint64_t epoch,
                            std::uint32_t mask) {
-  const std::uint32_t middle = 1 + (spread(index, 0, epoch) & (mask >> 1));
+  const std::uint32_t middle = 1 + (hash_term(index, 0, epoch) & (mask >> 1));
   if (rank % 2 != 0) return middle - 1;
   return rank + 1 == ranks ? middle : middle + 1;
 }
 
 /// At most two ranks contribute two, the others one: no product exceeds four.
 std::uint32_t product_term(std::uint32_t index, int rank, int ranks, std::uint64_t epoch) {
-  const std::uint32_t drawn = spread(index, 0, epoch);
+  const std::uint32_t drawn = hash_term(index, 0, epoch);
   const std::uint32_t order =
       (drawn + static_cast<std::uint32_t>(rank)) % static_cast<std::uint32_t>(ranks);
   return order < 2 && (drawn >> (order + 2) & 1) != 0 ? 2 : 1;
@@ -126,7 +126,7 @@ std::uint32_t product_term(std::uint32_t index, int rank, int ranks, std::uint64
 
 void combine(reduce_op op, numbers& into, const numbers& with) {
   const auto each = [&](auto how) {
-    for (std::size_t i = 0; i < stretch; ++i) into[i] = how(into[i], with[i]);
+    for (std::size_t i = 0; i < block_elements; ++i) into[i] = how(into[i], with[i]);
   };
   using number = std::uint32_t;
   switch (op) {
@@ -159,8 +159,8 @@ bool terms::possible(data_type type, reduce_op op, int ranks) noexcept {
   return largest_term(type, op, ranks) > 0;
 }
 
-void terms::bring(std::span<std::uint32_t> to, std::size_t first, int rank,
-                  std::uint64_t epoch) const {
+void terms::generate(std::span<std::uint32_t> to, std::size_t first, int rank,
+                     std::uint64_t epoch) const {
   const auto each = [&](auto term) {
     const auto from = static_cast<std::uint32_t>(first);
     for (std::uint32_t i = 0; i < to.size(); ++i) to[i] = term(from + i);
@@ -172,17 +172,17 @@ void terms::bring(std::span<std::uint32_t> to, std::size_t first, int rank,
     case reduce_op::product:
       return each([&](std::uint32_t index) { return product_term(index, rank, ranks_, epoch); });
     default:
-      return each([&](std::uint32_t index) { return spread(index, rank, epoch) & mask_; });
+      return each([&](std::uint32_t index) { return hash_term(index, rank, epoch) & mask_; });
   }
 }
 
 void terms::fill(std::span<std::byte> data, int rank, std::uint64_t epoch) const {
   as_type(type_, [&](auto zero, auto encoded) {
     numbers own;
-    std::array<decltype(zero), stretch> written;
+    std::array<decltype(zero), block_elements> written;
     for (std::size_t at = 0; at < data.size(); at += sizeof(written)) {
-      bring(own, at / sizeof(zero), rank, epoch);
-      for (std::size_t i = 0; i < stretch; ++i) written[i] = encoded(own[i]);
+      generate(own, at / sizeof(zero), rank, epoch);
+      for (std::size_t i = 0; i < block_elements; ++i) written[i] = encoded(own[i]);
       std::memcpy(data.data() + at, written.data(), std::min(sizeof(written), data.size() - at));
     }
   });
@@ -193,18 +193,18 @@ std::uint64_t terms::wrong_bytes(std::span<const std::byte> result, std::size_t 
   std::uint64_t wrong = 0;
   as_type(type_, [&](auto zero, auto encoded) {
     numbers all, one;
-    std::array<decltype(zero), stretch> wanted;
+    std::array<decltype(zero), block_elements> wanted;
     for (std::size_t at = 0; at < result.size(); at += sizeof(wanted)) {
-      bring(all, first + at / sizeof(zero), 0, epoch);
+      generate(all, first + at / sizeof(zero), 0, epoch);
       for (int rank = 1; rank < ranks_; ++rank) {
-        bring(one, first + at / sizeof(zero), rank, epoch);
+        generate(one, first + at / sizeof(zero), rank, epoch);
         combine(op_, all, one);
       }
       for (std::uint32_t& number : all) {
         if (op_ == reduce_op::average) number /= static_cast<std::uint32_t>(ranks_);
         if (op_ == reduce_op::premultiplied_sum) number *= factor;
       }
-      for (std::size_t i = 0; i < stretch; ++i) wanted[i] = encoded(all[i]);
+      for (std::size_t i = 0; i < block_elements; ++i) wanted[i] = encoded(all[i]);
       const std::size_t bytes = std::min(sizeof(wanted), result.size() - at);
       const std::byte* const found = result.data() + at;
       if (std::memcmp(found, wanted.data(), bytes) == 0) continue;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 
 namespace tandem::perf {
 
@@ -27,7 +27,8 @@ class terms {
                             std::uint64_t epoch) const;
 
  private:
-  void bring(std::span<std::uint32_t> to, std::size_t first, int rank, std::uint64_t epoch) const;
+  void generate(std::span<std::uint32_t> to, std::size_t first, int rank,
+                std::uint64_t epoch) const;
 
   data_type type_;
   reduce_op op_;

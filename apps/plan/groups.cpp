@@ -3,30 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/channels/devices.hpp>
-#include <tandem/crc32c.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "plan/table.hpp"
 
 namespace tandem::planner {
 namespace {
 
-constexpr std::size_t most_groups = 64;
+constexpr std::size_t max_groups = 64;
 
 /// The transport that the fabric of ranks on such hosts would report.
-std::string assumed_way(const plan_options& o, int from, int to) {
+std::string assumed_path(const plan_options& o, int from, int to) {
   const auto a = static_cast<std::size_t>(from), b = static_cast<std::size_t>(to);
   const bool is_one_host = o.assumed.host_of_rank[a] == o.assumed.host_of_rank[b];
-  const devices::common_ground both{.peer_copies = is_one_host && o.engine.peer_copies,
-                                    .shared_staging = is_one_host && o.engine.shared_staging};
+  const devices::pair_capabilities both{.peer_copies = is_one_host && o.engine.peer_copies,
+                                        .shared_staging = is_one_host && o.engine.shared_staging};
   const path_facts& path = is_one_host ? o.assumed.within : o.assumed.across;
-  return devices::way_of(o.ranks[a].kind, o.ranks[b].kind, both, path.channel);
+  return devices::expected_transport(o.ranks[a].kind, o.ranks[b].kind, both, path.channel);
 }
 
 }  // namespace
 
 std::vector<group_choice> assumed_groups(const plan_options& o) {
-  const way_between way = [&o](int from, int to) { return assumed_way(o, from, to); };
+  const transport_between way = [&o](int from, int to) { return assumed_path(o, from, to); };
   std::vector<group_choice> all;
   for (std::size_t i = 0; i < o.layout->dimensions().size(); ++i) {
     for (group_choice& each : choose_backends(o.layout->groups(i), o.ranks, way)) {
@@ -41,7 +41,7 @@ std::string groups_table(const std::vector<group_choice>& agreed, const parallel
   struct row {
     std::string group, ranks, by;
   };
-  const std::size_t shown = std::min(agreed.size(), most_groups);
+  const std::size_t shown = std::min(agreed.size(), max_groups);
   std::vector<row> rows{{"group", "ranks", "carried by"}};
   std::size_t widths[3] = {0, 0, 0};
   for (std::size_t i = 0; i < shown; ++i) {

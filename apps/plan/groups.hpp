@@ -1,7 +1,7 @@
 #pragma once
 
 #include <string>
-#include <tandem/collectives/group_choice.hpp>
+#include <tandem/parallel.hpp>
 #include <vector>
 
 #include "plan/options.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <tandem/collectives/group_choice.hpp>
-#include <tandem/collectives/plan.hpp>
 #include <tandem/launch.hpp>
+#include <tandem/parallel.hpp>
+#include <tandem/plan.hpp>
 #include <vector>
 
 #include "plan/options.hpp"

@@ -3,39 +3,39 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <tandem/collectives/algorithm.hpp>
-#include <tandem/collectives/board_sharing.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/island_list.hpp"
 #include "cli/job_fabric.hpp"
-#include "cli/memory_place.hpp"
-#include "cli/whole_number.hpp"
+#include "cli/memory_location.hpp"
+#include "cli/parse_integer.hpp"
 
 namespace tandem::planner {
 namespace {
 
-constexpr int most_ranks = 4096;
-constexpr double most_us = 1e7, most_gb_per_s = 1e6;
+constexpr int max_ranks = 4096;
+constexpr double max_us = 1e7, max_gb_per_s = 1e6;
 
-error wrong(std::string what, std::string advice = {}) {
+error usage_error(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));
 }
 
-std::optional<int> count_in(std::string_view text) {
-  return cli::whole_number(text, 1, most_ranks);
+std::optional<int> parse_count(std::string_view text) {
+  return cli::parse_integer(text, 1, max_ranks);
 }
 
 /// Options for one kind of path.
-struct way_options {
+struct path_options {
   double latency_us = 5;
   double gb_per_s = 2;
 
   void declare(cli::command_line& line, const std::string& prefix, const std::string& between) {
-    line.option(prefix + "latency-us", latency_us, 0.001, most_us,
+    line.option(prefix + "latency-us", latency_us, 0.001, max_us,
                 fmt::format("one-way latency of a short message {}", between));
-    line.option(prefix + "gb-per-s", gb_per_s, 0.001, most_gb_per_s,
+    line.option(prefix + "gb-per-s", gb_per_s, 0.001, max_gb_per_s,
                 fmt::format("one-way bandwidth of long messages {}", between));
   }
   void apply(path_facts& to, bool latency_given, bool rate_given) const {
@@ -48,18 +48,18 @@ struct way_options {
 
 std::vector<std::string> parse_hosts(const std::string& text) {
   const auto refuse = [&text]() -> error {
-    return wrong(
+    return usage_error(
         fmt::format("--hosts={}: not a list of hosts with up to {} ranks in total", text,
-                    most_ranks),
+                    max_ranks),
         "for example 2x4 (two hosts of four ranks each), or the host of each rank: a,b,a,b");
   };
   const std::size_t cross = text.find('x');
-  const std::optional<int> hosts = count_in(std::string_view(text).substr(0, cross));
+  const std::optional<int> hosts = parse_count(std::string_view(text).substr(0, cross));
   if (hosts) {
     const std::optional<int> each = cross == std::string::npos
                                         ? std::nullopt
-                                        : count_in(std::string_view(text).substr(cross + 1));
-    if (!each || *hosts * *each > most_ranks) throw refuse();
+                                        : parse_count(std::string_view(text).substr(cross + 1));
+    if (!each || *hosts * *each > max_ranks) throw refuse();
     std::vector<std::string> result;
     for (int r = 0; r < *hosts * *each; ++r) result.push_back(fmt::format("host{}", r / *each));
     return result;
@@ -69,7 +69,7 @@ std::vector<std::string> parse_hosts(const std::string& text) {
   while (true) {
     const std::size_t comma = rest.find(',');
     result.emplace_back(rest.substr(0, comma));
-    if (result.back().empty() || result.size() > most_ranks) throw refuse();
+    if (result.back().empty() || result.size() > max_ranks) throw refuse();
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
@@ -80,7 +80,7 @@ std::vector<std::string> parse_hosts(const std::string& text) {
 namespace {
 
 /// Options of `groups`, except hosts.
-struct group_words {
+struct group_options {
   std::string layout, islands;
   bool names_hosts = false;
 
@@ -91,14 +91,15 @@ struct group_words {
                 "groups: ranks of each island: nvidia:4,amd:4; host stands for CPU memory. Each "
                 "island is a host of its own unless --hosts is given");
   }
-  void check(plan_options::wish what) const {
-    if (what != plan_options::wish::groups) {
-      if (!layout.empty()) throw wrong("--layout: for plan groups only", "use tandem plan groups");
+  void check(plan_options::request what) const {
+    if (what != plan_options::request::groups) {
+      if (!layout.empty())
+        throw usage_error("--layout: for plan groups only", "use tandem plan groups");
       if (!islands.empty()) {
-        throw wrong("--islands: for plan groups only", "use tandem plan groups");
+        throw usage_error("--islands: for plan groups only", "use tandem plan groups");
       }
     } else if (layout.empty()) {
-      throw wrong("--layout is missing", "for example --layout pipeline=2,data=2,tensor=2");
+      throw usage_error("--layout is missing", "for example --layout pipeline=2,data=2,tensor=2");
     }
   }
   void apply(plan_options& o) const;
@@ -109,15 +110,16 @@ memory_kind kind_of_island(const std::string& name) {
   if (name == "amd") return memory_kind::hip;
   if (name == "host") return memory_kind::host;
   constexpr std::string_view names[] = {"nvidia", "amd", "host"};
-  throw wrong(fmt::format("--islands: {} is not a vendor", name), near_or_all(name, names));
+  throw usage_error(fmt::format("--islands: {} is not a vendor", name),
+                    suggestion_for(name, names));
 }
 
 /// Fills in the facts that ranks would report, each with a device of its own.
-void group_words::apply(plan_options& o) const {
+void group_options::apply(plan_options& o) const {
   o.layout = parallel_layout::parse(layout);
   std::vector<std::string>& hosts = o.assumed.host_of_rank;
   const auto add = [&o](memory_kind kind, int colour) {
-    const int library = kind == memory_kind::host ? 0 : rank_facts::some_library;
+    const int library = kind == memory_kind::host ? 0 : rank_facts::unknown_version;
     o.ranks.push_back({kind, colour, library, std::to_string(o.ranks.size())});
   };
   if (!islands.empty()) {
@@ -132,25 +134,25 @@ void group_words::apply(plan_options& o) const {
     }
     if (!names_hosts) hosts = std::move(own_hosts);
     if (hosts.size() != o.ranks.size()) {
-      throw wrong(fmt::format("--islands={}: {} ranks, but the hosts have {}", islands,
-                              o.ranks.size(), hosts.size()),
-                  "give islands and hosts the same number of ranks");
+      throw usage_error(fmt::format("--islands={}: {} ranks, but the hosts have {}", islands,
+                                    o.ranks.size(), hosts.size()),
+                        "give islands and hosts the same number of ranks");
     }
   } else {
     if (!names_hosts) hosts = facts::one_host(o.layout->ranks()).host_of_rank;
     std::map<std::string_view, int> ranks_on;
-    for (const std::string& host : hosts) add(cli::kind_for(o.memory, ranks_on[host]++), 0);
+    for (const std::string& host : hosts) add(cli::memory_kind_for(o.memory, ranks_on[host]++), 0);
   }
   o.layout->check(static_cast<int>(hosts.size()));
 }
 
-plan_options::wish wish_of(const std::string& word) {
-  if (word == "show") return plan_options::wish::show;
-  if (word == "probe") return plan_options::wish::probe;
-  if (word == "groups") return plan_options::wish::groups;
+plan_options::request parse_request(const std::string& word) {
+  if (word == "show") return plan_options::request::show;
+  if (word == "probe") return plan_options::request::probe;
+  if (word == "groups") return plan_options::request::groups;
   constexpr std::string_view words[] = {"show", "probe", "groups"};
   const std::string_view near = nearest(word, words);
-  throw wrong(
+  throw usage_error(
       fmt::format("{}: not one of show, probe, groups", word),
       near.empty() ? "see tandem plan --help" : fmt::format("did you mean {}?", near));
 }
@@ -161,8 +163,8 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   plan_options o;
   std::string what = "show", hosts;
   int ranks = 0;
-  way_options within, across;
-  group_words groups;
+  path_options within, across;
+  group_options groups;
   std::vector<std::string_view> operations;
   for (std::size_t i = 0; i < collective_count; ++i) {
     operations.push_back(name(static_cast<collective>(i)));
@@ -184,7 +186,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
                    "  tandem plan groups --layout pipeline=2,tensor=4 --islands nvidia:4,amd:4\n"
                    "  tandem plan show --profile rates --ranks 8\n"});
   line.positional("WHAT", what, "show, probe, or groups", true);
-  line.option("ranks", ranks, 1, most_ranks, "ranks on one host (default 4)");
+  line.option("ranks", ranks, 1, max_ranks, "ranks on one host (default 4)");
   line.option("hosts", hosts, "2x4: two hosts of four ranks each; a,b,a,b: the host of each rank");
   across.declare(line, "", "across hosts");
   within.declare(line, "within-", "inside a host");
@@ -198,15 +200,16 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
 
-  o.what = wish_of(what);
-  const bool probes = o.what == plan_options::wish::probe;
-  if (probes && o.save.empty()) throw wrong("--save is missing", "give probe a file to write");
+  o.what = parse_request(what);
+  const bool probes = o.what == plan_options::request::probe;
+  if (probes && o.save.empty())
+    throw usage_error("--save is missing", "give probe a file to write");
   if (!probes && !o.save.empty()) {
-    throw wrong(fmt::format("--save: {} writes no file", what), "use probe --save");
+    throw usage_error(fmt::format("--save: {} writes no file", what), "use probe --save");
   }
   groups.check(o.what);
   if (line.given("ranks") && line.given("hosts")) {
-    throw wrong("--ranks and --hosts exclude each other", "leave one of them out");
+    throw usage_error("--ranks and --hosts exclude each other", "leave one of them out");
   }
   for (const char* const name : {"ranks", "hosts", "islands", "latency-us", "gb-per-s",
                                  "within-latency-us", "within-gb-per-s"}) {
@@ -223,13 +226,13 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
     o.assumed.across.channel = mixed ? far : o.channel;
   }
   cli::check_memory(o.memory);
-  if (o.memory != name(memory_kind::host)) o.assumed.lie_on_devices();
+  if (o.memory != name(memory_kind::host)) o.assumed.use_devices();
   o.assumed.has_board = may_share_board(o.assumed.within.channel, o.assumed.host_of_rank);
-  o.explains_ways = o.channel == "mixed" && o.engine.profile.empty();
+  o.explains_paths = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));
   groups.names_hosts = line.given("hosts") || line.given("ranks");
-  if (o.what == plan_options::wish::groups) groups.apply(o);
+  if (o.what == plan_options::request::groups) groups.apply(o);
   return o;
 }
 

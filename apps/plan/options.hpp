@@ -3,9 +3,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tandem/collectives/facts.hpp>
-#include <tandem/collectives/group_choice.hpp>
-#include <tandem/collectives/parallel_layout.hpp>
+#include <tandem/parallel.hpp>
+#include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -13,14 +12,14 @@ namespace tandem::planner {
 
 /// The parsed command line.
 struct plan_options {
-  enum class wish { show, probe, groups };
-  wish what = wish::show;
+  enum class request { show, probe, groups };
+  request what = request::show;
   std::optional<parallel_layout> layout;  ///< for groups
   std::vector<rank_facts> ranks;          ///< for groups, without a launcher
   facts assumed;                          ///< without a launcher
   bool assumes = false;                   ///< some of `assumed` was given
   std::string channel = "tcp";
-  bool explains_ways = false;   ///< each pair of ranks chooses its transport
+  bool explains_paths = false;  ///< each pair of ranks chooses its transport
   std::string memory = "host";  ///< memory of most messages, by local rank
   std::string op;               ///< the one operation to show; empty: all
   std::string save;             ///< output file; empty: none

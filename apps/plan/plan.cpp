@@ -27,8 +27,8 @@ int plan_main(std::span<const std::string> args) {
   if (!parsed) return cli::success;
   const plan_options& o = *parsed;
   const std::optional<launch_info> who = find_launch();
-  const bool probes = o.what == plan_options::wish::probe;
-  const bool divides = o.what == plan_options::wish::groups;
+  const bool probes = o.what == plan_options::request::probe;
+  const bool divides = o.what == plan_options::request::groups;
   if (!who) {
     if (probes) {
       throw error(errc::bad_option, "probe: needs the ranks of a launcher to measure",

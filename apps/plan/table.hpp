@@ -1,7 +1,7 @@
 #pragma once
 
 #include <string>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/plan.hpp>
 
 #include "plan/options.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
@@ -22,7 +22,7 @@ std::string json_lines(const std::vector<rail_choice>& choices) {
 }
 
 /// A job with --rdma on fails for the same reason.
-void insist_on_rdma(const std::vector<rail_choice>& choices) {
+void require_rdma(const std::vector<rail_choice>& choices) {
   for (const rail_choice& one : choices) {
     if (!one.chosen || !one.rdma.empty()) continue;
     throw error(errc::bad_input,
@@ -64,7 +64,7 @@ int rails_main(std::span<const std::string> args) {
     throw error(errc::bad_input, "no interface can be a rail",
                 "the table gives the reasons; change TANDEM_RAILS or bring an interface up");
   }
-  if (options.rdma == rdma_use::on) insist_on_rdma(choices);
+  if (options.rdma == rdma_use::on) require_rdma(choices);
   return cli::success;
 }
 

@@ -17,7 +17,7 @@ std::string speed_text(std::int64_t mbit) {
 }
 
 /// The reason why no interface has RDMA, if it is the same for all; else empty.
-std::string no_rdma_at_all(const std::vector<rail_choice>& choices) {
+std::string common_rdma_reason(const std::vector<rail_choice>& choices) {
   if (choices.empty()) return {};
   const std::string& reason = choices.front().rdma_reason;
   const bool same = std::all_of(choices.begin(), choices.end(), [&](const rail_choice& one) {
@@ -52,7 +52,7 @@ std::string list(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string table(const std::vector<rail_choice>& choices) {
-  const std::string none = no_rdma_at_all(choices);
+  const std::string none = common_rdma_reason(choices);
   std::size_t name = 9, address = 9;
   for (const rail_choice& one : choices) {
     name = std::max(name, one.interface.size());

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <string>
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 #include <vector>
 
 namespace tandem::rails {

@@ -36,11 +36,11 @@ namespace {
 
 /// A killed process closes its sockets before its parent is notified, so that a peer may be seen to
 /// fail before it. Failures within this time are compared by `first_failure`.
-constexpr std::chrono::milliseconds together{500};
+constexpr std::chrono::milliseconds failure_window{500};
 /// Time for the reaper to kill all remaining processes; exceeds its own limit.
-constexpr std::chrono::seconds clear_limit{8};
+constexpr std::chrono::seconds cleanup_timeout{8};
 /// After a stop signal: time for a reader of our output that does not read.
-constexpr std::chrono::seconds reader_limit{1};
+constexpr std::chrono::seconds reader_timeout{1};
 
 /// A free loopback port, reserved for rank 0 by a socket that is bound but does not listen: the
 /// kernel assigns the port to no other process, and a listener with SO_REUSEADDR can still bind it.
@@ -65,13 +65,13 @@ class job {
       : plan_(plan),
         shutdown_(plan.grace, plan.kill_after),
         signals_(loop_),
-        adopted_(loop_),
-        port_keeper_(loop_),
+        child_signals_(loop_),
+        reserved_port_(loop_),
         events_(loop_),
         terminals_(loop_, {plan.output, plan.error_output}),
-        next_step_(loop_),
-        cleared_(loop_),
-        impatience_(loop_),
+        step_timer_(loop_),
+        cleanup_timer_(loop_),
+        reader_timer_(loop_),
         output_(loop_) {
     for (const int number : scope_.handled()) signals_.add(number);
   }
@@ -80,16 +80,16 @@ class job {
  private:
   void reserve() const;
   void start_all();
-  void start(int rank, const job_environment& of_job);
+  void start(int rank, const job_environment& job_env);
   asio::awaitable<void> supervise();
   asio::awaitable<void> watch_reaper();
   asio::awaitable<void> watch_signals();
   asio::awaitable<void> watch_terminals();
-  asio::awaitable<void> adopt_orphans();
-  asio::awaitable<void> take_next_step(std::chrono::milliseconds wait);
-  asio::awaitable<void> lose_patience();
-  void take(const reaper_event& event);
-  void give_up_ranks();
+  asio::awaitable<void> reap_orphans();
+  asio::awaitable<void> escalate_after(std::chrono::milliseconds wait);
+  asio::awaitable<void> abandon_unread_output();
+  void handle_event(const reaper_event& event);
+  void end_remaining_ranks();
   void rank_ended(std::size_t rank, int wait_status);
   void handle(int signal);
   void stop(int signal);
@@ -104,28 +104,28 @@ class job {
   shutdown shutdown_;
   asio::io_context loop_;
   asio::signal_set signals_;
-  asio::signal_set adopted_;
-  asio::ip::tcp::socket port_keeper_;
+  asio::signal_set child_signals_;
+  asio::ip::tcp::socket reserved_port_;
   asio::posix::stream_descriptor events_;  ///< from the reaper
   terminal_watch terminals_;
-  asio::steady_timer next_step_;  ///< for the next shutdown step
-  asio::steady_timer cleared_;    ///< cancelled when the reaper reports `cleaned_up`
-  asio::steady_timer impatience_;
+  asio::steady_timer step_timer_;     ///< for the next shutdown step
+  asio::steady_timer cleanup_timer_;  ///< cancelled when the reaper reports `cleaned_up`
+  asio::steady_timer reader_timer_;
   output_relay output_;
   std::vector<process> processes_;
   int running_ = 0;
   int steps_planned_ = 0;
-  int left_ = 0;           ///< processes that cannot be killed
-  bool over_ = false;      ///< all ranks have ended
-  bool done_ = false;      ///< and all of their output has been written
-  bool is_clear_ = false;  ///< the reaper has killed all remaining processes
+  int unkillable_ = 0;          ///< processes that cannot be killed
+  bool all_ended_ = false;      ///< all ranks have ended
+  bool done_ = false;           ///< and all of their output has been written
+  bool is_cleaned_up_ = false;  ///< the reaper has killed all remaining processes
   bool reaper_lost_ = false;
-  std::vector<rank_end> failures_;
+  std::vector<rank_exit> failures_;
   std::vector<std::size_t> killed_;  ///< ranks still running at SIGKILL
   std::chrono::steady_clock::time_point first_failure_at_;
 };
 
-void job::start(int rank, const job_environment& of_job) {
+void job::start(int rank, const job_environment& job_env) {
   process& p = processes_.emplace_back();
   const std::string prefix = plan_.prefix ? fmt::format("[{}] ", rank) : "";
   pipe_ends output, error_output = make_pipe();
@@ -134,7 +134,7 @@ void job::start(int rank, const job_environment& of_job) {
     output_.add(std::move(output.read), plan_.output, prefix);
   }
   p.error_stream = output_.add(std::move(error_output.read), plan_.error_output, prefix);
-  p.id = reaper_.start(plan_.command, rank_environment(plan_, rank, of_job),
+  p.id = reaper_.start(plan_.command, rank_environment(plan_, rank, job_env),
                        plan_.prefix ? output.write.get() : plan_.output, error_output.write.get());
   p.running = true;
   ++running_;
@@ -151,9 +151,9 @@ void job::reserve() const {
 
 void job::start_all() {
   reserve();
-  const std::uint16_t port = plan_.port != 0 ? plan_.port : reserve_port(port_keeper_);
-  const job_environment of_job = job_environment::make(port);
-  for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, of_job);
+  const std::uint16_t port = plan_.port != 0 ? plan_.port : reserve_port(reserved_port_);
+  const job_environment job_env = job_environment::make(port);
+  for (int rank = 0; rank < plan_.ranks; ++rank) start(rank, job_env);
   events_.assign(::fcntl(reaper_.descriptor(), F_DUPFD_CLOEXEC, 0));
 }
 
@@ -170,14 +170,14 @@ int job::run() {
   asio::co_spawn(loop_, watch_terminals(), asio::detached);
   asio::co_spawn(loop_, watch_reaper(), asio::detached);
   // As process 1 of a container, the launcher adopts all orphans.
-  if (::getpid() == 1) asio::co_spawn(loop_, adopt_orphans(), asio::detached);
+  if (::getpid() == 1) asio::co_spawn(loop_, reap_orphans(), asio::detached);
   loop_.run();
   return status();
 }
 
 asio::awaitable<void> job::watch_reaper() {
   while (!reaper_.early_events().empty()) {
-    take(reaper_.early_events().front());
+    handle_event(reaper_.early_events().front());
     reaper_.early_events().pop_front();
   }
   for (;;) {
@@ -186,18 +186,18 @@ asio::awaitable<void> job::watch_reaper() {
         co_await asio::async_read(events_, asio::buffer(&event, sizeof event), no_throw);
     if (failed == asio::error::operation_aborted) co_return;
     if (failed) break;
-    take(event);
+    handle_event(event);
   }
   // The reaper was killed, and the ranks with it; or it had no other way to kill all.
-  reaper_lost_ = !over_ && !shutdown_.is_killing();
+  reaper_lost_ = !all_ended_ && !shutdown_.is_killing();
   reaper_.kill_group();
-  give_up_ranks();
+  end_remaining_ranks();
 }
 
-void job::take(const reaper_event& event) {
-  if (event.what == reaper_event::kind::cleared) {
-    left_ = event.value;
-    return give_up_ranks();
+void job::handle_event(const reaper_event& event) {
+  if (event.what == reaper_event::kind::cleaned_up) {
+    unkillable_ = event.value;
+    return end_remaining_ranks();
   }
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     const process& p = processes_[rank];
@@ -206,9 +206,9 @@ void job::take(const reaper_event& event) {
 }
 
 /// Records ranks that have not been reported as ended as killed.
-void job::give_up_ranks() {
-  is_clear_ = true;
-  cleared_.cancel();
+void job::end_remaining_ranks() {
+  is_cleaned_up_ = true;
+  cleanup_timer_.cancel();
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     if (processes_[rank].running) rank_ended(rank, SIGKILL);
   }
@@ -220,7 +220,7 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   const bool first = failures_.empty();
   // Later failures are caused by the first one, or by a stop signal.
   const bool caused = shutdown_.is_forced() || shutdown_.stop_signal() != 0 ||
-                      (!first && now - first_failure_at_ > together);
+                      (!first && now - first_failure_at_ > failure_window);
   if (exit_status(wait_status) != 0 && !caused) {
     failures_.push_back({static_cast<int>(rank), wait_status});
     if (first) {
@@ -229,43 +229,44 @@ void job::rank_ended(std::size_t rank, int wait_status) {
     }
   }
   if (--running_ > 0) return;
-  over_ = true;
+  all_ended_ = true;
   asio::co_spawn(loop_, supervise(), asio::detached);
 }
 
 /// Completes the job after all ranks have ended.
 asio::awaitable<void> job::supervise() {
   ++steps_planned_;  // cancels a pending step
-  next_step_.cancel();
-  if (!is_clear_) reaper_.kill_all();  // descendants of the ranks, which may hold their pipes open
-  cleared_.expires_after(clear_limit);
-  while (!is_clear_ && cleared_.expiry() > std::chrono::steady_clock::now()) {
-    co_await cleared_.async_wait(no_throw);
+  step_timer_.cancel();
+  if (!is_cleaned_up_)
+    reaper_.kill_all();  // descendants of the ranks, which may hold their pipes open
+  cleanup_timer_.expires_after(cleanup_timeout);
+  while (!is_cleaned_up_ && cleanup_timer_.expiry() > std::chrono::steady_clock::now()) {
+    co_await cleanup_timer_.async_wait(no_throw);
   }
   events_.close();
-  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, lose_patience(), asio::detached);
+  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, abandon_unread_output(), asio::detached);
   co_await output_.drain();
   output_.resume();
-  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, lose_patience(), asio::detached);
+  if (shutdown_.stop_signal() != 0) asio::co_spawn(loop_, abandon_unread_output(), asio::detached);
   std::string line = last_line();
   if (!line.empty()) co_await output_.print(plan_.error_output, std::move(line));
   done_ = true;
-  impatience_.cancel();
+  reader_timer_.cancel();
   signals_.cancel();
-  adopted_.cancel();
+  child_signals_.cancel();
   terminals_.cancel();
 }
 
-asio::awaitable<void> job::lose_patience() {
-  impatience_.expires_after(reader_limit);
-  const auto [interrupted] = co_await impatience_.async_wait(no_throw);
+asio::awaitable<void> job::abandon_unread_output() {
+  reader_timer_.expires_after(reader_timeout);
+  const auto [interrupted] = co_await reader_timer_.async_wait(no_throw);
   if (!interrupted) output_.abandon();
 }
 
-asio::awaitable<void> job::take_next_step(std::chrono::milliseconds wait) {
+asio::awaitable<void> job::escalate_after(std::chrono::milliseconds wait) {
   const int step = ++steps_planned_;  // a later step cancels the wait of an earlier one
-  next_step_.expires_after(wait);
-  co_await next_step_.async_wait(no_throw);
+  step_timer_.expires_after(wait);
+  co_await step_timer_.async_wait(no_throw);
   if (step == steps_planned_) apply(shutdown_.expired());
 }
 
@@ -279,7 +280,7 @@ void job::apply(const shutdown_step& step) {
     reaper_.signal(step.signal);
     reaper_.signal(SIGCONT);  // a stopped rank could not handle it
   }
-  if (step.wait) asio::co_spawn(loop_, take_next_step(*step.wait), asio::detached);
+  if (step.wait) asio::co_spawn(loop_, escalate_after(*step.wait), asio::detached);
 }
 
 asio::awaitable<void> job::watch_signals() {
@@ -296,20 +297,20 @@ asio::awaitable<void> job::watch_terminals() {
 
 void job::handle(int signal) {
   if (is_stop_signal(signal)) return stop(signal);
-  if (!over_) reaper_.signal(signal);
+  if (!all_ended_) reaper_.signal(signal);
   if (signal != SIGTSTP) return;
   stop_own_process();
-  if (!over_) reaper_.signal(SIGCONT);
+  if (!all_ended_) reaper_.signal(SIGCONT);
 }
 
 void job::stop(int signal) {
-  const shutdown_step step = shutdown_.told_to_stop(signal);
-  if (!over_) return apply(step);
+  const shutdown_step step = shutdown_.stop_requested(signal);
+  if (!all_ended_) return apply(step);
   output_.abandon();  // the ranks have ended: only a slow reader of the output is left
 }
 
-asio::awaitable<void> job::adopt_orphans() {
-  adopted_.add(SIGCHLD);
+asio::awaitable<void> job::reap_orphans() {
+  child_signals_.add(SIGCHLD);
   while (!done_) {
     siginfo_t found{};
     while (::waitid(P_ALL, 0, &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid != 0 &&
@@ -317,12 +318,12 @@ asio::awaitable<void> job::adopt_orphans() {
       ::waitpid(found.si_pid, nullptr, WNOHANG);
       found = {};
     }
-    co_await adopted_.async_wait(no_throw);
+    co_await child_signals_.async_wait(no_throw);
   }
 }
 
 int job::status() const {
-  if (const std::optional<rank_end> failed = first_failure(failures_)) {
+  if (const std::optional<rank_exit> failed = first_failure(failures_)) {
     return exit_status(failed->wait_status);
   }
   if (shutdown_.stop_signal() != 0) return 128 + shutdown_.stop_signal();
@@ -334,19 +335,19 @@ std::string job::last_line() const {
   if (reaper_lost_) {
     text = fmt::format("{}: the reaper, process {}, was killed, and all ranks with it\n",
                        plan_.name, reaper_.id());
-  } else if (const std::optional<rank_end> failed = first_failure(failures_)) {
+  } else if (const std::optional<rank_exit> failed = first_failure(failures_)) {
     const process& p = processes_[static_cast<std::size_t>(failed->rank)];
-    const std::string tail = output_.last_words(p.error_stream);
+    const std::string tail = output_.last_lines(p.error_stream);
     text = fmt::format("{}: rank {} failed first: {}{}{}\n", plan_.name, failed->rank,
-                       how_it_ended(failed->wait_status),
+                       exit_text(failed->wait_status),
                        tail.empty() ? "" : "; last lines of its standard error: ", tail);
   } else if (shutdown_.stop_signal() != 0) {
     text = stopped_line();
   }
-  if (left_ > 0) {
-    text += fmt::format(
-        "{}: {} processes of the job cannot be killed; `ps` shows what they wait for\n",
-        plan_.name, left_);
+  if (unkillable_ > 0) {
+    text +=
+        fmt::format("{}: {} processes of the job cannot be killed; `ps` shows what they wait for\n",
+                    plan_.name, unkillable_);
   }
   return text;
 }

@@ -7,7 +7,7 @@ std::string line_prefixer::feed(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
-    const std::size_t space = most_bytes - partial_.size();
+    const std::size_t space = max_bytes - partial_.size();
     const bool cut = piece.size() > space;
     partial_ += piece.substr(0, space);
     if (!cut && end == std::string_view::npos) break;
@@ -25,25 +25,25 @@ std::string line_prefixer::finish() {
   return line;
 }
 
-void last_words::feed(std::string_view bytes) {
+void last_lines::feed(std::string_view bytes) {
   for (const char c : bytes) {
     if (c == '\n' || c == '\r') {
-      keep();
-    } else if (partial_.size() < most_line_bytes_) {
+      finish_line();
+    } else if (partial_.size() < max_line_bytes_) {
       partial_ += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
     }
   }
 }
 
-void last_words::keep() {
+void last_lines::finish_line() {
   if (partial_.find_first_not_of(' ') != std::string::npos) lines_.push_back(partial_);
-  if (lines_.size() > most_lines_) lines_.pop_front();
+  if (lines_.size() > max_lines_) lines_.pop_front();
   partial_.clear();
 }
 
-std::string last_words::text() const {
-  last_words ended = *this;
-  ended.keep();
+std::string last_lines::text() const {
+  last_lines ended = *this;
+  ended.finish_line();
   std::string joined;
   for (const std::string& line : ended.lines_) joined += (joined.empty() ? "" : " / ") + line;
   return joined;

@@ -12,7 +12,7 @@ namespace tandem::launcher {
 /// line longer than `max_bytes` is split there, which bounds the memory.
 class line_prefixer {
  public:
-  static constexpr std::size_t most_bytes = 1024 * 1024;
+  static constexpr std::size_t max_bytes = 1024 * 1024;
 
   explicit line_prefixer(std::string prefix) : prefix_(std::move(prefix)) {}
   /// The lines that these bytes complete, each with prefix and end of line; often empty.
@@ -26,17 +26,17 @@ class line_prefixer {
 };
 
 /// The last lines of a stream, for the error message of a rank that failed.
-class last_words {
+class last_lines {
  public:
   void feed(std::string_view bytes);
   /// The last lines joined: "first / second". Empty if the stream was.
   std::string text() const;
 
  private:
-  void keep();
+  void finish_line();
 
-  static constexpr std::size_t most_lines_ = 3;
-  static constexpr std::size_t most_line_bytes_ = 400;
+  static constexpr std::size_t max_lines_ = 3;
+  static constexpr std::size_t max_line_bytes_ = 400;
   std::deque<std::string> lines_;
   std::string partial_;
 };

@@ -51,14 +51,14 @@ std::string signal_text(int number) {
   return fmt::format("signal {} ({})", number, ::strsignal(number));
 }
 
-std::string how_it_ended(int wait_status) {
+std::string exit_text(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return fmt::format("exit status {}", WEXITSTATUS(wait_status));
   return "killed by " + signal_text(WTERMSIG(wait_status));
 }
 
-std::optional<rank_end> first_failure(std::span<const rank_end> ended) {
-  std::optional<rank_end> first;
-  for (const rank_end& one : ended) {
+std::optional<rank_exit> first_failure(std::span<const rank_exit> ended) {
+  std::optional<rank_exit> first;
+  for (const rank_exit& one : ended) {
     if (exit_status(one.wait_status) == 0) continue;
     const bool killed = WIFSIGNALED(one.wait_status);
     if (!first || (killed && !WIFSIGNALED(first->wait_status))) first = one;

@@ -39,18 +39,18 @@ pipe_ends make_pipe();
                                      std::string advice = {});
 
 /// The end of one rank, with its status from `waitpid`.
-struct rank_end {
+struct rank_exit {
   int rank;
   int wait_status;
 };
 /// 0 to 255; 128 + signal if a signal ended the process.
 int exit_status(int wait_status) noexcept;
 /// "exit status 3", "killed by signal 9 (Killed)".
-std::string how_it_ended(int wait_status);
+std::string exit_text(int wait_status);
 /// "signal 9 (Killed)".
 std::string signal_text(int number);
 /// The rank that failed first among those that ended at about the same time. One killed by a signal
 /// precedes one that exited, since ranks that lose a peer exit by themselves. Empty if none failed.
-std::optional<rank_end> first_failure(std::span<const rank_end> ended);
+std::optional<rank_exit> first_failure(std::span<const rank_exit> ended);
 
 }  // namespace tandem::launcher

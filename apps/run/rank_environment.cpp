@@ -5,7 +5,7 @@
 
 #include <map>
 #include <random>
-#include <tandem/trust.hpp>
+#include <tandem/detail/trust.hpp>
 
 namespace tandem::launcher {
 namespace {
@@ -28,7 +28,7 @@ std::string job_secret() {
 
 /// Sets the generated secret unless the user has set a secret or certificates. It is passed as a
 /// variable, because every user of the machine can read command lines.
-void give_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
+void set_secret(std::map<std::string, std::string>& variables, const std::string& generated) {
   for (const char* const name :
        {"TANDEM_SECRET", "TANDEM_SECRET_FILE", "TANDEM_CERTIFICATE_FILE"}) {
     const auto found = variables.find(name);
@@ -44,7 +44,7 @@ job_environment job_environment::make(std::uint16_t port) {
 }
 
 std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
-                                          const job_environment& of_job) {
+                                          const job_environment& job_env) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text(*entry);
@@ -62,11 +62,11 @@ std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
        {"TANDEM_SIZE", "TANDEM_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
     variables[name] = size_text;
   }
-  variables["TANDEM_RENDEZVOUS"] = fmt::format("127.0.0.1:{}", of_job.port);
-  variables["TANDEM_JOB"] = of_job.name;
+  variables["TANDEM_RENDEZVOUS"] = fmt::format("127.0.0.1:{}", job_env.port);
+  variables["TANDEM_JOB"] = job_env.name;
   variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(of_job.port);
-  give_secret(variables, of_job.secret);
+  variables["MASTER_PORT"] = std::to_string(job_env.port);
+  set_secret(variables, job_env.secret);
   std::vector<std::string> texts;
   for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
   return texts;

@@ -20,6 +20,6 @@ struct job_environment {
 /// The environment of one rank, "NAME=value": the launcher's own, the plan's, and the rank's
 /// variables.
 std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
-                                          const job_environment& of_job);
+                                          const job_environment& job_env);
 
 }  // namespace tandem::launcher

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "reaper_wire.hpp"
+#include "reaper_protocol.hpp"
 
 namespace tandem::launcher {
 namespace {
@@ -50,7 +50,7 @@ bool send_start(int to, const reaper_request& request, int output, int error_out
   return sent > 0 && send_all(to, bytes_of(request).substr(static_cast<std::size_t>(sent)));
 }
 
-[[noreturn]] void throw_no_reaper(int number) {
+[[noreturn]] void throw_reaper_exited(int number) {
   throw_system_error(number, detail::resource::file,
                      "the reaper process, which starts and ends the ranks, has exited");
 }
@@ -76,8 +76,7 @@ reaper::reaper() {
   const int failed = process_ < 0 ? errno : 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0)
-    throw_system_error(failed, detail::resource::process,
-                       "cannot fork the reaper process");
+    throw_system_error(failed, detail::resource::process, "cannot fork the reaper process");
   ::setpgid(process_, process_);  // in both processes, to avoid a race
   socket_ = std::move(own);
 }
@@ -100,10 +99,10 @@ pid_t reaper::start(std::span<const std::string> command, std::span<const std::s
                                .string_bytes = strings.size()};
   if (!send_start(socket_.get(), request, output, error_output) ||
       !send_all(socket_.get(), strings)) {
-    throw_no_reaper(errno);
+    throw_reaper_exited(errno);
   }
   const reaper_event answer = wait_for_start();
-  if (answer.what == reaper_event::kind::refused) {
+  if (answer.what == reaper_event::kind::start_failed) {
     throw_system_error(
         answer.value, detail::resource::process, fmt::format("cannot start {}", command.front()),
         answer.value == ENOENT ? "check the name, or give the path of the program" : "");
@@ -116,7 +115,7 @@ reaper_event reaper::wait_for_start() {
     reaper_event event{};
     const ssize_t got = ::recv(socket_.get(), &event, sizeof event, MSG_WAITALL);
     if (got < 0 && errno == EINTR) continue;
-    if (got != sizeof event) throw_no_reaper(got < 0 ? errno : ECONNRESET);
+    if (got != sizeof event) throw_reaper_exited(got < 0 ? errno : ECONNRESET);
     if (event.what != reaper_event::kind::ended) return event;
     early_.push_back(event);
   }

@@ -15,10 +15,10 @@ namespace tandem::launcher {
 /// Event from the reaper to the launcher.
 struct reaper_event {
   enum class kind : std::int32_t {
-    started,  ///< `process` was started
-    refused,  ///< the process could not be started: `value` is errno
-    ended,    ///< `process` has ended: `value` is its wait status
-    cleared   ///< no process of the job is left except `value` that cannot be killed
+    started,       ///< `process` was started
+    start_failed,  ///< the process could not be started: `value` is errno
+    ended,         ///< `process` has ended: `value` is its wait status
+    cleaned_up     ///< no process of the job is left except `value` that cannot be killed
   };
   kind what;
   std::int32_t process;

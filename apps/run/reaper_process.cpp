@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "reaper.hpp"
-#include "reaper_wire.hpp"
+#include "reaper_protocol.hpp"
 
 namespace tandem::launcher {
 namespace {
@@ -42,14 +42,14 @@ bool receive_all(int from, void* to, std::size_t bytes) noexcept {
 }
 
 /// Replaces the standard streams by /dev/null, so that readers of the job's output see its end.
-void leave_standard_streams() noexcept {
+void detach_standard_streams() noexcept {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd <= 2; ++fd) ::dup2(null, fd);
   if (null > 2) ::close(null);
 }
 
 /// True if /proc shows the PID namespace of this process; else its numbers are not ours.
-bool proc_is_ours() noexcept {
+bool proc_shows_our_namespace() noexcept {
   std::array<char, 32> text{};
   const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
   pid_t shown = -1;
@@ -78,8 +78,8 @@ std::vector<pid_t> own_children() {
 }
 
 /// In the forked process: executes the rank's program, or writes errno to `report`.
-[[noreturn]] void become_rank(pid_t reaper, char* const* command, char* const* environment,
-                              int output, int error_output, int report) noexcept {
+[[noreturn]] void exec_rank(pid_t reaper, char* const* command, char* const* environment,
+                            int output, int error_output, int report) noexcept {
   ::setpgid(0, reaper);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != reaper) ::_exit(127);
@@ -107,7 +107,7 @@ class server {
     sigset_t children;
     ::sigemptyset(&children);
     ::sigaddset(&children, SIGCHLD);
-    ended_children_ = owned_fd(::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK));
+    child_signal_fd_ = owned_fd(::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   void run();
 
@@ -125,10 +125,10 @@ class server {
 
   const pid_t id_ = ::getpid();
   const int socket_;
-  owned_fd ended_children_;
+  owned_fd child_signal_fd_;
   std::vector<pid_t> ranks_;  ///< those that have not ended
   std::deque<reaper_event> events_;
-  bool asked_ = false;  ///< a request or the launcher's end of file can be read
+  bool request_ready_ = false;  ///< a request or the launcher's end of file can be read
 };
 
 void server::run() {
@@ -137,18 +137,18 @@ void server::run() {
     reap();
     flush();
     wait(-1, true);
-    if (asked_) launcher_lives = serve();
+    if (request_ready_) launcher_lives = serve();
   }
   kill_all();
 }
 
 void server::wait(int timeout_ms, bool for_requests) noexcept {
   const short wanted = events_.empty() ? POLLIN : POLLIN | POLLOUT;
-  std::array<pollfd, 2> ready{{{ended_children_.get(), POLLIN, 0}, {socket_, wanted, 0}}};
+  std::array<pollfd, 2> ready{{{child_signal_fd_.get(), POLLIN, 0}, {socket_, wanted, 0}}};
   ::poll(ready.data(), for_requests ? 2 : 1, timeout_ms);
-  asked_ = (ready[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+  request_ready_ = (ready[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
   signalfd_siginfo info;
-  while (::read(ended_children_.get(), &info, sizeof info) > 0) {
+  while (::read(child_signal_fd_.get(), &info, sizeof info) > 0) {
   }
 }
 
@@ -203,7 +203,7 @@ bool server::serve() {
       break;
     case reaper_request::kind::kill_all:
       const int left = kill_all();
-      events_.push_back({kind::cleared, 0, left});
+      events_.push_back({kind::cleaned_up, 0, left});
       break;
   }
   return true;
@@ -226,8 +226,8 @@ void server::start(const reaper_request& request, char* strings, const owned_fd&
   if (failed == 0) {
     process = ::fork();
     if (process == 0) {
-      become_rank(id_, command.data(), environment.data(), output.get(), error_output.get(),
-                  report[1]);
+      exec_rank(id_, command.data(), environment.data(), output.get(), error_output.get(),
+                report[1]);
     }
     if (process < 0) failed = errno;
     ::close(report[1]);
@@ -236,7 +236,7 @@ void server::start(const reaper_request& request, char* strings, const owned_fd&
   }
   if (failed != 0) {
     if (process > 0) ::waitpid(process, nullptr, 0);
-    events_.push_back({kind::refused, 0, failed});
+    events_.push_back({kind::start_failed, 0, failed});
     return;
   }
   ranks_.push_back(process);
@@ -257,7 +257,7 @@ int server::kill_all() {
   const auto limit = steady_clock::now() + kill_limit;
   while (reap()) {
     // Without /proc, unknown descendants are reached only by their group and by our own exit.
-    if (!proc_is_ours()) ::kill(-id_, SIGKILL);
+    if (!proc_shows_our_namespace()) ::kill(-id_, SIGKILL);
     const std::vector<pid_t> children = own_children();
     if (steady_clock::now() > limit) return static_cast<int>(children.size());
     for (const pid_t child : children) ::kill(child, SIGKILL);
@@ -273,7 +273,7 @@ void serve_launcher(int socket) noexcept {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "tandem-reaper");
   ::signal(SIGCHLD, SIG_DFL);  // with SIG_IGN, children could not be waited for
-  leave_standard_streams();
+  detach_standard_streams();
   server(socket).run();
   ::_exit(0);
 }

@@ -27,8 +27,8 @@ void output_relay::start() {
   }
 }
 
-std::string output_relay::last_words(std::size_t stream) const {
-  return streams_[stream]->words.text();
+std::string output_relay::last_lines(std::size_t stream) const {
+  return streams_[stream]->last_output.text();
 }
 
 asio::awaitable<void> output_relay::relay(stream& from) {
@@ -47,7 +47,7 @@ asio::awaitable<void> output_relay::relay(stream& from) {
     }
     open = !failed;
     const std::string_view bytes(from.bytes.data(), count);
-    from.words.feed(bytes);
+    from.last_output.feed(bytes);
     std::string text(bytes);
     if (from.prefixed) text = from.lines.feed(bytes);
     if (from.prefixed && !open) text += from.lines.finish();
@@ -66,9 +66,9 @@ asio::awaitable<void> output_relay::drain() {
 }
 
 asio::awaitable<void> output_relay::print(int target, std::string text) {
-  if (abandoned_ || gone_.contains(target)) co_return;
+  if (abandoned_ || closed_targets_.contains(target)) co_return;
   const int failed = co_await writer_of(target).write(std::move(text));
-  if (failed != 0) note(target, failed);
+  if (failed != 0) record_loss(target, failed);
 }
 
 output_writer& output_relay::writer_of(int target) {
@@ -80,14 +80,15 @@ output_writer& output_relay::writer_of(int target) {
   return *found;
 }
 
-void output_relay::note(int target, int number) {
+void output_relay::record_loss(int target, int number) {
   // After a hang-up, isatty fails with EIO as well.
   const bool no_terminal = number == EIO && ::isatty(target) == 0 && errno == EIO;
   if (number == EPIPE || no_terminal) {
-    gone_[target] = number;
+    closed_targets_[target] = number;
     return;
   }
-  if (lost_.emplace(target, number).second && lost_handler_) lost_handler_(target, number);
+  if (failed_targets_.emplace(target, number).second && loss_handler_)
+    loss_handler_(target, number);
 }
 
 void output_relay::abandon() {

@@ -35,14 +35,14 @@ class output_relay {
   /// Called once, with errno, for each descriptor that fails. A closed reader is not reported here,
   /// but by SIGPIPE or SIGHUP.
   void on_loss(std::function<void(int target, int number)> handler) {
-    lost_handler_ = std::move(handler);
+    loss_handler_ = std::move(handler);
   }
   /// Adds a stream from its pipe to `target`. With a prefix, whole lines are written, each with the
   /// prefix. Returns the stream's number.
   std::size_t add(owned_fd from, int target, std::string prefix);
   void start();
   /// The stream's last lines.
-  std::string last_words(std::size_t stream) const;
+  std::string last_lines(std::size_t stream) const;
 
   /// Waits until everything is written; at most one second for a process outside the job that holds
   /// a pipe open.
@@ -54,7 +54,7 @@ class output_relay {
   /// Accepts output again.
   void resume();
   /// True if a write failed for a reason other than a closed reader.
-  bool lost_output() const noexcept { return !lost_.empty(); }
+  bool lost_output() const noexcept { return !failed_targets_.empty(); }
 
  private:
   struct stream {
@@ -64,20 +64,20 @@ class output_relay {
     int target;
     bool prefixed;
     line_prefixer lines;
-    launcher::last_words words;
+    launcher::last_lines last_output;
     std::array<char, 65536> bytes;
   };
 
   asio::awaitable<void> relay(stream& from);
   output_writer& writer_of(int target);
-  void note(int target, int number);
+  void record_loss(int target, int number);
 
   asio::io_context& loop_;
   asio::steady_timer drained_;  ///< cancelled when the last stream has ended
   std::vector<std::unique_ptr<stream>> streams_;
-  std::function<void(int, int)> lost_handler_;
-  std::map<int, int> gone_;  ///< targets whose reader has closed
-  std::map<int, int> lost_;  ///< targets whose writes failed, with errno
+  std::function<void(int, int)> loss_handler_;
+  std::map<int, int> closed_targets_;  ///< targets whose reader has closed
+  std::map<int, int> failed_targets_;  ///< targets whose writes failed, with errno
   std::size_t open_streams_ = 0;
   bool closing_ = false;  ///< read only what is buffered in the pipes
   bool abandoned_ = false;

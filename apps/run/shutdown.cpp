@@ -10,10 +10,10 @@ shutdown_step shutdown::rank_failed() noexcept {
   return {0, grace_};
 }
 
-shutdown_step shutdown::told_to_stop(int signal) noexcept {
+shutdown_step shutdown::stop_requested(int signal) noexcept {
   const bool repeated = stop_signal_ != 0 && (signal == SIGHUP || signal == SIGPIPE);
   if (repeated || phase_ == phase::killing) return {};
-  if (++stops_ == 1) {
+  if (++stop_count_ == 1) {
     stop_signal_ = signal;
     shutdown_step step{signal == SIGPIPE ? SIGTERM : signal, {}};
     if (phase_ == phase::running) {

@@ -30,7 +30,7 @@ class shutdown {
       : grace_(grace), kill_after_(kill_after) {}
 
   shutdown_step rank_failed() noexcept;
-  shutdown_step told_to_stop(int signal) noexcept;
+  shutdown_step stop_requested(int signal) noexcept;
   shutdown_step expired() noexcept;
 
   /// The first stop signal; 0: none so far.
@@ -49,7 +49,7 @@ class shutdown {
   const std::chrono::milliseconds kill_after_;
   phase phase_ = phase::running;
   int stop_signal_ = 0;
-  int stops_ = 0;
+  int stop_count_ = 0;
 };
 
 }  // namespace tandem::launcher

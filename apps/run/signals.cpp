@@ -7,7 +7,7 @@ namespace tandem::launcher {
 signal_scope::signal_scope() {
   struct sigaction default_action {};
   default_action.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &default_action, &before_child_);
+  ::sigaction(SIGCHLD, &default_action, &saved_child_action_);
   for (const int number :
        {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2}) {
     const bool always =
@@ -20,12 +20,12 @@ signal_scope::signal_scope() {
   ::sigemptyset(&open);
   ::sigaddset(&open, SIGCHLD);
   for (const int number : handled_) ::sigaddset(&open, number);
-  ::pthread_sigmask(SIG_UNBLOCK, &open, &before_mask_);
+  ::pthread_sigmask(SIG_UNBLOCK, &open, &saved_mask_);
 }
 
 signal_scope::~signal_scope() {
-  ::pthread_sigmask(SIG_SETMASK, &before_mask_, nullptr);
-  ::sigaction(SIGCHLD, &before_child_, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &saved_mask_, nullptr);
+  ::sigaction(SIGCHLD, &saved_child_action_, nullptr);
 }
 
 bool signal_scope::handles(int number) const noexcept {

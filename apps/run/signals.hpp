@@ -21,8 +21,8 @@ class signal_scope {
   bool handles(int number) const noexcept;
 
  private:
-  struct sigaction before_child_ {};
-  sigset_t before_mask_;
+  struct sigaction saved_child_action_ {};
+  sigset_t saved_mask_;
   std::vector<int> handled_;
 };
 

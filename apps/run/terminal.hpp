@@ -22,7 +22,7 @@ class terminal_watch {
  private:
   /// An epoll descriptor, watched instead of the terminals: Asio would make a terminal non-blocking
   /// for all processes that share it.
-  boost::asio::posix::stream_descriptor changes_;
+  boost::asio::posix::stream_descriptor hangup_;
 };
 
 }  // namespace tandem::launcher

@@ -40,13 +40,13 @@ std::string draw(const line_chart& chart) {
   std::size_t steps = 0;
   for (const curve& c : chart.curves) {
     steps = std::max(steps, c.y.size());
-    for (const double value : c.y) y.take(value);
+    for (const double value : c.y) y.include(value);
   }
   if (steps == 0 || y.low > y.high) return "<p class='quiet'>nothing was measured</p>";
-  if (chart.from_zero) y.take(0);
+  if (chart.from_zero) y.include(0);
   const std::vector<double> ticks = nice_ticks(y.low, y.high, 5);
-  y.take(ticks.front());
-  y.take(ticks.back());
+  y.include(ticks.front());
+  y.include(ticks.back());
 
   std::string svg = open_svg(height, chart.title) + y_axis(area, y, chart.y_label) + x_axis(steps);
   for (const curve& c : chart.curves) svg += curve_of(c, steps, y);
@@ -60,17 +60,17 @@ std::string draw(const line_chart& chart) {
   return svg + "</svg><p class='legend'>" + legend + "</p>";
 }
 
-std::string draw_lanes(const std::vector<lane>& lanes) {
-  constexpr double lane_height = 46, bar_height = 26, label = 150;
+std::string draw_timeline(const std::vector<timeline_row>& rows) {
+  constexpr double row_height = 46, bar_height = 26, label = 150;
   range t;
-  for (const lane& one : lanes) {
-    for (const moment& m : one.moments) {
-      t.take(m.begin_us);
-      t.take(m.end_us);
+  for (const timeline_row& one : rows) {
+    for (const interval& m : one.intervals) {
+      t.include(m.begin_us);
+      t.include(m.end_us);
     }
   }
   if (t.low > t.high) return "<p class='quiet'>no step was recorded</p>";
-  const double svg_height = top + lane_height * static_cast<double>(lanes.size()) + bottom;
+  const double svg_height = top + row_height * static_cast<double>(rows.size()) + bottom;
   const auto x = [&t](double us) { return label + t.share(us) * (svg_width - label - right); };
 
   std::string svg = open_svg(svg_height, "activity of each rank over time");
@@ -86,12 +86,12 @@ std::string draw_lanes(const std::vector<lane>& lanes) {
       fmt::format("<text class='axis' x='{:.1f}' y='{:.1f}' text-anchor='middle'>time, ms</text>",
                   label + (svg_width - label - right) / 2, svg_height - 6);
   double y = top;
-  for (const lane& one : lanes) {
+  for (const timeline_row& one : rows) {
     svg += fmt::format("<text class='strong' x='0' y='{:.1f}'>{}</text>", y + 17, escape(one.name));
-    svg += svg_text(0, y + 32, "start", one.place);
+    svg += svg_text(0, y + 32, "start", one.rank_location);
     svg += fmt::format("<rect class='idle' x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.1f}'/>",
                        label, y + 8, svg_width - label - right, bar_height);
-    for (const moment& m : one.moments) {
+    for (const interval& m : one.intervals) {
       const std::string which =
           m.micro_batch < 0 ? "" : fmt::format(", micro-batch {}", m.micro_batch);
       svg += fmt::format(
@@ -101,7 +101,7 @@ std::string draw_lanes(const std::vector<lane>& lanes) {
           std::max(0.3, x(m.end_us) - x(m.begin_us)), bar_height, escape(one.name), name(m.what),
           which, (m.end_us - m.begin_us) / 1000);
     }
-    y += lane_height;
+    y += row_height;
   }
   std::string legend;
   for (std::size_t i = 0; i < activity_count; ++i) {

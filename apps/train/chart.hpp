@@ -24,15 +24,15 @@ struct line_chart {
 };
 
 /// One rank's row of the timeline.
-struct lane {
+struct timeline_row {
   std::string name;
-  std::string place;  ///< second line of the label: island, stage
-  std::vector<moment> moments;
+  std::string rank_location;  ///< second line of the label: island, stage
+  std::vector<interval> intervals;
 };
 
 /// The chart as an SVG element with axes, grid and legend; colours come from classes of the page.
 std::string draw(const line_chart& chart);
 /// Activities of the ranks over time, milliseconds from the first one; one colour per activity.
-std::string draw_lanes(const std::vector<lane>& lanes);
+std::string draw_timeline(const std::vector<timeline_row>& rows);
 
 }  // namespace tandem::train

@@ -3,29 +3,29 @@
 #include <unistd.h>
 
 #include <array>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
-#include "carriers.hpp"
 #include "trainer.hpp"
+#include "transports.hpp"
 
 namespace tandem::train {
 namespace {
 
-constexpr std::uint16_t moments_tag = 2;
+constexpr std::uint16_t intervals_tag = 2;
 constexpr std::uint16_t rails_tag = 3;
 
 /// Sent as raw bytes: the rendezvous checks that all ranks run the same build.
 struct summary {
   double elapsed_s = 0;
   std::uint64_t parameters = 0;
-  std::uint64_t moments = 0;
+  std::uint64_t intervals = 0;
   std::uint64_t rails = 0;
   std::array<double, activity_count> seconds{};
   std::array<char, 64> host{};
   std::array<char, 32> inside{}, between{};
 };
 
-std::string layers_text(const job& what, const place& at) {
+std::string layers_text(const job& what, const rank_location& at) {
   const int last = at.first_layer + at.layers - 1;
   std::string text = at.first_layer == 0 ? "embedding, " : "";
   text += at.layers == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", at.first_layer, last);
@@ -33,19 +33,19 @@ std::string layers_text(const job& what, const place& at) {
 }
 
 rank_record record_of(const job& what, int rank, const summary& from) {
-  const place at = what.who.at(rank);
+  const rank_location at = what.who.at(rank);
   rank_record result;
   result.name = fmt::format("rank {}", rank);
   result.island = what.who.islands()[static_cast<std::size_t>(at.island)].name;
-  result.place = fmt::format("stage {}, replica {}", at.stage, at.replica);
+  result.rank_location = fmt::format("stage {}, replica {}", at.stage, at.replica);
   result.layers = layers_text(what, at);
   result.host = from.host.data();
-  result.carried_inside = from.inside.data();
-  result.carried_between = from.between.data();
+  result.transports_inside = from.inside.data();
+  result.transports_between = from.between.data();
   result.parameters = from.parameters;
   result.elapsed_s = from.elapsed_s;
   result.seconds = from.seconds;
-  result.moments.resize(from.moments);
+  result.intervals.resize(from.intervals);
   result.rails.resize(from.rails);
   return result;
 }
@@ -76,40 +76,40 @@ asio::awaitable<void> receive_rails(communicator& over, int from, std::vector<ra
 asio::awaitable<std::vector<rank_record>> trainer::collect() {
   rails_.stop();
   // No rank closes a rail that a peer still samples: the close would be recorded as a loss.
-  co_await barrier(everyone_);
+  co_await barrier(world_);
   const std::vector<rail_history> rails = rails_.rails();
-  summary mine;
-  mine.rails = rails.size();
-  mine.elapsed_s = timeline_.elapsed_s();
-  for (const parameter<float>& one : model_.parameters()) mine.parameters += one.value.size();
-  mine.moments = timeline_.moments().size();
-  mine.seconds = timeline_.seconds();
-  gethostname(mine.host.data(), mine.host.size() - 1);
-  const carriers by = carriers_of(job_.who, over_);
-  by.inside.copy(mine.inside.data(), mine.inside.size() - 1);
-  by.between.copy(mine.between.data(), mine.between.size() - 1);
+  summary own;
+  own.rails = rails.size();
+  own.elapsed_s = timeline_.elapsed_s();
+  for (const parameter<float>& one : model_.parameters()) own.parameters += one.value.size();
+  own.intervals = timeline_.intervals().size();
+  own.seconds = timeline_.seconds();
+  gethostname(own.host.data(), own.host.size() - 1);
+  const transports by = transports_of(job_.who, over_);
+  by.inside.copy(own.inside.data(), own.inside.size() - 1);
+  by.between.copy(own.between.data(), own.between.size() - 1);
 
-  std::vector<summary> all(static_cast<std::size_t>(rank_ == 0 ? everyone_.size() : 0));
-  const const_view block(&mine, sizeof mine);
+  std::vector<summary> all(static_cast<std::size_t>(rank_ == 0 ? world_.size() : 0));
+  const const_view block(&own, sizeof own);
   const mutable_view blocks(all);
-  co_await gather(everyone_, block, blocks, 0);
+  co_await gather(world_, block, blocks, 0);
   std::vector<rank_record> records;
   if (rank_ != 0) {
-    const const_view moments(timeline_.moments());
-    co_await everyone_.send(0, moments, moments_tag);
-    co_await send_rails(everyone_, rails);
+    const const_view intervals(timeline_.intervals());
+    co_await world_.send(0, intervals, intervals_tag);
+    co_await send_rails(world_, rails);
     co_return records;
   }
-  for (int rank = 0; rank < everyone_.size(); ++rank) {
+  for (int rank = 0; rank < world_.size(); ++rank) {
     records.push_back(record_of(job_, rank, all[static_cast<std::size_t>(rank)]));
     if (rank == 0) {
-      records.back().moments = timeline_.moments();
+      records.back().intervals = timeline_.intervals();
       records.back().rails = rails;
       continue;
     }
-    const mutable_view moments(records.back().moments);
-    co_await everyone_.recv(rank, moments, moments_tag);
-    co_await receive_rails(everyone_, rank, records.back().rails);
+    const mutable_view intervals(records.back().intervals);
+    co_await world_.recv(rank, intervals, intervals_tag);
+    co_await receive_rails(world_, rank, records.back().rails);
   }
   co_return records;
 }

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <set>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::train {
@@ -15,11 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_bytes = std::size_t{1} << 30;
-constexpr const char* name_another = "name a readable file or folder with --data";
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
+constexpr const char* data_advice = "name a readable file or folder with --data";
 
 [[noreturn]] void refuse(const fs::path& path, std::string_view why,
-                         std::string advice = name_another) {
+                         std::string advice = data_advice) {
   throw error(errc::bad_input, fmt::format("{}: {}", path.string(), why), std::move(advice));
 }
 
@@ -71,7 +71,7 @@ void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
   if (!in) refuse(path, errno != 0 ? std::strerror(errno) : "cannot be opened");
   char block[64 * 1024];
   while (in.read(block, sizeof block), in.gcount() > 0) {
-    if (bytes.size() + static_cast<std::size_t>(in.gcount()) > most_bytes) {
+    if (bytes.size() + static_cast<std::size_t>(in.gcount()) > max_bytes) {
       refuse(path, "the text is longer than 1 GiB", "name fewer files with --data");
     }
     bytes.insert(bytes.end(), block, block + in.gcount());
@@ -115,8 +115,8 @@ void sample_sequence(const corpus& text, std::uint64_t seed, std::uint64_t step,
                      std::uint64_t sequence, std::span<std::uint8_t> inputs,
                      std::span<std::uint8_t> targets) {
   require_sequence(text, inputs.size());
-  const std::uint64_t places = text.bytes.size() - inputs.size();
-  const std::uint64_t start = mix(mix(mix(seed) ^ step) ^ sequence) % places;
+  const std::uint64_t start_count = text.bytes.size() - inputs.size();
+  const std::uint64_t start = mix(mix(mix(seed) ^ step) ^ sequence) % start_count;
   const std::uint8_t* first = text.bytes.data() + start;
   std::copy_n(first, inputs.size(), inputs.begin());
   std::copy_n(first + 1, targets.size(), targets.begin());

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <tandem/collectives/communicator.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/fabric.hpp>
 
 #include "job.hpp"
@@ -10,7 +10,7 @@ namespace tandem::train {
 
 /// Communicators of one rank.
 struct groups {
-  communicator everyone;
+  communicator world;
   std::unique_ptr<communicator> pipeline;  ///< the stages of its replica, by stage
   std::unique_ptr<communicator> replicas;  ///< the replicas of its stage, by replica
 };

@@ -10,43 +10,43 @@ namespace tandem::train {
 namespace {
 
 void check_batch(const job& made) {
-  const int pieces = made.who.replicas() * made.wanted.micro_batches;
-  if (made.wanted.batch % pieces == 0) return;
+  const int pieces = made.who.replicas() * made.requested.micro_batches;
+  if (made.requested.batch % pieces == 0) return;
   throw error(
       errc::bad_option,
       fmt::format("a batch of {} sequences does not divide into {} replicas x {} micro-batches",
-                  made.wanted.batch, made.who.replicas(), made.wanted.micro_batches),
+                  made.requested.batch, made.who.replicas(), made.requested.micro_batches),
       fmt::format("make --batch a multiple of {}", pieces));
 }
 
 }  // namespace
 
-job prepare(const options& wanted, int job_ranks) {
-  const model_config model = find_model(wanted.model);
-  if (job_ranks > 0 && wanted.ranks > 0 && wanted.ranks != job_ranks) {
+job prepare(const options& requested, int job_ranks) {
+  const model_config model = find_model(requested.model);
+  if (job_ranks > 0 && requested.ranks > 0 && requested.ranks != job_ranks) {
     throw error(
         errc::bad_option,
-        fmt::format("--ranks is {}, but the launcher started {} ranks", wanted.ranks, job_ranks),
+        fmt::format("--ranks is {}, but the launcher started {} ranks", requested.ranks, job_ranks),
         "omit --ranks under a launcher");
   }
-  const int ranks = job_ranks > 0 ? job_ranks : wanted.ranks;
-  const layout who({ranks, wanted.islands, wanted.stages, wanted.split}, model.layers);
-  job made{wanted, model, {}, who};
+  const int ranks = job_ranks > 0 ? job_ranks : requested.ranks;
+  const layout who({ranks, requested.islands, requested.stages, requested.split}, model.layers);
+  job made{requested, model, {}, who};
   check_batch(made);
-  made.text = std::make_shared<corpus>(load_corpus(wanted.data));
+  made.text = std::make_shared<corpus>(load_corpus(requested.data));
   require_sequence(*made.text, static_cast<std::size_t>(made.sequence()));
   return made;
 }
 
-job alone(const job& together) {
-  job one = together;
-  one.who = layout::single(together.model.layers);
-  one.turns = together.who.replicas();
+job single_process(const job& distributed) {
+  job one = distributed;
+  one.who = layout::single(distributed.model.layers);
+  one.serial_replicas = distributed.who.replicas();
   return one;
 }
 
-plan plan_of(const job& agreed) {
-  const options& o = agreed.wanted;
+job_config job_config_of(const job& agreed) {
+  const options& o = agreed.requested;
   return {{"version", version()},
           {"--model", o.model},
           {"text", fmt::format("{} bytes with checksum {:08x}", agreed.text->bytes.size(),
@@ -62,14 +62,14 @@ plan plan_of(const job& agreed) {
           {"--channel", o.channel}};
 }
 
-std::string to_text(const plan& agreed) {
+std::string to_text(const job_config& agreed) {
   std::string text;
   for (const auto& [name, value] : agreed) text += fmt::format("{}={}\n", name, value);
   return text;
 }
 
-plan plan_from(std::string_view text) {
-  plan result;
+job_config parse_job_config(std::string_view text) {
+  job_config result;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -80,8 +80,9 @@ plan plan_from(std::string_view text) {
   return result;
 }
 
-std::string difference(const plan& mine, int my_rank, const plan& theirs, int their_rank) {
-  const auto value_in = [](const plan& where, const std::string& name) -> std::string {
+std::string difference(const job_config& local, int local_rank, const job_config& remote,
+                       int remote_rank) {
+  const auto value_in = [](const job_config& where, const std::string& name) -> std::string {
     for (const auto& [key, value] : where) {
       if (key == name) return value;
     }
@@ -89,16 +90,16 @@ std::string difference(const plan& mine, int my_rank, const plan& theirs, int th
   };
   std::vector<std::string> differences;
   const auto compare = [&](const std::string& name) {
-    const std::string here = value_in(mine, name), there = value_in(theirs, name);
-    const std::string text =
-        fmt::format("{}: rank {} has {}, rank {} has {}", name, my_rank, here, their_rank, there);
-    if (here != there &&
+    const std::string local_value = value_in(local, name), remote_value = value_in(remote, name);
+    const std::string text = fmt::format("{}: rank {} has {}, rank {} has {}", name, local_rank,
+                                         local_value, remote_rank, remote_value);
+    if (local_value != remote_value &&
         std::find(differences.begin(), differences.end(), text) == differences.end()) {
       differences.push_back(text);
     }
   };
-  for (const auto& entry : mine) compare(entry.first);
-  for (const auto& entry : theirs) compare(entry.first);
+  for (const auto& entry : local) compare(entry.first);
+  for (const auto& entry : remote) compare(entry.first);
   return fmt::format("{}", fmt::join(differences, "; "));
 }
 

@@ -14,38 +14,43 @@ namespace tandem::train {
 
 /// A training job: options that were checked against each other, the model, the text, the layout.
 struct job {
-  options wanted;
+  options requested;
   model_config model;
   std::shared_ptr<const corpus> text;
   layout who;
   /// Replicas that one rank computes one after the other, summing gradients in the replicas' order.
-  int turns = 1;
+  int serial_replicas = 1;
 
-  int sequence() const { return wanted.sequence > 0 ? wanted.sequence : model.sequence_length; }
+  int sequence() const {
+    return requested.sequence > 0 ? requested.sequence : model.sequence_length;
+  }
   /// Sequences per micro-batch.
-  int sequences() const { return wanted.batch / (who.replicas() * turns * wanted.micro_batches); }
-  std::int64_t tokens_per_step() const { return std::int64_t{wanted.batch} * sequence(); }
+  int sequences() const {
+    return requested.batch / (who.replicas() * serial_replicas * requested.micro_batches);
+  }
+  std::int64_t tokens_per_step() const { return std::int64_t{requested.batch} * sequence(); }
 };
 
 /// Reads the text and checks everything that can be checked before a rank starts.
 /// @param job_ranks  ranks started by a launcher; 0: not started yet
 /// @par Errors `errc::bad_option`, `errc::bad_input`.
-job prepare(const options& wanted, int job_ranks);
+job prepare(const options& requested, int job_ranks);
 
 /// The same training in one process: the same batches in the same micro-batches. Floating-point
 /// sums depend on their order, and training amplifies a difference in the last bit a hundredfold
 /// every few hundred steps; so one process sums each replica's micro-batches first, then the
 /// replicas.
-job alone(const job& together);
+job single_process(const job& distributed);
 
 /// The settings that must be equal on all ranks, as names and values.
-using plan = std::vector<std::pair<std::string, std::string>>;
-plan plan_of(const job& agreed);
-/// Text for the rendezvous store, one line per setting, and back. `plan_from` accepts any text and
-/// ignores lines it cannot parse.
-std::string to_text(const plan& agreed);
-plan plan_from(std::string_view text);
+using job_config = std::vector<std::pair<std::string, std::string>>;
+job_config job_config_of(const job& agreed);
+/// Text for the rendezvous store, one line per setting, and back. `parse_job_config` accepts any
+/// text and ignores lines it cannot parse.
+std::string to_text(const job_config& agreed);
+job_config parse_job_config(std::string_view text);
 /// Describes the differences of two configurations, naming both ranks; empty where they are equal.
-std::string difference(const plan& mine, int my_rank, const plan& theirs, int their_rank);
+std::string difference(const job_config& local, int local_rank, const job_config& remote,
+                       int remote_rank);
 
 }  // namespace tandem::train

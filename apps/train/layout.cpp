@@ -6,8 +6,8 @@
 #include <numeric>
 #include <tandem/error.hpp>
 
-#include "cli/comma_parts.hpp"
-#include "cli/whole_number.hpp"
+#include "cli/parse_integer.hpp"
+#include "cli/split_commas.hpp"
 
 namespace tandem::train {
 namespace {
@@ -24,9 +24,9 @@ std::string divisors(int n) {
   return fmt::format("{}", fmt::join(result, ", "));
 }
 
-std::vector<island> islands_of(const layout_options& wanted) {
-  if (!wanted.islands.empty()) return parse_islands(wanted.islands);
-  const int ranks = wanted.ranks > 0 ? wanted.ranks : 4;
+std::vector<island> islands_of(const layout_options& requested) {
+  if (!requested.islands.empty()) return parse_islands(requested.islands);
+  const int ranks = requested.ranks > 0 ? requested.ranks : 4;
   if (ranks == 1) return {{"nvidia", 1}};
   if (ranks % 2 == 0) return {{"nvidia", ranks / 2}, {"amd", ranks / 2}};
   refuse(fmt::format("{} ranks do not divide into two islands of equal size", ranks),
@@ -48,8 +48,8 @@ std::vector<int> split_of(const std::string& text, int stages, int model_layers)
       fmt::format("the model has {} layers and the pipeline {} stages: --split {}", model_layers,
                   stages, fmt::join(split, ","));
   split.clear();
-  for (const std::string& piece : cli::comma_parts(text)) {
-    split.push_back(cli::whole_number(piece, 1, 65536).value_or(0));
+  for (const std::string& piece : cli::split_commas(text)) {
+    split.push_back(cli::parse_integer(piece, 1, 65536).value_or(0));
   }
   if (static_cast<int>(split.size()) != stages) {
     refuse(fmt::format("--split {} has {} stages", text, split.size()), even);
@@ -70,15 +70,16 @@ std::string range_text(int first, int count) {
 
 }  // namespace
 
-layout::layout(const layout_options& wanted, int model_layers) : islands_(islands_of(wanted)) {
+layout::layout(const layout_options& requested, int model_layers)
+    : islands_(islands_of(requested)) {
   int ranks = 0;
   for (const island& one : islands_) ranks += one.ranks;
-  if (wanted.ranks > 0 && wanted.ranks != ranks) {
-    refuse(fmt::format("--islands {} has {} ranks, but the job has {}", wanted.islands, ranks,
-                       wanted.ranks),
+  if (requested.ranks > 0 && requested.ranks != ranks) {
+    refuse(fmt::format("--islands {} has {} ranks, but the job has {}", requested.islands, ranks,
+                       requested.ranks),
            "make the two numbers equal");
   }
-  const int stages = wanted.stages > 0 ? wanted.stages : static_cast<int>(islands_.size());
+  const int stages = requested.stages > 0 ? requested.stages : static_cast<int>(islands_.size());
   if (ranks % stages != 0) {
     refuse(fmt::format("{} ranks do not divide into {} stages", ranks, stages),
            fmt::format("choose --stages {}", divisors(ranks)));
@@ -93,7 +94,7 @@ layout::layout(const layout_options& wanted, int model_layers) : islands_(island
     }
     first += one.ranks;
   }
-  split_ = split_of(wanted.split, stages, model_layers);
+  split_ = split_of(requested.split, stages, model_layers);
 }
 
 layout layout::single(int model_layers) {
@@ -103,8 +104,8 @@ layout layout::single(int model_layers) {
   return one;
 }
 
-place layout::at(int rank) const {
-  place result;
+rank_location layout::at(int rank) const {
+  rank_location result;
   result.stage = rank / replicas_;
   result.replica = rank % replicas_;
   for (int first = 0; first + islands_[static_cast<std::size_t>(result.island)].ranks <= rank;) {

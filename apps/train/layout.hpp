@@ -12,7 +12,7 @@ using cli::island;
 using cli::parse_islands;
 
 /// Location of one rank in the job.
-struct place {
+struct rank_location {
   int stage = 0;    ///< of the pipeline
   int replica = 0;  ///< of the data-parallel group of its stage
   int island = 0;
@@ -33,7 +33,7 @@ struct layout_options {
 class layout {
  public:
   /// @par Errors `errc::bad_option`: what does not divide or add up, and a valid choice.
-  layout(const layout_options& wanted, int model_layers);
+  layout(const layout_options& requested, int model_layers);
   /// All layers on one rank.
   static layout single(int model_layers);
 
@@ -44,7 +44,7 @@ class layout {
   const std::vector<int>& split() const noexcept { return split_; }
 
   /// @pre 0 <= rank < ranks().
-  place at(int rank) const;
+  rank_location at(int rank) const;
   int rank_of(int stage, int replica) const noexcept { return stage * replicas_ + replica; }
   /// The ranks of one pipeline, by stage.
   std::vector<int> pipeline(int replica) const;

@@ -19,34 +19,36 @@ constexpr const char* examples =
     "  tandem train --ranks 1                        one process, no communication\n"
     "  torchrun --nproc-per-node 4 --no-python tandem train\n";
 
-void declare_training(cli::command_line& line, options& wanted) {
+void declare_training(cli::command_line& line, options& requested) {
   static const std::vector<std::string> names = model_names();
-  line.choice("model", wanted.model, {names.begin(), names.end()}, "architecture and size");
-  line.option("data", wanted.data, "file or folder of text to train on, read as bytes");
-  line.option("steps", wanted.steps, 1, 1'000'000, "optimizer steps");
-  line.option("batch", wanted.batch, 1, 65536, "sequences per step, over all replicas");
-  line.option("micro-batches", wanted.micro_batches, 1, 65536,
+  line.choice("model", requested.model, {names.begin(), names.end()}, "architecture and size");
+  line.option("data", requested.data, "file or folder of text to train on, read as bytes");
+  line.option("steps", requested.steps, 1, 1'000'000, "optimizer steps");
+  line.option("batch", requested.batch, 1, 65536, "sequences per step, over all replicas");
+  line.option("micro-batches", requested.micro_batches, 1, 65536,
               "micro-batches per step on each replica");
-  line.option("sequence", wanted.sequence, 0, 65536, "tokens per sequence; 0: the model's default");
-  line.option("learning-rate", wanted.learning_rate, 1e-9, 10.0,
+  line.option("sequence", requested.sequence, 0, 65536,
+              "tokens per sequence; 0: the model's default");
+  line.option("learning-rate", requested.learning_rate, 1e-9, 10.0,
               "peak learning rate, after the warm-up");
-  line.option("seed", wanted.seed, 0, std::numeric_limits<int>::max(),
+  line.option("seed", requested.seed, 0, std::numeric_limits<int>::max(),
               "random seed of parameters and batches");
-  line.choice("schedule", wanted.schedule, {"1f1b", "gpipe"},
+  line.choice("schedule", requested.schedule, {"1f1b", "gpipe"},
               "pipeline schedule of the micro-batches");
 }
 
-void declare_layout(cli::command_line& line, options& wanted) {
-  line.option("ranks", wanted.ranks, 0, 65536, "processes; 0: as many as --islands lists, else 4");
-  line.option("islands", wanted.islands,
+void declare_layout(cli::command_line& line, options& requested) {
+  line.option("ranks", requested.ranks, 0, 65536,
+              "processes; 0: as many as --islands lists, else 4");
+  line.option("islands", requested.islands,
               "ranks per island, \"nvidia:2,amd:2\"; default: two equal halves");
-  line.option("stages", wanted.stages, 0, 65536, "pipeline stages; 0: one per island");
-  line.option("split", wanted.split, "layers of each stage, \"17,15\"; default: even");
+  line.option("stages", requested.stages, 0, 65536, "pipeline stages; 0: one per island");
+  line.option("split", requested.split, "layers of each stage, \"17,15\"; default: even");
 }
 
 }  // namespace
 
-bool parse(std::span<const std::string> args, options& wanted) {
+bool parse(std::span<const std::string> args, options& requested) {
   cli::command_line line(
       {.command = "tandem train",
        .arguments = "[options]",
@@ -54,16 +56,17 @@ bool parse(std::span<const std::string> args, options& wanted) {
                   "data parallelism inside them, compares the loss with the same training in one "
                   "process, and writes a report. Starts its own ranks unless run by a launcher.",
        .examples = examples});
-  declare_training(line, wanted);
-  declare_layout(line, wanted);
-  line.choice("channel", wanted.channel, cli::fabric_kinds(),
+  declare_training(line, requested);
+  declare_layout(line, requested);
+  line.choice("channel", requested.channel, cli::fabric_kinds(),
               "transport; --rails selects rails, mixed uses shm inside an island");
-  line.option("report", wanted.report, "HTML report to write");
-  line.option("json", wanted.json, "JSON record to write, with the exact loss of every step");
-  line.flag("no-reference", wanted.no_reference, "skip the comparison run in one process");
-  line.engine_options(wanted.engine);
+  line.option("report", requested.report, "HTML report to write");
+  line.option("json", requested.json, "JSON record to write, with the exact loss of every step");
+  line.flag("no-reference", requested.no_reference, "skip the comparison run in one process");
+  line.engine_options(requested.engine);
   if (!line.parse(args)) return false;
-  wanted.channel = cli::kind_for(wanted.channel, line.given("channel"), wanted.engine);
+  requested.channel =
+      cli::fabric_kind_for(requested.channel, line.given("channel"), requested.engine);
   return true;
 }
 

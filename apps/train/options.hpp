@@ -35,8 +35,8 @@ struct options {
   settings engine;
 };
 
-/// Fills `wanted` from the environment and `args`. False if help was requested and printed.
+/// Fills `requested` from the environment and `args`. False if help was requested and printed.
 /// @par Errors `errc::bad_option`: the option, the reason and the closest valid option.
-bool parse(std::span<const std::string> args, options& wanted);
+bool parse(std::span<const std::string> args, options& requested);
 
 }  // namespace tandem::train

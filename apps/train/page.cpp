@@ -8,38 +8,38 @@
 #include <set>
 #include <tandem/version.hpp>
 
-#include "carriers.hpp"
 #include "json.hpp"
+#include "transports.hpp"
 
 namespace tandem::train {
 namespace {
 
 std::set<std::string> hosts_of(const std::vector<rank_record>& ranks) {
   std::set<std::string> hosts;
-  for (const rank_record& one : ranks) hosts.insert(one.host);
+  for (const rank_record& record : ranks) hosts.insert(record.host);
   return hosts;
 }
 
-std::string whereabouts(const outcome& together) {
+std::string rank_locations(const outcome& distributed) {
   std::string text;
-  for (const rank_record& one : together.ranks) {
-    text += fmt::format("{}{}: {} on {}, {}", text.empty() ? "" : "; ", one.name, one.island,
-                        one.host, one.place);
+  for (const rank_record& record : distributed.ranks) {
+    text += fmt::format("{}{}: {} on {}, {}", text.empty() ? "" : "; ", record.name, record.island,
+                        record.host, record.rank_location);
   }
   return text;
 }
 
-std::string link_text(const job& what, const outcome& together) {
+std::string link_text(const job& what, const outcome& distributed) {
   if (what.who.ranks() == 1) return "none: one rank";
-  if (what.wanted.channel == "mixed") {
-    const std::string text = carried_text(together.ranks);
-    const std::string& rails = what.wanted.engine.rails;
+  if (what.requested.channel == "mixed") {
+    const std::string text = transports_text(distributed.ranks);
+    const std::string& rails = what.requested.engine.rails;
     return rails.empty() ? text : fmt::format("{} ({})", text, rails);
   }
-  if (what.wanted.channel == "shm") return "shared memory";
-  if (!what.wanted.engine.rails.empty())
-    return fmt::format("TCP over rails: {}", what.wanted.engine.rails);
-  return hosts_of(together.ranks).size() == 1 ? "TCP over this machine's loopback" : "TCP";
+  if (what.requested.channel == "shm") return "shared memory";
+  if (!what.requested.engine.rails.empty())
+    return fmt::format("TCP over rails: {}", what.requested.engine.rails);
+  return hosts_of(distributed.ranks).size() == 1 ? "TCP over this machine's loopback" : "TCP";
 }
 
 double mean(const std::vector<double>& values) {
@@ -58,7 +58,7 @@ double largest_difference(const history& a, const history& b) {
 
 std::string batch_text(const job& what) {
   return fmt::format("{} sequences of {} tokens a step, in {} micro-batches of {} on each replica",
-                     what.wanted.batch, what.sequence(), what.wanted.micro_batches,
+                     what.requested.batch, what.sequence(), what.requested.micro_batches,
                      what.sequences());
 }
 
@@ -74,8 +74,8 @@ std::string hardware_note(const std::vector<rank_record>& ranks) {
       where);
 }
 
-std::string carried_text(const std::vector<rank_record>& ranks) {
-  const carriers by = carriers_of(ranks);
+std::string transports_text(const std::vector<rank_record>& ranks) {
+  const transports by = transports_of(ranks);
   std::string text;
   if (!by.inside.empty()) text = by.inside + " inside islands";
   if (!by.between.empty())
@@ -86,24 +86,24 @@ std::string carried_text(const std::vector<rank_record>& ranks) {
 std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks) {
   std::vector<rail_history> ends;
   std::vector<std::string> islands;
-  for (const rank_record& one : ranks) {
-    ends.insert(ends.end(), one.rails.begin(), one.rails.end());
-    islands.push_back(one.island);
+  for (const rank_record& record : ranks) {
+    ends.insert(ends.end(), record.rails.begin(), record.rails.end());
+    islands.push_back(record.island);
   }
   return join_rails(ends, islands);
 }
 
-report page_of(const job& what, const outcome& together, const history& reference) {
+report page_of(const job& what, const outcome& distributed, const history& reference) {
   report page;
   page.title = fmt::format("Tandem trains {} on {} rank{}", what.model.name, what.who.ranks(),
                            what.who.ranks() == 1 ? "" : "s");
-  page.note = hardware_note(together.ranks);
-  page.joint = together.course;
+  page.note = hardware_note(distributed.ranks);
+  page.joint = distributed.metrics;
   page.reference = reference;
-  page.ranks = together.ranks;
-  page.kept_steps = together.kept_steps;
-  page.rails = rails_of(together.ranks);
-  const options& o = what.wanted;
+  page.ranks = distributed.ranks;
+  page.kept_steps = distributed.kept_steps;
+  page.rails = rails_of(distributed.ranks);
+  const options& o = what.requested;
   page.summary = {
       {"model",
        fmt::format("{}: {} layers of width {}, {} heads, {} of keys and values", what.model.name,
@@ -116,8 +116,8 @@ report page_of(const job& what, const outcome& together, const history& referenc
        fmt::format("{}, learning rate up to {:g}, seed {}", o.steps, o.learning_rate, o.seed)},
       {"layout", what.who.text()},
       {"schedule", o.schedule},
-      {"rank locations", whereabouts(together)},
-      {"transport", link_text(what, together)},
+      {"rank locations", rank_locations(distributed)},
+      {"transport", link_text(what, distributed)},
       {"tokens per second", fmt::format("{:.0f} on all ranks", page.joint.tokens_per_s())},
       {"waiting for communication",
        fmt::format("{:.1f} % of the ranks' time", 100 * mean(page.joint.wait_share))},
@@ -135,28 +135,28 @@ report page_of(const job& what, const outcome& together, const history& referenc
   return page;
 }
 
-std::string json_of(const job& what, const outcome& together, const history& reference) {
+std::string json_of(const job& what, const outcome& distributed, const history& reference) {
   json_object all;
-  for (const auto& [name, value] : plan_of(what)) {
+  for (const auto& [name, value] : job_config_of(what)) {
     all.text(name.starts_with("--") ? name.substr(2) : name, value);
   }
   all.number("parameters", static_cast<double>(parameter_count(what.model)));
-  all.number("tokens_per_step", together.course.tokens_per_step);
-  all.number("tokens_per_s", together.course.tokens_per_s());
-  all.number("wait_share", mean(together.course.wait_share));
-  all.number("final_loss", together.course.loss.back());
-  all.numbers("loss", together.course.loss);
-  all.bits("loss_bits", together.course.loss);
-  all.numbers("step_s", together.course.step_s);
-  const carriers by = carriers_of(together.ranks);
+  all.number("tokens_per_step", distributed.metrics.tokens_per_step);
+  all.number("tokens_per_s", distributed.metrics.tokens_per_s());
+  all.number("wait_share", mean(distributed.metrics.wait_share));
+  all.number("final_loss", distributed.metrics.loss.back());
+  all.numbers("loss", distributed.metrics.loss);
+  all.bits("loss_bits", distributed.metrics.loss);
+  all.numbers("step_s", distributed.metrics.step_s);
+  const transports by = transports_of(distributed.ranks);
   if (!by.inside.empty()) all.text("carried_inside_islands", by.inside);
   if (!by.between.empty()) all.text("carried_between_islands", by.between);
-  const std::vector<rail_record> rails = rails_of(together.ranks);
+  const std::vector<rail_record> rails = rails_of(distributed.ranks);
   if (!rails.empty()) all.json("rails", rails_json(rails));
   if (!reference.loss.empty()) {
     all.number("reference_tokens_per_s", reference.tokens_per_s());
     all.number("reference_final_loss", reference.loss.back());
-    all.number("largest_relative_difference", largest_difference(together.course, reference));
+    all.number("largest_relative_difference", largest_difference(distributed.metrics, reference));
     all.numbers("reference_loss", reference.loss);
     all.bits("reference_loss_bits", reference.loss);
   }

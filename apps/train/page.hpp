@@ -10,15 +10,15 @@ std::string hardware_note(const std::vector<rank_record>& ranks);
 
 /// The transports used: "shm inside islands, tcp between islands". Islands of one rank have no
 /// inside part.
-std::string carried_text(const std::vector<rank_record>& ranks);
+std::string transports_text(const std::vector<rank_record>& ranks);
 
 /// All rails between these ranks; empty if the channels have none.
 std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks);
 
 /// The report of a run; `reference` is empty if no reference was run.
-report page_of(const job& what, const outcome& together, const history& reference);
+report page_of(const job& what, const outcome& distributed, const history& reference);
 
 /// Machine-readable: one JSON object. Losses also as hexadecimal floats, which keep every bit.
-std::string json_of(const job& what, const outcome& together, const history& reference);
+std::string json_of(const job& what, const outcome& distributed, const history& reference);
 
 }  // namespace tandem::train

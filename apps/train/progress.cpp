@@ -41,14 +41,14 @@ std::string tail_of(const progress_state& s, bool waiting, const std::string& ra
   return rails.empty() ? tail : tail + "  " + rails;
 }
 
-/// The most detailed tail that fits into `room` columns; `is_whole`: nothing was omitted.
-std::string fitting_tail(const progress_state& s, int room, bool& is_whole) {
-  is_whole = true;
+/// The most detailed tail that fits into `available` columns; `is_complete`: nothing was omitted.
+std::string fitting_tail(const progress_state& s, int available, bool& is_complete) {
+  is_complete = true;
   for (const std::string& rails : s.rails) {
     for (const bool waiting : {true, false}) {
       std::string tail = tail_of(s, waiting, rails);
-      if (static_cast<int>(tail.size()) <= room) return tail;
-      is_whole = false;
+      if (static_cast<int>(tail.size()) <= available) return tail;
+      is_complete = false;
     }
   }
   return tail_of(s, true, "");
@@ -62,13 +62,13 @@ double blend(double old, double fresh) {
 
 std::string progress_line(const progress_state& s, int columns) {
   const int indent = static_cast<int>(s.label.size()) + 2;
-  const int room_for_all = columns > 0 ? columns - indent : std::numeric_limits<int>::max();
-  bool is_whole = true;
-  const std::string tail = fitting_tail(s, room_for_all, is_whole);
+  const int tail_columns = columns > 0 ? columns - indent : std::numeric_limits<int>::max();
+  bool is_complete = true;
+  const std::string tail = fitting_tail(s, tail_columns, is_complete);
 
-  const int room = columns - static_cast<int>(s.label.size() + tail.size()) - 6;
+  const int available = columns - static_cast<int>(s.label.size() + tail.size()) - 6;
   std::string line = s.label + "  ";
-  if (is_whole && room >= 8) line += bar(s.step, s.steps, std::min(room, 30)) + "  ";
+  if (is_complete && available >= 8) line += bar(s.step, s.steps, std::min(available, 30)) + "  ";
   line += tail;
   if (columns > 0 && line.size() > static_cast<std::size_t>(columns)) {
     line.resize(static_cast<std::size_t>(columns));

@@ -11,7 +11,7 @@ namespace tandem::train {
 namespace {
 
 constexpr std::size_t colours = 8;
-constexpr std::size_t most_label = 24;  // characters that fit to the left of a bar
+constexpr std::size_t max_label = 24;  // characters that fit to the left of a bar
 constexpr double bar_height = 12, row_height = 22, axis_height = 46;
 constexpr double label_width = 170, plot_height = 240;
 
@@ -27,21 +27,21 @@ struct unit {
   const char* name;
 };
 
-unit unit_for(double most_bytes_per_s) {
-  if (most_bytes_per_s >= 1e9) return {1e9, "GB/s, both directions"};
-  if (most_bytes_per_s >= 1e6) return {1e6, "MB/s, both directions"};
+unit unit_for(double max_bytes_per_s) {
+  if (max_bytes_per_s >= 1e9) return {1e9, "GB/s, both directions"};
+  if (max_bytes_per_s >= 1e6) return {1e6, "MB/s, both directions"};
   return {1e3, "kB/s, both directions"};
 }
 
 std::string shortened(const std::string& label) {
-  return label.size() <= most_label ? label : label.substr(0, most_label - 1) + "…";
+  return label.size() <= max_label ? label : label.substr(0, max_label - 1) + "…";
 }
 
-bool looks_alike(const rail_track::part& a, const rail_track::part& b) {
+bool is_same_state(const rail_track::part& a, const rail_track::part& b) {
   return a.rails == b.rails && a.lost == b.lost && a.worst == b.worst;
 }
 
-std::string state_words(const rail_track::part& p) {
+std::string part_state_text(const rail_track::part& p) {
   if (p.lost == 0 || p.lost == p.rails) return std::string(name(p.worst));
   return fmt::format("{} of {} rails lost", p.lost, p.rails);
 }
@@ -62,13 +62,13 @@ std::string state_bar(const rail_track& track, std::size_t number, double part_s
   const auto count = static_cast<double>(track.parts.size());
   for (std::size_t i = 0, end = 0; i < track.parts.size(); i = end) {
     const rail_track::part& first = track.parts[i];
-    for (end = i + 1; end < track.parts.size() && looks_alike(track.parts[end], first);) ++end;
+    for (end = i + 1; end < track.parts.size() && is_same_state(track.parts[end], first);) ++end;
     if (first.rails == 0) continue;
     const double from = in.x(static_cast<double>(i) / count);
     const double to = in.x(static_cast<double>(end) / count);
-    const std::string words = state_words(first);
+    const std::string state = part_state_text(first);
     const std::string title =
-        fmt::format("{}: {}, {:.1f} to {:.1f} s", track.name, words,
+        fmt::format("{}: {}, {:.1f} to {:.1f} s", track.name, state,
                     static_cast<double>(i) * part_s, static_cast<double>(end) * part_s);
     const bool pale = first.lost == 0 && first.worst != rail_state::up;
     const std::string colour = fmt::format("f{}{}", number % colours, pale ? " pale" : "");
@@ -100,52 +100,52 @@ std::string time_axis(const plot_area& in, double span_s, double bottom) {
 
 /// Stacked areas: the total is the throughput of all tracks, and a lost rail lowers it.
 std::string areas(const rail_tracks& what, const plot_area& in, const range& y, double scale) {
-  std::vector<double> floor(what.tracks.front().parts.size(), 0.0);
-  const auto count = static_cast<double>(floor.size());
+  std::vector<double> lower(what.tracks.front().parts.size(), 0.0);
+  const auto count = static_cast<double>(lower.size());
   std::string svg;
   for (std::size_t t = what.tracks.size();
        t-- > 0;) {  // the first track on top, in the order of the bars
     const rail_track& track = what.tracks[t];
-    std::vector<double> roof = floor;
-    for (std::size_t i = 0; i < roof.size(); ++i) roof[i] += track.parts[i].bytes_per_s / scale;
+    std::vector<double> upper = lower;
+    for (std::size_t i = 0; i < upper.size(); ++i) upper[i] += track.parts[i].bytes_per_s / scale;
     std::string d;
     // A value is drawn at the middle of its part; the first and last also at the edge of the plot.
     const auto go = [&](double part, double value) {
       d += fmt::format("{}{:.1f} {:.1f}", d.empty() ? 'M' : 'L', in.x(part / count),
                        in.y(y.share(value)));
     };
-    go(0, roof.front());
-    for (std::size_t i = 0; i < roof.size(); ++i) go(static_cast<double>(i) + 0.5, roof[i]);
-    go(count, roof.back());
-    go(count, floor.back());
-    for (std::size_t i = floor.size(); i-- > 0;) go(static_cast<double>(i) + 0.5, floor[i]);
-    go(0, floor.front());
+    go(0, upper.front());
+    for (std::size_t i = 0; i < upper.size(); ++i) go(static_cast<double>(i) + 0.5, upper[i]);
+    go(count, upper.back());
+    go(count, lower.back());
+    for (std::size_t i = lower.size(); i-- > 0;) go(static_cast<double>(i) + 0.5, lower[i]);
+    go(0, lower.front());
     svg += fmt::format("<path class='f{}' d='{}Z'><title>{}: {}</title></path>", t % colours, d,
                        escape(track.name), bytes_text(track.bytes));
-    floor = std::move(roof);
+    lower = std::move(upper);
   }
   return svg;
 }
 
 /// The highest throughput of all tracks together in any part, bytes per second.
-double most_together(const rail_tracks& what) {
-  double most = 0;
+double max_total_rate(const rail_tracks& what) {
+  double max_rate = 0;
   for (std::size_t i = 0; i < what.tracks.front().parts.size(); ++i) {
     double sum = 0;
     for (const rail_track& track : what.tracks) sum += track.parts[i].bytes_per_s;
-    most = std::max(most, sum);
+    max_rate = std::max(max_rate, sum);
   }
-  return most;
+  return max_rate;
 }
 
 }  // namespace
 
 std::string draw_rails(const rail_tracks& what) {
   if (what.tracks.empty() || what.part_s <= 0) return "<p class='quiet'>nothing was measured</p>";
-  const double most = most_together(what);
-  const unit in_units = unit_for(most);
-  range y{0, std::max(most / in_units.bytes_per_s, 1.0)};
-  y.take(nice_ticks(0, y.high, 5).back());
+  const double max_rate = max_total_rate(what);
+  const unit in_units = unit_for(max_rate);
+  range y{0, std::max(max_rate / in_units.bytes_per_s, 1.0)};
+  y.include(nice_ticks(0, y.high, 5).back());
 
   const plot_area plot{label_width, svg_width - 16, 14, 14 + plot_height};
   const double rows = static_cast<double>(what.tracks.size());

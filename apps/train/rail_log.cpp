@@ -6,7 +6,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr double shortest_rate_s = 0.5;  // shorter intervals show individual messages
+constexpr double min_rate_interval_s = 0.5;  // shorter intervals show individual messages
 
 rail_state state_of(std::string_view text) noexcept {
   for (const rail_state one : {rail_state::up, rail_state::suspect, rail_state::lost}) {
@@ -62,14 +62,14 @@ rail_log::entry& rail_log::find(double at_s, int peer, std::size_t lane) {
   fresh.history.end.peer = peer;
   fresh.history.end.lane = number;
   // The rail appeared between two samples: its bytes so far are counted from the earlier one.
-  if (rank_ < peer && look_before_s_ < at_s) {
-    fresh.history.points.push_back({.at_s = look_before_s_});
+  if (rank_ < peer && previous_sample_s_ < at_s) {
+    fresh.history.points.push_back({.at_s = previous_sample_s_});
   }
   return fresh;
 }
 
-void rail_log::take(double at_s, int peer, const std::vector<rail_stats>& now) {
-  if (at_s > look_s_) look_before_s_ = std::exchange(look_s_, at_s);
+void rail_log::record(double at_s, int peer, const std::vector<rail_stats>& now) {
+  if (at_s > sample_s_) previous_sample_s_ = std::exchange(sample_s_, at_s);
   for (std::size_t lane = 0; lane < now.size(); ++lane) {
     const rail_stats& from = now[lane];
     entry& one = find(at_s, peer, lane);
@@ -86,7 +86,7 @@ void rail_log::take(double at_s, int peer, const std::vector<rail_stats>& now) {
     copy(nic_of(from.name), end.nic);
     copy(from.why_lost, end.why_lost);
     const std::vector<rail_point>& points = one.history.points;
-    if (points.empty() || at_s - points.back().at_s >= kept_every_s_) keep(at_s, one);
+    if (points.empty() || at_s - points.back().at_s >= point_spacing_s_) keep(at_s, one);
   }
 }
 
@@ -96,12 +96,12 @@ void rail_log::keep(double at_s, entry& of) {
   std::vector<rail_point>& points = of.history.points;
   points.push_back({at_s, end.sent, end.received, of.worst});
   of.worst = end.state;
-  if (points.size() >= most_points) thin_out();
+  if (points.size() >= max_points) thin_out();
 }
 
 /// Drops every other point; the next point takes over its worst state.
 void rail_log::thin_out() {
-  kept_every_s_ *= 2;
+  point_spacing_s_ *= 2;
   for (entry& one : entries_) {
     std::vector<rail_point>& points = one.history.points;
     std::size_t kept = 0;
@@ -122,16 +122,16 @@ void rail_log::finish(double at_s) {
   }
 }
 
-std::vector<nic_now> rail_log::live(double at_s) {
-  const bool rates_are_old = at_s - marked_s_ >= shortest_rate_s;
-  std::vector<nic_now> nics;
+std::vector<nic_status> rail_log::live(double at_s) {
+  const bool rates_are_old = at_s - rate_start_s_ >= min_rate_interval_s;
+  std::vector<nic_status> nics;
   for (entry& one : entries_) {
     const rail_end& end = one.history.end;
     if (rates_are_old) {
-      const double elapsed_s = at_s - std::max(marked_s_, 0.0);
-      const auto bytes = static_cast<double>(end.bytes() - one.marked_bytes);
+      const double elapsed_s = at_s - std::max(rate_start_s_, 0.0);
+      const auto bytes = static_cast<double>(end.bytes() - one.rate_start_bytes);
       one.bytes_per_s = elapsed_s > 0 ? bytes / elapsed_s : 0;
-      one.marked_bytes = end.bytes();
+      one.rate_start_bytes = end.bytes();
     }
     const std::string_view nic = end.nic.data();
     auto of = std::find_if(nics.begin(), nics.end(), [nic](const auto& n) { return n.nic == nic; });
@@ -144,7 +144,7 @@ std::vector<nic_now> rail_log::live(double at_s) {
     of->worst = std::max(of->worst, end.state);
     of->bytes_per_s += one.bytes_per_s;
   }
-  if (rates_are_old) marked_s_ = at_s;
+  if (rates_are_old) rate_start_s_ = at_s;
   return nics;
 }
 

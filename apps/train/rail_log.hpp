@@ -44,7 +44,7 @@ struct rail_history {
 };
 
 /// Current state of all rails of this rank over one of its NICs.
-struct nic_now {
+struct nic_status {
   std::string nic;
   int lanes = 0;  ///< rails to all peers
   int up = 0;
@@ -52,27 +52,27 @@ struct nic_now {
   double bytes_per_s = 0;             ///< both directions, over the last half second or more
 };
 
-/// History of the rails of one rank in bounded memory: at most `most_points` points per rail, whose
+/// History of the rails of one rank in bounded memory: at most `max_points` points per rail, whose
 /// spacing doubles when they are used up. Not thread-safe.
 class rail_log {
  public:
-  static constexpr std::size_t most_points = 300;
+  static constexpr std::size_t max_points = 300;
 
   explicit rail_log(int rank) : rank_(rank) {}
 
   /// Records the rail statistics of the channel to a peer. @pre `at_s` does not decrease.
-  void take(double at_s, int peer, const std::vector<rail_stats>& now);
+  void record(double at_s, int peer, const std::vector<rail_stats>& now);
   /// Adds the last state of each rail as a point.
   void finish(double at_s);
   /// Current state by NIC, for the progress line.
-  std::vector<nic_now> live(double at_s);
+  std::vector<nic_status> live(double at_s);
   std::vector<rail_history> rails() const;
 
  private:
   struct entry {
     rail_history history;
     rail_state worst = rail_state::up;  // since the last point
-    std::uint64_t marked_bytes = 0;
+    std::uint64_t rate_start_bytes = 0;
     double bytes_per_s = 0;
   };
   entry& find(double at_s, int peer, std::size_t lane);
@@ -81,9 +81,9 @@ class rail_log {
 
   int rank_;
   std::vector<entry> entries_;
-  double kept_every_s_ = 0.05;
-  double look_s_ = 0, look_before_s_ = 0;
-  double marked_s_ = -1;
+  double point_spacing_s_ = 0.05;
+  double sample_s_ = 0, previous_sample_s_ = 0;
+  double rate_start_s_ = -1;
 };
 
 /// The interface in a rail's name, in printable characters: the first word, and the RDMA device if

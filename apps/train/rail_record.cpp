@@ -13,7 +13,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr std::size_t most_named = 3;  // the table of the report lists all
+constexpr std::size_t max_named = 3;  // the table of the report lists all
 
 template <std::size_t size>
 std::string text_of(const std::array<char, size>& from) {
@@ -53,32 +53,32 @@ std::string count_text(std::uint32_t times) {
 std::vector<rail_record> join_rails(std::span<const rail_history> ends,
                                     const std::vector<std::string>& islands) {
   std::map<std::tuple<int, int, int>, rail_record> found;
-  for (const rail_history& one : ends) {
-    const auto [first, second] = std::minmax(one.end.rank, one.end.peer);
+  for (const rail_history& rail : ends) {
+    const auto [first, second] = std::minmax(rail.end.rank, rail.end.peer);
     const auto ranks = static_cast<int>(islands.size());
     if (first < 0 || second >= ranks) continue;
-    const auto [at, fresh] = found.try_emplace({first, second, one.end.lane});
+    const auto [at, fresh] = found.try_emplace({first, second, rail.end.lane});
     rail_record& record = at->second;
     if (fresh) {
       record.first = first;
       record.second = second;
-      record.lane = one.end.lane;
+      record.lane = rail.end.lane;
       record.first_island = islands[static_cast<std::size_t>(first)];
       record.second_island = islands[static_cast<std::size_t>(second)];
       record.first_nic = record.second_nic = "?";
       record.state = rail_state::up;
     }
-    add_end(one, record);
+    add_end(rail, record);
   }
   std::map<std::pair<int, int>, double> of_pair;
-  for (const auto& [key, one] : found) {
-    of_pair[{one.first, one.second}] += static_cast<double>(one.bytes());
+  for (const auto& [key, rail] : found) {
+    of_pair[{rail.first, rail.second}] += static_cast<double>(rail.bytes());
   }
   std::vector<rail_record> all;
-  for (auto& [key, one] : found) {
-    const double whole = of_pair[{one.first, one.second}];
-    if (whole > 0) one.share = static_cast<double>(one.bytes()) / whole;
-    all.push_back(std::move(one));
+  for (auto& [key, rail] : found) {
+    const double total = of_pair[{rail.first, rail.second}];
+    if (total > 0) rail.share = static_cast<double>(rail.bytes()) / total;
+    all.push_back(std::move(rail));
   }
   std::stable_partition(all.begin(), all.end(), [](const rail_record& r) { return r.crosses(); });
   return all;
@@ -91,7 +91,7 @@ std::vector<rail_record> rails_to_show(const std::vector<rail_record>& all) {
   return crossing.empty() ? all : crossing;
 }
 
-std::string rails_verdict(const std::vector<rail_record>& all) {
+std::string rails_summary(const std::vector<rail_record>& all) {
   const std::vector<rail_record> shown = rails_to_show(all);
   if (shown.empty()) return {};
   const bool several = std::any_of(shown.begin(), shown.end(), [&shown](const rail_record& r) {
@@ -99,33 +99,32 @@ std::string rails_verdict(const std::vector<rail_record>& all) {
   });
   double bytes = 0;
   std::size_t lost = 0;
-  std::string troubles;
-  for (const rail_record& one : shown) {
-    bytes += static_cast<double>(one.bytes());
-    if (one.times_lost == 0 || ++lost > most_named) continue;
-    troubles += fmt::format("{} {}", lost == 1 ? "; lost:" : ",", one.first_nic);
-    if (several) troubles += fmt::format(" of ranks {} and {}", one.first, one.second);
-    troubles += " " + count_text(one.times_lost);
+  std::string losses;
+  for (const rail_record& rail : shown) {
+    bytes += static_cast<double>(rail.bytes());
+    if (rail.times_lost == 0 || ++lost > max_named) continue;
+    losses += fmt::format("{} {}", lost == 1 ? "; lost:" : ",", rail.first_nic);
+    if (several) losses += fmt::format(" of ranks {} and {}", rail.first, rail.second);
+    losses += " " + count_text(rail.times_lost);
   }
-  if (lost == 0) troubles = "; none was lost";
-  if (lost > most_named) troubles += fmt::format(", and {} more", lost - most_named);
+  if (lost == 0) losses = "; none was lost";
+  if (lost > max_named) losses += fmt::format(", and {} more", lost - max_named);
   return fmt::format("{} rail{}{} carried {}{}", shown.size(), shown.size() == 1 ? "" : "s",
-                     shown.front().crosses() ? " between islands" : "", bytes_text(bytes),
-                     troubles);
+                     shown.front().crosses() ? " between islands" : "", bytes_text(bytes), losses);
 }
 
 std::string rails_json(const std::vector<rail_record>& all) {
   using cli::json_text;
   std::string list = "[";
-  for (const rail_record& one : all) {
-    list +=
-        fmt::format(R"({}{{"ranks": [{}, {}], "islands": [{}, {}], "nics": [{}, {}], "lane": {}, )"
-                    R"("state": {}, "epoch": {}, "times_lost": {}, "why_lost": {}, )"
-                    R"("bytes_sent": {}, "bytes_received": {}, "share": {:.6f}}})",
-                    list.size() > 1 ? ", " : "", one.first, one.second, json_text(one.first_island),
-                    json_text(one.second_island), json_text(one.first_nic),
-                    json_text(one.second_nic), one.lane, json_text(name(one.state)), one.epoch,
-                    one.times_lost, json_text(one.why_lost), one.sent, one.received, one.share);
+  for (const rail_record& rail : all) {
+    list += fmt::format(
+        R"({}{{"ranks": [{}, {}], "islands": [{}, {}], "nics": [{}, {}], "lane": {}, )"
+        R"("state": {}, "epoch": {}, "times_lost": {}, "why_lost": {}, )"
+        R"("bytes_sent": {}, "bytes_received": {}, "share": {:.6f}}})",
+        list.size() > 1 ? ", " : "", rail.first, rail.second, json_text(rail.first_island),
+        json_text(rail.second_island), json_text(rail.first_nic), json_text(rail.second_nic),
+        rail.lane, json_text(name(rail.state)), rail.epoch, rail.times_lost,
+        json_text(rail.why_lost), rail.sent, rail.received, rail.share);
   }
   return list + "]";
 }

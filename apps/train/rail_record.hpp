@@ -35,7 +35,7 @@ std::vector<rail_record> rails_to_show(const std::vector<rail_record>& all);
 
 /// One line for the user: "2 rails between islands carried 1.2 GB; lost: r2 twice". Empty if there
 /// are no rails.
-std::string rails_verdict(const std::vector<rail_record>& all);
+std::string rails_summary(const std::vector<rail_record>& all);
 
 /// Machine-readable: a JSON array of objects in one line.
 std::string rails_json(const std::vector<rail_record>& all);

@@ -6,23 +6,23 @@ namespace tandem::train {
 namespace {
 
 /// "up", "lost", "1/2 up" where the rails of the NIC differ.
-std::string state_text(const nic_now& nic) {
+std::string state_text(const nic_status& nic) {
   if (nic.up == nic.lanes || nic.lanes == 1) return std::string(name(nic.worst));
   if (nic.up == 0) return std::string(name(nic.worst));
   return fmt::format("{}/{} up", nic.up, nic.lanes);
 }
 
-bool is_up(const nic_now& nic) {
+bool is_up(const nic_status& nic) {
   return nic.up == nic.lanes;
 }
 
-std::string each(const std::vector<nic_now>& nics, bool say_up) {
+std::string nic_texts(const std::vector<nic_status>& nics, bool show_up) {
   std::string text;
-  for (const nic_now& one : nics) {
-    text += fmt::format("{}{}", text.empty() ? "" : "  ", one.nic);
-    if (say_up || !is_up(one)) text += " " + state_text(one);
-    const bool is_lost = one.up == 0 && one.worst == rail_state::lost;
-    if (!is_lost) text += " " + rate_text(one.bytes_per_s);
+  for (const nic_status& nic : nics) {
+    text += fmt::format("{}{}", text.empty() ? "" : "  ", nic.nic);
+    if (show_up || !is_up(nic)) text += " " + state_text(nic);
+    const bool is_lost = nic.up == 0 && nic.worst == rail_state::lost;
+    if (!is_lost) text += " " + rate_text(nic.bytes_per_s);
   }
   return text;
 }
@@ -44,21 +44,21 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.0f} B", bytes);
 }
 
-std::vector<std::string> rail_texts(const std::vector<nic_now>& nics) {
+std::vector<std::string> rail_texts(const std::vector<nic_status>& nics) {
   if (nics.empty()) return {};
   std::size_t up = 0;
   double bytes_per_s = 0;
   std::string others;
-  for (const nic_now& one : nics) {
-    bytes_per_s += one.bytes_per_s;
-    if (is_up(one)) {
+  for (const nic_status& nic : nics) {
+    bytes_per_s += nic.bytes_per_s;
+    if (is_up(nic)) {
       ++up;
     } else {
-      others += fmt::format(", {} {}", one.nic, state_text(one));
+      others += fmt::format(", {} {}", nic.nic, state_text(nic));
     }
   }
   const std::string rate = rate_text(bytes_per_s);
-  return {each(nics, true), each(nics, false),
+  return {nic_texts(nics, true), nic_texts(nics, false),
           fmt::format("{} of {} NICs up {}{}", up, nics.size(), rate, others),
           fmt::format("{}/{} up {}", up, nics.size(), rate)};
 }

@@ -8,9 +8,9 @@
 namespace tandem::train {
 namespace {
 
-constexpr double shortest_part_s = 0.1;  // shorter ones show individual messages
-constexpr double most_parts = 150;       // each six units wide in the drawing
-constexpr double least_windows = 5;      // a short run still has five windows
+constexpr double min_part_s = 0.1;  // shorter ones show individual messages
+constexpr double max_parts = 150;   // each six units wide in the drawing
+constexpr double min_windows = 5;   // a short run still has five windows
 
 bool is_same_track(const rail_record& a, const rail_record& b) {
   return a.first_nic == b.first_nic && a.second_nic == b.second_nic &&
@@ -44,10 +44,10 @@ double bytes_until(const std::vector<rail_point>& points, double at_s) {
 
 /// The worst state reported for any time between `from_s` and `to_s`.
 rail_state worst_between(const std::vector<rail_point>& points, double from_s, double to_s) {
-  const double hair_s = (to_s - from_s) * 1e-6;  // intervals that merely touch do not overlap
+  const double tolerance_s = (to_s - from_s) * 1e-6;  // intervals that merely touch do not overlap
   rail_state worst = rail_state::up;
   for (std::size_t i = 1; i < points.size(); ++i) {
-    if (points[i].at_s > from_s + hair_s && points[i - 1].at_s < to_s - hair_s) {
+    if (points[i].at_s > from_s + tolerance_s && points[i - 1].at_s < to_s - tolerance_s) {
       worst = std::max(worst, points[i].worst);
     }
   }
@@ -97,7 +97,7 @@ rail_tracks make_tracks(const std::vector<rail_record>& rails, double window_s) 
     if (!rail.points.empty()) span_s = std::max(span_s, rail.points.back().at_s);
   }
   const auto parts =
-      static_cast<std::size_t>(std::clamp(std::floor(span_s / shortest_part_s), 1.0, most_parts));
+      static_cast<std::size_t>(std::clamp(std::floor(span_s / min_part_s), 1.0, max_parts));
   made.part_s = span_s / static_cast<double>(parts);
   bool with_islands = false;
   std::vector<const rail_record*> named_after;
@@ -106,7 +106,7 @@ rail_tracks make_tracks(const std::vector<rail_record>& rails, double window_s) 
     const auto known =
         std::find_if(named_after.begin(), named_after.end(),
                      [&rail](const rail_record* one) { return is_same_track(*one, rail); });
-    made.of_rail.push_back(static_cast<std::size_t>(known - named_after.begin()));
+    made.track_of_rail.push_back(static_cast<std::size_t>(known - named_after.begin()));
     if (known == named_after.end()) named_after.push_back(&rail);
   }
   made.tracks.resize(named_after.size());
@@ -115,12 +115,12 @@ rail_tracks make_tracks(const std::vector<rail_record>& rails, double window_s) 
     made.tracks[i].parts.resize(parts);
   }
   for (std::size_t i = 0; i < rails.size(); ++i) {
-    rail_track& track = made.tracks[made.of_rail[i]];
+    rail_track& track = made.tracks[made.track_of_rail[i]];
     track.bytes += static_cast<double>(rails[i].bytes());
     if (span_s > 0) add(rails[i], made.part_s, track);
   }
-  const double most_s = span_s / least_windows;
-  const double sides = made.part_s > 0 ? std::min(window_s, most_s) / made.part_s / 2 : 0;
+  const double max_window_s = span_s / min_windows;
+  const double sides = made.part_s > 0 ? std::min(window_s, max_window_s) / made.part_s / 2 : 0;
   const auto each_side = static_cast<std::size_t>(std::max(0.0, std::round(sides)));
   for (rail_track& track : made.tracks) smooth(track, each_side);
   return made;

@@ -25,7 +25,7 @@ struct rail_track {
 struct rail_tracks {
   double part_s = 0;
   std::vector<rail_track> tracks;
-  std::vector<std::size_t> of_rail;  ///< for each rail, its index in `tracks`
+  std::vector<std::size_t> track_of_rail;  ///< for each rail, its index in `tracks`
 };
 rail_tracks make_tracks(const std::vector<rail_record>& rails, double window_s);
 

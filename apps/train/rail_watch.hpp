@@ -21,12 +21,12 @@ class rail_watch {
   void start();
   /// Takes a last sample. Idempotent.
   void stop();
-  std::vector<nic_now> live();
+  std::vector<nic_status> live();
   std::vector<rail_history> rails() const;
 
  private:
-  struct looker;
-  std::shared_ptr<looker> looker_;
+  struct sampler;
+  std::shared_ptr<sampler> sampler_;
 };
 
 }  // namespace tandem::train

@@ -15,11 +15,12 @@
 namespace tandem::train {
 namespace {
 
-constexpr double least_window_s = 0.5;  // like the rate of the progress line
+constexpr double min_window_s = 0.5;  // like the rate of the progress line
 
-std::string section(std::string_view heading, std::string_view words, const std::string& body) {
+std::string section(std::string_view heading, std::string_view description,
+                    const std::string& body) {
   return fmt::format("<section><h2>{}</h2>\n<p class='quiet'>{}</p>\n{}\n</section>\n", heading,
-                     words, body);
+                     description, body);
 }
 
 std::string summary_table(const report& page) {
@@ -31,8 +32,8 @@ std::string summary_table(const report& page) {
   return "<table class='summary'>" + rows + "</table>";
 }
 
-std::string percent(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+std::string percent(double part, double total) {
+  return total > 0 ? fmt::format("{:.1f} %", 100 * part / total) : "-";
 }
 
 std::string rank_table(const std::vector<rank_record>& ranks) {
@@ -42,12 +43,12 @@ std::string rank_table(const std::vector<rank_record>& ranks) {
     head += fmt::format("<th><i class='dot a{}'></i>{}</th>", i, name(static_cast<activity>(i)));
   }
   std::string rows;
-  for (const rank_record& one : ranks) {
-    rows +=
-        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>", escape(one.name),
-                    escape(one.island), escape(one.place), escape(one.layers), one.parameters);
-    for (const double seconds : one.seconds) {
-      rows += "<td>" + percent(seconds, one.elapsed_s) + "</td>";
+  for (const rank_record& rank : ranks) {
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>",
+                        escape(rank.name), escape(rank.island), escape(rank.rank_location),
+                        escape(rank.layers), rank.parameters);
+    for (const double seconds : rank.seconds) {
+      rows += "<td>" + percent(seconds, rank.elapsed_s) + "</td>";
     }
     rows += "</tr>\n";
   }
@@ -118,31 +119,31 @@ std::string rails_section(const report& page) {
   if (page.rails.empty()) return {};
   const std::vector<rail_record> shown = rails_to_show(page.rails);
   // Two steps: within one step, rails alternate between busy and idle.
-  const double window_s = std::max(least_window_s, 2 * step_s(page.joint));
+  const double window_s = std::max(min_window_s, 2 * step_s(page.joint));
   const rail_tracks tracks = make_tracks(shown, window_s);
-  const std::string words = fmt::format(
+  const std::string description = fmt::format(
       "{}. The throughput of {} is stacked, averaged over {:.1f} s; rails over the same two NICs "
       "are drawn as one. The bars below show their state.",
-      escape(rails_verdict(page.rails)),
+      escape(rails_summary(page.rails)),
       shown.front().crosses() ? "the rails between islands" : "the rails", window_s);
   const std::string of_table =
       "<p class='quiet under'>Bytes sent and received by the first of the two ranks. The share is "
       "that of all bytes the two ranks exchanged. The epoch counts the rail's connections.</p>";
-  return section("Rails", words,
-                 draw_rails(tracks) + of_table + rail_table(page.rails, tracks.of_rail));
+  return section("Rails", description,
+                 draw_rails(tracks) + of_table + rail_table(page.rails, tracks.track_of_rail));
 }
 
 std::string timeline_section(const report& page) {
-  std::vector<lane> lanes;
-  for (const rank_record& one : page.ranks) {
-    lanes.push_back({one.name + " \u00b7 " + one.island, one.place, one.moments});
+  std::vector<timeline_row> rows;
+  for (const rank_record& rank : page.ranks) {
+    rows.push_back({rank.name + " \u00b7 " + rank.island, rank.rank_location, rank.intervals});
   }
   return section("Timeline",
                  fmt::format(
                      "{} steps from the middle of the run. Sends and receives show only while the "
                      "rank is blocked on them; transfers that overlap computation are not shown.",
                      page.kept_steps),
-                 draw_lanes(lanes)) +
+                 draw_timeline(rows)) +
          section("Time per activity",
                  "Shares of each rank's time over the run. All-reduce includes waiting for the "
                  "last rank to enter the call.",
@@ -159,15 +160,17 @@ double history::tokens_per_s() const {
   return seconds > 0 ? tokens_per_step * static_cast<double>(step_s.size() - from) / seconds : 0;
 }
 
-std::string verdict(const history& joint, const history& reference) {
+std::string loss_comparison(const history& joint, const history& reference) {
   const double loss = joint.loss.back();
   if (reference.loss.empty()) return fmt::format("final loss {:.6f}; no reference was run", loss);
-  const double alone = reference.loss.back();
-  std::string text = fmt::format("final loss {:.6f}; in one process {:.6f}; ", loss, alone);
+  const double reference_loss = reference.loss.back();
+  std::string text =
+      fmt::format("final loss {:.6f}; in one process {:.6f}; ", loss, reference_loss);
   if (joint.loss == reference.loss)
     return text + "difference 0 absolute, 0 relative: the same bits at every step";
-  return text + fmt::format("difference {:.1e} absolute, {:.1e} relative", std::abs(loss - alone),
-                            std::abs((loss - alone) / alone));
+  return text + fmt::format("difference {:.1e} absolute, {:.1e} relative",
+                            std::abs(loss - reference_loss),
+                            std::abs((loss - reference_loss) / reference_loss));
 }
 
 std::string render(const report& page) {
@@ -178,7 +181,7 @@ std::string render(const report& page) {
       "dark'>\n<title>{}</title>\n<style>{}</style></head>\n"
       "<body><main>\n<h1>{}</h1>\n<p class='verdict'>{}</p>\n<p class='note'>{}</p>\n",
       escape(page.title), style_sheet, escape(page.title),
-      escape(verdict(page.joint, page.reference)), escape(page.note));
+      escape(loss_comparison(page.joint, page.reference)), escape(page.note));
   html += loss_section(page) + difference_section(page) + speed_section(page) +
           rails_section(page) + timeline_section(page);
   html += section("Configuration", "Model, data, layout and transport of this run.",

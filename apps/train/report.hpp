@@ -23,18 +23,18 @@ struct history {
 
 /// One rank's data for the report.
 struct rank_record {
-  std::string name;    ///< "rank 2"
-  std::string island;  ///< "amd"
-  std::string place;   ///< "stage 1, replica 0"
-  std::string layers;  ///< "3-4, head"
+  std::string name;           ///< "rank 2"
+  std::string island;         ///< "amd"
+  std::string rank_location;  ///< "stage 1, replica 0"
+  std::string layers;         ///< "3-4, head"
   std::string host;
   std::uint64_t parameters = 0;
   double elapsed_s = 0;
   std::array<double, activity_count> seconds{};  ///< per activity, over the run
-  std::vector<moment> moments;                   ///< from a few steps
+  std::vector<interval> intervals;               ///< from a few steps
   std::vector<rail_history> rails = {};          ///< this rank's ends; empty if there are no rails
-  std::string carried_inside = {};               ///< transports within the island, "shm"
-  std::string carried_between = {};              ///< transports to other islands, "tcp"
+  std::string transports_inside = {};            ///< transports within the island, "shm"
+  std::string transports_between = {};           ///< transports to other islands, "tcp"
 };
 
 /// Content of the report page.
@@ -45,12 +45,12 @@ struct report {
   history joint;      ///< over all ranks
   history reference;  ///< the same training in one process; empty if not requested
   std::vector<rank_record> ranks;
-  int kept_steps = 0;                   ///< steps that `rank_record::moments` covers
+  int kept_steps = 0;                   ///< steps that `rank_record::intervals` covers
   std::vector<rail_record> rails = {};  ///< between all ranks; empty: no section
 };
 
 /// The final loss of both runs and their difference in one line; without a reference only the loss.
-std::string verdict(const history& joint, const history& reference);
+std::string loss_comparison(const history& joint, const history& reference);
 
 /// A self-contained HTML page: charts as inline SVG, light or dark as the reader's system prefers.
 std::string render(const report& page);

@@ -10,7 +10,7 @@ namespace tandem::train {
 
 /// Result of a training run.
 struct outcome {
-  history course;
+  history metrics;
   std::vector<rank_record> ranks;  ///< on rank 0; empty elsewhere
   int kept_steps = 0;
 };
@@ -20,9 +20,9 @@ struct outcome {
 /// output.
 /// @par Errors `errc::call_mismatch`: ranks have different settings, and which; the errors of the
 /// rendezvous, the channels and the collectives. Every rank of the job receives the error.
-outcome train_together(const job& what, const launch_info& who);
+outcome train_distributed(const job& what, const launch_info& who);
 
 /// Runs a job of one rank in this process, without sockets.
-outcome train_alone(const job& what, const std::string& label);
+outcome train_single_process(const job& what, const std::string& label);
 
 }  // namespace tandem::train

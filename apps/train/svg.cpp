@@ -7,15 +7,15 @@
 
 namespace tandem::train {
 
-void range::take(double value) {
+void range::include(double value) {
   if (!std::isfinite(value)) return;
   low = std::min(low, value);
   high = std::max(high, value);
 }
 
-std::string escape(std::string_view words) {
+std::string escape(std::string_view text) {
   std::string safe;
-  for (const char c : words) {
+  for (const char c : text) {
     switch (c) {
       case '&':
         safe += "&amp;";
@@ -39,9 +39,9 @@ std::string escape(std::string_view words) {
   return safe;
 }
 
-std::vector<double> nice_ticks(double low, double high, int wanted) {
+std::vector<double> nice_ticks(double low, double high, int requested) {
   const double span = high > low ? high - low : std::max(std::abs(high), 1.0);
-  const double rough = span / std::max(wanted, 1);
+  const double rough = span / std::max(requested, 1);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -69,9 +69,9 @@ std::string open_svg(double height, std::string_view title) {
                      height, escape(title));
 }
 
-std::string svg_text(double x, double y, std::string_view anchor, std::string_view words) {
+std::string svg_text(double x, double y, std::string_view anchor, std::string_view text) {
   return fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='{}'>{}</text>", x, y, anchor,
-                     escape(words));
+                     escape(text));
 }
 
 std::string y_axis(const plot_area& in, const range& y, std::string_view label) {

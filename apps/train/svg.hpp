@@ -16,7 +16,7 @@ struct range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
-  void take(double value);
+  void include(double value);
   /// 0 at low, 1 at high.
   double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
 };
@@ -33,15 +33,15 @@ struct plot_area {
 
 /// Replaces the five special characters of HTML and XML by entities.
 std::string escape(std::string_view text);
-/// Round numbers that cover low to high in about `wanted` steps. @pre low <= high, both finite.
-std::vector<double> nice_ticks(double low, double high, int wanted);
+/// Round numbers that cover low to high in about `requested` steps. @pre low <= high, both finite.
+std::vector<double> nice_ticks(double low, double high, int requested);
 /// A number as an axis label: 0.25, 12k, 3e-07.
 std::string tick_text(double value);
 
 /// The opening tag of a drawing; `title` is for screen readers.
 std::string open_svg(double height, std::string_view title);
 /// @param anchor  "start", "middle" or "end": which point of the text is at x
-std::string svg_text(double x, double y, std::string_view anchor, std::string_view words);
+std::string svg_text(double x, double y, std::string_view anchor, std::string_view text);
 /// Grid, numbers and label of the vertical axis.
 std::string y_axis(const plot_area& in, const range& y, std::string_view label);
 /// Values at equal distances from left to right as a path; a value that is not finite leaves a gap,

@@ -30,7 +30,7 @@ void timeline::add(activity what, int micro_batch, clock::time_point begin, cloc
   const auto since_us = [this](clock::time_point at) {
     return std::chrono::duration<double, std::micro>(at - origin_).count();
   };
-  moments_.push_back({what, micro_batch, since_us(begin), since_us(end)});
+  intervals_.push_back({what, micro_batch, since_us(begin), since_us(end)});
 }
 
 double timeline::waited_s() const noexcept {

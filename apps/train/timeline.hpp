@@ -17,7 +17,7 @@ std::string_view name(activity what) noexcept;
 bool waits(activity what) noexcept;
 
 /// One interval of a rank's time. Trivially copyable: sent to rank 0 as raw bytes.
-struct moment {
+struct interval {
   activity what = activity::forward;
   std::int32_t micro_batch = -1;  ///< -1: the whole step
   double begin_us = 0;            ///< since the start of the run
@@ -41,13 +41,13 @@ class timeline {
   /// Seconds so far spent waiting for communication.
   double waited_s() const noexcept;
   double elapsed_s() const { return std::chrono::duration<double>(clock::now() - origin_).count(); }
-  const std::vector<moment>& moments() const noexcept { return moments_; }
+  const std::vector<interval>& intervals() const noexcept { return intervals_; }
 
  private:
   clock::time_point origin_ = clock::now();
   bool keep_ = false;
   std::array<double, activity_count> seconds_{};
-  std::vector<moment> moments_;
+  std::vector<interval> intervals_;
 };
 
 }  // namespace tandem::train

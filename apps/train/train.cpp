@@ -43,7 +43,7 @@ std::string size_text(long count) {
                            : fmt::format("{:.1f} million", static_cast<double>(count) / 1e6);
 }
 
-void say_what(const job& what) {
+void print_header(const job& what) {
   fmt::print("Tandem {} trains {} ({} parameters) on {} ({} kB of text)\n", version(),
              what.model.name, size_text(parameter_count(what.model)), what.text->source,
              what.text->bytes.size() / 1000);
@@ -51,27 +51,29 @@ void say_what(const job& what) {
   std::fflush(stdout);
 }
 
-void say_how_it_went(const job& what, const outcome& together, const history& reference) {
-  const history& course = together.course;
-  std::string speed = fmt::format("{:.0f} tokens/s on {} rank{}", course.tokens_per_s(),
+void print_summary(const job& what, const outcome& distributed, const history& reference) {
+  const history& metrics = distributed.metrics;
+  std::string speed = fmt::format("{:.0f} tokens/s on {} rank{}", metrics.tokens_per_s(),
                                   what.who.ranks(), what.who.ranks() == 1 ? "" : "s");
   if (what.who.ranks() > 1) {
-    const double waited = std::accumulate(course.wait_share.begin(), course.wait_share.end(), 0.0);
+    const double waited =
+        std::accumulate(metrics.wait_share.begin(), metrics.wait_share.end(), 0.0);
     speed += fmt::format(", {:.0f} % of their time waiting for communication",
-                         100 * waited / static_cast<double>(course.wait_share.size()));
+                         100 * waited / static_cast<double>(metrics.wait_share.size()));
   }
   if (!reference.loss.empty())
     speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
-  if (what.wanted.channel == "mixed" && what.who.ranks() > 1)
-    speed += "\ntransports: " + carried_text(together.ranks);
-  const std::string rails = rails_verdict(rails_of(together.ranks));
-  fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n", verdict(course, reference));
+  if (what.requested.channel == "mixed" && what.who.ranks() > 1)
+    speed += "\ntransports: " + transports_text(distributed.ranks);
+  const std::string rails = rails_summary(rails_of(distributed.ranks));
+  fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n",
+             loss_comparison(metrics, reference));
 }
 
 /// The files that rank 0 writes at the end.
 struct results {
-  explicit results(const options& wanted)
-      : report("--report", wanted.report), json("--json", wanted.json) {}
+  explicit results(const options& requested)
+      : report("--report", requested.report), json("--json", requested.json) {}
   /// Unwritable files are reported before the training, not after it.
   void check() const {
     report.check(report_bytes);
@@ -101,53 +103,54 @@ void write(const results& to, const std::string& json, const std::string& page) 
 }
 
 /// Rank 0 only: reference run, report and final output.
-void conclude(const job& what, const outcome& together) {
+void conclude(const job& what, const outcome& distributed) {
   history reference;
-  if (!what.wanted.no_reference && what.who.ranks() > 1) {
-    reference = train_alone(alone(what), "1 process").course;
+  if (!what.requested.no_reference && what.who.ranks() > 1) {
+    reference = train_single_process(single_process(what), "1 process").metrics;
   }
-  say_how_it_went(what, together, reference);
-  const results to(what.wanted);
-  const std::string page = to.report.is_wanted() ? render(page_of(what, together, reference)) : "";
-  write(to, json_of(what, together, reference), page);
-  if (!to.report.is_wanted()) return;
-  fmt::print("report: {}\n", std::filesystem::absolute(what.wanted.report).string());
+  print_summary(what, distributed, reference);
+  const results to(what.requested);
+  const std::string page =
+      to.report.is_enabled() ? render(page_of(what, distributed, reference)) : "";
+  write(to, json_of(what, distributed, reference), page);
+  if (!to.report.is_enabled()) return;
+  fmt::print("report: {}\n", std::filesystem::absolute(what.requested.report).string());
 }
 
-int train_rank(const job& what, const std::optional<launch_info>& place_in_job) {
-  const bool first = !place_in_job || place_in_job->rank == 0;
-  if (first) say_what(what);
-  const outcome together =
-      what.who.ranks() == 1 ? train_alone(what, "1 rank") : train_together(what, *place_in_job);
-  if (first) conclude(what, together);
+int train_rank(const job& what, const std::optional<launch_info>& job_launch) {
+  const bool first = !job_launch || job_launch->rank == 0;
+  if (first) print_header(what);
+  const outcome distributed = what.who.ranks() == 1 ? train_single_process(what, "1 rank")
+                                                    : train_distributed(what, *job_launch);
+  if (first) conclude(what, distributed);
   return 0;
 }
 
 }  // namespace
 
 int train_main(std::span<const std::string> args) {
-  const std::optional<launch_info> place_in_job = find_launch();
-  options wanted;
+  const std::optional<launch_info> job_launch = find_launch();
+  options requested;
   // With no spare core, a polling rank takes the core on which another rank computes.
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (place_in_job && place_in_job->local_size >= cores)
-    wanted.engine.spin = std::chrono::microseconds(0);
-  if (!parse(args, wanted)) return 0;
+  if (job_launch && job_launch->local_size >= cores)
+    requested.engine.spin = std::chrono::microseconds(0);
+  if (!parse(args, requested)) return 0;
   if (const char* const lacking = unsupported_processor()) throw error(errc::bad_input, lacking);
   std::optional<job> prepared;
   const auto prepare_all = [&] {
-    prepared = prepare(wanted, place_in_job ? place_in_job->size : 0);
-    if (!place_in_job || place_in_job->rank == 0) results(wanted).check();
-    if (prepared->who.ranks() > 1) cli::check_inputs(wanted.engine);
+    prepared = prepare(requested, job_launch ? job_launch->size : 0);
+    if (!job_launch || job_launch->rank == 0) results(requested).check();
+    if (prepared->who.ranks() > 1) cli::check_inputs(requested.engine);
   };
-  if (place_in_job) {
-    cli::check_as_rank(*place_in_job, wanted.engine, prepare_all);
+  if (job_launch) {
+    cli::check_as_rank(*job_launch, requested.engine, prepare_all);
   } else {
     prepare_all();
   }
   const job& what = *prepared;
-  if (!place_in_job && what.who.ranks() > 1) return launch(args, what.who.ranks());
-  return train_rank(what, place_in_job);
+  if (!job_launch && what.who.ranks() > 1) return launch(args, what.who.ranks());
+  return train_rank(what, job_launch);
 }
 
 }  // namespace tandem::train

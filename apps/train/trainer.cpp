@@ -7,8 +7,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <cmath>
 #include <numeric>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 namespace tandem::train {
@@ -18,16 +18,16 @@ constexpr double clip_norm = 1.0;
 constexpr std::uint16_t tied_tag = 1;
 
 pipeline_kind kind_of(const job& what) {
-  return what.wanted.schedule == "gpipe" ? pipeline_kind::gpipe : pipeline_kind::one_f_one_b;
+  return what.requested.schedule == "gpipe" ? pipeline_kind::gpipe : pipeline_kind::one_f_one_b;
 }
 
 stage_options stage_of(const job& what, int rank) {
-  const place at = what.who.at(rank);
+  const rank_location at = what.who.at(rank);
   const auto schedules =
-      make_schedules(kind_of(what), what.who.stages(), what.wanted.micro_batches);
+      make_schedules(kind_of(what), what.who.stages(), what.requested.micro_batches);
   return {.first_layer = at.first_layer,
           .last_layer = at.first_layer + at.layers,
-          .seed = static_cast<std::uint64_t>(what.wanted.seed),
+          .seed = static_cast<std::uint64_t>(what.requested.seed),
           .sequences = what.sequences(),
           .sequence_length = what.sequence(),
           .stash = tandem::check(schedules).peak_stash[static_cast<std::size_t>(at.stage)]};
@@ -42,7 +42,7 @@ std::span<const Number> numbers(const_view view) {
   return {static_cast<const Number*>(view.data), view.bytes / sizeof(Number)};
 }
 
-asio::awaitable<void> receive_whole(communicator& from, int peer, mutable_view into) {
+asio::awaitable<void> receive_exact(communicator& from, int peer, mutable_view into) {
   const std::size_t bytes = co_await from.recv(peer, into, tied_tag);
   if (bytes != into.bytes)
     throw error(errc::call_mismatch,
@@ -55,44 +55,44 @@ trainer::trainer(const job& what, fabric& over, groups with)
     : job_(what),
       over_(over),
       rank_(over.rank()),
-      place_(what.who.at(rank_)),
+      location_(what.who.at(rank_)),
       model_(what.model, stage_of(what, rank_)),
-      everyone_(std::move(with.everyone)),
+      world_(std::move(with.world)),
       pipeline_(std::move(*with.pipeline)),
       replicas_(std::move(*with.replicas)),
       rails_(over, timeline_),
-      rate_{.peak = what.wanted.learning_rate,
-            .floor = what.wanted.learning_rate / 10,
-            .warmup_steps = what.wanted.steps / 10,
-            .steps = what.wanted.steps},
+      rate_{.peak = what.requested.learning_rate,
+            .floor = what.requested.learning_rate / 10,
+            .warmup_steps = what.requested.steps / 10,
+            .steps = what.requested.steps},
       inputs_(static_cast<std::size_t>(model_.tokens())),
       targets_(inputs_.size()),
       tied_(model_.tied_gradient().size()),
       totals_(model_.squared_norms().size() + 2) {
-  course_.tokens_per_step = static_cast<double>(what.tokens_per_step());
+  metrics_.tokens_per_step = static_cast<double>(what.tokens_per_step());
 }
 
 asio::awaitable<void> trainer::run(step_handler after_step) {
-  co_await barrier(everyone_);
+  co_await barrier(world_);
   timeline_.start();
   rails_.start();
-  const int first_kept = (job_.wanted.steps - kept_steps()) / 2;
-  for (step_ = 0; step_ < job_.wanted.steps; ++step_) {
+  const int first_kept = (job_.requested.steps - kept_steps()) / 2;
+  for (step_ = 0; step_ < job_.requested.steps; ++step_) {
     timeline_.keep(step_ >= first_kept && step_ < first_kept + kept_steps());
     const time_point begin = timeline::clock::now();
     co_await step(step_ + 1);
     finish_step(begin);
-    if (after_step) after_step(course_);
+    if (after_step) after_step(metrics_);
   }
 }
 
 asio::awaitable<void> trainer::step(int number) {
   loss_sum_ = 0;
-  for (turn_ = 0; turn_ < job_.turns; ++turn_) {
-    turn_loss_sum_ = 0;
+  for (serial_replica_ = 0; serial_replica_ < job_.serial_replicas; ++serial_replica_) {
+    replica_loss_sum_ = 0;
     model_.begin_step(job_.tokens_per_step());
-    co_await run_pipeline(pipeline_, kind_of(job_), job_.wanted.micro_batches, *this, this);
-    take_turn(turn_);
+    co_await run_pipeline(pipeline_, kind_of(job_), job_.requested.micro_batches, *this, this);
+    accumulate_replica(serial_replica_);
   }
   co_await sum_gradients();
   co_await exchange_tied_gradients();
@@ -108,17 +108,17 @@ asio::awaitable<void> trainer::step(int number) {
 }
 
 /// Adds the gradients of the replica just computed to those of the previous ones.
-void trainer::take_turn(int turn) {
-  loss_sum_ += turn_loss_sum_;
-  if (job_.turns == 1) return;
+void trainer::accumulate_replica(int serial_replica) {
+  loss_sum_ += replica_loss_sum_;
+  if (job_.serial_replicas == 1) return;
   const std::span<float> fresh = model_.gradients();
-  if (turn == 0) {
-    earlier_turns_.assign(fresh.begin(), fresh.end());
+  if (serial_replica == 0) {
+    accumulated_gradients_.assign(fresh.begin(), fresh.end());
   } else {
-    for (std::size_t i = 0; i < fresh.size(); ++i) earlier_turns_[i] += fresh[i];
+    for (std::size_t i = 0; i < fresh.size(); ++i) accumulated_gradients_[i] += fresh[i];
   }
-  if (turn + 1 == job_.turns)
-    std::copy(earlier_turns_.begin(), earlier_turns_.end(), fresh.begin());
+  if (serial_replica + 1 == job_.serial_replicas)
+    std::copy(accumulated_gradients_.begin(), accumulated_gradients_.end(), fresh.begin());
 }
 
 asio::awaitable<void> trainer::sum_gradients() {
@@ -135,7 +135,7 @@ asio::awaitable<void> trainer::exchange_tied_gradients() {
     const int other_end = model_.is_first() ? pipeline_.size() - 1 : 0;
     std::vector<asio::awaitable<void>> both_ways;
     both_ways.push_back(pipeline_.send(other_end, const_view(model_.tied_gradient()), tied_tag));
-    both_ways.push_back(receive_whole(pipeline_, other_end, mutable_view(tied_)));
+    both_ways.push_back(receive_exact(pipeline_, other_end, mutable_view(tied_)));
     co_await when_all(std::move(both_ways));
     timeline_.add(activity::recv, -1, begin, timeline::clock::now());
   }
@@ -145,7 +145,7 @@ asio::awaitable<void> trainer::exchange_tied_gradients() {
 asio::awaitable<void> trainer::sum_totals() {
   const time_point begin = timeline::clock::now();
   // Replicas have equal norms: only the first contributes them; adding zeros changes no bit.
-  if (place_.replica == 0) {
+  if (location_.replica == 0) {
     const std::vector<double> norms = model_.squared_norms();
     std::copy(norms.begin(), norms.end(), totals_.begin());
   } else {
@@ -154,8 +154,8 @@ asio::awaitable<void> trainer::sum_totals() {
   totals_[totals_.size() - 2] = loss_sum_;
   totals_[totals_.size() - 1] = timeline_.waited_s();
   const mutable_view totals(totals_);
-  co_await all_reduce(everyone_, totals, data_type::float64, reduce_op::sum);
-  if (everyone_.size() > 1) {
+  co_await all_reduce(world_, totals, data_type::float64, reduce_op::sum);
+  if (world_.size() > 1) {
     timeline_.add(activity::all_reduce, -1, begin, timeline::clock::now());
   }
 }
@@ -168,19 +168,19 @@ void trainer::finish_step(time_point begin) {
     throw error(errc::bad_input, fmt::format("the loss of step {} is not finite", step_ + 1),
                 "train with a lower --learning-rate");
   }
-  course_.loss.push_back(loss);
-  course_.step_s.push_back(took_s);
-  course_.wait_share.push_back(std::clamp(waited_s / (took_s * everyone_.size()), 0.0, 1.0));
+  metrics_.loss.push_back(loss);
+  metrics_.step_s.push_back(took_s);
+  metrics_.wait_share.push_back(std::clamp(waited_s / (took_s * world_.size()), 0.0, 1.0));
 }
 
 /// Loads the tokens of a micro-batch; only the first and last stage use them.
 void trainer::load(int micro_batch) {
   if (!model_.is_first() && !model_.is_last()) return;
   const auto length = static_cast<std::size_t>(job_.sequence());
-  const int replica = place_.replica + turn_;
-  const int first = (replica * job_.wanted.micro_batches + micro_batch) * job_.sequences();
+  const int replica = location_.replica + serial_replica_;
+  const int first = (replica * job_.requested.micro_batches + micro_batch) * job_.sequences();
   for (std::size_t i = 0; i < static_cast<std::size_t>(job_.sequences()); ++i) {
-    sample_sequence(*job_.text, static_cast<std::uint64_t>(job_.wanted.seed),
+    sample_sequence(*job_.text, static_cast<std::uint64_t>(job_.requested.seed),
                     static_cast<std::uint64_t>(step_), static_cast<std::uint64_t>(first) + i,
                     std::span(inputs_).subspan(i * length, length),
                     std::span(targets_).subspan(i * length, length));
@@ -194,7 +194,7 @@ asio::awaitable<void> trainer::forward(int micro_batch, const_view in, mutable_v
     if (model_.is_first()) input.tokens = inputs_;
     if (!model_.is_first()) input.activations = numbers<float>(in);
     if (model_.is_last()) input.targets = targets_;
-    turn_loss_sum_ += model_.forward(micro_batch, input, numbers<float>(out));
+    replica_loss_sum_ += model_.forward(micro_batch, input, numbers<float>(out));
   };
   co_await compute_.run(std::move(work));
 }
@@ -208,22 +208,22 @@ asio::awaitable<void> trainer::backward(int micro_batch, const_view grad_out,
 }
 
 void trainer::record(pipeline_activity what, int micro_batch, time_point begin, time_point end) {
-  activity mine = activity::forward;
+  activity kind = activity::forward;
   switch (what) {
     case pipeline_activity::forward:
-      mine = activity::forward;
+      kind = activity::forward;
       break;
     case pipeline_activity::backward:
-      mine = activity::backward;
+      kind = activity::backward;
       break;
     case pipeline_activity::recv:
-      mine = activity::recv;
+      kind = activity::recv;
       break;
     case pipeline_activity::send:
-      mine = activity::send;
+      kind = activity::send;
       break;
   }
-  timeline_.add(mine, micro_batch, begin, end);
+  timeline_.add(kind, micro_batch, begin, end);
 }
 
 }  // namespace tandem::train

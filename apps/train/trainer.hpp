@@ -2,8 +2,8 @@
 
 #include <functional>
 #include <optional>
-#include <tandem/collectives/pipeline.hpp>
 #include <tandem/fabric.hpp>
+#include <tandem/pipeline.hpp>
 #include <vector>
 
 #include "compute.hpp"
@@ -33,15 +33,15 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   asio::awaitable<void> run(step_handler after_step);
 
   /// Current state of this rank's rails, by NIC.
-  std::vector<nic_now> rails_now() { return rails_.live(); }
+  std::vector<nic_status> rail_status() { return rails_.live(); }
 
   /// The records of all ranks, by rank, on rank 0; empty elsewhere. Collective, after `run`.
   asio::awaitable<std::vector<rank_record>> collect();
 
   /// Metrics of the training, equal on every rank except for the times.
-  const history& course() const noexcept { return course_; }
+  const history& metrics() const noexcept { return metrics_; }
   /// Number of steps whose moments are kept: a few from the middle of the run.
-  int kept_steps() const noexcept { return std::min(3, job_.wanted.steps); }
+  int kept_steps() const noexcept { return std::min(3, job_.requested.steps); }
 
  private:
   std::size_t input_bytes() const override { return model_.activations() * sizeof(float); }
@@ -58,29 +58,29 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   /// time.
   asio::awaitable<void> sum_totals();
   void load(int micro_batch);
-  void take_turn(int turn);
+  void accumulate_replica(int serial_replica);
   void finish_step(time_point begin);
 
   const job& job_;
   fabric& over_;
   int rank_;
-  place place_;
+  rank_location location_;
   basic_stage<float> model_;
-  communicator everyone_;
+  communicator world_;
   communicator pipeline_;
   communicator replicas_;
   timeline timeline_;
   rail_watch rails_;
-  history course_;
+  history metrics_;
   learning_rate_schedule rate_;
   std::vector<std::uint8_t> inputs_, targets_;
-  std::vector<float> tied_;           ///< the gradient of the tied embedding from the other end
-  std::vector<float> earlier_turns_;  ///< the sum of the gradients of earlier replicas
+  std::vector<float> tied_;  ///< the gradient of the tied embedding from the other end
+  std::vector<float> accumulated_gradients_;  ///< the sum of the gradients of earlier replicas
   std::vector<double> totals_;
   int step_ = 0;  ///< from 0
-  int turn_ = 0;
+  int serial_replica_ = 0;
   double loss_sum_ = 0;
-  double turn_loss_sum_ = 0;
+  double replica_loss_sum_ = 0;
   double waited_before_s_ = 0;  ///< by all ranks, up to the previous step's totals
   compute_thread compute_;      ///< last: its destructor waits for work that uses the rest
 };

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <tandem/collectives/algorithm.hpp>
+#include <tandem/collectives.hpp>
 
 namespace tandem {
 namespace {
@@ -7,7 +7,7 @@ namespace {
 constexpr std::string_view collective_names[collective_count] = {
     "barrier",        "broadcast", "reduce",  "all_reduce", "all_gather",
     "reduce_scatter", "gather",    "scatter", "all_to_all"};
-constexpr std::string_view words[algorithm_count] = {
+constexpr std::string_view algorithm_labels[algorithm_count] = {
     "automatic", "ring",  "recursive_doubling", "halving_doubling", "tree",
     "chain",     "bruck", "pairwise",           "direct",           "two_level",
     "board"};
@@ -39,7 +39,7 @@ std::string_view name(collective what) noexcept {
 
 std::string_view name(algorithm how) noexcept {
   const auto index = static_cast<std::size_t>(how);
-  return index < algorithm_count ? words[index] : "unknown algorithm";
+  return index < algorithm_count ? algorithm_labels[index] : "unknown algorithm";
 }
 
 std::span<const algorithm> algorithms_of(collective what) noexcept {
@@ -67,14 +67,14 @@ std::span<const algorithm> algorithms_of(collective what) noexcept {
 
 std::vector<std::string_view> algorithm_names(collective what) {
   std::vector<std::string_view> names{name(algorithm::automatic)};
-  for (const algorithm one : algorithms_of(what)) names.push_back(name(one));
+  for (const algorithm candidate : algorithms_of(what)) names.push_back(name(candidate));
   return names;
 }
 
-std::optional<algorithm> find_algorithm(collective what, std::string_view word) noexcept {
-  if (word == name(algorithm::automatic)) return algorithm::automatic;
-  for (const algorithm one : algorithms_of(what)) {
-    if (word == name(one)) return one;
+std::optional<algorithm> find_algorithm(collective what, std::string_view label) noexcept {
+  if (label == name(algorithm::automatic)) return algorithm::automatic;
+  for (const algorithm candidate : algorithms_of(what)) {
+    if (label == name(candidate)) return candidate;
   }
   return std::nullopt;
 }

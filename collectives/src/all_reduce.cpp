@@ -10,10 +10,10 @@ namespace {
 /// Data that is sent is overwritten as soon as the peers' data has arrived. As long as it fits the
 /// caches, copying it for the peer is faster than letting the peer read it from the shared buffer
 /// (measured: up to 512 KiB with two ranks, up to 128 KiB with four on two cores).
-bool is_better_copied(std::size_t bytes, int ranks) noexcept {
-  constexpr std::size_t most_bytes = 2 * 1024 * 1024;
+bool prefers_copy(std::size_t bytes, int ranks) noexcept {
+  constexpr std::size_t max_bytes = 2 * 1024 * 1024;
   const auto n = static_cast<std::size_t>(ranks);
-  return bytes <= most_bytes / (n * n);
+  return bytes <= max_bytes / (n * n);
 }
 
 }  // namespace
@@ -23,54 +23,54 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   using namespace detail;
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(wrong_elements(*g, "all_reduce", data, type, what),
-                               wrong_algorithm(kind, how))) {
+  if (auto wrong = first_error(check_elements(*g, "all_reduce", data, type, what),
+                               check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (!is_in_place(data, result)) {
-    if (auto wrong = first_wrong(wrong_elements(*g, "all_reduce", result, type, what),
-                                 wrong_result("all_reduce", data, result))) {
+    if (auto wrong = first_error(check_elements(*g, "all_reduce", result, type, what),
+                                 check_result("all_reduce", data, result))) {
       return refuse(*wrong);
     }
   }
-  if (data.bytes == 0) return nothing(g);
+  if (data.bytes == 0) return empty_call(g);
   device_queue* const queue = g->queue_for(data);
   const reducer by(type, what, g->size(), queue);
-  if (g->size() == 1) return alone(g, data, result, by);
+  if (g->size() == 1) return single_rank(g, data, result, by);
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
-  how = g->possible(kind, how, data.bytes);
+  how = g->resolve_algorithm(kind, how, data.bytes);
   const call_record record(kind, how, data.bytes, type, what.op);
   if (how == algorithm::board) {
-    lease place(g, record, board_scratch(*g, data.bytes));
-    return carry_out(std::move(place), board_call(board_all_reduce, data, result, by));
+    lease slot(g, record, board_scratch(*g, data.bytes));
+    return run_call(std::move(slot), board_call(board_all_reduce, data, result, by));
   }
   const auto begin = [&](std::size_t scratch_bytes) {
-    lease place(g, record, scratch_bytes, queue);
-    place->rewrites = is_better_copied(data.bytes, g->size());
-    return place;
+    lease slot(g, record, scratch_bytes, queue);
+    slot->rewrites = prefers_copy(data.bytes, g->size());
+    return slot;
   };
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
-    lease place = begin(0);
-    call& c = *place;
-    return carry_out(std::move(place), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
+    lease slot = begin(0);
+    call& c = *slot;
+    return run_call(std::move(slot), two_level_all_reduce(c, data, result, by, rule.chunk_bytes));
   }
   if (how == algorithm::ring || how == algorithm::two_level) {
     const std::size_t each = by.element_bytes();
     ring_cut cut(blocks(data.bytes / each, each, g->size()), each, rule.chunk_bytes);
-    lease place = begin(ring_walk::window * cut.chunk_bytes);
-    call& c = *place;
-    return carry_out(std::move(place), ring_all_reduce(c, data, result, by, std::move(cut)));
+    lease slot = begin(ring_walk::window * cut.chunk_bytes);
+    call& c = *slot;
+    return run_call(std::move(slot), ring_all_reduce(c, data, result, by, std::move(cut)));
   }
   const bool direct = how == algorithm::direct;
-  const auto brought = static_cast<std::size_t>(direct ? g->size() : 1);
-  lease place = begin(brought * data.bytes);
-  call& c = *place;
-  if (direct) return carry_out(std::move(place), direct_all_reduce(c, data, result, by));
+  const auto contributions = static_cast<std::size_t>(direct ? g->size() : 1);
+  lease slot = begin(contributions * data.bytes);
+  call& c = *slot;
+  if (direct) return run_call(std::move(slot), direct_all_reduce(c, data, result, by));
   if (how == algorithm::halving_doubling) {
-    return carry_out(std::move(place), halving_doubling(c, data, result, by));
+    return run_call(std::move(slot), halving_doubling(c, data, result, by));
   }
-  return carry_out(std::move(place), recursive_doubling(c, data, result, by));
+  return run_call(std::move(slot), recursive_doubling(c, data, result, by));
 }
 
 asio::awaitable<void> all_reduce(communicator& among, mutable_view data, data_type type,

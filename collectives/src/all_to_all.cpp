@@ -24,29 +24,29 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   const std::shared_ptr<group>& g = among.internals();
   const auto n = static_cast<std::size_t>(g->size());
   const const_view block = into.part(0, into.bytes / n);
-  if (auto wrong =
-          first_wrong(wrong_memory(*g, "all_to_all", from), wrong_memory(*g, "all_to_all", into),
-                      wrong_pair("all_to_all", from, into), wrong_result("all_to_all", from, into),
-                      wrong_share(*g, "all_to_all", into, block), wrong_algorithm(kind, how))) {
+  if (auto wrong = first_error(
+          check_memory(*g, "all_to_all", from), check_memory(*g, "all_to_all", into),
+          check_separate_views("all_to_all", from, into), check_result("all_to_all", from, into),
+          check_equal_blocks(*g, "all_to_all", into, block), check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
-  if (into.bytes == 0) return nothing(g);
-  if (n == 1) return alone(g, from, into);
+  if (into.bytes == 0) return empty_call(g);
+  if (n == 1) return single_rank(g, from, into);
   if (how == algorithm::automatic) how = g->choose(kind, into.bytes).how;
-  how = g->possible(kind, how, into.bytes);
+  how = g->resolve_algorithm(kind, how, into.bytes);
   blocks cut(block.bytes, g->size());
-  lease place(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0,
-              g->queue_for(into));
-  call& c = *place;
+  lease slot(g, call_record(kind, how, into.bytes), how == algorithm::bruck ? 2 * into.bytes : 0,
+             g->queue_for(into));
+  call& c = *slot;
   if (how == algorithm::board) {
-    return carry_out(std::move(place), board_call(board_all_to_all, from, into, std::move(cut)));
+    return run_call(std::move(slot), board_call(board_all_to_all, from, into, std::move(cut)));
   }
   if (how == algorithm::bruck) {
-    return carry_out(std::move(place), bruck_all_to_all(c, from, into, std::move(cut)));
+    return run_call(std::move(slot), bruck_all_to_all(c, from, into, std::move(cut)));
   }
   blocks same(cut);
-  return carry_out(std::move(place),
-                   swap_with_each(c, from, std::move(cut), into, std::move(same), window_of(how)));
+  return run_call(std::move(slot), exchange_with_all(c, from, std::move(cut), into, std::move(same),
+                                                     window_of(how)));
 }
 
 asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
@@ -54,10 +54,11 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
                                    std::span<const std::size_t> received, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(
-          wrong_memory(*g, "all_to_all_v", from), wrong_memory(*g, "all_to_all_v", into),
-          wrong_pair("all_to_all_v", from, into), wrong_lengths(*g, "all_to_all_v", from, sent),
-          wrong_lengths(*g, "all_to_all_v", into, received), wrong_algorithm(kind, how))) {
+  if (auto wrong = first_error(
+          check_memory(*g, "all_to_all_v", from), check_memory(*g, "all_to_all_v", into),
+          check_separate_views("all_to_all_v", from, into),
+          check_lengths(*g, "all_to_all_v", from, sent),
+          check_lengths(*g, "all_to_all_v", into, received), check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   const auto me = static_cast<std::size_t>(g->rank());
@@ -71,13 +72,13 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
                                           "receives {} from itself",
                                           sent[me], received[me])));
   }
-  if (g->size() == 1) return alone(g, from, into);
+  if (g->size() == 1) return single_rank(g, from, into);
   // Lengths differ by rank, so they neither select an algorithm nor belong into the call record.
   if (how == algorithm::automatic || how == algorithm::board) how = algorithm::direct;
-  lease place(g, call_record(kind, how, 0), 0, g->queue_for(into.bytes > 0 ? into : from));
-  call& c = *place;
-  return carry_out(std::move(place),
-                   swap_with_each(c, from, blocks(sent), into, blocks(received), window_of(how)));
+  lease slot(g, call_record(kind, how, 0), 0, g->queue_for(into.bytes > 0 ? into : from));
+  call& c = *slot;
+  return run_call(std::move(slot),
+                  exchange_with_all(c, from, blocks(sent), into, blocks(received), window_of(how)));
 }
 
 }  // namespace tandem

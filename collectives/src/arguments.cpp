@@ -9,7 +9,7 @@ namespace tandem {
 
 namespace detail {
 
-error no_such_root(const group& g, const char* call, int root) {
+error invalid_root(const group& g, const char* call, int root) {
   return error(errc::bad_input,
                fmt::format("{}: root {} is not in a group of {}", call, root, g.size()));
 }
@@ -17,7 +17,7 @@ error no_such_root(const group& g, const char* call, int root) {
 namespace {
 
 /// Checks that the channels to all other ranks carry such memory.
-std::optional<error> wrong_channel(const group& g, const char* call, memory_kind kind) {
+std::optional<error> check_channels(const group& g, const char* call, memory_kind kind) {
   for (int peer = 0; peer < g.size(); ++peer) {
     if (peer == g.rank() || g.over().carries(kind, g.member(peer))) continue;
     return error(
@@ -31,7 +31,7 @@ std::optional<error> wrong_channel(const group& g, const char* call, memory_kind
 
 /// The error that `ask` throws, prefixed with the name of the call.
 template <class Ask>
-std::optional<error> thrown_by(const char* call, Ask ask) {
+std::optional<error> error_from(const char* call, Ask ask) {
   try {
     ask();
   } catch (const error& why) {
@@ -44,18 +44,18 @@ std::optional<error> thrown_by(const char* call, Ask ask) {
 
 }  // namespace
 
-std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data) {
+std::optional<error> check_other_memory(group& g, const char* call, const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
     return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
   }
   if (data.kind == memory_kind::host) return std::nullopt;
-  if (auto wrong = wrong_channel(g, call, data.kind)) return wrong;
-  return thrown_by(call, [&] { g.queue_for(data); });
+  if (auto wrong = check_channels(g, call, data.kind)) return wrong;
+  return error_from(call, [&] { g.queue_for(data); });
 }
 
-std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
-                                   reduction what) {
+std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
+                                     reduction what) {
   const std::size_t element_bytes = bytes_of(type);
   if (element_bytes == 0 || !is_defined(data_type::int8, what.op)) {
     return error(errc::bad_input, fmt::format("{}: undefined type {} or operation {}", call,
@@ -81,23 +81,23 @@ std::optional<error> wrong_numbers(const char* call, const const_view& data, dat
   return std::nullopt;
 }
 
-std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
+std::optional<error> check_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what) {
-  if (auto wrong = wrong_memory(g, call, data)) return wrong;
-  if (auto wrong = wrong_numbers(call, data, type, what)) return wrong;
+  if (auto wrong = check_memory(g, call, data)) return wrong;
+  if (auto wrong = check_reduction(call, data, type, what)) return wrong;
   if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;
   // Compiled here, so that a machine without a kernel compiler fails before anything is sent.
-  return thrown_by(call, [&] { g.queue_for(data)->prepare(type); });
+  return error_from(call, [&] { g.queue_for(data)->prepare(type); });
 }
 
-std::optional<error> wrong_algorithm(collective what, algorithm how) {
+std::optional<error> check_algorithm(collective what, algorithm how) {
   if (is_defined(what, how)) return std::nullopt;
   return error(errc::bad_input, fmt::format("{}: no algorithm {}", name(what), name(how)),
                fmt::format("choose {}", fmt::join(algorithm_names(what), ", ")));
 }
 
-std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
-                                 const const_view& block) {
+std::optional<error> check_equal_blocks(const group& g, const char* call, const const_view& all,
+                                        const const_view& block) {
   const std::size_t needed = block.bytes * static_cast<std::size_t>(g.size());
   if (all.bytes == needed) return std::nullopt;
   return error(errc::bad_input, fmt::format("{}: {} ranks with {} bytes each need {} bytes, not {}",
@@ -106,8 +106,8 @@ std::optional<error> wrong_share(const group& g, const char* call, const const_v
 
 namespace {
 
-std::optional<error> wrong_number(const group& g, const char* call,
-                                  std::span<const std::size_t> bytes_of_rank) {
+std::optional<error> check_length_count(const group& g, const char* call,
+                                        std::span<const std::size_t> bytes_of_rank) {
   if (bytes_of_rank.size() == static_cast<std::size_t>(g.size())) return std::nullopt;
   return error(errc::bad_input,
                fmt::format("{}: {} lengths for {} ranks", call, bytes_of_rank.size(), g.size()));
@@ -115,9 +115,9 @@ std::optional<error> wrong_number(const group& g, const char* call,
 
 }  // namespace
 
-std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
+std::optional<error> check_lengths(const group& g, const char* call, const const_view& all,
                                    std::span<const std::size_t> bytes_of_rank) {
-  if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
+  if (auto wrong = check_length_count(g, call, bytes_of_rank)) return wrong;
   // Subtracted from the total, because a sum of the lengths could wrap around.
   std::size_t left = all.bytes;
   for (const std::size_t bytes : bytes_of_rank) {
@@ -132,50 +132,51 @@ std::optional<error> wrong_lengths(const group& g, const char* call, const const
                fmt::format("{}: the lengths leave {} of {} bytes unused", call, left, all.bytes));
 }
 
-std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
+std::optional<error> check_block(const group& g, const char* call, const const_view& block,
                                  std::span<const std::size_t> bytes_of_rank) {
-  if (auto wrong = wrong_number(g, call, bytes_of_rank)) return wrong;
+  if (auto wrong = check_length_count(g, call, bytes_of_rank)) return wrong;
   const std::size_t listed = bytes_of_rank[static_cast<std::size_t>(g.rank())];
   if (listed == block.bytes) return std::nullopt;
   return error(errc::bad_input, fmt::format("{}: this rank's block has {} bytes, listed are {}",
                                             call, block.bytes, listed));
 }
 
-std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
-                                 extent place) {
-  if (auto wrong = wrong_mix(call, block, all)) return wrong;
-  if (block.bytes == 0 || block.data == all.part(place.offset, place.bytes).data) {
+std::optional<error> check_block_position(const char* call, const const_view& block,
+                                          const const_view& all, extent expected) {
+  if (auto wrong = check_same_memory(call, block, all)) return wrong;
+  if (block.bytes == 0 || block.data == all.part(expected.offset, expected.bytes).data) {
     return std::nullopt;
   }
-  return wrong_overlap(call, block, all);
+  return check_overlap(call, block, all);
 }
 
-error mixed(const char* call, const const_view& one, const const_view& other) {
+error mixed_memory(const char* call, const const_view& one, const const_view& other) {
   return error(errc::unsupported_memory,
                fmt::format("{}: the views are in {} and {} memory, on devices {} and {}", call,
                            name(one.kind), name(other.kind), one.device, other.device),
                "pass views of one device, or of host memory; other ranks may use other memory");
 }
 
-error overlapping(const char* call) {
+error overlapping_views(const char* call) {
   return error(errc::bad_input, fmt::format("{}: the views overlap", call),
                "pass views that do not overlap, or the same address for in place");
 }
 
-std::optional<error> wrong_result(const char* call, const const_view& data,
+std::optional<error> check_result(const char* call, const const_view& data,
                                   const const_view& result) {
   if (data.bytes != result.bytes) {
     return error(errc::bad_input,
                  fmt::format("{}: {} bytes of data, {} of result", call, data.bytes, result.bytes));
   }
-  if (auto wrong = wrong_mix(call, data, result)) return wrong;
-  return wrong_overlap(call, data, result);
+  if (auto wrong = check_same_memory(call, data, result)) return wrong;
+  return check_overlap(call, data, result);
 }
 
-std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into) {
-  if (auto wrong = wrong_mix(call, from, into)) return wrong;
+std::optional<error> check_separate_views(const char* call, const const_view& from,
+                                          const const_view& into) {
+  if (auto wrong = check_same_memory(call, from, into)) return wrong;
   if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
-  if (from.data != into.data) return wrong_overlap(call, from, into);
+  if (from.data != into.data) return check_overlap(call, from, into);
   return error(errc::bad_input, fmt::format("{}: not in place", call), "pass another output view");
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <optional>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/error.hpp>
 
 #include "algorithms/blocks.hpp"
@@ -11,74 +11,75 @@
 /// the error, or nothing if the arguments are valid.
 namespace tandem::detail {
 
-error no_such_root(const group& g, const char* call, int root);
-inline std::optional<error> wrong_root(const group& g, const char* call, int root) {
+error invalid_root(const group& g, const char* call, int root);
+inline std::optional<error> check_root(const group& g, const char* call, int root) {
   if (root >= 0 && root < g.size()) return std::nullopt;
-  return no_such_root(g, call, root);
+  return invalid_root(g, call, root);
 }
 /// Checks a view that is null or not in host memory.
-std::optional<error> wrong_other_memory(group& g, const char* call, const const_view& data);
+std::optional<error> check_other_memory(group& g, const char* call, const const_view& data);
 /// Fails for memory of a device that does not exist, or that a channel of the group does not carry.
-inline std::optional<error> wrong_memory(group& g, const char* call, const const_view& data) {
+inline std::optional<error> check_memory(group& g, const char* call, const const_view& data) {
   if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
-  return wrong_other_memory(g, call, data);
+  return check_other_memory(g, call, data);
 }
 /// Checks type, operation, length and alignment, for any memory.
-std::optional<error> wrong_numbers(const char* call, const const_view& data, data_type type,
-                                   reduction what);
+std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
+                                     reduction what);
 /// Checks memory, type, operation, length and alignment.
-std::optional<error> wrong_elements(group& g, const char* call, const const_view& data,
+std::optional<error> check_elements(group& g, const char* call, const const_view& data,
                                     data_type type, reduction what);
-std::optional<error> wrong_algorithm(collective what, algorithm how);
+std::optional<error> check_algorithm(collective what, algorithm how);
 /// Checks that `all` holds one block of the length of `block` for each rank.
-std::optional<error> wrong_share(const group& g, const char* call, const const_view& all,
-                                 const const_view& block);
+std::optional<error> check_equal_blocks(const group& g, const char* call, const const_view& all,
+                                        const const_view& block);
 /// Checks that there is one length for each rank and that they add up to the bytes of `all`.
-std::optional<error> wrong_lengths(const group& g, const char* call, const const_view& all,
+std::optional<error> check_lengths(const group& g, const char* call, const const_view& all,
                                    std::span<const std::size_t> bytes_of_rank);
 /// Checks that `block` has the length listed for this rank.
-std::optional<error> wrong_block(const group& g, const char* call, const const_view& block,
+std::optional<error> check_block(const group& g, const char* call, const const_view& block,
                                  std::span<const std::size_t> bytes_of_rank);
-/// Checks that `block` does not overlap `all`, or is exactly its block at `place`.
-std::optional<error> wrong_place(const char* call, const const_view& block, const const_view& all,
-                                 extent place);
-error mixed(const char* call, const const_view& one, const const_view& other);
+/// Checks that `block` does not overlap `all`, or is exactly its block at `expected`.
+std::optional<error> check_block_position(const char* call, const const_view& block,
+                                          const const_view& all, extent expected);
+error mixed_memory(const char* call, const const_view& one, const const_view& other);
 /// Checks that both views are in the same memory; empty views are ignored.
-inline std::optional<error> wrong_mix(const char* call, const const_view& one,
-                                      const const_view& other) {
+inline std::optional<error> check_same_memory(const char* call, const const_view& one,
+                                              const const_view& other) {
   if (one.kind == other.kind && one.device == other.device) return std::nullopt;
   if (one.bytes == 0 || other.bytes == 0) return std::nullopt;
-  return mixed(call, one, other);
+  return mixed_memory(call, one, other);
 }
-error overlapping(const char* call);
+error overlapping_views(const char* call);
 /// Checks that the views do not overlap, or are identical.
-inline std::optional<error> wrong_overlap(const char* call, const const_view& one,
+inline std::optional<error> check_overlap(const char* call, const const_view& one,
                                           const const_view& other) {
   const auto from = reinterpret_cast<std::uintptr_t>(one.data);
   const auto at = reinterpret_cast<std::uintptr_t>(other.data);
   const bool apart = from + one.bytes <= at || at + other.bytes <= from;
   if (apart || (from == at && one.bytes == other.bytes)) return std::nullopt;
-  return overlapping(call);
+  return overlapping_views(call);
 }
 /// Whether both views are identical, so that checking one checks both.
 inline bool is_in_place(const const_view& data, const const_view& result) noexcept {
   return data.data == result.data && data.bytes == result.bytes && data.kind == result.kind &&
          data.device == result.device;
 }
-std::optional<error> wrong_result(const char* call, const const_view& data,
+std::optional<error> check_result(const char* call, const const_view& data,
                                   const const_view& result);
 /// Checks that both views are in the same memory and do not overlap.
-std::optional<error> wrong_pair(const char* call, const const_view& from, const const_view& into);
+std::optional<error> check_separate_views(const char* call, const const_view& from,
+                                          const const_view& into);
 
 /// The first error. Recursive instead of filling one variable: initialising an empty optional of
 /// this size zeroes all of it, which is measurable in short calls.
-inline std::optional<error> first_wrong() {
+inline std::optional<error> first_error() {
   return std::nullopt;
 }
 template <class First, class... Others>
-std::optional<error> first_wrong(First&& found, Others&&... others) {
+std::optional<error> first_error(First&& found, Others&&... others) {
   if (found) return std::forward<First>(found);
-  return first_wrong(std::forward<Others>(others)...);
+  return first_error(std::forward<Others>(others)...);
 }
 
 }  // namespace tandem::detail

@@ -1,5 +1,5 @@
 #include <bit>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "algorithms/board.hpp"
 #include "call.hpp"
@@ -24,16 +24,16 @@ asio::awaitable<void> dissemination(detail::call& c) {
 }  // namespace
 
 asio::awaitable<void> barrier(communicator& among) {
-  if (among.size() == 1) return detail::nothing(among.internals());
+  if (among.size() == 1) return detail::empty_call(among.internals());
   constexpr collective kind = collective::barrier;
   const std::shared_ptr<detail::group>& g = among.internals();
-  const algorithm how = g->possible(kind, g->choose(kind, 0).how, 0);
-  detail::lease place(g, detail::call_record(kind, how, 0));
+  const algorithm how = g->resolve_algorithm(kind, g->choose(kind, 0).how, 0);
+  detail::lease slot(g, detail::call_record(kind, how, 0));
   if (how == algorithm::board) {
-    return detail::carry_out(std::move(place), detail::board_call(detail::board_barrier, {}, {}));
+    return detail::run_call(std::move(slot), detail::board_call(detail::board_barrier, {}, {}));
   }
-  detail::call& c = *place;
-  return detail::carry_out(std::move(place), dissemination(c));
+  detail::call& c = *slot;
+  return detail::run_call(std::move(slot), dissemination(c));
 }
 
 }  // namespace tandem

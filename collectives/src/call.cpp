@@ -29,29 +29,29 @@ void call::at(const char* part, int step, int steps) noexcept {
   steps_ = steps;
 }
 
-void call::go_to_board() noexcept {
-  at_board.open(*in->shared_board(), in->calls().count() - 1, note());
+void call::open_board() noexcept {
+  board_io.open(*in->shared_board(), in->calls().count() - 1, signature());
 }
 
-void call::be_level_of(const call& whole, unsigned level) noexcept {
-  whole_ = &whole;
-  rewrites = whole.rewrites;
-  flow = whole.flow + level * group::calls_at_once;
+void call::make_level_of(const call& parent, unsigned level) noexcept {
+  parent_ = &parent;
+  rewrites = parent.rewrites;
+  flow = parent.flow + level * group::calls_at_once;
 }
 
 void call::open(group& with, kind which) {
   kind_ = which;
   io.rewrites(rewrites);
   if (which == kind::level) {
-    with.check_alive();
-    io.speak_of(whole_->in->note_of(whole_->number_));
+    with.throw_if_failed();
+    io.set_signature(parent_->in->signature_of(parent_->number_));
   } else if (which == kind::pipeline) {
     with.open_pipeline();
-    io.speak_of({});
+    io.set_signature({});
   } else {
     number_ = with.open_number(what);
     flow = with.flow(group::flow_class::collective, number_);
-    io.speak_of(with.note_of(number_));
+    io.set_signature(with.signature_of(number_));
   }
   open_ = true;
   at("", 0);
@@ -59,14 +59,14 @@ void call::open(group& with, kind which) {
 
 void call::close() noexcept {
   io.reset();
-  at_board.close();
+  board_io.close();
   if (!std::exchange(open_, false)) return;
   if (kind_ == kind::pipeline) {
     in->close_pipeline();
   } else if (kind_ == kind::collective) {
     in->close_number(number_);
   }
-  whole_ = nullptr;
+  parent_ = nullptr;
 }
 
 std::string call::phase(const std::string& inner) const {
@@ -79,7 +79,7 @@ std::string call::phase(const std::string& inner) const {
   return text;
 }
 
-call::verdict call::judge(std::exception_ptr failure) const {
+call::failure_report call::classify_failure(std::exception_ptr failure) const {
   const int mine = in->job_rank();
   error_context c{.rank = mine, .rail = {}, .phase = phase({}), .detail = {}, .advice = {}};
   const auto local_failure = [&c, mine](errc code, std::string detail) {
@@ -111,8 +111,8 @@ call::verdict call::judge(std::exception_ptr failure) const {
     error_code code = ours->code();
     const transfer* const met = io.failed();
     if (code == errc::call_mismatch && met != nullptr && met->result == errc::call_mismatch) {
-      const call& called = whole_ != nullptr ? *whole_ : *this;
-      c.detail = called.in->difference(called.number_, met->peer_note, met->way.peer);
+      const call& called = parent_ != nullptr ? *parent_ : *this;
+      c.detail = called.in->difference(called.number_, met->peer_signature, met->path.peer);
     }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;
@@ -132,28 +132,28 @@ call::verdict call::judge(std::exception_ptr failure) const {
 
 lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_bytes,
              device_queue* queue)
-    : in_(std::move(in)), place_(in_->take(scratch_bytes, queue)) {
-  place_->in = in_.get();
-  place_->name = name;
-  place_->rewrites = false;
+    : in_(std::move(in)), call_(in_->acquire(scratch_bytes, queue)) {
+  call_->in = in_.get();
+  call_->name = name;
+  call_->rewrites = false;
 }
 
 lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes,
              device_queue* queue)
     : lease(std::move(in), what.name(), scratch_bytes, queue) {
-  place_->what = what;
+  call_->what = what;
 }
 
 lease::~lease() {
-  if (!place_) return;
+  if (!call_) return;
   // Only if the coroutine was destroyed: its views must not be accessed any more.
-  if (place_->unsettled()) place_->queue()->finish();
-  place_->close();
-  if (place_->io.idle()) {
-    in_->give_back(std::move(place_));
+  if (call_->outstanding()) call_->queue()->finish();
+  call_->close();
+  if (call_->io.idle()) {
+    in_->release(std::move(call_));
   } else {
     // The coroutine was destroyed with transfers in progress: they keep this call's memory alive.
-    place_->io.outlive(place_);
+    call_->io.keep_alive(call_);
   }
 }
 
@@ -161,42 +161,42 @@ namespace {
 
 /// Ignores a device error: a failed device no longer accesses memory, and the call reports the
 /// failure that it had before.
-asio::awaitable<void> settled_or_failed(call& c) {
+asio::awaitable<void> synchronized_or_failed(call& c) {
   try {
-    co_await c.settle();
+    co_await c.synchronize();
   } catch (const error&) {
   }
 }
 
 }  // namespace
 
-asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm, call::kind what) {
-  call& c = *place;
+asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm, call::kind what) {
+  call& c = *slot;
   c.open(*c.in, what);
   std::exception_ptr failure;
   try {
     co_await std::move(algorithm);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
   } catch (...) {
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  failure = end_in_failure(c, failure);
-  if (!c.io.idle() || c.unsettled()) {
+  failure = fail_call(c, failure);
+  if (!c.io.idle() || c.outstanding()) {
     // The channels have failed, so all transfers end soon. Waiting for them must also work in a
     // cancelled coroutine.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
     while (!c.io.idle()) co_await c.io.until_idle();
-    if (c.unsettled()) co_await settled_or_failed(c);
+    if (c.outstanding()) co_await synchronized_or_failed(c);
     co_await asio::this_coro::throw_if_cancelled(throws);
   }
   std::rethrow_exception(failure);
 }
 
-std::exception_ptr end_in_failure(call& c, std::exception_ptr failure) {
-  const call::verdict end = c.judge(failure);
-  c.in->fail(end.told);
+std::exception_ptr fail_call(call& c, std::exception_ptr failure) {
+  const call::failure_report end = c.classify_failure(failure);
+  c.in->fail(end.reported);
   return end.thrown;
 }
 
@@ -205,22 +205,22 @@ asio::awaitable<void> refuse(error reason) {
   co_return;
 }
 
-asio::awaitable<void> nothing(std::shared_ptr<group> in) {
-  in->check_alive();
+asio::awaitable<void> empty_call(std::shared_ptr<group> in) {
+  in->throw_if_failed();
   co_return;
 }
 
 asio::awaitable<void> send_to(call& c, int peer, const_view message) {
   if (!c.in->connected(peer)) co_await c.in->connect(peer);
-  if (c.unsettled()) co_await c.settle();
+  if (c.outstanding()) co_await c.synchronize();
   transfer& out = c.transfers[0];
   c.io.send(out, c.in->to(peer), c.flow, message);
   while (!c.io.over(out)) co_await c.io.until(out);
 }
 
 bool received(call& c, int peer, mutable_view into) {
-  const link source = c.in->to(peer);
-  if (source.on == nullptr || c.unsettled()) return false;
+  const peer_channel source = c.in->to(peer);
+  if (source.on == nullptr || c.outstanding()) return false;
   c.io.recv(c.transfers[0], source, c.flow, into);
   return c.io.over(c.transfers[0]);
 }
@@ -229,7 +229,7 @@ asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
   transfer& in = c.transfers[0];
   if (c.io.idle()) {
     if (!c.in->connected(peer)) co_await c.in->connect(peer);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     c.io.recv(in, c.in->to(peer), c.flow, into);
   }
   while (!c.io.over(in)) co_await c.io.until(in);
@@ -237,7 +237,7 @@ asio::awaitable<void> recv_from(call& c, int peer, mutable_view into) {
 
 namespace {
 
-void start_exchange(call& c, const link& to, const_view message, const link& from,
+void start_exchange(call& c, const peer_channel& to, const_view message, const peer_channel& from,
                     mutable_view into) {
   // The receive first, so that a message that arrives meanwhile is written directly to `into`.
   c.io.recv(c.transfers[1], from, c.flow, into);
@@ -247,8 +247,8 @@ void start_exchange(call& c, const link& to, const_view message, const link& fro
 }  // namespace
 
 bool exchanged(call& c, int peer, const_view message, mutable_view into) {
-  const link both_ways = c.in->to(peer);
-  if (both_ways.on == nullptr || c.unsettled()) return false;
+  const peer_channel both_ways = c.in->to(peer);
+  if (both_ways.on == nullptr || c.outstanding()) return false;
   start_exchange(c, both_ways, message, both_ways, into);
   return c.io.over(c.transfers[1]) && c.io.over(c.transfers[0]);
 }
@@ -257,7 +257,7 @@ asio::awaitable<void> exchange(call& c, int to, const_view message, int from, mu
   if (c.io.idle()) {
     if (!c.in->connected(to)) co_await c.in->connect(to);
     if (!c.in->connected(from)) co_await c.in->connect(from);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     start_exchange(c, c.in->to(to), message, c.in->to(from), into);
   }
   transfer& out = c.transfers[0];

@@ -6,7 +6,7 @@
 #include <tandem/detail/flight.hpp>
 #include <tandem/memory.hpp>
 
-#include "board_visit.hpp"
+#include "board_access.hpp"
 #include "call_record.hpp"
 #include "device_queue.hpp"
 #include "group.hpp"
@@ -21,7 +21,7 @@ class call {
   enum class kind { collective, pipeline, level };
 
   explicit call(const asio::any_io_executor& executor)
-      : executor_(executor), io(transfers, executor_), at_board(executor_) {}
+      : executor_(executor), io(transfers, executor_), board_io(executor_) {}
 
   /// Part of the scratch memory. @pre it lies within the bytes that were reserved.
   mutable_view scratch(std::size_t offset, std::size_t bytes) const noexcept {
@@ -37,17 +37,17 @@ class call {
   device_queue* queue() const noexcept { return queue_; }
   /// Queued device work may be incomplete: no transfer may access that memory, and it must not be
   /// returned to the caller.
-  bool unsettled() const noexcept { return queue_ != nullptr && queue_->pending(); }
+  bool outstanding() const noexcept { return queue_ != nullptr && queue_->pending(); }
   /// @pre there is outstanding work.
-  asio::awaitable<void> settle() { return queue_->settle(); }
+  asio::awaitable<void> synchronize() { return queue_->synchronize(); }
   /// @pre both views have the same length.
   void copy(mutable_view to, const_view from) const { copy_block(queue_, to, from); }
 
   /// Opens its access to the board of its group, which ends with the call. @pre the group has a
   /// board, and this is its newest call.
-  void go_to_board() noexcept;
+  void open_board() noexcept;
   /// The call record that its messages carry.
-  const message_note& note() const noexcept { return in->note_of(number_); }
+  const call_signature& signature() const noexcept { return in->signature_of(number_); }
   /// Its sequence number among the collectives of the group, modulo `group::calls_at_once`.
   unsigned number() const noexcept { return number_; }
 
@@ -57,15 +57,15 @@ class call {
 
   /// Makes it a level of another call: it runs among some of that call's ranks, with messages on
   /// separate flows. @pre `level` is 1..3; the other call is open and outlives this one.
-  void be_level_of(const call& whole, unsigned level) noexcept;
+  void make_level_of(const call& parent, unsigned level) noexcept;
   void open(group& in, kind which);
   void close() noexcept;
   /// The failure as this rank throws it, and as it reports it to the other ranks.
-  struct verdict {
+  struct failure_report {
     std::exception_ptr thrown;
-    error told;
+    error reported;
   };
-  verdict judge(std::exception_ptr failure) const;
+  failure_report classify_failure(std::exception_ptr failure) const;
 
   group* in = nullptr;
   const char* name = "";
@@ -80,7 +80,7 @@ class call {
  public:
   std::array<transfer, transfer_count> transfers;
   flight io;
-  board_visit at_board;
+  board_access board_io;
 
  private:
   buffer scratch_;
@@ -91,7 +91,7 @@ class call {
   kind kind_ = kind::collective;
   unsigned number_ = 0;
   bool open_ = false;
-  const call* whole_ = nullptr;  // the call that this one is a level of
+  const call* parent_ = nullptr;  // the call that this one is a level of
 };
 
 /// Owns a pooled call of a group until that call is over, and keeps the group alive.
@@ -106,28 +106,28 @@ class lease {
   lease& operator=(lease&&) = delete;
   ~lease();
 
-  call& operator*() const noexcept { return *place_; }
-  call* operator->() const noexcept { return place_.get(); }
+  call& operator*() const noexcept { return *call_; }
+  call* operator->() const noexcept { return call_.get(); }
 
  private:
   std::shared_ptr<group> in_;
-  std::shared_ptr<call> place_;
+  std::shared_ptr<call> call_;
 };
 
 /// Opens the call, runs the algorithm and closes the call. On failure ends the group, reports the
 /// failure to every rank, and throws once no transfer accesses a view any more.
-asio::awaitable<void> carry_out(lease place, asio::awaitable<void> algorithm,
-                                call::kind what = call::kind::collective);
+asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm,
+                               call::kind what = call::kind::collective);
 
 /// Ends the group of a failed call and reports the failure to every rank. Returns the exception to
 /// throw on this rank.
-std::exception_ptr end_in_failure(call& c, std::exception_ptr failure);
+std::exception_ptr fail_call(call& c, std::exception_ptr failure);
 
 /// Throws `reason` when awaited: the result of a call with invalid arguments.
 asio::awaitable<void> refuse(error reason);
 
 /// A call without messages. Throws the group's failure if the group has ended.
-asio::awaitable<void> nothing(std::shared_ptr<group> in);
+asio::awaitable<void> empty_call(std::shared_ptr<group> in);
 
 // Steps shared by many algorithms. They connect to the peer if needed, use transfers 0 and 1, and
 // wait for queued device work before these access any memory.

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
 #include <type_traits>
 
 namespace tandem::detail {
@@ -13,7 +13,7 @@ namespace tandem::detail {
 /// job run the same build; comparing with a log of arbitrary contents is safe.
 class call_log {
  public:
-  static constexpr unsigned kept = 64;
+  static constexpr unsigned capacity = 64;
 
   /// @param history  the initial history of the group
   explicit call_log(std::uint32_t history = 0) noexcept : history_(history) {}
@@ -21,17 +21,19 @@ class call_log {
   /// Calls made so far, which is the sequence number of the next one.
   std::uint64_t count() const noexcept { return count_; }
   void add(std::uint64_t call) noexcept;
-  /// @pre one of the last `kept`.
-  const message_note& at(std::uint64_t place) const noexcept { return notes_[place % kept]; }
+  /// @pre one of the last `capacity`.
+  const call_signature& at(std::uint64_t sequence) const noexcept {
+    return signatures_[sequence % capacity];
+  }
   std::uint32_t history() const noexcept { return history_; }
 
   /// The first call that is in both logs and differs. None: they agree, though one may be behind.
   std::optional<std::uint64_t> first_difference(const call_log& other) const noexcept;
 
  private:
-  std::uint64_t first() const noexcept { return count_ > kept ? count_ - kept : 0; }
+  std::uint64_t first() const noexcept { return count_ > capacity ? count_ - capacity : 0; }
 
-  std::array<message_note, kept> notes_{};
+  std::array<call_signature, capacity> signatures_{};
   std::uint64_t count_ = 0;
   std::uint32_t history_;
 };

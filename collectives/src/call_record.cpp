@@ -10,8 +10,8 @@ namespace {
 // From the most significant bit: collective, algorithm, type, operation, root (each its value plus
 // one; 0: none), bytes.
 constexpr unsigned what_shift = 60, how_shift = 56, type_shift = 52, op_shift = 48, root_shift = 36;
-constexpr std::uint64_t most_bytes = (std::uint64_t{1} << root_shift) - 1;
-constexpr std::uint64_t most_roots = (1 << 12) - 1;
+constexpr std::uint64_t max_bytes = (std::uint64_t{1} << root_shift) - 1;
+constexpr std::uint64_t max_roots = (1 << 12) - 1;
 
 std::uint64_t numbered(auto value, unsigned shift) noexcept {
   return (static_cast<std::uint64_t>(value) + 1) << shift;
@@ -21,9 +21,8 @@ std::uint64_t numbered(auto value, unsigned shift) noexcept {
 
 call_record::call_record(collective what, algorithm how, std::size_t bytes, int root) noexcept
     : bits_(numbered(what, what_shift) | numbered(how, how_shift) |
-            std::min<std::uint64_t>(static_cast<std::uint64_t>(root + 1), most_roots)
-                << root_shift |
-            std::min<std::uint64_t>(bytes, most_bytes)) {}
+            std::min<std::uint64_t>(static_cast<std::uint64_t>(root + 1), max_roots) << root_shift |
+            std::min<std::uint64_t>(bytes, max_bytes)) {}
 
 call_record::call_record(collective what, algorithm how, std::size_t bytes, data_type type,
                          reduce_op op, int root) noexcept
@@ -57,7 +56,7 @@ std::string call_record::text() const {
   return text + ")";
 }
 
-std::uint32_t follow(std::uint32_t history, std::uint64_t bits) noexcept {
+std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept {
   // The mixing function of SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom
   // Number Generators).
   std::uint64_t z = (std::uint64_t{history} + 1) * 0x9e3779b97f4a7c15 + bits;

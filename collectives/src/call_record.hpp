@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tandem/collectives/algorithm.hpp>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 
 namespace tandem::detail {
 
@@ -32,6 +31,6 @@ class call_record {
 };
 
 /// Extends a hash of all calls of a group by one: histories differ if any earlier call differed.
-std::uint32_t follow(std::uint32_t history, std::uint64_t bits) noexcept;
+std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept;
 
 }  // namespace tandem::detail

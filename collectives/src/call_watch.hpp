@@ -20,8 +20,8 @@ class group;
 /// Polls four times a second while calls are open, so it adds no cost to a call.
 class call_watch : public std::enable_shared_from_this<call_watch> {
  public:
-  static constexpr std::chrono::milliseconds every{250};
-  static constexpr int looks_until_stuck = 4;
+  static constexpr std::chrono::milliseconds poll_interval{250};
+  static constexpr int polls_until_stuck = 4;
 
   /// @pre the group calls `stop` before it is destroyed.
   explicit call_watch(group& of);
@@ -39,18 +39,18 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
   struct message;
 
   void arm();
-  void look();
-  void tell_everybody();
+  void poll();
+  void send_log_to_peers();
   void begin_message(operation::kind what, int peer);
-  void hear(const message& from);
+  void receive_log(const message& from);
 
   group* group_;
   boost::asio::steady_timer timer_;
-  std::vector<std::shared_ptr<message>> under_way_;
-  std::vector<bool> listens_;  // by rank of the group
+  std::vector<std::shared_ptr<message>> in_flight_;
+  std::vector<bool> receiving_;  // by rank of the group
   std::uint64_t oldest_ = 0;
-  std::uint64_t told_ = 0;  // the count of the log that was last sent
-  int looks_ = 0;
+  std::uint64_t sent_count_ = 0;  // the count of the log that was last sent
+  int unchanged_polls_ = 0;
   bool armed_ = false;
 };
 

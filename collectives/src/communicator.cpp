@@ -3,7 +3,7 @@
 #include <array>
 #include <boost/asio/this_coro.hpp>
 #include <numeric>
-#include <tandem/collectives/communicator.hpp>
+#include <tandem/communicator.hpp>
 #include <utility>
 
 #include "group.hpp"

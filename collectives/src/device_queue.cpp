@@ -25,7 +25,7 @@ void device_queue::scale(data_type type, kernel_work work, void* into, const voi
   kernels_->scale(type, work, into, from, count, by, stream_.get());
 }
 
-asio::awaitable<void> device_queue::settle() {
+asio::awaitable<void> device_queue::synchronize() {
   struct until_done {
     device_queue& of;
     bool over = false;

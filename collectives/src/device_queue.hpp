@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <tandem/device_watch.hpp>
+#include <tandem/accelerator.hpp>
 
 #include "reduce/device_kernels.hpp"
 
@@ -39,7 +39,7 @@ class device_queue {
   bool pending() const noexcept { return done_ != queued_; }
   /// Completes when all work queued so far is complete; throws the device's error if it has failed.
   /// Not cancellable. Destroying the awaiting coroutine blocks as `finish` does.
-  asio::awaitable<void> settle();
+  asio::awaitable<void> synchronize();
   /// Blocks until all work is complete or the device has failed: as long as its copies and kernels
   /// take, which do not wait for other ranks.
   void finish() noexcept;

@@ -29,39 +29,40 @@ struct rooted_call {
   algorithm how;
 };
 
-std::optional<error> wrong_call(const rooted_call& r) {
+std::optional<error> check_call(const rooted_call& r) {
   if (auto wrong =
-          first_wrong(wrong_root(r.in(), r.name, r.root), wrong_memory(*r.g, r.name, r.block()),
-                      wrong_algorithm(r.kind, r.how))) {
+          first_error(check_root(r.in(), r.name, r.root), check_memory(*r.g, r.name, r.block()),
+                      check_algorithm(r.kind, r.how))) {
     return wrong;
   }
-  return r.is_root() ? wrong_memory(*r.g, r.name, r.all()) : std::nullopt;
+  return r.is_root() ? check_memory(*r.g, r.name, r.all()) : std::nullopt;
 }
 
 /// @pre the arguments are checked, and the algorithm is selected.
 asio::awaitable<void> start(const rooted_call& r, blocks cut) {
   const std::size_t total = cut.total();
-  if (total == 0) return nothing(r.g);
-  if (r.g->size() == 1) return alone(r.g, r.from, r.into);
+  if (total == 0) return empty_call(r.g);
+  if (r.g->size() == 1) return single_rank(r.g, r.from, r.into);
   const bool is_tree = r.how == algorithm::tree;
-  lease place(r.g, call_record(r.kind, r.how, total, r.root), is_tree ? total : 0,
-              r.g->queue_for(r.is_root() ? r.all() : r.block()));
-  call& c = *place;
+  lease slot(r.g, call_record(r.kind, r.how, total, r.root), is_tree ? total : 0,
+             r.g->queue_for(r.is_root() ? r.all() : r.block()));
+  call& c = *slot;
   if (is_tree) {
-    return carry_out(std::move(place), r.gathers() ? tree_gather(c, r.from, r.into, r.root)
-                                                   : tree_scatter(c, r.from, r.into, r.root));
+    return run_call(std::move(slot), r.gathers() ? tree_gather(c, r.from, r.into, r.root)
+                                                 : tree_scatter(c, r.from, r.into, r.root));
   }
-  return carry_out(std::move(place),
-                   r.gathers() ? direct_gather(c, r.from, r.into, std::move(cut), r.root)
-                               : direct_scatter(c, r.from, r.into, std::move(cut), r.root));
+  return run_call(std::move(slot), r.gathers()
+                                       ? direct_gather(c, r.from, r.into, std::move(cut), r.root)
+                                       : direct_scatter(c, r.from, r.into, std::move(cut), r.root));
 }
 
 asio::awaitable<void> with_equal_blocks(rooted_call r) {
-  if (auto wrong = wrong_call(r)) return refuse(*wrong);
+  if (auto wrong = check_call(r)) return refuse(*wrong);
   blocks cut(r.block().bytes, r.g->size());
   if (r.is_root()) {
-    if (auto wrong = wrong_share(r.in(), r.name, r.all(), r.block())) return refuse(*wrong);
-    if (auto wrong = wrong_place(r.name, r.block(), r.all(), cut.at(r.root))) return refuse(*wrong);
+    if (auto wrong = check_equal_blocks(r.in(), r.name, r.all(), r.block())) return refuse(*wrong);
+    if (auto wrong = check_block_position(r.name, r.block(), r.all(), cut.at(r.root)))
+      return refuse(*wrong);
   }
   if (r.how == algorithm::automatic) r.how = r.g->choose(r.kind, cut.total()).how;
   return start(r, std::move(cut));
@@ -69,19 +70,20 @@ asio::awaitable<void> with_equal_blocks(rooted_call r) {
 
 asio::awaitable<void> with_listed_blocks(rooted_call r,
                                          std::span<const std::size_t> bytes_of_rank) {
-  if (auto wrong = wrong_call(r)) return refuse(*wrong);
+  if (auto wrong = check_call(r)) return refuse(*wrong);
   if (r.how == algorithm::tree) {
     return refuse(error(errc::bad_input,
                         fmt::format("{}: tree requires blocks of equal length", r.name),
                         "choose direct"));
   }
-  if (auto wrong = wrong_block(r.in(), r.name, r.block(), bytes_of_rank)) return refuse(*wrong);
+  if (auto wrong = check_block(r.in(), r.name, r.block(), bytes_of_rank)) return refuse(*wrong);
   if (r.is_root()) {
-    if (auto wrong = wrong_lengths(r.in(), r.name, r.all(), bytes_of_rank)) return refuse(*wrong);
+    if (auto wrong = check_lengths(r.in(), r.name, r.all(), bytes_of_rank)) return refuse(*wrong);
   }
   blocks cut(bytes_of_rank);
   if (r.is_root()) {
-    if (auto wrong = wrong_place(r.name, r.block(), r.all(), cut.at(r.root))) return refuse(*wrong);
+    if (auto wrong = check_block_position(r.name, r.block(), r.all(), cut.at(r.root)))
+      return refuse(*wrong);
   }
   r.how = algorithm::direct;
   return start(r, std::move(cut));

@@ -11,13 +11,13 @@
 namespace tandem::detail {
 namespace {
 
-constexpr std::uint16_t most_groups = 1 << 12;
+constexpr std::uint16_t max_groups = 1 << 12;
 
 std::vector<int> checked(std::vector<int> members, const fabric& over, std::uint16_t id) {
   const auto refuse = [id](const std::string& why) {
     throw error(errc::bad_input, fmt::format("communicator {}: {}", id, why));
   };
-  if (id >= most_groups) refuse(fmt::format("its id exceeds {}", most_groups - 1));
+  if (id >= max_groups) refuse(fmt::format("its id exceeds {}", max_groups - 1));
   if (members.empty()) refuse("it has no members");
   std::vector<int> sorted = members;
   std::ranges::sort(sorted);
@@ -39,14 +39,14 @@ std::vector<int> checked(std::vector<int> members, const fabric& over, std::uint
 /// message.
 std::uint32_t first_history(const std::vector<int>& members, std::uint32_t id) noexcept {
   std::uint32_t history = id;
-  for (const int member : members) history = follow(history, static_cast<unsigned>(member));
+  for (const int member : members) history = extend_history(history, static_cast<unsigned>(member));
   return history;
 }
 
 }  // namespace
 
 group::group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id)
-    : over_(over),
+    : fabric_(over),
       executor_(over.get_executor()),
       members_(checked(std::move(members), over, id)),
       id_(id),
@@ -71,17 +71,18 @@ void group::adopt(plan agreed) {
   levels_.reset();
 }
 
-facts group::facts_from(const group& whole) const {
+facts group::facts_from(const group& parent) const {
   std::vector<int> ranks;
   for (const int member : members_) {
-    const auto found = std::ranges::find(whole.members_, member);
-    ranks.push_back(static_cast<int>(found - whole.members_.begin()));
+    const auto found = std::ranges::find(parent.members_, member);
+    ranks.push_back(static_cast<int>(found - parent.members_.begin()));
   }
-  return whole.plan_.known().of(ranks);
+  return parent.plan_.known().of(ranks);
 }
 
-algorithm group::possible(collective what, algorithm how, std::size_t bytes) const noexcept {
-  if (how != algorithm::board || (board_ && bytes <= board::most_bytes)) return how;
+algorithm group::resolve_algorithm(collective what, algorithm how,
+                                   std::size_t bytes) const noexcept {
+  if (how != algorithm::board || (board_ && bytes <= board::max_bytes)) return how;
   return without_board(what);
 }
 
@@ -91,7 +92,7 @@ levels& group::hosts() {
 }
 
 asio::awaitable<void> group::connect(int peer) {
-  co_await over_.to(member(peer));
+  co_await fabric_.to(member(peer));
 }
 
 device_queue* group::queue_of_device(const const_view& like) {
@@ -102,7 +103,7 @@ device_queue* group::queue_of_device(const const_view& like) {
   return queues_.emplace_back(std::make_unique<device_queue>(executor_, on)).get();
 }
 
-std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue) {
+std::shared_ptr<call> group::acquire(std::size_t scratch_bytes, device_queue* queue) {
   if (free_.empty()) free_.push_back(std::make_shared<call>(executor_));
   const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
   // Prefer the one that was used last: it is in the cache.
@@ -116,7 +117,7 @@ std::shared_ptr<call> group::take(std::size_t scratch_bytes, device_queue* queue
   return taken;
 }
 
-void group::give_back(std::shared_ptr<call> used) noexcept {
+void group::release(std::shared_ptr<call> used) noexcept {
   try {
     free_.push_back(std::move(used));
   } catch (...) {  // out of memory: the next call allocates a new one
@@ -124,7 +125,7 @@ void group::give_back(std::shared_ptr<call> used) noexcept {
 }
 
 unsigned group::open_number(const call_record& what) {
-  check_alive();
+  throw_if_failed();
   const auto number = static_cast<unsigned>(calls_.count() % calls_at_once);
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((open_ & bit) != 0) {
@@ -140,15 +141,16 @@ unsigned group::open_number(const call_record& what) {
 
 std::optional<std::uint64_t> group::oldest_open() const noexcept {
   const std::uint64_t count = calls_.count();
-  for (std::uint64_t place = count > calls_at_once ? count - calls_at_once : 0; place < count;
-       ++place) {
-    if ((open_ >> place % calls_at_once & 1) != 0) return place;
+  for (std::uint64_t sequence = count > calls_at_once ? count - calls_at_once : 0; sequence < count;
+       ++sequence) {
+    if ((open_ >> sequence % calls_at_once & 1) != 0) return sequence;
   }
   return std::nullopt;
 }
 
-std::string group::difference(std::uint64_t place, const message_note& theirs, int peer) const {
-  const message_note& mine = calls_.at(place);
+std::string group::difference(std::uint64_t sequence, const call_signature& theirs,
+                              int peer) const {
+  const call_signature& mine = calls_.at(sequence);
   const std::string my_call = call_record(mine.call).text();
   if (mine.call != theirs.call) {
     return fmt::format("rank {} calls {}, rank {} {}", job_rank(), my_call, peer,
@@ -159,7 +161,7 @@ std::string group::difference(std::uint64_t place, const message_note& theirs, i
 }
 
 void group::open_pipeline() {
-  check_alive();
+  throw_if_failed();
   if (pipeline_open_) {
     throw error(errc::bad_input, "a pipeline is already in progress on this communicator",
                 "await it first");
@@ -167,14 +169,14 @@ void group::open_pipeline() {
   pipeline_open_ = true;
 }
 
-void group::check_alive() const {
+void group::throw_if_failed() const {
   origin_.require_here("this communicator");
   if (failed_) throw error(*failed_);
 }
 
 void group::fail(const error& reason) noexcept {
   if (!failed_) failed_ = reason;
-  over_.fail(*failed_);
+  fabric_.fail(*failed_);
 }
 
 }  // namespace tandem::detail

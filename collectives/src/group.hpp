@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <tandem/collectives/plan.hpp>
 #include <tandem/detail/flight.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/fabric.hpp>
+#include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -29,7 +29,7 @@ class group {
     pipeline = 2,
     watch = 3
   };
-  static constexpr unsigned calls_at_once = call_log::kept;
+  static constexpr unsigned calls_at_once = call_log::capacity;
 
   group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id);
   group(const group&) = delete;
@@ -43,7 +43,7 @@ class group {
   int job_rank() const noexcept { return member(rank_); }
   const asio::any_io_executor& executor() const noexcept { return executor_; }
   const settings& options() const noexcept { return options_; }
-  fabric& over() const noexcept { return over_; }
+  fabric& over() const noexcept { return fabric_; }
   std::uint32_t id() const noexcept { return id_; }
   /// The plan; `plan::standard` until the ranks have adopted an agreed one.
   const plan& agreed() const noexcept { return plan_; }
@@ -51,17 +51,17 @@ class group {
   bool has_adopted() const noexcept { return has_adopted_; }
   /// Replaces the plan. @pre all ranks adopt the same one, and no call is in progress.
   void adopt(plan agreed);
-  /// The facts about this group's ranks from the plan of `whole`, the group it was split from.
-  facts facts_from(const group& whole) const;
+  /// The facts about this group's ranks from the plan of `parent`, the group it was split from.
+  facts facts_from(const group& parent) const;
   /// Its ranks by host.
   levels& hosts();
   /// The board for short calls; null if there is none. The same on all ranks.
   board* shared_board() const noexcept { return board_.get(); }
   /// @pre all ranks have one, and no call is in progress.
-  void share(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
+  void set_board(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
   /// `how`, or its replacement if it is `board` and the group has no board, or the length is too
   /// long for one.
-  algorithm possible(collective what, algorithm how, std::size_t bytes) const noexcept;
+  algorithm resolve_algorithm(collective what, algorithm how, std::size_t bytes) const noexcept;
   /// The plan's rule for a collective of that length.
   const plan_rule& choose(collective what, std::size_t bytes) const noexcept {
     return plan_.choose(what, bytes);
@@ -72,10 +72,10 @@ class group {
   }
 
   /// @pre `peer` is another rank of the group.
-  bool connected(int peer) const noexcept { return over_.find(member(peer)) != nullptr; }
+  bool connected(int peer) const noexcept { return fabric_.find(member(peer)) != nullptr; }
   asio::awaitable<void> connect(int peer);
   /// The link to the peer; its `on` is null if they are not connected.
-  link to(int peer) const noexcept { return {over_.find(member(peer)), member(peer)}; }
+  peer_channel to(int peer) const noexcept { return {fabric_.find(member(peer)), member(peer)}; }
 
   /// The queue for this group's work on the view's memory, made on first use; null for host memory.
   /// @par Errors `errc::unsupported_memory`: there is no such device;
@@ -87,18 +87,18 @@ class group {
   /// Gets a call from the pool, with scratch memory on the queue's device, preferring one that
   /// already has at least that many bytes. `acquire` and `release` never suspend.
   /// @par Errors  As `buffer`.
-  std::shared_ptr<call> take(std::size_t scratch_bytes, device_queue* queue);
-  void give_back(std::shared_ptr<call> used) noexcept;
+  std::shared_ptr<call> acquire(std::size_t scratch_bytes, device_queue* queue);
+  void release(std::shared_ptr<call> used) noexcept;
 
   /// The number of the next collective. @par Errors `limit_exceeded`; nothing has changed.
   unsigned open_number(const call_record& what);
   /// The call record that the messages of an open collective carry.
-  const message_note& note_of(unsigned number) const noexcept { return calls_.at(number); }
+  const call_signature& signature_of(unsigned number) const noexcept { return calls_.at(number); }
   const call_log& calls() const noexcept { return calls_; }
   /// The sequence number of the oldest call in progress.
   std::optional<std::uint64_t> oldest_open() const noexcept;
   /// Error text for a call that differs on this rank and on rank `peer` of the job.
-  std::string difference(std::uint64_t place, const message_note& theirs, int peer) const;
+  std::string difference(std::uint64_t sequence, const call_signature& theirs, int peer) const;
   void close_number(unsigned number) noexcept { open_ &= ~(std::uint64_t{1} << number); }
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
@@ -106,7 +106,7 @@ class group {
   /// The failure that ended this group; empty while it is usable.
   const std::optional<error>& failed() const noexcept { return failed_; }
   /// Throws that failure, if any.
-  void check_alive() const;
+  void throw_if_failed() const;
   /// Ends this group and reports the failure to every rank of the job.
   void fail(const error& reason) noexcept;
 
@@ -114,7 +114,7 @@ class group {
   device_queue* queue_of_device(const const_view& like);
 
   const process_origin origin_;
-  fabric& over_;
+  fabric& fabric_;
   const asio::any_io_executor executor_;
   const std::vector<int> members_;
   int rank_ = 0;

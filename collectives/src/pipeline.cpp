@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/collectives/pipeline.hpp>
+#include <tandem/pipeline.hpp>
 #include <utility>
 
 #include "call.hpp"
@@ -23,14 +23,14 @@ std::size_t padded(std::size_t bytes) {
 
 /// One direction to or from a neighbour, with two buffers used alternately. Without a neighbour it
 /// is always ready and empty.
-struct lane {
-  detail::link way;
+struct buffer_pair {
+  detail::peer_channel path;
   flow_id flow = 0;
   transfer* transfers = nullptr;
   std::byte* memory = nullptr;
   std::size_t bytes = 0;  ///< per message
 
-  bool exists() const { return way.on != nullptr; }
+  bool exists() const { return path.on != nullptr; }
   /// @pre micro_batch >= -buffers_each: the first uses of a buffer query the micro-batch before.
   transfer& at(int micro_batch) const {
     return transfers[(micro_batch + buffers_each) % buffers_each];
@@ -56,14 +56,14 @@ class runner {
   asio::awaitable<void> run(pipeline_kind kind);
 
  private:
-  enum way : std::uint32_t { activations = 0, gradients = 1 };
+  enum path : std::uint32_t { activations = 0, gradients = 1 };
 
   asio::awaitable<void> connect();
-  void lay_out();
-  asio::awaitable<void> carry_out(pipeline_step step);
+  void assign_buffers();
+  asio::awaitable<void> run_call(pipeline_step step);
   asio::awaitable<void> wait(transfer& t, pipeline_activity why, int micro_batch);
-  asio::awaitable<void> until_sent(const lane& to, int micro_batch);
-  void receive(const lane& from, int micro_batch);
+  asio::awaitable<void> until_sent(const buffer_pair& to, int micro_batch);
+  void receive(const buffer_pair& from, int micro_batch);
   void report(pipeline_activity what, int micro_batch, clock::time_point begin) const {
     if (observer_ != nullptr) observer_->record(what, micro_batch, begin, clock::now());
   }
@@ -72,7 +72,7 @@ class runner {
   const int micro_batches_;
   pipeline_stage& work_;
   pipeline_observer* const observer_;
-  lane activations_in_, activations_out_, gradients_in_, gradients_out_;
+  buffer_pair activations_in_, activations_out_, gradients_in_, gradients_out_;
 };
 
 asio::awaitable<void> runner::connect() {
@@ -83,30 +83,31 @@ asio::awaitable<void> runner::connect() {
   if (after < g.size() && !g.connected(after)) co_await g.connect(after);
 }
 
-void runner::lay_out() {
+void runner::assign_buffers() {
   const detail::group& g = *call_.in;
   transfer* next = call_.transfers.data();
   std::byte* memory = static_cast<std::byte*>(call_.scratch(0, 0).data);
-  const auto give = [&](lane& to, const detail::link& neighbour, way what, std::size_t bytes) {
+  const auto assign = [&](buffer_pair& to, const detail::peer_channel& neighbour, path what,
+                          std::size_t bytes) {
     to = {neighbour, g.flow(detail::group::flow_class::pipeline, what), next, memory, bytes};
     next += buffers_each;
     memory += buffers_each * padded(bytes);
   };
   if (g.rank() > 0) {
-    const detail::link before = g.to(g.rank() - 1);
-    give(activations_in_, before, activations, work_.input_bytes());
-    give(gradients_out_, before, gradients, work_.input_bytes());
+    const detail::peer_channel before = g.to(g.rank() - 1);
+    assign(activations_in_, before, activations, work_.input_bytes());
+    assign(gradients_out_, before, gradients, work_.input_bytes());
   }
   if (g.rank() + 1 < g.size()) {
-    const detail::link after = g.to(g.rank() + 1);
-    give(activations_out_, after, activations, work_.output_bytes());
-    give(gradients_in_, after, gradients, work_.output_bytes());
+    const detail::peer_channel after = g.to(g.rank() + 1);
+    assign(activations_out_, after, activations, work_.output_bytes());
+    assign(gradients_in_, after, gradients, work_.output_bytes());
   }
 }
 
-void runner::receive(const lane& from, int micro_batch) {
+void runner::receive(const buffer_pair& from, int micro_batch) {
   if (!from.exists() || micro_batch >= micro_batches_) return;
-  call_.io.recv(from.at(micro_batch), from.way, from.flow, from.view(micro_batch));
+  call_.io.recv(from.at(micro_batch), from.path, from.flow, from.view(micro_batch));
 }
 
 asio::awaitable<void> runner::wait(transfer& t, pipeline_activity why, int micro_batch) {
@@ -115,16 +116,16 @@ asio::awaitable<void> runner::wait(transfer& t, pipeline_activity why, int micro
   report(why, micro_batch, begin);
 }
 
-asio::awaitable<void> runner::until_sent(const lane& to, int micro_batch) {
+asio::awaitable<void> runner::until_sent(const buffer_pair& to, int micro_batch) {
   if (!to.exists() || call_.io.over(to.at(micro_batch))) co_return;
   co_await wait(to.at(micro_batch), pipeline_activity::send, micro_batch);
 }
 
-asio::awaitable<void> runner::carry_out(pipeline_step step) {
+asio::awaitable<void> runner::run_call(pipeline_step step) {
   const bool is_forward = step.what == pipeline_step::forward;
   const int m = step.micro_batch;
-  const lane& from = is_forward ? activations_in_ : gradients_in_;
-  const lane& to = is_forward ? activations_out_ : gradients_out_;
+  const buffer_pair& from = is_forward ? activations_in_ : gradients_in_;
+  const buffer_pair& to = is_forward ? activations_out_ : gradients_out_;
   call_.at(is_forward ? "forward of micro-batch" : "backward of micro-batch", m);
   if (from.exists() && !call_.io.over(from.at(m))) {
     co_await wait(from.at(m), pipeline_activity::recv, m);
@@ -141,19 +142,19 @@ asio::awaitable<void> runner::carry_out(pipeline_step step) {
   }
   report(is_forward ? pipeline_activity::forward : pipeline_activity::backward, m, begin);
   receive(from, m + buffers_each);
-  if (to.exists()) call_.io.send(to.at(m), to.way, to.flow, out);
+  if (to.exists()) call_.io.send(to.at(m), to.path, to.flow, out);
 }
 
 asio::awaitable<void> runner::run(pipeline_kind kind) {
   co_await connect();
-  lay_out();
+  assign_buffers();
   for (int m = 0; m < buffers_each; ++m) {
     receive(activations_in_, m);
     receive(gradients_in_, m);
   }
   const detail::group& g = *call_.in;
   const pipeline_schedule steps = make_schedule(kind, g.rank(), g.size(), micro_batches_);
-  for (const pipeline_step& step : steps) co_await carry_out(step);
+  for (const pipeline_step& step : steps) co_await run_call(step);
   // All inputs are consumed; the last results may still be in flight.
   for (int m = std::max(micro_batches_ - buffers_each, 0); m < micro_batches_; ++m) {
     co_await until_sent(activations_out_, m);
@@ -177,10 +178,10 @@ asio::awaitable<void> run_pipeline(communicator& stages, pipeline_kind kind, int
     return detail::refuse(
         error(errc::bad_input, fmt::format("run_pipeline: {} micro-batches", micro_batches)));
   }
-  detail::lease place(g, "pipeline", runner::scratch_bytes(*g, work));
-  call& c = *place;
-  return detail::carry_out(std::move(place), run(c, kind, micro_batches, work, observer),
-                           call::kind::pipeline);
+  detail::lease slot(g, "pipeline", runner::scratch_bytes(*g, work));
+  call& c = *slot;
+  return detail::run_call(std::move(slot), run(c, kind, micro_batches, work, observer),
+                          call::kind::pipeline);
 }
 
 }  // namespace tandem

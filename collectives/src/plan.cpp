@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <tandem/collectives/plan.hpp>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
+#include <tandem/plan.hpp>
 #include <utility>
 
 #include "plan/layout.hpp"

@@ -13,40 +13,40 @@ asio::awaitable<void> start_reduce_scatter(const std::shared_ptr<group>& g, cons
                                            mutable_view mine, blocks cut, data_type type,
                                            reduction what, algorithm how) {
   constexpr collective kind = collective::reduce_scatter;
-  if (all.bytes == 0) return nothing(g);
+  if (all.bytes == 0) return empty_call(g);
   device_queue* const queue = g->queue_for(all);
   const reducer by(type, what, g->size(), queue);
-  if (g->size() == 1) return alone(g, all, mine, by);
+  if (g->size() == 1) return single_rank(g, all, mine, by);
   const plan_rule& rule = g->choose(kind, all.bytes);
   if (how == algorithm::automatic) how = rule.how;
-  how = g->possible(kind, how, all.bytes);
+  how = g->resolve_algorithm(kind, how, all.bytes);
   const call_record record(kind, how, all.bytes, type, what.op);
   if (how == algorithm::board) {
-    lease place(g, record);
-    return carry_out(std::move(place),
-                     board_call(board_reduce_scatter, all, mine, by, std::move(cut)));
+    lease slot(g, record);
+    return run_call(std::move(slot),
+                    board_call(board_reduce_scatter, all, mine, by, std::move(cut)));
   }
   if (how == algorithm::halving_doubling) {
-    lease place(g, record, 2 * all.bytes, queue);
-    call& c = *place;
-    return carry_out(std::move(place), halving_reduce_scatter(c, all, mine, by, std::move(cut)));
+    lease slot(g, record, 2 * all.bytes, queue);
+    call& c = *slot;
+    return run_call(std::move(slot), halving_reduce_scatter(c, all, mine, by, std::move(cut)));
   }
   if (how == algorithm::two_level && g->hosts().where().two_levels()) {
     const auto hosts = static_cast<std::size_t>(g->hosts().where().hosts());
-    lease place(g, record, hosts * cut.longest(), queue);
-    call& c = *place;
-    return carry_out(std::move(place),
-                     two_level_reduce_scatter(c, all, mine, by, std::move(cut), rule.chunk_bytes));
+    lease slot(g, record, hosts * cut.longest(), queue);
+    call& c = *slot;
+    return run_call(std::move(slot),
+                    two_level_reduce_scatter(c, all, mine, by, std::move(cut), rule.chunk_bytes));
   }
   ring_cut pieces(std::move(cut), by.element_bytes(), rule.chunk_bytes);
   const bool around = how == algorithm::ring || how == algorithm::two_level;
   const std::size_t scratch_chunks = around ? 3 * ring_walk::window : 2 * direct_window + 1;
-  lease place(g, record, scratch_chunks * pieces.chunk_bytes, queue);
-  call& c = *place;
+  lease slot(g, record, scratch_chunks * pieces.chunk_bytes, queue);
+  call& c = *slot;
   if (around) {
-    return carry_out(std::move(place), ring_reduce_scatter(c, all, mine, by, std::move(pieces)));
+    return run_call(std::move(slot), ring_reduce_scatter(c, all, mine, by, std::move(pieces)));
   }
-  return carry_out(std::move(place), pairwise_reduce_scatter(c, all, mine, by, std::move(pieces)));
+  return run_call(std::move(slot), pairwise_reduce_scatter(c, all, mine, by, std::move(pieces)));
 }
 
 }  // namespace
@@ -56,14 +56,14 @@ asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutabl
                                      data_type type, reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(wrong_elements(*g, "reduce_scatter", all, type, what),
-                               wrong_elements(*g, "reduce_scatter", mine, type, what),
-                               wrong_share(*g, "reduce_scatter", all, mine),
-                               wrong_algorithm(collective::reduce_scatter, how))) {
+  if (auto wrong = first_error(check_elements(*g, "reduce_scatter", all, type, what),
+                               check_elements(*g, "reduce_scatter", mine, type, what),
+                               check_equal_blocks(*g, "reduce_scatter", all, mine),
+                               check_algorithm(collective::reduce_scatter, how))) {
     return refuse(*wrong);
   }
   blocks cut(mine.bytes, g->size());
-  if (auto wrong = wrong_place("reduce_scatter", mine, all, cut.at(g->rank()))) {
+  if (auto wrong = check_block_position("reduce_scatter", mine, all, cut.at(g->rank()))) {
     return refuse(*wrong);
   }
   return start_reduce_scatter(g, all, mine, std::move(cut), type, what, how);
@@ -74,22 +74,22 @@ asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, muta
                                        reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_wrong(wrong_memory(*g, "reduce_scatter_v", all),
-                               wrong_memory(*g, "reduce_scatter_v", mine),
-                               wrong_lengths(*g, "reduce_scatter_v", all, bytes_of_rank),
-                               wrong_block(*g, "reduce_scatter_v", mine, bytes_of_rank),
-                               wrong_algorithm(collective::reduce_scatter, how))) {
+  if (auto wrong = first_error(check_memory(*g, "reduce_scatter_v", all),
+                               check_memory(*g, "reduce_scatter_v", mine),
+                               check_lengths(*g, "reduce_scatter_v", all, bytes_of_rank),
+                               check_block(*g, "reduce_scatter_v", mine, bytes_of_rank),
+                               check_algorithm(collective::reduce_scatter, how))) {
     return refuse(*wrong);
   }
   for (std::size_t i = 0, offset = 0; i < bytes_of_rank.size(); ++i) {
     const const_view block = all.part(offset, bytes_of_rank[i]);
-    if (auto wrong = wrong_elements(*g, "reduce_scatter_v", block, type, what))
+    if (auto wrong = check_elements(*g, "reduce_scatter_v", block, type, what))
       return refuse(*wrong);
     offset += bytes_of_rank[i];
   }
-  if (auto wrong = wrong_elements(*g, "reduce_scatter_v", mine, type, what)) return refuse(*wrong);
+  if (auto wrong = check_elements(*g, "reduce_scatter_v", mine, type, what)) return refuse(*wrong);
   blocks cut(bytes_of_rank);
-  if (auto wrong = wrong_place("reduce_scatter_v", mine, all, cut.at(g->rank()))) {
+  if (auto wrong = check_block_position("reduce_scatter_v", mine, all, cut.at(g->rank()))) {
     return refuse(*wrong);
   }
   return start_reduce_scatter(g, all, mine, std::move(cut), type, what, how);

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/collectives/schedule.hpp>
+#include <tandem/pipeline.hpp>
 
 namespace tandem {
 
@@ -34,13 +34,13 @@ std::vector<pipeline_schedule> make_schedules(pipeline_kind kind, int stages, in
 }
 
 std::string print(const std::vector<pipeline_schedule>& stages) {
-  const schedule_check played = check(stages);
+  const schedule_check simulated = check(stages);
   std::size_t width = 2;
   std::vector<std::vector<std::string>> cells(stages.size());
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (std::size_t i = 0; i < played.begin_slots[s].size(); ++i) {
+    for (std::size_t i = 0; i < simulated.begin_slots[s].size(); ++i) {
       const pipeline_step step = stages[s][i];
-      const auto slot = static_cast<std::size_t>(played.begin_slots[s][i]);
+      const auto slot = static_cast<std::size_t>(simulated.begin_slots[s][i]);
       cells[s].resize(slot + 1);
       cells[s][slot] =
           fmt::format("{}{}", step.what == pipeline_step::forward ? 'F' : 'B', step.micro_batch);
@@ -56,7 +56,7 @@ std::string print(const std::vector<pipeline_schedule>& stages) {
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
-  if (!played.problem.empty()) text += played.problem + '\n';
+  if (!simulated.problem.empty()) text += simulated.problem + '\n';
   return text;
 }
 

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/collectives/schedule.hpp>
+#include <tandem/pipeline.hpp>
 
 namespace tandem {
 namespace {
 
-std::string word(const pipeline_step& step) {
+std::string step_text(const pipeline_step& step) {
   return fmt::format("{} of micro-batch {}",
                      step.what == pipeline_step::forward ? "forward" : "backward",
                      step.micro_batch);
@@ -14,15 +14,16 @@ std::string word(const pipeline_step& step) {
 
 /// Checks that every micro-batch has one forward and one backward, both in order and forward first.
 /// Returns the problem; empty if there is none.
-std::string wrong_order(const pipeline_schedule& steps, int micro_batches) {
+std::string check_order(const pipeline_schedule& steps, int micro_batches) {
   int forwards = 0;
   int backwards = 0;
   for (const pipeline_step& step : steps) {
     const bool is_forward = step.what == pipeline_step::forward;
     int& due = is_forward ? forwards : backwards;
-    if (step.micro_batch != due) return fmt::format("{} where {} is expected", word(step), due);
+    if (step.micro_batch != due)
+      return fmt::format("{} where {} is expected", step_text(step), due);
     ++due;
-    if (backwards > forwards) return fmt::format("{} before its forward", word(step));
+    if (backwards > forwards) return fmt::format("{} before its forward", step_text(step));
   }
   if (forwards != micro_batches || backwards != micro_batches) {
     return fmt::format("{} forwards and {} backwards of {} micro-batches", forwards, backwards,
@@ -38,9 +39,9 @@ struct progress {
   int backwards = 0;
 };
 
-class play {
+class simulation {
  public:
-  play(const std::vector<pipeline_schedule>& stages, int buffers)
+  simulation(const std::vector<pipeline_schedule>& stages, int buffers)
       : stages_(stages), buffers_(buffers), now_(stages.size()) {}
 
   bool ended(std::size_t s) const { return now_[s].next == stages_[s].size(); }
@@ -73,10 +74,11 @@ class play {
 
   int stash(std::size_t s) const { return now_[s].forwards - now_[s].backwards; }
 
-  std::string standstill() const {
+  std::string deadlock_text() const {
     std::string text = "deadlock between the stages:";
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (!ended(s)) text += fmt::format(" stage {} at {};", s, word(stages_[s][now_[s].next]));
+      if (!ended(s))
+        text += fmt::format(" stage {} at {};", s, step_text(stages_[s][now_[s].next]));
     }
     text.pop_back();
     return text;
@@ -96,19 +98,19 @@ schedule_check check(const std::vector<pipeline_schedule>& stages, int buffers) 
   result.begin_slots.resize(stages.size());
   const int micro_batches = stages.empty() ? 0 : static_cast<int>(stages.front().size() / 2);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::string wrong = wrong_order(stages[s], micro_batches);
+    const std::string wrong = check_order(stages[s], micro_batches);
     if (wrong.empty()) continue;
     result.problem = fmt::format("stage {}: {}", s, wrong);
     return result;
   }
-  play all(stages, buffers);
+  simulation all(stages, buffers);
   while (!all.all_ended()) {
     std::vector<std::size_t> running;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       if (all.ready(s)) running.push_back(s);
     }
     if (running.empty()) {
-      result.problem = all.standstill();
+      result.problem = all.deadlock_text();
       return result;
     }
     for (const std::size_t s : running) {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <tandem/collectives/board_sharing.hpp>
-#include <tandem/collectives/communicator.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/detail/board_sharing.hpp>
 
 namespace tandem::detail {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 #include "group.hpp"
@@ -9,15 +9,15 @@
 namespace tandem {
 namespace {
 
-struct wish {
+struct split_request {
   std::int32_t colour = 0;
   std::int32_t key = 0;
 };
 
 /// The ids in use by a rank's groups, as a bitmap that ranks exchange.
-class taken_ids {
+class used_ids {
  public:
-  explicit taken_ids(const fabric::group_ids& of) {
+  explicit used_ids(const fabric::group_ids& of) {
     for (std::size_t id = 0; id < of.size(); ++id) {
       if (of.test(id)) words_[id / 64] |= std::uint64_t{1} << id % 64;
     }
@@ -36,13 +36,14 @@ class taken_ids {
 };
 
 /// The job ranks of the members with this colour, in group order.
-std::vector<int> members_of(const detail::group& g, const std::vector<wish>& wishes, int colour) {
+std::vector<int> members_of(const detail::group& g, const std::vector<split_request>& requests,
+                            int colour) {
   std::vector<int> ranks;
   for (int r = 0; r < g.size(); ++r) {
-    if (wishes[static_cast<std::size_t>(r)].colour == colour) ranks.push_back(r);
+    if (requests[static_cast<std::size_t>(r)].colour == colour) ranks.push_back(r);
   }
-  std::ranges::stable_sort(ranks, {},
-                           [&wishes](int r) { return wishes[static_cast<std::size_t>(r)].key; });
+  std::ranges::stable_sort(
+      ranks, {}, [&requests](int r) { return requests[static_cast<std::size_t>(r)].key; });
   for (int& r : ranks) r = g.member(r);
   return ranks;
 }
@@ -51,12 +52,12 @@ std::vector<int> members_of(const detail::group& g, const std::vector<wish>& wis
 
 asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, int key) {
   const std::shared_ptr<detail::group> g = group_;
-  const wish mine{colour, key};
-  std::vector<wish> wishes(static_cast<std::size_t>(g->size()));
-  taken_ids taken(*g->over().groups());
-  const const_view my_wish(&mine, sizeof mine);
-  const mutable_view all_wishes(wishes);
-  co_await all_gather(*this, my_wish, all_wishes);
+  const split_request mine{colour, key};
+  std::vector<split_request> requests(static_cast<std::size_t>(g->size()));
+  used_ids taken(*g->over().groups());
+  const const_view my_request(&mine, sizeof mine);
+  const mutable_view all_requests(requests);
+  co_await all_gather(*this, my_request, all_requests);
   // Groups of different colours have no rank in common, so one id is enough for all of them.
   co_await all_reduce(*this, taken.view(), data_type::uint64, reduce_op::bor);
   const std::uint16_t id = taken.highest_free();
@@ -67,7 +68,7 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   std::unique_ptr<communicator> part;
   if (colour < 0) co_return part;
   part =
-      std::make_unique<communicator>(g->over(), g->options(), members_of(*g, wishes, colour), id);
+      std::make_unique<communicator>(g->over(), g->options(), members_of(*g, requests, colour), id);
   if (!g->has_adopted()) co_return part;
   facts known = part->internals()->facts_from(*g);
   if (may_share_board(g->over().kind(), known.host_of_rank)) {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/this_coro.hpp>
-#include <tandem/batch.hpp>
+#include <tandem/channel.hpp>
 #include <tandem/detail/flight.hpp>
 #include <vector>
 
@@ -36,7 +36,7 @@ batch::batch(const asio::any_io_executor& executor, std::size_t max_messages)
 batch::~batch() {
   if (state_->io.idle()) return;
   state_->io.cancel();
-  if (!state_->io.idle()) state_->io.outlive(state_);
+  if (!state_->io.idle()) state_->io.keep_alive(state_);
 }
 
 void batch::send(channel& on, flow_id flow, const_view message) {

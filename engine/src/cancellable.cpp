@@ -1,6 +1,6 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <tandem/cancellable.hpp>
+#include <tandem/detail/cancellable.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem {

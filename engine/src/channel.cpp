@@ -52,7 +52,7 @@ template <class Result>
 asio::awaitable<Result> carry_out(channel& on, operation::kind what, flow_id flow,
                                   mutable_view view) {
   awaited op(what, flow, view);
-  if (!on.start(op) && !on.linger(op)) {
+  if (!on.start(op) && !on.spin_wait(op)) {
     op.channel_executor = on.get_executor();
     suspend wait{&on, &op};
     co_await asio::async_initiate<const token&, void()>(wait, asio::use_awaitable);

@@ -36,9 +36,8 @@ std::string port_advice() {
 }
 
 std::string route_advice(const asio::ip::tcp::endpoint& to) {
-  return fmt::format(
-      "check the routes to it (ip route get {}), and whether a firewall rejects it",
-      to.address().to_string());
+  return fmt::format("check the routes to it (ip route get {}), and whether a firewall rejects it",
+                     to.address().to_string());
 }
 
 }  // namespace

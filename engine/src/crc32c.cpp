@@ -1,6 +1,6 @@
 #include <array>
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "crc32c_folding.hpp"
 
@@ -45,18 +45,18 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned ch
 }
 
 /// Below this size, setting up and finishing the folds costs more than they save.
-constexpr std::size_t least_folded_bytes = 512;
+constexpr std::size_t min_folded_bytes = 512;
 
 std::uint32_t by_folding_128(const unsigned char* p, std::size_t bytes,
                              std::uint32_t crc) noexcept {
-  if (bytes < least_folded_bytes) return by_instruction(p, bytes, crc);
+  if (bytes < min_folded_bytes) return by_instruction(p, bytes, crc);
   const std::size_t whole = bytes / 64 * 64;
   return by_instruction(p + whole, bytes - whole, fold_128(p, whole / 64, crc));
 }
 
 std::uint32_t by_folding_512(const unsigned char* p, std::size_t bytes,
                              std::uint32_t crc) noexcept {
-  if (bytes < least_folded_bytes) return by_instruction(p, bytes, crc);
+  if (bytes < min_folded_bytes) return by_instruction(p, bytes, crc);
   const std::size_t whole = bytes / 256 * 256;
   return by_instruction(p + whole, bytes - whole, fold_512(p, whole / 256, crc));
 }

@@ -5,8 +5,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
-#include <tandem/cancellable.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
+#include <tandem/detail/cancellable.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <utility>
 

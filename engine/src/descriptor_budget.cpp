@@ -14,15 +14,15 @@ namespace tandem::detail {
 namespace {
 
 /// Upper bound of the descriptors probed one by one if /proc cannot be read.
-constexpr std::uint64_t most_asked = 65536;
+constexpr std::uint64_t max_probed = 65536;
 
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
   return a > unlimited - b ? unlimited : a + b;
 }
 
-std::uint64_t ask_each(std::uint64_t below) noexcept {
+std::uint64_t probe_each(std::uint64_t below) noexcept {
   std::uint64_t open = 0;
-  for (std::uint64_t fd = 0; fd < std::min(below, most_asked); ++fd) {
+  for (std::uint64_t fd = 0; fd < std::min(below, max_probed); ++fd) {
     if (::fcntl(static_cast<int>(fd), F_GETFD) >= 0) ++open;
   }
   return open;
@@ -30,7 +30,7 @@ std::uint64_t ask_each(std::uint64_t below) noexcept {
 
 std::uint64_t count_open(std::uint64_t below) noexcept {
   DIR* const folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return ask_each(below);
+  if (folder == nullptr) return probe_each(below);
   const auto own = static_cast<std::uint64_t>(::dirfd(folder));
   std::uint64_t open = 0;
   while (const dirent* const entry = ::readdir(folder)) {
@@ -46,8 +46,8 @@ std::uint64_t count_open(std::uint64_t below) noexcept {
 
 descriptor_usage read_descriptor_usage() noexcept {
   descriptor_usage now;
-  now.most = read_limit(RLIMIT_NOFILE);
-  now.open = count_open(now.most.soft);
+  now.max = read_limit(RLIMIT_NOFILE);
+  now.open = count_open(now.max.soft);
   return now;
 }
 
@@ -55,13 +55,13 @@ descriptor_budget descriptor_budget::of(const descriptor_need& need,
                                         const descriptor_usage& now) noexcept {
   descriptor_budget made;
   const std::uint64_t wanted =
-      sum(sum(now.open, std::max(need.least, need.most)), descriptor_need::spare);
-  if (wanted > now.most.soft) {
-    const std::uint64_t reachable = std::min(wanted, now.most.hard);
-    if (reachable > now.most.soft) made.raised_soft = reachable;
+      sum(sum(now.open, std::max(need.min, need.max)), descriptor_need::spare);
+  if (wanted > now.max.soft) {
+    const std::uint64_t reachable = std::min(wanted, now.max.hard);
+    if (reachable > now.max.soft) made.raised_soft = reachable;
   }
-  const std::uint64_t needed = sum(sum(now.open, need.least), descriptor_need::spare);
-  made.is_enough = needed <= std::max(now.most.soft, made.raised_soft);
+  const std::uint64_t needed = sum(sum(now.open, need.min), descriptor_need::spare);
+  made.is_enough = needed <= std::max(now.max.soft, made.raised_soft);
   return made;
 }
 
@@ -78,15 +78,15 @@ std::string how_to_raise_descriptors(std::uint64_t needed, const limit& now) {
 }
 
 error too_few_descriptors(const descriptor_need& need, const descriptor_usage& now) {
-  const std::uint64_t needed = now.open + need.least + descriptor_need::spare;
+  const std::uint64_t needed = now.open + need.min + descriptor_need::spare;
   return error(
       errc::limit_exceeded,
       fmt::format("{} needs {} file descriptors, {} in all with the {} that this process "
                   "has open, and may have {} (RLIMIT_NOFILE: soft limit {}, hard limit {})",
-                  need.who, need.least + descriptor_need::spare, needed, now.open,
-                  limit_text(std::max(now.most.soft, now.most.hard)), limit_text(now.most.soft),
-                  limit_text(now.most.hard)),
-      how_to_raise_descriptors(needed, now.most));
+                  need.who, need.min + descriptor_need::spare, needed, now.open,
+                  limit_text(std::max(now.max.soft, now.max.hard)), limit_text(now.max.soft),
+                  limit_text(now.max.hard)),
+      how_to_raise_descriptors(needed, now.max));
 }
 
 void reserve_descriptors(const descriptor_need& need) {
@@ -102,12 +102,12 @@ void reserve_descriptors(const descriptor_need& need) {
       log(log_level::info, "limits",
           fmt::format("{} needs up to {} file descriptors in addition to the {} open ones: the "
                       "soft limit (RLIMIT_NOFILE) is raised from {} to {}",
-                      need.who, need.most, now.open, limit_text(now.most.soft),
+                      need.who, need.max, now.open, limit_text(now.max.soft),
                       limit_text(budget.raised_soft)));
       return;
     }
     // A sandbox may forbid raising it: the soft limit is final then.
-    now.most.hard = now.most.soft;
+    now.max.hard = now.max.soft;
     budget = descriptor_budget::of(need, now);
   }
   if (!budget.is_enough) throw too_few_descriptors(need, now);

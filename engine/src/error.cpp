@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-std::string_view words(errc value) noexcept {
+std::string_view message_of(errc value) noexcept {
   switch (value) {
     case errc::channel_closed:
       return "the channel is closed";
@@ -63,7 +63,7 @@ class tandem_category final : public boost::system::error_category {
  public:
   const char* name() const noexcept override { return "tandem"; }
   std::string message(int value) const override {
-    return std::string(words(static_cast<errc>(value)));
+    return std::string(message_of(static_cast<errc>(value)));
   }
 };
 

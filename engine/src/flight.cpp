@@ -20,35 +20,35 @@ struct flight::suspend {
   }
 };
 
-void flight::send(transfer& t, const link& to, flow_id flow, const_view message) {
+void flight::send(transfer& t, const peer_channel& to, flow_id flow, const_view message) {
   // An operation has one view type for both directions; a send only reads it.
   start(t, operation::kind::send, to, flow,
         {const_cast<void*>(message.data), message.bytes, message.kind, message.device}, false);
 }
 
-void flight::recv(transfer& t, const link& from, flow_id flow, mutable_view into) {
+void flight::recv(transfer& t, const peer_channel& from, flow_id flow, mutable_view into) {
   start(t, operation::kind::recv, from, flow, into, true);
 }
 
-void flight::recv_some(transfer& t, const link& from, flow_id flow, mutable_view into) {
+void flight::recv_some(transfer& t, const peer_channel& from, flow_id flow, mutable_view into) {
   start(t, operation::kind::recv, from, flow, into, false);
 }
 
-void flight::start(transfer& t, operation::kind what, const link& way, flow_id flow,
-                   mutable_view view, bool whole) {
+void flight::start(transfer& t, operation::kind what, const peer_channel& path, flow_id flow,
+                   mutable_view view, bool must_fill) {
   t.what = what;
   t.at = operation::phase::idle;
   t.flow = flow;
   t.view = view;
-  t.note = note_;
+  t.signature = signature_;
   t.rewritten = rewrites_;
   t.deadline = operation::time_point::max();
   t.result = {};
   t.failure.reset();
   t.bytes = t.total_bytes = 0;
-  t.way = way;
+  t.path = path;
   t.of = this;
-  t.whole = whole;
+  t.must_fill = must_fill;
   t.complete = [](operation& op) {
     transfer& over = static_cast<transfer&>(op);
     over.of->completed(over);
@@ -57,7 +57,7 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
     transfer& gone = static_cast<transfer&>(op);
     gone.of->destroyed(gone);
   };
-  t.pending = !way.on->start(t);
+  t.pending = !path.on->start(t);
   if (t.pending) {
     ++pending_;
   } else {
@@ -66,11 +66,11 @@ void flight::start(transfer& t, operation::kind what, const link& way, flow_id f
 }
 
 void flight::note_result(transfer& t) noexcept {
-  const bool is_short = t.whole && t.bytes != t.view.bytes;
+  const bool is_short = t.must_fill && t.bytes != t.view.bytes;
   if (failed_ == nullptr && (t.result || is_short)) failed_ = &t;
 }
 
-void flight::lingered(transfer& t) noexcept {
+void flight::completed_by_spin(transfer& t) noexcept {
   t.pending = false;
   --pending_;
   note_result(t);
@@ -107,7 +107,7 @@ void flight::cancel() noexcept {
   cancelling_ = true;
   for (transfer& t : transfers_) {
     // A finished operation may outlive its channel until its completion runs.
-    if (t.pending && t.at != operation::phase::done) t.way.on->cancel(t);
+    if (t.pending && t.at != operation::phase::done) t.path.on->cancel(t);
   }
   cancelling_ = false;
   if (std::exchange(wake_, false) && handler_) resume(handler_, executor_);
@@ -128,14 +128,14 @@ void flight::throw_failure() const {
   if (t.failure) throw error(*t.failure);
   if (t.result)
     throw error(t.result,
-                {.peer = t.way.peer, .rail = {}, .phase = {}, .detail = {}, .advice = {}});
+                {.peer = t.path.peer, .rail = {}, .phase = {}, .detail = {}, .advice = {}});
   throw error(errc::call_mismatch,
-              {.peer = t.way.peer,
+              {.peer = t.path.peer,
                .rail = {},
                .phase = {},
                .bytes_done = static_cast<std::int64_t>(t.bytes),
                .bytes_total = static_cast<std::int64_t>(t.view.bytes),
-               .detail = fmt::format("rank {} sent {} bytes where {} were expected", t.way.peer,
+               .detail = fmt::format("rank {} sent {} bytes where {} were expected", t.path.peer,
                                      t.bytes, t.view.bytes),
                .advice = same_call_advice});
 }

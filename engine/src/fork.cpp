@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 #include <tandem/detail/fork.hpp>
-#include <tandem/poller.hpp>
+#include <tandem/detail/poller.hpp>
 #include <vector>
 
 namespace tandem::detail {

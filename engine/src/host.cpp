@@ -3,7 +3,7 @@
 
 #include <array>
 #include <fstream>
-#include <tandem/host.hpp>
+#include <tandem/launch.hpp>
 
 namespace tandem {
 

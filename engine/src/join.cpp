@@ -2,8 +2,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
-#include <tandem/cancellable.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/detail/cancellable.hpp>
 #include <utility>
 
 namespace tandem {
@@ -102,7 +102,7 @@ asio::awaitable<void> when_all(std::vector<asio::awaitable<void>> branches) {
   if (first) std::rethrow_exception(first);
 }
 
-asio::awaitable<std::vector<std::exception_ptr>> gather(
+asio::awaitable<std::vector<std::exception_ptr>> collect_all(
     std::vector<asio::awaitable<void>> branches) {
   std::vector<std::exception_ptr> outcomes;
   std::exception_ptr first;

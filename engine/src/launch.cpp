@@ -14,8 +14,8 @@ namespace tandem {
 namespace {
 
 using variable = std::optional<std::string>;
-constexpr long most_ranks = 1'000'000;
-constexpr long most_port = 65535;
+constexpr long max_ranks = 1'000'000;
+constexpr long max_port = 65535;
 
 /// Variables by which a launcher passes rank and size to a process.
 struct launcher {
@@ -36,7 +36,7 @@ constexpr launcher hydra{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MP
 struct mpi_launcher {
   launcher names;
   const char* job[2];
-  const char* hand_over;
+  const char* export_option;
 };
 
 constexpr mpi_launcher mpi_launchers[] = {
@@ -87,11 +87,11 @@ long number(const environment& get, const char* name, long low, long high) {
   return number(name, *text, low, high);
 }
 
-void set_place(const environment& get, const launcher& by, const char* size_name,
-               launch_info& info) {
+void set_rank_and_size(const environment& get, const launcher& by, const char* size_name,
+                       launch_info& info) {
   info.launcher = by.name;
-  info.size = static_cast<int>(number(get, size_name, 1, most_ranks));
-  info.rank = static_cast<int>(number(get, by.rank, 0, most_ranks));
+  info.size = static_cast<int>(number(get, size_name, 1, max_ranks));
+  info.rank = static_cast<int>(number(get, by.rank, 0, max_ranks));
   if (info.rank >= info.size) {
     refuse(fmt::format("{}={} does not fit {}={}", by.rank, info.rank, size_name, info.size),
            fmt::format("ranks count from 0 to {}: correct one of the two", info.size - 1));
@@ -100,11 +100,11 @@ void set_place(const environment& get, const launcher& by, const char* size_name
 
 /// What the launcher does not provide follows from the address: with a loopback address, all ranks
 /// are on this host.
-void set_local_place(const environment& get, const launcher& by, launch_info& info) {
+void set_local_rank_and_size(const environment& get, const launcher& by, launch_info& info) {
   const bool one_host = rendezvous::is_loopback_host(info.address) || info.size == 1;
   const bool known_rank = has(get, by.local_rank);
   info.local_rank = one_host ? info.rank : 0;
-  if (known_rank) info.local_rank = static_cast<int>(number(get, by.local_rank, 0, most_ranks));
+  if (known_rank) info.local_rank = static_cast<int>(number(get, by.local_rank, 0, max_ranks));
   info.local_size = one_host ? info.size : info.local_rank + 1;
   info.local_size_known = has(get, by.local_size);
   if (info.local_size_known) {
@@ -127,14 +127,14 @@ void set_rendezvous(const std::string& text, launch_info& info) {
   if (colon == std::string::npos || host.empty() || bare_v6) {
     refuse(fmt::format("TANDEM_RENDEZVOUS={} is not host:port", text), advice);
   }
-  const long port = number("the port of TANDEM_RENDEZVOUS", text.substr(colon + 1), 1, most_port);
+  const long port = number("the port of TANDEM_RENDEZVOUS", text.substr(colon + 1), 1, max_port);
   info.address = rendezvous::parse_host("TANDEM_RENDEZVOUS", host);
   info.port = static_cast<std::uint16_t>(port);
 }
 
 /// TANDEM_RENDEZVOUS, or MASTER_ADDR with MASTER_PORT: set by users of launchers that provide no
 /// address.
-bool set_given_address(const environment& get, launch_info& info) {
+bool set_explicit_address(const environment& get, launch_info& info) {
   if (const variable given = read(get, "TANDEM_RENDEZVOUS")) {
     set_rendezvous(*given, info);
     return true;
@@ -142,12 +142,12 @@ bool set_given_address(const environment& get, launch_info& info) {
   const variable address = read(get, "MASTER_ADDR");
   if (!address || !has(get, "MASTER_PORT")) return false;
   info.address = rendezvous::parse_host("MASTER_ADDR", *address);
-  info.port = static_cast<std::uint16_t>(number(get, "MASTER_PORT", 1, most_port));
+  info.port = static_cast<std::uint16_t>(number(get, "MASTER_PORT", 1, max_port));
   return true;
 }
 
 /// `tandem run` sets torchrun's variables in addition to its own.
-bool own_says_the_same(const environment& get) {
+bool own_variables_agree(const environment& get) {
   return has(get, "TANDEM_RENDEZVOUS") && read(get, own.rank) == read(get, torchrun.rank) &&
          read(get, own.size) == read(get, torchrun.size);
 }
@@ -159,15 +159,15 @@ std::optional<launch_info> from_torchrun(const environment& get) {
     return {};
   }
   launch_info info;
-  set_place(get, torchrun, torchrun.size, info);
+  set_rank_and_size(get, torchrun, torchrun.size, info);
   info.address = rendezvous::parse_host("MASTER_ADDR", *address);
-  long port = number(get, "MASTER_PORT", 1, most_port);
-  if (read(get, "TORCHELASTIC_USE_AGENT_STORE") == "True") port += port < most_port ? 1 : -1;
+  long port = number(get, "MASTER_PORT", 1, max_port);
+  if (read(get, "TORCHELASTIC_USE_AGENT_STORE") == "True") port += port < max_port ? 1 : -1;
   info.port = static_cast<std::uint16_t>(port);
-  set_local_place(get, torchrun, info);
+  set_local_rank_and_size(get, torchrun, info);
   const variable run = read(get, "TORCHELASTIC_RUN_ID");
   const variable restart = read(get, "TORCHELASTIC_RESTART_COUNT");
-  if (!run && !restart && own_says_the_same(get)) info.launcher = "tandem run";
+  if (!run && !restart && own_variables_agree(get)) info.launcher = "tandem run";
   if (run || restart) {
     info.job = fmt::format("{}.{}", run.value_or("none"), restart.value_or("0"));
   } else {
@@ -180,9 +180,9 @@ std::optional<launch_info> from_own(const environment& get) {
   const variable rendezvous = read(get, "TANDEM_RENDEZVOUS");
   if (!has(get, own.rank) || !has(get, own.size) || !rendezvous) return {};
   launch_info info;
-  set_place(get, own, own.size, info);
+  set_rank_and_size(get, own, own.size, info);
   set_rendezvous(*rendezvous, info);
-  set_local_place(get, own, info);
+  set_local_rank_and_size(get, own, info);
   info.job = read(get, "TANDEM_JOB").value_or("");
   return info;
 }
@@ -197,17 +197,17 @@ std::uint16_t port_of_job(std::string_view job) {
 std::optional<launch_info> from_mpi(const environment& get, const mpi_launcher& by) {
   if (!has(get, by.names.rank) || !has(get, by.names.size)) return {};
   launch_info info;
-  set_place(get, by.names, by.names.size, info);
+  set_rank_and_size(get, by.names, by.names.size, info);
   for (const char* name : by.job) {
     if (info.job.empty()) info.job = read(get, name).value_or("");
   }
-  const bool given = set_given_address(get, info);
-  set_local_place(get, by.names, info);
+  const bool given = set_explicit_address(get, info);
+  set_local_rank_and_size(get, by.names, info);
   if (given) return info;
   if (info.local_size != info.size || info.job.empty()) {
     refuse(fmt::format("{} provides rank {} of {}, but not the address of rank 0", by.names.name,
                        info.rank, info.size),
-           fmt::format("set TANDEM_RENDEZVOUS: {}", by.hand_over));
+           fmt::format("set TANDEM_RENDEZVOUS: {}", by.export_option));
   }
   info.address = "127.0.0.1";
   info.port = port_of_job(info.job);
@@ -248,10 +248,10 @@ long tasks_on_node(const char* name, std::string_view text, long node) {
     long nodes = 1;
     const std::size_t open = part.find("(x");
     if (open != std::string_view::npos && part.ends_with(')')) {
-      nodes = number(name, part.substr(open + 2, part.size() - open - 3), 1, most_ranks);
+      nodes = number(name, part.substr(open + 2, part.size() - open - 3), 1, max_ranks);
       part = part.substr(0, open);
     }
-    const long tasks = number(name, part, 1, most_ranks);
+    const long tasks = number(name, part, 1, max_ranks);
     if (node < nodes) return tasks;
     node -= nodes;
   }
@@ -274,7 +274,7 @@ const char* slurm_size(const environment& get) {
 }
 
 void set_slurm_address(const environment& get, launch_info& info) {
-  if (set_given_address(get, info)) return;
+  if (set_explicit_address(get, info)) return;
   const char* job = first_set(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
   const char* hosts =
       first_set(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
@@ -293,17 +293,17 @@ std::optional<launch_info> from_slurm(const environment& get) {
   const char* size_name = slurm_size(get);
   if (size_name == nullptr) return {};
   launch_info info;
-  set_place(get, slurm, size_name, info);
+  set_rank_and_size(get, slurm, size_name, info);
   info.local_size = info.size == 1 ? 1 : info.local_size;
   const char* tasks = first_set(get, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
   info.local_size_known = tasks != nullptr;
   if (tasks != nullptr) {
-    const long node = has(get, "SLURM_NODEID") ? number(get, "SLURM_NODEID", 0, most_ranks) : 0;
+    const long node = has(get, "SLURM_NODEID") ? number(get, "SLURM_NODEID", 0, max_ranks) : 0;
     info.local_size = static_cast<int>(tasks_on_node(tasks, *read(get, tasks), node));
   }
   info.local_rank = 0;
   if (has(get, slurm.local_rank)) {
-    info.local_rank = static_cast<int>(number(get, slurm.local_rank, 0, most_ranks));
+    info.local_rank = static_cast<int>(number(get, slurm.local_rank, 0, max_ranks));
   }
   if (tasks == nullptr) info.local_size = info.local_rank + 1;
   if (info.local_rank >= info.local_size || info.local_size > info.size) {
@@ -323,14 +323,14 @@ std::optional<launch_info> from_slurm(const environment& get) {
 }
 
 /// `srun --mpi=pmi2` sets PMI's variables in addition to Slurm's, which are more complete.
-bool slurm_says_the_same(const environment& get) {
+bool slurm_variables_agree(const environment& get) {
   const char* size_name = slurm_size(get);
   return size_name != nullptr && read(get, hydra.rank) == read(get, slurm.rank) &&
          read(get, hydra.size) == read(get, size_name);
 }
 
 /// If no set is complete, a partial one is an error: report what is missing.
-void refuse_half_set(const environment& get) {
+void refuse_partial_set(const environment& get) {
   const auto need = [&get](const launcher& by, std::initializer_list<const char*> names) {
     if (!has(get, by.rank) && !has(get, by.size)) return;
     const char* there = has(get, by.rank) ? by.rank : by.size;
@@ -360,11 +360,11 @@ std::optional<launch_info> find_launch(const environment& get) {
   if (!found) found = from_own(get);
   for (const mpi_launcher& by : mpi_launchers) {
     if (found) return found;
-    if (std::string_view(by.names.rank) == hydra.rank && slurm_says_the_same(get)) continue;
+    if (std::string_view(by.names.rank) == hydra.rank && slurm_variables_agree(get)) continue;
     found = from_mpi(get, by);
   }
   if (!found) found = from_slurm(get);
-  if (!found) refuse_half_set(get);
+  if (!found) refuse_partial_set(get);
   return found;
 }
 

@@ -10,7 +10,8 @@ namespace {
 struct state {
   std::mutex mutex;
   std::shared_ptr<const log_sink> sink;
-  std::atomic<int> least{static_cast<int>(log_level::error) + 1};  // nothing until a sink is set
+  std::atomic<int> min_level{static_cast<int>(log_level::error) +
+                             1};  // nothing until a sink is set
 };
 
 state& global() {
@@ -34,27 +35,27 @@ std::string_view name(log_level level) noexcept {
   return "unknown";
 }
 
-log_sink set_log_sink(log_sink sink, log_level least) {
+log_sink set_log_sink(log_sink sink, log_level min_level) {
   state& s = global();
   auto fresh = sink ? std::make_shared<const log_sink>(std::move(sink)) : nullptr;
   const std::lock_guard lock(s.mutex);
-  s.least = fresh ? static_cast<int>(least) : static_cast<int>(log_level::error) + 1;
+  s.min_level = fresh ? static_cast<int>(min_level) : static_cast<int>(log_level::error) + 1;
   auto old = std::exchange(s.sink, std::move(fresh));
   return old ? *old : log_sink{};
 }
 
-bool log_wants(log_level level) noexcept {
-  return static_cast<int>(level) >= global().least.load(std::memory_order_relaxed);
+bool log_enabled(log_level level) noexcept {
+  return static_cast<int>(level) >= global().min_level.load(std::memory_order_relaxed);
 }
 
-void log(log_level level, std::string_view room, std::string_view text) {
-  if (!log_wants(level)) return;
+void log(log_level level, std::string_view component, std::string_view text) {
+  if (!log_enabled(level)) return;
   std::shared_ptr<const log_sink> sink;
   {
     const std::lock_guard lock(global().mutex);
     sink = global().sink;
   }
-  if (sink) (*sink)({level, room, text});
+  if (sink) (*sink)({level, component, text});
 }
 
 }  // namespace tandem

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
-#include <tandem/log_digest.hpp>
+#include <tandem/detail/log_digest.hpp>
 
 namespace tandem {
 namespace {
-constexpr std::chrono::seconds quiet_time{10};
+constexpr std::chrono::seconds report_interval{10};
 }
 
 log_digest::~log_digest() {
   for (auto& [kind, of] : kinds_) {
-    if (of.unsaid > 0) say(of);
+    if (of.unreported > 0) report(of);
   }
 }
 
@@ -17,20 +17,21 @@ void log_digest::add(std::string_view kind, std::string_view text, time_point no
   const auto [found, is_new] = kinds_.try_emplace(std::string(kind));
   count& of = found->second;
   if (is_new) {
-    of.said = now;
-    log(level_, room_, text);
+    of.last_report = now;
+    log(level_, component_, text);
     return;
   }
   of.last = text;
-  ++of.unsaid;
-  if (now - of.said < quiet_time) return;
-  say(of);
-  of.said = now;
+  ++of.unreported;
+  if (now - of.last_report < report_interval) return;
+  report(of);
+  of.last_report = now;
 }
 
-void log_digest::say(count& of) {
-  log(level_, room_, fmt::format("{} more of this kind, the last: {}", of.unsaid, of.last));
-  of.unsaid = 0;
+void log_digest::report(count& of) {
+  log(level_, component_,
+      fmt::format("{} more of this kind, the last: {}", of.unreported, of.last));
+  of.unreported = 0;
 }
 
 }  // namespace tandem

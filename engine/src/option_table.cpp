@@ -47,11 +47,11 @@ std::string get_bytes(const settings& from) {
   return format_bytes(from.*Member);
 }
 
-template <std::size_t settings::*Member, std::size_t Least, std::size_t Most>
+template <std::size_t settings::*Member, std::size_t Min, std::size_t Max>
 void set_bytes(settings& into, std::string_view text) {
   const std::size_t bytes = parse_bytes(text);
-  if (bytes < Least || bytes > Most) {
-    throw bad(text, fmt::format("outside {} to {} bytes", format_bytes(Least), format_bytes(Most)));
+  if (bytes < Min || bytes > Max) {
+    throw bad(text, fmt::format("outside {} to {} bytes", format_bytes(Min), format_bytes(Max)));
   }
   into.*Member = bytes;
 }
@@ -87,11 +87,11 @@ void set_checksum(settings& into, std::string_view text) {
   into.checksum = parse_count(text, 0, 2, "0, 1 or 2");
 }
 
-constexpr std::string_view by_itself = "auto";
+constexpr std::string_view automatic_word = "auto";
 
 template <std::string settings::*Member>
 std::string get_words(const settings& from) {
-  return (from.*Member).empty() ? std::string(by_itself) : from.*Member;
+  return (from.*Member).empty() ? std::string(automatic_word) : from.*Member;
 }
 
 /// No rails are requested; "auto" requests them and is kept as a word.
@@ -111,7 +111,7 @@ void set_words(settings& into, std::string_view text, std::string_view example) 
     throw bad(text, "blanks or unprintable characters",
               fmt::format("write words separated by commas: {}", example));
   }
-  into.*Member = text == by_itself ? std::string_view() : text;
+  into.*Member = text == automatic_word ? std::string_view() : text;
 }
 
 void set_rails(settings& into, std::string_view text) {
@@ -184,12 +184,12 @@ void set_flag(settings& into, std::string_view text) {
 }
 
 std::string get_ring_bytes(const settings& from) {
-  if (from.shm_ring_bytes == 0) return std::string(by_itself);
+  if (from.shm_ring_bytes == 0) return std::string(automatic_word);
   return get_bytes<&settings::shm_ring_bytes>(from);
 }
 
 void set_ring_bytes(settings& into, std::string_view text) {
-  if (text == by_itself) {
+  if (text == automatic_word) {
     into.shm_ring_bytes = 0;
     return;
   }
@@ -215,7 +215,7 @@ void set_single_copy(settings& into, std::string_view text) {
 }
 
 constexpr std::array<std::pair<std::string_view, rdma_use>, 4> rdma_words{
-    {{by_itself, rdma_use::automatic},
+    {{automatic_word, rdma_use::automatic},
      {"on", rdma_use::on},
      {"off", rdma_use::off},
      {"both", rdma_use::both}}};
@@ -253,8 +253,8 @@ constexpr std::array<option, 31> table{{
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
     {"chunk-bytes", "TANDEM_CHUNK_BYTES", "bytes",
-     "long messages are sent in chunks of this length",
-     get_bytes<&settings::chunk_bytes>, set_bytes<&settings::chunk_bytes, kilo, max_message_part>},
+     "long messages are sent in chunks of this length", get_bytes<&settings::chunk_bytes>,
+     set_bytes<&settings::chunk_bytes, kilo, max_message_part>},
     {"credit-bytes", "TANDEM_CREDIT_BYTES", "bytes",
      "bytes a peer may send before any is received; bounds the memory for unexpected messages",
      get_bytes<&settings::credit_bytes>, set_bytes<&settings::credit_bytes, 4 * kilo, 16 * giga>},
@@ -314,8 +314,8 @@ constexpr std::array<option, 31> table{{
      "an operation that takes longer fails", get_seconds<&settings::operation_timeout>,
      set_seconds<&settings::operation_timeout>},
     {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s",
-     "how long ranks wait for each other at startup",
-     get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
+     "how long ranks wait for each other at startup", get_seconds<&settings::meet_timeout>,
+     set_seconds<&settings::meet_timeout>},
     {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
      "collectives pipeline their data in chunks of this length",
      get_bytes<&settings::collective_chunk_bytes>,
@@ -331,9 +331,8 @@ constexpr std::array<option, 31> table{{
      get_words<&settings::host>, set_host},
     {"log", "TANDEM_LOG", "debug, info, warning, error", "lowest level that is logged", get_log,
      set_log},
-    {"insecure", "TANDEM_INSECURE", "0 or 1",
-     "1 allows listening beyond loopback without a secret", get_flag<&settings::insecure>,
-     set_flag<&settings::insecure>},
+    {"insecure", "TANDEM_INSECURE", "0 or 1", "1 allows listening beyond loopback without a secret",
+     get_flag<&settings::insecure>, set_flag<&settings::insecure>},
     {"secret-file", "TANDEM_SECRET_FILE", "path or none",
      "file of mode 0600 with the secret shared by all ranks of a job; the variable TANDEM_SECRET "
      "can hold the secret itself",

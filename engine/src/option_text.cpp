@@ -75,7 +75,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return found;
 }
 
-std::string near_or_all(std::string_view word, std::span<const std::string_view> candidates) {
+std::string suggestion_for(std::string_view word, std::span<const std::string_view> candidates) {
   const std::string_view near = nearest(word, candidates);
   return near.empty() ? fmt::format("choose {}", fmt::join(candidates, ", "))
                       : fmt::format("did you mean {}?", near);

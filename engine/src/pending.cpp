@@ -2,7 +2,7 @@
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/query.hpp>
 #include <mutex>
-#include <tandem/pending.hpp>
+#include <tandem/detail/pending.hpp>
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/query.hpp>
-#include <tandem/poller.hpp>
+#include <tandem/detail/poller.hpp>
 
 namespace tandem {
 
@@ -35,17 +35,17 @@ void poller::arm() {
   }
 }
 
-pollable::pollable(const asio::any_io_executor& executor, look costs)
-    : poller_(poller::of(executor)), costs_(costs) {
-  pollable*& first = costs_ == look::reads_memory ? poller_.first_memory_ : poller_.first_;
+pollable::pollable(const asio::any_io_executor& executor, poll_cost cost)
+    : poller_(poller::of(executor)), cost_(cost) {
+  pollable*& first = cost_ == poll_cost::memory_read ? poller_.first_memory_ : poller_.first_;
   next_ = first;
   if (next_ != nullptr) next_->previous_ = this;
   first = this;
-  if (costs_ == look::reads_memory) ++poller_.memory_links_;
+  if (cost_ == poll_cost::memory_read) ++poller_.memory_pollables_;
 }
 
 pollable::~pollable() {
-  pollable*& first = costs_ == look::reads_memory ? poller_.first_memory_ : poller_.first_;
+  pollable*& first = cost_ == poll_cost::memory_read ? poller_.first_memory_ : poller_.first_;
   if (poller_.upcoming_ == this) poller_.upcoming_ = next_;
   if (previous_ != nullptr) {
     previous_->next_ = next_;
@@ -53,7 +53,7 @@ pollable::~pollable() {
     first = next_;
   }
   if (next_ != nullptr) next_->previous_ = previous_;
-  if (costs_ == look::reads_memory) --poller_.memory_links_;
+  if (cost_ == poll_cost::memory_read) --poller_.memory_pollables_;
 }
 
 }  // namespace tandem

@@ -11,7 +11,7 @@
 namespace tandem::detail {
 namespace {
 
-std::string words_of(int code) {
+std::string message_of(int code) {
   return error_code(code, boost::system::system_category()).message();
 }
 
@@ -51,12 +51,12 @@ void read_cgroups(resource_usage& into) {
   }
 }
 
-struct account {
+struct explanation {
   std::string detail;
   std::string advice;
 };
 
-account of_descriptors(int code, const resource_usage& now) {
+explanation of_descriptors(int code, const resource_usage& now) {
   if (code == ENFILE) {
     return {fmt::format("the host is out of open files{}",
                         now.host_files > 0 ? fmt::format(" (fs.file-max: {})", now.host_files)
@@ -76,7 +76,7 @@ account of_descriptors(int code, const resource_usage& now) {
           how_to_raise_descriptors(now.open_descriptors + 1, now.descriptors)};
 }
 
-account of_processes(const resource_usage& now) {
+explanation of_processes(const resource_usage& now) {
   if (now.cgroup_pids_max != 0 && now.cgroup_pids + 1 >= now.cgroup_pids_max) {
     return {fmt::format("the cgroup is out of processes and threads (pids.max: {} of {} in use)",
                         now.cgroup_pids, now.cgroup_pids_max),
@@ -93,30 +93,30 @@ account of_processes(const resource_usage& now) {
           "check sysctl kernel.threads-max, kernel.pid_max and vm.max_map_count"};
 }
 
-account of_file_size(const resource_usage& now) {
+explanation of_file_size(const resource_usage& now) {
   return {fmt::format("it exceeds the maximum file size of this process (RLIMIT_FSIZE: {} bytes, "
                       "hard limit {})",
                       limit_text(now.file_bytes.soft), limit_text(now.file_bytes.hard)),
           "raise it: ulimit -f unlimited, LimitFSIZE= of a systemd unit"};
 }
 
-account of_memory(int code, const resource_usage& now) {
+explanation of_memory(int code, const resource_usage& now) {
   if (code == EFBIG) return of_file_size(now);
   if (now.address_space.soft != unlimited) {
-    return {fmt::format("{} (RLIMIT_AS: {} bytes, hard limit {})", words_of(code),
+    return {fmt::format("{} (RLIMIT_AS: {} bytes, hard limit {})", message_of(code),
                         limit_text(now.address_space.soft), limit_text(now.address_space.hard)),
             "raise the limit of address space: ulimit -v unlimited"};
   }
   if (now.cgroup_memory_max != 0) {
-    return {fmt::format("{} (memory.max of the cgroup: {})", words_of(code),
+    return {fmt::format("{} (memory.max of the cgroup: {})", message_of(code),
                         format_bytes(now.cgroup_memory_max)),
             "allow more memory: docker run --memory, MemoryMax= of a systemd unit"};
   }
-  return {fmt::format("{}: the host is out of memory or of mappings", words_of(code)),
+  return {fmt::format("{}: the host is out of memory or of mappings", message_of(code)),
           "free memory, or check sysctl vm.max_map_count and vm.overcommit_memory"};
 }
 
-account of_file(int code, const resource_usage& now) {
+explanation of_file(int code, const resource_usage& now) {
   if (code == EFBIG) return of_file_size(now);
   if (code == EDQUOT) {
     return {"this user's disk quota is used up", "free space, or raise the quota: see quota -s"};
@@ -124,7 +124,7 @@ account of_file(int code, const resource_usage& now) {
   return {"its file system is full", "free space there (df -h, df -i), or choose another path"};
 }
 
-account account_of(int code, resource wanted, const resource_usage& now) {
+explanation explain(int code, resource wanted, const resource_usage& now) {
   if (code == EMFILE || code == ENFILE || code == ETOOMANYREFS) return of_descriptors(code, now);
   switch (wanted) {
     case resource::process:
@@ -173,7 +173,7 @@ bool is_exhausted(const error_code& code, resource wanted) noexcept {
 resource_usage read_usage() {
   const descriptor_usage open = read_descriptor_usage();
   resource_usage now;
-  now.descriptors = open.most;
+  now.descriptors = open.max;
   now.open_descriptors = open.open;
   now.host_files = read_number("/proc/sys/fs/file-max");
   now.processes = read_limit(RLIMIT_NPROC);
@@ -185,7 +185,7 @@ resource_usage read_usage() {
 
 error describe_exhausted(int code, resource wanted, const std::string& what,
                          const resource_usage& now) {
-  account found = account_of(code, wanted, now);
+  explanation found = explain(code, wanted, now);
   return error(errc::limit_exceeded, fmt::format("{}: {}", what, found.detail),
                std::move(found.advice));
 }
@@ -195,15 +195,15 @@ error exhausted(int code, resource wanted, const std::string& what) {
 }
 
 std::string failure_text(int code, resource wanted) {
-  if (!is_exhausted(code, wanted)) return words_of(code);
-  const account found = account_of(code, wanted, read_usage());
-  return fmt::format("{}: {}; {}", words_of(code), found.detail, found.advice);
+  if (!is_exhausted(code, wanted)) return message_of(code);
+  const explanation found = explain(code, wanted, read_usage());
+  return fmt::format("{}: {}; {}", message_of(code), found.detail, found.advice);
 }
 
 error system_failure(int code, resource wanted, const std::string& what) {
   if (is_exhausted(code, wanted)) return exhausted(code, wanted, what);
   error_context context;
-  context.detail = fmt::format("{}: {}", what, words_of(code));
+  context.detail = fmt::format("{}: {}", what, message_of(code));
   return error(error_code(code, boost::system::system_category()), std::move(context));
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <tandem/poller.hpp>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
+#include <tandem/detail/poller.hpp>
 #include <thread>
 
 namespace tandem {
@@ -12,19 +12,19 @@ using clock = std::chrono::steady_clock;
 
 void spin_budget::caught() noexcept {
   ++stats_.caught;
-  budget_ = policy_.most;
+  budget_ = policy_.max_spin;
 }
 
 namespace {
 
 /// Wake-up latency, which is not part of the time until the event: 20 to 60 us, more if a
 /// hypervisor has to start the core.
-constexpr std::chrono::microseconds waking{50};
+constexpr std::chrono::microseconds wakeup_latency{50};
 /// The budget never drops below this fraction. If both ends of a long transfer stopped spinning,
 /// each would have to wake the other for every ring of data, which takes longer than any spin: two
 /// to five times slower, permanently. With a short spin each finds the other still active, and it
 /// costs less than a sleep.
-constexpr int shares_left = 8;
+constexpr int min_budget_divisor = 8;
 
 }  // namespace
 
@@ -32,10 +32,11 @@ constexpr int shares_left = 8;
 void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
   using std::chrono::nanoseconds;
   ++stats_.missed;
-  if (slept <= policy_.most + (policy_.crowded ? nanoseconds(0) : waking)) {
-    budget_ = policy_.most;
+  if (slept <= policy_.max_spin + (policy_.crowded ? nanoseconds(0) : wakeup_latency)) {
+    budget_ = policy_.max_spin;
   } else {
-    const nanoseconds left = policy_.crowded ? nanoseconds(0) : policy_.most / shares_left;
+    const nanoseconds left =
+        policy_.crowded ? nanoseconds(0) : policy_.max_spin / min_budget_divisor;
     budget_ = std::max(budget_ / 2, left);
   }
 }
@@ -46,73 +47,75 @@ namespace {
 /// each round would double its cost. Also for rounds that found something: that is often the first
 /// half of an exchange, and a check before the second half raised one of 1 KiB between two ranks
 /// over TCP from 7.2 us to 8.7.
-constexpr int rounds_per_look = 4;
+constexpr int rounds_per_kernel_poll = 4;
 
 /// Polls of memory pollables between two rounds, about a microsecond.
-constexpr int memory_looks = 64;
+constexpr int max_memory_polls = 64;
 /// The same while a completion is expected from the round itself: a copy engine takes some us, a
 /// query of its driver one.
-constexpr int hurried_memory_looks = 8;
+constexpr int max_expecting_memory_polls = 8;
 /// Memory events often come in quick succession (a reply to a reply): empty polls to wait for the
 /// next one, and the maximum of polls before other handlers run.
-constexpr int looks_after_found = 200;
-constexpr int most_looks_after_found = 1000;
+constexpr int max_empty_follow_up_polls = 200;
+constexpr int max_follow_up_polls = 1000;
 /// Time limit of such follow-up polling if others share the core, since one of them may keep it far
 /// longer, and of further rounds after one that found something.
-constexpr std::chrono::microseconds longest_follow{20};
+constexpr std::chrono::microseconds max_follow_up_time{20};
 
 /// Runs rounds of the poller as a handler of the context: completions are then on the executor, and
 /// a dispatch from them runs immediately. It may run long after the spin that posted it, if many
 /// other handlers are queued, so its results are stored in the poller.
-struct poll_links {
+struct polling_handler {
   asio::io_context* context;
-  poller* links;
+  poller* sources;
   bool crowded;
 
   void operator()() const {
-    const clock::time_point end = clock::now() + longest_follow;
-    bool found = links->look.found;
-    for (int round = 0; round < rounds_per_look && !(found && leaves_early(end)); ++round) {
-      if (crowded ? look_among_others() : links->poll() || await_memory()) found = true;
+    const clock::time_point end = clock::now() + max_follow_up_time;
+    bool found = sources->poll_handler.found;
+    for (int round = 0; round < rounds_per_kernel_poll && !(found && stops_early(end)); ++round) {
+      if (crowded ? poll_crowded() : sources->poll() || spin_on_memory()) found = true;
     }
-    if (found && !crowded) follow_memory();
-    links->look.found = found;
-    links->look.is_posted = false;
+    if (found && !crowded) poll_follow_ups();
+    sources->poll_handler.found = found;
+    sources->poll_handler.is_posted = false;
   }
 
-  /// Memory pollables have their own follow-up polling (`follow_memory`), unless a completion is
-  /// expected from the rounds; a crowded loop polls in `look_among_others`.
-  bool leaves_early(clock::time_point end) const {
-    return crowded || (links->memory_links() > 0 && !links->is_hurried()) || context->stopped() ||
-           clock::now() >= end;
+  /// Memory pollables have their own follow-up polling (`poll_follow_ups`), unless a completion is
+  /// expected from the rounds; a crowded loop polls in `poll_crowded`.
+  bool stops_early(clock::time_point end) const {
+    return crowded || (sources->memory_pollables() > 0 && !sources->expects_completion()) ||
+           context->stopped() || clock::now() >= end;
   }
 
   /// Yields the core between polls, so that the processes that produce the events can run.
-  bool look_among_others() const {
-    const clock::time_point end = clock::now() + longest_follow;
-    bool found = links->poll();
+  bool poll_crowded() const {
+    const clock::time_point end = clock::now() + max_follow_up_time;
+    bool found = sources->poll();
     do {
       sched_yield();
-      found = links->poll_memory() || found;
-    } while (links->memory_links() > 0 && clock::now() < end);
+      found = sources->poll_memory() || found;
+    } while (sources->memory_pollables() > 0 && clock::now() < end);
     return found;
   }
 
-  bool await_memory() const {
-    const int each = links->memory_links();
-    const int max_polls = links->is_hurried() ? hurried_memory_looks : memory_looks;
+  bool spin_on_memory() const {
+    const int each = sources->memory_pollables();
+    const int max_polls =
+        sources->expects_completion() ? max_expecting_memory_polls : max_memory_polls;
     for (int polls = 0; each > 0 && polls < max_polls; polls += each) {
-      if (links->poll_memory()) return true;
+      if (sources->poll_memory()) return true;
     }
     return false;
   }
 
-  void follow_memory() const {
-    const int each = links->memory_links();
-    const int max_empty = links->is_hurried() ? hurried_memory_looks : looks_after_found;
+  void poll_follow_ups() const {
+    const int each = sources->memory_pollables();
+    const int max_empty =
+        sources->expects_completion() ? max_expecting_memory_polls : max_empty_follow_up_polls;
     int empty = 0;
-    for (int polls = 0; each > 0 && polls < most_looks_after_found; polls += each) {
-      empty = links->poll_memory() ? 0 : empty + each;
+    for (int polls = 0; each > 0 && polls < max_follow_up_polls; polls += each) {
+      empty = sources->poll_memory() ? 0 : empty + each;
       if (empty >= max_empty) return;
     }
   }
@@ -130,9 +133,9 @@ int poll_some(asio::io_context& context) {
 
 /// The same until the polling handler has run; handlers queued behind it wait for the next turn.
 /// Checking for more with nothing queued would be a system call.
-int poll_until_looked(asio::io_context& context, const poller& links) {
+int poll_until_handler_ran(asio::io_context& context, const poller& sources) {
   int ran = 0;
-  while (links.look.is_posted && ran < handlers_per_turn && context.poll_one() > 0) ++ran;
+  while (sources.poll_handler.is_posted && ran < handlers_per_turn && context.poll_one() > 0) ++ran;
   return ran;
 }
 
@@ -155,18 +158,18 @@ class polling {
 };
 
 /// True if anything happened within the budget.
-bool spin(asio::io_context& context, poller& links, const spin_policy& policy,
+bool spin(asio::io_context& context, poller& sources, const spin_policy& policy,
           std::chrono::nanoseconds budget) {
   const clock::time_point end = clock::now() + budget;
   int polls = 0;
-  links.look.found = false;
+  sources.poll_handler.found = false;
   do {
-    if (!links.look.is_posted) {
-      links.look.is_posted = true;
-      asio::post(context, poll_links{&context, &links, policy.crowded});
+    if (!sources.poll_handler.is_posted) {
+      sources.poll_handler.is_posted = true;
+      asio::post(context, polling_handler{&context, &sources, policy.crowded});
     }
-    const int ran = poll_until_looked(context, links);
-    if (links.look.found || ran > 1) return true;
+    const int ran = poll_until_handler_ran(context, sources);
+    if (sources.poll_handler.found || ran > 1) return true;
     if (context.stopped()) return false;
     const bool yields = policy.polls_per_yield > 0 && !policy.crowded;
     if (yields && ++polls % policy.polls_per_yield == 0) sched_yield();
@@ -181,27 +184,27 @@ int cores_for_loops() noexcept {
   return cores > 1 ? cores : 0;
 }
 
-spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds most) noexcept {
+spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds max_spin) noexcept {
   const int cores = cores_for_loops();
-  return {.most = most, .crowded = cores > 0 && loops_on_host > cores};
+  return {.max_spin = max_spin, .crowded = cores > 0 && loops_on_host > cores};
 }
 
 spin_stats run(asio::io_context& context, spin_policy policy) {
   spin_budget budget(policy);
-  poller& links = poller::of(context.get_executor());
-  links.require_own_process();
-  const polling mark(links, policy.most.count() > 0 && !policy.crowded);
+  poller& sources = poller::of(context.get_executor());
+  sources.require_own_process();
+  const polling mark(sources, policy.max_spin.count() > 0 && !policy.crowded);
   while (!context.stopped()) {
     const std::chrono::nanoseconds spin_time = budget.next();
     if (spin_time < std::chrono::microseconds(1)) {
       poll_some(context);
-    } else if (spin(context, links, policy, spin_time)) {
+    } else if (spin(context, sources, policy, spin_time)) {
       budget.caught();
       continue;
     }
     if (context.stopped()) break;
     const clock::time_point sleep_start = clock::now();
-    links.arm();
+    sources.arm();
     context.run_one();
     budget.missed(clock::now() - sleep_start);
   }

@@ -4,9 +4,8 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/batch.hpp>
-#include <tandem/deadline.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channel.hpp>
 
 #include "brute_force/stepping.hpp"
 #include "conformance/channel_case.hpp"
@@ -61,7 +60,7 @@ awaitable<void> nested_joins(channel& a, channel& b) {
   auto timed = with_deadline(1h, std::move(exchange), "exchange");
   auto other = with_deadline(
       1h, when_all(both(send_pattern(b, 4, 20, 2), recv_pattern(a, 4, 20, 2))), "other");
-  const auto outcomes = co_await gather(both(std::move(timed), std::move(other)));
+  const auto outcomes = co_await collect_all(both(std::move(timed), std::move(other)));
   for (const std::exception_ptr& outcome : outcomes) {
     if (outcome) std::rethrow_exception(outcome);
   }

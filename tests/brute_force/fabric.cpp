@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/mixed.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/store.hpp>
 
 #include "brute_force/stepping.hpp"

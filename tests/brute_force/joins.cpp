@@ -5,9 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/deadline.hpp>
-#include <tandem/event.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
 
 #include "brute_force/stepping.hpp"
 
@@ -21,14 +19,14 @@ awaitable<void> fails_after(int count) {
 
 awaitable<void> never() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  event nothing(executor);
+  async_condition nothing(executor);
   co_await nothing.wait();
 }
 
-awaitable<void> waits_for(std::shared_ptr<event> what) {
+awaitable<void> waits_for(std::shared_ptr<async_condition> what) {
   co_await what->wait();
 }
-awaitable<void> notifies(std::shared_ptr<event> what) {
+awaitable<void> notifies(std::shared_ptr<async_condition> what) {
   co_await turns(3);
   what->notify_all();
 }
@@ -36,7 +34,7 @@ awaitable<void> notifies(std::shared_ptr<event> what) {
 awaitable<void> tree(int depth) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::vector<awaitable<void>> branches;
-  const auto changed = std::make_shared<event>(executor);
+  const auto changed = std::make_shared<async_condition>(executor);
   branches.push_back(turns(depth + 1));
   branches.push_back(waits_for(changed));
   branches.push_back(notifies(changed));
@@ -53,7 +51,7 @@ awaitable<void> failing_tree() {
   outer.push_back(when_all(std::move(inner)));
   outer.push_back(with_deadline(1ms, never(), "never"));
   outer.push_back(tree(1));
-  const auto outcomes = co_await gather(std::move(outer));
+  const auto outcomes = co_await collect_all(std::move(outer));
   EXPECT_TRUE(outcomes[0] && outcomes[1]);
   EXPECT_FALSE(outcomes[2]);
 }

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <tandem/board.hpp>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/board_sharing.hpp>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/plan.hpp>
-#include <tandem/deadline.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/detail/board.hpp>
+#include <tandem/detail/board_sharing.hpp>
+#include <tandem/plan.hpp>
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
@@ -80,7 +79,7 @@ TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
             collective::all_gather, collective::reduce_scatter, collective::all_to_all}) {
         EXPECT_EQ(one.choose(what, 8).how, algorithm::board) << name(what);
         if (what == collective::barrier) continue;
-        EXPECT_NE(one.choose(what, board::most_bytes).how, algorithm::board) << name(what);
+        EXPECT_NE(one.choose(what, board::max_bytes).how, algorithm::board) << name(what);
       }
       EXPECT_NE(one.choose(collective::gather, 8).how, algorithm::board);
     }
@@ -97,7 +96,7 @@ TEST(BoardPlan, HasItForThePartsThatShareAHost) {
 }
 
 TEST(BoardPlan, IsForAFewRanksOfOneHost) {
-  const std::vector<std::string> many(static_cast<std::size_t>(board::most_ranks), "one");
+  const std::vector<std::string> many(static_cast<std::size_t>(board::max_ranks), "one");
   std::vector<std::string> more(many);
   more.push_back("one");
   EXPECT_TRUE(may_share_board("shm", many));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 #include "collectives/reduce/slow.hpp"

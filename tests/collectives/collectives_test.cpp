@@ -2,9 +2,9 @@
 
 #include <cstring>
 #include <numeric>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/plan.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/plan.hpp>
 
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"

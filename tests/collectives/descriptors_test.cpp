@@ -6,11 +6,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <tandem/channels/shm.hpp>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/plan.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/plan.hpp>
 #include <vector>
 
 #include "support/coroutine_test.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 #include "collectives/brought.hpp"

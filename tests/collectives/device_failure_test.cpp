@@ -1,7 +1,7 @@
 // Collectives on the memory of devices that fail: every rank hears, and nothing is touched later.
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/device_call.hpp"
 #include "collectives/device_job.hpp"

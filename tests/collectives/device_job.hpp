@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/channels/devices.hpp>
+#include <tandem/channels.hpp>
 
 #include "collectives/job.hpp"
 #include "support/device_mirror.hpp"

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/device_call.hpp"
 #include "collectives/device_job.hpp"
@@ -177,7 +177,7 @@ TEST_P(OnDevices, OverNicsThatReachThem) {
     expect_all(on_host, on_devices, c, false);
     if (HasFatalFailure()) return;
   }
-  EXPECT_EQ(on_devices.fabrics[2]->way_to(1, memory_kind::cuda, memory_kind::cuda),
+  EXPECT_EQ(on_devices.fabrics[2]->path_to(1, memory_kind::cuda, memory_kind::cuda),
             "device-direct over rails");
   EXPECT_GT(nics->seen().writes, 100U);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <string>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 namespace tandem::test {

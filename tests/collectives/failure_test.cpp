@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <string>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/plan.hpp>
 #include <vector>
 
 #include "collectives/job.hpp"

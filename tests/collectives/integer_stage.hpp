@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <tandem/collectives/pipeline.hpp>
+#include <tandem/pipeline.hpp>
 #include <vector>
 
 namespace tandem::test {

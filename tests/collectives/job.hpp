@@ -9,8 +9,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <tandem/channels/local.hpp>
-#include <tandem/collectives/communicator.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/communicator.hpp>
 #include <vector>
 
 #include "share_board.hpp"

@@ -1,7 +1,7 @@
 // A rank that is killed after any step of any algorithm.
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"

@@ -3,7 +3,7 @@
 
 #include <cstring>
 #include <random>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "call_log.hpp"
 #include "call_record.hpp"
@@ -199,7 +199,7 @@ TEST(CallLog, DiffersForeverOnceItHas) {
     a.add(i);
     b.add(i);
   }
-  EXPECT_EQ(a.first_difference(b), 1001 - call_log::kept);
+  EXPECT_EQ(a.first_difference(b), 1001 - call_log::capacity);
 }
 
 TEST(CallLog, TravelsWhole) {

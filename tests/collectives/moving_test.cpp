@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/job.hpp"
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
-#include <tandem/collectives/algorithm.hpp>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 #include "collectives/reduce/slow.hpp"

@@ -2,7 +2,7 @@
 // algorithm, of every type.
 #include <gtest/gtest.h>
 
-#include <tandem/board.hpp>
+#include <tandem/detail/board.hpp>
 
 #include "collectives/hosts.hpp"
 #include "collectives/nan_call.hpp"
@@ -70,7 +70,7 @@ TEST(NanOfOneRank, ReachesAllOverABoard) {
     job ranks(shm, n, test::small_pieces());
     for (const data_type type : test::floating_types) {
       const std::size_t cases = nan_cases(type, n).count();
-      const std::size_t at_once = board::most_bytes / bytes_of(type) / static_cast<std::size_t>(n);
+      const std::size_t at_once = board::max_bytes / bytes_of(type) / static_cast<std::size_t>(n);
       for (std::size_t first = 0; first < cases; first += at_once) {
         for (const reduce_op op : test::extremes) {
           for (const collective what : test::combining) {

@@ -4,8 +4,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <stdexcept>
-#include <tandem/collectives/pipeline.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
+#include <tandem/pipeline.hpp>
 
 #include "collectives/integer_stage.hpp"
 #include "collectives/job.hpp"

@@ -4,7 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/collectives/pipeline.hpp>
+#include <tandem/pipeline.hpp>
 
 #include "collectives/integer_stage.hpp"
 #include "collectives/job.hpp"

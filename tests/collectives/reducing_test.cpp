@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <span>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/brought.hpp"
 #include "collectives/job.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <type_traits>
 #include <vector>
 

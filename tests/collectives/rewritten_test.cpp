@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/hosts.hpp"
 #include "collectives/job.hpp"

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <tandem/collectives/schedule.hpp>
+#include <tandem/pipeline.hpp>
 
 #include "collectives/integer_stage.hpp"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/job.hpp"
 

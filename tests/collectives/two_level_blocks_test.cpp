@@ -2,8 +2,8 @@
 
 #include <cstring>
 #include <numeric>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/hosts.hpp"
 #include "collectives/reference.hpp"
@@ -92,7 +92,7 @@ T in_documented_order(const Combine& combine, const layout& where, const std::ve
       std::vector<T> brought;
       for (const int rank : here) brought.push_back(x[static_cast<std::size_t>(rank)]);
       of_host.push_back(
-          test::around_circle(combine, brought, static_cast<std::size_t>(where.place[r]) + 1));
+          test::around_circle(combine, brought, static_cast<std::size_t>(where.local_rank[r]) + 1));
     }
     return test::around_circle(combine, of_host, static_cast<std::size_t>(where.host[r]) + 1);
   }

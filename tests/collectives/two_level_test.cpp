@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/plan.hpp>
-#include <tandem/deadline.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/plan.hpp>
 
 #include "algorithms/slices.hpp"
 #include "collectives/hosts.hpp"
@@ -42,7 +41,7 @@ T in_two_levels(const Combine& combine, const layout& where, const std::vector<T
   index -= count * k / slices;
   count = count * (k + 1) / slices - count * k / slices;
   std::vector<T> of_host;
-  const std::size_t segments = where.equal() ? where.most_ranks() : 1;
+  const std::size_t segments = where.equal() ? where.max_ranks_per_host() : 1;
   const std::size_t s = segment_of(index, count, segments);
   for (const std::vector<int>& here : where.members) {
     std::vector<T> brought;

@@ -13,8 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/log.hpp>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Many messages of one batch: in order, with one failure for all, and cancelled together.
 
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/batch.hpp>
+#include <tandem/channel.hpp>
 
 #include "conformance/channel_case.hpp"
 

@@ -5,7 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "devices/flows.hpp"
@@ -16,7 +16,7 @@
 namespace tandem::test {
 namespace {
 
-using devices::note;
+using devices::control_message;
 using protocol::frame;
 using protocol::frame_type;
 using bytes = std::vector<std::byte>;
@@ -29,15 +29,15 @@ bytes wire(const frame& f, std::size_t more = 0) {
   return made;
 }
 
-bytes wire(const devices::greeting& of) {
-  bytes made(devices::greeting_bytes);
-  devices::encode(of, std::span<std::byte, devices::greeting_bytes>(made));
+bytes wire(const devices::handshake& of) {
+  bytes made(devices::handshake_bytes);
+  devices::encode(of, std::span<std::byte, devices::handshake_bytes>(made));
   return made;
 }
 
-bytes wire(const note& of) {
-  bytes made(devices::note_bytes);
-  devices::encode(of, std::span<std::byte, devices::note_bytes>(made));
+bytes wire(const control_message& of) {
+  bytes made(devices::control_message_bytes);
+  devices::encode(of, std::span<std::byte, devices::control_message_bytes>(made));
   return made;
 }
 
@@ -47,8 +47,8 @@ bytes wire(const frame& f, const devices::reference& to) {
   return made;
 }
 
-note described(std::uint32_t id) {
-  note made{.what = note::type::described, .id = id};
+control_message described(std::uint32_t id) {
+  control_message made{.what = control_message::type::described, .id = id};
   made.allocation = {.id = id,
                      .kind = memory_kind::cuda,
                      .uuid = std::string(32, 'a'),
@@ -57,7 +57,7 @@ note described(std::uint32_t id) {
   return made;
 }
 
-constexpr std::uint16_t placed = devices::by_reference | protocol::in_place;
+constexpr std::uint16_t placed = devices::by_reference | protocol::direct_placement;
 constexpr devices::reference to_nothing{.serial = 3, .at = {.allocation = 77, .offset = 1 << 30}};
 constexpr frame eager{
     .type = frame_type::eager, .flags = devices::by_reference, .payload_bytes = 100};
@@ -101,19 +101,19 @@ std::vector<words_attack> attacks() {
        "without a grant"},
       {"a_way_and_no_accept", {grant_and_credit}, "a write grant without its accept"},
       {"a_goodbye_among_frames",
-       {wire(frame{.type = frame_type::goodbye})},
+       {wire(frame{.type = frame_type::close})},
        "unexpected close frame"},
       {"a_reference_read_that_was_not_given",
-       {wire(note{.serials = {5}, .count = 1})},
+       {wire(control_message{.serials = {5}, .count = 1})},
        "a control message about memory it was not given"},
       {"an_allocation_opened_that_was_not_described",
-       {wire(note{.what = note::type::opened, .id = 9})},
+       {wire(control_message{.what = control_message::type::opened, .id = 9})},
        "a control message about memory it was not given"},
       {"the_end_of_an_allocation_that_was_not_described",
-       {wire(note{.what = note::type::retired, .id = 9})},
+       {wire(control_message{.what = control_message::type::retired, .id = 9})},
        "retirement of allocation 0x9"},
       {"too_many_allocations",
-       {wire(described(devices::most_shared_allocations))},
+       {wire(described(devices::max_shared_allocations))},
        "that this end cannot read"},
       {"a_damaged_note", {damaged}, "checksum"},
   };
@@ -124,7 +124,7 @@ class device_words : public testing::TestWithParam<words_attack> {};
 /// A device channel over one whose other end is the test's, and how it has greeted.
 struct hostile_peer {
   std::unique_ptr<channel> below, mine;
-  devices::greeting heard;
+  devices::handshake heard;
 };
 
 awaitable<hostile_peer> meet() {
@@ -135,7 +135,7 @@ awaitable<hostile_peer> meet() {
   hostile_peer made{.below = std::move(below),
                     .mine = devices::make_channel(std::move(inner), copiers, options),
                     .heard = {}};
-  bytes theirs(devices::greeting_bytes);
+  bytes theirs(devices::handshake_bytes);
   const mutable_view heard(theirs);
   co_await made.below->recv(devices::frame_flow, heard);
   std::string why;
@@ -153,7 +153,7 @@ awaitable<void> suffer(words_attack by) {
   cuda_double& gpus = gpus_of_this_test();
   hostile_peer ends = co_await meet();
   channel& mine = *ends.mine;
-  devices::greeting mirrored = ends.heard;
+  devices::handshake mirrored = ends.heard;
   mirrored.where.process[0] ^= std::byte{0xff};  // another process of this host
   const buffer into(20'000, memory_kind::cuda, 0);
   background receiver(mine.get_executor(), mine.recv(0, into.view()));
@@ -178,47 +178,47 @@ INSTANTIATE_TEST_SUITE_P(devices, device_words, testing::ValuesIn(attacks()),
                          [](const auto& which) { return which.param.name; });
 
 /// What is wrong with a greeting, and what the end that hears it says.
-struct greeting_attack {
+struct handshake_attack {
   std::string name;
-  std::function<bytes(devices::greeting)> spoil;
+  std::function<bytes(devices::handshake)> spoil;
   std::string complaint;
 };
 
-std::vector<greeting_attack> greeting_attacks() {
+std::vector<handshake_attack> handshake_attacks() {
   return {
-      {"none", [](devices::greeting) { return bytes(64); }, "host memory only"},
+      {"none", [](devices::handshake) { return bytes(64); }, "host memory only"},
       {"short",
-       [](const devices::greeting& g) {
+       [](const devices::handshake& g) {
          bytes made = wire(g);
          made.pop_back();
          return made;
        },
        "host memory only"},
       {"damaged",
-       [](const devices::greeting& g) {
+       [](const devices::handshake& g) {
          bytes made = wire(g);
          made[30] ^= std::byte{1};
          return made;
        },
        "checksum"},
       {"of_another_version",
-       [](devices::greeting g) {
+       [](devices::handshake g) {
          ++g.version;
          return wire(g);
        },
        "has version 4"},
       {"with_other_frames",
-       [](devices::greeting g) {
-         g.inside_bytes += 64;
+       [](devices::handshake g) {
+         g.inline_bytes += 64;
          return wire(g);
        },
        "inline bytes"},
   };
 }
 
-class device_greetings : public testing::TestWithParam<greeting_attack> {};
+class device_handshakes : public testing::TestWithParam<handshake_attack> {};
 
-awaitable<void> hear(greeting_attack by) {
+awaitable<void> hear(handshake_attack by) {
   hostile_peer ends = co_await meet();
   const bytes spoilt = by.spoil(ends.heard);
   bytes into(100);
@@ -230,13 +230,13 @@ awaitable<void> hear(greeting_attack by) {
   expect_error(of_recv, errc::protocol_violation, {by.complaint});
 }
 
-TEST_P(device_greetings, end_the_channel) {
+TEST_P(device_handshakes, end_the_channel) {
   gpus_of_this_test();
   expect_log(GetParam().complaint);
   run_test(hear(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(devices, device_greetings, testing::ValuesIn(greeting_attacks()),
+INSTANTIATE_TEST_SUITE_P(devices, device_handshakes, testing::ValuesIn(handshake_attacks()),
                          [](const auto& which) { return which.param.name; });
 
 }  // namespace

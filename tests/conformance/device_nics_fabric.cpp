@@ -1,8 +1,8 @@
 // Ranks whose GPUs and NICs stand on one network: what a job gets without a word about it.
 
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/devices.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "support/device_views.hpp"
@@ -25,7 +25,7 @@ settings far_settings() {
 
 struct far_ranks {
   std::string way(int rank) const {
-    return all[static_cast<std::size_t>(rank)]->way_to(1 - rank, cuda, cuda);
+    return all[static_cast<std::size_t>(rank)]->path_to(1 - rank, cuda, cuda);
   }
   awaitable<void> transfer(std::uint64_t seed) {
     write_pattern(gpus, text, message_bytes, seed);
@@ -79,7 +79,7 @@ awaitable<void> device_direct(rdma_double& nics) {
   co_await ranks->transfer(1);
   EXPECT_EQ(ranks->way(0), "device-direct over rails");
   EXPECT_EQ(ranks->way(1), "device-direct over rails");
-  EXPECT_EQ(ranks->all[0]->way_to(1, memory_kind::host, memory_kind::host), "rails");
+  EXPECT_EQ(ranks->all[0]->path_to(1, memory_kind::host, memory_kind::host), "rails");
   EXPECT_EQ(ranks->gpus.seen().copies, 0U);
   EXPECT_GE(nics.seen().bytes, message_bytes);
   close_all(*ranks);

@@ -3,7 +3,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
@@ -19,8 +19,8 @@ constexpr std::size_t arena_bytes = std::size_t{1} << 20;
 enum class processes { one, two, two_without_peer_copies };
 
 /// Ends that take each other for another process, which the double does not mind.
-devices::whereabouts where(int end, processes how) {
-  devices::whereabouts here = devices::whereabouts::here();
+devices::process_location where(int end, processes how) {
+  devices::process_location here = devices::process_location::here();
   if (how != processes::one) here.process[15] = static_cast<std::byte>(end);
   return here;
 }

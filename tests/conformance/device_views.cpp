@@ -5,8 +5,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
@@ -21,7 +20,8 @@ std::unique_ptr<channel> on_device(std::unique_ptr<channel> inner, int device,
   cuda_double& gpus = gpus_of_this_test();
   const auto by = std::make_shared<devices::copiers>(inner->get_executor());
   return with_device_views(
-      devices::make_channel(std::move(inner), by, options, {}, devices::forwarding), gpus, device);
+      devices::make_channel(std::move(inner), by, options, {}, devices::unshared_location), gpus,
+      device);
 }
 
 awaitable<channel_pair> between_devices(settings options) {

@@ -2,7 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
@@ -17,7 +17,7 @@ constexpr cu::result some_failure = 999;
 
 std::unique_ptr<channel> forwarding_on(std::unique_ptr<channel> inner, const settings& options) {
   const auto by = std::make_shared<devices::copiers>(inner->get_executor());
-  return devices::make_channel(std::move(inner), by, options, {}, devices::forwarding);
+  return devices::make_channel(std::move(inner), by, options, {}, devices::unshared_location);
 }
 
 awaitable<channel_pair> forwarding_pair(settings options) {

@@ -2,10 +2,9 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/shm.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/fabric.hpp>
-#include <tandem/join.hpp>
 #include <tandem/store.hpp>
 
 #include "conformance/channel_case.hpp"

@@ -1,12 +1,12 @@
 // A channel for each pair of ranks: who gets which, and that both ends agree.
 
-#include <tandem/channels/mixed.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/fabric.hpp>
-#include <tandem/join.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "mixed/fabric.hpp"
-#include "mixed/place.hpp"
+#include "mixed/rank_location.hpp"
 #include "support/fabric_maker.hpp"
 
 namespace tandem::test {
@@ -161,19 +161,19 @@ TEST(mixed_fabric, a_peer_that_is_none_and_a_rank_that_has_left_are_told) {
 }
 
 TEST(mixed_place, is_read_as_it_was_written) {
-  const mixed::place here{"tcp", "a kernel\nof two lines"};
-  EXPECT_EQ(mixed::place::parse(here.text()).far, here.far);
-  EXPECT_TRUE(mixed::share_memory(here, mixed::place::parse(here.text())));
+  const mixed::rank_location here{"tcp", "a kernel\nof two lines"};
+  EXPECT_EQ(mixed::rank_location::parse(here.text()).inter_host, here.inter_host);
+  EXPECT_TRUE(mixed::share_memory(here, mixed::rank_location::parse(here.text())));
   EXPECT_FALSE(mixed::share_memory(here, {"tcp", "another"}));
   EXPECT_FALSE(mixed::share_memory({"tcp", ""}, {"tcp", ""}));
-  EXPECT_EQ(mixed::place::parse("no place").far, "");
+  EXPECT_EQ(mixed::rank_location::parse("no place").inter_host, "");
 }
 
 TEST(mixed_place, is_another_one_under_another_name_of_the_host) {
   settings a, b;
   b.host = "b";
-  EXPECT_EQ(mixed::shared_by_neighbours(a), mixed::shared_by_neighbours(a));
-  EXPECT_NE(mixed::shared_by_neighbours(a), mixed::shared_by_neighbours(b));
+  EXPECT_EQ(mixed::local_sharing_domain(a), mixed::local_sharing_domain(a));
+  EXPECT_NE(mixed::local_sharing_domain(a), mixed::local_sharing_domain(b));
 }
 
 }  // namespace

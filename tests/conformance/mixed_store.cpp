@@ -42,7 +42,7 @@ class noted_store final : public store {
 
 struct two_parts {
   explicit two_parts(const asio::any_io_executor& executor)
-      : parts(mixed::share(whole, executor, 2)) {}
+      : parts(mixed::split_store(whole, executor, 2)) {}
 
   /// Counts what is told to a part.
   void listen(std::size_t part) {

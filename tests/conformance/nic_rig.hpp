@@ -24,7 +24,7 @@ inline std::unique_ptr<channel> end_over_nics(std::unique_ptr<channel> inner,
                                               std::shared_ptr<devices::nic_memory> nics,
                                               const settings& options) {
   const auto by = std::make_shared<devices::copiers>(inner->get_executor());
-  return devices::make_channel(std::move(inner), by, options, {}, devices::forwarding,
+  return devices::make_channel(std::move(inner), by, options, {}, devices::unshared_location,
                                std::move(nics));
 }
 

@@ -68,13 +68,13 @@ CHANNEL_TEST(an_operation_may_be_used_again, small_settings()) {
 /// Nothing is written, both sides learn what the other one meant, and the flow goes on.
 static awaitable<void> expect_another_call(channel& from, channel& to, std::size_t bytes,
                                            bool recv_first, bool sender_hears) {
-  const message_note sent{0x1122334455667788, 7}, expected{0x1122334455667788, 8};
+  const call_signature sent{0x1122334455667788, 7}, expected{0x1122334455667788, 8};
   std::vector<std::byte> message = pattern(bytes, 1);
   std::vector<std::byte> into(bytes, std::byte{0xee});
   pending_operation send(from, operation::kind::send, 6, message);
   pending_operation receive(to, operation::kind::recv, 6, into);
-  send.note = sent;
-  receive.note = expected;
+  send.signature = sent;
+  receive.signature = expected;
   if (recv_first) receive.start();
   send.start();
   if (!recv_first) {
@@ -84,16 +84,16 @@ static awaitable<void> expect_another_call(channel& from, channel& to, std::size
   co_await receive.wait();
   co_await send.wait();
   EXPECT_EQ(receive.result, errc::call_mismatch);
-  EXPECT_TRUE(receive.peer_note == sent);
+  EXPECT_TRUE(receive.peer_signature == sent);
   EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{0xee}),
             static_cast<std::ptrdiff_t>(bytes));
   if (sender_hears) {
     EXPECT_EQ(send.result, errc::call_mismatch);
-    EXPECT_TRUE(send.peer_note == expected);
+    EXPECT_TRUE(send.peer_signature == expected);
   } else {
     EXPECT_FALSE(send.result);
   }
-  send.note = receive.note = expected;
+  send.signature = receive.signature = expected;
   send.completions = receive.completions = 0;
   receive.start();
   send.start();

@@ -1,8 +1,7 @@
 #include "conformance/pairs.hpp"
 
 #include <boost/asio/this_coro.hpp>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 
 namespace tandem::test {
 

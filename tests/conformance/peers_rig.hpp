@@ -3,7 +3,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "devices/link.hpp"
@@ -73,7 +73,7 @@ class peers {
  private:
   static std::unique_ptr<channel> make_end(std::unique_ptr<channel> inner, int end,
                                            const settings& options) {
-    devices::whereabouts where = devices::whereabouts::here();
+    devices::process_location where = devices::process_location::here();
     where.process[15] = static_cast<std::byte>(end);
     const auto by = std::make_shared<devices::copiers>(inner->get_executor());
     return devices::make_channel(std::move(inner), by, options, {}, where);

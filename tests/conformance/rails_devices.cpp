@@ -44,7 +44,7 @@ struct rails_of_devices {
     const auto is_lost = [this] {
       return ends.first->rails()[0].state != "up" && ends.second->rails()[0].state != "up";
     };
-    co_await look_until(is_lost, "the lane over RDMA is lost");
+    co_await poll_until(is_lost, "the lane over RDMA is lost");
   }
   /// A message that is announced, and whose bytes only TCP can carry by then.
   awaitable<void> announce_and_lose_rdma(background& sender) {
@@ -68,9 +68,9 @@ awaitable<void> with_rails(rails_body run) {
   const verbs_rig made =
       co_await verbs_rig::connect(small_settings(), 2, 1, rdma_double::delivery::at_poll);
   rails_of_devices all(made);
-  EXPECT_TRUE(all.ends.first->reaches({}));
-  EXPECT_TRUE(all.ends.first->reaches(all.text.part(long_bytes)));
-  EXPECT_TRUE(all.ends.second->reaches(all.into.part(long_bytes)));
+  EXPECT_TRUE(all.ends.first->is_zero_copy({}));
+  EXPECT_TRUE(all.ends.first->is_zero_copy(all.text.part(long_bytes)));
+  EXPECT_TRUE(all.ends.second->is_zero_copy(all.into.part(long_bytes)));
   write_pattern(all.gpus, all.text.memory, all.text.memory.size(), 7);
   co_await run(all);
 }
@@ -108,15 +108,15 @@ RAILS_TEST(short_messages_are_carried) {
 }
 
 RAILS_TEST(nobody_reaches_what_the_other_has_registered) {
-  EXPECT_FALSE(all.ends.first->reaches(all.into.part(10)));
-  EXPECT_FALSE(all.ends.second->reaches(all.text.part(10)));
+  EXPECT_FALSE(all.ends.first->is_zero_copy(all.into.part(10)));
+  EXPECT_FALSE(all.ends.second->is_zero_copy(all.text.part(10)));
   co_return;
 }
 
 awaitable<void> refused_over_tcp() {
   const std::shared_ptr<rails_rig> rig = co_await rails_rig::connect(small_settings(), 1);
   const channel_pair ends = rig->channels();
-  EXPECT_FALSE(ends.first->reaches({}));
+  EXPECT_FALSE(ends.first->is_zero_copy({}));
   const buffer text(1000, memory_kind::cuda, 0);
   const auto of_send = co_await failure_of(ends.first->send(0, text.view()));
   expect_error(of_send, errc::unsupported_memory, {"cuda", "devices::make_fabric"});
@@ -134,7 +134,7 @@ RAILS_TEST(tcp_carries_what_was_announced_when_rdma_is_lost) {
   channel &from = *all.ends.first, &to = *all.ends.second;
   background sender(from.get_executor(), from.send(0, all.text.part(long_bytes)));
   co_await all.announce_and_lose_rdma(sender);
-  EXPECT_FALSE(from.reaches(all.text.part(long_bytes)));
+  EXPECT_FALSE(from.is_zero_copy(all.text.part(long_bytes)));
   const std::size_t came = co_await to.recv(0, all.into.room(long_bytes));
   EXPECT_EQ(came, long_bytes);
   co_await sender.result();

@@ -2,7 +2,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <span>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 
 #include "protocol/frame.hpp"
 #include "support/coroutine_test.hpp"

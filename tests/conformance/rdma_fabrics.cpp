@@ -3,8 +3,8 @@
 #include <net/if.h>
 
 #include <boost/asio/use_awaitable.hpp>
+#include <tandem/async.hpp>
 #include <tandem/fabric.hpp>
-#include <tandem/join.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "support/expected_log.hpp"

@@ -3,7 +3,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"

@@ -6,9 +6,8 @@
 #include <array>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
@@ -171,7 +170,7 @@ awaitable<void> disagree(bool listener_encrypts) {
                {fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}",
                             door.port(), listener_encrypts, !listener_encrypts),
                 "TANDEM_ENCRYPT"});
-  const auto is_counted = [&door] { return door.strangers() == 1; };
+  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
   co_await until(is_counted, "the other setting to be counted");
   std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port(), here);
   std::unique_ptr<channel> mine = co_await door.accept();

@@ -12,7 +12,7 @@ namespace tandem::test {
 namespace {
 
 using protocol::frame_type;
-using shm::carriage;
+using shm::transfer_method;
 
 settings hostile_settings() {
   settings s = small_settings();
@@ -21,7 +21,7 @@ settings hostile_settings() {
   return s;
 }
 
-void put(shm::record& to, frame_type type, carriage how, std::uint32_t payload_bytes,
+void put(shm::record& to, frame_type type, transfer_method how, std::uint32_t payload_bytes,
          std::uint32_t here_bytes) {
   to.type = static_cast<std::uint8_t>(type);
   to.how = static_cast<std::uint8_t>(how);
@@ -31,7 +31,7 @@ void put(shm::record& to, frame_type type, carriage how, std::uint32_t payload_b
 }
 
 /// Writes one record at the start of the ring.
-template <frame_type Type, carriage How, std::uint32_t PayloadBytes, std::uint32_t HereBytes>
+template <frame_type Type, transfer_method How, std::uint32_t PayloadBytes, std::uint32_t HereBytes>
 void one_record(hostile_memory& by) {
   put(by.record_at(0), Type, How, PayloadBytes, HereBytes);
   by.publish(0);
@@ -47,37 +47,37 @@ void bad_ready_word(hostile_memory& by) {
   by.record_at(0).ready.store(0x12345678);
 }
 void bad_carriage(hostile_memory& by) {
-  put(by.record_at(0), frame_type::eager, carriage::inside, 8, 8);
+  put(by.record_at(0), frame_type::eager, transfer_method::inline_data, 8, 8);
   by.record_at(0).how = 200;
   by.publish(0);
 }
 void unknown_type(hostile_memory& by) {
-  put(by.record_at(0), static_cast<frame_type>(99), carriage::inside, 0, 0);
+  put(by.record_at(0), static_cast<frame_type>(99), transfer_method::inline_data, 0, 0);
   by.publish(0);
 }
 void accept_of_nothing(hostile_memory& by) {
-  put(by.record_at(0), frame_type::accept, carriage::inside, 0, 0);
+  put(by.record_at(0), frame_type::accept, transfer_method::inline_data, 0, 0);
   by.record_at(0).message_id = std::uint64_t{1} << 40;
   by.publish(0);
 }
 void begun(hostile_memory& by) {
-  put(by.record_at(0), frame_type::eager, carriage::behind, 200, 100);
+  put(by.record_at(0), frame_type::eager, transfer_method::first_piece, 200, 100);
   by.publish(0);
 }
 void another_frame_in_mid_payload(hostile_memory& by) {
-  put(by.record_at(192), frame_type::eager, carriage::inside, 8, 8);
+  put(by.record_at(192), frame_type::eager, transfer_method::inline_data, 8, 8);
   by.publish(192);
   begun(by);
 }
 void more_than_the_payload(hostile_memory& by) {
-  put(by.record_at(192), frame_type::eager, carriage::more, 200, 101);
+  put(by.record_at(192), frame_type::eager, transfer_method::more, 200, 101);
   by.publish(192);
   begun(by);
 }
 void consumed_too_much(hostile_memory& by) {
-  by.words().consumed.store(~std::uint64_t{0} / 2);
+  by.control().consumed.store(~std::uint64_t{0} / 2);
   // The channel looks at the word when its ring is full.
-  by.words().asleep.store(shm::wakes_for_records);
+  by.control().wake_mask.store(shm::wakes_for_records);
 }
 
 std::vector<memory_attack> memory_attacks() {
@@ -86,31 +86,37 @@ std::vector<memory_attack> memory_attacks() {
       {"bad_ready_word", bad_ready_word, "a record starts with 0x12345678"},
       {"bad_carriage", bad_carriage, "transfer method 200"},
       {"unknown_type", unknown_type, "unknown type 99"},
-      {"inside_too_long", one_record<eager, carriage::inside, 21, 21>, "21 of 21 bytes"},
-      {"inside_and_not_whole", one_record<eager, carriage::inside, 20, 10>, "10 of 20 bytes"},
-      {"piece_too_long", one_record<eager, carriage::behind, 20000, 20000>, "20000 of 20000 bytes"},
-      {"piece_beyond_payload", one_record<eager, carriage::behind, 100, 200>, "200 of 100 bytes"},
-      {"piece_of_nothing", one_record<eager, carriage::behind, 100, 0>, "0 of 100 bytes"},
-      {"payload_of_4_gib", one_record<eager, carriage::behind, 0xffffffffu, 64>,
+      {"inside_too_long", one_record<eager, transfer_method::inline_data, 21, 21>,
+       "21 of 21 bytes"},
+      {"inside_and_not_whole", one_record<eager, transfer_method::inline_data, 20, 10>,
+       "10 of 20 bytes"},
+      {"piece_too_long", one_record<eager, transfer_method::first_piece, 20000, 20000>,
+       "20000 of 20000 bytes"},
+      {"piece_beyond_payload", one_record<eager, transfer_method::first_piece, 100, 200>,
+       "200 of 100 bytes"},
+      {"piece_of_nothing", one_record<eager, transfer_method::first_piece, 100, 0>,
+       "0 of 100 bytes"},
+      {"payload_of_4_gib", one_record<eager, transfer_method::first_piece, 0xffffffffu, 64>,
        "beyond the credits of flow 1"},
-      {"more_of_nothing", one_record<eager, carriage::more, 100, 100>,
+      {"more_of_nothing", one_record<eager, transfer_method::more, 100, 100>,
        "without a payload in progress"},
       {"another_frame_in_mid_payload", another_frame_in_mid_payload,
        "8 bytes instead of the rest of a payload of 200"},
       {"more_than_the_payload", more_than_the_payload, "101 bytes instead of the rest"},
-      {"reference_to_nothing", one_record<eager, carriage::reference, 100, 0>,
+      {"reference_to_nothing", one_record<eager, transfer_method::reference, 100, 0>,
        "100 bytes of its memory cannot be read"},
-      {"reference_too_long", one_record<eager, carriage::reference, 257, 0>,
+      {"reference_too_long", one_record<eager, transfer_method::reference, 257, 0>,
        "257 bytes beyond the credits"},
-      {"mapped_nothing", one_record<eager, carriage::mapped, 100, 0>,
+      {"mapped_nothing", one_record<eager, transfer_method::mapped, 100, 0>,
        "100 bytes of its memory cannot be read"},
-      {"mapped_with_bytes", one_record<eager, carriage::mapped, 100, 10>, "10 of 100 bytes"},
-      {"payload_on_control_frame", one_record<frame_type::credit, carriage::inside, 5, 5>,
+      {"mapped_with_bytes", one_record<eager, transfer_method::mapped, 100, 10>, "10 of 100 bytes"},
+      {"payload_on_control_frame",
+       one_record<frame_type::credit, transfer_method::inline_data, 5, 5>,
        "a record of type 7 with 5 payload bytes"},
-      {"data_never_asked_for", one_record<frame_type::data, carriage::inside, 8, 8>,
+      {"data_never_asked_for", one_record<frame_type::data, transfer_method::inline_data, 8, 8>,
        "unexpected data of message"},
       {"accept_of_nothing", accept_of_nothing, "an accept for a message"},
-      {"goodbye_in_the_ring", one_record<frame_type::goodbye, carriage::inside, 0, 0>,
+      {"goodbye_in_the_ring", one_record<frame_type::close, transfer_method::inline_data, 0, 0>,
        "a close frame in the ring"},
       {"consumed_too_much", consumed_too_much, "acknowledged more than was written"},
   };
@@ -130,7 +136,7 @@ awaitable<void> suffer(memory_attack by) {
   }
   co_await turns(2);
   by.carry_out(pair);
-  pair.ring_bell();
+  pair.ring_doorbell();
   const auto of_recv = co_await receiver.failure();
   expect_error(of_recv, errc::protocol_violation, {"violated the protocol", by.complaint});
   const auto of_send = co_await senders.back().failure();
@@ -151,19 +157,19 @@ INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(memory_atta
 awaitable<void> read_too_much() {
   settings options = hostile_settings();
   hostile_memory pair = co_await connect_hostile_memory(options);
-  pair.words().reads_references.store(1);
+  pair.control().reads_references.store(1);
   const std::vector<std::byte> message = pattern(5000, 1);
   background sender(pair.mine->get_executor(), pair.mine->send(62, message));
   co_await turns(2);
   shm::record& accept = pair.record_at(0);
-  put(accept, frame_type::accept, carriage::inside, 0, 0);
+  put(accept, frame_type::accept, transfer_method::inline_data, 0, 0);
   accept.flow = 62;
   accept.message_id = 1 << 16;
   pair.publish(0);
-  pair.ring_bell();
+  pair.ring_doorbell();
   co_await turns(5);
-  pair.words().read.store(1000);
-  pair.ring_bell();
+  pair.control().read.store(1000);
+  pair.ring_doorbell();
   const auto failure = co_await sender.failure();
   expect_error(failure, errc::protocol_violation, {"acknowledged more than was written"});
 }
@@ -186,7 +192,7 @@ awaitable<void> noise(std::uint64_t seed) {
     pair.record_at(at).how %= 6;
     pair.publish(at);
   }
-  pair.ring_bell();
+  pair.ring_doorbell();
   const auto failure = co_await receiver.failure();
   expect_error(failure, errc::protocol_violation, {"violated the protocol"});
 }

@@ -120,20 +120,20 @@ INSTANTIATE_TEST_SUITE_P(shm, shm_lost,
                          [](const auto& which) { return which.param.name; });
 
 /// The peer's socket ends in the middle of an eager payload: the message leaves no trace.
-awaitable<void> ends_in_mid_payload(shm::parting how, errc expected) {
+awaitable<void> ends_in_mid_payload(shm::close_state how, errc expected) {
   hostile_memory pair = co_await connect_hostile_memory(small_settings());
   shm::record& first = pair.record_at(0);
   first.type = static_cast<std::uint8_t>(protocol::frame_type::eager);
-  first.how = static_cast<std::uint8_t>(shm::carriage::behind);
+  first.how = static_cast<std::uint8_t>(shm::transfer_method::first_piece);
   first.payload_bytes = 200;
   first.here_bytes = 100;
   pair.publish(0);
-  pair.ring_bell();
+  pair.ring_doorbell();
   co_await until_unexpected(*pair.mine, 200);
   std::vector<std::byte> into(200);
   background claims(pair.mine->get_executor(), pair.mine->recv(0, into));
   co_await turns(2);
-  pair.words().left.store(how);
+  pair.control().closed_as.store(how);
   pair.theirs.close();
   const auto failure = co_await claims.failure();
   expect_error(failure, expected);
@@ -143,10 +143,10 @@ awaitable<void> ends_in_mid_payload(shm::parting how, errc expected) {
 }
 
 TEST(shm_parting, silent_in_mid_payload) {
-  run_test(ends_in_mid_payload(shm::parting::none, errc::peer_lost));
+  run_test(ends_in_mid_payload(shm::close_state::none, errc::peer_lost));
 }
 TEST(shm_parting, goodbye_in_mid_payload) {
-  run_test(ends_in_mid_payload(shm::parting::goodbye, errc::peer_closed));
+  run_test(ends_in_mid_payload(shm::close_state::close, errc::peer_closed));
 }
 
 /// What a peer wrote before it left is received, and its memory is not believed after it.
@@ -160,12 +160,12 @@ awaitable<void> takes_its_memory_back() {
   const std::vector<std::byte> message(200, std::byte{1});
   shm::record& first = pair.record_at(0);
   first.type = static_cast<std::uint8_t>(protocol::frame_type::eager);
-  first.how = static_cast<std::uint8_t>(shm::carriage::reference);
+  first.how = static_cast<std::uint8_t>(shm::transfer_method::reference);
   first.payload_bytes = 200;
-  protocol::put<std::uint64_t>(first.inside, reinterpret_cast<std::uintptr_t>(message.data()));
+  protocol::put<std::uint64_t>(first.inline_data, reinterpret_cast<std::uintptr_t>(message.data()));
   pair.publish(0);
-  pair.words().left.store(shm::parting::goodbye);
-  pair.ring_bell();
+  pair.control().closed_as.store(shm::close_state::close);
+  pair.ring_doorbell();
   const auto failure = co_await receiver.failure();
   expect_error(failure, errc::peer_closed, {"the peer has closed"});
 }

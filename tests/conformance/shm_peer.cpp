@@ -20,7 +20,7 @@ awaitable<channel_pair> connect_shm(settings options) {
   co_return pair;
 }
 
-void hostile_memory::ring_bell() {
+void hostile_memory::ring_doorbell() {
   const char bell = 1;
   ::send(theirs.native_handle(), &bell, 1, MSG_NOSIGNAL);
 }
@@ -31,7 +31,8 @@ awaitable<hostile_memory> connect_hostile_memory(settings options) {
   tcp::hello mine;
   mine.limits = protocol::offered(options);
   tcp::hello answer;
-  shm::guest_socket theirs = co_await shm::dial(door.name(), mine, secret(), options, answer);
+  shm::control_socket theirs =
+      co_await shm::connect_and_handshake(door.name(), mine, secret(), options, answer);
   std::unique_ptr<channel> made = co_await door.accept();
   co_return hostile_memory{std::move(made), std::move(theirs)};
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <tandem/channels/shm.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "shm/connect.hpp"
@@ -15,9 +15,9 @@ awaitable<channel_pair> connect_shm(settings options);
 /// into the memory that both share.
 struct hostile_memory {
   std::unique_ptr<channel> mine;
-  shm::guest_socket theirs;
+  shm::control_socket theirs;
 
-  shm::end_words& words() { return theirs.shared.words(0); }
+  shm::control_block& control() { return theirs.shared.control(0); }
   shm::record& record_at(std::size_t position) {
     return *reinterpret_cast<shm::record*>(theirs.shared.ring(0).data + position);
   }
@@ -26,7 +26,7 @@ struct hostile_memory {
     record_at(position).ready.store(shm::record::is_ready, std::memory_order_release);
   }
   /// Wakes the channel's loop, whatever its words say.
-  void ring_bell();
+  void ring_doorbell();
 };
 awaitable<hostile_memory> connect_hostile_memory(settings options);
 

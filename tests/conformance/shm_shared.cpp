@@ -82,39 +82,39 @@ awaitable<void> goes_past_the_ring() {
   settings options;
   options.shm_single_copy = single_copy::off;
   hostile_memory pair = co_await connect_hostile_memory(options);
-  shm::end_words& told = pair.theirs.shared.words(1);
+  shm::control_block& sender_control = pair.theirs.shared.control(1);
   const shm::shared_buffer message(std::size_t{1} << 20);
   background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
   co_await turns(2);
-  EXPECT_EQ(told.offers.load(), 0U) << "nobody has asked for the message yet";
-  pair.words().mapped[0].store(1);  // as its first offer will be
+  EXPECT_EQ(sender_control.offers.load(), 0U) << "nobody has asked for the message yet";
+  pair.control().mapped[0].store(1);  // as its first offer will be
   shm::record& accept = pair.record_at(0);
   accept.type = static_cast<std::uint8_t>(protocol::frame_type::accept);
-  accept.how = static_cast<std::uint8_t>(shm::carriage::inside);
+  accept.how = static_cast<std::uint8_t>(shm::transfer_method::inline_data);
   accept.flow = 1;
   accept.message_id = 1 << 16;
   pair.publish(0);
-  pair.ring_bell();
-  const auto has_offered = [&told] { return told.offers.load() != 0; };
+  pair.ring_doorbell();
+  const auto has_offered = [&sender_control] { return sender_control.offers.load() != 0; };
   co_await until(has_offered, "the offer of its buffer");
-  EXPECT_EQ(told.offered[0].process.load(), static_cast<std::uint32_t>(::getpid()));
-  EXPECT_EQ(told.offered[0].bytes.load(), message.size());
+  EXPECT_EQ(sender_control.offered[0].process.load(), static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(sender_control.offered[0].bytes.load(), message.size());
 
   const shm::ring_memory ring = pair.theirs.shared.ring(1);
-  std::uint64_t said_bytes = 0, records = 0;
-  while (said_bytes < message.size()) {
+  std::uint64_t reported_bytes = 0, records = 0;
+  while (reported_bytes < message.size()) {
     const std::size_t at = (1 + records) * shm::record_bytes;  // behind the announcement
     const auto& one = *reinterpret_cast<const shm::record*>(ring.data + at);
     require(one.ready.load() == shm::record::is_ready, "a record less than the message needs");
-    EXPECT_EQ(one.how, static_cast<std::uint8_t>(shm::carriage::mapped));
-    EXPECT_EQ(protocol::take<std::uint64_t>(one.inside), said_bytes);
-    said_bytes += one.payload_bytes;
+    EXPECT_EQ(one.how, static_cast<std::uint8_t>(shm::transfer_method::mapped));
+    EXPECT_EQ(protocol::take<std::uint64_t>(one.inline_data), reported_bytes);
+    reported_bytes += one.payload_bytes;
     ++records;
   }
-  EXPECT_EQ(said_bytes, message.size());
+  EXPECT_EQ(reported_bytes, message.size());
   EXPECT_FALSE(sender.is_over());
-  pair.words().read.store(records);
-  pair.ring_bell();
+  pair.control().read.store(records);
+  pair.ring_doorbell();
   co_await sender.result();
 }
 
@@ -125,7 +125,7 @@ TEST(shm_shared, goes_past_the_ring) {
 /// An eager message of 32 KiB goes past the ring, too; a shorter one does not, and neither does one
 /// whose view is written again right after.
 awaitable<void> eager_messages_go_either_way() {
-  constexpr std::size_t least = 32 * 1024, piece = 16 * 1024;
+  constexpr std::size_t min_reference_bytes = 32 * 1024, piece = 16 * 1024;
   settings options;
   options.shm_single_copy = single_copy::off;
   hostile_memory pair = co_await connect_hostile_memory(options);
@@ -133,21 +133,21 @@ awaitable<void> eager_messages_go_either_way() {
   const auto how_at = [ring](std::size_t at) {
     const auto& one = *reinterpret_cast<const shm::record*>(ring.data + at);
     require(one.ready.load() == shm::record::is_ready, "no record where one should be");
-    return static_cast<shm::carriage>(one.how);
+    return static_cast<shm::transfer_method>(one.how);
   };
-  const shm::shared_buffer message(least);
-  pair.words().mapped[0].store(1);  // as its first offer will be
+  const shm::shared_buffer message(min_reference_bytes);
+  pair.control().mapped[0].store(1);  // as its first offer will be
   background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
   co_await turns(2);
-  EXPECT_EQ(how_at(0), shm::carriage::mapped);
+  EXPECT_EQ(how_at(0), shm::transfer_method::mapped);
   EXPECT_FALSE(sender.is_over());
-  pair.words().read.store(1);
-  pair.ring_bell();
+  pair.control().read.store(1);
+  pair.ring_doorbell();
   co_await sender.result();
 
-  co_await pair.mine->send(1, message.view().part(0, least - 1));
+  co_await pair.mine->send(1, message.view().part(0, min_reference_bytes - 1));
   std::size_t at = shm::record_bytes;
-  EXPECT_EQ(how_at(at), shm::carriage::behind);
+  EXPECT_EQ(how_at(at), shm::transfer_method::first_piece);
   at += 2 * (shm::record_bytes + piece);  // the last piece, with what it is padded with
 
   operation copied;
@@ -155,7 +155,7 @@ awaitable<void> eager_messages_go_either_way() {
   copied.flow = 1;
   copied.rewritten = true;
   EXPECT_TRUE(pair.mine->start(copied)) << "it is in the ring";
-  EXPECT_EQ(how_at(at), shm::carriage::behind);
+  EXPECT_EQ(how_at(at), shm::transfer_method::first_piece);
 }
 
 TEST(shm_shared, eager_messages_go_either_way) {

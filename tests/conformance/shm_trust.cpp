@@ -26,7 +26,7 @@ awaitable<void> connect_only(std::string name, settings options) {
 }
 
 awaitable<void> counted(shm::listener& door, std::uint64_t count) {
-  const auto is_counted = [&door, count] { return door.strangers() == count; };
+  const auto is_counted = [&door, count] { return door.rejected_connections() == count; };
   co_await until(is_counted, "the stranger to be counted");
 }
 
@@ -83,13 +83,13 @@ awaitable<void> crowd() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener door(executor, "", with_secret());
   const auto where = shm::abstract_endpoint(door.name());
-  std::vector<asio::local::stream_protocol::socket> strangers;
+  std::vector<asio::local::stream_protocol::socket> rejected_connections;
   for (int i = 0; i < 1000; ++i) {
-    strangers.emplace_back(executor);
-    co_await strangers.back().async_connect(where, asio::use_awaitable);
+    rejected_connections.emplace_back(executor);
+    co_await rejected_connections.back().async_connect(where, asio::use_awaitable);
     if (i % 100 == 99) co_await good_peer(door, with_secret());
   }
-  const auto only_the_last_wait = [&door] { return door.strangers() >= 1000 - 64; };
+  const auto only_the_last_wait = [&door] { return door.rejected_connections() >= 1000 - 64; };
   co_await until(only_the_last_wait, "the others to be dropped");
   co_await good_peer(door, with_secret());
 }

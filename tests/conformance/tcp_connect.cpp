@@ -32,7 +32,7 @@ awaitable<void> stranger_says(std::string bytes, bool hang_up) {
   co_await say(stranger, std::move(bytes));
   if (hang_up) stranger.shutdown(raw_socket::shutdown_send);
   co_await hear_all(stranger);  // until it is dropped
-  const auto is_counted = [&door] { return door.strangers() == 1; };
+  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
   co_await until(is_counted, "the stranger to be counted");
   co_await good_peer(door);
 }
@@ -64,9 +64,9 @@ awaitable<void> silent_after_half_a_hello() {
   raw_socket stranger = co_await raw_connect(door.port());
   co_await say(stranger, std::string("TNDMHELO\x01"));
   co_await good_peer(door);  // is not held up
-  EXPECT_EQ(door.strangers(), 0u);
+  EXPECT_EQ(door.rejected_connections(), 0u);
   co_await hear_all(stranger);  // until its time is over
-  const auto is_counted = [&door] { return door.strangers() == 1; };
+  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
   co_await until(is_counted, "the stranger to be counted");
 }
 
@@ -84,7 +84,7 @@ awaitable<void> crowd_at_a_port() {
     idle.push_back(std::move(one));
   }
   for (int i = 0; i < 5; ++i) co_await good_peer(door);
-  EXPECT_GE(door.strangers(), 100u);
+  EXPECT_GE(door.rejected_connections(), 100u);
 }
 
 TEST(tcp_listener, lets_a_peer_in_through_a_silent_crowd) {
@@ -102,9 +102,9 @@ awaitable<void> other_version() {
   const std::string answer = co_await hear_all(stranger);
   tcp::hello ours;
   const auto* first = reinterpret_cast<const std::byte*>(answer.data());
-  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), ours), tcp::reading::complete);
-  EXPECT_EQ(ours.answer, tcp::verdict::wrong_version);
-  EXPECT_EQ(door.strangers(), 1u);
+  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), ours), tcp::decode_status::complete);
+  EXPECT_EQ(ours.answer, tcp::handshake_status::wrong_version);
+  EXPECT_EQ(door.rejected_connections(), 1u);
 }
 
 TEST(tcp_listener, tells_another_version_its_own) {

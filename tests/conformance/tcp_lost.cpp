@@ -203,7 +203,7 @@ awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_
 awaitable<void> close_in_mid_frame() {
   bool ends_whole = false;
   const frame_type last = co_await last_frame_of_a_close(settings{}.chunk_bytes, &ends_whole);
-  EXPECT_EQ(last, frame_type::goodbye);
+  EXPECT_EQ(last, frame_type::close);
   EXPECT_TRUE(ends_whole);
 }
 

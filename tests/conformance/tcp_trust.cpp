@@ -22,7 +22,7 @@ awaitable<void> trusted_peer(tcp::listener& door) {
 }
 
 awaitable<void> counted(tcp::listener& door, std::uint64_t count) {
-  const auto is_counted = [&door, count] { return door.strangers() == count; };
+  const auto is_counted = [&door, count] { return door.rejected_connections() == count; };
   co_await until(is_counted, "the stranger to be counted");
 }
 
@@ -54,7 +54,7 @@ TEST(tcp_trust, one_secret_opens_also_beyond_loopback) {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
     tcp::listener door(executor, "0.0.0.0", 0, with_secret());
     co_await trusted_peer(door);
-    EXPECT_EQ(door.strangers(), 0u);
+    EXPECT_EQ(door.rejected_connections(), 0u);
   };
   run_test(body());
 }
@@ -106,7 +106,7 @@ std::string told(lie what, const half_open& to) {
       return as_text(
           tcp::prove(tcp::step::connector, tcp::pair_key(with_secret(other_secret)), mine, theirs));
     case lie::of_another_step:
-      return as_text(tcp::prove(tcp::step::welcome, right, mine, theirs));
+      return as_text(tcp::prove(tcp::step::accepted, right, mine, theirs));
     case lie::frames:
       break;
   }
@@ -149,7 +149,7 @@ awaitable<void> takes_the_truth() {
   co_await say(peer.socket, truth);
   std::unique_ptr<channel> made = co_await door.accept();
   const std::string last = co_await hear(peer.socket, trust::digest_bytes);
-  EXPECT_EQ(last, as_text(tcp::prove(tcp::step::welcome, key, mine, theirs)));
+  EXPECT_EQ(last, as_text(tcp::prove(tcp::step::accepted, key, mine, theirs)));
   // The same again, as somebody says it who has recorded it.
   raw_socket again = co_await raw_connect(door.port());
   co_await say(again, peer.hello + truth);
@@ -169,7 +169,7 @@ awaitable<void> half_a_proof_and_no_more() {
   half_open stranger = co_await knock(door);
   co_await say(stranger.socket, std::string(16, 'p'));
   co_await trusted_peer(door);  // is not held up
-  EXPECT_EQ(door.strangers(), 0u);
+  EXPECT_EQ(door.rejected_connections(), 0u);
   co_await hear_all(stranger.socket);  // until its time is over
   co_await counted(door, 1);
 }

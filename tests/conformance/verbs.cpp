@@ -35,19 +35,19 @@ awaitable<channel_pair> connect_cut_verbs(settings options) {
 
 awaitable<channel_pair> connect_direct_verbs(settings options) {
   const verbs_rig made =
-      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post, direct_room());
+      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_post, direct_queues());
   co_return made.rig->channels();
 }
 
 awaitable<channel_pair> connect_direct_late(settings options) {
   const verbs_rig made =
-      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_poll, direct_room());
+      co_await verbs_rig::connect(options, 1, 1, rdma_double::delivery::at_poll, direct_queues());
   co_return made.rig->channels();
 }
 
 awaitable<channel_pair> connect_direct_cut(settings options) {
   const verbs_rig made =
-      co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_poll, direct_room());
+      co_await verbs_rig::connect(options, 2, 2, rdma_double::delivery::at_poll, direct_queues());
   made.rig->keep_cutting(50ms);
   co_return made.rig->channels();
 }

@@ -20,8 +20,8 @@ const char* named_device() {
 /// Of one adapter both ends, for the device's events; it closes with the last wire.
 awaitable<channel_pair> connect_device(settings options, std::uint64_t registered_bytes) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  wire_maker make = [on = open_device(executor, named_device()), registered_bytes](
-                        sealed::connection over, sealed::side, std::uint16_t) {
+  lane_connection_maker make = [on = open_device(executor, named_device()), registered_bytes](
+                                   sealed::connection over, sealed::side, std::uint16_t) {
     return narrow_wire(on, std::move(over), registered_bytes);
   };
   const std::shared_ptr<rails_rig> rig =

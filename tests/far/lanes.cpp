@@ -4,7 +4,7 @@
 
 namespace tandem::test::far {
 
-wire_maker lanes_of_pair::open(const asio::any_io_executor& executor) const {
+lane_connection_maker lanes_of_pair::open(const asio::any_io_executor& executor) const {
   if (devices.empty()) return {};
   std::vector<std::shared_ptr<verbs::adapter>> opened;
   for (const std::string& each : devices) opened.push_back(open_device(executor, each));

@@ -7,12 +7,12 @@
 #include <boost/asio/this_coro.hpp>
 #include <deque>
 #include <map>
+#include <tandem/detail/pending.hpp>
 #include <tandem/detail/quiet.hpp>
-#include <tandem/pending.hpp>
 #include <utility>
 
 #include "far/words.hpp"
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 
 namespace tandem::test::far {
 namespace {
@@ -80,7 +80,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
         is_send && op.view.kind == memory_kind::host && op.view.bytes <= longest_view_bytes;
     packer words(word::start);
     words.put(last_).put(op.what).put(op.flow).put(op.view.bytes).put(op.view.kind);
-    words.put(op.note);
+    words.put(op.signature);
     std::int64_t left_ns = -1;
     if (op.deadline != operation::time_point::max()) {
       left_ns = std::max<std::int64_t>((op.deadline - std::chrono::steady_clock::now()) / 1ns, 0);
@@ -166,7 +166,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     if (from.take<bool>()) op.failure = std::make_shared<const error>(take_error(from));
     op.bytes = from.take<std::size_t>();
     op.total_bytes = from.take<std::size_t>();
-    op.peer_note = from.take<message_note>();
+    op.peer_signature = from.take<call_signature>();
     const std::string_view bytes = from.text();
     if (!bytes.empty()) std::memcpy(op.view.data, bytes.data(), bytes.size());
     op.move_to(operation::phase::done);
@@ -225,20 +225,20 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   const std::shared_ptr<rails::link> link =
       make_rig_link(executor, options, by.there.size(), bounds);
   auto maker = std::make_shared<const lane_maker>(lane_maker{options, by.open(executor)});
-  dial_lanes(*link, std::move(maker), [where = by.there, port](std::uint16_t lane) {
+  connect_lanes(*link, std::move(maker), [where = by.there, port](std::uint16_t lane) {
     return asio::ip::tcp::endpoint(where.at(lane), port);
   });
   std::function<bool()> is_up = [&link] { return all_up(*link); };
-  co_await look_until(std::move(is_up), "lanes come up");
+  co_await poll_until(std::move(is_up), "lanes come up");
   // Whatever the far end still waits for may be this one's to do: so this one goes on.
   there->say(packer(word::up));
   std::optional<std::string> up;
   std::function<bool()> is_up_there = [&] { return (up = there->heard()).has_value(); };
-  co_await look_until(std::move(is_up_there), "lanes come up at the far end");
+  co_await poll_until(std::move(is_up_there), "lanes come up at the far end");
   unpacker limits(std::string_view(*up).substr(1));
   there->run();
   channel_pair pair;
-  pair.first = std::make_unique<protocol::carried_channel<rails::link>>(link);
+  pair.first = std::make_unique<protocol::channel_handle<rails::link>>(link);
   pair.second = std::make_unique<far_end>(there, take_limits(limits));
   co_return pair;
 }

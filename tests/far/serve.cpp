@@ -10,7 +10,7 @@
 #include <tandem/detail/quiet.hpp>
 
 #include "far/words.hpp"
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 #include "support/pattern.hpp"
 
 namespace tandem::test::far {
@@ -48,7 +48,7 @@ class guest : public std::enable_shared_from_this<guest> {
         unpacker rest(std::string_view(frame).substr(1));
         if (what == word::up) {
           std::function<bool()> is_up = [this] { return all_up(*link_); };
-          co_await look_until(std::move(is_up), "lanes come up");
+          co_await poll_until(std::move(is_up), "lanes come up");
           limits_up();
         } else {
           hear(what, rest);
@@ -68,7 +68,7 @@ class guest : public std::enable_shared_from_this<guest> {
     put_code(words, op.result);
     words.put(op.failure != nullptr);
     if (op.failure) put_error(words, *op.failure);
-    words.put(op.bytes).put(op.total_bytes).put(op.peer_note);
+    words.put(op.bytes).put(op.total_bytes).put(op.peer_signature);
     const bool has_bytes = op.what == operation::kind::recv && !op.result;
     words.put_text(has_bytes ? std::string_view(op.bytes_here).substr(0, op.bytes)
                              : std::string_view());
@@ -111,12 +111,12 @@ class guest : public std::enable_shared_from_this<guest> {
   void open(const settings& options) {
     const asio::any_io_executor executor = over_.get_executor();
     link_ = make_rig_link(executor, options, by_.there.size(), bounds);
-    end_ = std::make_unique<protocol::carried_channel<rails::link>>(link_);
+    end_ = std::make_unique<protocol::channel_handle<rails::link>>(link_);
     auto maker = std::make_shared<const lane_maker>(lane_maker{options, by_.open(executor)});
     const bool is_v6 = over_.local_endpoint().address().is_v6();
-    door_ = lane_door::open(link_, std::move(maker),
-                            is_v6 ? asio::ip::address(asio::ip::address_v6::any())
-                                  : asio::ip::address(asio::ip::address_v4::any()));
+    door_ = lane_acceptor::open(link_, std::move(maker),
+                                is_v6 ? asio::ip::address(asio::ip::address_v6::any())
+                                      : asio::ip::address(asio::ip::address_v4::any()));
     say(std::move(packer(word::opened).put(door_->at().port())));
   }
   void limits_up() {
@@ -158,7 +158,7 @@ class guest : public std::enable_shared_from_this<guest> {
   asio::ip::tcp::socket over_;
   const lanes_of_pair by_;
   std::shared_ptr<rails::link> link_;
-  std::shared_ptr<lane_door> door_;
+  std::shared_ptr<lane_acceptor> door_;
   std::unique_ptr<channel> end_;
   std::map<std::uint64_t, std::unique_ptr<stand_in>> pending_;
   std::deque<std::string> to_say_;
@@ -171,7 +171,7 @@ stand_in::stand_in(std::shared_ptr<guest> by, unpacker& from)
   flow = from.take<flow_id>();
   view.bytes = from.take<std::size_t>();
   view.kind = from.take<memory_kind>();
-  note = from.take<message_note>();
+  signature = from.take<call_signature>();
   const auto left_ns = from.take<std::int64_t>();
   if (left_ns >= 0) deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(left_ns);
   bytes_here = from.text();

@@ -15,7 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/tandem.hpp>
 
 namespace asio = boost::asio;

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <vector>
 
 #include "fuzz/targets.hpp"
@@ -41,7 +41,7 @@ std::vector<std::byte> lane_of(bytes input) {
     e.number = protocol::take<std::uint16_t>(head.data() + 12);
     e.order = protocol::take<std::uint16_t>(head.data() + 16);
     e.arrived = protocol::take<std::uint8_t>(head.data() + 20);
-    if (e.kind == rails::envelope_kind::parcel) {
+    if (e.kind == rails::envelope_kind::packet) {
       std::vector<std::byte> frame = take(input, protocol::frame_bytes);
       put<std::uint32_t>(frame.data(), protocol::frame_magic);
       put<std::uint8_t>(frame.data() + 4, protocol::protocol_version);
@@ -67,10 +67,10 @@ std::vector<std::byte> lane_of(bytes input) {
 
 /// All that the core has to say on its lanes goes nowhere.
 void say_all(rails::core& core, rails::core::time_point now) {
-  rails::piece p;
+  rails::lane_write p;
   for (std::uint16_t lane = 0; lane < core.lanes(); ++lane) {
     for (int i = 0; i < 50 && core.next(lane, p, now); ++i) core.written(p);
-    if (core.closes(lane)) core.lane_lost(lane);
+    if (core.must_close(lane)) core.lane_lost(lane);
   }
 }
 
@@ -95,7 +95,7 @@ void lanes(bytes input) {
   using outcome = rails::lane_reader::outcome;
   for (std::size_t at = 0; at < wire.size() && core.is_live(0);) {
     std::size_t taken = 0;
-    for (const iovec part : reader.room()) {
+    for (const iovec part : reader.buffers()) {
       const std::size_t n = std::min({part.iov_len, wire.size() - at - taken, std::size_t{97}});
       std::memcpy(part.iov_base, wire.data() + at + taken, n);
       taken += n;

@@ -93,25 +93,25 @@ void records(bytes input) {
   const std::size_t piece = 1 + by.byte() * 37, longest_room = 1 + by.byte() * 53;
   const tale told = tell(by);
   sealed::incoming in(secret(std::string_view("a key of the fuzzer")), 5);
-  std::vector<std::byte> room(longest_room);
+  std::vector<std::byte> space(longest_room);
   std::size_t got = 0;
   bytes rest(told.wire);
   for (bool more = true; more;) {
-    const iovec parts[2]{{room.data(), room.size() / 3},
-                         {room.data() + room.size() / 3, room.size() - room.size() / 3}};
+    const iovec parts[2]{{space.data(), space.size() / 3},
+                         {space.data() + space.size() / 3, space.size() - space.size() / 3}};
     sealed::cursor to(parts);
     in.open(to);
     promise(to.done_bytes() <= told.sent.size() - got);
-    promise(std::equal(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(to.done_bytes()),
+    promise(std::equal(space.begin(), space.begin() + static_cast<std::ptrdiff_t>(to.done_bytes()),
                        told.sent.begin() + static_cast<std::ptrdiff_t>(got)));
     got += to.done_bytes();
     if (in.is_broken()) break;
     if (in.holds_more()) continue;
-    const std::span<std::byte> free = in.room();
+    const std::span<std::byte> free = in.space();
     promise(!free.empty());
     const std::size_t n = std::min({piece, free.size(), rest.size()});
     std::copy_n(rest.begin(), n, free.begin());
-    in.came(n);
+    in.received(n);
     rest = rest.subspan(n);
     more = n > 0;
   }

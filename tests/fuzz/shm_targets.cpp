@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
 
 #include "fuzz/targets.hpp"
 #include "protocol/session.hpp"
@@ -32,7 +32,7 @@ void fill(shm::ring_memory ring, bytes input) {
 /// The first 16 bytes are what the peer says of its progress.
 void shared_memory(bytes input) {
   if (input.size() < 16) return;
-  const shm::memory shared = shm::memory::create(shm::least_ring_bytes);
+  const shm::memory shared = shm::memory::create(shm::min_ring_bytes);
   std::array<std::array<char, 600>, 4> memory{};
   std::array<operation, 4> operations;
   protocol::session session({256, 1024, 2048, 64}, {0, 1, "fuzz"}, std::chrono::minutes(1));
@@ -45,7 +45,7 @@ void shared_memory(bytes input) {
   shm::frames_out out(session, shared, 1, single_copy::on);
   shm::frames_in in(session, shared, 1, 0, single_copy::off);
   out.write_all();
-  shm::end_words& theirs = shared.words(0);
+  shm::control_block& theirs = shared.control(0);
   theirs.consumed = protocol::take<std::uint64_t>(input.data());
   theirs.read = protocol::take<std::uint64_t>(input.data() + 8);
   theirs.reads_references = 1;

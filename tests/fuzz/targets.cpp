@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdlib>
 #include <string>
-#include <tandem/crc32c.hpp>
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <vector>
 
 #include "fuzz/rails_targets.hpp"
@@ -15,7 +15,7 @@
 #include "fuzz/shm_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
-#include "rendezvous/store_wire.hpp"
+#include "rendezvous/store_protocol.hpp"
 #include "tcp/frame_reader.hpp"
 #include "tcp/hello.hpp"
 #include "trust/credentials.hpp"
@@ -43,23 +43,23 @@ void read_message(std::string_view body, Decode decode) {
 void store_wire(bytes input) {
   if (input.empty()) return;
   const std::size_t piece = 1 + static_cast<std::size_t>(input.front());
-  rendezvous::frame_cutter cutter(rendezvous::most_hello_bytes);
+  rendezvous::frame_splitter splitter(rendezvous::max_hello_bytes);
   for (std::string_view rest = text(input.subspan(1)); !rest.empty();) {
-    cutter.feed(rest.substr(0, piece));
+    splitter.feed(rest.substr(0, piece));
     rest.remove_prefix(std::min(piece, rest.size()));
-    while (const auto body = cutter.next()) {
-      promise(!body->empty() && body->size() <= rendezvous::most_hello_bytes);
+    while (const auto body = splitter.next()) {
+      promise(!body->empty() && body->size() <= rendezvous::max_hello_bytes);
       read_message<rendezvous::store_request>(*body, rendezvous::decode_request);
       read_message<rendezvous::store_reply>(*body, rendezvous::decode_reply);
     }
   }
-  promise(rendezvous::printable(cutter.rest()).find('\n') == std::string::npos);
+  promise(rendezvous::printable(splitter.rest()).find('\n') == std::string::npos);
 }
 
 /// With the checksum that it has, and with the right one.
 void hello(bytes input) {
   tcp::hello heard;
-  promise(tcp::decode(input, heard) <= tcp::reading::damaged);
+  promise(tcp::decode(input, heard) <= tcp::decode_status::damaged);
   promise(tcp::excerpt(input).find('\n') == std::string::npos);
   if (input.size() < tcp::hello_bytes) return;
   tcp::wire_hello wire;
@@ -69,12 +69,12 @@ void hello(bytes input) {
   tcp::encode(any, right);
   std::copy_n(right.begin(), 12, wire.begin());  // the magic word and the version
   protocol::put<std::uint32_t>(wire.data() + 92, crc32c(wire.data(), 92));
-  if (tcp::decode(wire, heard) != tcp::reading::complete) return;
+  if (tcp::decode(wire, heard) != tcp::decode_status::complete) return;
   tcp::encode(heard, right);
   tcp::hello same;
-  promise(tcp::decode(right, same) == tcp::reading::complete && same.once == heard.once &&
+  promise(tcp::decode(right, same) == tcp::decode_status::complete && same.once == heard.once &&
           same.job == heard.job && same.rail == heard.rail);
-  tcp::judge(heard, any);
+  tcp::validate_hello(heard, any);
 }
 
 /// Frames with the right magic word, version and checksum, so that more than those is tried.
@@ -115,7 +115,7 @@ void frames(bytes input) {
     session.start(operations[i]);
   }
   const auto say_all = [&session] {
-    protocol::outgoing out;
+    protocol::outgoing_frame out;
     for (int i = 0; i < 100 && session.next(out); ++i) session.sent(out);
   };
   say_all();

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <numeric>
 #include <tandem/accelerator.hpp>
-#include <tandem/device_watch.hpp>
 
 #include "support/coroutine_test.hpp"
 
@@ -106,8 +105,8 @@ awaitable<void> hold_and_release(accelerator& device) {
   for (int i = 0; i < 100; ++i) {
     std::memset(word.data(), 0, word.size());
     stream_hold hold = watch.hold(user.get());
-    device.write_value(user.get(), device.reach(word.data()), 7);
-    device.write_value(other.get(), device.reach(word.data() + 64), 7);
+    device.write_value(user.get(), device.device_pointer(word.data()), 7);
+    device.write_value(other.get(), device.device_pointer(word.data() + 64), 7);
     co_await watch.reached(other.get());  // time enough for the user's stream, were it not held
     const bool held = word.data()[0] == std::byte{0} && word.data()[64] == std::byte{7};
     hold.release();
@@ -118,7 +117,7 @@ awaitable<void> hold_and_release(accelerator& device) {
 }
 
 TEST_P(gpu, a_stream_waits_until_it_is_released) {
-  if (!device().facts().has_stream_values) GTEST_SKIP() << "no stream memory operations";
+  if (!device().facts().has_stream_memory_ops) GTEST_SKIP() << "no stream memory operations";
   run_test(hold_and_release(device()), drive::by_spinning);
 }
 
@@ -133,7 +132,7 @@ TEST_P(gpu, exports_memory_for_nics) {
 
 TEST_P(gpu, reaches_the_memory_of_the_next) {
   if (count_ < 2) GTEST_SKIP() << "one device only";
-  if (!device().reaches(1)) GTEST_SKIP() << "no peer access between the first two";
+  if (!device().can_access_peer(1)) GTEST_SKIP() << "no peer access between the first two";
   accelerator& other = accelerator_at(GetParam(), 1);
   const std::vector<std::uint8_t> data = numbers(3 << 20, 5);
   const buffer far(data.size(), GetParam(), 1), near(data.size(), GetParam(), 0);

@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/parallel_groups.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/detail/nccl.hpp>
-#include <tandem/run.hpp>
+#include <tandem/parallel.hpp>
 #include <tandem/store.hpp>
 
 #include "collectives/islands/island_call.hpp"

@@ -9,13 +9,11 @@
 #include <filesystem>
 #include <iostream>
 #include <tandem/accelerator.hpp>
-#include <tandem/channels/devices.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/islands.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/detail/nccl.hpp>
-#include <tandem/join.hpp>
-#include <tandem/run.hpp>
+#include <tandem/parallel.hpp>
 #include <tandem/store.hpp>
 
 #include "gpu/counted_cuda.hpp"

@@ -16,7 +16,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 #include <vector>
 
 namespace tandem::test {

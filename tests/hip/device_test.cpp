@@ -62,7 +62,7 @@ TEST(hip_device, memory_of_somebody_else_is_pinned) {
   accelerator& of = hip_at(0);
   std::string mine = "mine";
   of.pin(mine.data(), mine.size());
-  EXPECT_EQ(of.reach(mine.data()), mine.data());
+  EXPECT_EQ(of.device_pointer(mine.data()), mine.data());
   expect_error(refusal_of([&] { of.pin(mine.data(), 1); }), errc::device_failed,
                {"hipHostRegister(1 bytes)", "AlreadyRegistered"});
   of.unpin(mine.data());
@@ -122,14 +122,14 @@ TEST(hip_device, events_and_words_order_streams) {
   const pinned_buffer word(of, 4);
   std::memset(word.data(), 0, 4);
   const accelerator::event event = of.make_event();
-  of.await_value(first.get(), of.reach(word.data()), 1);
+  of.await_value(first.get(), of.device_pointer(word.data()), 1);
   of.record(event, first.get());
   of.await(second.get(), event);
   EXPECT_FALSE(rig.gpus.step());
-  EXPECT_FALSE(of.is_reached(event));
-  of.write_value(third.get(), of.reach(word.data()), 1);
+  EXPECT_FALSE(of.is_complete(event));
+  of.write_value(third.get(), of.device_pointer(word.data()), 1);
   EXPECT_EQ(rig.gpus.run_all(), 4u);
-  EXPECT_TRUE(of.is_reached(event));
+  EXPECT_TRUE(of.is_complete(event));
   of.free_event(event);
 }
 
@@ -159,15 +159,15 @@ TEST(hip_device, peers_reach_each_other) {
   as.peers = {{{0, 1}}};
   const hip_rig rig(as);
   accelerator& of = hip_at(0);
-  EXPECT_TRUE(of.reaches(0));
-  EXPECT_TRUE(of.reaches(1));
-  EXPECT_TRUE(of.reaches(1)) << "twice is harmless";
-  EXPECT_FALSE(of.reaches(2));
+  EXPECT_TRUE(of.can_access_peer(0));
+  EXPECT_TRUE(of.can_access_peer(1));
+  EXPECT_TRUE(of.can_access_peer(1)) << "twice is harmless";
+  EXPECT_FALSE(of.can_access_peer(2));
   const buffer mine(8, memory_kind::hip, 0), theirs(8, memory_kind::hip, 1);
   const device_stream on(of);
   of.copy(mine.data(), theirs.data(), 8, on.get());
   of.finish(on.get());
-  EXPECT_TRUE(refusal_of([&] { of.reaches(3); }));
+  EXPECT_TRUE(refusal_of([&] { of.can_access_peer(3); }));
 }
 
 TEST(hip_device, memory_is_shared_and_opened) {
@@ -232,7 +232,7 @@ TEST(hip_device, nothing_to_flush_where_no_nic_writes) {
   hip_on_cuda::options pretending;
   pretending.has_dma_buf = false;
   const hip_rig rig({}, pretending);
-  if (hip_at(0).facts().takes_rdma) GTEST_SKIP() << "this machine has AMD's peer memory";
+  if (hip_at(0).facts().supports_rdma) GTEST_SKIP() << "this machine has AMD's peer memory";
   hip_at(0).flush_rdma();
   EXPECT_EQ(rig.gpus.calls("cuFlushGPUDirectRDMAWrites"), 0u);
 }

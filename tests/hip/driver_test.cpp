@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <tandem/detail/hip.hpp>
 
-#include "drivers/hip_absence.hpp"
+#include "drivers/hip_unavailable.hpp"
 #include "drivers/open_library.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/text.hpp"
@@ -14,28 +14,28 @@
 namespace tandem::test {
 namespace {
 
-using detail::kernel_refuses;
+using detail::kfd_open_error;
 using detail::mapped_library;
+using detail::no_device_reason;
 using detail::open_library;
-using detail::why_no_device;
 
 TEST(hip_driver, says_what_keeps_devices_away) {
-  const std::string said = "hipInit returned hipErrorNoDevice";
+  const std::string message = "hipInit returned hipErrorNoDevice";
   for (const int failure : {0, ENOENT, EACCES, EPERM, EIO}) {
-    EXPECT_TRUE(why_no_device(said, failure).starts_with("no HIP here: " + said + "; "));
+    EXPECT_TRUE(no_device_reason(message, failure).starts_with("no HIP here: " + message + "; "));
   }
-  EXPECT_TRUE(says(why_no_device(said, 0), "HIP_VISIBLE_DEVICES"));
-  EXPECT_TRUE(says(why_no_device(said, ENOENT), "there is no /dev/kfd"));
-  EXPECT_TRUE(says(why_no_device(said, ENOENT), "--device=/dev/kfd"));
-  EXPECT_TRUE(says(why_no_device(said, EACCES), "usermod -aG render,video"));
-  EXPECT_TRUE(says(why_no_device(said, EPERM), "--group-add render"));
-  EXPECT_TRUE(says(why_no_device(said, EIO), "Input/output error"));
+  EXPECT_TRUE(says(no_device_reason(message, 0), "HIP_VISIBLE_DEVICES"));
+  EXPECT_TRUE(says(no_device_reason(message, ENOENT), "there is no /dev/kfd"));
+  EXPECT_TRUE(says(no_device_reason(message, ENOENT), "--device=/dev/kfd"));
+  EXPECT_TRUE(says(no_device_reason(message, EACCES), "usermod -aG render,video"));
+  EXPECT_TRUE(says(no_device_reason(message, EPERM), "--group-add render"));
+  EXPECT_TRUE(says(no_device_reason(message, EIO), "Input/output error"));
 }
 
 TEST(hip_driver, asks_the_kernel) {
-  EXPECT_EQ(kernel_refuses("/dev/null"), 0);
-  EXPECT_EQ(kernel_refuses("/dev/null/kfd"), ENOTDIR);
-  EXPECT_EQ(kernel_refuses("/dev/no such thing"), ENOENT);
+  EXPECT_EQ(kfd_open_error("/dev/null"), 0);
+  EXPECT_EQ(kfd_open_error("/dev/null/kfd"), ENOTDIR);
+  EXPECT_EQ(kfd_open_error("/dev/no such thing"), ENOENT);
 }
 
 /// Nothing on this machine, or a device; never silence.

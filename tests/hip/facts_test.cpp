@@ -24,18 +24,18 @@ TEST(hip_facts, are_those_of_hip_and_of_what_is_below) {
   EXPECT_EQ(facts.multiprocessors, 132);
   EXPECT_EQ(facts.copy_engines, 3);
   EXPECT_EQ(facts.numa_node, -1);
-  EXPECT_TRUE(facts.has_stream_values);
+  EXPECT_TRUE(facts.has_stream_memory_ops);
   EXPECT_TRUE(facts.exports_dma_buf);
-  EXPECT_TRUE(facts.takes_rdma);
+  EXPECT_TRUE(facts.supports_rdma);
   EXPECT_TRUE(facts.needs_rdma_flush);
 }
 
 TEST(hip_facts, of_a_poorer_device) {
   hip_on_cuda::options pretending;
-  pretending.has_stream_values = pretending.has_dma_buf = false;
+  pretending.has_stream_memory_ops = pretending.has_dma_buf = false;
   const hip_rig rig({}, pretending);
   const accelerator_facts& facts = hip_at(0).facts();
-  EXPECT_FALSE(facts.has_stream_values);
+  EXPECT_FALSE(facts.has_stream_memory_ops);
   EXPECT_FALSE(facts.exports_dma_buf);
   expect_error(refusal_of([] { hip_at(0).export_dma_buf(nullptr, 1); }), errc::unsupported_memory,
                {"hip:0 (HIP on Double H200)", "dma-buf"});

@@ -2,7 +2,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <cstring>
-#include <tandem/device_watch.hpp>
+#include <tandem/accelerator.hpp>
 
 #include "hip/rig.hpp"
 

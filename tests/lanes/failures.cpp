@@ -17,13 +17,13 @@ awaitable<std::shared_ptr<rdma_network>> make_network() {
 }
 
 awaitable<void> meet_as(std::shared_ptr<rdma_network> on, sealed::side which,
-                        asio::ip::tcp::socket over, std::unique_ptr<rails::wire>& made) {
+                        asio::ip::tcp::socket over, std::unique_ptr<rails::lane_connection>& made) {
   sealed::connection connection(std::move(over), {});
-  made = co_await on->meet(std::move(connection), which, 0);
+  made = co_await on->establish(std::move(connection), which, 0);
 }
 
 struct outcome {
-  std::unique_ptr<rails::wire> wires[2];
+  std::unique_ptr<rails::lane_connection> wires[2];
   std::optional<error> failures[2];
 };
 
@@ -32,7 +32,7 @@ awaitable<void> watch(awaitable<void> work, std::optional<error>& into) {
 }
 
 /// Both ends, each to its own end.
-awaitable<std::shared_ptr<outcome>> meet(std::shared_ptr<rdma_network> on) {
+awaitable<std::shared_ptr<outcome>> establish(std::shared_ptr<rdma_network> on) {
   const auto made = std::make_shared<outcome>();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -75,8 +75,9 @@ std::vector<failing> all_failing() {
     all.push_back({"transition_" + std::to_string(i), call::modify_qp, i, EINVAL,
                    "ibv_modify_qp to " + to + ": Invalid argument"});
   }
-  const verbs::room room = small_room();
-  for (const std::uint32_t i : {0u, room.records, 2 * (room.records + room.words) - 1}) {
+  const verbs::queue_depths queue_depths = small_queues();
+  for (const std::uint32_t i :
+       {0u, queue_depths.records, 2 * (queue_depths.records + queue_depths.updates) - 1}) {
     all.push_back({"receive_" + std::to_string(i), call::post_recv, static_cast<int>(i), ENOMEM,
                    "ibv_post_recv: Cannot allocate memory"});
   }
@@ -86,7 +87,7 @@ std::vector<failing> all_failing() {
 awaitable<void> fail_once(failing how) {
   const auto network = co_await make_network();
   network->devices().fail_next(how.which, how.error, how.after);
-  const auto got = co_await meet(network);
+  const auto got = co_await establish(network);
   const bool first = got->failures[0] && got->failures[0]->code() != errc::peer_closed;
   const auto &mine = got->failures[first ? 0 : 1], &other = got->failures[first ? 1 : 0];
   expect_error(mine, how.code, {how.expected, "double"});
@@ -112,14 +113,14 @@ INSTANTIATE_TEST_SUITE_P(verbs, failing_calls, testing::ValuesIn(all_failing()),
 awaitable<void> no_inline() {
   const auto network = co_await make_network();
   network->devices().fail_next(call::create_qp, EINVAL);
-  const auto got = co_await meet(network);
+  const auto got = co_await establish(network);
   EXPECT_TRUE(got->wires[0] && got->wires[1]);
 }
 
 awaitable<void> no_pair() {
   const auto network = co_await make_network();
   for (int i = 0; i < 2; ++i) network->devices().fail_next(call::create_qp, ENOMEM);
-  const auto got = co_await meet(network);
+  const auto got = co_await establish(network);
   expect_error(got->failures[0], errc::unreachable, {"double0_0 port 1", "ibv_create_qp"});
   expect_error(got->failures[1], errc::peer_closed);
 }
@@ -127,7 +128,7 @@ awaitable<void> no_pair() {
 awaitable<void> port_down() {
   const auto network = co_await make_network();
   network->devices().drop_link("double1_0");
-  const auto got = co_await meet(network);
+  const auto got = co_await establish(network);
   expect_error(got->failures[0], errc::peer_closed);
   expect_error(got->failures[1], errc::unreachable, {"double1_0 port 1", "not active", "cable"});
 }
@@ -135,7 +136,7 @@ awaitable<void> port_down() {
 awaitable<void> gid_gone() {
   const auto network = co_await make_network();
   network->devices().change_gids("double0_0", {});
-  const auto got = co_await meet(network);
+  const auto got = co_await establish(network);
   expect_error(got->failures[0], errc::unreachable, {"there is no GID 0"});
   expect_error(got->failures[1], errc::peer_closed);
 }
@@ -153,18 +154,18 @@ TEST(verbs_meet, says_that_the_gid_is_gone) {
   run_test(gid_gone());
 }
 
-awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie) {
-  co_await raw_verbs::meet(std::move(over), "double1_0", std::move(lie));
+awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verbs::qp_info&)> lie) {
+  co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
 }
 
 /// Nothing is wrong with the connection, but no byte comes over RDMA: there is no lane.
-awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code,
-                           std::string expected) {
+awaitable<void> lying_qp_info(std::function<void(verbs::qp_info&)> lie, errc code,
+                              std::string expected) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   background by_hand(executor, meet_by_hand(std::move(over[1]), std::move(lie)));
-  std::unique_ptr<rails::wire> made;
+  std::unique_ptr<rails::lane_connection> made;
   const auto failure =
       co_await failure_of(meet_as(network, sealed::side::connector, std::move(over[0]), made));
   expect_error(failure, code, {expected});
@@ -172,27 +173,27 @@ awaitable<void> lying_card(std::function<void(verbs::card&)> lie, errc code,
 }
 
 TEST(verbs_meet, makes_no_lane_of_pairs_that_do_not_find_each_other) {
-  const auto other_pair = [](verbs::card& c) { c.data_pair += 1000; };
-  const auto other_psn = [](verbs::card& c) { c.control_psn += 1; };
-  const auto nowhere = [](verbs::card& c) { c.gid[15] ^= std::byte{0x40}; };
-  run_test(lying_card(other_pair, errc::unreachable, "retries exceeded"));
-  run_test(lying_card(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
-  run_test(lying_card(other_psn, errc::peer_closed, "during RDMA setup"));
+  const auto other_pair = [](verbs::qp_info& c) { c.data_pair += 1000; };
+  const auto other_psn = [](verbs::qp_info& c) { c.control_psn += 1; };
+  const auto nowhere = [](verbs::qp_info& c) { c.gid[15] ^= std::byte{0x40}; };
+  run_test(lying_qp_info(other_pair, errc::unreachable, "retries exceeded"));
+  run_test(lying_qp_info(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
+  run_test(lying_qp_info(other_psn, errc::peer_closed, "during RDMA setup"));
 }
 
-awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::card&)> lie,
+awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::qp_info&)> lie,
                               std::shared_ptr<raw_verbs>& peer) {
-  peer = co_await raw_verbs::meet(std::move(over), "double1_0", std::move(lie));
+  peer = co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
 }
 
 /// What is written where the peer's card says fails at the peer's NIC, and this end says so.
-awaitable<void> lying_slots(std::function<void(verbs::card&)> lie) {
+awaitable<void> lying_slots(std::function<void(verbs::qp_info&)> lie) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::shared_ptr<raw_verbs> peer;
   background by_hand(executor, meet_and_keep(std::move(over[1]), std::move(lie), peer));
-  std::unique_ptr<rails::wire> made;
+  std::unique_ptr<rails::lane_connection> made;
   co_await meet_as(network, sealed::side::connector, std::move(over[0]), made);
   co_await by_hand.result();
   const std::vector<std::byte> bytes = pattern(100'000, 1);
@@ -209,32 +210,33 @@ awaitable<void> lying_slots(std::function<void(verbs::card&)> lie) {
 }
 
 TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
-  run_test(lying_slots([](verbs::card& c) { c.key ^= 0x100; }));
-  run_test(lying_slots([](verbs::card& c) { c.chunks_at = 4096; }));
-  run_test(lying_slots([](verbs::card& c) { c.chunks_at += 1 << 20; }));
+  run_test(lying_slots([](verbs::qp_info& c) { c.key ^= 0x100; }));
+  run_test(lying_slots([](verbs::qp_info& c) { c.chunks_at = 4096; }));
+  run_test(lying_slots([](verbs::qp_info& c) { c.chunks_at += 1 << 20; }));
 }
 
 /// A call that fails on a lane in use ends it: whoever waits to read hears of it, and why.
 awaitable<void> fail_in_use(call which, std::string expected) {
   const auto network = co_await make_network();
-  wire_pair wires = co_await wire_pair::connect(*network, 0);
-  rails::wire& wire = *wires.ends[0];
+  lane_connection_pair wires = co_await lane_connection_pair::connect(*network, 0);
+  rails::lane_connection& lane_connection = *wires.ends[0];
   char byte = 'x';
   const iovec part{&byte, 1};
-  wire.receive(std::span(&part, 1));  // the greeting
+  lane_connection.receive(std::span(&part, 1));  // the greeting
   network->devices().fail_next(which, EIO);
   bool told = false;
-  wire.wait_read([&told](error_code failure) { told = !failure; });
+  lane_connection.wait_read([&told](error_code failure) { told = !failure; });
   if (which != call::req_notify_cq) {
-    wire.send(std::span(&part, 1));
-    wire.receive(std::span(&part, 1));
+    lane_connection.send(std::span(&part, 1));
+    lane_connection.receive(std::span(&part, 1));
   }
   co_await until([&told] { return told; }, "the reader is told");
-  const ssize_t n = wire.receive(std::span(&part, 1));
+  const ssize_t n = lane_connection.receive(std::span(&part, 1));
   const int number = errno;
   EXPECT_EQ(n, -1);
   EXPECT_EQ(number, ECONNRESET);
-  EXPECT_NE(wire.describe(number).find(expected), std::string::npos) << wire.describe(number);
+  EXPECT_NE(lane_connection.describe(number).find(expected), std::string::npos)
+      << lane_connection.describe(number);
 }
 
 TEST(verbs_wires, say_which_call_failed) {

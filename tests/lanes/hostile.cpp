@@ -15,15 +15,15 @@ struct attack {
   std::string expected;
 };
 
-constexpr std::size_t slot_bytes = 8192;  // of `small_room`, which has two
+constexpr std::size_t slot_bytes = 8192;  // of `small_queues`, which has two
 
 std::vector<attack> attacks() {
   std::vector<attack> all;
   const auto chunk = [](std::string name, std::size_t bytes, std::int64_t offset,
                         std::uint32_t slot, std::string expected) {
     const auto strike = [=](raw_verbs& by) {
-      raw_verbs::write_word(by.data,
-                            {.body_bytes = static_cast<std::uint32_t>(bytes - verbs::word_bytes)});
+      raw_verbs::write_update(
+          by.data, {.body_bytes = static_cast<std::uint32_t>(bytes - verbs::credit_update_bytes)});
       by.write(bytes, by.theirs.chunks_at + static_cast<std::uint64_t>(offset), slot,
                by.theirs.key);
     };
@@ -54,10 +54,10 @@ std::vector<attack> attacks() {
                    EXPECT_EQ(by.data.post(wr, {by.data.part(0, 100)}), 0);
                  },
                  no_touch});
-  const auto record = [](std::string name, std::size_t bytes, verbs::word said,
+  const auto record = [](std::string name, std::size_t bytes, verbs::credit_update said,
                          std::string expected) {
     const auto strike = [=](raw_verbs& by) {
-      raw_verbs::write_word(by.data, said);
+      raw_verbs::write_update(by.data, said);
       by.send(by.data, bytes);
     };
     return attack{std::move(name), strike, std::move(expected)};
@@ -67,15 +67,15 @@ std::vector<attack> attacks() {
   all.push_back(record("nothing_at_all", 0, {}, "a record without a credit update"));
   all.push_back(record("records_never_sent", 16, {.records = 1000}, never_sent));
   all.push_back(record("chunks_never_sent", 16, {.chunks = 1000}, never_sent));
-  all.push_back(record("words_never_sent", 16, {.words = 1000}, never_sent));
+  all.push_back(record("words_never_sent", 16, {.updates = 1000}, never_sent));
   all.push_back(record("more_than_came", 16, {.body_bytes = 5}, "announced 5 bytes and sent 0"));
   all.push_back(record("less_than_came", 40, {.body_bytes = 5}, "announced 5 bytes and sent 24"));
   all.push_back(record("longer_than_a_record", 1025, {.body_bytes = 1009}, "local length error"));
   all.push_back(record("bytes_of_no_envelope", 116, {.body_bytes = 100}, "envelope"));
-  const auto control = [](std::string name, std::size_t bytes, verbs::word said,
+  const auto control = [](std::string name, std::size_t bytes, verbs::credit_update said,
                           std::string expected) {
     const auto strike = [=](raw_verbs& by) {
-      raw_verbs::write_word(by.control, said);
+      raw_verbs::write_update(by.control, said);
       by.send(by.control, bytes);
     };
     return attack{std::move(name), strike, std::move(expected)};
@@ -83,7 +83,7 @@ std::vector<attack> attacks() {
   all.push_back(control("half_a_word", 8, {}, "an invalid credit update"));
   all.push_back(control("word_too_long", 17, {}, "local length error"));
   all.push_back(control("word_with_a_body", 16, {.body_bytes = 1}, "announced 1 bytes and sent 0"));
-  all.push_back(control("word_of_a_lie", 16, {.words = 0x7fff'ffff}, never_sent));
+  all.push_back(control("word_of_a_lie", 16, {.updates = 0x7fff'ffff}, never_sent));
   return all;
 }
 
@@ -98,15 +98,18 @@ struct stage {
   std::shared_ptr<rdma_network> network;
 };
 
-awaitable<std::unique_ptr<rails::wire>> make_lane(std::shared_ptr<stage> on,
-                                                  sealed::connection over, sealed::side which,
-                                                  std::uint16_t lane) {
+awaitable<std::unique_ptr<rails::lane_connection>> make_lane(std::shared_ptr<stage> on,
+                                                             sealed::connection over,
+                                                             sealed::side which,
+                                                             std::uint16_t lane) {
   if (on->hostile && which == sealed::side::listener) {
     on->hostile = false;
-    on->peer = co_await raw_verbs::meet(std::move(over.socket), rdma_network::device_name(1, lane));
+    on->peer =
+        co_await raw_verbs::establish(std::move(over.socket), rdma_network::device_name(1, lane));
     throw error(errc::unreachable, "the peer is driven by hand");
   }
-  std::unique_ptr<rails::wire> made = co_await on->network->meet(std::move(over), which, lane);
+  std::unique_ptr<rails::lane_connection> made =
+      co_await on->network->establish(std::move(over), which, lane);
   co_return made;
 }
 
@@ -114,7 +117,8 @@ awaitable<void> suffer(attack by, rdma_double::delivery when) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto on = std::make_shared<stage>();
   on->network = rdma_network::make(executor, 2, when);
-  wire_maker make = [on](sealed::connection over, sealed::side which, std::uint16_t lane) {
+  lane_connection_maker make = [on](sealed::connection over, sealed::side which,
+                                    std::uint16_t lane) {
     return make_lane(on, std::move(over), which, lane);
   };
   const auto rig = co_await rails_rig::connect(small_settings(), 2, false, std::move(make));

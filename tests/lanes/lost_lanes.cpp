@@ -83,7 +83,7 @@ struct lanes_case {
   std::string name;
   std::size_t lanes, rdma_lanes;
   delivery when;
-  verbs::room room = small_room();
+  verbs::queue_depths queue_depths = small_queues();
 };
 
 void PrintTo(const lanes_case& c, std::ostream* out) {
@@ -111,7 +111,7 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
 
 awaitable<void> suffer(const mishap& what, const lanes_case& with) {
   const verbs_rig made = co_await verbs_rig::connect(small_settings(), with.lanes, with.rdma_lanes,
-                                                     with.when, with.room);
+                                                     with.when, with.queue_depths);
   rdma_double& devices = made.network->devices();
   const channel_pair ends = made.rig->channels();
   const auto stop = std::make_shared<bool>(false);
@@ -160,9 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
                         lanes_case{"two_at_once", 2, 2, delivery::at_post},
                         lanes_case{"with_tcp", 2, 1, delivery::at_poll},
                         lanes_case{"stepwise", 2, 1, delivery::by_pump},
-                        lanes_case{"direct", 2, 2, delivery::at_poll, direct_room()},
-                        lanes_case{"direct_with_tcp", 2, 1, delivery::at_poll, direct_room()},
-                        lanes_case{"direct_stepwise", 2, 1, delivery::by_pump, direct_room()})),
+                        lanes_case{"direct", 2, 2, delivery::at_poll, direct_queues()},
+                        lanes_case{"direct_with_tcp", 2, 1, delivery::at_poll, direct_queues()},
+                        lanes_case{"direct_stepwise", 2, 1, delivery::by_pump, direct_queues()})),
     [](const auto& which) {
       return std::get<0>(which.param).name + "_" + std::get<1>(which.param).name;
     });

@@ -4,7 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "rails/socket_wire.hpp"
+#include "rails/tcp_lane_connection.hpp"
 #include "support/traffic.hpp"
 #include "support/verbs_rig.hpp"
 #include "verbs/regions.hpp"
@@ -22,9 +22,10 @@ struct placed_stage {
 };
 
 awaitable<std::shared_ptr<placed_stage>> make_stage(std::size_t lanes, std::size_t rdma_lanes,
-                                                    delivery when, verbs::room room) {
+                                                    delivery when,
+                                                    verbs::queue_depths queue_depths) {
   const verbs_rig made =
-      co_await verbs_rig::connect(small_settings(), lanes, rdma_lanes, when, room);
+      co_await verbs_rig::connect(small_settings(), lanes, rdma_lanes, when, queue_depths);
   auto on = std::make_shared<placed_stage>();
   on->network = made.network;
   on->rig = made.rig;
@@ -39,7 +40,7 @@ awaitable<void> send_once(channel& from, channel& to, std::uint64_t seed) {
 }
 
 awaitable<void> registers_for_one_message() {
-  const auto on = co_await make_stage(1, 1, delivery::at_poll, direct_room());
+  const auto on = co_await make_stage(1, 1, delivery::at_poll, direct_queues());
   rdma_double& devices = on->network->devices();
   const auto before = devices.open();
   const auto seen = devices.seen();
@@ -51,7 +52,7 @@ awaitable<void> registers_for_one_message() {
 }
 
 awaitable<void> carries_what_cannot_be_registered(int failures) {
-  const auto on = co_await make_stage(1, 1, delivery::at_poll, direct_room());
+  const auto on = co_await make_stage(1, 1, delivery::at_poll, direct_queues());
   rdma_double& devices = on->network->devices();
   for (int i = 0; i < failures; ++i) devices.fail_next(rdma_double::call::reg_mr, ENOMEM);
   co_await send_once(*on->ends.first, *on->ends.second, 1);
@@ -59,17 +60,18 @@ awaitable<void> carries_what_cannot_be_registered(int failures) {
   EXPECT_EQ(on->ends.first->rails()[0].times_lost, 0u);
 }
 
-awaitable<std::unique_ptr<rails::wire>> make_plain_wire(sealed::connection over) {
-  co_return std::make_unique<rails::socket_wire>(std::move(over));
+awaitable<std::unique_ptr<rails::lane_connection>> make_tcp_lane(sealed::connection over) {
+  co_return std::make_unique<rails::tcp_lane_connection>(std::move(over));
 }
 
 awaitable<void> shares_a_message_with_tcp() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto network = rdma_network::make(executor, 1, delivery::at_poll, direct_room());
-  wire_maker make = [network](sealed::connection over, sealed::side which,
-                              std::uint16_t lane) -> awaitable<std::unique_ptr<rails::wire>> {
-    if (lane == 0) return network->meet(std::move(over), which, lane);
-    return make_plain_wire(std::move(over));
+  const auto network = rdma_network::make(executor, 1, delivery::at_poll, direct_queues());
+  lane_connection_maker make =
+      [network](sealed::connection over, sealed::side which,
+                std::uint16_t lane) -> awaitable<std::unique_ptr<rails::lane_connection>> {
+    if (lane == 0) return network->establish(std::move(over), which, lane);
+    return make_tcp_lane(std::move(over));
   };
   settings options = small_settings();
   const auto rig = co_await rails_rig::connect(options, 2, false, std::move(make));
@@ -85,7 +87,7 @@ awaitable<void> shares_a_message_with_tcp() {
 
 /// The NIC of the sender stands still: what was posted may land at any time.
 awaitable<void> gives_a_cancelled_receive_back_late() {
-  const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_room());
+  const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
   channel &from = *on->ends.first, &to = *on->ends.second;
   std::vector<std::byte> into(message_bytes, untouched);
@@ -121,7 +123,7 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
 
 /// Closing ends operations at once where no NIC is in the way, and else when its lane is quiet.
 awaitable<void> gives_views_back_when_it_closes() {
-  const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_room());
+  const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
   channel &from = *on->ends.first, &to = *on->ends.second;
   std::vector<std::byte> into(message_bytes, untouched);
@@ -184,23 +186,23 @@ awaitable<void> region_lives_with_its_handle() {
   one_device on(executor);
   std::vector<std::byte> bytes(10'000);
   const mutable_view view(bytes);
-  EXPECT_EQ(on.memory().reach(view, true, never, on.adapter), nullptr);
+  EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
   region mine(view, on.all->add(view, {}));
   EXPECT_TRUE(mine);
   EXPECT_EQ(mine.describe(), "double0_0: registered host memory");
   EXPECT_EQ(on.registered(), 1u);
-  auto used = on.memory().reach(view.part(100, 50), true, never, on.adapter);
-  auto again = on.memory().reach(view, false, never, on.adapter);
+  auto used = on.memory().registration_for(view.part(100, 50), true, never, on.adapter);
+  auto again = on.memory().registration_for(view, false, never, on.adapter);
   require(used && again, "a region is reached");
-  EXPECT_EQ(used->peer_key, again->peer_key);
+  EXPECT_EQ(used->remote_key, again->remote_key);
   EXPECT_EQ(on.registered(), 1u);
   mine = {};
   EXPECT_EQ(on.registered(), 1u) << "an operation still uses it";
-  EXPECT_EQ(on.memory().reach(view, true, never, on.adapter), nullptr);
+  EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
   used.reset();
   again.reset();
   EXPECT_EQ(on.registered(), 0u);
-  auto beyond = on.memory().reach(view, true, view.bytes, on.adapter);
+  auto beyond = on.memory().registration_for(view, true, view.bytes, on.adapter);
   require(beyond != nullptr, "what is long enough is registered for itself");
   EXPECT_EQ(on.registered(), 1u);
 }
@@ -216,11 +218,11 @@ awaitable<void> regions_are_bounded() {
   EXPECT_EQ(on.memory().registered_regions(), 2u);
   EXPECT_EQ(on.memory().registered_bytes(), 20'000u);
   EXPECT_EQ(all[0].describe(), "double0_0: registered host memory; tried again at the next use");
-  auto first = on.memory().reach(memory[0], true, never, on.adapter);
+  auto first = on.memory().registration_for(memory[0], true, never, on.adapter);
   EXPECT_NE(first, nullptr);
   EXPECT_EQ(all[1].describe(), "double0_0: registered host memory; tried again at the next use");
-  auto third = on.memory().reach(memory[2], true, never, on.adapter);
-  auto second = on.memory().reach(memory[1], true, never, on.adapter);
+  auto third = on.memory().registration_for(memory[2], true, never, on.adapter);
+  auto second = on.memory().registration_for(memory[1], true, never, on.adapter);
   EXPECT_NE(second, nullptr) << "bounds refuse nobody";
   EXPECT_EQ(on.memory().registered_regions(), 3u);
   second.reset();
@@ -241,15 +243,15 @@ awaitable<void> region_without_room() {
   EXPECT_EQ(second.describe(), "double0_0: registered host memory");
   EXPECT_EQ(on.registered(), 1u);
   for (int i = 0; i < 2; ++i) on.network->devices().fail_next(rdma_double::call::reg_mr, ENOMEM);
-  EXPECT_EQ(on.memory().reach(a, true, never, on.adapter), nullptr);
+  EXPECT_EQ(on.memory().registration_for(a, true, never, on.adapter), nullptr);
   EXPECT_NE(first.describe().find("not registered host memory: Cannot allocate memory"),
             std::string::npos)
       << first.describe();
-  EXPECT_NE(on.memory().reach(a, true, never, on.adapter), nullptr);
+  EXPECT_NE(on.memory().registration_for(a, true, never, on.adapter), nullptr);
 }
 
 awaitable<void> regions_carry_without_registering() {
-  const auto on = co_await make_stage(1, 1, delivery::at_poll, small_room());
+  const auto on = co_await make_stage(1, 1, delivery::at_poll, small_queues());
   rdma_double& devices = on->network->devices();
   const auto all = std::make_shared<verbs::regions>();
   for (const auto side : {sealed::side::connector, sealed::side::listener}) {

@@ -23,7 +23,7 @@ rdma_end::wish wish() {
   return as;
 }
 
-void connect_pair(rdma_end& one, const verbs::card& to, std::uint32_t pair, std::uint32_t psn) {
+void connect_pair(rdma_end& one, const verbs::qp_info& to, std::uint32_t pair, std::uint32_t psn) {
   EXPECT_EQ(one.modify(one.to_init(), rdma_end::init_mask), 0);
   for (std::uint64_t i = 0; i < 64; ++i)
     one.receive(i, {one.part(receive_at, slots_at - receive_at)});
@@ -39,8 +39,8 @@ void connect_pair(rdma_end& one, const verbs::card& to, std::uint32_t pair, std:
 
 raw_verbs::raw_verbs(const std::string& device) : data(device, wish()), control(device, wish()) {}
 
-verbs::card raw_verbs::card() const {
-  verbs::card mine;
+verbs::qp_info raw_verbs::qp_info() const {
+  verbs::qp_info mine;
   const ibv_gid gid = data.gid();
   std::memcpy(mine.gid.data(), gid.raw, mine.gid.size());
   mine.data_pair = data.qp->qp_num;
@@ -52,38 +52,39 @@ verbs::card raw_verbs::card() const {
   return mine;
 }
 
-void raw_verbs::connect(const verbs::card& to) {
+void raw_verbs::connect(const verbs::qp_info& to) {
   theirs = to;
   connect_pair(data, to, to.data_pair, to.data_psn);
   connect_pair(control, to, to.control_pair, to.control_psn);
 }
 
-awaitable<std::shared_ptr<raw_verbs>> raw_verbs::meet(asio::ip::tcp::socket over,
-                                                      const std::string& device,
-                                                      std::function<void(verbs::card&)> spoil) {
+awaitable<std::shared_ptr<raw_verbs>> raw_verbs::establish(
+    asio::ip::tcp::socket over, const std::string& device,
+    std::function<void(verbs::qp_info&)> spoil) {
   auto made = std::make_shared<raw_verbs>(device);
-  verbs::card shown = made->card();
+  verbs::qp_info shown = made->qp_info();
   if (spoil) spoil(shown);
-  const verbs::wire_card mine = verbs::encode(shown);
+  const verbs::wire_qp_info mine = verbs::encode(shown);
   co_await asio::async_write(over, asio::buffer(mine), asio::use_awaitable);
-  verbs::wire_card theirs{};
+  verbs::wire_qp_info theirs{};
   co_await asio::async_read(over, asio::buffer(theirs), asio::use_awaitable);
-  const verbs::card to = verbs::decode(theirs);
+  const verbs::qp_info to = verbs::decode(theirs);
   made->connect(to);
   char ready = 'R';
   co_await asio::async_write(over, asio::buffer(&ready, 1), asio::use_awaitable);
   co_await asio::async_read(over, asio::buffer(&ready, 1), asio::use_awaitable);
   for (rdma_end* const one : {&made->data, &made->control}) {
-    write_word(*one, {});
-    made->send(*one, verbs::word_bytes);
+    write_update(*one, {});
+    made->send(*one, verbs::credit_update_bytes);
   }
   made->lifeline = std::move(over);
   co_return made;
 }
 
-void raw_verbs::write_word(rdma_end& in, const verbs::word& said) {
+void raw_verbs::write_update(rdma_end& in, const verbs::credit_update& said) {
   auto* const to = reinterpret_cast<std::byte*>(in.memory.data());
-  verbs::encode(said, std::span<std::byte, verbs::word_bytes>(to, verbs::word_bytes));
+  verbs::encode(said,
+                std::span<std::byte, verbs::credit_update_bytes>(to, verbs::credit_update_bytes));
 }
 
 void raw_verbs::send(rdma_end& by, std::size_t bytes) {

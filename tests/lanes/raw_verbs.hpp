@@ -12,23 +12,23 @@ namespace tandem::test {
 /// writes whatever a test wants.
 struct raw_verbs {
   /// @param spoil  changes its card before it is sent
-  static awaitable<std::shared_ptr<raw_verbs>> meet(asio::ip::tcp::socket over,
-                                                    const std::string& device,
-                                                    std::function<void(verbs::card&)> spoil = {});
+  static awaitable<std::shared_ptr<raw_verbs>> establish(
+      asio::ip::tcp::socket over, const std::string& device,
+      std::function<void(verbs::qp_info&)> spoil = {});
 
   explicit raw_verbs(const std::string& device);
-  verbs::card card() const;
-  void connect(const verbs::card& to);
+  verbs::qp_info qp_info() const;
+  void connect(const verbs::qp_info& to);
 
   /// A word at the beginning of the memory of one of its pairs.
-  static void write_word(rdma_end& in, const verbs::word& said);
+  static void write_update(rdma_end& in, const verbs::credit_update& said);
   /// SEND of so many bytes of it.
   void send(rdma_end& by, std::size_t bytes);
   /// WRITE of so many bytes, up to four times its memory.
   void write(std::size_t bytes, std::uint64_t to, std::uint32_t slot, std::uint32_t key);
 
   rdma_end data, control;
-  verbs::card theirs;
+  verbs::qp_info theirs;
   std::optional<asio::ip::tcp::socket> lifeline;
 };
 

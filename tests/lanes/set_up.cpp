@@ -14,8 +14,8 @@
 namespace tandem::test {
 namespace {
 
-verbs::wire_card good_card() {
-  verbs::card made;
+verbs::wire_qp_info good_card() {
+  verbs::qp_info made;
   made.data_pair = 1;
   made.control_pair = 2;
   made.chunks_at = 4096;
@@ -30,8 +30,8 @@ struct saying {
   std::string words;
 };
 
-std::string text(const verbs::wire_card& card) {
-  return {reinterpret_cast<const char*>(card.data()), card.size()};
+std::string text(const verbs::wire_qp_info& qp_info) {
+  return {reinterpret_cast<const char*>(qp_info.data()), qp_info.size()};
 }
 
 std::vector<saying> sayings() {
@@ -57,7 +57,7 @@ std::vector<saying> sayings() {
 
 awaitable<void> set_up(rails::rdma_lanes& lanes, asio::ip::tcp::socket over) {
   sealed::connection connection(std::move(over), {});
-  std::unique_ptr<rails::wire> made = co_await lanes.set_up(0, std::move(connection));
+  std::unique_ptr<rails::lane_connection> made = co_await lanes.set_up(0, std::move(connection));
 }
 
 /// One rail, on loopback.

@@ -10,7 +10,7 @@
 
 #include "support/traffic.hpp"
 #include "support/verbs_rig.hpp"
-#include "verbs/census.hpp"
+#include "verbs/object_counts.hpp"
 
 namespace tandem::test {
 namespace {
@@ -151,7 +151,7 @@ TEST(rdma_soak, loses_no_byte_and_leaves_nothing) {
   const std::uint32_t seed = chosen_seed();
   SCOPED_TRACE("TANDEM_TEST_SEED=" + std::to_string(seed));
   run_test(suffer(seed), drive::by_asio, 100s);
-  EXPECT_EQ(verbs::census::take(), verbs::census{});
+  EXPECT_EQ(verbs::object_counts::take(), verbs::object_counts{});
 }
 
 }  // namespace

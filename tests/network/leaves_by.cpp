@@ -41,8 +41,8 @@ tcp::acceptor listen_in(asio::io_context& loop, const std::string& file,
   return door;
 }
 
-leaving send_all(tcp::socket& from, tcp::acceptor& door, const std::string& interface) {
-  const auto before = sent_by(interface);
+egress send_all(tcp::socket& from, tcp::acceptor& door, const std::string& interface) {
+  const auto before = tx_bytes_of(interface);
   from.connect(door.local_endpoint());
   tcp::socket there = door.accept();
   const std::vector<char> piece(64 * 1024);
@@ -51,7 +51,7 @@ leaving send_all(tcp::socket& from, tcp::acceptor& door, const std::string& inte
     asio::write(from, asio::buffer(piece));
     asio::read(there, asio::buffer(arrived));
   }
-  return leaving_check(before, sent_by(interface), payload_bytes);
+  return check_egress(before, tx_bytes_of(interface), payload_bytes);
 }
 
 int check(const nic& one, const asio::ip::address& source, const asio::ip::address& peer,
@@ -65,10 +65,10 @@ int check(const nic& one, const asio::ip::address& source, const asio::ip::addre
     fmt::print("skipped: may not tie a socket to a device: {}\n", both.why_not);
     return 77;
   }
-  const leaving by_route = send_all(loose, door, one.name);
-  const leaving by_device = send_all(tied, door, one.name);
+  const egress by_route = send_all(loose, door, one.name);
+  const egress by_device = send_all(tied, door, one.name);
   const bool right = address_only.address && !address_only.device && both.address &&
-                     by_route == leaving::by_another && by_device == leaving::by_it;
+                     by_route == egress::elsewhere && by_device == egress::as_bound;
   fmt::print("by address: {}, by device: {} (0 by it, 1 by another, 2 unknown): {}\n",
              static_cast<int>(by_route), static_cast<int>(by_device), right ? "right" : "wrong");
   return right ? 0 : 1;

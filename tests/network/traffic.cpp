@@ -109,7 +109,7 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
   const auto print = [](const tandem::log_record& r) {
-    fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.room, r.text);
+    fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
   const auto meeting = co_await tandem::store::meet(*who, options);

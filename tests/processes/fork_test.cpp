@@ -16,11 +16,9 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/fork.hpp>
-#include <tandem/run.hpp>
 
 #include "shm/process_watch.hpp"
 #include "support/coroutine_test.hpp"

@@ -14,9 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/store.hpp>
 
 #include "collectives/every_call.hpp"

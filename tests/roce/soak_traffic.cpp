@@ -21,12 +21,12 @@
 #include <tandem/tandem.hpp>
 
 #include "support/pattern.hpp"
-#include "verbs/census.hpp"
+#include "verbs/object_counts.hpp"
 
 namespace asio = boost::asio;
 using tandem::channel;
 using tandem::flow_id;
-using tandem::verbs::census;
+using tandem::verbs::object_counts;
 using clock_type = std::chrono::steady_clock;
 
 namespace {
@@ -111,7 +111,7 @@ std::string told(const soak& s, const channel& to) {
                          one.name.substr(0, one.name.find(' ')), one.state, one.times_lost,
                          one.bytes_arrived / 1'000'000, one.bytes_per_s / 1e3);
   }
-  const census now = census::take();
+  const object_counts now = object_counts::take();
   return fmt::format("{:.0f} s, {} messages, {} MB, {} wrong bytes; {} pairs, {} regions{}",
                      seconds_since(s.begun), s.received, s.bytes / 1'000'000, s.wrong, now.pairs,
                      now.regions, lanes);
@@ -239,7 +239,7 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
   const auto print = [](const tandem::log_record& r) {
-    fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.room, r.text);
+    fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
   const auto meeting = co_await tandem::store::meet(*who, options);
@@ -266,17 +266,17 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
   meeting->leave();
   job.reset();
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  for (int i = 0; i < 500 && !(census::take() == census{}); ++i) {
+  for (int i = 0; i < 500 && !(object_counts::take() == object_counts{}); ++i) {
     timer.expires_after(std::chrono::milliseconds(20));
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_await ask("closed");
-  const census left = census::take();
+  const object_counts left = object_counts::take();
   line += fmt::format(
       R"("contexts_left": {}, "domains_left": {}, "regions_left": {}, "channels_left": {}, )"
       R"("queues_left": {}, "pairs_left": {}}})",
       left.contexts, left.domains, left.regions, left.channels, left.queues, left.pairs);
-  good = slots && is_empty && s.wrong == 0 && left == census{};
+  good = slots && is_empty && s.wrong == 0 && left == object_counts{};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <tandem/board.hpp>
+#include <tandem/detail/board.hpp>
 #include <vector>
 
 namespace tandem::test {
@@ -33,31 +33,31 @@ class board_pages {
 class board_side final : public board {
  public:
   board_side(const board_pages& on, int rank, int size) : board(on.data(), rank, size) {}
-  bool linger(waiter&) noexcept override { return false; }
+  bool spin_wait(waiter&) noexcept override { return false; }
   void wait(waiter&) override {}
-  void forget(waiter&) noexcept override {}
+  void cancel_wait(waiter&) noexcept override {}
   const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
 
   void bring(std::uint64_t call, std::uint64_t value) {
-    std::byte* const at = place_for(call);
+    std::byte* const at = slot_for(call);
     ASSERT_NE(at, nullptr);
     std::memcpy(at, &value, sizeof value);
     publish(call, {call * 3, static_cast<std::uint32_t>(call)}, sizeof value);
   }
   std::uint64_t value_of(int rank, std::uint64_t call) const {
-    const brought there = find(rank, call);
+    const contribution there = find(rank, call);
     std::uint64_t value = 0;
     if (there.data != nullptr) std::memcpy(&value, there.data, sizeof value);
     return value;
   }
-  using board::be_awake;
-  using board::fall_asleep;
+  using board::clear_blocked;
+  using board::set_blocked;
   std::vector<int> rung;
   bool has_loop = false;
 
  private:
-  void ring(int rank) noexcept override { rung.push_back(rank); }
-  bool settles_soon() const noexcept override { return has_loop; }
+  void ring_doorbell(int rank) noexcept override { rung.push_back(rank); }
+  bool flushes_soon() const noexcept override { return has_loop; }
 
   std::shared_ptr<const error> none_;
 };

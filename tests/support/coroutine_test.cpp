@@ -8,7 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
 #include <stdexcept>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 
 namespace tandem::test {
 namespace {

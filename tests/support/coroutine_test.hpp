@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tandem/cancellable.hpp>
+#include <tandem/async.hpp>
+#include <tandem/detail/cancellable.hpp>
 #include <tandem/error.hpp>
-#include <tandem/event.hpp>
 
 namespace tandem::test {
 
@@ -45,7 +45,7 @@ class background {
  private:
   struct state {
     explicit state(const asio::any_io_executor& executor) : ended(executor) {}
-    event ended;
+    async_condition ended;
     cancellable running;
     std::exception_ptr failure;
     std::size_t value = 0;

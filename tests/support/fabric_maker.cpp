@@ -1,12 +1,8 @@
 #include "support/fabric_maker.hpp"
 
 #include <boost/asio/this_coro.hpp>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/mixed.hpp>
-#include <tandem/channels/rails.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 
 #include "support/reserved_port.hpp"
 

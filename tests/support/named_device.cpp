@@ -2,14 +2,14 @@
 
 #include <sstream>
 
-#include "verbs/meet.hpp"
+#include "verbs/establish.hpp"
 
 namespace tandem::test {
 
 std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executor,
                                             const std::string& name) {
   std::istringstream words(name);
-  verbs::place at;
+  verbs::device_port at;
   int port = 1;
   words >> at.device >> port >> at.gid_index;
   at.port = static_cast<std::uint8_t>(port);
@@ -20,15 +20,16 @@ std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executo
   return {opened.get(), [opened](verbs::adapter*) { opened->close(); }};
 }
 
-awaitable<std::unique_ptr<rails::wire>> narrow_wire(std::shared_ptr<verbs::adapter> on,
-                                                    sealed::connection over,
-                                                    std::uint64_t registered_bytes) {
-  verbs::room room;
-  room.registered_bytes = registered_bytes;
-  room.records = 32;
-  room.chunks = 4;
-  room.chunk_bytes = 16384;
-  std::unique_ptr<rails::wire> made = co_await verbs::meet(std::move(over), std::move(on), room);
+awaitable<std::unique_ptr<rails::lane_connection>> narrow_wire(std::shared_ptr<verbs::adapter> on,
+                                                               sealed::connection over,
+                                                               std::uint64_t registered_bytes) {
+  verbs::queue_depths queue_depths;
+  queue_depths.registered_bytes = registered_bytes;
+  queue_depths.records = 32;
+  queue_depths.chunks = 4;
+  queue_depths.chunk_bytes = 16384;
+  std::unique_ptr<rails::lane_connection> made =
+      co_await verbs::establish(std::move(over), std::move(on), queue_depths);
   co_return made;
 }
 

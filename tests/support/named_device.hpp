@@ -15,7 +15,7 @@ std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executo
 
 /// A wire with so little room that short messages fill it.
 /// @param registered_bytes  from here on what is announced is written in place
-awaitable<std::unique_ptr<rails::wire>> narrow_wire(
+awaitable<std::unique_ptr<rails::lane_connection>> narrow_wire(
     std::shared_ptr<verbs::adapter> on, sealed::connection over,
     std::uint64_t registered_bytes = std::numeric_limits<std::uint64_t>::max());
 

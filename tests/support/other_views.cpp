@@ -19,7 +19,7 @@ class stand_in : public operation {
     what = user.what;
     flow = user.flow;
     deadline = user.deadline;
-    note = user.note;
+    signature = user.signature;
     view = memory_->get();
     if (is_copied()) std::memcpy(memory_->bytes(), user.view.data, view.bytes);
     complete = [](operation& op) {
@@ -48,7 +48,7 @@ class stand_in : public operation {
     user_.failure = failure;
     user_.bytes = bytes;
     user_.total_bytes = total_bytes;
-    user_.peer_note = peer_note;
+    user_.peer_signature = peer_signature;
     user_.move_to(phase::done);
     leave();
   }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <tandem/async.hpp>
 #include <tandem/channel.hpp>
-#include <tandem/event.hpp>
 
 namespace tandem::test {
 
@@ -37,7 +37,7 @@ struct pending_operation : operation {
   }
 
   channel& channel_;
-  event ended;
+  async_condition ended;
   int completions = 0;
   bool is_starting = false;
   bool was_inside_start = false;

@@ -10,7 +10,7 @@
 
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
-#include "support/made_up_nic.hpp"
+#include "support/fake_nic.hpp"
 #include "support/session_pair.hpp"
 
 namespace tandem::test {
@@ -24,12 +24,12 @@ class rails_pair {
   struct end_state {
     std::unique_ptr<rails::core> core;
     std::vector<std::unique_ptr<rails::lane_reader>> readers;  // null: closed here
-    std::vector<std::optional<rails::piece>> in_hand;          // taken, and not yet in the wire
+    std::vector<std::optional<rails::lane_write>> in_hand;     // taken, and not yet in the wire
     std::vector<std::string> inbox;                            // on their way to this end, by lane
     std::vector<bool> passes;                                  // false: nothing gets through to it
-    made_up_nic nic;
-    std::vector<std::deque<nic_request>> posted;             // by lane
-    std::vector<std::deque<rails::touched::token>> unheard;  // done, by lane
+    fake_nic nic;
+    std::vector<std::deque<nic_request>> posted;                 // by lane
+    std::vector<std::deque<rails::dma_tracker::token>> unheard;  // done, by lane
     /// Closed lanes whose NIC has not yet stopped, and what it may still do.
     struct draining {
       std::uint16_t lane;
@@ -40,16 +40,16 @@ class rails_pair {
   };
 
   /// @param standing_by  which lanes stand by: none by itself
-  rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::patience& bounds,
+  rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::timeouts& bounds,
              std::vector<bool> standing_by = {}, bool direct = false)
-      : stands_by(std::move(standing_by)), drains_late(direct) {
+      : is_standby(std::move(standing_by)), drains_late(direct) {
     for (const int side : {0, 1}) {
       end_state& e = ends[side];
       e.core = std::make_unique<rails::core>(limits, protocol::identity{side, 1 - side, "wires"},
                                              std::chrono::minutes(1), lanes, bounds, true);
       if (direct) {
-        e.core->kept_by(&e.nic);
-        e.core->messages().fills_by(&e.nic);
+        e.core->use_registrar(&e.nic);
+        e.core->messages().set_view_writer(&e.nic);
       }
       e.posted.resize(lanes);
       e.unheard.resize(lanes);
@@ -58,7 +58,7 @@ class rails_pair {
       e.inbox.resize(lanes);
       e.passes.assign(lanes, true);
     }
-    stands_by.resize(lanes);
+    is_standby.resize(lanes);
     for (std::uint16_t i = 0; i < lanes; ++i) heal(i);
   }
 
@@ -79,7 +79,7 @@ class rails_pair {
   bool take(int side, std::uint16_t lane) {
     end_state& e = ends[side];
     if (!is_open(side, lane) || e.in_hand[lane]) return false;
-    rails::piece p;
+    rails::lane_write p;
     const bool any = e.core->next(lane, p, now);
     collect(side);
     if (any) e.in_hand[lane] = p;
@@ -89,7 +89,7 @@ class rails_pair {
   void put(int side, std::uint16_t lane) {
     end_state& e = ends[side];
     if (!e.in_hand[lane]) return;
-    const rails::piece p = *e.in_hand[lane];
+    const rails::lane_write p = *e.in_hand[lane];
     e.in_hand[lane].reset();
     if (p.placed) e.core->placing(lane, p);
     e.core->written(p);
@@ -119,7 +119,7 @@ class rails_pair {
   void hear(int side, std::uint16_t lane) {
     auto& unheard = ends[side].unheard[lane];
     if (unheard.empty()) return;
-    const rails::touched::token which = unheard.front();
+    const rails::dma_tracker::token which = unheard.front();
     unheard.pop_front();
     core(side).placed(lane, which);
     collect(side);
@@ -136,7 +136,7 @@ class rails_pair {
     }
     const auto done = std::move(first);
     closing.erase(closing.begin());
-    core(side).lane_quiet(done.lane, done.epoch);
+    core(side).lane_quiesced(done.lane, done.epoch);
     collect(side);
   }
   bool write(int side, std::uint16_t lane) {
@@ -153,7 +153,7 @@ class rails_pair {
     std::size_t left = std::min(most, wire.size()), done = 0;
     while (left > 0 && good) {
       std::size_t taken = 0;
-      for (const iovec part : e.readers[lane]->room()) {
+      for (const iovec part : e.readers[lane]->buffers()) {
         const std::size_t n = std::min(part.iov_len, left);
         std::memcpy(part.iov_base, wire.data() + done + taken, n);
         taken += n;
@@ -172,7 +172,7 @@ class rails_pair {
     }
     wire.erase(0, done);
     collect(side);
-    obey(side);
+    apply_core_state(side);
   }
 
   /// This end reads and writes no more of the lane; the other may not know.
@@ -198,7 +198,7 @@ class rails_pair {
       e.passes[lane] = true;
       e.inbox[lane].clear();
       e.readers[lane] = std::make_unique<rails::lane_reader>(*e.core, lane);
-      e.core->lane_up(lane, epoch, now, stands_by[lane]);
+      e.core->lane_up(lane, epoch, now, is_standby[lane]);
     }
   }
 
@@ -212,7 +212,7 @@ class rails_pair {
     now += by;
     for (const int side : {0, 1}) {
       core(side).tick(now);
-      obey(side);
+      apply_core_state(side);
     }
   }
   /// Everything that can move moves, without faults, until each end knows that the other has all.
@@ -252,7 +252,7 @@ class rails_pair {
   end_state ends[2];
   rails::core::time_point now{std::chrono::hours(1)};
   std::uint32_t epoch = 0;
-  std::vector<bool> stands_by;  // of lanes that are healed from now on
+  std::vector<bool> is_standby;  // of lanes that are healed from now on
   bool good = true;
   int broken = 0;  // lanes that ended by damaged bytes
   /// A planted bug: nobody is told of a closed lane, and what had not arrived by then is sent again
@@ -278,11 +278,11 @@ class rails_pair {
     const std::size_t bytes = request.payload.bytes;
     const bool reads =
         ends[side].nic.allows(request.placed->local_key, request.payload.data, bytes);
-    const bool writes = ends[1 - side].nic.allows(request.placed->peer_key, to, bytes);
+    const bool writes = ends[1 - side].nic.allows(request.placed->remote_key, to, bytes);
     EXPECT_TRUE(reads) << "side " << side << " reads a view that was given back";
     EXPECT_TRUE(writes) << "side " << side << " writes a view that was given back";
     if (reads && writes) {
-      std::memcpy(made_up_nic::behind(to), made_up_nic::behind(request.payload.data), bytes);
+      std::memcpy(fake_nic::behind(to), fake_nic::behind(request.payload.data), bytes);
     }
     ++in_place;
   }
@@ -291,13 +291,13 @@ class rails_pair {
   int in_place = 0;  ///< chunks that NICs wrote
 
  private:
-  static bool is_fence(const rails::piece& p) {
+  static bool is_fence(const rails::lane_write& p) {
     std::string why;
     const auto head = std::span(p.head).first<rails::envelope_bytes>();
     return rails::decode(head, why)->kind == rails::envelope_kind::fenced;
   }
   void forge_fence(int side, std::uint16_t lane) {
-    std::array<std::byte, rails::most_body_bytes> body;
+    std::array<std::byte, rails::max_body_bytes> body;
     const auto& arrived = core(1 - side).received().arrived();
     rails::envelope e;
     e.kind = rails::envelope_kind::fenced;
@@ -310,9 +310,9 @@ class rails_pair {
   void collect(int side) {
     while (operation* op = core(side).messages().pop_done()) over(*op);
   }
-  void obey(int side) {
+  void apply_core_state(int side) {
     for (std::uint16_t i = 0; i < lanes(); ++i) {
-      if (core(side).closes(i)) close(side, i);
+      if (core(side).must_close(i)) close(side, i);
     }
   }
 };

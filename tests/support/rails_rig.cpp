@@ -5,22 +5,22 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 
 namespace tandem::test {
 
 awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::size_t lanes,
-                                                         bool tapped, wire_maker make) {
+                                                         bool tapped, lane_connection_maker make) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto rig = std::make_shared<rails_rig>();
   for (auto& end : rig->ends) end = make_rig_link(executor, options, lanes);
   const auto by = std::make_shared<const lane_maker>(lane_maker{options, std::move(make)});
-  const std::shared_ptr<lane_door> door =
-      lane_door::open(rig->ends[1], by, asio::ip::address_v4::loopback());
+  const std::shared_ptr<lane_acceptor> door =
+      lane_acceptor::open(rig->ends[1], by, asio::ip::address_v4::loopback());
   if (tapped) rig->tap = wire_tap::open(executor, door->at());
-  const std::weak_ptr<lane_door> there = door;
-  dial_lanes(*rig->ends[0], by, [there, tap = rig->tap](std::uint16_t) {
-    const std::shared_ptr<lane_door> open = there.lock();
+  const std::weak_ptr<lane_acceptor> there = door;
+  connect_lanes(*rig->ends[0], by, [there, tap = rig->tap](std::uint16_t) {
+    const std::shared_ptr<lane_acceptor> open = there.lock();
     if (!open) throw error(asio::error::connection_refused);
     const asio::ip::tcp::endpoint at = open->at();
     return tap ? tap->endpoint() : at;
@@ -32,8 +32,8 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
 
 channel_pair rails_rig::channels() {
   channel_pair pair;
-  pair.first = std::make_unique<protocol::carried_channel<rails::link>>(ends[0]);
-  pair.second = std::make_unique<protocol::carried_channel<rails::link>>(ends[1]);
+  pair.first = std::make_unique<protocol::channel_handle<rails::link>>(ends[0]);
+  pair.second = std::make_unique<protocol::channel_handle<rails::link>>(ends[1]);
   return pair;
 }
 

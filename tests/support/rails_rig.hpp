@@ -17,7 +17,8 @@ class rails_rig : public std::enable_shared_from_this<rails_rig> {
  public:
   /// @param make  empty: the connection itself is the wire
   static awaitable<std::shared_ptr<rails_rig>> connect(settings options, std::size_t lanes,
-                                                       bool tapped = false, wire_maker make = {});
+                                                       bool tapped = false,
+                                                       lane_connection_maker make = {});
 
   /// The handles, once.
   channel_pair channels();

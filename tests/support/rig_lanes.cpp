@@ -8,7 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <tandem/detail/quiet.hpp>
 
-#include "rails/socket_wire.hpp"
+#include "rails/tcp_lane_connection.hpp"
 #include "tcp/connect.hpp"
 
 namespace tandem::test {
@@ -21,9 +21,9 @@ sealed::keys keys_of(const settings& options, const lane_maker::hello& said, sea
   return sealed::derive_keys(options.job_secret, std::as_bytes(std::span(said)), {}, which);
 }
 
-awaitable<std::unique_ptr<rails::wire>> dial(std::shared_ptr<const lane_maker> by,
-                                             asio::ip::tcp::endpoint to, std::uint16_t lane,
-                                             std::uint32_t epoch) {
+awaitable<std::unique_ptr<rails::lane_connection>> connect_lane(
+    std::shared_ptr<const lane_maker> by, asio::ip::tcp::endpoint to, std::uint16_t lane,
+    std::uint32_t epoch) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::ip::tcp::socket over(executor);
   const auto [failure] = co_await over.async_connect(to, quiet);
@@ -31,67 +31,68 @@ awaitable<std::unique_ptr<rails::wire>> dial(std::shared_ptr<const lane_maker> b
   const lane_maker::hello said{lane, epoch};
   const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(said), quiet);
   if (unsaid) throw error(unsaid);
-  std::unique_ptr<rails::wire> made =
+  std::unique_ptr<rails::lane_connection> made =
       co_await by->dress(std::move(over), said, sealed::side::connector);
   co_return made;
 }
 
 }  // namespace
 
-awaitable<std::unique_ptr<rails::wire>> lane_maker::dress(asio::ip::tcp::socket over, hello said,
-                                                          sealed::side which) const {
+awaitable<std::unique_ptr<rails::lane_connection>> lane_maker::dress(asio::ip::tcp::socket over,
+                                                                     hello said,
+                                                                     sealed::side which) const {
   tcp::configure(over, options);
   sealed::connection dressed(std::move(over), keys_of(options, said, which));
-  if (!make) co_return std::make_unique<rails::socket_wire>(std::move(dressed));
+  if (!make) co_return std::make_unique<rails::tcp_lane_connection>(std::move(dressed));
   const auto lane = static_cast<std::uint16_t>(said[0]);
-  std::unique_ptr<rails::wire> made = co_await make(std::move(dressed), which, lane);
+  std::unique_ptr<rails::lane_connection> made = co_await make(std::move(dressed), which, lane);
   co_return made;
 }
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
                                            const settings& options, std::size_t lanes,
-                                           const rails::patience& bounds) {
+                                           const rails::timeouts& bounds) {
   const protocol::identity nobody{-1, 2, "loopback"};
   return std::make_shared<rails::link>(executor, protocol::offered(options), nobody,
                                        options.operation_timeout, lanes, bounds, true);
 }
 
-void dial_lanes(rails::link& on, std::shared_ptr<const lane_maker> by,
-                std::function<asio::ip::tcp::endpoint(std::uint16_t lane)> where) {
+void connect_lanes(rails::link& on, std::shared_ptr<const lane_maker> by,
+                   std::function<asio::ip::tcp::endpoint(std::uint16_t lane)> where) {
   on.run([by = std::move(by), where = std::move(where)](std::uint16_t lane, std::uint32_t epoch,
                                                         std::string& name) {
     name = "here";
-    return dial(by, where(lane), lane, epoch);
+    return connect_lane(by, where(lane), lane, epoch);
   });
 }
 
-lane_door::lane_door(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
-                     const asio::ip::address& at)
+lane_acceptor::lane_acceptor(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
+                             const asio::ip::address& at)
     : on_(std::move(on)), by_(std::move(by)), acceptor_(on_->get_executor(), {at, 0}) {}
 
-std::shared_ptr<lane_door> lane_door::open(std::shared_ptr<rails::link> on,
-                                           std::shared_ptr<const lane_maker> by,
-                                           const asio::ip::address& at) {
-  std::shared_ptr<lane_door> made(new lane_door(std::move(on), std::move(by), at));
+std::shared_ptr<lane_acceptor> lane_acceptor::open(std::shared_ptr<rails::link> on,
+                                                   std::shared_ptr<const lane_maker> by,
+                                                   const asio::ip::address& at) {
+  std::shared_ptr<lane_acceptor> made(new lane_acceptor(std::move(on), std::move(by), at));
   asio::co_spawn(made->acceptor_.get_executor(), made->accept_all(), [made](auto...) {});
   made->on_->run(nullptr);
   return made;
 }
 
-asio::ip::tcp::endpoint lane_door::at() const {
+asio::ip::tcp::endpoint lane_acceptor::at() const {
   error_code closed;
   const asio::ip::tcp::endpoint where = acceptor_.local_endpoint(closed);
   if (closed) throw error(asio::error::connection_refused);
   return where;
 }
 
-void lane_door::close() {
+void lane_acceptor::close() {
   error_code ignored;
   acceptor_.close(ignored);
 }
 
 /// Each guest by itself: one whose set-up hangs keeps no other waiting.
-awaitable<void> lane_door::accept_all() {
+awaitable<void> lane_acceptor::accept_all() {
   for (;;) {
     auto [failure, guest] = co_await acceptor_.async_accept(quiet);
     if (failure) co_return;
@@ -100,11 +101,11 @@ awaitable<void> lane_door::accept_all() {
   }
 }
 
-awaitable<void> lane_door::welcome(asio::ip::tcp::socket guest) {
+awaitable<void> lane_acceptor::welcome(asio::ip::tcp::socket guest) {
   lane_maker::hello said{};
   const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(said), quiet);
   if (unread) co_return;
-  std::unique_ptr<rails::wire> over;
+  std::unique_ptr<rails::lane_connection> over;
   try {
     over = co_await by_->dress(std::move(guest), said, sealed::side::listener);
   } catch (const error&) {
@@ -121,7 +122,7 @@ bool all_up(const rails::link& end) {
   return true;
 }
 
-awaitable<void> look_until(std::function<bool()> condition, std::string what) {
+awaitable<void> poll_until(std::function<bool()> condition, std::string what) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
   for (int left = 4000; !condition(); --left) {

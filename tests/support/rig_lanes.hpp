@@ -13,7 +13,7 @@
 namespace tandem::test {
 
 /// What one side makes of a connection for a lane.
-using wire_maker = std::function<awaitable<std::unique_ptr<rails::wire>>(
+using lane_connection_maker = std::function<awaitable<std::unique_ptr<rails::lane_connection>>(
     sealed::connection over, sealed::side which, std::uint16_t lane)>;
 
 /// Makes lanes without proofs. With `settings::encrypt` they are sealed, with
@@ -22,34 +22,34 @@ struct lane_maker {
   using hello = std::array<std::uint32_t, 2>;  ///< lane and epoch
 
   settings options;
-  wire_maker make;  ///< empty: the connection itself is the wire
+  lane_connection_maker make;  ///< empty: the connection itself is the wire
 
-  awaitable<std::unique_ptr<rails::wire>> dress(asio::ip::tcp::socket over, hello said,
-                                                sealed::side which) const;
+  awaitable<std::unique_ptr<rails::lane_connection>> dress(asio::ip::tcp::socket over, hello said,
+                                                           sealed::side which) const;
 };
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
                                            const settings& options, std::size_t lanes,
-                                           const rails::patience& bounds = {});
+                                           const rails::timeouts& bounds = {});
 
 /// The link dials its lanes at these places.
 /// @param where  throws `connection_refused` where nobody listens any more
-void dial_lanes(rails::link& on, std::shared_ptr<const lane_maker> by,
-                std::function<asio::ip::tcp::endpoint(std::uint16_t lane)> where);
+void connect_lanes(rails::link& on, std::shared_ptr<const lane_maker> by,
+                   std::function<asio::ip::tcp::endpoint(std::uint16_t lane)> where);
 
 /// Takes the lanes that are dialled, until it is closed or the link is over. Kept alive by itself.
-class lane_door : public std::enable_shared_from_this<lane_door> {
+class lane_acceptor : public std::enable_shared_from_this<lane_acceptor> {
  public:
-  static std::shared_ptr<lane_door> open(std::shared_ptr<rails::link> on,
-                                         std::shared_ptr<const lane_maker> by,
-                                         const asio::ip::address& at);
+  static std::shared_ptr<lane_acceptor> open(std::shared_ptr<rails::link> on,
+                                             std::shared_ptr<const lane_maker> by,
+                                             const asio::ip::address& at);
   /// Throws `connection_refused` once it is closed.
   asio::ip::tcp::endpoint at() const;
   void close();
 
  private:
-  lane_door(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
-            const asio::ip::address& at);
+  lane_acceptor(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
+                const asio::ip::address& at);
   awaitable<void> accept_all();
   awaitable<void> welcome(asio::ip::tcp::socket guest);
 
@@ -60,6 +60,6 @@ class lane_door : public std::enable_shared_from_this<lane_door> {
 
 bool all_up(const rails::link& end);
 /// Until it is so, looking now and then: what is awaited may need the processor.
-awaitable<void> look_until(std::function<bool()> condition, std::string what);
+awaitable<void> poll_until(std::function<bool()> condition, std::string what);
 
 }  // namespace tandem::test

@@ -55,7 +55,7 @@ class session_pair {
   /// The short way: the message is on the wire and its send over, if nothing stands before it.
   bool send_at_once(int side, operation& op) {
     packet p;
-    if (!end(side).leave_at_once(op, p.header)) return false;
+    if (!end(side).try_send_eager(op, p.header)) return false;
     p.payload.assign(static_cast<const char*>(op.view.data), op.view.bytes);
     on_wire[side].push_back(std::move(p));
     return true;
@@ -66,7 +66,7 @@ class session_pair {
     protocol::session& to = end(1 - from);
     const packet& p = on_wire[from].front();
     if (p.header.type != protocol::frame_type::eager) return false;
-    const operation* const op = to.receiver_of(p.header);
+    const operation* const op = to.match_eager(p.header);
     if (op == nullptr) return false;
     std::memcpy(op->view.data, p.payload.data(), p.payload.size());
     to.arrived(p.header);
@@ -77,7 +77,7 @@ class session_pair {
 
   /// The next frame leaves `side`, in full; null if it has nothing to say.
   const packet* write(int side) {
-    protocol::outgoing out;
+    protocol::outgoing_frame out;
     if (!end(side).next(out)) return nullptr;
     packet p{out.header, {}};
     if (out.payload.bytes > 0) {
@@ -99,7 +99,7 @@ class session_pair {
   bool deliver(int from, const packet& p) {
     protocol::session& to = end(1 - from);
     if (!protocol::carries_payload(p.header.type)) return to.handle(p.header);
-    protocol::landing where;
+    protocol::incoming_payload where;
     if (!to.begin(p.header, where)) return false;
     if (where.target != nullptr) std::memcpy(where.target, p.payload.data(), p.payload.size());
     to.end(where);

@@ -4,15 +4,15 @@
 
 #include "support/rails_rig.hpp"
 #include "support/rdma/double.hpp"
-#include "verbs/meet.hpp"
+#include "verbs/establish.hpp"
 #include "verbs/regions.hpp"
 
 namespace tandem::test {
 
 /// Few and short slots, so that every test reaches their limits; nothing is registered by itself.
-verbs::room small_room();
+verbs::queue_depths small_queues();
 /// The same, and whatever is announced is registered and written in place.
-verbs::room direct_room();
+verbs::queue_depths direct_queues();
 
 /// A device for each lane and side, and who keeps them: the last lane over them ends their world,
 /// which fails the test where something of it is left.
@@ -20,15 +20,16 @@ class rdma_network {
  public:
   static std::shared_ptr<rdma_network> make(const asio::any_io_executor& executor,
                                             std::size_t lanes, rdma_double::delivery when,
-                                            const verbs::room& room);
+                                            const verbs::queue_depths& queue_depths);
   static std::shared_ptr<rdma_network> make(const asio::any_io_executor& executor,
                                             std::size_t lanes, rdma_double::delivery when);
   static std::string device_name(int side, std::size_t lane);
 
   std::shared_ptr<verbs::adapter> open(sealed::side which, std::size_t lane) const;
   /// The wire of one side of a lane.
-  awaitable<std::unique_ptr<rails::wire>> meet(sealed::connection over, sealed::side which,
-                                               std::size_t lane) const;
+  awaitable<std::unique_ptr<rails::lane_connection>> establish(sealed::connection over,
+                                                               sealed::side which,
+                                                               std::size_t lane) const;
   /// The one under the lane's last wire, null where it is gone.
   std::shared_ptr<verbs::adapter> in_use(sealed::side which, std::size_t lane) const {
     const auto found = used_.find(device_name(which == sealed::side::connector ? 0 : 1, lane));
@@ -42,7 +43,7 @@ class rdma_network {
 
  private:
   std::shared_ptr<rdma_double> world_;
-  verbs::room room_;
+  verbs::queue_depths queue_depths_;
   const std::shared_ptr<verbs::regions> regions_[2] = {std::make_shared<verbs::regions>(),
                                                        std::make_shared<verbs::regions>()};
   mutable std::map<std::string, std::weak_ptr<verbs::adapter>> used_;
@@ -53,17 +54,17 @@ class rdma_network {
 struct verbs_rig {
   static awaitable<verbs_rig> connect(settings options, std::size_t lanes, std::size_t rdma_lanes,
                                       rdma_double::delivery when,
-                                      const verbs::room& room = small_room());
+                                      const verbs::queue_depths& queue_depths = small_queues());
 
   std::shared_ptr<rdma_network> network;
   std::shared_ptr<rails_rig> rig;
 };
 
 /// Two connected wires of one lane without a link over them.
-struct wire_pair {
-  static awaitable<wire_pair> connect(const rdma_network& on, std::size_t lane);
+struct lane_connection_pair {
+  static awaitable<lane_connection_pair> connect(const rdma_network& on, std::size_t lane);
 
-  std::unique_ptr<rails::wire> ends[2];
+  std::unique_ptr<rails::lane_connection> ends[2];
 };
 
 /// A connection of this process with itself.

@@ -26,7 +26,7 @@ std::uint64_t take_part(const test::board_pages& memory, int rank) {
     const int bring = call < calls / 2 ? ranks : 1;
     mine.begin(call);
     if (rank < bring) {
-      while (mine.place_for(call) == nullptr) std::this_thread::yield();
+      while (mine.slot_for(call) == nullptr) std::this_thread::yield();
       mine.bring(call, value_of(rank, call));
     }
     for (int r = 0; r < bring; ++r) {

@@ -5,10 +5,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
-#include <tandem/channels/local.hpp>
-#include <tandem/channels/shm.hpp>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 
 #include "conformance/channel_case.hpp"
 #include "threads/loop_thread.hpp"

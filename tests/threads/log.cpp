@@ -18,7 +18,7 @@ TEST(threads, log_sink_is_replaced_under_fire) {
   for (int i = 0; i < 3; ++i) {
     talkers.emplace_back([&stop] {
       while (!stop) {
-        if (log_wants(log_level::info)) log(log_level::info, "test", "a line");
+        if (log_enabled(log_level::info)) log(log_level::info, "test", "a line");
       }
     });
   }

@@ -30,9 +30,9 @@ TEST(accelerator, facts_are_those_of_the_driver) {
   EXPECT_EQ(facts.multiprocessors, 132);
   EXPECT_EQ(facts.copy_engines, 3);
   EXPECT_EQ(facts.numa_node, -1);
-  EXPECT_TRUE(facts.has_stream_values);
+  EXPECT_TRUE(facts.has_stream_memory_ops);
   EXPECT_TRUE(facts.exports_dma_buf);
-  EXPECT_TRUE(facts.takes_rdma);
+  EXPECT_TRUE(facts.supports_rdma);
   EXPECT_TRUE(facts.needs_rdma_flush);
 }
 
@@ -41,9 +41,9 @@ TEST(accelerator, facts_of_a_poorer_device) {
   as.stream_values = as.dma_buf = as.gpu_direct = false;
   const cuda_double gpus(as);
   const accelerator_facts& facts = cuda_at(0).facts();
-  EXPECT_FALSE(facts.has_stream_values);
+  EXPECT_FALSE(facts.has_stream_memory_ops);
   EXPECT_FALSE(facts.exports_dma_buf);
-  EXPECT_FALSE(facts.takes_rdma);
+  EXPECT_FALSE(facts.supports_rdma);
   EXPECT_FALSE(facts.needs_rdma_flush);
 }
 
@@ -117,7 +117,7 @@ TEST(accelerator, memory_of_somebody_else_is_pinned) {
   accelerator& of = cuda_at(0);
   std::string mine = "mine";
   of.pin(mine.data(), mine.size());
-  EXPECT_EQ(of.reach(mine.data()), mine.data());
+  EXPECT_EQ(of.device_pointer(mine.data()), mine.data());
   expect_error(failure_of_call([&] { of.pin(mine.data(), 1); }), errc::device_failed,
                {"cuMemHostRegister(1 bytes)", "ALREADY_REGISTERED"});
   of.unpin(mine.data());
@@ -149,15 +149,15 @@ TEST(accelerator, events_and_words_order_streams) {
   const pinned_buffer word(of, 4);
   std::memset(word.data(), 0, 4);
   const accelerator::event event = of.make_event();
-  of.await_value(first.get(), of.reach(word.data()), 1);
+  of.await_value(first.get(), of.device_pointer(word.data()), 1);
   of.record(event, first.get());
   of.await(second.get(), event);
   EXPECT_FALSE(gpus.step());
-  EXPECT_FALSE(of.is_reached(event));
+  EXPECT_FALSE(of.is_complete(event));
   const device_stream third(of);
-  of.write_value(third.get(), of.reach(word.data()), 1);
+  of.write_value(third.get(), of.device_pointer(word.data()), 1);
   EXPECT_EQ(gpus.run_all(), 4u);
-  EXPECT_TRUE(of.is_reached(event));
+  EXPECT_TRUE(of.is_complete(event));
   of.free_event(event);
 }
 
@@ -178,15 +178,15 @@ TEST(accelerator, peers_reach_each_other) {
   as.peers = {{{0, 1}}};
   cuda_double gpus(as);
   accelerator& of = cuda_at(0);
-  EXPECT_TRUE(of.reaches(0));
-  EXPECT_TRUE(of.reaches(1));
-  EXPECT_TRUE(of.reaches(1)) << "twice is harmless";
-  EXPECT_FALSE(of.reaches(2));
+  EXPECT_TRUE(of.can_access_peer(0));
+  EXPECT_TRUE(of.can_access_peer(1));
+  EXPECT_TRUE(of.can_access_peer(1)) << "twice is harmless";
+  EXPECT_FALSE(of.can_access_peer(2));
   const buffer mine(8, memory_kind::cuda, 0), theirs(8, memory_kind::cuda, 1);
   const device_stream on(of);
   of.copy(mine.data(), theirs.data(), 8, on.get());
   of.finish(on.get());
-  EXPECT_TRUE(failure_of_call([&] { of.reaches(3); }));
+  EXPECT_TRUE(failure_of_call([&] { of.can_access_peer(3); }));
 }
 
 TEST(accelerator, memory_is_shared_and_opened) {

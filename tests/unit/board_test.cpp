@@ -23,38 +23,38 @@ TEST(Board, BringsWhatOthersRead) {
   for (const side* each : {&b, &c}) {
     EXPECT_EQ(each->value_of(0, 0), 77u);
     EXPECT_EQ(each->find(0, 0).bytes, sizeof(std::uint64_t));
-    EXPECT_EQ(each->find(0, 0).note, (message_note{0, 0}));
+    EXPECT_EQ(each->find(0, 0).signature, (call_signature{0, 0}));
     EXPECT_FALSE(each->has(0, 1));
-    EXPECT_FALSE(each->has(0, board::places));
+    EXPECT_FALSE(each->has(0, board::slots_per_rank));
   }
 }
 
 TEST(Board, KeepsWhatSomebodyMayStillRead) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
-  for (std::uint64_t call = 0; call < board::places; ++call) {
+  for (std::uint64_t call = 0; call < board::slots_per_rank; ++call) {
     for (side* each : {&a, &b, &c}) each->begin(call);
     a.bring(call, call);
     a.end(call);
     b.end(call);
   }
-  EXPECT_EQ(a.place_for(board::places), nullptr);
-  EXPECT_EQ(a.behind(), 2);
+  EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
+  EXPECT_EQ(a.lagging_rank(), 2);
   // The oldest one open is what counts, whatever else has ended.
   c.end(1);
   c.end(5);
-  EXPECT_EQ(a.place_for(board::places), nullptr);
+  EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
   c.end(0);
-  EXPECT_NE(a.place_for(board::places), nullptr);
-  EXPECT_NE(a.place_for(board::places + 1), nullptr);
-  EXPECT_EQ(a.place_for(board::places + 2), nullptr);
+  EXPECT_NE(a.slot_for(board::slots_per_rank), nullptr);
+  EXPECT_NE(a.slot_for(board::slots_per_rank + 1), nullptr);
+  EXPECT_EQ(a.slot_for(board::slots_per_rank + 2), nullptr);
 }
 
 TEST(Board, CallsThatDoNotUseItAreLeftOut) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
   for (const std::uint64_t call :
-       std::initializer_list<std::uint64_t>{3, 900, 900 + board::places, 5000}) {
+       std::initializer_list<std::uint64_t>{3, 900, 900 + board::slots_per_rank, 5000}) {
     a.begin(call);
     b.begin(call);
     a.bring(call, call);
@@ -68,18 +68,18 @@ TEST(Board, RingsThoseThatSleepOnce) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
-  b.fall_asleep();
+  b.set_blocked();
   a.bring(0, 1);
   EXPECT_TRUE(a.rung.empty()) << "before it waits or ends the call";
-  a.settle();
+  a.flush_wakeups();
   EXPECT_EQ(a.rung, std::vector<int>{1});
   c.bring(0, 1);
-  c.settle();
+  c.flush_wakeups();
   EXPECT_TRUE(c.rung.empty());
   // Also for room.
-  a.fall_asleep();
-  c.fall_asleep();
-  c.be_awake();
+  a.set_blocked();
+  c.set_blocked();
+  c.clear_blocked();
   b.end(0);
   EXPECT_EQ(b.rung, std::vector<int>{0});
 }
@@ -94,20 +94,20 @@ TEST(Board, RingsAgainWhereItsLoopSettles) {
   a.bring(0, 1);
   a.end(0);
   EXPECT_TRUE(a.rung.empty());
-  b.fall_asleep();
-  a.settle();
+  b.set_blocked();
+  a.flush_wakeups();
   EXPECT_EQ(a.rung, std::vector<int>{1});
   b.end(0);
   a.begin(1);
   a.bring(1, 1);
-  b.fall_asleep();
+  b.set_blocked();
   a.end(1);
   EXPECT_EQ(a.rung, (std::vector<int>{1, 1}));
-  b.fall_asleep();
+  b.set_blocked();
   a.begin(2);
   EXPECT_EQ(a.rung, (std::vector<int>{1, 1, 1}));
-  b.fall_asleep();
-  a.settle();
+  b.set_blocked();
+  a.flush_wakeups();
   EXPECT_EQ(a.rung.size(), 3u) << "nothing was written since";
 }
 
@@ -123,7 +123,7 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
     std::vector<std::unique_ptr<side>> sides;
     for (int r = 0; r < ranks; ++r) sides.push_back(std::make_unique<side>(memory, r, ranks));
     struct progress {
-      std::uint64_t begun = 0, brought = 0;
+      std::uint64_t begun = 0, contribution = 0;
       std::vector<std::uint64_t> open;
     };
     std::vector<progress> at(ranks);
@@ -139,14 +139,14 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
       if (random() % 3 == 0 && p.begun < calls && p.begun < oldest + ahead) {
         mine.begin(p.begun);
         p.open.push_back(p.begun++);
-      } else if (random() % 2 == 0 && p.brought < p.begun) {
-        if (mine.place_for(p.brought) == nullptr) continue;
-        mine.bring(p.brought, value(static_cast<int>(i), p.brought));
-        ++p.brought;
+      } else if (random() % 2 == 0 && p.contribution < p.begun) {
+        if (mine.slot_for(p.contribution) == nullptr) continue;
+        mine.bring(p.contribution, value(static_cast<int>(i), p.contribution));
+        ++p.contribution;
       } else if (!p.open.empty()) {
         const std::size_t which = random() % p.open.size();
         const std::uint64_t call = p.open[which];
-        bool all = call < p.brought;
+        bool all = call < p.contribution;
         for (int r = 0; r < ranks; ++r) all = all && mine.has(r, call);
         if (!all) continue;
         for (int r = 0; r < ranks; ++r) ASSERT_EQ(mine.value_of(r, call), value(r, call));
@@ -169,14 +169,14 @@ TEST(Board, WhatALiarWritesIsOnlyWrong) {
     }
     const std::uint64_t call = random() % 100;
     a.begin(call);
-    if (std::byte* const at = a.place_for(call)) {
+    if (std::byte* const at = a.slot_for(call)) {
       EXPECT_GE(at, memory.data());
-      EXPECT_LE(at + board::most_bytes, memory.data() + memory.size());
+      EXPECT_LE(at + board::max_bytes, memory.data() + memory.size());
       a.publish(call, {1, 2}, 8);
     }
-    const board::brought there = a.find(1, call);
+    const board::contribution there = a.find(1, call);
     if (there.data != nullptr) {
-      EXPECT_LE(there.data + board::most_bytes, memory.data() + memory.size());
+      EXPECT_LE(there.data + board::max_bytes, memory.data() + memory.size());
     }
     a.end(call);
   }

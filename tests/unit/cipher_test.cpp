@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <tandem/cipher.hpp>
+#include <tandem/detail/cipher.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 
@@ -47,19 +47,20 @@ secret key_of(const known& one) {
 TEST(cipher, published_values_in_any_pieces) {
   for (const known& one : published) {
     const bytes text = from_hex(one.text);
-    cipher seals(key_of(one), cipher::way::seals), opens(key_of(one), cipher::way::opens);
+    cipher encrypt(key_of(one), cipher::direction::encrypt),
+        decrypt(key_of(one), cipher::direction::decrypt);
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {
       bytes sealed(text.size()), opened(text.size());
-      seals.begin(array_of<cipher::nonce>(one.nonce));
-      seals.update(std::span(text).first(cut), sealed.data());
-      seals.update(std::span(text).subspan(cut), sealed.data() + cut);
-      const cipher::tag made = seals.finish();
+      encrypt.begin(array_of<cipher::nonce>(one.nonce));
+      encrypt.update(std::span(text).first(cut), sealed.data());
+      encrypt.update(std::span(text).subspan(cut), sealed.data() + cut);
+      const cipher::tag made = encrypt.finish();
       EXPECT_EQ(sealed, from_hex(one.sealed)) << cut;
       EXPECT_EQ(made, array_of<cipher::tag>(one.tag)) << cut;
-      opens.begin(array_of<cipher::nonce>(one.nonce));
-      opens.update(std::span(sealed).first(cut), opened.data());
-      opens.update(std::span(sealed).subspan(cut), opened.data() + cut);
-      EXPECT_TRUE(opens.verify(made)) << cut;
+      decrypt.begin(array_of<cipher::nonce>(one.nonce));
+      decrypt.update(std::span(sealed).first(cut), opened.data());
+      decrypt.update(std::span(sealed).subspan(cut), opened.data() + cut);
+      EXPECT_TRUE(decrypt.verify(made)) << cut;
       EXPECT_EQ(opened, text) << cut;
     }
   }
@@ -67,33 +68,33 @@ TEST(cipher, published_values_in_any_pieces) {
 
 TEST(cipher, a_changed_key_is_another_cipher) {
   const known& zeros = published[0];
-  cipher seals(key_of(published[1]), cipher::way::seals);
-  seals.change_key(key_of(zeros));
+  cipher encrypt(key_of(published[1]), cipher::direction::encrypt);
+  encrypt.change_key(key_of(zeros));
   bytes text = from_hex(zeros.text);
-  seals.begin(array_of<cipher::nonce>(zeros.nonce));
-  seals.update(text, text.data());  // in its place
+  encrypt.begin(array_of<cipher::nonce>(zeros.nonce));
+  encrypt.update(text, text.data());  // in its place
   EXPECT_EQ(text, from_hex(zeros.sealed));
-  EXPECT_EQ(seals.finish(), array_of<cipher::tag>(zeros.tag));
+  EXPECT_EQ(encrypt.finish(), array_of<cipher::tag>(zeros.tag));
 }
 
 TEST(cipher, another_tag_is_refused_and_the_next_text_opens) {
   const known& one = published[1];
-  cipher opens(key_of(one), cipher::way::opens);
+  cipher decrypt(key_of(one), cipher::direction::decrypt);
   for (std::size_t bit = 0; bit <= 8 * cipher::tag_bytes; ++bit) {
     cipher::tag given = array_of<cipher::tag>(one.tag);
     const bool is_good = bit == 8 * cipher::tag_bytes;
     if (!is_good) given[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     bytes text = from_hex(one.sealed);
-    opens.begin(array_of<cipher::nonce>(one.nonce));
-    opens.update(text, text.data());
-    EXPECT_EQ(opens.verify(given), is_good) << bit;
+    decrypt.begin(array_of<cipher::nonce>(one.nonce));
+    decrypt.update(text, text.data());
+    EXPECT_EQ(decrypt.verify(given), is_good) << bit;
   }
 }
 
 TEST(cipher, a_key_has_32_bytes) {
   const secret shorter(std::string_view("0123456789abcdef"));
-  EXPECT_THROW(cipher(shorter, cipher::way::seals), error);
-  EXPECT_THROW(cipher(secret(), cipher::way::opens), error);
+  EXPECT_THROW(cipher(shorter, cipher::direction::encrypt), error);
+  EXPECT_THROW(cipher(secret(), cipher::direction::decrypt), error);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <random>
 #include <string>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <vector>
 
 #include "crc32c_folding.hpp"

@@ -3,8 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/deadline.hpp>
-#include <tandem/event.hpp>
+#include <tandem/async.hpp>
 
 #include "support/coroutine_test.hpp"
 

@@ -5,7 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
-#include <tandem/device_watch.hpp>
+#include <tandem/accelerator.hpp>
 
 #include "brute_force/stepping.hpp"
 #include "support/coroutine_test.hpp"
@@ -134,17 +134,17 @@ awaitable<void> one_after_another(cuda_double&) {
   accelerator& of = first_device();
   device_watch watch(executor, of);
   std::vector<device_stream> streams;
-  gate door(of);
+  gate stream_gate(of);
   for (std::uint32_t i = 0; i < 8; ++i) {
     streams.emplace_back(of);
-    door.hold(streams.back().get(), 8 - i);
+    stream_gate.hold(streams.back().get(), 8 - i);
   }
   std::vector<background> waiting;
   for (const device_stream& each : streams)
     waiting.emplace_back(executor, watch.reached(each.get()));
   EXPECT_EQ(watch.pending(), 8u);
   for (std::uint32_t open = 1; open <= 8; ++open) {
-    door.open(open);
+    stream_gate.open(open);
     co_await waiting[8 - open].result();
     EXPECT_EQ(watch.pending(), 8 - open);
   }
@@ -162,14 +162,14 @@ awaitable<void> several_on_one(cuda_double&) {
   accelerator& of = first_device();
   device_watch watch(executor, of);
   const device_stream on(of);
-  gate door(of);
+  gate stream_gate(of);
   std::vector<background> waiting;
   for (std::uint32_t i = 1; i <= 4; ++i) {
-    door.hold(on.get(), i);
+    stream_gate.hold(on.get(), i);
     waiting.emplace_back(executor, watch.reached(on.get()));
   }
   for (std::uint32_t i = 1; i <= 4; ++i) {
-    door.open(i);
+    stream_gate.open(i);
     co_await waiting[i - 1].result();
     if (i < 4) {
       EXPECT_FALSE(waiting[i].is_over());
@@ -189,11 +189,11 @@ awaitable<void> device_fails(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
-  gate door(of);
+  gate stream_gate(of);
   const device_stream one(of), two(of), poison(of);
   std::vector<background> waiting;
   for (const device_stream* const each : {&one, &two}) {
-    door.hold(each->get());
+    stream_gate.hold(each->get());
     waiting.emplace_back(executor, watch.reached(each->get()));
     waiting.emplace_back(executor, watch.reached(each->get()));
   }
@@ -260,11 +260,11 @@ TEST(device_watch, goes_on_without_an_alarm) {
 struct counting : device_wait {
   counting() {
     done = [](device_wait& wait, const std::shared_ptr<const error>&) {
-      ++static_cast<counting&>(wait).told;
+      ++static_cast<counting&>(wait).completed;
     };
     destroy = [](device_wait& wait) noexcept { ++static_cast<counting&>(wait).destroyed; };
   }
-  int told = 0;
+  int completed = 0;
   int destroyed = 0;
 };
 
@@ -273,23 +273,23 @@ TEST(device_watch, destroyed_with_some_pending) {
   accelerator& of = first_device();
   asio::io_context context{1};
   counting waits[3];
-  gate door(of);
+  gate stream_gate(of);
   const device_stream one(of), two(of);
   {
     device_watch watch(context.get_executor(), of);
-    door.hold(one.get());
+    stream_gate.hold(one.get());
     watch.after(one.get(), waits[0]);
     watch.after(one.get(), waits[1]);
     watch.after(two.get(), waits[2]);
-    EXPECT_EQ(waits[2].told, 0) << "from inside of it";
+    EXPECT_EQ(waits[2].completed, 0) << "from inside of it";
     context.poll();
   }
-  for (const counting& each : waits) EXPECT_EQ(each.told + each.destroyed, 1);
+  for (const counting& each : waits) EXPECT_EQ(each.completed + each.destroyed, 1);
   EXPECT_EQ(waits[0].destroyed, 1);
-  door.open();
+  stream_gate.open();
   of.finish(one.get());
   context.poll();
-  for (const counting& each : waits) EXPECT_EQ(each.told + each.destroyed, 1);
+  for (const counting& each : waits) EXPECT_EQ(each.completed + each.destroyed, 1);
 }
 
 struct destroys_the_watch : device_wait {
@@ -306,19 +306,19 @@ TEST(device_watch, destroyed_by_one_that_is_told) {
   accelerator& of = first_device();
   asio::io_context context{1};
   const device_stream on(of), other(of);
-  gate door(of);
+  gate stream_gate(of);
   auto watch = std::make_unique<device_watch>(context.get_executor(), of);
   destroys_the_watch first(watch);
   counting same, later;
-  door.hold(other.get());
+  stream_gate.hold(other.get());
   watch->after(on.get(), first);
   watch->after(on.get(), same);
   watch->after(other.get(), later);
   context.run();
   EXPECT_EQ(watch, nullptr);
-  EXPECT_EQ(same.told + same.destroyed, 1);
+  EXPECT_EQ(same.completed + same.destroyed, 1);
   EXPECT_EQ(later.destroyed, 1);
-  door.open();
+  stream_gate.open();
   of.finish(other.get());
 }
 

@@ -16,10 +16,10 @@ class exports_test : public testing::Test {
 
   /// Takes the only news: a description.
   static shared_allocation described(exports& by) {
-    exports::news said;
+    exports::update said;
     EXPECT_TRUE(by.next(said));
     EXPECT_TRUE(said.described.has_value());
-    EXPECT_FALSE(by.has_news());
+    EXPECT_FALSE(by.has_updates());
     return said.described.value_or(shared_allocation{});
   }
 
@@ -27,7 +27,7 @@ class exports_test : public testing::Test {
 };
 
 TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_open) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   const buffer memory(1 << 16, memory_kind::cuda, 1);
   const const_view view = const_view(memory.view()).part(100, 50);
   EXPECT_FALSE(mine.find(gpu(1), view));
@@ -42,19 +42,19 @@ TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_
   ASSERT_TRUE(place);
   EXPECT_EQ(place->allocation, said.id);
   EXPECT_EQ(place->offset, 100U);
-  EXPECT_FALSE(mine.has_news());
+  EXPECT_FALSE(mine.has_updates());
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
 TEST_F(exports_test, nothing_is_described_to_whom_cannot_read) {
-  exports mine(reading::none);
+  exports mine(peer_access::none);
   const buffer memory(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), memory.view()));
-  EXPECT_FALSE(mine.has_news());
+  EXPECT_FALSE(mine.has_updates());
 }
 
 TEST_F(exports_test, one_process_needs_no_handle) {
-  exports mine(reading::in_place);
+  exports mine(peer_access::same_process);
   const buffer memory(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), memory.view()));
   described(mine);
@@ -62,7 +62,7 @@ TEST_F(exports_test, one_process_needs_no_handle) {
 }
 
 TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   auto first = std::make_unique<buffer>(64, memory_kind::cuda);
   mine.find(gpu(), first->view());
   const shared_allocation before = described(mine);
@@ -70,7 +70,7 @@ TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation)
   first.reset();
   const buffer second(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), second.view()));
-  exports::news said;
+  exports::update said;
   ASSERT_TRUE(mine.next(said));
   EXPECT_FALSE(said.described);
   EXPECT_EQ(said.retired, before.id) << "before the peer hears of what took its place";
@@ -79,26 +79,26 @@ TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation)
 }
 
 TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   world_.fail("cuIpcGetMemHandle", 1, 1);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(mine.find(gpu(), memory.view()));
-  EXPECT_FALSE(mine.has_news());
+  EXPECT_FALSE(mine.has_updates());
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
 TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
   EXPECT_TRUE(mine.refused(described(mine).id, "no peer access"));
   EXPECT_FALSE(mine.find(gpu(), memory.view()));
-  EXPECT_FALSE(mine.has_news());
+  EXPECT_FALSE(mine.has_updates());
   EXPECT_EQ(mine.described(), 0U);
 }
 
 TEST_F(exports_test, the_least_recently_used_makes_room) {
-  exports mine(reading::mapped, 2);
+  exports mine(peer_access::mapped, 2);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda), three(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
   const std::uint32_t first = described(mine).id;
@@ -108,7 +108,7 @@ TEST_F(exports_test, the_least_recently_used_makes_room) {
   mine.opened(second);
   EXPECT_TRUE(mine.find(gpu(), one.view()));
   EXPECT_FALSE(mine.find(gpu(), three.view()));
-  exports::news said;
+  exports::update said;
   ASSERT_TRUE(mine.next(said));
   EXPECT_EQ(said.retired, second);
   EXPECT_EQ(slot_of(described(mine).id), slot_of(second));
@@ -116,7 +116,7 @@ TEST_F(exports_test, the_least_recently_used_makes_room) {
 }
 
 TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
-  exports mine(reading::mapped, 1);
+  exports mine(peer_access::mapped, 1);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
   const std::uint32_t first = described(mine).id;
@@ -127,7 +127,7 @@ TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
 }
 
 TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
   mine.opened(described(mine).id);
@@ -136,10 +136,10 @@ TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
 }
 
 TEST_F(exports_test, host_memory_is_no_allocation_of_a_device) {
-  exports mine(reading::mapped);
+  exports mine(peer_access::mapped);
   int here = 0;
   EXPECT_FALSE(mine.find(gpu(), const_view(&here, sizeof here, memory_kind::cuda, 0)));
-  EXPECT_FALSE(mine.has_news());
+  EXPECT_FALSE(mine.has_updates());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class imports_test : public testing::Test {
 
 TEST_F(imports_test, an_allocation_is_mapped_once_and_closed_when_it_is_retired) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::mapped);
+  imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 3));
   EXPECT_EQ(openings(), 1U);
   for (int i = 0; i < 3; ++i) {
@@ -56,7 +56,7 @@ TEST_F(imports_test, an_allocation_is_mapped_once_and_closed_when_it_is_retired)
 
 TEST_F(imports_test, what_is_being_read_stays_open) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::mapped);
+  imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 0));
   auto found = mine.find({0, 0}, 1, cuda_at(1), why_);
   mine.retire(0, why_);
@@ -67,7 +67,7 @@ TEST_F(imports_test, what_is_being_read_stays_open) {
 
 TEST_F(imports_test, two_channels_share_what_is_open) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports one(reading::mapped), other(reading::mapped);
+  imports one(peer_access::mapped), other(peer_access::mapped);
   describe_and_open(one, describe(memory, 0));
   describe_and_open(other, describe(memory, 5));
   EXPECT_EQ(openings(), 1U);
@@ -79,7 +79,7 @@ TEST_F(imports_test, two_channels_share_what_is_open) {
 
 TEST_F(imports_test, nothing_is_opened_before_a_device_here_is_known) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::mapped);
+  imports mine(peer_access::mapped);
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
   EXPECT_TRUE(mine.has_unanswered());
   EXPECT_EQ(world_.calls("cuIpcOpenMemHandle"), 0U);
@@ -89,7 +89,7 @@ TEST_F(imports_test, nothing_is_opened_before_a_device_here_is_known) {
 
 TEST_F(imports_test, in_one_process_the_address_itself_is_read) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::in_place);
+  imports mine(peer_access::same_process);
   describe_and_open(mine, describe(memory, 0));
   const auto found = mine.find({0, 8}, 8, cuda_at(1), why_);
   ASSERT_TRUE(found);
@@ -99,7 +99,7 @@ TEST_F(imports_test, in_one_process_the_address_itself_is_read) {
 
 TEST_F(imports_test, what_cannot_be_opened_is_answered_with_the_drivers_words) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::mapped);
+  imports mine(peer_access::mapped);
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
   world_.fail("cuIpcOpenMemHandle", 1, 201);
   imports::answer said;
@@ -111,7 +111,7 @@ TEST_F(imports_test, what_cannot_be_opened_is_answered_with_the_drivers_words) {
 
 TEST_F(imports_test, references_are_judged) {
   const buffer memory(4096, memory_kind::cuda, 0);
-  imports mine(reading::mapped);
+  imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 1));
   EXPECT_FALSE(mine.find({1, 4096}, 1, cuda_at(1), why_));
   EXPECT_FALSE(mine.find({1, 0}, 4097, cuda_at(1), why_));
@@ -120,7 +120,7 @@ TEST_F(imports_test, references_are_judged) {
   EXPECT_FALSE(mine.find({2, 0}, 1, cuda_at(1), why_));
   EXPECT_TRUE(mine.find({1, 4096}, 0, cuda_at(1), why_));
   EXPECT_FALSE(mine.describe(describe(memory, 1 | 1 << 16), why_)) << "the slot is taken";
-  EXPECT_FALSE(mine.describe(describe(memory, most_shared_allocations), why_));
+  EXPECT_FALSE(mine.describe(describe(memory, max_shared_allocations), why_));
   EXPECT_FALSE(mine.retire(9, why_));
 }
 
@@ -129,7 +129,7 @@ TEST(imports_without_peers, the_devices_that_do_not_reach_each_other_are_named) 
   apart.peers.emplace();
   cuda_double world(apart);
   const buffer memory(4096, memory_kind::cuda, 0);
-  for (const reading by : {reading::in_place, reading::mapped}) {
+  for (const peer_access by : {peer_access::same_process, peer_access::mapped}) {
     imports mine(by);
     std::string why;
     ASSERT_TRUE(mine.describe(describe(memory, 0), why));
@@ -142,15 +142,15 @@ TEST(imports_without_peers, the_devices_that_do_not_reach_each_other_are_named) 
 }
 
 TEST(sharing_test, processes_know_themselves_and_their_host) {
-  const whereabouts here = whereabouts::here();
-  whereabouts other = here;
+  const process_location here = process_location::here();
+  process_location other = here;
   std::string why;
-  EXPECT_EQ(choose_reading(here, whereabouts::here(), why), reading::in_place);
+  EXPECT_EQ(choose_peer_access(here, process_location::here(), why), peer_access::same_process);
   other.process[15] ^= std::byte{1};
-  EXPECT_EQ(choose_reading(here, other, why), reading::mapped);
+  EXPECT_EQ(choose_peer_access(here, other, why), peer_access::mapped);
   EXPECT_EQ(why, "");
   other.host[0] ^= std::byte{1};
-  EXPECT_EQ(choose_reading(here, other, why), reading::none);
+  EXPECT_EQ(choose_peer_access(here, other, why), peer_access::none);
   EXPECT_EQ(why, "they are on different hosts");
 }
 

@@ -5,15 +5,15 @@
 namespace tandem::devices {
 namespace {
 
-std::optional<note> there_and_back(const note& from, std::string& why) {
-  std::array<std::byte, note_bytes> bytes{};
+std::optional<control_message> there_and_back(const control_message& from, std::string& why) {
+  std::array<std::byte, control_message_bytes> bytes{};
   encode(from, bytes);
-  EXPECT_TRUE(is_note(bytes));
-  return decode_note(bytes, why);
+  EXPECT_TRUE(is_control_message(bytes));
+  return decode_control_message(bytes, why);
 }
 
-TEST(note_test, an_allocation_arrives_as_it_was_described) {
-  note said{.what = note::type::described, .id = 7};
+TEST(control_message_test, an_allocation_arrives_as_it_was_described) {
+  control_message said{.what = control_message::type::described, .id = 7};
   said.allocation.id = 7;
   said.allocation.kind = memory_kind::hip;
   said.allocation.uuid = "00112233445566778899aabbccddeeff";
@@ -33,8 +33,8 @@ TEST(note_test, an_allocation_arrives_as_it_was_described) {
   EXPECT_EQ(came->allocation.handle, said.allocation.handle);
 }
 
-TEST(note_test, a_reason_is_cut_where_it_is_long) {
-  note said{.what = note::type::refused, .id = 9};
+TEST(control_message_test, a_reason_is_cut_where_it_is_long) {
+  control_message said{.what = control_message::type::refused, .id = 9};
   said.why = std::string(1000, 'x');
   std::string why;
   const auto came = there_and_back(said, why);
@@ -43,8 +43,8 @@ TEST(note_test, a_reason_is_cut_where_it_is_long) {
   EXPECT_EQ(came->why, std::string(112, 'x'));
 }
 
-TEST(note_test, serials_arrive_in_order) {
-  note said;
+TEST(control_message_test, serials_arrive_in_order) {
+  control_message said;
   said.count = static_cast<std::uint16_t>(said.serials.size());
   for (std::uint32_t i = 0; i < said.count; ++i) said.serials[i] = ~i;
   std::string why;
@@ -54,17 +54,17 @@ TEST(note_test, serials_arrive_in_order) {
   EXPECT_EQ(came->serials, said.serials);
 }
 
-TEST(note_test, what_is_none_is_told_apart) {
-  std::array<std::byte, note_bytes> bytes{};
-  EXPECT_FALSE(is_note(bytes));
-  encode(note{.what = note::type::opened, .id = 1}, bytes);
-  EXPECT_FALSE(is_note(std::span(bytes).first(64)));
+TEST(control_message_test, what_is_none_is_told_apart) {
+  std::array<std::byte, control_message_bytes> bytes{};
+  EXPECT_FALSE(is_control_message(bytes));
+  encode(control_message{.what = control_message::type::opened, .id = 1}, bytes);
+  EXPECT_FALSE(is_control_message(std::span(bytes).first(64)));
   std::string why;
   bytes[9] ^= std::byte{1};
-  EXPECT_FALSE(decode_note(bytes, why));
+  EXPECT_FALSE(decode_control_message(bytes, why));
   EXPECT_EQ(why, "wrong checksum of a control message");
-  encode(note{.what = static_cast<note::type>(9)}, bytes);
-  EXPECT_FALSE(decode_note(bytes, why));
+  encode(control_message{.what = static_cast<control_message::type>(9)}, bytes);
+  EXPECT_FALSE(decode_control_message(bytes, why));
   EXPECT_EQ(why, "a control message of type 9, kind 0 and count 0");
 }
 

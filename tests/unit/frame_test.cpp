@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 namespace tandem::protocol {
 namespace {
@@ -73,7 +73,7 @@ TEST(frame, the_note_lies_where_others_have_their_chunk) {
     frame from = sample();
     from.type = type;
     from.payload_bytes = 0;
-    from.note = {0x4142434445464748, 0x494a4b4c};
+    from.signature = {0x4142434445464748, 0x494a4b4c};
     wire_frame wire;
     encode(from, wire);
     EXPECT_EQ(static_cast<int>(wire[24]), 0x48);
@@ -82,7 +82,7 @@ TEST(frame, the_note_lies_where_others_have_their_chunk) {
     std::string why;
     const auto back = decode(wire, why);
     ASSERT_TRUE(back) << why;
-    EXPECT_TRUE(back->note == from.note);
+    EXPECT_TRUE(back->signature == from.signature);
     EXPECT_EQ(back->chunk_count, 0u);
   }
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "protocol/frame.hpp"
 
@@ -16,7 +16,7 @@ hello rank_hello(int from, int to, int size = 4) {
   h.from = from;
   h.to = to;
   h.size = size;
-  h.limits = {1, protocol::least_chunk_bytes, 3, 4};
+  h.limits = {1, protocol::min_chunk_bytes, 3, 4};
   return h;
 }
 
@@ -26,7 +26,7 @@ std::span<const std::byte> first(const wire_hello& wire, std::size_t bytes) {
 
 TEST(hello, keeps_every_field) {
   hello sent = rank_hello(3, 1);
-  sent.answer = verdict::crossed;
+  sent.answer = handshake_status::crossed;
   sent.keyed = true;
   sent.sealed = true;
   sent.once[0] = std::byte{1};
@@ -36,9 +36,9 @@ TEST(hello, keeps_every_field) {
   wire_hello wire;
   encode(sent, wire);
   hello got;
-  ASSERT_EQ(decode(wire, got), reading::complete);
+  ASSERT_EQ(decode(wire, got), decode_status::complete);
   EXPECT_EQ(got.version, 1u);
-  EXPECT_EQ(got.answer, verdict::crossed);
+  EXPECT_EQ(got.answer, handshake_status::crossed);
   EXPECT_EQ(got.job, sent.job);
   EXPECT_EQ(got.from, 3);
   EXPECT_EQ(got.to, 1);
@@ -57,15 +57,15 @@ TEST(hello, is_read_piece_by_piece) {
   encode(rank_hello(0, 1), wire);
   hello got;
   for (std::size_t n = 1; n < hello_bytes; ++n) {
-    EXPECT_EQ(decode(first(wire, n), got), reading::incomplete) << n;
+    EXPECT_EQ(decode(first(wire, n), got), decode_status::incomplete) << n;
   }
-  EXPECT_EQ(decode(wire, got), reading::complete);
+  EXPECT_EQ(decode(wire, got), decode_status::complete);
 }
 
 TEST(hello, of_another_program_is_known_at_once) {
   const std::string http = "G";
   hello got;
-  EXPECT_EQ(decode(std::as_bytes(std::span(http)), got), reading::other_program);
+  EXPECT_EQ(decode(std::as_bytes(std::span(http)), got), decode_status::other_program);
   const std::string line = "GET /\r\n";
   EXPECT_EQ(excerpt(std::as_bytes(std::span(line))), "'GET /\\x0d\\x0a'");
 }
@@ -77,8 +77,8 @@ TEST(hello, of_another_version_names_it) {
   wire_hello wire;
   encode(other, wire);
   hello got;
-  EXPECT_EQ(decode(first(wire, 15), got), reading::incomplete);
-  EXPECT_EQ(decode(first(wire, 16), got), reading::other_version);
+  EXPECT_EQ(decode(first(wire, 15), got), decode_status::incomplete);
+  EXPECT_EQ(decode(first(wire, 16), got), decode_status::other_version);
   EXPECT_EQ(got.version, 12u);
 }
 
@@ -88,22 +88,22 @@ TEST(hello, damage_is_found) {
     encode(rank_hello(0, 1), wire);
     wire[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     hello got;
-    EXPECT_EQ(decode(wire, got), reading::damaged) << "bit " << bit;
+    EXPECT_EQ(decode(wire, got), decode_status::damaged) << "bit " << bit;
   }
 }
 
 TEST(hello, senseless_limits_are_damage) {
-  constexpr std::uint32_t least = protocol::least_chunk_bytes;
+  constexpr std::uint32_t least = protocol::min_chunk_bytes;
   for (const protocol::limits limits :
        {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 1, 3, 4},
         protocol::limits{1, least - 1, 3, 4}, protocol::limits{1, least, 3, 0},
-        protocol::limits{1, least, 3, protocol::most_flows + 1}}) {
+        protocol::limits{1, least, 3, protocol::max_supported_flows + 1}}) {
     hello h = rank_hello(0, 1);
     h.limits = limits;
     wire_hello wire;
     encode(h, wire);
     hello got;
-    EXPECT_EQ(decode(wire, got), reading::damaged);
+    EXPECT_EQ(decode(wire, got), decode_status::damaged);
   }
 }
 
@@ -114,43 +114,43 @@ TEST(hello, offers_are_sane) {
   tiny.chunk_bytes = 1;
   hello h = rank_hello(0, 1);
   h.limits = protocol::offered(tiny);
-  EXPECT_EQ(h.limits.chunk_bytes, protocol::least_chunk_bytes);
+  EXPECT_EQ(h.limits.chunk_bytes, protocol::min_chunk_bytes);
   wire_hello wire;
   encode(h, wire);
   hello got;
-  EXPECT_EQ(decode(wire, got), reading::complete);
+  EXPECT_EQ(decode(wire, got), decode_status::complete);
 }
 
 TEST(hello, verdicts) {
   const hello mine = rank_hello(1, -1);
-  EXPECT_EQ(judge(rank_hello(0, 1), mine), verdict::welcome);
-  EXPECT_EQ(judge(rank_hello(0, 2), mine), verdict::wrong_rank);
-  EXPECT_EQ(judge(rank_hello(1, 1), mine), verdict::wrong_rank);
-  EXPECT_EQ(judge(rank_hello(4, 1), mine), verdict::wrong_rank);
-  EXPECT_EQ(judge(rank_hello(-1, 1), mine), verdict::wrong_rank);
-  EXPECT_EQ(judge(rank_hello(0, 1, 5), mine), verdict::wrong_job);
-  EXPECT_EQ(judge(hello{}, mine), verdict::wrong_job);
+  EXPECT_EQ(validate_hello(rank_hello(0, 1), mine), handshake_status::accepted);
+  EXPECT_EQ(validate_hello(rank_hello(0, 2), mine), handshake_status::wrong_rank);
+  EXPECT_EQ(validate_hello(rank_hello(1, 1), mine), handshake_status::wrong_rank);
+  EXPECT_EQ(validate_hello(rank_hello(4, 1), mine), handshake_status::wrong_rank);
+  EXPECT_EQ(validate_hello(rank_hello(-1, 1), mine), handshake_status::wrong_rank);
+  EXPECT_EQ(validate_hello(rank_hello(0, 1, 5), mine), handshake_status::wrong_job);
+  EXPECT_EQ(validate_hello(hello{}, mine), handshake_status::wrong_job);
   hello other_job = rank_hello(0, 1);
   other_job.job = job_number("another");
-  EXPECT_EQ(judge(other_job, mine), verdict::wrong_job);
+  EXPECT_EQ(validate_hello(other_job, mine), handshake_status::wrong_job);
   hello other_version = rank_hello(0, 1);
   other_version.version = 2;
-  EXPECT_EQ(judge(other_version, mine), verdict::wrong_version);
-  EXPECT_EQ(judge(hello{}, hello{}), verdict::welcome);
+  EXPECT_EQ(validate_hello(other_version, mine), handshake_status::wrong_version);
+  EXPECT_EQ(validate_hello(hello{}, hello{}), handshake_status::accepted);
   hello keyed = rank_hello(0, 1);
   keyed.keyed = true;
-  EXPECT_EQ(judge(keyed, mine), verdict::not_trusted);
+  EXPECT_EQ(validate_hello(keyed, mine), handshake_status::not_trusted);
   hello keyed_mine = mine;
   keyed_mine.keyed = true;
-  EXPECT_EQ(judge(rank_hello(0, 1), keyed_mine), verdict::not_trusted);
-  EXPECT_EQ(judge(keyed, keyed_mine), verdict::welcome);
+  EXPECT_EQ(validate_hello(rank_hello(0, 1), keyed_mine), handshake_status::not_trusted);
+  EXPECT_EQ(validate_hello(keyed, keyed_mine), handshake_status::accepted);
   hello sealed = keyed;
   sealed.sealed = true;
   hello sealed_mine = keyed_mine;
   sealed_mine.sealed = true;
-  EXPECT_EQ(judge(sealed, keyed_mine), verdict::not_sealed);
-  EXPECT_EQ(judge(keyed, sealed_mine), verdict::not_sealed);
-  EXPECT_EQ(judge(sealed, sealed_mine), verdict::welcome);
+  EXPECT_EQ(validate_hello(sealed, keyed_mine), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(keyed, sealed_mine), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(sealed, sealed_mine), handshake_status::accepted);
 }
 
 TEST(hello, flags_are_apart) {
@@ -162,7 +162,7 @@ TEST(hello, flags_are_apart) {
       wire_hello wire;
       encode(sent, wire);
       hello got;
-      ASSERT_EQ(decode(wire, got), reading::complete);
+      ASSERT_EQ(decode(wire, got), decode_status::complete);
       EXPECT_EQ(got.keyed, keyed);
       EXPECT_EQ(got.sealed, sealed);
     }
@@ -171,20 +171,21 @@ TEST(hello, flags_are_apart) {
 
 TEST(hello, refusals_say_what_to_do) {
   const hello mine = rank_hello(0, 1);
-  const auto text_of = [&mine](verdict v) {
+  const auto text_of = [&mine](handshake_status v) {
     hello answer = rank_hello(1, 0);
     answer.answer = v;
-    answer.version = v == verdict::wrong_version ? 2 : 1;
+    answer.version = v == handshake_status::wrong_version ? 2 : 1;
     return refusal(answer, mine, "127.0.0.1:5");
   };
-  EXPECT_EQ(text_of(verdict::wrong_version).code(), errc::version_mismatch);
-  EXPECT_NE(std::string(text_of(verdict::wrong_version).what()).find("version 2, this program 1"),
+  EXPECT_EQ(text_of(handshake_status::wrong_version).code(), errc::version_mismatch);
+  EXPECT_NE(std::string(text_of(handshake_status::wrong_version).what())
+                .find("version 2, this program 1"),
             std::string::npos);
-  EXPECT_EQ(text_of(verdict::wrong_job).code(), errc::job_mismatch);
-  EXPECT_EQ(text_of(verdict::wrong_rank).code(), errc::rank_taken);
-  EXPECT_EQ(text_of(verdict::not_trusted).code(), errc::not_trusted);
-  EXPECT_EQ(text_of(verdict::not_sealed).code(), errc::bad_option);
-  EXPECT_EQ(text_of(static_cast<verdict>(99)).code(), errc::protocol_violation);
+  EXPECT_EQ(text_of(handshake_status::wrong_job).code(), errc::job_mismatch);
+  EXPECT_EQ(text_of(handshake_status::wrong_rank).code(), errc::rank_taken);
+  EXPECT_EQ(text_of(handshake_status::not_trusted).code(), errc::not_trusted);
+  EXPECT_EQ(text_of(handshake_status::not_sealed).code(), errc::bad_option);
+  EXPECT_EQ(text_of(static_cast<handshake_status>(99)).code(), errc::protocol_violation);
 }
 
 TEST(hello, random_bytes_do_no_harm) {
@@ -194,8 +195,8 @@ TEST(hello, random_bytes_do_no_harm) {
     encode(rank_hello(0, 1), wire);
     for (int k = 0; k < 4; ++k) wire[random() % hello_bytes] = static_cast<std::byte>(random());
     hello got;
-    const reading what = decode(first(wire, 1 + random() % hello_bytes), got);
-    EXPECT_LE(what, reading::damaged);
+    const decode_status what = decode(first(wire, 1 + random() % hello_bytes), got);
+    EXPECT_LE(what, decode_status::damaged);
   }
 }
 

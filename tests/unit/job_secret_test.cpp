@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
-#include <tandem/trust.hpp>
 
 #include "support/temporary_folder.hpp"
 #include "support/text.hpp"

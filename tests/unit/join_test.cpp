@@ -4,8 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <stdexcept>
-#include <tandem/deadline.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
 
 #include "support/coroutine_test.hpp"
 
@@ -53,7 +52,7 @@ awaitable<void> all_succeed() {
   co_await when_all(list(after(3, done), nothing(), after(1, done)));
   EXPECT_EQ(done, 2);
   co_await when_all({});
-  const auto none = co_await gather({});
+  const auto none = co_await collect_all({});
   EXPECT_TRUE(none.empty());
   co_await when_all(list(nothing(), nothing(), nothing()));
 }
@@ -91,7 +90,7 @@ TEST(when_all, fails_at_once) {
 
 awaitable<void> gathered() {
   int done = 0;
-  const auto outcomes = co_await gather(list(after(4, done), throws(1, "no"), after(2, done)));
+  const auto outcomes = co_await collect_all(list(after(4, done), throws(1, "no"), after(2, done)));
   EXPECT_EQ(outcomes.size(), 3u);
   EXPECT_FALSE(outcomes[0]);
   EXPECT_FALSE(outcomes[2]);
@@ -99,7 +98,7 @@ awaitable<void> gathered() {
   expect_error(as_error(outcomes[1]), errc::bad_input, {"no"});
 }
 
-TEST(gather, keeps_every_outcome) {
+TEST(collect_all, keeps_every_outcome) {
   run_test(gathered());
 }
 
@@ -109,7 +108,7 @@ awaitable<void> cancelled_from_outside(bool keep_all) {
   const auto joined = [](bool keep, int& count) -> awaitable<void> {
     auto branches = list(waits_for_ever(count), waits_for_ever(count), waits_for_ever(count));
     if (keep) {
-      co_await gather(std::move(branches));
+      co_await collect_all(std::move(branches));
     } else {
       co_await when_all(std::move(branches));
     }
@@ -126,7 +125,7 @@ awaitable<void> cancelled_from_outside(bool keep_all) {
 TEST(when_all, passes_a_cancellation_on) {
   run_test(cancelled_from_outside(false));
 }
-TEST(gather, passes_a_cancellation_on) {
+TEST(collect_all, passes_a_cancellation_on) {
   run_test(cancelled_from_outside(true));
 }
 

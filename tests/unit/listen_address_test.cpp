@@ -110,9 +110,10 @@ TEST(listen_address, an_ipv6_less_host_listens_on_every_ipv4_address) {
 }
 
 TEST(listen_address, what_is_here_is_asked_of_the_kernel) {
-  EXPECT_TRUE(is_address_here(ip::make_address("127.0.0.1")));
-  EXPECT_FALSE(is_address_here(ip::make_address("192.0.2.77")));  // TEST-NET-1
-  EXPECT_NE(addresses_here().find("127.0.0.1 (lo)"), std::string::npos) << addresses_here();
+  EXPECT_TRUE(is_local_address(ip::make_address("127.0.0.1")));
+  EXPECT_FALSE(is_local_address(ip::make_address("192.0.2.77")));  // TEST-NET-1
+  EXPECT_NE(local_addresses_text().find("127.0.0.1 (lo)"), std::string::npos)
+      << local_addresses_text();
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ class own_sink {
   explicit own_sink(log_level least)
       : old_(set_log_sink(
             [this](const log_record& r) {
-              lines.push_back(std::string(name(r.level)) + " " + std::string(r.room) + ": " +
+              lines.push_back(std::string(name(r.level)) + " " + std::string(r.component) + ": " +
                               std::string(r.text));
             },
             least)) {}
@@ -28,8 +28,8 @@ class own_sink {
 
 TEST(log, reaches_the_sink_from_its_level_on) {
   own_sink sink(log_level::info);
-  EXPECT_FALSE(log_wants(log_level::debug));
-  EXPECT_TRUE(log_wants(log_level::info));
+  EXPECT_FALSE(log_enabled(log_level::debug));
+  EXPECT_TRUE(log_enabled(log_level::info));
   log(log_level::debug, "tcp", "too fine");
   log(log_level::info, "tcp", "connected");
   log(log_level::error, "rendezvous", "lost");
@@ -40,7 +40,7 @@ TEST(log, reaches_the_sink_from_its_level_on) {
 TEST(log, goes_nowhere_without_a_sink) {
   own_sink outer(log_level::debug);
   const log_sink mine = set_log_sink({});
-  EXPECT_FALSE(log_wants(log_level::error));
+  EXPECT_FALSE(log_enabled(log_level::error));
   log(log_level::error, "tcp", "unheard");
   EXPECT_TRUE(outer.lines.empty());
   EXPECT_FALSE(set_log_sink(mine, log_level::debug)) << "there was none";

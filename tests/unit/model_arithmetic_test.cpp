@@ -194,9 +194,9 @@ double slope(double& x, const std::function<double()>& loss) {
 }
 
 double largest(std::span<const double> values) {
-  double most = 0;
-  for (const double value : values) most = std::max(most, std::abs(value));
-  return most;
+  double max_value = 0;
+  for (const double value : values) max_value = std::max(max_value, std::abs(value));
+  return max_value;
 }
 
 class model_arithmetic : public testing::TestWithParam<const char*> {

@@ -46,7 +46,7 @@ class OutputFile : public testing::Test {
 
 TEST_F(OutputFile, WithoutAPathNothingIsWritten) {
   output_file none("--json", "");
-  EXPECT_FALSE(none.is_wanted());
+  EXPECT_FALSE(none.is_enabled());
   none.check();
   none.write("x");
   none.append("x");
@@ -139,9 +139,8 @@ TEST_F(OutputFile, ADeviceStaysADevice) {
   ::setenv("TMPDIR", folder_.c_str(), 1);
   const std::string lost = refusal([&] { at("full").write("x"); });
   ::unsetenv("TMPDIR");
-  EXPECT_NE(
-      lost.find("No space left on device; the content was saved as " + folder_.string()),
-      std::string::npos)
+  EXPECT_NE(lost.find("No space left on device; the content was saved as " + folder_.string()),
+            std::string::npos)
       << lost;
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }

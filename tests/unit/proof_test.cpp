@@ -8,7 +8,7 @@ namespace tandem::tcp {
 namespace {
 
 const secret key(std::string_view("0123456789abcdef0123456789abcdef"));
-const std::array steps{step::listener, step::connector, step::welcome, step::crossed};
+const std::array steps{step::listener, step::connector, step::accepted, step::crossed};
 
 wire_hello some_hello(std::uint32_t rail, std::uint8_t once) {
   hello h;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
 #include "rails/bind_nic.hpp"
@@ -67,12 +67,12 @@ TEST(BoundSockets, ReachAPeerFromTheirAddress) {
   asio::io_context loop;
   const nic lo = loopback();
   tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
-  for (const bool peer_is_here : {true, false}) {
+  for (const bool peer_is_local : {true, false}) {
     tcp::socket fresh(loop, tcp::v4());
-    const binding got = bind_nic(fresh, lo, make_address("127.0.0.2"), peer_is_here);
+    const binding got = bind_nic(fresh, lo, make_address("127.0.0.2"), peer_is_local);
     EXPECT_TRUE(got.address);
     EXPECT_EQ(got.device, got.why_not.empty());
-    if (peer_is_here) {
+    if (peer_is_local) {
       EXPECT_EQ(got.why_not, "the peer is on this machine");
     }
     fresh.connect(door.local_endpoint());
@@ -96,23 +96,23 @@ TEST(BoundSockets, RefuseAnAddressOfAnotherMachine) {
 TEST(Here, IsLoopbackAndWhatInterfacesHave) {
   nic one;
   one.addresses = {{make_address("10.0.0.1"), 24, ""}};
-  EXPECT_TRUE(is_here({one}, make_address("10.0.0.1")));
-  EXPECT_TRUE(is_here({}, make_address("127.0.0.9")));
-  EXPECT_FALSE(is_here({one}, make_address("10.0.0.2")));
+  EXPECT_TRUE(is_local_address({one}, make_address("10.0.0.1")));
+  EXPECT_TRUE(is_local_address({}, make_address("127.0.0.9")));
+  EXPECT_FALSE(is_local_address({one}, make_address("10.0.0.2")));
 }
 
 TEST(Leaving, IsSeenInTheCounters) {
-  EXPECT_EQ(leaving_check(1000, 2000, 1000), leaving::by_it);
-  EXPECT_EQ(leaving_check(1000, 1999, 1000), leaving::by_another);
-  EXPECT_EQ(leaving_check(1000, 999, 0), leaving::unknown);
-  EXPECT_EQ(leaving_check(std::nullopt, 5, 1), leaving::unknown);
-  EXPECT_EQ(leaving_check(5, std::nullopt, 1), leaving::unknown);
-  EXPECT_FALSE(sent_by("no/such").has_value());
-  EXPECT_FALSE(sent_by("nosuchnic").has_value());
+  EXPECT_EQ(check_egress(1000, 2000, 1000), egress::as_bound);
+  EXPECT_EQ(check_egress(1000, 1999, 1000), egress::elsewhere);
+  EXPECT_EQ(check_egress(1000, 999, 0), egress::unknown);
+  EXPECT_EQ(check_egress(std::nullopt, 5, 1), egress::unknown);
+  EXPECT_EQ(check_egress(5, std::nullopt, 1), egress::unknown);
+  EXPECT_FALSE(tx_bytes_of("no/such").has_value());
+  EXPECT_FALSE(tx_bytes_of("nosuchnic").has_value());
 }
 
 TEST(Leaving, LoopbackCounts) {
-  const std::optional<std::uint64_t> before = sent_by("lo");
+  const std::optional<std::uint64_t> before = tx_bytes_of("lo");
   if (!before) GTEST_SKIP() << "the kernel shows no counters of lo";
   asio::io_context loop;
   tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
@@ -122,7 +122,7 @@ TEST(Leaving, LoopbackCounts) {
   std::vector<char> bytes(4096);
   asio::write(here, asio::buffer(bytes));
   asio::read(there, asio::buffer(bytes));
-  EXPECT_EQ(leaving_check(before, sent_by("lo"), bytes.size()), leaving::by_it);
+  EXPECT_EQ(check_egress(before, tx_bytes_of("lo"), bytes.size()), egress::as_bound);
 }
 
 TEST(Explained, EveryInterfaceHasAVerdict) {

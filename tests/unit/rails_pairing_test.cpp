@@ -16,11 +16,11 @@ rails_list read(const std::string& rails) {
 }
 
 /// "eth0-eth1/s eth2-eth2/o": pairs with their names, by subnet or by order.
-std::string pairs_of(const rails_list& mine, const rails_list& theirs) {
+std::string pairs_of(const rails_list& local, const rails_list& remote) {
   std::string text;
-  for (const rail_pair& p : pair_rails(mine, theirs).pairs) {
-    text += (text.empty() ? "" : " ") + mine[p.mine].interface + "-" + theirs[p.theirs].interface +
-            (p.same_subnet ? "/s" : "/o");
+  for (const rail_pair& p : pair_rails(local, remote).pairs) {
+    text += (text.empty() ? "" : " ") + local[p.local].interface + "-" +
+            remote[p.remote].interface + (p.same_subnet ? "/s" : "/o");
   }
   return text;
 }
@@ -69,7 +69,7 @@ TEST(RailPairs, LeaveOverWhatHasNoPartnerAndSayWhy) {
             "six: the peer has no rail with an address that this one could reach");
   const pairing back = pair_rails(b, a);
   ASSERT_EQ(back.unpaired.size(), 3u);
-  EXPECT_FALSE(back.unpaired[0].is_mine);
+  EXPECT_FALSE(back.unpaired[0].is_local);
   EXPECT_EQ(back.unpaired[1].why, "eth1: this rank has only 1 rail");
   EXPECT_EQ(pair_rails({}, b).unpaired.at(0).why, "eth0: this rank has no rail");
 }
@@ -86,9 +86,9 @@ rails_list random_rails(std::mt19937& random) {
   rails_list all(below(6));
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].interface = "eth" + std::to_string(i);
-    const unsigned doors = 1 + below(3);
-    for (unsigned d = 0; d < doors; ++d) {
-      door one;
+    const unsigned endpoints = 1 + below(3);
+    for (unsigned d = 0; d < endpoints; ++d) {
+      listen_endpoint one;
       one.port = static_cast<std::uint16_t>(1 + below(3));
       one.prefix = below(4) == 0 ? 16 : 24;
       const unsigned family = below(8);
@@ -98,7 +98,7 @@ rails_list random_rails(std::mt19937& random) {
         one.where = asio::ip::make_address("fd00::" + std::to_string(below(3)) + ":1").to_v6();
         one.prefix = 112;
       }
-      all[i].doors.push_back(one);
+      all[i].endpoints.push_back(one);
     }
   }
   return all;
@@ -115,12 +115,13 @@ TEST(RailPairs, AreTheSameFromBothEnds) {
     pairs += here.pairs.size();
     for (std::size_t i = 0; i < here.pairs.size(); ++i) {
       const rail_pair& p = there.pairs[i];
-      const rail_pair turned{p.theirs, p.mine, p.their_door, p.my_door, p.same_subnet};
+      const rail_pair turned{p.remote, p.local, p.remote_endpoint_index, p.local_endpoint_index,
+                             p.same_subnet};
       ASSERT_EQ(here.pairs[i], turned) << encode(a) << " | " << encode(b);
-      const door& mine = a[p.theirs].doors.at(p.their_door);
-      const door& theirs = b[p.mine].doors.at(p.my_door);
-      ASSERT_EQ(mine.where.is_v4(), theirs.where.is_v4());
-      ASSERT_EQ(mine.where.is_loopback(), theirs.where.is_loopback());
+      const listen_endpoint& local = a[p.remote].endpoints.at(p.remote_endpoint_index);
+      const listen_endpoint& remote = b[p.local].endpoints.at(p.local_endpoint_index);
+      ASSERT_EQ(local.where.is_v4(), remote.where.is_v4());
+      ASSERT_EQ(local.where.is_loopback(), remote.where.is_loopback());
     }
     ASSERT_EQ(here.unpaired.size() + 2 * here.pairs.size(), a.size() + b.size());
     ASSERT_EQ(here.unpaired.size(), there.unpaired.size());
@@ -132,8 +133,8 @@ TEST(RailLines, ReadBackAsTheyWereWritten) {
   const std::string line = "rails 1 eth0=10.1.0.2/24:4000+fd00::2/64:4001 ib0=10.2.0.2/16:65535";
   const rails_list rails = decode(line);
   ASSERT_EQ(rails.size(), 2u);
-  EXPECT_EQ(rails[0].doors.size(), 2u);
-  EXPECT_EQ(rails[0].doors[1].port, 4001);
+  EXPECT_EQ(rails[0].endpoints.size(), 2u);
+  EXPECT_EQ(rails[0].endpoints[1].port, 4001);
   EXPECT_EQ(encode(rails), line);
   EXPECT_TRUE(decode(encode({})).empty());
   std::mt19937 random(3);
@@ -146,10 +147,11 @@ TEST(RailLines, ReadBackAsTheyWereWritten) {
 TEST(RailLines, OddNamesAndTooManyRailsStillMakeALineThatIsRead) {
   rails_list rails(max_rails + 4, published_rail{"a= b+\n", {}});
   for (published_rail& one : rails) {
-    one.doors.assign(max_doors + 3, door{asio::ip::make_address("ffff::"
+    one.endpoints.assign(max_endpoints + 3,
+                         listen_endpoint{asio::ip::make_address("ffff::"
                                                                 "1111:2222:3333:4444:5555:6666"),
                                          128, 65535});
-    for (door& d : one.doors)
+    for (listen_endpoint& d : one.endpoints)
       d.where = asio::ip::make_address("fd00:1111:2222:3333:4444:5555:6666:7777");
   }
   const std::string line = encode(rails);
@@ -157,7 +159,7 @@ TEST(RailLines, OddNamesAndTooManyRailsStillMakeALineThatIsRead) {
   const rails_list back = decode(line);
   ASSERT_EQ(back.size(), max_rails);
   EXPECT_EQ(back[0].interface, "a??b??");
-  EXPECT_EQ(back[0].doors.size(), max_doors);
+  EXPECT_EQ(back[0].endpoints.size(), max_endpoints);
 }
 
 TEST(RailLines, ThatAreHostileAreRefused) {
@@ -190,9 +192,9 @@ TEST(RailLines, ThatAreHostileAreRefused) {
   std::string many = "rails 1";
   for (std::size_t i = 0; i <= max_rails; ++i) many += " e=10.0.0.1/24:1";
   EXPECT_EQ(refusal(many), errc::protocol_violation);
-  std::string doors = "rails 1 e=10.0.0.1/24:1";
-  for (std::size_t i = 0; i < max_doors; ++i) doors += "+10.0.0.1/24:1";
-  EXPECT_EQ(refusal(doors), errc::protocol_violation);
+  std::string endpoints = "rails 1 e=10.0.0.1/24:1";
+  for (std::size_t i = 0; i < max_endpoints; ++i) endpoints += "+10.0.0.1/24:1";
+  EXPECT_EQ(refusal(endpoints), errc::protocol_violation);
   EXPECT_EQ(refusal("rails 1 " + std::string(max_published_bytes, 'x')), errc::protocol_violation);
 }
 

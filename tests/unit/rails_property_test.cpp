@@ -26,7 +26,7 @@ constexpr int flows = 2;
 /// Short messages up to 24 bytes; longer ones are announced and come in chunks of 64, or of 16, 32
 /// or 48 where several lanes share one.
 constexpr protocol::limits tiny{24, 64, 512, flows, 16};
-constexpr rails::patience bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
+constexpr rails::timeouts bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
 
 std::string numbered(std::uint32_t number, std::size_t bytes) {
   std::string text(4 + bytes, static_cast<char>('a' + number % 26));
@@ -175,7 +175,7 @@ class schedule {
     start(side, *list.back());
   }
   void start(int side, scripted& op) {
-    if (are_ == views::of_devices) op.view = made_up_nic::on_device(op.view);
+    if (are_ == views::of_devices) op.view = fake_nic::on_device(op.view);
     pair_.start(side, op);
   }
   void cancel_one(int side, flow_id flow) {
@@ -230,13 +230,13 @@ class schedule {
     for (std::uint16_t lane = 0; lane < pair_.lanes(); ++lane) {
       for (const int side : {0, 1}) {
         EXPECT_GE(pair_.core(1 - side).received_bytes(lane),
-                  pair_.core(side).sent().arrived_bytes(lane))
+                  pair_.core(side).sent().acknowledged_bytes(lane))
             << "lane " << lane << " from side " << side;
       }
     }
     for (const int side : {0, 1}) {
       EXPECT_EQ(pair_.ends[side].nic.keys(), 0u) << "side " << side << " keeps views registered";
-      EXPECT_FALSE(pair_.core(side).touches_views());
+      EXPECT_FALSE(pair_.core(side).has_active_dma());
     }
     for (direction& way : ways_) {
       for (int f = 0; f < flows; ++f) check_flow(way, f);

@@ -59,9 +59,9 @@ std::string rails_of(const std::vector<nic>& nics, std::string_view words,
 std::string why(const std::vector<nic>& nics, const std::string& name, std::string_view words = "",
                 bool loopback_only = false) {
   const selection chosen = chosen_of(nics, words, loopback_only);
-  EXPECT_EQ(chosen.verdicts.size(), nics.size());
+  EXPECT_EQ(chosen.decisions.size(), nics.size());
   for (std::size_t i = 0; i < nics.size(); ++i) {
-    if (nics[i].name == name) return chosen.verdicts[i].why;
+    if (nics[i].name == name) return chosen.decisions[i].why;
   }
   return "no such interface in the test";
 }

@@ -33,7 +33,7 @@ TEST(Chunks, FollowTheMessageAndTheLanes) {
 
 /// What each lane carried of messages of this length, one after the other.
 std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, int messages) {
-  rails_pair pair(protocol::limits{}, lanes, rails::patience{});
+  rails_pair pair(protocol::limits{}, lanes, rails::timeouts{});
   for (int i = 0; i < messages && pair.good; ++i) {
     scripted send(operation::kind::send, 1, std::string(message_bytes, static_cast<char>('a' + i)));
     scripted receive(operation::kind::recv, 1, std::string(message_bytes, ' '));
@@ -44,7 +44,7 @@ std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, 
   }
   std::vector<std::uint64_t> carried;
   for (std::uint16_t i = 0; i < lanes; ++i) {
-    carried.push_back(pair.core(0).sent().arrived_bytes(i));
+    carried.push_back(pair.core(0).sent().acknowledged_bytes(i));
   }
   return carried;
 }
@@ -69,7 +69,7 @@ TEST(Shares, AMessageOf128KiBStaysOnOneLane) {
 /// One lane's worth of a message of 256 KiB is 128 KiB; a lane of which nothing comes back takes no
 /// more than that.
 TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
-  rails_pair pair(protocol::limits{}, 2, rails::patience{});
+  rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   scripted send(operation::kind::send, 1, std::string(256 * kib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(256 * kib, ' '));
   pair.start(1, receive);
@@ -110,9 +110,9 @@ void send_slowly(rails_pair& pair, std::size_t bytes, std::size_t lane_bytes) {
 
 /// Short messages do not measure it, and while it is left out nothing else does.
 TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
-  rails_pair pair(protocol::limits{}, 2, rails::patience{});
+  rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   send_slowly(pair, 32 * mib, 64 * kib);
-  const auto carried = [&pair] { return pair.core(0).sent().arrived_bytes(1); };
+  const auto carried = [&pair] { return pair.core(0).sent().acknowledged_bytes(1); };
   const auto rate = [&pair](std::uint16_t lane) { return pair.core(0).measured_bytes_per_s(lane); };
   ASSERT_GT(rate(1), 0);
   ASSERT_LT(rate(1), rate(0) / 4);
@@ -132,7 +132,7 @@ TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
 
 /// After which chunks of a message of 6 MiB the receiver has something to report.
 std::vector<bool> reports_of(std::size_t lanes) {
-  rails_pair pair(protocol::limits{}, lanes, rails::patience{});
+  rails_pair pair(protocol::limits{}, lanes, rails::timeouts{});
   scripted send(operation::kind::send, 1, std::string(6 * mib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(6 * mib, ' '));
   const auto say_all = [&pair](int side) {
@@ -156,7 +156,7 @@ std::vector<bool> reports_of(std::size_t lanes) {
   for (std::uint16_t lane = 0; reports.size() < 6 && pair.good; lane = (lane + 1) % pair.lanes()) {
     if (!pair.write(0, lane)) continue;
     pair.deliver(1, lane, 2 * mib);
-    reports.push_back(pair.core(1).received().owes_report());
+    reports.push_back(pair.core(1).received().needs_report());
     say_all(1);
   }
   EXPECT_TRUE(receive.is_over());

@@ -11,10 +11,10 @@ constexpr std::uint16_t last = 2;  // the lane that stands by, of three
 /// Lanes 0 and 1, and lane 2 that stands by.
 class standby : public testing::Test {
  protected:
-  standby() : pair_(protocol::limits{}, 3, rails::patience{}, {false, false, true}) {}
+  standby() : pair_(protocol::limits{}, 3, rails::timeouts{}, {false, false, true}) {}
 
-  void heal(std::uint16_t lane, bool stands_by) {
-    pair_.stands_by[lane] = stands_by;
+  void heal(std::uint16_t lane, bool is_standby) {
+    pair_.is_standby[lane] = is_standby;
     pair_.heal(lane);
   }
   void lose(std::uint16_t lane) {
@@ -30,7 +30,7 @@ class standby : public testing::Test {
     pair_.start(0, send);
     for (int round = 0; round < 50 && pair_.good; ++round) move();
     EXPECT_EQ(receive.got, std::string(bytes, 'x'));
-    pair_.pass_time(rails::patience{}.heartbeat());  // of short ones the sender hears by then
+    pair_.pass_time(rails::timeouts{}.heartbeat());  // of short ones the sender hears by then
     for (int round = 0; round < 2; ++round) move();
     std::array<std::uint64_t, 3> now = arrived();
     for (std::size_t i = 0; i < now.size(); ++i) now[i] -= before[i];
@@ -52,7 +52,7 @@ class standby : public testing::Test {
  private:
   std::array<std::uint64_t, 3> arrived() {
     std::array<std::uint64_t, 3> all{};
-    for (std::uint16_t i = 0; i < 3; ++i) all[i] = pair_.core(0).sent().arrived_bytes(i);
+    for (std::uint16_t i = 0; i < 3; ++i) all[i] = pair_.core(0).sent().acknowledged_bytes(i);
     return all;
   }
 };
@@ -110,7 +110,7 @@ class pieces : public standby {
       for (const int side : {0, 1}) {
         for (std::uint16_t i = 0; i < pair_.lanes(); ++i) {
           while (pair_.take(side, i)) {
-            const rails::piece& p = *pair_.ends[side].in_hand[i];
+            const rails::lane_write& p = *pair_.ends[side].in_hand[i];
             if (found == 0) found = static_cast<std::uint32_t>(p.payload.bytes);
             pair_.put(side, i);
           }

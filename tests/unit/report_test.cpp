@@ -92,7 +92,7 @@ TEST(charts, leave_gaps_where_nothing_was_measured) {
   EXPECT_EQ(count(d, "L"), 1);
   EXPECT_NE(draw({"t", "y", false, {{"c", "joint", {}}}}).find("nothing was measured"),
             std::string::npos);
-  EXPECT_NE(draw_lanes({}).find("no step was recorded"), std::string::npos);
+  EXPECT_NE(draw_timeline({}).find("no step was recorded"), std::string::npos);
 }
 
 TEST(report_page, needs_nothing_from_outside_and_escapes_what_it_is_given) {
@@ -119,15 +119,15 @@ TEST(report_page, shows_a_difference_only_where_there_is_one) {
 
 TEST(verdict_line, says_loss_and_difference) {
   const report page = small_report();
-  EXPECT_EQ(verdict(page.joint, page.reference),
+  EXPECT_EQ(loss_comparison(page.joint, page.reference),
             "final loss 3.500000; in one process 3.500000; difference 0 absolute, 0 relative: the "
             "same bits at every step");
   history other = page.reference;
   other.loss.back() = 3.5 - 7e-6;
-  EXPECT_EQ(verdict(page.joint, other),
+  EXPECT_EQ(loss_comparison(page.joint, other),
             "final loss 3.500000; in one process 3.499993; difference 7.0e-06 absolute, 2.0e-06 "
             "relative");
-  EXPECT_EQ(verdict(page.joint, {}), "final loss 3.500000; no reference was run");
+  EXPECT_EQ(loss_comparison(page.joint, {}), "final loss 3.500000; no reference was run");
 }
 
 TEST(history_rates, leave_out_the_first_step) {
@@ -144,8 +144,8 @@ TEST(timelines, sum_everything_and_keep_what_is_asked_for) {
   line.add(activity::recv, 1, at, at + std::chrono::milliseconds(3));
   EXPECT_NEAR(line.seconds()[0], 0.005, 1e-9);
   EXPECT_NEAR(line.waited_s(), 0.003, 1e-9);
-  ASSERT_EQ(line.moments().size(), 1U);
-  EXPECT_NEAR(line.moments()[0].end_us - line.moments()[0].begin_us, 3000, 1e-6);
+  ASSERT_EQ(line.intervals().size(), 1U);
+  EXPECT_NEAR(line.intervals()[0].end_us - line.intervals()[0].begin_us, 3000, 1e-6);
 }
 
 TEST(json, keeps_every_bit_and_escapes_text) {

@@ -147,14 +147,14 @@ TEST(Resources, UsageIsToldThoughNoDescriptorIsLeft) {
 TEST(Resources, ReservingRaisesTheSoftLimitAndNothingElse) {
   in_child([] {
     set_soft_limit(48);
-    const limit before = read_descriptor_usage().most;
+    const limit before = read_descriptor_usage().max;
     if (before.hard < 200) return;
     reserve_descriptors({"the test", 10, 10});
-    EXPECT_EQ(read_descriptor_usage().most.soft, 48u);
+    EXPECT_EQ(read_descriptor_usage().max.soft, 48u);
     reserve_descriptors({"the test", 100, 100});
     const descriptor_usage after = read_descriptor_usage();
-    EXPECT_EQ(after.most.soft, after.open + 100 + descriptor_need::spare);
-    EXPECT_EQ(after.most.hard, before.hard);
+    EXPECT_EQ(after.max.soft, after.open + 100 + descriptor_need::spare);
+    EXPECT_EQ(after.max.hard, before.hard);
     EXPECT_THROW(reserve_descriptors({"the test", unlimited / 2, 0}), error);
   });
 }

@@ -6,8 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <functional>
-#include <tandem/poller.hpp>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
+#include <tandem/detail/poller.hpp>
 
 namespace tandem {
 namespace {
@@ -31,7 +31,7 @@ class busy_link final : public pollable {
   const std::function<void()> found_;
 };
 
-constexpr spin_policy alone{.most = 1ms, .crowded = false};
+constexpr spin_policy alone{.max_spin = 1ms, .crowded = false};
 
 /// Polls from the one that posts a handler to the handler, which ends the loop.
 int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alone) {
@@ -56,13 +56,13 @@ int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alo
 
 /// Fewer where this core is taken away in between, never more.
 TEST(rounds, that_are_short_go_on_a_little) {
-  int most = 0;
+  int max_polls = 0;
   for (int i = 0; i < 100; ++i) {
     const int polls = polls_until_handled(0us);
     ASSERT_GE(polls, 0);
-    most = std::max(most, polls);
+    max_polls = std::max(max_polls, polls);
   }
-  EXPECT_EQ(most, 3);
+  EXPECT_EQ(max_polls, 3);
 }
 
 TEST(rounds, that_are_long_let_others_in) {
@@ -70,13 +70,13 @@ TEST(rounds, that_are_long_let_others_in) {
 }
 
 TEST(rounds, where_others_wait_for_the_core_let_them_in) {
-  EXPECT_EQ(polls_until_handled(0us, {.most = 1ms, .crowded = true}), 0);
+  EXPECT_EQ(polls_until_handled(0us, {.max_spin = 1ms, .crowded = true}), 0);
 }
 
 /// Looks at memory between two looks of the kernel, while nothing is found.
 class idle_link final : public pollable {
  public:
-  idle_link(asio::io_context& context, look costs, std::function<void()> looked)
+  idle_link(asio::io_context& context, poll_cost costs, std::function<void()> looked)
       : pollable(context.get_executor(), costs), looked_(std::move(looked)) {}
 
  private:
@@ -89,16 +89,16 @@ class idle_link final : public pollable {
   const std::function<void()> looked_;
 };
 
-int memory_looks_of_a_round(bool is_hurried) {
+int memory_looks_of_a_round(bool expects_completion) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
   int looks = 0, rounds = 0;
-  const idle_link memory(context, pollable::look::reads_memory, [&] { ++looks; });
-  const idle_link kernel(context, pollable::look::asks_kernel, [&] {
+  const idle_link memory(context, pollable::poll_cost::memory_read, [&] { ++looks; });
+  const idle_link kernel(context, pollable::poll_cost::system_call, [&] {
     if (rounds++ == 0) looks = 0;
     if (rounds == 3) context.stop();
   });
-  if (is_hurried) poller::of(context.get_executor()).hurry(true);
+  if (expects_completion) poller::of(context.get_executor()).expect_completion(true);
   run(context, alone);
   return looks / 2;
 }

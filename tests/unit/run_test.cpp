@@ -355,7 +355,7 @@ TEST(Run, SelfCommandIsThisProgram) {
 
 TEST(LinePrefixer, CutsALineThatNeverEnds) {
   line_prefixer prefixer("> ");
-  const std::string much(line_prefixer::most_bytes + 5, 'x');
+  const std::string much(line_prefixer::max_bytes + 5, 'x');
   EXPECT_EQ(prefixer.feed(much), "> " + much.substr(5) + "\n");
   EXPECT_EQ(prefixer.feed("\n\ny"), "> xxxxx\n> \n");
   EXPECT_EQ(prefixer.finish(), "> y\n");
@@ -363,7 +363,7 @@ TEST(LinePrefixer, CutsALineThatNeverEnds) {
 }
 
 TEST(LastWords, AreTheLastThreeLinesInOne) {
-  last_words words;
+  last_lines words;
   EXPECT_EQ(words.text(), "");
   words.feed("one\ntwo\n\n  \nthree\nbar 10%\rbar 20%\rfo");
   words.feed("ur");
@@ -372,11 +372,11 @@ TEST(LastWords, AreTheLastThreeLinesInOne) {
 
 TEST(FirstFailure, PrefersTheKilledToThoseWhoLostIt) {
   const int exited_well = 0, exited_1 = 1 << 8, killed = SIGKILL;
-  const std::vector<rank_end> ends{{0, exited_well}, {1, exited_1}, {2, killed}, {3, exited_1}};
+  const std::vector<rank_exit> ends{{0, exited_well}, {1, exited_1}, {2, killed}, {3, exited_1}};
   ASSERT_TRUE(first_failure(ends));
   EXPECT_EQ(first_failure(ends)->rank, 2);
   EXPECT_EQ(exit_status(killed), 137);
-  EXPECT_FALSE(first_failure(std::vector<rank_end>{{0, exited_well}}));
+  EXPECT_FALSE(first_failure(std::vector<rank_exit>{{0, exited_well}}));
 }
 
 }  // namespace

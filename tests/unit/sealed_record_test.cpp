@@ -36,8 +36,8 @@ TEST(sealed_record, round_trip_in_any_parts) {
   sealer seals(some_key());
   opener opens(some_key());
   for (int i = 0; i < 300; ++i) {
-    const std::size_t most = i % 3 == 0 ? 100 : most_text_bytes;
-    const std::size_t length = i == 0 ? most_text_bytes : 1 + random() % most;
+    const std::size_t most = i % 3 == 0 ? 100 : max_text_bytes;
+    const std::size_t length = i == 0 ? max_text_bytes : 1 + random() % most;
     const bytes text = pattern(length, random());
     const auto parts = test::in_parts(text, random);
     cursor from(parts);

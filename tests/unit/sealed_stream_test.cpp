@@ -36,8 +36,8 @@ bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& ran
              std::size_t longest_piece, std::size_t longest_room) {
   bytes text, into(longest_room);
   for (;;) {
-    const std::span<std::byte> room(into.data(), 1 + random() % longest_room);
-    const auto parts = test::in_parts(room, random);
+    const std::span<std::byte> space(into.data(), 1 + random() % longest_room);
+    const auto parts = test::in_parts(space, random);
     cursor to(parts);
     in.open(to);
     text.insert(text.end(), into.begin(),
@@ -45,11 +45,11 @@ bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& ran
     if (in.is_broken()) return text;
     if (in.holds_more()) continue;
     if (wire.empty()) return text;
-    const std::span<std::byte> free = in.room();
+    const std::span<std::byte> free = in.space();
     EXPECT_FALSE(free.empty());
     const std::size_t n = std::min({free.size(), wire.size(), 1 + random() % longest_piece});
     std::copy_n(wire.begin(), n, free.begin());
-    in.came(n);
+    in.received(n);
     wire = wire.subspan(n);
   }
 }
@@ -61,9 +61,9 @@ TEST(sealed_bytes, arrive_however_they_are_cut) {
     const auto parts = test::in_parts(text, random, longest_part);
     const bytes wire = sealed_in_parts(parts);
     for (const std::size_t piece : {std::size_t{1}, std::size_t{5000}, wire.size()}) {
-      for (const std::size_t room : {std::size_t{10}, std::size_t{9000}, text.size()}) {
+      for (const std::size_t space : {std::size_t{10}, std::size_t{9000}, text.size()}) {
         incoming in(some_key());
-        EXPECT_EQ(opened(in, wire, random, piece, room), text);
+        EXPECT_EQ(opened(in, wire, random, piece, space), text);
         EXPECT_FALSE(in.is_broken());
       }
     }
@@ -100,18 +100,18 @@ TEST(sealed_bytes, of_a_record_that_is_not_all_here_nothing_is_given_out) {
   const bytes wire = sealed_in_parts(std::span(&all, 1));
   incoming in(some_key());
   bytes into(2000, std::byte{0x55});
-  const iovec room{into.data(), into.size()};
+  const iovec space{into.data(), into.size()};
   for (std::size_t i = 0; i < wire.size(); ++i) {
-    cursor to(std::span(&room, 1));
+    cursor to(std::span(&space, 1));
     in.open(to);
     EXPECT_EQ(to.done_bytes(), 0u);
     EXPECT_FALSE(in.holds_more());
     EXPECT_EQ(into, bytes(2000, std::byte{0x55}));
-    in.room()[0] = wire[i];
-    in.came(1);
+    in.space()[0] = wire[i];
+    in.received(1);
   }
   EXPECT_TRUE(in.holds_more());
-  cursor to(std::span(&room, 1));
+  cursor to(std::span(&space, 1));
   in.open(to);
   EXPECT_EQ(to.done_bytes(), 1000u);
 }
@@ -175,8 +175,8 @@ class sealed_stream : public testing::TestWithParam<bool> {
     for (const int end : ends_) ::close(end);
   }
   ssize_t receive(std::span<std::byte> into) {
-    const iovec room{into.data(), into.size()};
-    return to_->receive(std::span(&room, 1));
+    const iovec space{into.data(), into.size()};
+    return to_->receive(std::span(&space, 1));
   }
   ssize_t send(std::span<const std::byte> text) {
     const iovec part{const_cast<std::byte*>(text.data()), text.size()};
@@ -215,7 +215,7 @@ TEST_P(sealed_stream, carries_what_it_takes) {
   EXPECT_EQ(got, text);
   EXPECT_TRUE(from_->flush());
   EXPECT_FALSE(to_->holds_more());
-  EXPECT_EQ(from_->given_bytes(), to_->received_bytes());
+  EXPECT_EQ(from_->sent_bytes(), to_->received_bytes());
   EXPECT_GE(to_->received_bytes(), text.size());
 }
 

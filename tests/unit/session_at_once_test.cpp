@@ -127,7 +127,7 @@ TEST_F(session_at_once_test, what_is_wrong_is_said_the_long_way) {
   EXPECT_EQ(too_short.result, errc::message_truncated);
 
   scripted noted(kind::send, 1, "hello"), plain(kind::recv, 1, "12345");
-  noted.note = {7, 7};
+  noted.signature = {7, 7};
   start(1, plain);
   ASSERT_TRUE(pair.send_at_once(0, noted));
   EXPECT_FALSE(pair.deliver_at_once(0));
@@ -158,9 +158,9 @@ TEST_F(session_at_once_test, not_beyond_the_flows_that_are_allowed) {
 
 TEST_F(session_at_once_test, not_once_it_has_failed_or_the_peer_has_gone) {
   scripted send(kind::send, 1, "x");
-  protocol::frame bye;
-  bye.type = frame_type::goodbye;
-  EXPECT_TRUE(pair.end(0).handle(bye));
+  protocol::frame close_frame;
+  close_frame.type = frame_type::close;
+  EXPECT_TRUE(pair.end(0).handle(close_frame));
   EXPECT_FALSE(pair.send_at_once(0, send));
   pair.end(1).fail(error(errc::peer_lost, "gone"));
   EXPECT_FALSE(pair.send_at_once(1, send));

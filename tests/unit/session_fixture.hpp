@@ -25,7 +25,7 @@ struct session_test : testing::Test {
   frame_type next(int side) {
     const packet* p = pair.write(side);
     EXPECT_NE(p, nullptr) << "nothing to say";
-    return p == nullptr ? frame_type::goodbye : p->header.type;
+    return p == nullptr ? frame_type::close : p->header.type;
   }
   /// A long message of side 0 is announced and accepted: its data may leave.
   void announce_and_accept() {

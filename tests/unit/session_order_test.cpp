@@ -186,7 +186,7 @@ TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
   start(1, receive);
   start(0, send);
   announce_and_accept();
-  protocol::outgoing piece;
+  protocol::outgoing_frame piece;
   ASSERT_TRUE(pair.end(0).next(piece));
   const auto found = pair.end(0).expire(now + std::chrono::seconds(2));
   EXPECT_TRUE(found.stuck);
@@ -206,10 +206,10 @@ TEST_F(session_test, goodbye_after_credits) {
   start(0, reply);
   start(1, back);
   pair.settle();
-  protocol::frame bye;
-  bye.type = frame_type::goodbye;
-  EXPECT_TRUE(pair.end(0).handle(bye)) << pair.end(0).violation();
-  EXPECT_TRUE(pair.end(0).peer_said_goodbye());
+  protocol::frame close_frame;
+  close_frame.type = frame_type::close;
+  EXPECT_TRUE(pair.end(0).handle(close_frame)) << pair.end(0).violation();
+  EXPECT_TRUE(pair.end(0).received_close());
 }
 
 TEST_F(session_test, goodbye_and_failure) {
@@ -221,10 +221,10 @@ TEST_F(session_test, goodbye_and_failure) {
   deliver(0);
   start(1, receive);
   start(1, send);
-  protocol::frame bye;
-  bye.type = frame_type::goodbye;
-  EXPECT_TRUE(pair.end(1).handle(bye));
-  EXPECT_TRUE(pair.end(1).peer_said_goodbye());
+  protocol::frame close_frame;
+  close_frame.type = frame_type::close;
+  EXPECT_TRUE(pair.end(1).handle(close_frame));
+  EXPECT_TRUE(pair.end(1).received_close());
   EXPECT_EQ(receive.result, errc::peer_closed);
   EXPECT_EQ(send.result, errc::peer_closed);
   start(1, late);

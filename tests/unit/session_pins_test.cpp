@@ -23,8 +23,8 @@ struct any_order {
       small_limits(), {1, 0, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
 
   /// All that the sender has to say but the last `data`, whose landing is left open.
-  void begin_only(protocol::landing& where) {
-    protocol::outgoing out;
+  void begin_only(protocol::incoming_payload& where) {
+    protocol::outgoing_frame out;
     while (sender.next(out)) {
       if (out.header.type == protocol::frame_type::data) {
         ASSERT_TRUE(receiver.begin(out.header, where)) << receiver.violation();
@@ -69,14 +69,14 @@ TEST(session_pins, what_could_not_be_filled_fails_though_it_was_over) {
   ends.receiver.pin(receive);
   scripted send(operation::kind::send, 0, "text");
   ends.sender.start(send);
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(ends.sender.next(out));
-  protocol::landing where;
+  protocol::incoming_payload where;
   ASSERT_TRUE(ends.receiver.begin(out.header, where));
   ends.receiver.end(where);
   EXPECT_TRUE(receive.is_over());
   EXPECT_FALSE(receive.result);
-  ends.receiver.spoil(receive, error(errc::device_failed, "the engine is on fire"));
+  ends.receiver.fail_payload(receive, error(errc::device_failed, "the engine is on fire"));
   ends.receiver.unpin(receive);
   EXPECT_EQ(ends.receiver.pop_done(), &receive);
   EXPECT_EQ(receive.result, errc::device_failed);
@@ -90,7 +90,7 @@ TEST(session_pins, a_slot_may_be_taken_again_while_its_last_message_lands) {
   scripted one(operation::kind::recv, 0, "........"), two(operation::kind::recv, 0, "........");
   ends.receiver.start(one);
   ends.receiver.start(two);
-  protocol::landing of_first, of_second;
+  protocol::incoming_payload of_first, of_second;
   ends.sender.start(first);
   ends.begin_only(of_first);
   EXPECT_TRUE(first.is_over());
@@ -110,7 +110,7 @@ TEST(session_pins, a_slot_is_taken_while_some_of_its_message_has_not_begun) {
   scripted receive(operation::kind::recv, 0, "........"), send(operation::kind::send, 0, "a first");
   ends.receiver.start(receive);
   ends.sender.start(send);
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(ends.sender.next(out));
   ASSERT_TRUE(ends.receiver.handle(out.header));
   out.header.message_id += 1 << 16;
@@ -122,13 +122,13 @@ TEST(session_pins, a_payload_that_was_never_read_is_heard_of) {
   any_order ends;
   scripted send(operation::kind::send, 0, "text"), receive(operation::kind::recv, 0, "....");
   ends.sender.start(send);
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(ends.sender.next(out));
-  ends.sender.spoil(out, error(errc::device_failed, "the engine is on fire"));
+  ends.sender.fail_payload(out, error(errc::device_failed, "the engine is on fire"));
   EXPECT_EQ(send.result, errc::device_failed);
-  protocol::landing where;
+  protocol::incoming_payload where;
   ASSERT_TRUE(ends.receiver.begin(out.header, where));
-  ends.receiver.lose(where);
+  ends.receiver.mark_unreadable(where);
   ends.receiver.start(receive);
   EXPECT_EQ(receive.result, errc::message_cancelled);
   EXPECT_EQ(ends.receiver.stats().unexpected_bytes, 0u);

@@ -99,12 +99,12 @@ class schedule {
 
   /// A frame is taken for writing; its payload is read when it is written out.
   void give_out(int side) {
-    protocol::outgoing out;
+    protocol::outgoing_frame out;
     if (in_hand_[side].size() < 4 && pair_.end(side).next(out)) in_hand_[side].push_back(out);
   }
   void take_back(int side) {
     if (in_hand_[side].empty()) return;
-    const protocol::outgoing out = in_hand_[side].front();
+    const protocol::outgoing_frame out = in_hand_[side].front();
     in_hand_[side].pop_front();
     packet p{out.header, {}};
     p.payload.assign(static_cast<const char*>(out.payload.data), out.payload.bytes);
@@ -120,8 +120,8 @@ class schedule {
   /// The next step of an arrival: the header, then half of the payload, then the rest.
   void arrive(int from) {
     protocol::session& to = pair_.end(1 - from);
-    auto& landing = landings_[from];
-    if (landing == nullptr) {
+    auto& incoming_payload = landings_[from];
+    if (incoming_payload == nullptr) {
       if (pair_.on_wire[from].empty()) return;
       if (pick(2) == 0 && pair_.deliver_at_once(from)) return;
       const packet& p = pair_.on_wire[from].front();
@@ -129,21 +129,22 @@ class schedule {
         good_ = to.handle(p.header);
         pair_.on_wire[from].pop_front();
       } else {
-        landing = std::make_unique<protocol::landing>();
-        good_ = to.begin(p.header, *landing);
+        incoming_payload = std::make_unique<protocol::incoming_payload>();
+        good_ = to.begin(p.header, *incoming_payload);
       }
       EXPECT_TRUE(good_) << to.violation();
     } else {
       const packet& p = pair_.on_wire[from].front();
-      const std::size_t left = p.payload.size() - landing->received;
-      const std::size_t now = landing->received == 0 && left > 1 ? left / 2 : left;
-      if (landing->target != nullptr && now > 0) {
-        std::memcpy(landing->target + landing->received, p.payload.data() + landing->received, now);
+      const std::size_t left = p.payload.size() - incoming_payload->received;
+      const std::size_t now = incoming_payload->received == 0 && left > 1 ? left / 2 : left;
+      if (incoming_payload->target != nullptr && now > 0) {
+        std::memcpy(incoming_payload->target + incoming_payload->received,
+                    p.payload.data() + incoming_payload->received, now);
       }
-      landing->received += now;
-      if (landing->received == p.payload.size()) {
-        to.end(*landing);
-        landing.reset();
+      incoming_payload->received += now;
+      if (incoming_payload->received == p.payload.size()) {
+        to.end(*incoming_payload);
+        incoming_payload.reset();
         pair_.on_wire[from].pop_front();
       }
     }
@@ -269,8 +270,8 @@ class schedule {
   std::mt19937_64 random_;
   direction ways_[2];  // by the side that sends
   session_pair pair_{tiny_limits};
-  std::deque<protocol::outgoing> in_hand_[2];
-  std::unique_ptr<protocol::landing> landings_[2];  // by the side that sends
+  std::deque<protocol::outgoing_frame> in_hand_[2];
+  std::unique_ptr<protocol::incoming_payload> landings_[2];  // by the side that sends
   std::vector<std::pair<scripted*, std::string>> frozen_;
   std::size_t most_slot_[2] = {0, 0};
   std::uint32_t number_ = 0;

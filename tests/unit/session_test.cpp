@@ -53,7 +53,7 @@ TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
   protocol::limits cut = small;
   cut.piece_bytes = 10;
   pair = session_pair(cut);
-  pair.end(0).cut_for(2);
+  pair.end(0).set_lane_count(2);
   const std::string text(111, 'x');
   scripted send(kind::send, 1, text), receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
@@ -61,7 +61,7 @@ TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
   const packet* announced = pair.write(0);
   ASSERT_NE(announced, nullptr);
   EXPECT_EQ(announced->header.chunk_bytes, 30u);
-  pair.end(0).cut_for(1);  // what was announced stays
+  pair.end(0).set_lane_count(1);  // what was announced stays
   deliver(0);
   EXPECT_EQ(next(1), frame_type::accept);
   deliver(1);
@@ -248,7 +248,7 @@ TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
   start(1, receive);
   start(0, send);
   announce_and_accept();
-  protocol::outgoing piece;
+  protocol::outgoing_frame piece;
   ASSERT_TRUE(pair.end(0).next(piece));
   EXPECT_EQ(piece.header.type, frame_type::data);
   pair.end(0).cancel(send);
@@ -272,7 +272,7 @@ TEST_F(session_test, the_last_piece_is_not_withdrawn) {
   announce_and_accept();
   pair.write(0);
   pair.write(0);
-  protocol::outgoing last;
+  protocol::outgoing_frame last;
   ASSERT_TRUE(pair.end(0).next(last));
   pair.end(0).cancel(send);
   pair.end(0).sent(last);
@@ -308,7 +308,7 @@ TEST_F(session_test, receive_meets_a_message_that_is_arriving) {
   pair.on_wire[0].pop_front();
   for (const bool cancelled : {false, true}) {
     session_pair fresh(small);
-    protocol::landing where;
+    protocol::incoming_payload where;
     ASSERT_TRUE(fresh.end(1).begin(p.header, where));
     fresh.start(1, first);
     fresh.start(1, second);

@@ -25,12 +25,12 @@ struct session_wide_test : session_test {
   }
 
   /// The next frame, widened to at most so many bytes. False: there is none.
-  bool give(protocol::outgoing& out, std::uint64_t most_bytes) {
+  bool give(protocol::outgoing_frame& out, std::uint64_t most_bytes) {
     if (!pair.end(0).next(out)) return false;
-    pair.end(0).widen(out, most_bytes);
+    pair.end(0).coalesce_chunks(out, most_bytes);
     return true;
   }
-  packet leave(const protocol::outgoing& out) {
+  packet leave(const protocol::outgoing_frame& out) {
     packet p{out.header, {}};
     p.payload.assign(static_cast<const char*>(out.payload.data), out.payload.bytes);
     pair.end(0).sent(out);
@@ -45,7 +45,7 @@ struct session_wide_test : session_test {
 };
 
 TEST_F(session_wide_test, all_of_a_message_in_one) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   EXPECT_EQ(out.header.payload_bytes, 220u);
   EXPECT_EQ(out.payload.bytes, 220u);
@@ -59,7 +59,7 @@ TEST_F(session_wide_test, all_of_a_message_in_one) {
 }
 
 TEST_F(session_wide_test, whole_chunks_in_any_order) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   std::vector<packet> all;
   while (give(out, 110)) all.push_back(leave(out));
   ASSERT_EQ(all.size(), 3u);  // 100, 100 and 20
@@ -71,7 +71,7 @@ TEST_F(session_wide_test, whole_chunks_in_any_order) {
 }
 
 TEST_F(session_wide_test, no_wider_than_a_chunk_where_no_other_fits) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 99));
   EXPECT_EQ(out.header.payload_bytes, 50u);
 }
@@ -88,7 +88,7 @@ TEST_F(session_wide_test, others_keep_their_turns) {
   while (!pair.on_wire[0].empty()) deliver(0);
   EXPECT_EQ(next(1), frame_type::accept);
   deliver(1);
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   std::uint64_t first = 0, second = 0;
   while (give(out, 1000)) {
     (out.op == &send ? first : second) += out.header.payload_bytes;
@@ -100,7 +100,7 @@ TEST_F(session_wide_test, others_keep_their_turns) {
 }
 
 TEST_F(session_wide_test, what_has_arrived_may_not_come_again_nor_what_is_no_whole_chunk) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   packet p = leave(out);
   ASSERT_TRUE(arrive(p));
@@ -113,7 +113,7 @@ TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
   packet p;
   p.header.type = frame_type::data;
   p.header.flow = 1;
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 50));
   p = leave(out);
   p.payload.resize(30);
@@ -123,10 +123,10 @@ TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
 
 /// A peer that lies: the end of one landing finds the message whole, and that of the other nothing.
 TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   const packet p = leave(out);
-  protocol::landing one, two;
+  protocol::incoming_payload one, two;
   protocol::session& to = pair.end(1);
   ASSERT_TRUE(to.begin(p.header, one));
   if (!to.begin(p.header, two)) return;
@@ -137,12 +137,12 @@ TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
 }
 
 TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   pair.end(0).cancel(send);
   EXPECT_FALSE(send.is_over()) << "what is being written is still its view";
-  protocol::outgoing other = out;
-  pair.end(0).widen(other, 1000);
+  protocol::outgoing_frame other = out;
+  pair.end(0).coalesce_chunks(other, 1000);
   EXPECT_EQ(other.header.payload_bytes, 100u) << "of what is cancelled no more leaves";
   pair.end(0).sent(out);
   EXPECT_EQ(send.result, boost::asio::error::operation_aborted);
@@ -153,9 +153,9 @@ TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) 
 }
 
 TEST_F(session_wide_test, what_could_not_be_read_spoils_the_message_once) {
-  protocol::outgoing out;
+  protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
-  pair.end(0).spoil(out, error(errc::device_failed, "unplugged"));
+  pair.end(0).fail_payload(out, error(errc::device_failed, "unplugged"));
   pair.forget_done(0);
   EXPECT_EQ(send.result, errc::device_failed);
   EXPECT_EQ(next(0), frame_type::withdraw);

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include <bit>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 
 #include "shm/memory.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <list>
-#include <tandem/channels/shm.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
 #include "shm/mapped_buffers.hpp"
@@ -61,35 +61,35 @@ TEST(shared_buffer, is_found_by_all_of_its_bytes_while_it_lives) {
 
 /// Two ends, as a link has them.
 struct ends {
-  memory shared = memory::create(least_ring_bytes);
-  offered_buffers out{shared.words(0), shared.words(1)};
-  mapped_buffers in{shared.words(1), shared.words(0)};
+  memory shared = memory::create(min_ring_bytes);
+  offered_buffers out{shared.control(0), shared.control(1)};
+  mapped_buffers in{shared.control(1), shared.control(0)};
 
   bool reaches(const shared_buffer& of) { return out.find(of.data(), of.size()).has_value(); }
   /// Offers and maps it.
-  offered_buffers::spot share(const shared_buffer& of) {
+  offered_buffers::buffer_location share(const shared_buffer& of) {
     EXPECT_FALSE(reaches(of)) << "nobody has mapped it";
     in.take_offers();
-    const auto spot = out.find(of.data(), of.size());
-    EXPECT_TRUE(spot);
-    return spot.value_or(offered_buffers::spot{});
+    const auto buffer_location = out.find(of.data(), of.size());
+    EXPECT_TRUE(buffer_location);
+    return buffer_location.value_or(offered_buffers::buffer_location{});
   }
 };
 
 TEST(shared_buffers, what_one_end_writes_the_other_reads) {
   ends both;
   const shared_buffer made(bytes);
-  const offered_buffers::spot spot = both.share(made);
-  EXPECT_EQ(spot.offset, 0U);
+  const offered_buffers::buffer_location buffer_location = both.share(made);
+  EXPECT_EQ(buffer_location.offset, 0U);
   const std::vector<std::byte> pattern = test::pattern(bytes, 3);
   std::copy(pattern.begin(), pattern.end(), made.data());
-  const std::byte* const there = both.in.find(spot.slot, 0, bytes);
+  const std::byte* const there = both.in.find(buffer_location.slot, 0, bytes);
   ASSERT_NE(there, nullptr);
   EXPECT_NE(there, made.data()) << "mapped once more";
   EXPECT_EQ(test::first_wrong(std::span(there, bytes), 3), std::nullopt);
   const auto part = both.out.find(made.data() + 5000, 10);
   ASSERT_TRUE(part);
-  EXPECT_EQ(part->slot, spot.slot);
+  EXPECT_EQ(part->slot, buffer_location.slot);
   EXPECT_EQ(part->offset, 5000U);
 }
 
@@ -102,7 +102,7 @@ TEST(shared_buffers, no_payload_leads_out_of_one) {
   EXPECT_EQ(both.in.find(slot, ~std::uint64_t{0}, 2), nullptr);
   EXPECT_NE(both.in.find(slot, bytes - 1, 1), nullptr);
   EXPECT_EQ(both.in.find(slot + 1, 0, 1), nullptr) << "never offered";
-  EXPECT_EQ(both.in.find(most_offers, 0, 1), nullptr);
+  EXPECT_EQ(both.in.find(max_offers, 0, 1), nullptr);
   EXPECT_EQ(both.in.find(~std::uint32_t{0}, 0, 1), nullptr);
 }
 
@@ -134,7 +134,7 @@ TEST(shared_buffers, the_slot_of_one_that_is_gone_is_another_ones) {
 TEST(shared_buffers, more_than_a_peer_maps_go_another_way) {
   ends both;
   std::list<shared_buffer> made;
-  for (std::size_t i = 0; i < most_offers; ++i) both.share(made.emplace_back(4096));
+  for (std::size_t i = 0; i < max_offers; ++i) both.share(made.emplace_back(4096));
   const shared_buffer more(4096);
   EXPECT_FALSE(both.reaches(more));
   both.in.take_offers();
@@ -154,7 +154,7 @@ TEST(shared_buffers, what_cannot_be_mapped_is_not_reached) {
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr);
   const shared_buffer made(bytes);
   EXPECT_FALSE(both.reaches(made));
-  end_words& liar = both.shared.words(0);
+  control_block& liar = both.shared.control(0);
   liar.offered[0].inode.fetch_add(1);
   both.in.take_offers();
   EXPECT_FALSE(both.reaches(made));

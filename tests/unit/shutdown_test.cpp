@@ -34,7 +34,7 @@ TEST(Shutdown, AfterAFailureGraceThenTermThenKill) {
 TEST(Shutdown, AStopSignalIsPassedOnAndThenEnforced) {
   for (const int number : {SIGINT, SIGHUP, SIGQUIT}) {
     shutdown end(grace, kill_after);
-    expect_step(end.told_to_stop(number), number, grace);
+    expect_step(end.stop_requested(number), number, grace);
     EXPECT_FALSE(end.is_forced());
     expect_step(end.expired(), SIGTERM, kill_after);
     expect_step(end.expired(), SIGKILL, {});
@@ -45,39 +45,39 @@ TEST(Shutdown, AStopSignalIsPassedOnAndThenEnforced) {
 
 TEST(Shutdown, WhoHadTermAlreadyIsKilledAfterTheGrace) {
   shutdown end(grace, kill_after);
-  expect_step(end.told_to_stop(SIGTERM), SIGTERM, grace);
+  expect_step(end.stop_requested(SIGTERM), SIGTERM, grace);
   expect_step(end.expired(), SIGKILL, {});
 }
 
 TEST(Shutdown, ALostReaderEndsRanksByTerm) {
   shutdown end(grace, kill_after);
-  expect_step(end.told_to_stop(SIGPIPE), SIGTERM, grace);
+  expect_step(end.stop_requested(SIGPIPE), SIGTERM, grace);
   expect_step(end.expired(), SIGKILL, {});
   EXPECT_EQ(end.stop_signal(), SIGPIPE);
 }
 
 TEST(Shutdown, ASecondSignalShortensAThirdKills) {
   shutdown end(grace, kill_after);
-  expect_step(end.told_to_stop(SIGINT), SIGINT, grace);
-  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
-  expect_step(end.told_to_stop(SIGTERM), SIGKILL, {});
-  expect_step(end.told_to_stop(SIGTERM), 0, {});
+  expect_step(end.stop_requested(SIGINT), SIGINT, grace);
+  expect_step(end.stop_requested(SIGINT), SIGTERM, kill_after);
+  expect_step(end.stop_requested(SIGTERM), SIGKILL, {});
+  expect_step(end.stop_requested(SIGTERM), 0, {});
   EXPECT_EQ(end.stop_signal(), SIGINT) << "the first";
 }
 
 TEST(Shutdown, HangUpAndLostReaderCountOnce) {
   shutdown end(grace, kill_after);
-  expect_step(end.told_to_stop(SIGHUP), SIGHUP, grace);
-  expect_step(end.told_to_stop(SIGHUP), 0, {});
-  expect_step(end.told_to_stop(SIGPIPE), 0, {});
-  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
+  expect_step(end.stop_requested(SIGHUP), SIGHUP, grace);
+  expect_step(end.stop_requested(SIGHUP), 0, {});
+  expect_step(end.stop_requested(SIGPIPE), 0, {});
+  expect_step(end.stop_requested(SIGINT), SIGTERM, kill_after);
 }
 
 TEST(Shutdown, ASignalAfterAFailureDoesNotMakeTheGraceLonger) {
   shutdown end(grace, kill_after);
   expect_step(end.rank_failed(), 0, grace);
-  expect_step(end.told_to_stop(SIGINT), SIGINT, {});
-  expect_step(end.told_to_stop(SIGINT), SIGTERM, kill_after);
+  expect_step(end.stop_requested(SIGINT), SIGINT, {});
+  expect_step(end.stop_requested(SIGINT), SIGTERM, kill_after);
 }
 
 }  // namespace

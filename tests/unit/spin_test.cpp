@@ -4,7 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <stdexcept>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 #include <thread>
 
 namespace tandem {
@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(spin_budget, halves_when_spinning_finds_nothing) {
-  spin_budget budget({.most = 40us});
+  spin_budget budget({.max_spin = 40us});
   EXPECT_EQ(budget.next(), 40us);
   budget.missed(1s);
   EXPECT_EQ(budget.next(), 20us);
@@ -23,7 +23,7 @@ TEST(spin_budget, halves_when_spinning_finds_nothing) {
 }
 
 TEST(spin_budget, of_a_crowded_loop_goes_to_nothing) {
-  spin_budget budget({.most = 40us, .crowded = true});
+  spin_budget budget({.max_spin = 40us, .crowded = true});
   for (int i = 0; i < 20; ++i) budget.missed(1s);
   EXPECT_LT(budget.next(), 1us);
   budget.missed(41us);
@@ -33,7 +33,7 @@ TEST(spin_budget, of_a_crowded_loop_goes_to_nothing) {
 }
 
 TEST(spin_budget, knows_that_waking_takes_time) {
-  spin_budget budget({.most = 40us});
+  spin_budget budget({.max_spin = 40us});
   budget.missed(91us);
   EXPECT_EQ(budget.next(), 20us);
   budget.missed(90us);
@@ -41,7 +41,7 @@ TEST(spin_budget, knows_that_waking_takes_time) {
 }
 
 TEST(spin_budget, comes_back_when_it_would_have_paid) {
-  spin_budget budget({.most = 40us});
+  spin_budget budget({.max_spin = 40us});
   for (int i = 0; i < 20; ++i) budget.missed(1s);
   budget.missed(30us);
   EXPECT_EQ(budget.next(), 40us);
@@ -52,7 +52,7 @@ TEST(spin_budget, comes_back_when_it_would_have_paid) {
 }
 
 TEST(spin_budget, of_nothing_stays_nothing) {
-  spin_budget budget({.most = 0us});
+  spin_budget budget({.max_spin = 0us});
   budget.caught();
   budget.missed(0ns);
   EXPECT_EQ(budget.next(), 0ns);
@@ -77,7 +77,7 @@ TEST(run, without_spinning) {
   bool ran = false;
   asio::steady_timer timer(context, 2ms);
   timer.async_wait([&](auto) { ran = true; });
-  const spin_stats stats = run(context, {.most = 0us});
+  const spin_stats stats = run(context, {.max_spin = 0us});
   EXPECT_TRUE(ran);
   EXPECT_EQ(stats.caught, 0u);
 }

@@ -26,8 +26,8 @@ class core_test : public testing::Test {
   }
   ~core_test() override { tandem::set_log_sink(std::move(old_sink_)); }
 
-  store_core::plan plan(int size = 3) const {
-    store_core::plan p;
+  store_core::parameters parameters(int size = 3) const {
+    store_core::parameters p;
     p.size = size;
     p.job = "job";
     p.where = "127.0.0.1:29500";
@@ -39,7 +39,7 @@ class core_test : public testing::Test {
   static hello_request hello(int rank, int size = 3) { return {rank, size, 30'000, 60'000, "job"}; }
 
   void come(store_core& core, int rank, int size = 3) {
-    const auto id = static_cast<store_core::connection>(10 + rank);
+    const auto id = static_cast<store_core::connection_id>(10 + rank);
     core.opened(id, "here", start_);
     core.received(id, hello(rank, size), start_);
   }
@@ -65,7 +65,7 @@ const Reply* as(const output& out) {
 
 /// The outputs to one connection, of one kind.
 template <class Reply>
-std::vector<Reply> to(const std::vector<output>& all, store_core::connection id) {
+std::vector<Reply> to(const std::vector<output>& all, store_core::connection_id id) {
   std::vector<Reply> found;
   for (const output& out : all) {
     if (const Reply* reply = as<Reply>(out); reply != nullptr && out.to == id)
@@ -74,7 +74,7 @@ std::vector<Reply> to(const std::vector<output>& all, store_core::connection id)
   return found;
 }
 
-bool closes(const std::vector<output>& all, store_core::connection id) {
+bool closes(const std::vector<output>& all, store_core::connection_id id) {
   for (const output& out : all) {
     if (out.to == id && out.close) return true;
   }
@@ -84,7 +84,7 @@ bool closes(const std::vector<output>& all, store_core::connection id) {
 // --- meeting
 
 TEST_F(core_test, all_start_when_the_last_has_come) {
-  store_core core(plan());
+  store_core core(parameters());
   for (const int rank : {2, 0}) {
     come(core, rank);
     const auto out = core.take();
@@ -102,7 +102,7 @@ TEST_F(core_test, all_start_when_the_last_has_come) {
 }
 
 TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
-  store_core core(plan(6));
+  store_core core(parameters(6));
   for (const int rank : {0, 1, 3, 4}) come(core, rank, 6);
   core.take();
   core.tick(start_ + milliseconds(29'999));
@@ -129,7 +129,7 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
 }
 
 TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
-  store_core core(plan());
+  store_core core(parameters());
   core.opened(10, "here", start_);
   core.received(10, hello_request{0, 3, 5'000, 700, "job"}, start_);
   core.take();
@@ -142,7 +142,7 @@ TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
 }
 
 TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
-  store_core core(plan(100));
+  store_core core(parameters(100));
   come(core, 0, 100);
   core.take();
   core.tick(start_ + milliseconds(30'000));
@@ -169,10 +169,10 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
        errc::job_mismatch,
        "serves job 'job', this rank belongs to job 'job.2'"},
   };
-  store_core core(plan());
+  store_core core(parameters());
   come(core, 0);
   core.take();
-  store_core::connection id = 100;
+  store_core::connection_id id = 100;
   for (const wrong& each : cases) {
     core.opened(++id, "there", start_);
     core.received(id, each.hello, start_);
@@ -196,7 +196,7 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
 }
 
 TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
-  store_core core(plan());
+  store_core core(parameters());
   come(core, 0);
   come(core, 2);
   core.take();
@@ -211,7 +211,7 @@ TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
 // --- strangers
 
 TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
-  store_core core(plan());
+  store_core core(parameters());
   core.opened(7, "10.0.0.9:5", start_);
   EXPECT_EQ(core.next_deadline(), start_ + milliseconds(5'000));
   core.tick(start_ + milliseconds(4'999));
@@ -225,13 +225,13 @@ TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
 }
 
 TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
-  store_core core(plan());
-  for (store_core::connection id = 100; id < 164; ++id) core.opened(id, "there", start_);
-  core.heard(100);
+  store_core core(parameters());
+  for (store_core::connection_id id = 100; id < 164; ++id) core.opened(id, "there", start_);
+  core.bytes_arrived(100);
   EXPECT_TRUE(core.take().empty());
   core.opened(164, "there", start_);
   EXPECT_TRUE(closes(core.take(), 101));
-  for (store_core::connection id = 100; id < 165; ++id) core.heard(id);
+  for (store_core::connection_id id = 100; id < 165; ++id) core.bytes_arrived(id);
   core.opened(165, "there", start_);
   EXPECT_TRUE(closes(core.take(), 100));
   core.received(102, hello(1), start_);
@@ -241,8 +241,8 @@ TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
 }
 
 TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
-  store_core core(plan());
-  for (store_core::connection id = 0; id < 1'000; ++id) core.opened(id, "there", start_);
+  store_core core(parameters());
+  for (store_core::connection_id id = 0; id < 1'000; ++id) core.opened(id, "there", start_);
   EXPECT_EQ(core.take().size(), 1'000u - 64);
   EXPECT_EQ(core.dropped(), 1'000u - 64);
   EXPECT_EQ(lines(), 1);
@@ -250,7 +250,7 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
   EXPECT_EQ(core.dropped(), 1'000u);
   EXPECT_EQ(lines(), 2);  // those were silent
   EXPECT_TRUE(says(logged_, "handshake timeout: not identified within 5 s"));
-  for (store_core::connection id = 2'000; id < 2'065; ++id) {
+  for (store_core::connection_id id = 2'000; id < 2'065; ++id) {
     core.opened(id, "there", start_ + milliseconds(10'000));
   }
   EXPECT_TRUE(says(logged_, "936 more of this kind"));
@@ -258,7 +258,7 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
 }
 
 TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
-  store_core core(plan());
+  store_core core(parameters());
   come(core, 0);
   core.take();
   core.opened(7, "10.0.0.9:5", start_);
@@ -271,7 +271,7 @@ TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
 }
 
 TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
-  store_core core(plan());
+  store_core core(parameters());
   come(core, 0);
   core.take();
   core.opened(7, "there", start_);
@@ -288,7 +288,7 @@ TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
 }
 
 TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
-  store_core core(plan());
+  store_core core(parameters());
   meet(core);
   core.received(12, hello(2), start_);
   const auto out = core.take();
@@ -305,7 +305,7 @@ TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
 // --- the end
 
 TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
-  store_core core(plan());
+  store_core core(parameters());
   meet(core);
   core.received(10, get_request{1, 1'000, {"never"}}, start_);
   core.received(11, get_request{1, 1'000, {"never"}}, start_);
@@ -332,7 +332,7 @@ TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
 }
 
 TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
-  store_core core(plan());
+  store_core core(parameters());
   meet(core);
   tandem::error_context c;
   c.peer = 2;
@@ -353,14 +353,14 @@ TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
 }
 
 TEST_F(core_test, a_report_that_blames_nobody_blames_its_rank) {
-  store_core core(plan());
+  store_core core(parameters());
   meet(core);
   core.report(0, error(errc::bad_input, "no data"));
   EXPECT_EQ(to<notice_reply>(core.take(), 12).at(0).reason.context().peer, 0);
 }
 
 TEST_F(core_test, leaving_is_no_loss) {
-  store_core core(plan());
+  store_core core(parameters());
   meet(core);
   core.received(12, leave_request{}, start_);
   const auto out = core.take();
@@ -373,14 +373,14 @@ TEST_F(core_test, leaving_is_no_loss) {
   const auto again = to<refused_reply>(core.take(), 20);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].reason.code(), errc::rank_taken);
-  EXPECT_FALSE(core.over());
+  EXPECT_FALSE(core.is_finished());
   core.leave(0);
   EXPECT_EQ(to<leaving_reply>(core.take(), 11).size(), 1u);
   // Those who stay can still ask, and still hear of a death.
   core.received(11, set_request{1, "k", "v"}, start_);
   EXPECT_EQ(to<done_reply>(core.take(), 11).size(), 1u);
   core.received(11, leave_request{}, start_);
-  EXPECT_TRUE(core.over());
+  EXPECT_TRUE(core.is_finished());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using tandem::errc;
 using tandem::error;
 using tandem::test::reserved_port;
 
-inline constexpr std::chrono::seconds patience{30};
+inline constexpr std::chrono::seconds timeout{30};
 
 /// What came of an awaitable.
 template <class T>
@@ -59,7 +59,7 @@ inline void start(asio::io_context& io, asio::awaitable<void> work, outcome<noth
   asio::co_spawn(io, std::move(work), [&into](std::exception_ptr e) { into.end(e); });
 }
 
-using met = outcome<std::shared_ptr<tandem::store>>;
+using join_result = outcome<std::shared_ptr<tandem::store>>;
 
 class store_job : public testing::Test {
  protected:
@@ -80,18 +80,18 @@ class store_job : public testing::Test {
     return options;
   }
 
-  met& join(const tandem::launch_info& who, milliseconds limit = patience) {
+  join_result& join(const tandem::launch_info& who, milliseconds limit = timeout) {
     return join(who, within(limit));
   }
-  met& join(const tandem::launch_info& who, const tandem::settings& options) {
-    met& into = joins_.emplace_back();
+  join_result& join(const tandem::launch_info& who, const tandem::settings& options) {
+    join_result& into = joins_.emplace_back();
     start(io_, tandem::store::meet(who, options), into);
     return into;
   }
 
   template <class Ready>
   void run_until(Ready ready) {
-    const auto limit = std::chrono::steady_clock::now() + patience;
+    const auto limit = std::chrono::steady_clock::now() + timeout;
     io_.restart();
     while (!ready()) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing came of it";
@@ -101,18 +101,18 @@ class store_job : public testing::Test {
   }
 
   /// Runs what is ready.
-  void settle() {
+  void run_ready() {
     io_.restart();
     while (io_.poll() > 0) continue;
   }
 
   /// All ranks of a job of `size`, there.
   std::vector<std::shared_ptr<tandem::store>> all(int size) {
-    std::vector<met*> each;
+    std::vector<join_result*> each;
     for (int rank = 0; rank < size; ++rank) each.push_back(&join(place(rank, size)));
     run_until([&] { return all_done(each); });
     std::vector<std::shared_ptr<tandem::store>> stores;
-    for (const met* one : each) {
+    for (const join_result* one : each) {
       EXPECT_TRUE(one->value) << (one->failure ? one->failure->what() : one->other);
       stores.push_back(one->value.value_or(nullptr));
     }
@@ -120,8 +120,8 @@ class store_job : public testing::Test {
     return stores;
   }
 
-  static bool all_done(const std::vector<met*>& each) {
-    for (const met* one : each) {
+  static bool all_done(const std::vector<join_result*>& each) {
+    for (const join_result* one : each) {
       if (!one->done) return false;
     }
     return true;
@@ -145,7 +145,7 @@ class store_job : public testing::Test {
   asio::io_context io_;
   tandem::secret secret_;
   const reserved_port port_;
-  std::deque<met> joins_;
+  std::deque<join_result> joins_;
 };
 
 inline testing::AssertionResult is(const std::optional<error>& e, errc code,
@@ -163,12 +163,12 @@ inline testing::AssertionResult is(const std::optional<error>& e, errc code,
   return testing::AssertionSuccess();
 }
 
-struct heard {
+struct loss_record {
   int times = 0;
   std::optional<error> reason;
 };
 
-inline void listen(tandem::store& s, heard& into) {
+inline void listen(tandem::store& s, loss_record& into) {
   s.on_lost([&into](const error& reason) {
     ++into.times;
     into.reason = reason;

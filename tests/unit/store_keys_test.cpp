@@ -19,7 +19,7 @@ const store_keys::time_point opening(milliseconds(1'000'000));
 
 /// The answers to one connection, of one kind.
 template <class Reply>
-std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::connection id) {
+std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::connection_id id) {
   std::vector<Reply> found;
   for (const store_keys::answer& each : all) {
     const Reply* reply = std::get_if<Reply>(&each.message);

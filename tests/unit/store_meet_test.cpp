@@ -5,7 +5,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
-#include "rendezvous/store_wire.hpp"
+#include "rendezvous/store_protocol.hpp"
 #include "store_fixture.hpp"
 #include "support/expected_log.hpp"
 
@@ -20,7 +20,7 @@ class store_meet_test : public store_job {};
 class other_program {
  public:
   other_program(asio::io_context& io, std::uint16_t port, std::string says, bool closes)
-      : acceptor_(io), says_(std::move(says)), closes_(closes) {
+      : acceptor_(io), reply_(std::move(says)), closes_(closes) {
     acceptor_.open(tcp::v4());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind({asio::ip::address_v4::loopback(), port});
@@ -34,9 +34,9 @@ class other_program {
       if (failed) return;
       tcp::socket& kept = sockets_.emplace_back(std::move(s));
       // Only after the client's first bytes, as an HTTP server does.
-      kept.async_read_some(asio::buffer(came_), [this, &kept](tandem::error_code, std::size_t) {
+      kept.async_read_some(asio::buffer(received_), [this, &kept](tandem::error_code, std::size_t) {
         tandem::error_code ignored;
-        asio::write(kept, asio::buffer(says_), ignored);
+        asio::write(kept, asio::buffer(reply_), ignored);
         if (closes_) kept.close(ignored);
       });
       accept();
@@ -44,10 +44,10 @@ class other_program {
   }
 
   tcp::acceptor acceptor_;
-  std::string says_;
+  std::string reply_;
   bool closes_;
   std::deque<tcp::socket> sockets_;
-  std::array<char, 4096> came_{};
+  std::array<char, 4096> received_{};
 };
 
 // --- meeting
@@ -55,7 +55,7 @@ class other_program {
 TEST_F(store_meet_test, any_number_meets_in_any_order) {
   for (int size = 1; size <= 5; ++size) {
     for (int first = 0; first < size; ++first) {
-      std::vector<met*> each;
+      std::vector<join_result*> each;
       for (int i = 0; i < size; ++i) {
         each.push_back(&join(place((first + i) % size, size)));
         // Others knock some time before a rank 0 that comes late.
@@ -63,12 +63,12 @@ TEST_F(store_meet_test, any_number_meets_in_any_order) {
         io_.restart();
       }
       run_until([&] { return all_done(each); });
-      for (const met* one : each) {
+      for (const join_result* one : each) {
         ASSERT_TRUE(one->value) << (one->failure ? one->failure->what() : one->other);
         EXPECT_EQ((*one->value)->local_address(), "127.0.0.1");
         EXPECT_EQ((*one->value)->who().size, size);
       }
-      for (met* one : each) (*one->value)->leave();
+      for (join_result* one : each) (*one->value)->leave();
       joins_.clear();
       io_.restart();
       io_.run();  // ends: nothing is left behind once all have left
@@ -79,16 +79,16 @@ TEST_F(store_meet_test, any_number_meets_in_any_order) {
 TEST_F(store_meet_test, a_host_name_will_do) {
   tandem::launch_info who = place(0, 1);
   who.address = "localhost";
-  const auto s = finish(tandem::store::meet(who, within(patience)));
+  const auto s = finish(tandem::store::meet(who, within(timeout)));
   ASSERT_TRUE(s.value) << (s.failure ? s.failure->what() : s.other);
 }
 
 TEST_F(store_meet_test, missing_ranks_are_named_to_all_who_came) {
   const milliseconds limit(1'500);
-  std::vector<met*> each;
+  std::vector<join_result*> each;
   for (const int rank : {0, 1, 3, 4}) each.push_back(&join(place(rank, 6), limit));
   run_until([&] { return all_done(each); });
-  for (const met* one : each) {
+  for (const join_result* one : each) {
     EXPECT_TRUE(is(one->failure, errc::rank_missing,
                    {"ranks 2, 5 did not join within 1.5 s: 4 of 6 are connected", port_.text()}));
     EXPECT_STREQ(one->failure->what(), each[0]->failure->what());
@@ -99,39 +99,39 @@ TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others
   expect_log("has already joined");
   expect_log("was started as one of 4 ranks");
   expect_log("this rank belongs to job 'another'");
-  std::vector<met*> good{&join(place(0, 3)), &join(place(1, 3))};
-  settle();
-  met& second = join(place(1, 3));
+  std::vector<join_result*> good{&join(place(0, 3)), &join(place(1, 3))};
+  run_ready();
+  join_result& second = join(place(1, 3));
   run_until([&] { return second.done || good[1]->done; });
   // Either of the two may have come first.
-  met& refused = second.done ? second : *good[1];
+  join_result& refused = second.done ? second : *good[1];
   EXPECT_TRUE(
       is(refused.failure, errc::rank_taken, {"rank 1", port_.text(), "has already joined"}));
   if (!second.done) good[1] = &second;
-  met& other_size = join(place(2, 4));
+  join_result& other_size = join(place(2, 4));
   run_until([&] { return other_size.done; });
   EXPECT_TRUE(is(other_size.failure, errc::size_mismatch, {"one of 4 ranks", "one of 3"}));
   EXPECT_EQ(other_size.failure->context().rank, 2);
-  tandem::launch_info stranger = place(2, 3);
-  stranger.job = "another";
-  met& other_job = join(stranger);
+  tandem::launch_info foreign_rank = place(2, 3);
+  foreign_rank.job = "another";
+  join_result& other_job = join(foreign_rank);
   run_until([&] { return other_job.done; });
   EXPECT_TRUE(is(other_job.failure, errc::job_mismatch, {"'job'", "'another'"}));
   good.push_back(&join(place(2, 3)));
   run_until([&] { return all_done(good); });
-  for (const met* one : good) EXPECT_TRUE(one->value) << one->other;
+  for (const join_result* one : good) EXPECT_TRUE(one->value) << one->other;
 }
 
 TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
   expect_log("has already joined");
-  met& zero = join(place(0, 3));
+  join_result& zero = join(place(0, 3));
   // Two claim rank 1. When one is refused, the other has been accepted and waits.
   std::array<asio::cancellation_signal, 2> signals;
-  std::array<met, 2> claims;
+  std::array<join_result, 2> claims;
   for (std::size_t i = 0; i < 2; ++i) {
-    met& claim = claims[i];
+    join_result& claim = claims[i];
     asio::co_spawn(
-        io_, tandem::store::meet(place(1, 3), within(patience)),
+        io_, tandem::store::meet(place(1, 3), within(timeout)),
         asio::bind_cancellation_slot(
             signals[i].slot(),
             [&claim](std::exception_ptr e, std::shared_ptr<tandem::store>) { claim.end(e); }));
@@ -147,7 +147,7 @@ TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
 }
 
 TEST_F(store_meet_test, nobody_there) {
-  met& one = join(place(1, 2), milliseconds(300));
+  join_result& one = join(place(1, 2), milliseconds(300));
   run_until([&] { return one.done; });
   EXPECT_TRUE(
       is(one.failure, errc::unreachable,
@@ -160,14 +160,14 @@ TEST_F(store_meet_test, a_host_without_an_address) {
   expect_log("host 'no-such-host.invalid' has no address yet");
   tandem::launch_info who = place(1, 2);
   who.address = "no-such-host.invalid";
-  met& one = join(who, milliseconds(400));
+  join_result& one = join(who, milliseconds(400));
   run_until([&] { return one.done; });
   EXPECT_TRUE(is(one.failure, errc::unreachable, {"host 'no-such-host.invalid' has no address"}));
 }
 
 TEST_F(store_meet_test, a_port_in_use) {
   other_program busy(io_, port_.number(), "", false);
-  met& zero = join(place(0, 1), milliseconds(300));
+  join_result& zero = join(place(0, 1), milliseconds(300));
   run_until([&] { return zero.done; });
   EXPECT_TRUE(is(zero.failure, errc::address_in_use,
                  {"port " + std::to_string(port_.number()), "127.0.0.1", "TANDEM_RENDEZVOUS"}));
@@ -177,7 +177,7 @@ TEST_F(store_meet_test, an_address_beyond_this_machine_needs_a_secret) {
   for (const int rank : {0, 1}) {
     tandem::launch_info who = place(rank, 2);
     who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
-    met& open = join(who, milliseconds(300));
+    join_result& open = join(who, milliseconds(300));
     run_until([&] { return open.done; });
     EXPECT_TRUE(is(open.failure, errc::bad_input, {"192.0.2.77", "secret", "TANDEM_INSECURE=1"}));
   }
@@ -192,7 +192,7 @@ TEST_F(store_meet_test, an_address_beyond_this_machine_needs_a_secret) {
 
 TEST_F(store_meet_test, no_place_in_a_job) {
   for (const auto& [rank, size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
-    const auto s = finish(tandem::store::meet(place(rank, size), within(patience)));
+    const auto s = finish(tandem::store::meet(place(rank, size), within(timeout)));
     EXPECT_TRUE(is(s.failure, errc::bad_input, {"rank " + std::to_string(rank)}));
   }
 }
@@ -201,7 +201,7 @@ TEST_F(store_meet_test, no_place_in_a_job) {
 
 TEST_F(store_meet_test, another_program_behind_the_port) {
   other_program http(io_, port_.number(), "HTTP/1.1 400 Bad Request\r\n\r\n", true);
-  met& one = join(place(1, 2));
+  join_result& one = join(place(1, 2));
   run_until([&] { return one.done; });
   EXPECT_TRUE(
       is(one.failure, errc::not_tandem,
@@ -210,7 +210,7 @@ TEST_F(store_meet_test, another_program_behind_the_port) {
 
 TEST_F(store_meet_test, another_version_behind_the_port) {
   other_program newer(io_, port_.number(), wire::encode_opening(7), true);
-  met& one = join(place(1, 2));
+  join_result& one = join(place(1, 2));
   run_until([&] { return one.done; });
   EXPECT_TRUE(is(one.failure, errc::version_mismatch, {"version 7", "version 2", port_.text()}));
 }
@@ -221,7 +221,7 @@ TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
       {true, "closes connections before the handshake"}};
   for (const auto& [closes, says] : cases) {
     other_program quiet(io_, port_.number(), "", closes);
-    met& one = join(place(1, 2), milliseconds(300));
+    join_result& one = join(place(1, 2), milliseconds(300));
     run_until([&] { return one.done; });
     EXPECT_TRUE(is(one.failure, errc::not_tandem, {port_.text(), says, "0.3 s"}));
   }
@@ -230,7 +230,7 @@ TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
 TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
   other_program liar(io_, port_.number(), wire::encode_opening() + std::string("\1\0\0\0\x7f", 5),
                      false);
-  met& one = join(place(1, 2));
+  join_result& one = join(place(1, 2));
   run_until([&] { return one.done; });
   EXPECT_TRUE(is(one.failure, errc::protocol_violation, {port_.text()}));
 }
@@ -248,8 +248,8 @@ TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
       wire::encode_opening() + std::string("\2\0\0\0\x01x", 6),
       wire::encode_opening() + wire::encode(wire::store_request(wire::get_request{1, 1, {"k"}})),
       wire::encode_opening() + wire::encode(wire::store_request(wire::leave_request{}))};
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   std::deque<tcp::socket> attackers;
   int ended = 0;
   std::array<char, 256> answer{};
@@ -265,7 +265,7 @@ TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
   }
   run_until([&] { return ended == static_cast<int>(attacks.size()); });
   EXPECT_FALSE(zero.done);
-  met& one = join(place(1, 2));
+  join_result& one = join(place(1, 2));
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value);
   const auto n = finish((*one.value)->add("n", 2));

@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(store, store_test, testing::Bool(), [](const auto& whic
 TEST_P(store_test, values_go_from_rank_to_rank) {
   const auto ranks = all(3);
   outcome<std::vector<std::string>> got;
-  start(io_, ranks[2]->get({"b", "a"}, patience), got);
+  start(io_, ranks[2]->get({"b", "a"}, timeout), got);
   EXPECT_FALSE(finish(ranks[0]->set("a", "A")).failure);
   EXPECT_FALSE(got.done);
   const std::string large(500'000, 'x');
@@ -47,7 +47,7 @@ TEST_P(store_test, many_requests_at_once) {
   std::deque<outcome<std::int64_t>> counts;
   for (int i = 0; i < 200; ++i) {
     const std::size_t from = static_cast<std::size_t>(i) % 3;
-    start(io_, ranks[from]->get({"k" + std::to_string(i)}, patience), reads.emplace_back());
+    start(io_, ranks[from]->get({"k" + std::to_string(i)}, timeout), reads.emplace_back());
     start(io_, ranks[(from + 1) % 3]->set("k" + std::to_string(i), std::to_string(i)),
           writes.emplace_back());
     start(io_, ranks[from]->add("n", i), counts.emplace_back());
@@ -88,7 +88,7 @@ TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
   asio::cancellation_signal signal;
   outcome<nothing> got;
   asio::co_spawn(
-      io_, ranks[1]->get({"never"}, patience),
+      io_, ranks[1]->get({"never"}, timeout),
       asio::bind_cancellation_slot(
           signal.slot(), [&got](std::exception_ptr e, std::vector<std::string>) { got.end(e); }));
   finish(ranks[1]->set("a", "x"));
@@ -97,7 +97,7 @@ TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
   run_until([&] { return got.done; });
   EXPECT_FALSE(got.other.empty());
   EXPECT_FALSE(finish(ranks[0]->set("never", "late")).failure);
-  EXPECT_EQ(finish(ranks[1]->get({"never"}, patience)).value, std::vector<std::string>{"late"});
+  EXPECT_EQ(finish(ranks[1]->get({"never"}, timeout)).value, std::vector<std::string>{"late"});
 }
 
 // --- losses, reports, goodbyes
@@ -105,11 +105,11 @@ TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
 TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
   for (const std::size_t victim : {std::size_t{2}, std::size_t{0}}) {
     auto ranks = all(4);
-    std::vector<heard> each(4);
+    std::vector<loss_record> each(4);
     for (std::size_t rank = 0; rank < 4; ++rank) listen(*ranks[rank], each[rank]);
     outcome<std::vector<std::string>> waiting;
-    start(io_, ranks[3]->get({"never"}, patience), waiting);
-    settle();
+    start(io_, ranks[3]->get({"never"}, timeout), waiting);
+    run_ready();
     ranks[victim].reset();
     const std::string named = "rank " + std::to_string(victim) + " is gone";
     std::optional<error> first;
@@ -140,15 +140,15 @@ TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
 TEST_P(store_test, a_notice_waits_for_its_handler) {
   auto ranks = all(3);
   ranks[1].reset();
-  const auto failed = finish(ranks[2]->get({"never"}, patience));
+  const auto failed = finish(ranks[2]->get({"never"}, timeout));
   EXPECT_TRUE(is(failed.failure, errc::peer_lost, {"rank 1 is gone"}));
-  heard late;
+  loss_record late;
   listen(*ranks[2], late);
   EXPECT_EQ(late.times, 0);
   run_until([&] { return late.times > 0; });
-  heard later;
+  loss_record later;
   listen(*ranks[2], later);
-  settle();
+  run_ready();
   EXPECT_EQ(late.times, 1);
   EXPECT_EQ(later.times, 0);
 }
@@ -156,7 +156,7 @@ TEST_P(store_test, a_notice_waits_for_its_handler) {
 TEST_P(store_test, the_first_report_reaches_every_rank) {
   for (const std::size_t reporter : {std::size_t{1}, std::size_t{0}}) {
     auto ranks = all(3);
-    std::vector<heard> each(3);
+    std::vector<loss_record> each(3);
     for (std::size_t rank = 0; rank < 3; ++rank) listen(*ranks[rank], each[rank]);
     tandem::error_context c;
     c.peer = 2;
@@ -171,21 +171,21 @@ TEST_P(store_test, the_first_report_reaches_every_rank) {
       EXPECT_EQ(each[rank].reason->context().rank, static_cast<int>(reporter));
     }
     ranks.clear();
-    settle();
+    run_ready();
     EXPECT_EQ(each[2].times, 1);
   }
 }
 
 TEST_P(store_test, leaving_is_no_loss) {
   auto ranks = all(4);
-  std::vector<heard> each(4);
+  std::vector<loss_record> each(4);
   for (std::size_t rank = 0; rank < 4; ++rank) listen(*ranks[rank], each[rank]);
   ranks[2]->leave();
   ranks[2].reset();
   // Rank 0 says goodbye and its process ends at once, while a request is under way.
   outcome<std::vector<std::string>> waiting;
-  start(io_, ranks[3]->get({"never"}, patience), waiting);
-  settle();
+  start(io_, ranks[3]->get({"never"}, timeout), waiting);
+  run_ready();
   ranks[0]->leave();
   EXPECT_FALSE(finish(ranks[1]->set("k", "still served")).failure);
   ranks[0].reset();
@@ -193,7 +193,7 @@ TEST_P(store_test, leaving_is_no_loss) {
   EXPECT_TRUE(is(waiting.failure, errc::peer_closed, {"rank 0 has left"}));
   const auto later = finish(ranks[1]->add("n", 1));
   EXPECT_TRUE(is(later.failure, errc::peer_closed, {"rank 0 has left"}));
-  for (const heard& one : each) EXPECT_EQ(one.times, 0) << one.reason->what();
+  for (const loss_record& one : each) EXPECT_EQ(one.times, 0) << one.reason->what();
   const auto after = finish(ranks[3]->add("n", 1));
   EXPECT_TRUE(after.failure);
 }
@@ -213,9 +213,9 @@ TEST_P(store_test, requests_after_leaving_fail) {
 TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
   auto ranks = all(2);
   std::deque<outcome<std::vector<std::string>>> waiting(2);
-  start(io_, ranks[1]->get({"never"}, patience), waiting[0]);
-  start(io_, ranks[0]->get({"never"}, patience), waiting[1]);
-  settle();
+  start(io_, ranks[1]->get({"never"}, timeout), waiting[0]);
+  start(io_, ranks[0]->get({"never"}, timeout), waiting[1]);
+  run_ready();
   ranks.clear();
   run_until([&] { return waiting[0].done && waiting[1].done; });
   EXPECT_TRUE(is(waiting[0].failure, errc::channel_closed, {"destroyed"}));
@@ -255,7 +255,7 @@ void destroy_after_every_step(const tandem::settings& options) {
                      [&ended_meets, &io](std::exception_ptr e, std::shared_ptr<tandem::store> s) {
                        ++ended_meets;
                        ASSERT_FALSE(e) << tandem::describe(e);
-                       asio::co_spawn(*io, s->get({"never"}, patience),
+                       asio::co_spawn(*io, s->get({"never"}, timeout),
                                       [s](std::exception_ptr, std::vector<std::string>) {});
                      });
     }
@@ -277,16 +277,17 @@ TEST(store_destruction, an_io_context_may_go_first) {
 [[noreturn]] void be_rank(tandem::launch_info who, tandem::settings options, int report_fd) {
   asio::io_context io;
   std::shared_ptr<tandem::store> mine;
-  const auto say = [report_fd](const std::string& text) {
+  const auto write_report = [report_fd](const std::string& text) {
     const ssize_t written = ::write(report_fd, text.data(), text.size());
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   };
-  asio::co_spawn(io, tandem::store::meet(who, options),
-                 [&](std::exception_ptr e, std::shared_ptr<tandem::store> s) {
-                   if (e) say(tandem::describe(e));
-                   mine = std::move(s);
-                   mine->on_lost([&say](const error& reason) { say(reason.what()); });
-                 });
+  asio::co_spawn(
+      io, tandem::store::meet(who, options),
+      [&](std::exception_ptr e, std::shared_ptr<tandem::store> s) {
+        if (e) write_report(tandem::describe(e));
+        mine = std::move(s);
+        mine->on_lost([&write_report](const error& reason) { write_report(reason.what()); });
+      });
   io.run();
   ::_exit(2);
 }
@@ -304,13 +305,13 @@ TEST_P(killed, every_other_process_hears_the_same_cause) {
     ASSERT_EQ(::pipe(ends.data()), 0);
     children[at] = ::fork();
     ASSERT_GE(children[at], 0);
-    if (children[at] == 0) be_rank(place(rank, 4), within(patience), ends[1]);
+    if (children[at] == 0) be_rank(place(rank, 4), within(timeout), ends[1]);
     ::close(ends[1]);
     pipes[at] = ends[0];
   }
-  met& here = join(place(3, 4));
+  join_result& here = join(place(3, 4));
   run_until([&] { return here.done; });
-  heard mine;
+  loss_record mine;
   if (here.value) listen(**here.value, mine);
   const auto begin = std::chrono::steady_clock::now();
   ::kill(children[static_cast<std::size_t>(victim)], SIGKILL);

@@ -7,7 +7,7 @@
 #include <functional>
 #include <tandem/log.hpp>
 
-#include "rendezvous/store_wire.hpp"
+#include "rendezvous/store_protocol.hpp"
 #include "store_fixture.hpp"
 #include "support/authority.hpp"
 #include "support/expected_log.hpp"
@@ -35,7 +35,7 @@ class store_trust_test : public store_job {
   ~store_trust_test() override { tandem::set_log_sink(std::move(old_sink_)); }
 
   tandem::settings with(const secret& s) const {
-    tandem::settings options = within(patience);
+    tandem::settings options = within(timeout);
     options.job_secret = s;
     return options;
   }
@@ -44,24 +44,24 @@ class store_trust_test : public store_job {
   }
   std::ptrdiff_t lines() const { return std::count(logged_.begin(), logged_.end(), '\n'); }
 
-  met& refused(const tandem::launch_info& who, const tandem::settings& options) {
-    met& one = join(who, options);
+  join_result& refused(const tandem::launch_info& who, const tandem::settings& options) {
+    join_result& one = join(who, options);
     run_until([&] { return one.done; });
     EXPECT_FALSE(one.value);
     return one;
   }
 
   /// Those who came before are not disturbed by who was refused.
-  void expect_job_of_two(met& zero) {
+  void expect_job_of_two(join_result& zero) {
     EXPECT_FALSE(zero.done);
-    met& one = join(place(1, 2));
+    join_result& one = join(place(1, 2));
     run_until([&] { return zero.done && one.done; });
     ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
     EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
     EXPECT_EQ((*one.value)->data_key().bytes().size(), 32u);
   }
 
-  tcp::socket stranger() {
+  tcp::socket unauthenticated() {
     tcp::socket s(io_);
     s.connect({asio::ip::address_v4::loopback(), port_.number()});
     return s;
@@ -78,14 +78,14 @@ struct listening {
   explicit listening(tcp::socket& to) : from(to) { read(); }
   void read() {
     from.async_read_some(asio::buffer(chunk), [this](tandem::error_code failed, std::size_t n) {
-      came.append(chunk.data(), n);
+      received.append(chunk.data(), n);
       ended = static_cast<bool>(failed);
       if (!ended) read();
     });
   }
   tcp::socket& from;
   std::array<char, 4096> chunk{};
-  std::string came;
+  std::string received;
   bool ended = false;
 };
 
@@ -95,12 +95,12 @@ class man_in_the_middle {
   man_in_the_middle(asio::io_context& io, std::uint16_t port) : io_(io), to_port_(port) {
     accept();
   }
-  std::uint16_t port() const { return door_.local_endpoint().port(); }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   std::string up, down;  ///< what was passed on
 
  private:
   void accept() {
-    door_.async_accept([this](tandem::error_code failed, tcp::socket s) {
+    acceptor_.async_accept([this](tandem::error_code failed, tcp::socket s) {
       if (failed) return;
       tcp::socket& client = sockets_.emplace_back(std::move(s));
       tcp::socket& server = sockets_.emplace_back(io_);
@@ -126,7 +126,7 @@ class man_in_the_middle {
 
   asio::io_context& io_;
   std::uint16_t to_port_;
-  tcp::acceptor door_{io_, {asio::ip::address_v4::loopback(), 0}};
+  tcp::acceptor acceptor_{io_, {asio::ip::address_v4::loopback(), 0}};
   std::deque<tcp::socket> sockets_;
   std::deque<std::array<char, 4096>> chunks_;
 };
@@ -154,12 +154,13 @@ TEST_F(store_trust_test, without_trust_there_is_no_data_key) {
 TEST_F(store_trust_test, by_certificates) {
   const tandem::test::temporary_folder folder;
   const tandem::test::authority good("ours"), bad("others");
-  met& zero = join(place(0, 2), good.certify(folder, "rank0", good));
-  settle();
-  met& stranger = refused(place(1, 2), bad.certify(folder, "stranger", good));
-  EXPECT_TRUE(is(stranger.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
+  join_result& zero = join(place(0, 2), good.certify(folder, "rank0", good));
+  run_ready();
+  join_result& unauthenticated = refused(place(1, 2), bad.certify(folder, "stranger", good));
+  EXPECT_TRUE(
+      is(unauthenticated.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
   EXPECT_TRUE(has_logged("certificate verification failed"));
-  met& one = join(place(1, 2), good.certify(folder, "rank1", good));
+  join_result& one = join(place(1, 2), good.certify(folder, "rank1", good));
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
   EXPECT_EQ((*one.value)->data_key().text(), (*zero.value)->data_key().text());
@@ -167,9 +168,9 @@ TEST_F(store_trust_test, by_certificates) {
 }
 
 TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
-  met& zero = join(place(0, 2));
-  settle();
-  met& wrong = refused(place(1, 2), with(another));
+  join_result& zero = join(place(0, 2));
+  run_ready();
+  join_result& wrong = refused(place(1, 2), with(another));
   EXPECT_TRUE(is(wrong.failure, errc::not_trusted,
                  {port_.text(), "job secret mismatch", "rank 1", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("job secret mismatch"));
@@ -177,20 +178,20 @@ TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
 }
 
 TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   tandem::launch_info who = place(1, 2);
   who.job = "another";
-  met& wrong = refused(who, with(ours));
+  join_result& wrong = refused(who, with(ours));
   EXPECT_TRUE(is(wrong.failure, errc::not_trusted, {port_.text(), "it belongs to another job"}));
   EXPECT_TRUE(has_logged("it belongs to another job"));
   expect_job_of_two(zero);
 }
 
 TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
-  met& zero = join(place(0, 2));
-  settle();
-  met& naive = refused(place(1, 2), with({}));
+  join_result& zero = join(place(0, 2));
+  run_ready();
+  join_result& naive = refused(place(1, 2), with({}));
   EXPECT_TRUE(is(naive.failure, errc::not_trusted,
                  {"rank 0's store has a secret, this rank has none", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("it has no secret, and rank 0 has one"));
@@ -199,24 +200,24 @@ TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
 
 TEST_F(store_trust_test, rank_0_without_a_secret_is_told_of) {
   secret_ = {};
-  met& zero = join(place(0, 2));
-  settle();
-  met& careful = refused(place(1, 2), with(ours));
+  join_result& zero = join(place(0, 2));
+  run_ready();
+  join_result& careful = refused(place(1, 2), with(ours));
   EXPECT_TRUE(is(careful.failure, errc::not_trusted,
                  {port_.text() + " has no secret, this rank has one", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("it has a secret, and rank 0 has none"));
-  met& one = join(place(1, 2));
+  join_result& one = join(place(1, 2));
   run_until([&] { return zero.done && one.done; });
   EXPECT_TRUE(zero.value && one.value);
 }
 
 TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_again) {
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   man_in_the_middle eve(io_, port_.number());
   tandem::launch_info who = place(1, 2);
   who.port = eve.port();
-  met& one = join(who);
+  join_result& one = join(who);
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value);
   EXPECT_FALSE(finish((*one.value)->set("key", "the payload of a value")).failure);
@@ -226,7 +227,7 @@ TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_
     EXPECT_EQ(passed->find("the payload"), std::string::npos);
     EXPECT_EQ(passed->find(key), std::string::npos);
   }
-  tcp::socket again = stranger();
+  tcp::socket again = unauthenticated();
   asio::write(again, asio::buffer(eve.up));
   listening answer(again);
   run_until([&] { return answer.ended; });
@@ -237,33 +238,33 @@ TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_
 /// Nobody but a man in the middle is there: with a secret of his own, or saying what a real rank 0
 /// said once.
 TEST_F(store_trust_test, an_imposter_in_rank_0s_place_is_refused) {
-  met& imposter = join(place(0, 2), with(another));
-  settle();
-  met& one = refused(place(1, 2), with(ours));
+  join_result& imposter = join(place(0, 2), with(another));
+  run_ready();
+  join_result& one = refused(place(1, 2), with(ours));
   EXPECT_TRUE(is(one.failure, errc::not_trusted, {port_.text(), "job secret mismatch"}));
   EXPECT_FALSE(imposter.done);
 }
 
 TEST_F(store_trust_test, other_programs_are_named) {
-  met& zero = join(place(0, 2));
-  settle();
-  tcp::socket http = stranger();
+  join_result& zero = join(place(0, 2));
+  run_ready();
+  tcp::socket http = unauthenticated();
   asio::write(http, asio::buffer(std::string("GET / HTTP/1.1\r\n")));
   listening answer(http);
   run_until([&] { return answer.ended; });
   EXPECT_TRUE(has_logged("it is not a Tandem rank (sent 'GET / HTTP/1.1"));
-  EXPECT_EQ(answer.came, "");
+  EXPECT_EQ(answer.received, "");
   expect_job_of_two(zero);
 }
 
 TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
   tandem::test::expect_log("more of this kind");
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   std::deque<tcp::socket> scanners;
   std::deque<listening> answers;
   for (int i = 0; i < 100; ++i) {
-    scanners.push_back(stranger());
+    scanners.push_back(unauthenticated());
     const std::string bytes = i % 2 == 0 ? "\x16\x03\x01" + std::string(500, 'x') : "SSH-2.0-x\r\n";
     asio::write(scanners.back(), asio::buffer(bytes));
     answers.emplace_back(scanners.back());
@@ -285,12 +286,12 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
   if (files.rlim_cur < crowd + 200) GTEST_SKIP() << "needs 1,200 open files: see ulimit -n";
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   std::deque<tcp::socket> silent;
   for (int i = 0; i < crowd; ++i) {
-    silent.push_back(stranger());
-    if (i % 50 == 0) settle();
+    silent.push_back(unauthenticated());
+    if (i % 50 == 0) run_ready();
   }
   expect_job_of_two(zero);
   EXPECT_EQ(lines(), 1);
@@ -299,27 +300,27 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
 
 /// A byte each second of a handshake that would be good: too slow.
 TEST_F(store_trust_test, a_handshake_has_five_seconds) {
-  met& zero = join(place(0, 2));
-  settle();
+  join_result& zero = join(place(0, 2));
+  run_ready();
   std::string hello =
       tls_session(credentials::by_secret(ours, "job"), tls_session::side::connects).take_outgoing();
-  tcp::socket slow = stranger();
+  tcp::socket slow = unauthenticated();
   listening answer(slow);
   asio::steady_timer each(io_);
-  std::size_t said = 0;
-  std::function<void()> say = [&] {
+  std::size_t sent_bytes = 0;
+  std::function<void()> send_byte = [&] {
     tandem::error_code ignored;
-    asio::write(slow, asio::buffer(hello.data() + said++, 1), ignored);
+    asio::write(slow, asio::buffer(hello.data() + sent_bytes++, 1), ignored);
     each.expires_after(std::chrono::seconds(1));
     each.async_wait([&](tandem::error_code failed) {
-      if (!failed && !answer.ended) say();
+      if (!failed && !answer.ended) send_byte();
     });
   };
-  say();
+  send_byte();
   run_until([&] { return answer.ended; });
-  EXPECT_GE(said, 4u);
-  EXPECT_LT(said, 10u);
-  EXPECT_EQ(answer.came, "");
+  EXPECT_GE(sent_bytes, 4u);
+  EXPECT_LT(sent_bytes, 10u);
+  EXPECT_EQ(answer.received, "");
   EXPECT_TRUE(has_logged("handshake timeout: not identified within 5 s"));
   expect_job_of_two(zero);
 }

@@ -2,7 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <optional>
-#include <tandem/device_watch.hpp>
+#include <tandem/accelerator.hpp>
 #include <thread>
 
 #include "support/coroutine_test.hpp"

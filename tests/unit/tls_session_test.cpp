@@ -39,7 +39,7 @@ struct connection {
     const bool back = move(server, down, all_down, client);
     return there || back;
   }
-  void settle(std::size_t most = 1 << 20) {
+  void exchange_all(std::size_t most = 1 << 20) {
     while (step(most)) continue;
   }
 
@@ -51,14 +51,14 @@ TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
   connection c(by("one"), by("one"));
   c.client.send("before the handshake ");
   c.client.send("is done");
-  c.settle();
+  c.exchange_all();
   ASSERT_EQ(c.client.at(), state::open) << c.client.why();
   ASSERT_EQ(c.server.at(), state::open) << c.server.why();
   EXPECT_EQ(c.server.take_plain(), "before the handshake is done");
   const std::string large(300'000, 'x');
   c.server.send(large);
   c.client.send("word");
-  c.settle();
+  c.exchange_all();
   EXPECT_EQ(c.client.take_plain(), large);
   EXPECT_EQ(c.server.take_plain(), "word");
   EXPECT_EQ(c.all_up.find("word"), std::string::npos);
@@ -67,7 +67,7 @@ TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
 TEST(tls_session, takes_its_bytes_one_by_one) {
   connection c(by("one"), by("one"));
   c.client.send("hello");
-  c.settle(1);
+  c.exchange_all(1);
   EXPECT_EQ(c.server.at(), state::open) << c.server.why();
   EXPECT_EQ(c.server.take_plain(), "hello");
   EXPECT_LT(c.all_up.size() + c.all_down.size(), 2000u);
@@ -76,7 +76,7 @@ TEST(tls_session, takes_its_bytes_one_by_one) {
 TEST(tls_session, of_another_secret_opens_on_no_side) {
   connection c(by("one"), by("another"));
   c.client.send("nobody may read this");
-  c.settle();
+  c.exchange_all();
   EXPECT_EQ(c.server.at(), state::failed);
   EXPECT_EQ(c.client.at(), state::failed);
   EXPECT_EQ(c.server.why(), "job secret mismatch");
@@ -86,7 +86,7 @@ TEST(tls_session, of_another_secret_opens_on_no_side) {
 
 TEST(tls_session, of_another_job_opens_on_no_side) {
   connection c(by("one", "job"), by("one", "job 2"));
-  c.settle();
+  c.exchange_all();
   EXPECT_EQ(c.server.why(), "it belongs to another job");
   EXPECT_NE(c.client.why().find("it belongs to another job"), std::string::npos) << c.client.why();
 }
@@ -94,7 +94,7 @@ TEST(tls_session, of_another_job_opens_on_no_side) {
 TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
   connection c(by("one"), by("one"));
   c.client.send("transfer");
-  c.settle();
+  c.exchange_all();
   EXPECT_EQ(c.server.take_plain(), "transfer");
   tls_session again(by("one"), tls_session::side::accepts);
   again.receive(c.all_up);
@@ -116,8 +116,8 @@ TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
   connection to_server(by("his"), by("one")), to_client(by("one"), by("his"));
   to_server.client.send("hello");
   to_client.client.send("hello");
-  to_server.settle();
-  to_client.settle();
+  to_server.exchange_all();
+  to_client.exchange_all();
   EXPECT_EQ(to_server.server.at(), state::failed);
   EXPECT_EQ(to_client.client.at(), state::failed);
   EXPECT_EQ(to_server.server.take_plain() + to_client.server.take_plain(), "");
@@ -127,7 +127,7 @@ TEST(tls_session, other_programs_are_known_by_their_first_byte) {
   tls_session s(by("one"), tls_session::side::accepts);
   s.receive("GET / HTTP/1.1\r\n");
   EXPECT_EQ(s.at(), state::failed);
-  EXPECT_EQ(s.not_tls(), "GET / HTTP/1.1\r\n");
+  EXPECT_EQ(s.non_tls_bytes(), "GET / HTTP/1.1\r\n");
   EXPECT_EQ(s.take_outgoing(), "");
 }
 
@@ -145,13 +145,13 @@ TEST(tls_session, a_handshake_has_an_end) {
     given += more.size();
   }
   EXPECT_EQ(s.at(), state::failed);
-  EXPECT_LE(given, tls_session::most_handshake_bytes + 2 * 1005);
+  EXPECT_LE(given, tls_session::max_handshake_bytes + 2 * 1005);
 }
 
 TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
   connection whole(by("one"), by("one"));
   whole.client.send("hello");
-  whole.settle();
+  whole.exchange_all();
   const std::string hello = tls_session(by("one"), tls_session::side::connects).take_outgoing();
   for (std::size_t n = 1; n < hello.size(); n += 7) {
     tls_session s(by("one"), tls_session::side::accepts);
@@ -170,13 +170,13 @@ TEST(tls_session, damage_anywhere_ends_it) {
     // Behind the record's header: nobody looks at the version in it.
     hello[5 + random() % (hello.size() - 5)] ^= static_cast<char>(1 + random() % 255);
     c.server.receive(hello);
-    c.settle();
+    c.exchange_all();
     EXPECT_NE(c.client.at(), state::open) << i;
     EXPECT_EQ(c.server.take_plain(), "");
   }
   for (int i = 0; i < 50; ++i) {
     connection c(by("one"), by("one"));
-    c.settle();
+    c.exchange_all();
     c.client.send("a word of some length");
     std::string word = c.client.take_outgoing();
     word[5 + random() % (word.size() - 5)] ^= static_cast<char>(1 + random() % 255);
@@ -215,25 +215,27 @@ class tls_certificates : public testing::Test {
 TEST_F(tls_certificates, of_one_authority_open) {
   connection c(of("rank1", ours_, ours_), of("rank0", ours_, ours_));
   c.client.send("hello");
-  c.settle();
+  c.exchange_all();
   EXPECT_EQ(c.client.at(), state::open) << c.client.why();
   EXPECT_EQ(c.server.at(), state::open) << c.server.why();
   EXPECT_EQ(c.server.take_plain(), "hello");
 }
 
 TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
-  connection stranger(of("rank1", others_, ours_), of("rank0", ours_, ours_));
-  stranger.client.send("hello");
-  stranger.settle();
-  EXPECT_EQ(stranger.server.at(), state::failed);
-  EXPECT_NE(stranger.server.why().find("certificate verification failed"), std::string::npos);
-  EXPECT_EQ(stranger.client.at(), state::failed);
-  EXPECT_NE(stranger.client.why().find("rejected the credentials of this end"), std::string::npos)
-      << stranger.client.why();
-  EXPECT_EQ(stranger.server.take_plain(), "");
+  connection unauthenticated(of("rank1", others_, ours_), of("rank0", ours_, ours_));
+  unauthenticated.client.send("hello");
+  unauthenticated.exchange_all();
+  EXPECT_EQ(unauthenticated.server.at(), state::failed);
+  EXPECT_NE(unauthenticated.server.why().find("certificate verification failed"),
+            std::string::npos);
+  EXPECT_EQ(unauthenticated.client.at(), state::failed);
+  EXPECT_NE(unauthenticated.client.why().find("rejected the credentials of this end"),
+            std::string::npos)
+      << unauthenticated.client.why();
+  EXPECT_EQ(unauthenticated.server.take_plain(), "");
   connection imposter(of("rank1", ours_, ours_), of("rank0", others_, ours_));
   imposter.client.send("hello");
-  imposter.settle();
+  imposter.exchange_all();
   EXPECT_EQ(imposter.client.at(), state::failed);
   EXPECT_NE(imposter.client.why().find("certificate verification failed"), std::string::npos);
   EXPECT_EQ(imposter.server.take_plain(), "");
@@ -241,11 +243,11 @@ TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
 
 TEST_F(tls_certificates, and_a_secret_do_not_meet) {
   connection one(by("one"), of("rank0", ours_, ours_));
-  one.settle();
+  one.exchange_all();
   EXPECT_EQ(one.client.at(), state::failed);
   EXPECT_NE(one.client.why().find("certificates"), std::string::npos) << one.client.why();
   connection other(of("rank1", ours_, ours_), by("one"));
-  other.settle();
+  other.exchange_all();
   EXPECT_EQ(other.server.at(), state::failed);
   EXPECT_NE(other.server.why().find("certificates"), std::string::npos) << other.server.why();
   EXPECT_EQ(other.client.at(), state::failed);

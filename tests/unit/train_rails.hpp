@@ -27,12 +27,12 @@ inline rail_stats stats(const std::string& nic, const char* state, std::uint64_t
 inline rail_log log_with_a_loss(int rank, int peer) {
   rail_log log(rank);
   std::uint64_t carried = 0;
-  for (int look = 0; look <= 100; ++look) {
-    const bool lost = look > 30 && look <= 50;
-    if (look > 0 && !lost) carried += 500'000;
-    log.take(look / 10.0, peer,
-             {stats("r1", "up", 500'000u * look, 500'000u * look),
-              stats("r2", lost ? "lost" : "up", carried, carried, look > 30 ? 1 : 0)});
+  for (int sample = 0; sample <= 100; ++sample) {
+    const bool lost = sample > 30 && sample <= 50;
+    if (sample > 0 && !lost) carried += 500'000;
+    log.record(sample / 10.0, peer,
+               {stats("r1", "up", 500'000u * sample, 500'000u * sample),
+                stats("r2", lost ? "lost" : "up", carried, carried, sample > 30 ? 1 : 0)});
   }
   log.finish(10.0);
   return log;

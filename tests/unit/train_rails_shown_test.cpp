@@ -51,10 +51,10 @@ report page_with(std::vector<rail_record> rails) {
   return page;
 }
 
-const std::vector<nic_now> mixed{{"eth0", 2, 2, rail_state::up, 1.23e9},
-                                 {"eth1", 2, 1, rail_state::lost, 56.7e6},
-                                 {"eth2", 2, 0, rail_state::lost, 8},
-                                 {"eth3", 1, 0, rail_state::suspect, 1234}};
+const std::vector<nic_status> mixed{{"eth0", 2, 2, rail_state::up, 1.23e9},
+                                    {"eth1", 2, 1, rail_state::lost, 56.7e6},
+                                    {"eth2", 2, 0, rail_state::lost, 8},
+                                    {"eth3", 1, 0, rail_state::suspect, 1234}};
 
 TEST(rail_text, says_each_rail_and_then_less_and_less) {
   const std::vector<std::string> texts = rail_texts(mixed);
@@ -75,10 +75,10 @@ TEST(rail_text, has_three_digits_at_most) {
 }
 
 TEST(rails_in_the_progress_line, never_exceed_the_terminal) {
-  std::vector<nic_now> many;
+  std::vector<nic_status> many;
   for (int i = 0; i < 16; ++i) many.push_back({"eth" + std::to_string(i), 1, 1, {}, 1e9});
   many[7] = {"eth7", 1, 0, rail_state::lost, 0};
-  for (const std::vector<nic_now>& rails : {mixed, many}) {
+  for (const std::vector<nic_status>& rails : {mixed, many}) {
     progress_state state{"4 ranks", 50, 200, 3.14159, 12345, 0.257, 31.2, rail_texts(rails)};
     for (int columns = 1; columns < 400; ++columns) {
       ASSERT_LE(progress_line(state, columns).size(), static_cast<std::size_t>(columns));
@@ -91,8 +91,8 @@ TEST(rails_in_the_progress_line, never_exceed_the_terminal) {
 }
 
 TEST(rails_in_the_progress_line, go_before_the_waiting_where_room_is_short) {
-  const std::vector<nic_now> two{{"eth0", 1, 1, rail_state::up, 1.2e9},
-                                 {"eth1", 1, 0, rail_state::lost, 0}};
+  const std::vector<nic_status> two{{"eth0", 1, 1, rail_state::up, 1.2e9},
+                                    {"eth1", 1, 0, rail_state::lost, 0}};
   const progress_state state{"4 ranks", 50, 200, 3.14159, 12345, 0.257, 31.2, rail_texts(two)};
   EXPECT_EQ(progress_line(state, 79),
             "4 ranks  step 50/200  loss 3.1416  12.3k tokens/s  31 s left  1/2 up 1.2 GB/s");

@@ -11,16 +11,17 @@ namespace {
 
 TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
   rail_log log(0);
-  constexpr int looks = 50'000;
-  for (int look = 0; look <= looks; ++look) {
-    const bool lost = look == 777;
-    log.take(look * 0.05, 1, {stats("r1", lost ? "lost" : "up", 10u * look, 0, look >= 777)});
-    ASSERT_LE(log.rails().front().points.size(), rail_log::most_points);
+  constexpr int samples = 50'000;
+  for (int sample = 0; sample <= samples; ++sample) {
+    const bool lost = sample == 777;
+    log.record(sample * 0.05, 1,
+               {stats("r1", lost ? "lost" : "up", 10u * sample, 0, sample >= 777)});
+    ASSERT_LE(log.rails().front().points.size(), rail_log::max_points);
   }
-  log.finish(looks * 0.05 + 0.01);
+  log.finish(samples * 0.05 + 0.01);
   const std::vector<rail_point> points = log.rails().front().points;
-  EXPECT_GE(points.size(), rail_log::most_points / 3);
-  EXPECT_EQ(points.back().bytes(), 10u * looks);
+  EXPECT_GE(points.size(), rail_log::max_points / 3);
+  EXPECT_EQ(points.back().bytes(), 10u * samples);
   EXPECT_EQ(points.front().at_s, 0);
   int lost = 0;
   for (std::size_t i = 1; i < points.size(); ++i) {
@@ -36,9 +37,9 @@ TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
 
 TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
   rail_log log(0);
-  log.take(0, 1, {stats("r1", "up", 0, 0)});
-  log.take(0.1, 1, {stats("r1", "up", 10, 0, 1)});
-  log.take(0.2, 1, {stats("r1", "up", 20, 0, 1)});
+  log.record(0, 1, {stats("r1", "up", 0, 0)});
+  log.record(0.1, 1, {stats("r1", "up", 10, 0, 1)});
+  log.record(0.2, 1, {stats("r1", "up", 20, 0, 1)});
   const std::vector<rail_point> points = log.rails().front().points;
   ASSERT_EQ(points.size(), 3U);
   EXPECT_EQ(points[1].worst, rail_state::lost);
@@ -49,10 +50,10 @@ TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
 
 TEST(rail_logs, take_a_rail_that_came_late_for_no_trouble) {
   rail_log log(0);
-  log.take(0, 1, {});
-  log.take(1, 1, {});
-  log.take(2, 1, {stats("r1", "absent", 0, 0)});
-  log.take(3, 1, {stats("r1", "up", 40, 2)});
+  log.record(0, 1, {});
+  log.record(1, 1, {});
+  log.record(2, 1, {stats("r1", "absent", 0, 0)});
+  log.record(3, 1, {stats("r1", "up", 40, 2)});
   const std::vector<rail_point> points = log.rails().front().points;
   ASSERT_GE(points.size(), 2U);
   EXPECT_EQ(points.front().at_s, 1) << "before, there was nothing to see";
@@ -71,12 +72,12 @@ TEST(rail_logs, are_kept_by_the_lower_rank_alone) {
 TEST(rail_logs, add_up_what_goes_over_one_nic_now) {
   rail_log log(0);
   EXPECT_TRUE(log.live(0).empty());
-  log.take(1, 1, {stats("r1", "up", 0, 0), stats("r2", "up", 0, 0)});
-  log.take(1, 2, {stats("r1", "up", 0, 0)});
+  log.record(1, 1, {stats("r1", "up", 0, 0), stats("r2", "up", 0, 0)});
+  log.record(1, 2, {stats("r1", "up", 0, 0)});
   log.live(1);
-  log.take(2, 1, {stats("r1", "up", 300, 200), stats("r2", "lost", 50, 0, 1)});
-  log.take(2, 2, {stats("r1", "suspect", 500, 0)});
-  std::vector<nic_now> now = log.live(2);
+  log.record(2, 1, {stats("r1", "up", 300, 200), stats("r2", "lost", 50, 0, 1)});
+  log.record(2, 2, {stats("r1", "suspect", 500, 0)});
+  std::vector<nic_status> now = log.live(2);
   ASSERT_EQ(now.size(), 2U);
   EXPECT_EQ(now[0].nic, "r1");
   EXPECT_EQ(now[0].lanes, 2);
@@ -85,7 +86,7 @@ TEST(rail_logs, add_up_what_goes_over_one_nic_now) {
   EXPECT_DOUBLE_EQ(now[0].bytes_per_s, 1000);
   EXPECT_EQ(now[1].worst, rail_state::lost);
   EXPECT_DOUBLE_EQ(now[1].bytes_per_s, 50);
-  log.take(2.1, 1, {stats("r1", "up", 900'000, 200), stats("r2", "up", 50, 0, 1)});
+  log.record(2.1, 1, {stats("r1", "up", 900'000, 200), stats("r2", "up", 50, 0, 1)});
   now = log.live(2.1);
   EXPECT_DOUBLE_EQ(now[0].bytes_per_s, 1000) << "a tenth of a second is no rate";
   EXPECT_EQ(now[1].up, 1) << "and a state is always the newest";
@@ -114,8 +115,8 @@ TEST(rail_records, put_both_ends_together) {
   EXPECT_EQ(all[1].why_lost, "the peer closed it") << "both say the same";
   EXPECT_NEAR(all[0].share + all[1].share, 1, 1e-12);
   EXPECT_GT(all[0].share, 0.55);
-  EXPECT_EQ(rails_verdict(all), "2 rails between islands carried 180 MB; lost: r2 once");
-  EXPECT_EQ(rails_verdict({}), "");
+  EXPECT_EQ(rails_summary(all), "2 rails between islands carried 180 MB; lost: r2 once");
+  EXPECT_EQ(rails_summary({}), "");
 }
 
 TEST(rail_records, show_islands_first_and_say_who_knows_what) {
@@ -139,7 +140,7 @@ TEST(rail_records, show_islands_first_and_say_who_knows_what) {
   EXPECT_EQ(all[1].second_nic, "?") << "rank 1 said nothing of it";
   EXPECT_EQ(rails_to_show(all).size(), 1U);
   EXPECT_EQ(rails_to_show({all[1]}).size(), 1U) << "where no rail is between islands";
-  EXPECT_EQ(rails_verdict(all), "1 rail between islands carried 0 B; lost: e twice");
+  EXPECT_EQ(rails_summary(all), "1 rail between islands carried 0 B; lost: e twice");
   EXPECT_NE(rails_json(all).find(R"("ranks": [1, 2], "islands": ["a", "b"], "nics": ["e", "e"])"),
             std::string::npos)
       << rails_json(all);
@@ -170,7 +171,7 @@ TEST(rail_tracks, add_up_ranks_that_share_nics_and_name_islands_where_they_diffe
   rails.push_back(rails[0]);
   rails.back().second = 3;
   rail_tracks made = make_tracks(rails, 0);
-  EXPECT_EQ(made.of_rail, (std::vector<std::size_t>{0, 1, 0}));
+  EXPECT_EQ(made.track_of_rail, (std::vector<std::size_t>{0, 1, 0}));
   EXPECT_NEAR(made.tracks[0].parts[50].bytes_per_s, 20e6, 1e3);
   EXPECT_EQ(made.tracks[0].parts[50].rails, 2);
   rails.back().second_nic = "r9";

@@ -12,108 +12,108 @@
 namespace tandem::verbs {
 namespace {
 
-constexpr room narrow{.records = 4, .chunks = 2, .words = 4};
+constexpr queue_depths narrow{.records = 4, .chunks = 2, .updates = 4};
 
 TEST(Credits, NothingIsSentBeyondThePeersRoom) {
-  credits mine(room{}, narrow);
+  credits mine(queue_depths{}, narrow);
   for (std::uint32_t i = 0; i < narrow.records; ++i) {
     ASSERT_TRUE(mine.may_send_record());
     mine.record_sent();
   }
   EXPECT_FALSE(mine.may_send_record());
   EXPECT_FALSE(mine.may_send_chunk()) << "it takes a receive, too";
-  EXPECT_TRUE(mine.hear({.records = 1}));
+  EXPECT_TRUE(mine.apply_update({.records = 1}));
   EXPECT_TRUE(mine.may_send_chunk());
 }
 
 TEST(Credits, AChunkTakesASlotAndAReceive) {
-  credits mine(room{}, narrow);
+  credits mine(queue_depths{}, narrow);
   EXPECT_EQ(mine.chunk_sent(), 0u);
   EXPECT_EQ(mine.chunk_sent(), 1u);
   EXPECT_FALSE(mine.may_send_chunk());
   EXPECT_TRUE(mine.may_send_record());
-  EXPECT_TRUE(mine.hear({.records = 1, .chunks = 1}));
+  EXPECT_TRUE(mine.apply_update({.records = 1, .chunks = 1}));
   EXPECT_TRUE(mine.may_send_chunk());
   EXPECT_EQ(mine.chunk_sent(), 0u) << "slots are used one after the other";
 }
 
 TEST(Credits, WordsTakeReceivesOfTheirOwn) {
   credits mine(narrow, narrow);
-  for (std::uint32_t i = 0; i < narrow.words - 1; ++i) {
-    ASSERT_TRUE(mine.may_send_word());
-    mine.word_sent();
+  for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) {
+    ASSERT_TRUE(mine.may_send_update());
+    mine.update_sent();
   }
-  EXPECT_FALSE(mine.may_send_word());
+  EXPECT_FALSE(mine.may_send_update());
   EXPECT_TRUE(mine.may_send_record());
-  EXPECT_TRUE(mine.hear({.words = 2}));
-  EXPECT_TRUE(mine.may_send_word());
+  EXPECT_TRUE(mine.apply_update({.updates = 2}));
+  EXPECT_TRUE(mine.may_send_update());
 }
 
 TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
   credits mine(narrow, narrow);
-  for (std::uint32_t i = 0; i < narrow.words - 1; ++i) mine.word_sent();
+  for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) mine.update_sent();
   for (int i = 0; i < 4; ++i) mine.record_taken();
-  EXPECT_FALSE(mine.may_send_word());
-  mine.word_taken();
-  mine.word_taken();
-  EXPECT_TRUE(mine.may_send_word());
-  mine.word_sent();
-  EXPECT_FALSE(mine.may_send_word());
+  EXPECT_FALSE(mine.may_send_update());
+  mine.update_taken();
+  mine.update_taken();
+  EXPECT_TRUE(mine.may_send_update());
+  mine.update_sent();
+  EXPECT_FALSE(mine.may_send_update());
 }
 
 TEST(Credits, AWordThatComesLateTakesNothingBack) {
-  credits mine(room{}, narrow);
+  credits mine(queue_depths{}, narrow);
   for (int i = 0; i < 4; ++i) mine.record_sent();
-  EXPECT_TRUE(mine.hear({.records = 3}));
-  EXPECT_TRUE(mine.hear({.records = 1}));
+  EXPECT_TRUE(mine.apply_update({.records = 3}));
+  EXPECT_TRUE(mine.apply_update({.records = 1}));
   for (int i = 0; i < 3; ++i) mine.record_sent();
   EXPECT_FALSE(mine.may_send_record());
 }
 
 TEST(Credits, NobodyTookWhatWasNeverSent) {
   const auto mine = [] {
-    credits made(room{}, narrow);
+    credits made(queue_depths{}, narrow);
     made.chunk_sent();
-    made.word_sent();
+    made.update_sent();
     return made;
   };
-  EXPECT_TRUE(mine().hear({.records = 1, .chunks = 1, .words = 1}));
-  EXPECT_FALSE(mine().hear({.records = 2, .chunks = 1, .words = 1}));
-  EXPECT_FALSE(mine().hear({.records = 1, .chunks = 2, .words = 1}));
-  EXPECT_FALSE(mine().hear({.records = 1, .chunks = 1, .words = 2}));
-  EXPECT_FALSE(mine().hear({.records = 0x7fff'ffff}));
+  EXPECT_TRUE(mine().apply_update({.records = 1, .chunks = 1, .updates = 1}));
+  EXPECT_FALSE(mine().apply_update({.records = 2, .chunks = 1, .updates = 1}));
+  EXPECT_FALSE(mine().apply_update({.records = 1, .chunks = 2, .updates = 1}));
+  EXPECT_FALSE(mine().apply_update({.records = 1, .chunks = 1, .updates = 2}));
+  EXPECT_FALSE(mine().apply_update({.records = 0x7fff'ffff}));
 }
 
 TEST(Credits, AChunkComesInItsTurn) {
-  credits mine(narrow, room{});
-  EXPECT_FALSE(mine.chunk_came(1));
-  EXPECT_TRUE(mine.chunk_came(0));
-  EXPECT_FALSE(mine.chunk_came(0));
-  EXPECT_TRUE(mine.chunk_came(1));
-  EXPECT_FALSE(mine.chunk_came(0)) << "what is there was not yet read";
+  credits mine(narrow, queue_depths{});
+  EXPECT_FALSE(mine.chunk_arrived(1));
+  EXPECT_TRUE(mine.chunk_arrived(0));
+  EXPECT_FALSE(mine.chunk_arrived(0));
+  EXPECT_TRUE(mine.chunk_arrived(1));
+  EXPECT_FALSE(mine.chunk_arrived(0)) << "what is there was not yet read";
   mine.chunk_taken();
-  EXPECT_FALSE(mine.chunk_came(1));
-  EXPECT_TRUE(mine.chunk_came(0));
-  EXPECT_FALSE(mine.chunk_came(0xffff'ffff));
+  EXPECT_FALSE(mine.chunk_arrived(1));
+  EXPECT_TRUE(mine.chunk_arrived(0));
+  EXPECT_FALSE(mine.chunk_arrived(0xffff'ffff));
 }
 
 TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
-  credits mine(narrow, room{});
-  EXPECT_FALSE(mine.owes_word());
+  credits mine(narrow, queue_depths{});
+  EXPECT_FALSE(mine.update_due());
   mine.record_taken();
-  EXPECT_FALSE(mine.owes_word());
+  EXPECT_FALSE(mine.update_due());
   mine.record_taken();
-  EXPECT_TRUE(mine.owes_word());
-  EXPECT_EQ(mine.say(), (word{.records = 2}));
-  EXPECT_FALSE(mine.owes_word());
+  EXPECT_TRUE(mine.update_due());
+  EXPECT_EQ(mine.next_update(), (credit_update{.records = 2}));
+  EXPECT_FALSE(mine.update_due());
   mine.chunk_taken();
-  EXPECT_TRUE(mine.owes_word()) << "one of two slots";
-  EXPECT_EQ(mine.say(), (word{.records = 3, .chunks = 1}));
+  EXPECT_TRUE(mine.update_due()) << "one of two slots";
+  EXPECT_EQ(mine.next_update(), (credit_update{.records = 3, .chunks = 1}));
 }
 
 TEST(Credits, AWordTravelsAsItIs) {
-  const word said{1, 0x1234'5678, 0xffff'ffff, 77};
-  std::array<std::byte, word_bytes> wire;
+  const credit_update said{1, 0x1234'5678, 0xffff'ffff, 77};
+  std::array<std::byte, credit_update_bytes> wire;
   encode(said, wire);
   EXPECT_EQ(decode(wire), said);
 }
@@ -122,7 +122,7 @@ TEST(Credits, AWordTravelsAsItIs) {
 /// either may overtake the other.
 class two_ends {
  public:
-  two_ends(const room& a, const room& b) : ends_{end(a, b), end(b, a)} {}
+  two_ends(const queue_depths& a, const queue_depths& b) : ends_{end(a, b), end(b, a)} {}
 
   void step(std::mt19937& random) {
     const int side = static_cast<int>(random() % 2);
@@ -152,22 +152,22 @@ class two_ends {
   }
   bool may_send(int side) const {
     const credits& by = ends_[side].by;
-    return by.may_send_record() && by.may_send_chunk() && by.may_send_word();
+    return by.may_send_record() && by.may_send_chunk() && by.may_send_update();
   }
 
   bool good = true;
 
  private:
   struct message {
-    word said;
+    credit_update said;
     std::optional<std::uint32_t> slot;
   };
   struct end {
-    end(const room& mine, const room& theirs) : has(mine), by(mine, theirs) {}
-    room has;
+    end(const queue_depths& mine, const queue_depths& theirs) : has(mine), by(mine, theirs) {}
+    queue_depths has;
     credits by;
     std::deque<message> data_inbox;  // on their way here
-    std::deque<word> word_inbox;
+    std::deque<credit_update> update_inbox;
     std::deque<message> came;  // and not yet taken: each holds its receive
   };
 
@@ -181,33 +181,33 @@ class two_ends {
     } else {
       from.by.record_sent();
     }
-    sent.said = from.by.say();
+    sent.said = from.by.next_update();
     to.data_inbox.push_back(sent);
     expect(to.data_inbox.size() + to.came.size() <= to.has.records, "no receive for a record");
   }
   void say_word(int side) {
     end& from = ends_[side];
     end& to = ends_[1 - side];
-    if (!from.by.owes_word() || !from.by.may_send_word()) return;
-    from.by.word_sent();
-    to.word_inbox.push_back(from.by.say());
-    expect(to.word_inbox.size() <= to.has.words, "no receive for a word");
+    if (!from.by.update_due() || !from.by.may_send_update()) return;
+    from.by.update_sent();
+    to.update_inbox.push_back(from.by.next_update());
+    expect(to.update_inbox.size() <= to.has.updates, "no receive for a word");
   }
   void data_comes(int side) {
     end& at = ends_[side];
     if (at.data_inbox.empty()) return;
     const message m = at.data_inbox.front();
     at.data_inbox.pop_front();
-    expect(!m.slot || at.by.chunk_came(*m.slot), "a slot that is not its turn");
-    expect(at.by.hear(m.said), "a lie");
+    expect(!m.slot || at.by.chunk_arrived(*m.slot), "a slot that is not its turn");
+    expect(at.by.apply_update(m.said), "a lie");
     at.came.push_back(m);
   }
   void word_comes(int side) {
     end& at = ends_[side];
-    if (at.word_inbox.empty()) return;
-    expect(at.by.hear(at.word_inbox.front()), "a lie");
-    at.word_inbox.pop_front();
-    at.by.word_taken();
+    if (at.update_inbox.empty()) return;
+    expect(at.by.apply_update(at.update_inbox.front()), "a lie");
+    at.update_inbox.pop_front();
+    at.by.update_taken();
     say_word(side);
   }
   void take(int side) {
@@ -221,7 +221,7 @@ class two_ends {
     bool any = false;
     for (const int side : {0, 1}) {
       end& at = ends_[side];
-      any = any || !at.data_inbox.empty() || !at.word_inbox.empty() || !at.came.empty();
+      any = any || !at.data_inbox.empty() || !at.update_inbox.empty() || !at.came.empty();
       data_comes(side);
       word_comes(side);
       take(side);
@@ -236,18 +236,18 @@ class two_ends {
   std::array<end, 2> ends_;
 };
 
-room any_room(std::mt19937& random) {
-  room has;
+queue_depths any_queues(std::mt19937& random) {
+  queue_depths has;
   has.records = 2 + random() % 9;
   has.chunks = 1 + random() % 4;
-  has.words = least_words + random() % 5;
+  has.updates = min_updates + random() % 5;
   return has;
 }
 
 TEST(Credits, LetBothEndsGoOnAsLongAsBothTakeWhatCame) {
   for (std::uint32_t seed = 0; seed < 20'000; ++seed) {
     std::mt19937 random(seed);
-    const room a = any_room(random), b = any_room(random);
+    const queue_depths a = any_queues(random), b = any_queues(random);
     SCOPED_TRACE("seed " + std::to_string(seed));
     two_ends both(a, b);
     for (int i = 0; i < 200 && both.good; ++i) both.step(random);

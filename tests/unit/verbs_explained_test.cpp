@@ -1,15 +1,15 @@
 #include <gtest/gtest.h>
 
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 
 #include "support/expected_log.hpp"
-#include "support/made_up_verbs.hpp"
-#include "verbs/ports_here.hpp"
+#include "support/fake_verbs.hpp"
+#include "verbs/local_ports.hpp"
 
 namespace tandem::verbs {
 namespace {
 
-using made_up::library;
+using fake::library;
 
 class RdmaExplained : public testing::Test {
  protected:
@@ -84,7 +84,7 @@ TEST_F(RdmaExplained, NobodyLooksWhereItIsOff) {
 }
 
 TEST(RdmaHere, WithoutALibraryOrWithOneThereIsAReason) {
-  const ports_here found = find_ports_here(rdma_use::automatic);
+  const local_ports found = find_local_ports(rdma_use::automatic);
   EXPECT_EQ(found.all.empty(), found.why_none.starts_with("no RDMA here: ")) << found.why_none;
 }
 

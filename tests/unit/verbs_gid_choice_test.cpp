@@ -1,24 +1,24 @@
 #include <gtest/gtest.h>
 
-#include "support/made_up_ports.hpp"
+#include "support/fake_ports.hpp"
 #include "support/text.hpp"
 #include "verbs/gid_choice.hpp"
 
 namespace tandem::verbs {
 namespace {
 
-using made_up::at;
-using made_up::gid;
-using made_up::infiniband;
-using made_up::roce;
+using fake::at;
+using fake::gid;
+using fake::infiniband;
+using fake::roce;
 using test::says;
 
 constexpr int eth0 = 3;
 
-gid_wish on_eth0(const std::vector<std::string>& addresses) {
-  gid_wish wish{"eth0", eth0, {}};
-  for (const std::string& one : addresses) wish.addresses.push_back(at(one));
-  return wish;
+gid_requirement on_eth0(const std::vector<std::string>& addresses) {
+  gid_requirement requirement{"eth0", eth0, {}};
+  for (const std::string& one : addresses) requirement.addresses.push_back(at(one));
+  return requirement;
 }
 
 /// As a NIC shows them: each address as v1 and v2, the link-local one first.

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "support/made_up_verbs.hpp"
+#include "support/fake_verbs.hpp"
 #include "verbs/ports.hpp"
 
 namespace tandem::verbs {
 namespace {
 
-using made_up::library;
+using fake::library;
 using testing::Test;
 
 class Ports : public Test {

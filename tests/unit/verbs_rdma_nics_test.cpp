@@ -2,17 +2,17 @@
 
 #include <tandem/error.hpp>
 
-#include "support/made_up_ports.hpp"
+#include "support/fake_ports.hpp"
 #include "support/text.hpp"
 #include "verbs/rdma_nics.hpp"
 
 namespace tandem::verbs {
 namespace {
 
-using made_up::gid;
-using made_up::infiniband;
-using made_up::nic;
-using made_up::roce;
+using fake::gid;
+using fake::infiniband;
+using fake::nic;
+using fake::roce;
 using test::says;
 
 rails::rail_end whole(const std::vector<rails::nic>& nics, std::size_t index) {
@@ -33,7 +33,7 @@ TEST(RdmaNics, EachRailHasThePortThatStandsOnIt) {
   EXPECT_EQ(all[0].end->why, all[0].why);
   EXPECT_EQ(all[1].end->device, "rxe1");
   EXPECT_EQ(all[1].end->gid_index, 1);
-  EXPECT_EQ(all[1].end->gid, made_up::raw("10.9.1.1"));
+  EXPECT_EQ(all[1].end->gid, fake::raw("10.9.1.1"));
   EXPECT_EQ(all[1].end->mtu_bytes, 4096);
   EXPECT_EQ(all[1].end->max_message_bytes, 8u << 20);
   EXPECT_TRUE(all[1].end->ethernet);

@@ -12,13 +12,13 @@ namespace {
 
 using area = std::span<const std::byte>;
 
-std::vector<area> chunks_in(slab& of, const room& has) {
+std::vector<area> chunks_in(slab& of, const queue_depths& has) {
   std::vector<area> all;
   for (std::uint32_t i = 0; i < has.chunks; ++i) all.emplace_back(of.chunk_in(i), has.chunk_bytes);
   return all;
 }
 
-std::vector<area> local_slots(slab& of, const room& has) {
+std::vector<area> local_slots(slab& of, const queue_depths& has) {
   std::vector<area> all;
   for (std::uint32_t i = 0; i < has.chunks; ++i) {
     all.emplace_back(of.chunk_out(i), has.chunk_bytes);
@@ -27,9 +27,9 @@ std::vector<area> local_slots(slab& of, const room& has) {
     all.emplace_back(of.record_in(i), has.record_bytes);
     all.emplace_back(of.record_out(i), has.record_bytes);
   }
-  for (std::uint32_t i = 0; i < has.words; ++i) {
-    all.emplace_back(of.word_in(i), word_bytes);
-    all.emplace_back(of.word_out(i), word_bytes);
+  for (std::uint32_t i = 0; i < has.updates; ++i) {
+    all.emplace_back(of.update_in(i), credit_update_bytes);
+    all.emplace_back(of.update_out(i), credit_update_bytes);
   }
   return all;
 }
@@ -38,7 +38,7 @@ bool is_within(area part, area whole) {
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-class slab_test : public testing::TestWithParam<room> {};
+class slab_test : public testing::TestWithParam<queue_depths> {};
 
 TEST_P(slab_test, no_two_slots_overlap) {
   slab memory(GetParam());
@@ -67,8 +67,9 @@ TEST_P(slab_test, the_peer_may_write_into_whole_pages_with_nothing_but_chunks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(rooms, slab_test,
-                         testing::Values(room{}, room{2, 1024, 1, 1024, 2},
-                                         room{7, 1040, 3, 5000, 5}, room{33, 4095, 16, 8191, 9}));
+                         testing::Values(queue_depths{}, queue_depths{2, 1024, 1, 1024, 2},
+                                         queue_depths{7, 1040, 3, 5000, 5},
+                                         queue_depths{33, 4095, 16, 8191, 9}));
 
 }  // namespace
 }  // namespace tandem::verbs

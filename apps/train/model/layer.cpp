@@ -145,7 +145,8 @@ void mlp_backward(const layer_shape& s, const layer_weights<Scalar>& w,
   kernels::multiply_tn<Scalar>({dx, s.tokens, s.dim, s.dim},
                                {work.act.data(), s.tokens, s.hidden, s.hidden},
                                {w.down.gradient, s.dim, s.hidden, s.hidden}, true);
-  kernels::rms_norm_again<Scalar>(s.tokens, s.dim, stash.mlp_normed.data(), w.mlp_norm.value, in);
+  kernels::rms_norm_recompute<Scalar>(s.tokens, s.dim, stash.mlp_normed.data(), w.mlp_norm.value,
+                                      in);
   project_backward<Scalar>(s.tokens, s.dim, s.hidden, in, w.gate, no_bias, dgate, false, din);
   project_backward<Scalar>(s.tokens, s.dim, s.hidden, in, w.up, no_bias, dup, true, din);
   kernels::rms_norm_backward<Scalar>(s.tokens, s.dim, din, stash.mlp_normed.data(),
@@ -171,8 +172,8 @@ void attention_block_backward(const layer_shape& s, const layer_weights<Scalar>&
                                      work.sine.data(), work.q_gradient.data(), work.q.data());
   kernels::rotate_from_heads<Scalar>(s.attention, s.attention.kv_heads, work.cosine.data(),
                                      work.sine.data(), work.k_gradient.data(), work.k.data());
-  kernels::rms_norm_again<Scalar>(s.tokens, s.dim, stash.attention_normed.data(),
-                                  w.attention_norm.value, in);
+  kernels::rms_norm_recompute<Scalar>(s.tokens, s.dim, stash.attention_normed.data(),
+                                      w.attention_norm.value, in);
   project_backward<Scalar>(s.tokens, s.dim, s.dim, in, w.query, w.query_bias, work.q.data(), false,
                            din);
   project_backward<Scalar>(s.tokens, s.dim, s.kv_dim, in, w.key, w.key_bias, work.k.data(), true,

@@ -10,10 +10,10 @@
 namespace tandem::train {
 namespace {
 
-void require_size(std::size_t size, std::size_t wanted, const char* what) {
-  if (size != wanted)
+void require_size(std::size_t size, std::size_t expected, const char* what) {
+  if (size != expected)
     throw std::invalid_argument(std::string("stage: ") + what + ": " + std::to_string(size) +
-                                " values given, " + std::to_string(wanted) + " expected");
+                                " values given, " + std::to_string(expected) + " expected");
 }
 
 void check(const model_config& config, const stage_options& options) {

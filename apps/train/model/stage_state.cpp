@@ -18,17 +18,17 @@ int length_of(const model_config& config, const stage_options& options) {
 }  // namespace
 
 template <class Scalar>
-basic_stage<Scalar>::state::state(const model_config& model, const stage_options& wanted)
+basic_stage<Scalar>::state::state(const model_config& model, const stage_options& requested)
     : config(model),
-      options(wanted),
-      shape(shape_of(model, wanted.sequences, length_of(model, wanted))),
-      first(wanted.first_layer == 0),
-      last(wanted.last_layer == model.layers),
+      options(requested),
+      shape(shape_of(model, requested.sequences, length_of(model, requested))),
+      first(requested.first_layer == 0),
+      last(requested.last_layer == model.layers),
       holds_both_uses(model.tied_embeddings && first && last),
       work(shape, model.rope_theta) {
   kernels::fix_block_sizes();
   lay_out_parameters();
-  link_weights();
+  bind_weights();
   make_slots();
 }
 
@@ -66,34 +66,34 @@ void basic_stage<Scalar>::state::lay_out_parameters() {
 }
 
 template <class Scalar>
-void basic_stage<Scalar>::state::link_weights() {
+void basic_stage<Scalar>::state::bind_weights() {
   std::size_t next = 0;
-  const auto take = [&](bool present = true) -> weight<Scalar> {
+  const auto next_weight = [&](bool present = true) -> weight<Scalar> {
     if (!present) return {};
     parameter<Scalar>& taken = parameters[next++];
     return {taken.value.data(), taken.gradient.data()};
   };
   const bool bias = config.qkv_bias;
-  if (first || (last && config.tied_embeddings)) embedding = take();
+  if (first || (last && config.tied_embeddings)) embedding = next_weight();
   for (int layer = options.first_layer; layer < options.last_layer; ++layer) {
     layer_weights<Scalar> w;
-    w.attention_norm = take();
-    w.query = take();
-    w.query_bias = take(bias);
-    w.key = take();
-    w.key_bias = take(bias);
-    w.value = take();
-    w.value_bias = take(bias);
-    w.output = take();
-    w.mlp_norm = take();
-    w.gate = take();
-    w.up = take();
-    w.down = take();
+    w.attention_norm = next_weight();
+    w.query = next_weight();
+    w.query_bias = next_weight(bias);
+    w.key = next_weight();
+    w.key_bias = next_weight(bias);
+    w.value = next_weight();
+    w.value_bias = next_weight(bias);
+    w.output = next_weight();
+    w.mlp_norm = next_weight();
+    w.gate = next_weight();
+    w.up = next_weight();
+    w.down = next_weight();
     layers.push_back(w);
   }
   if (!last) return;
-  final_norm = take();
-  head_matrix = config.tied_embeddings ? embedding : take();
+  final_norm = next_weight();
+  head_matrix = config.tied_embeddings ? embedding : next_weight();
   if (holds_both_uses) head_matrix.gradient = gradients.data() + values.size();
 }
 
@@ -142,8 +142,8 @@ double basic_stage<Scalar>::state::head(slot<Scalar>& slot, std::span<const std:
 
 template <class Scalar>
 void basic_stage<Scalar>::state::head_backward(slot<Scalar>& slot) {
-  kernels::rms_norm_again<Scalar>(shape.tokens, shape.dim, slot.normed.data(), final_norm.value,
-                                  work.input.data());
+  kernels::rms_norm_recompute<Scalar>(shape.tokens, shape.dim, slot.normed.data(), final_norm.value,
+                                      work.input.data());
   project_backward<Scalar>(shape.tokens, shape.dim, vocabulary, work.input.data(), head_matrix, {},
                            slot.logit_gradient.data(), false, work.input_gradient.data());
   work.residual_gradient.clear();

@@ -24,7 +24,7 @@ struct basic_stage<Scalar>::state {
   state(const model_config& config, const stage_options& options);
 
   void lay_out_parameters();
-  void link_weights();
+  void bind_weights();
   void make_slots();
 
   slot<Scalar>& slot_of(int micro_batch) {

@@ -75,11 +75,11 @@ std::vector<tensor_info> model_tensors(const model_config& config) {
 template <class Scalar>
 void fill_initial(const tensor_info& tensor, std::uint64_t seed, std::span<Scalar> values) {
   const std::uint64_t stream = stream_of(seed, tensor.name);
-  const double reach = std::sqrt(3.0) * tensor.deviation;  // uniform on [-bound, bound)
+  const double bound = std::sqrt(3.0) * tensor.deviation;  // uniform on [-bound, bound)
   for (std::size_t k = 0; k < values.size(); ++k) {
     const std::uint64_t bits = mix(stream + (k + 1) * golden_gamma);
     const double unit = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
-    values[k] = static_cast<Scalar>(tensor.mean + reach * unit);
+    values[k] = static_cast<Scalar>(tensor.mean + bound * unit);
   }
 }
 

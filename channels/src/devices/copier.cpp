@@ -7,15 +7,16 @@ namespace tandem::devices {
 copier::copier(const asio::any_io_executor& executor, accelerator& of)
     : peer_(executor, of), watch_(executor, of), to_host_(of), to_device_(of) {}
 
-void copier::copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait) {
-  if (which == way::to_peer || which == way::from_peer) {
-    const auto where =
-        which == way::to_peer ? peer_copies::direction::written : peer_copies::direction::read;
+void copier::copy(copy_kind which, void* to, const void* from, std::size_t bytes,
+                  device_wait& wait) {
+  if (which == copy_kind::to_peer || which == copy_kind::from_peer) {
+    const auto where = which == copy_kind::to_peer ? peer_copies::direction::written
+                                                   : peer_copies::direction::read;
     return peer_.copy(where, to, from, bytes, wait);
   }
-  peer_.meet_host(which == way::to_host ? peer_copies::direction::written
-                                        : peer_copies::direction::read);
-  const accelerator::stream on = which == way::to_host ? to_host_.get() : to_device_.get();
+  peer_.note_host_copy(which == copy_kind::to_host ? peer_copies::direction::written
+                                                   : peer_copies::direction::read);
+  const accelerator::stream on = which == copy_kind::to_host ? to_host_.get() : to_device_.get();
   of().copy(to, from, bytes, on);
   try {
     watch_.after(on, wait);

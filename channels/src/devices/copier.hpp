@@ -3,7 +3,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <tandem/accelerator.hpp>
-#include <tandem/device_watch.hpp>
 #include <vector>
 
 #include "devices/peer_copies.hpp"
@@ -17,7 +16,7 @@ class copier {
   copier(const asio::any_io_executor& executor, accelerator& of);
 
   accelerator& of() const noexcept { return watch_.of(); }
-  enum class way : std::uint8_t {
+  enum class copy_kind : std::uint8_t {
     to_host,
     to_device,
     to_peer,  ///< into the memory of another process or device; several in flight
@@ -25,7 +24,7 @@ class copier {
   };
   /// Starts a copy and completes `wait` when it is done. @par Errors thrown: `device_failed`; then
   /// nothing is being copied and `wait` is not completed.
-  void copy(way which, void* to, const void* from, std::size_t bytes, device_wait& wait);
+  void copy(copy_kind which, void* to, const void* from, std::size_t bytes, device_wait& wait);
   /// A peer is about to read from the memory of this device (true), or has read it (false).
   void expect_reader(bool one_more) noexcept { peer_.expect_reader(one_more); }
   /// Blocks until no copy is in flight, for an executor that is destroyed with pending copies.

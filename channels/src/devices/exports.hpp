@@ -24,19 +24,20 @@ namespace tandem::devices {
 /// and retired before the peer receives the description of what replaces them.
 class exports {
  public:
-  explicit exports(reading by, std::size_t most = most_shared_allocations) : by_(by), most_(most) {}
+  explicit exports(peer_access by, std::size_t max_entries = max_shared_allocations)
+      : by_(by), max_entries_(max_entries) {}
 
   /// Location of a view in an allocation that the peer has open. Nothing: forward it, for now or
   /// always; a new allocation is described to the peer. @param of  the device of the view
-  std::optional<shared_place> find(accelerator& of, const const_view& view);
+  std::optional<shared_location> find(accelerator& of, const const_view& view);
 
   /// Sent to the peer, in order: the description of an allocation, or the id of a retired one.
-  struct news {
+  struct update {
     std::optional<shared_allocation> described;
     std::uint32_t retired = 0;
   };
-  bool next(news& into);
-  bool has_news() const noexcept { return !news_.empty(); }
+  bool next(update& into);
+  bool has_updates() const noexcept { return !updates_.empty(); }
 
   /// The peer's answer to a description. Ignored for one that was retired meanwhile. False: it was
   /// never described.
@@ -47,7 +48,7 @@ class exports {
   std::size_t described() const noexcept;
 
  private:
-  enum class state : std::uint8_t { free, private_, asked, open };
+  enum class state : std::uint8_t { free, not_shareable, pending, open };
   struct entry {
     state at = state::free;
     std::uint16_t generation = 0;
@@ -60,19 +61,19 @@ class exports {
 
   entry& add(accelerator& of, const const_view& view, std::uint64_t number);
   std::uint32_t take_slot();
-  void take_back(std::uint32_t slot);
-  void take_back_what_is_gone();
-  entry* find_asked(std::uint32_t id) noexcept;
+  void retire(std::uint32_t slot);
+  void retire_freed();
+  entry* find_pending(std::uint32_t id) noexcept;
   std::uint32_t id_of(const entry& e) const noexcept {
     return std::uint32_t{e.generation} << 16 | static_cast<std::uint32_t>(&e - entries_.data());
   }
-  void is_private(entry& e, std::string_view why);
+  void mark_not_shareable(entry& e, std::string_view why);
 
-  const reading by_;
-  const std::size_t most_;
+  const peer_access by_;
+  const std::size_t max_entries_;
   std::vector<entry> entries_;
   std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // by the driver's allocation id
-  std::deque<news> news_;
+  std::deque<update> updates_;
   std::uint64_t uses_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include <tandem/channels/devices.hpp>
+#include <tandem/channels.hpp>
 #include <utility>
 
 #include "devices/mesh.hpp"

@@ -16,13 +16,13 @@ accelerator* find_device(memory_kind kind, const std::string& uuid) {
 }
 
 /// Throws where `by` has no peer access. For a device that is not visible here the driver decides.
-void must_reach(accelerator& by, const shared_allocation& what) {
+void require_peer_access(accelerator& by, const shared_allocation& what) {
   if (by.kind() != what.kind) {
     throw error(errc::unsupported_memory,
                 fmt::format("{} cannot read memory of kind {}", by.text(), name(what.kind)));
   }
   accelerator* const owner = find_device(what.kind, what.uuid);
-  if (owner == nullptr || by.reaches(owner->device())) return;
+  if (owner == nullptr || by.can_access_peer(owner->device())) return;
   throw error(errc::unsupported_memory,
               fmt::format("{}:{} and {}:{} have no peer access", name(by.kind()), by.device(),
                           name(owner->kind()), owner->device()),
@@ -40,7 +40,7 @@ imports::entry* imports::find_entry(std::uint32_t id) noexcept {
 
 bool imports::describe(const shared_allocation& what, std::string& why) {
   const std::uint32_t slot = slot_of(what.id);
-  if (by_ == reading::none || slot >= most_shared_allocations) {
+  if (by_ == peer_access::none || slot >= max_shared_allocations) {
     why = fmt::format("an allocation {:#x} that this end cannot read", what.id);
     return false;
   }
@@ -58,7 +58,7 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
 bool imports::retire(std::uint32_t id, std::string& why) {
   if (find_entry(id) == nullptr) {
     // One that could not be opened is already gone here: the retirement crossed the refusal.
-    if (by_ != reading::none && slot_of(id) < entries_.size()) return true;
+    if (by_ != peer_access::none && slot_of(id) < entries_.size()) return true;
     why = fmt::format("retirement of allocation {:#x}, which was never described", id);
     return false;
   }
@@ -67,12 +67,12 @@ bool imports::retire(std::uint32_t id, std::string& why) {
   return true;
 }
 
-bool imports::next(accelerator& home, answer& into) {
+bool imports::next(accelerator& default_device, answer& into) {
   if (unanswered_.empty()) return false;
   into = {unanswered_.front(), {}};
   unanswered_.pop_front();
   try {
-    map(*find_entry(into.id), home);
+    map(*find_entry(into.id), default_device);
   } catch (const error& failed) {
     into.why = failed.what();
     entries_[slot_of(into.id)].reset();
@@ -83,13 +83,13 @@ bool imports::next(accelerator& home, answer& into) {
 const std::shared_ptr<const mapping>& imports::map(entry& of, accelerator& by) {
   const auto known = of.maps.find(&by);
   if (known != of.maps.end()) return known->second;
-  must_reach(by, of.what);
+  require_peer_access(by, of.what);
   std::shared_ptr<const mapping> made;
-  if (by_ == reading::mapped) made = map_shared(by, of.what.handle);
+  if (by_ == peer_access::mapped) made = map_shared(by, of.what.handle);
   return of.maps.emplace(&by, std::move(made)).first->second;
 }
 
-std::optional<imports::source> imports::find(const shared_place& at, std::uint64_t bytes,
+std::optional<imports::source> imports::find(const shared_location& at, std::uint64_t bytes,
                                              accelerator& by, std::string& why) {
   entry* const found = find_entry(at.allocation);
   if (found == nullptr) {

@@ -20,7 +20,7 @@ namespace tandem::devices {
 /// devices.
 class imports {
  public:
-  explicit imports(reading by) : by_(by) {}
+  explicit imports(peer_access by) : by_(by) {}
 
   /// False: protocol violation, described by `why`.
   bool describe(const shared_allocation& what, std::string& why);
@@ -32,18 +32,18 @@ class imports {
     std::uint32_t id = 0;
     std::string why;
   };
-  bool next(accelerator& home, answer& into);
+  bool next(accelerator& default_device, answer& into);
   bool has_unanswered() const noexcept { return !unanswered_.empty(); }
 
   /// Bytes of a peer, addressed for the copies of one device here.
   struct source {
     const void* from = nullptr;
-    std::shared_ptr<const void> keep;  ///< held until the last copy is complete
-    const std::byte* here = nullptr;   ///< for processors; null: they cannot read it
+    std::shared_ptr<const void> keep;         ///< held until the last copy is complete
+    const std::byte* host_address = nullptr;  ///< for processors; null: they cannot read it
   };
   /// Resolves a reference. Nothing: protocol violation, described by `why`.
   /// @par Errors thrown: `device_failed`, `unsupported_memory`: `by` cannot reach it.
-  std::optional<source> find(const shared_place& at, std::uint64_t bytes, accelerator& by,
+  std::optional<source> find(const shared_location& at, std::uint64_t bytes, accelerator& by,
                              std::string& why);
 
   /// Closes everything that no copy reads.
@@ -59,7 +59,7 @@ class imports {
   entry* find_entry(std::uint32_t id) noexcept;
   const std::shared_ptr<const mapping>& map(entry& of, accelerator& by);
 
-  const reading by_;
+  const peer_access by_;
   std::vector<std::unique_ptr<entry>> entries_;  // by slot
   std::deque<std::uint32_t> unanswered_;
 };

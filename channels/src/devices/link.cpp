@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "devices/flows.hpp"
-#include "devices/greeting.hpp"
+#include "devices/handshake.hpp"
 
 namespace tandem::devices {
 namespace {
 
-constexpr std::chrono::seconds stuck_limit{1};  // without progress of a late send's current piece
-constexpr std::size_t most_chunk_bytes = std::size_t{4} << 20;
+constexpr std::chrono::seconds stall_timeout{1};  // without progress of a late send's current piece
+constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20;
 constexpr std::size_t staged_chunks =
     4;  // each way: one being copied, one on the wire, two of slack
 
@@ -25,19 +25,19 @@ protocol::limits limits_over(const channel& inner, const settings& options) noex
   const channel_limits& below = inner.limits();
   settings same = options;
   same.eager_bytes = below.eager_bytes;
-  same.chunk_bytes = std::min(below.chunk_bytes, most_chunk_bytes);
+  same.chunk_bytes = std::min(below.chunk_bytes, max_chunk_bytes);
   same.max_flows = below.max_flows;
   return protocol::offered(same);
 }
 
 /// Frame and payload together must fit an eager message of the inner channel.
-std::size_t inside_bytes_over(const channel& inner) noexcept {
+std::size_t inline_bytes_over(const channel& inner) noexcept {
   const std::size_t eager = inner.limits().eager_bytes;
   const std::size_t room = eager > protocol::frame_bytes ? eager - protocol::frame_bytes : 0;
-  return std::min(room, most_inside_bytes);
+  return std::min(room, max_inline_bytes);
 }
 
-std::uint32_t wishes(const settings& options) noexcept {
+std::uint32_t requested_flags(const settings& options) noexcept {
   return (options.peer_copies ? wants_peer_copies : 0) |
          (options.shared_staging ? wants_shared_staging : 0);
 }
@@ -45,49 +45,49 @@ std::uint32_t wishes(const settings& options) noexcept {
 }  // namespace
 
 link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
-           protocol::identity who, const whereabouts& where, std::shared_ptr<nic_memory> nics)
+           protocol::identity who, const process_location& where, std::shared_ptr<nic_memory> nics)
     : pending_owner(inner.get_executor()),
       inner_(&inner),
       executor_(inner.get_executor()),
       copiers_(std::move(by)),
       kinds_(copiers::kinds()),
-      inside_bytes_(inside_bytes_over(inner)),
+      inline_bytes_(inline_bytes_over(inner)),
       session_(limits_over(inner, options), std::move(who), options.operation_timeout,
                protocol::chunk_order::any),
       timer_(executor_),
       where_(where),
-      wants_(wishes(options)),
-      patience_(executor_),
+      requested_flags_(requested_flags(options)),
+      release_timer_(executor_),
       nics_(std::move(nics)),
       staging_out_(staged_chunks * session_.agreed().chunk_bytes,
-                   [this](mutable_view made) { return let_nics_reach(made); }),
+                   [this](mutable_view made) { return register_with_nics(made); }),
       staging_in_(staged_chunks * session_.agreed().chunk_bytes,
-                  [this](mutable_view made) { return let_nics_reach(made); }),
-      lent_(staging_in_.capacity_bytes()) {
-  session_.fills_by(this);
+                  [this](mutable_view made) { return register_with_nics(made); }),
+      peer_staging_(staging_in_.capacity_bytes()) {
+  session_.set_view_writer(this);
 }
 
 void link::run() {
   const auto self = shared_from_this();
-  greeting mine{.credit_bytes = session_.agreed().credit_bytes,
-                .inside_bytes = static_cast<std::uint32_t>(inside_bytes_),
-                .where = where_,
-                .flags = wants_};
+  handshake mine{.credit_bytes = session_.agreed().credit_bytes,
+                 .inline_bytes = static_cast<std::uint32_t>(inline_bytes_),
+                 .where = where_,
+                 .flags = requested_flags_};
   for (const memory_kind kind : kinds_) mine.kinds |= 1U << static_cast<unsigned>(kind);
-  greeting_ = std::make_unique<std::byte[]>(greeting_bytes);
-  encode(mine, std::span<std::byte, greeting_bytes>(greeting_.get(), greeting_bytes));
-  greeting_op_.what = operation::kind::send;
-  greeting_op_.flow = frame_flow;
-  greeting_op_.view = {greeting_.get(), greeting_bytes};
-  greeting_op_.owner = this;
-  greeting_op_.complete = [](operation& op) {
+  handshake_ = std::make_unique<std::byte[]>(handshake_bytes);
+  encode(mine, std::span<std::byte, handshake_bytes>(handshake_.get(), handshake_bytes));
+  handshake_op_.what = operation::kind::send;
+  handshake_op_.flow = frame_flow;
+  handshake_op_.view = {handshake_.get(), handshake_bytes};
+  handshake_op_.owner = this;
+  handshake_op_.complete = [](operation& op) {
     auto& of = *static_cast<link*>(op.owner);
-    const auto keep = of.came_back();
+    const auto keep = of.end_async();
     if (op.result) of.inner_failed(op);
-    of.settle();
+    of.flush_and_complete();
   };
-  greeting_op_.destroy = [](operation& op) noexcept { static_cast<link*>(op.owner)->destroyed(); };
-  start_inner(greeting_op_);
+  handshake_op_.destroy = [](operation& op) noexcept { static_cast<link*>(op.owner)->destroyed(); };
+  start_inner(handshake_op_);
   start_reading();
   complete_soon();
 }
@@ -102,7 +102,7 @@ bool link::start(operation& op) {
   try {
     if (op.view.kind != memory_kind::host) {
       copier& by = copiers_->of(op.view);
-      if (home_ == nullptr) home_ = &by;
+      if (default_copier_ == nullptr) default_copier_ = &by;
       // Describes the memory to the peer before the message is announced or accepted.
       if (is_long && exports_) exports_->find(by.of(), op.view);
     }
@@ -114,7 +114,7 @@ bool link::start(operation& op) {
   } else {
     session_.start(op);
     flush();
-    if (is_long) look();
+    if (is_long) make_progress();
   }
   const bool is_done = session_.take_if_done(op);
   complete_soon();
@@ -123,10 +123,10 @@ bool link::start(operation& op) {
   return false;
 }
 
-bool link::linger(operation& op) {
+bool link::spin_wait(operation& op) {
   control_slot& slot = control_[next_control_];
-  if (inner_ == nullptr || read_ended_ || slot.is_over || !inner_->linger(slot.op)) return false;
-  const auto keep = came_back();
+  if (inner_ == nullptr || read_ended_ || slot.is_over || !inner_->spin_wait(slot.op)) return false;
+  const auto keep = end_async();
   slot.is_over = true;
   read_frames();
   flush();
@@ -137,11 +137,11 @@ bool link::linger(operation& op) {
 
 /// Polls the inner channel. In a window of long messages the first may be announced or accepted
 /// already: its transfer begins while the others are being started.
-void link::look() {
-  if (inner_ == nullptr || read_ended_ || is_looking_) return;
-  is_looking_ = true;
-  inner_->look();
-  is_looking_ = false;
+void link::make_progress() {
+  if (inner_ == nullptr || read_ended_ || is_polling_inner_) return;
+  is_polling_inner_ = true;
+  inner_->make_progress();
+  is_polling_inner_ = false;
 }
 
 void link::cancel(operation& op) {
@@ -153,35 +153,35 @@ void link::cancel(operation& op) {
 
 /// True: it is complete, and its handler will not be called.
 bool link::start_inner(operation& op) {
-  op.deadline = operation::for_ever;  // the user's operations have their own
+  op.deadline = operation::no_deadline;  // the user's operations have their own
   if (inner_ == nullptr) {
     op.result = errc::channel_closed;
     return true;
   }
   if (inner_->start(op)) return true;
-  went_out();
+  begin_async();
   return false;
 }
 
-void link::went_out() {
-  if (outside_++ == 0) self_ = shared_from_this();
+void link::begin_async() {
+  if (pending_async_++ == 0) self_ = shared_from_this();
 }
 
-std::shared_ptr<link> link::came_back() noexcept {
+std::shared_ptr<link> link::end_async() noexcept {
   ++moved_;
-  if (--outside_ == 0) return std::exchange(self_, nullptr);
+  if (--pending_async_ == 0) return std::exchange(self_, nullptr);
   return self_;
 }
 
 /// The loop is being destroyed. The user's operations are abandoned with the last pending
 /// operation, as only then nothing accesses their views.
 void link::destroyed() noexcept {
-  const auto keep = came_back();
+  const auto keep = end_async();
   closed_ = read_ended_ = true;
-  if (outside_ == 0) abandon_users();
+  if (pending_async_ == 0) abandon_users();
 }
 
-void link::settle() {
+void link::flush_and_complete() {
   flush();
   complete_done();
 }
@@ -190,8 +190,8 @@ void link::fail(const error& reason, bool fail_inner) {
   if (closed_) return;
   closed_ = read_ended_ = true;
   const auto self = shared_from_this();
-  has_one_ = false;
-  for (landing_piece* each : landings_) each->is_known = false;
+  has_current_ = false;
+  for (incoming_piece* each : incoming_pieces_) each->is_known = false;
   forget_pulls(false);
   session_.fail(reason);
   timer_.cancel();
@@ -199,9 +199,9 @@ void link::fail(const error& reason, bool fail_inner) {
   post_payloads();
   send_payloads();
   // A process that has exited reads nothing; one that has only closed may still be reading.
-  const bool is_gone = reason.code() == errc::peer_lost && reads_ == reading::mapped;
-  if (is_gone) let_go_of_referrals();
-  let_go_later();
+  const bool is_gone = reason.code() == errc::peer_lost && peer_access_ == peer_access::mapped;
+  if (is_gone) release_read_requests();
+  release_later();
   complete_soon();
 }
 
@@ -217,7 +217,7 @@ void link::inner_failed(const operation& op) {
   fail(error(op.result, std::move(context)), true);
 }
 
-void link::broken(const std::string& why) {
+void link::protocol_violation(const std::string& why) {
   const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
                      "make the fabric the same way on every rank, with one version of Tandem");
   log(log_level::warning, "devices", reason.what());
@@ -225,19 +225,19 @@ void link::broken(const std::string& why) {
 }
 
 /// The peer closed in an orderly way, and all that it had sent before has been received.
-void link::heard_goodbye() {
-  has_one_ = false;
+void link::on_close() {
+  has_current_ = false;
   protocol::frame close_frame;
-  close_frame.type = protocol::frame_type::goodbye;
+  close_frame.type = protocol::frame_type::close;
   forget_pulls(true);
   session_.handle(close_frame);
-  let_go_later();
+  release_later();
   timer_.cancel();
   send_payloads();
 }
 
 void link::complete_done() {
-  if (is_looking_) return complete_soon();
+  if (is_polling_inner_) return complete_soon();
   while (operation* op = session_.pop_done()) op->complete(*op);
 }
 
@@ -260,16 +260,16 @@ void link::arm_timer(operation::time_point when) {
     if (cancelled || !self || self->session_.is_over()) return;
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
-    if (found.stuck && self->moved_ == self->moved_when_late_) {
+    if (found.stuck && self->moved_ == self->progress_when_late_) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
                  true);
     }
     // The current piece has to be finished; while it makes progress, the channel stays open.
-    self->moved_when_late_ = found.stuck ? self->moved_ : none_late;
-    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
+    self->progress_when_late_ = found.stuck ? self->moved_ : no_late_send;
+    if (found.stuck) found.next = std::min(found.next, now + stall_timeout);
     self->arm_timer(found.next);
     self->release_views();
-    self->settle();
+    self->flush_and_complete();
   });
 }
 
@@ -283,7 +283,7 @@ void link::abandon_users() noexcept {
 void link::abandon() noexcept {
   const auto self = weak_from_this().lock();
   closed_ = read_ended_ = true;
-  if (outside_ == 0) abandon_users();
+  if (pending_async_ == 0) abandon_users();
 }
 
 namespace {
@@ -302,7 +302,7 @@ class owning_channel final : public channel {
   std::vector<rail_stats> rails() const override { return handle_.rails(); }
   void fail(const error& reason) noexcept override { handle_.fail(reason); }
   bool start(operation& op) override { return handle_.start(op); }
-  bool linger(operation& op) override { return handle_.linger(op); }
+  bool spin_wait(operation& op) override { return handle_.spin_wait(op); }
   void cancel(operation& op) noexcept override { handle_.cancel(op); }
 
  private:
@@ -315,7 +315,8 @@ class owning_channel final : public channel {
 
 std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
                                       const settings& options, protocol::identity who,
-                                      const whereabouts& where, std::shared_ptr<nic_memory> nics) {
+                                      const process_location& where,
+                                      std::shared_ptr<nic_memory> nics) {
   if (who.rail.empty()) who.rail = "devices";
   auto made = std::make_shared<link>(*inner, std::move(by), options, std::move(who), where,
                                      std::move(nics));

@@ -5,18 +5,18 @@
 #include <deque>
 #include <memory>
 #include <tandem/channel.hpp>
-#include <tandem/pending.hpp>
+#include <tandem/detail/pending.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
 #include "devices/exports.hpp"
-#include "devices/greeting.hpp"
-#include "devices/lent_staging.hpp"
+#include "devices/handshake.hpp"
 #include "devices/nic_memory.hpp"
-#include "devices/peer_pieces.hpp"
-#include "devices/pieces.hpp"
+#include "devices/peer_staging.hpp"
+#include "devices/peer_transfers.hpp"
 #include "devices/staging.hpp"
-#include "protocol/carried_channel.hpp"
+#include "devices/transfers.hpp"
+#include "protocol/channel_handle.hpp"
 #include "protocol/session.hpp"
 
 namespace tandem::devices {
@@ -33,19 +33,20 @@ namespace tandem::devices {
 /// Kept alive by its handle and by pending operations of the inner channel and the copy engines.
 class link final : public std::enable_shared_from_this<link>,
                    private pending_owner,
-                   private protocol::filler,
-                   private protocol::lender {
+                   private protocol::view_writer,
+                   private protocol::remote_write_grants {
  public:
   /// @param inner  must exist until `forget_inner`
   /// @param where  of this end; zeros: it shares no memory with any peer
   /// @param nics   registers memory with the NICs below; null: NICs access no device memory
   link(channel& inner, std::shared_ptr<copiers> by, const settings& options, protocol::identity who,
-       const whereabouts& where = whereabouts::here(), std::shared_ptr<nic_memory> nics = nullptr);
+       const process_location& where = process_location::here(),
+       std::shared_ptr<nic_memory> nics = nullptr);
 
   void run();  ///< sends the handshake and starts reading
   bool start(operation& op);
-  bool linger(operation& op);
-  void look();
+  bool spin_wait(operation& op);
+  void make_progress();
   void cancel(operation& op);
   void fail(const error& reason, bool fail_inner);
   /// The inner channel is being destroyed, and completes the operations of this link itself.
@@ -56,92 +57,93 @@ class link final : public std::enable_shared_from_this<link>,
   const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
   std::vector<rail_stats> rails() const;
   /// How the ends access each other's device memory; `none` until the handshake of the peer.
-  reading reads() const noexcept { return reads_; }
+  peer_access access() const noexcept { return peer_access_; }
   /// Other payloads between devices go through staging that both processes map.
   bool shares_staging() const noexcept { return shares_staging_; }
   /// NICs have read or written device memory of this end.
-  bool goes_by_nics() const noexcept { return goes_by_nics_; }
+  bool uses_nics() const noexcept { return uses_nics_; }
 
  private:
-  friend struct departure;
-  friend struct referral;
-  friend struct said_note;
+  friend struct in_flight_frame;
+  friend struct read_request;
+  friend struct control_send;
   friend struct pull;
-  friend struct landing_piece;
+  friend struct incoming_piece;
 
   static constexpr std::size_t control_slots = 16;
   /// In flight at once: enough to keep the peer's engines busy, and few enough that a cancelled
   /// send soon completes.
-  static constexpr std::size_t most_referrals = 64;
-  static constexpr std::uint64_t none_late = ~std::uint64_t{0};
+  static constexpr std::size_t max_read_requests = 64;
+  static constexpr std::uint64_t no_late_send = ~std::uint64_t{0};
 
   // Pending operations of the inner channel and the copy engines keep the link alive.
   bool start_inner(operation& op);
-  void went_out();
-  std::shared_ptr<link> came_back() noexcept;
+  void begin_async();
+  std::shared_ptr<link> end_async() noexcept;
   void destroyed() noexcept;
-  void settle();
+  void flush_and_complete();
 
   // Sending frames and payloads.
   void flush();
-  carriage how_to_carry(const protocol::outgoing& out);
-  bool depart();
-  bool is_over_nics() { return nics_ && inner_ != nullptr && inner_->reaches({}); }
-  region let_nics_reach(mutable_view staged) {
-    return is_over_nics() ? nics_->add_host(staged) : region();
+  transfer_method choose_transfer(const protocol::outgoing_frame& out);
+  bool send_frame();
+  bool has_nics() { return nics_ && inner_ != nullptr && inner_->is_zero_copy({}); }
+  region register_with_nics(mutable_view staged) {
+    return has_nics() ? nics_->add_host(staged) : region();
   }
-  bool is_reached(const const_view& view);
-  bool has_room(carriage how, bool by_nics, departure& d);
-  void release_staging(departure& d) noexcept;
-  void stage(departure& d);
-  void stage_over(departure& d, const std::shared_ptr<const error>& failure);
+  bool is_nic_accessible(const const_view& view);
+  bool has_room(transfer_method how, bool by_nics, in_flight_frame& d);
+  void release_staging(in_flight_frame& d) noexcept;
+  void stage(in_flight_frame& d);
+  void stage_done(in_flight_frame& d, const std::shared_ptr<const error>& failure);
   void send_payloads();
-  void header_over(departure& d);
-  void payload_over(departure& d);
-  void part_over(departure& d);
-  departure& take_departure();
+  void header_done(in_flight_frame& d);
+  void payload_done(in_flight_frame& d);
+  void part_done(in_flight_frame& d);
+  in_flight_frame& take_in_flight_frame();
 
   // Payloads that the peer reads by reference.
   void flush_frames();
-  bool can_be_read(const protocol::outgoing& out);
-  bool has_room_for_referral() const noexcept;
-  void gather_chunks(referral& r, bool takes_more);
-  bool refer();
-  void send_reference(referral& r);
-  void all_moved(referral& r);
-  referral& take_referral();
-  void reference_left(referral& r);
+  bool can_be_read(const protocol::outgoing_frame& out);
+  bool has_room_for_read_request() const noexcept;
+  void take_chunks(read_request& r, bool takes_more);
+  bool send_read_request();
+  void send_reference(read_request& r);
+  void transfer_done(read_request& r);
+  read_request& take_read_request();
+  void reference_sent(read_request& r);
   bool acknowledged(std::uint32_t serial);
-  void let_go(referral& r);
-  void let_go_of_referrals() noexcept;
-  void let_go_later();
-  bool has_notes() const noexcept;
-  void say_notes();
-  void say(const note& what);
+  void release(read_request& r);
+  void release_read_requests() noexcept;
+  void release_later();
+  bool has_control_messages() const noexcept;
+  void send_control_messages();
+  void send_control(const control_message& what);
 
   // Payloads through shared staging.
-  bool can_be_shared(const protocol::outgoing& out) const;
+  bool can_be_shared(const protocol::outgoing_frame& out) const;
   bool stage_shared();
-  void staged_over(referral& r, const std::shared_ptr<const error>& failure);
+  void staged_done(read_request& r, const std::shared_ptr<const error>& failure);
   bool has_staging_to_offer() const noexcept;
   void offer_staging();
-  bool answered_staging(const note& answer);
+  bool staging_answered(const control_message& answer);
 
   // Payloads written into the peer's views, and views granted to the peer for writing.
-  bool can_be_placed(const protocol::outgoing& out);
-  bool place();
-  bool begin_copy(referral& r, copier::way which, void* to);
-  void land_placed(const protocol::frame& f);
-  void lend(operation& op, std::uint64_t bytes, std::vector<protocol::grant>& grants) override;
-  bool is_lent(const operation& op) const noexcept override;
-  void returned(const operation& op) noexcept override;
-  void settled(operation&) noexcept override {}
-  void take_views_back();
+  bool can_be_placed(const protocol::outgoing_frame& out);
+  bool write_in_place();
+  bool begin_copy(read_request& r, copier::copy_kind which, void* to);
+  void receive_placed(const protocol::frame& f);
+  void grant_writes(operation& op, std::uint64_t bytes,
+                    std::vector<protocol::grant>& grants) override;
+  bool is_granted(const operation& op) const noexcept override;
+  void grants_ended(const operation& op) noexcept override;
+  void view_released(operation&) noexcept override {}
+  void end_all_grants();
 
   // Payloads read from the peer by reference.
-  void take_note(std::span<const std::byte> bytes);
-  void meet(const greeting& theirs);
-  void land_reference(const protocol::frame& f, const reference& what);
+  void take_control_message(std::span<const std::byte> bytes);
+  void negotiate(const handshake& theirs);
+  void receive_reference(const protocol::frame& f, const reference& what);
   bool is_sound(const protocol::frame& f, const reference& what) const;
   void begin_pull(pull& p);
   std::optional<imports::source> look_up(const pull& p, accelerator& by, std::string& why);
@@ -149,43 +151,43 @@ class link final : public std::enable_shared_from_this<link>,
   void pull_to_view(pull& p);
   void pull_piece(pull& p);
   void pull_pieces();
-  void pull_over(pull& p, const std::shared_ptr<const error>& failure);
+  void pull_done(pull& p, const std::shared_ptr<const error>& failure);
   bool empty_slot(pull& p);
   void finish_pull(pull& p);
-  void forget_pulls(bool peer_has_left);
+  void forget_pulls(bool peer_has_closed);
   pull& take_pull();
 
   // Receiving frames and payloads.
   void start_reading();
   void read_frames();
   void take(const control_slot& slot);
-  void take_greeting(const control_slot& slot);
-  void take_plain(const protocol::frame& f);
+  void take_handshake(const control_slot& slot);
+  void take_control_frame(const protocol::frame& f);
   void take_granted(const protocol::frame& grant, const std::byte* accept);
-  void land_inside(const protocol::frame& f, const std::byte* payload);
-  void land_message(const protocol::frame& f);
+  void receive_inline(const protocol::frame& f, const std::byte* payload);
+  void receive_message(const protocol::frame& f);
   void post_payloads();
-  bool prepare(landing_piece& piece);
-  void payload_came(landing_piece& piece);
-  void finish_payload(landing_piece& piece);
-  void take_payload(landing_piece& piece);
+  bool prepare(incoming_piece& piece);
+  void payload_came(incoming_piece& piece);
+  void finish_payload(incoming_piece& piece);
+  void take_payload(incoming_piece& piece);
   void flush_nics(operation& op);
-  void close_landing(landing_piece& piece) noexcept;
+  void close_incoming(incoming_piece& piece) noexcept;
   void release_views() noexcept;
   void conclude();
-  landing_piece& take_piece();
-  void recycle(landing_piece& piece) noexcept;
+  incoming_piece& take_piece();
+  void recycle(incoming_piece& piece) noexcept;
 
   // Copies into views.
-  void copy_in(landing_piece& piece, operation& op, void* to, std::size_t bytes);
-  void copy_over(landing_piece& piece, const std::shared_ptr<const error>& failure);
+  void copy_in(incoming_piece& piece, operation& op, void* to, std::size_t bytes);
+  void copy_done(incoming_piece& piece, const std::shared_ptr<const error>& failure);
   void fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) override;
   void fill_views();
   bool fill_some(fill_job& job, const std::byte* from);
 
   void inner_failed(const operation& op);
-  void broken(const std::string& why);
-  void heard_goodbye();
+  void protocol_violation(const std::string& why);
+  void on_close();
   void complete_done();
   void complete_soon();
   void arm_timer(operation::time_point when);
@@ -196,81 +198,82 @@ class link final : public std::enable_shared_from_this<link>,
   const asio::any_io_executor executor_;
   const std::shared_ptr<copiers> copiers_;
   const std::vector<memory_kind> kinds_;
-  const std::size_t inside_bytes_;  // the longest inline payload
+  const std::size_t inline_bytes_;  // the longest inline payload
   protocol::session session_;
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();
 
-  const whereabouts where_;
-  const std::uint32_t wants_;  // flags of the handshake
-  reading reads_ = reading::none;
+  const process_location where_;
+  const std::uint32_t requested_flags_;  // flags of the handshake
+  peer_access peer_access_ = peer_access::none;
   std::optional<exports> exports_;
   std::optional<imports> imports_;
-  copier* home_ = nullptr;  // of the first device view here; opens what the peer describes
-  std::vector<std::unique_ptr<referral>> referrals_;  // by serial
-  std::vector<referral*> free_referrals_;
+  copier* default_copier_ =
+      nullptr;  // of the first device view here; opens what the peer describes
+  std::vector<std::unique_ptr<read_request>> read_requests_;  // by serial
+  std::vector<read_request*> free_read_requests_;
   std::uint64_t referred_bytes_ = 0;
-  asio::steady_timer patience_;
-  std::vector<std::unique_ptr<said_note>> notes_;
-  std::vector<said_note*> free_notes_;
+  asio::steady_timer release_timer_;
+  std::vector<std::unique_ptr<control_send>> control_sends_;
+  std::vector<control_send*> free_control_sends_;
   std::vector<std::unique_ptr<pull>> all_pulls_;
   std::vector<pull*> free_pulls_;
-  std::vector<pull*> pulls_;            // in flight
-  std::deque<pull*> waiting_pulls_;     // those that wait for staging
-  std::vector<operation*> lent_views_;  // views that the peer may write into
-  std::vector<std::uint32_t> pulled_;   // serials to acknowledge
+  std::vector<pull*> pulls_;               // in flight
+  std::deque<pull*> waiting_pulls_;        // those that wait for staging
+  std::vector<operation*> granted_views_;  // views that the peer may write into
+  std::vector<std::uint32_t> pulled_;      // serials to acknowledge
 
   const std::shared_ptr<nic_memory> nics_;
-  bool goes_by_nics_ = false;
+  bool uses_nics_ = false;
   staging staging_out_, staging_in_;
   bool shares_staging_ = false;
-  enum class offer : std::uint8_t { none, asked, open, refused };
+  enum class offer : std::uint8_t { none, pending, open, refused };
   std::array<offer, vendors.size()>
       offers_{};  // staging of this end offered to the peer, by vendor
-  lent_staging lent_;
+  peer_staging peer_staging_;
   std::array<control_slot, control_slots> control_;
   std::size_t next_control_ = 0;
-  std::unique_ptr<std::byte[]> greeting_;
-  operation greeting_op_;
+  std::unique_ptr<std::byte[]> handshake_;
+  operation handshake_op_;
 
-  std::vector<std::unique_ptr<departure>> departures_;
-  std::vector<departure*> free_departures_;
-  protocol::outgoing one_;  // the frame being sent
-  bool has_one_ = false;
-  shared_place one_at_;                        // of its payload, for the peer to read
-  bool is_rest_there_ = false;                 // so is the rest of its message
-  imports::source one_goes_to_;                // where the payload can be written
+  std::vector<std::unique_ptr<in_flight_frame>> in_flight_frames_;
+  std::vector<in_flight_frame*> free_in_flight_frames_;
+  protocol::outgoing_frame current_;  // the frame being sent
+  bool has_current_ = false;
+  shared_location current_location_;           // of its payload, for the peer to read
+  bool is_rest_readable_ = false;              // so is the rest of its message
+  imports::source current_target_;             // where the payload can be written
   std::optional<protocol::wire_frame> grant_;  // sent together with its accept, which is next
-  departure* first_payload_ = nullptr;         // queue of payloads to send, in order
-  departure* last_payload_ = nullptr;
+  in_flight_frame* first_payload_ = nullptr;   // queue of payloads to send, in order
+  in_flight_frame* last_payload_ = nullptr;
   std::size_t payloads_in_place_ = 0;  // being sent from their views
 
-  std::vector<std::unique_ptr<landing_piece>> pieces_;
-  std::vector<landing_piece*> free_pieces_;
-  std::vector<landing_piece*> landings_;    // not yet received
-  landing_piece* first_landing_ = nullptr;  // queue of receives to post, in order
-  landing_piece* last_landing_ = nullptr;
+  std::vector<std::unique_ptr<incoming_piece>> pieces_;
+  std::vector<incoming_piece*> free_pieces_;
+  std::vector<incoming_piece*> incoming_pieces_;  // not yet received
+  incoming_piece* first_incoming_ = nullptr;      // queue of receives to post, in order
+  incoming_piece* last_incoming_ = nullptr;
   std::deque<fill_job> fills_;
 
-  std::size_t outside_ = 0;
+  std::size_t pending_async_ = 0;
   std::shared_ptr<link> self_;  // while `pending_async_` > 0
   std::uint64_t moved_ = 0;
-  std::uint64_t moved_when_late_ = none_late;
+  std::uint64_t progress_when_late_ = no_late_send;
   bool is_agreed_ = false;
-  bool peer_has_left_ = false;
+  bool peer_has_closed_ = false;
   bool read_ended_ = false;
   bool closed_ = false;
   bool completion_posted_ = false;
-  bool is_looking_ = false;  // inside `start`: completions are posted
+  bool is_polling_inner_ = false;  // inside `start`: completions are posted
 };
 
 /// The handle of a link whose inner channel a fabric owns.
-using link_channel = protocol::carried_channel<link>;
+using link_channel = protocol::channel_handle<link>;
 
 /// A channel over one of its own, for two ends that are no ranks of a fabric.
 std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,
                                       const settings& options, protocol::identity who = {},
-                                      const whereabouts& where = whereabouts::here(),
+                                      const process_location& where = process_location::here(),
                                       std::shared_ptr<nic_memory> nics = nullptr);
 
 }  // namespace tandem::devices

@@ -9,8 +9,8 @@ namespace {
 
 // Frames in flight on the inner channel, and of them payloads straight from views: enough to keep
 // the wire busy, and few enough that a cancelled send soon completes.
-constexpr std::size_t most_departures = 16;
-constexpr std::size_t most_payloads_in_place = 4;
+constexpr std::size_t max_in_flight_frames = 16;
+constexpr std::size_t max_payloads_in_place = 4;
 
 /// The peer discarded the payload.
 bool was_dropped(const operation& op) noexcept {
@@ -19,103 +19,105 @@ bool was_dropped(const operation& op) noexcept {
 
 }  // namespace
 
-departure::departure(link& in, std::size_t words_bytes)
-    : of(in), words(std::make_unique<std::byte[]>(words_bytes)) {
+in_flight_frame::in_flight_frame(link& in, std::size_t encoded_bytes)
+    : of(in), encoded(std::make_unique<std::byte[]>(encoded_bytes)) {
   for (operation* each : {&header, &payload}) {
     each->what = operation::kind::send;
     each->owner = this;
     each->destroy = [](operation& op) noexcept {
-      static_cast<departure*>(op.owner)->of.destroyed();
+      static_cast<in_flight_frame*>(op.owner)->of.destroyed();
     };
   }
   header.flow = frame_flow;
   payload.flow = payload_flow;
   header.complete = [](operation& op) {
-    auto& d = *static_cast<departure*>(op.owner);
-    const auto keep = d.of.came_back();
-    d.of.header_over(d);
-    keep->settle();
+    auto& d = *static_cast<in_flight_frame*>(op.owner);
+    const auto keep = d.of.end_async();
+    d.of.header_done(d);
+    keep->flush_and_complete();
   };
   payload.complete = [](operation& op) {
-    auto& d = *static_cast<departure*>(op.owner);
-    const auto keep = d.of.came_back();
-    d.of.payload_over(d);
-    keep->settle();
+    auto& d = *static_cast<in_flight_frame*>(op.owner);
+    const auto keep = d.of.end_async();
+    d.of.payload_done(d);
+    keep->flush_and_complete();
   };
   staged.owner = this;
   staged.done = [](device_wait& wait, const std::shared_ptr<const error>& why) {
-    auto& d = *static_cast<departure*>(wait.owner);
-    const auto keep = d.of.came_back();
-    d.of.stage_over(d, why);
-    keep->settle();
+    auto& d = *static_cast<in_flight_frame*>(wait.owner);
+    const auto keep = d.of.end_async();
+    d.of.stage_done(d, why);
+    keep->flush_and_complete();
   };
   staged.destroy = [](device_wait& wait) noexcept {
-    auto& d = *static_cast<departure*>(wait.owner);
+    auto& d = *static_cast<in_flight_frame*>(wait.owner);
     d.by->finish();
     d.of.destroyed();
   };
 }
 
-departure& link::take_departure() {
-  if (free_departures_.empty()) {
-    departures_.push_back(
-        std::make_unique<departure>(*this, protocol::frame_bytes + inside_bytes_));
-    free_departures_.push_back(departures_.back().get());
+in_flight_frame& link::take_in_flight_frame() {
+  if (free_in_flight_frames_.empty()) {
+    in_flight_frames_.push_back(
+        std::make_unique<in_flight_frame>(*this, protocol::frame_bytes + inline_bytes_));
+    free_in_flight_frames_.push_back(in_flight_frames_.back().get());
   }
-  departure& d = *free_departures_.back();
-  free_departures_.pop_back();
+  in_flight_frame& d = *free_in_flight_frames_.back();
+  free_in_flight_frames_.pop_back();
   return d;
 }
 
 void link::flush_frames() {
   while (is_agreed_ && !session_.is_over()) {
-    if (!has_one_) {
+    if (!has_current_) {
       if (!session_.may_have_next()) return;
-      if (free_departures_.empty() && departures_.size() == most_departures) return;
-      if (!session_.next(one_)) return;
-      has_one_ = true;
+      if (free_in_flight_frames_.empty() && in_flight_frames_.size() == max_in_flight_frames)
+        return;
+      if (!session_.next(current_)) return;
+      has_current_ = true;
     }
-    if (!depart()) return;
-    has_one_ = false;
+    if (!send_frame()) return;
+    has_current_ = false;
   }
 }
 
-carriage link::how_to_carry(const protocol::outgoing& out) {
-  if (out.payload.bytes == 0) return carriage::inside;
-  if (can_be_placed(out)) return carriage::placed;
-  if (can_be_read(out)) return carriage::reference;
-  if (can_be_shared(out)) return carriage::shared;
+transfer_method link::choose_transfer(const protocol::outgoing_frame& out) {
+  if (out.payload.bytes == 0) return transfer_method::inline_data;
+  if (can_be_placed(out)) return transfer_method::placed;
+  if (can_be_read(out)) return transfer_method::reference;
+  if (can_be_shared(out)) return transfer_method::shared;
   const bool is_host = out.payload.kind == memory_kind::host;
-  return is_host && out.payload.bytes <= inside_bytes_ ? carriage::inside : carriage::message;
+  return is_host && out.payload.bytes <= inline_bytes_ ? transfer_method::inline_data
+                                                       : transfer_method::message;
 }
 
 /// Whether NICs can access the view, and it is long enough: shorter ones are eager, from host
 /// memory.
 /// @par Cost  a new allocation is registered, which may take some milliseconds.
-bool link::is_reached(const const_view& view) {
-  if (view.bytes <= session_.agreed().eager_bytes || !is_over_nics()) return false;
-  if (view.kind == memory_kind::host) return inner_->reaches(view);
+bool link::is_nic_accessible(const const_view& view) {
+  if (view.bytes <= session_.agreed().eager_bytes || !has_nics()) return false;
+  if (view.kind == memory_kind::host) return inner_->is_zero_copy(view);
   try {
     nics_->add(copiers_->of(view).of(), view);
   } catch (const error&) {
     return false;  // staging reports the error
   }
-  const bool found = inner_->reaches(view);
-  goes_by_nics_ = goes_by_nics_ || found;
+  const bool found = inner_->is_zero_copy(view);
+  uses_nics_ = uses_nics_ || found;
   return found;
 }
 
 /// True also if the memory cannot be allocated: then the payload fails instead of waiting.
-bool link::has_room(carriage how, bool by_nics, departure& d) {
+bool link::has_room(transfer_method how, bool by_nics, in_flight_frame& d) {
   d.by = nullptr;
   d.slot = nullptr;
   d.failure.reset();
-  if (how == carriage::inside) return true;
-  const bool is_staged = one_.payload.kind != memory_kind::host && !by_nics;
-  if (!is_staged) return payloads_in_place_ < most_payloads_in_place;
+  if (how == transfer_method::inline_data) return true;
+  const bool is_staged = current_.payload.kind != memory_kind::host && !by_nics;
+  if (!is_staged) return payloads_in_place_ < max_payloads_in_place;
   try {
-    d.by = &copiers_->of(one_.payload);
-    d.slot = staging_out_.take(d.by->of(), one_.payload.bytes);
+    d.by = &copiers_->of(current_.payload);
+    d.slot = staging_out_.take(d.by->of(), current_.payload.bytes);
     return d.slot != nullptr;
   } catch (const error& why) {
     d.failure = why;
@@ -124,57 +126,58 @@ bool link::has_room(carriage how, bool by_nics, departure& d) {
 }
 
 /// Sends the current frame, with its payload or before it. False: no room yet.
-bool link::depart() {
+bool link::send_frame() {
   // A write grant is sent in one message with the accept that follows it.
-  if (one_.header.type == protocol::frame_type::grant && inside_bytes_ >= protocol::frame_bytes) {
-    protocol::encode(one_.header, grant_.emplace());
+  if (current_.header.type == protocol::frame_type::grant &&
+      inline_bytes_ >= protocol::frame_bytes) {
+    protocol::encode(current_.header, grant_.emplace());
     return true;
   }
-  const carriage how = how_to_carry(one_);
-  if (how == carriage::placed) return place();
-  if (how == carriage::reference) return refer();
-  if (how == carriage::shared) return stage_shared();
-  const bool by_nics = how == carriage::message && is_reached(one_.payload);
-  departure& d = take_departure();
+  const transfer_method how = choose_transfer(current_);
+  if (how == transfer_method::placed) return write_in_place();
+  if (how == transfer_method::reference) return send_read_request();
+  if (how == transfer_method::shared) return stage_shared();
+  const bool by_nics = how == transfer_method::message && is_nic_accessible(current_.payload);
+  in_flight_frame& d = take_in_flight_frame();
   if (!has_room(how, by_nics, d)) {
-    free_departures_.push_back(&d);
+    free_in_flight_frames_.push_back(&d);
     return false;
   }
-  d.out = one_;
-  d.has_left = true;
-  d.parts = how == carriage::inside ? 1 : 2;
-  protocol::frame f = one_.header;
-  if (how == carriage::message) f.flags |= by_message;
+  d.out = current_;
+  d.is_sent = true;
+  d.parts = how == transfer_method::inline_data ? 1 : 2;
+  protocol::frame f = current_.header;
+  if (how == transfer_method::message) f.flags |= by_message;
   if (by_nics) f.flags |= by_nic;
   std::size_t bytes = 0;
-  const auto put = [&d, &bytes](const protocol::wire_frame& words) {
-    std::memcpy(d.words.get() + bytes, words.data(), words.size());
-    bytes += words.size();
+  const auto put = [&d, &bytes](const protocol::wire_frame& encoded) {
+    std::memcpy(d.encoded.get() + bytes, encoded.data(), encoded.size());
+    bytes += encoded.size();
   };
   if (grant_ && f.type == protocol::frame_type::accept) {
     put(*grant_);
     grant_.reset();
   }
-  protocol::wire_frame words;
-  protocol::encode(f, words);
-  put(words);
-  if (how == carriage::inside && one_.payload.bytes > 0) {
-    std::memcpy(d.words.get() + bytes, one_.payload.data, one_.payload.bytes);
-    bytes += one_.payload.bytes;
+  protocol::wire_frame encoded;
+  protocol::encode(f, encoded);
+  put(encoded);
+  if (how == transfer_method::inline_data && current_.payload.bytes > 0) {
+    std::memcpy(d.encoded.get() + bytes, current_.payload.data, current_.payload.bytes);
+    bytes += current_.payload.bytes;
   }
-  d.header.view = {d.words.get(), bytes};
-  if (how == carriage::message) {
+  d.header.view = {d.encoded.get(), bytes};
+  if (how == transfer_method::message) {
     d.next = nullptr;
     (first_payload_ == nullptr ? first_payload_ : last_payload_->next) = &d;
     last_payload_ = &d;
     stage(d);
   }
-  if (start_inner(d.header)) header_over(d);
-  if (how == carriage::message) send_payloads();
+  if (start_inner(d.header)) header_done(d);
+  if (how == transfer_method::message) send_payloads();
   return true;
 }
 
-void link::stage(departure& d) {
+void link::stage(in_flight_frame& d) {
   d.is_ready = true;
   if (d.failure) return;
   session_.pin(*d.out.op);
@@ -183,17 +186,18 @@ void link::stage(departure& d) {
     return;
   }
   try {
-    d.by->copy(copier::way::to_host, d.slot, d.out.payload.data, d.out.payload.bytes, d.staged);
+    d.by->copy(copier::copy_kind::to_host, d.slot, d.out.payload.data, d.out.payload.bytes,
+               d.staged);
   } catch (const error& why) {
     d.failure = why;
     session_.unpin(*d.out.op);
     return;
   }
   d.is_ready = false;
-  went_out();
+  begin_async();
 }
 
-void link::stage_over(departure& d, const std::shared_ptr<const error>& failure) {
+void link::stage_done(in_flight_frame& d, const std::shared_ptr<const error>& failure) {
   if (failure) d.failure = *failure;
   d.is_ready = true;
   session_.unpin(*d.out.op);
@@ -203,7 +207,7 @@ void link::stage_over(departure& d, const std::shared_ptr<const error>& failure)
 /// In the order of their frames, in which the peer posts its receives.
 void link::send_payloads() {
   while (first_payload_ != nullptr && first_payload_->is_ready) {
-    departure& d = *first_payload_;
+    in_flight_frame& d = *first_payload_;
     first_payload_ = d.next;
     d.payload.view = {};
     if (!d.failure) {
@@ -213,51 +217,51 @@ void link::send_payloads() {
     }
     if (session_.is_over()) {
       d.payload.result = errc::channel_closed;
-      payload_over(d);
+      payload_done(d);
     } else if (start_inner(d.payload)) {
-      payload_over(d);
+      payload_done(d);
     }
   }
 }
 
-void link::release_staging(departure& d) noexcept {
+void link::release_staging(in_flight_frame& d) noexcept {
   if (d.slot != nullptr) staging_out_.give_back(d.by->of().kind(), d.slot);
   d.slot = nullptr;
 }
 
-void link::header_over(departure& d) {
+void link::header_done(in_flight_frame& d) {
   if (d.header.result) {
-    d.has_left = false;
+    d.is_sent = false;
     inner_failed(d.header);
   }
-  part_over(d);
+  part_done(d);
 }
 
-void link::payload_over(departure& d) {
+void link::payload_done(in_flight_frame& d) {
   release_staging(d);
   if (d.by == nullptr && !d.failure) {
     --payloads_in_place_;
     session_.unpin(*d.out.op);
   }
   if (d.payload.result && !was_dropped(d.payload)) {
-    d.has_left = false;
+    d.is_sent = false;
     if (!session_.is_over()) inner_failed(d.payload);
   }
-  part_over(d);
+  part_done(d);
 }
 
-void link::part_over(departure& d) {
+void link::part_done(in_flight_frame& d) {
   if (--d.parts > 0) return;
   // A session that is over has completed its operations itself.
-  if (!session_.is_over() && d.has_left) {
+  if (!session_.is_over() && d.is_sent) {
     if (d.failure) {
-      session_.spoil(d.out, *d.failure);
+      session_.fail_payload(d.out, *d.failure);
     } else {
       session_.sent(d.out);
     }
   }
   d.out = {};
-  free_departures_.push_back(&d);
+  free_in_flight_frames_.push_back(&d);
 }
 
 }  // namespace tandem::devices

@@ -11,10 +11,10 @@ pull::pull(link& in) : of(in) {
   landed.owner = this;
   landed.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
     auto& p = *static_cast<pull*>(wait.owner);
-    const auto keep = p.of.came_back();
-    keep->pull_over(p, failure);
+    const auto keep = p.of.end_async();
+    keep->pull_done(p, failure);
     keep->complete_done();  // before the acknowledgement is sent
-    keep->settle();
+    keep->flush_and_complete();
   };
   landed.destroy = [](device_wait& wait) noexcept {
     auto& p = *static_cast<pull*>(wait.owner);
@@ -45,16 +45,17 @@ bool link::is_sound(const protocol::frame& f, const reference& what) const {
   return std::all_of(pulls_.begin(), pulls_.end(), is_other);
 }
 
-void link::land_reference(const protocol::frame& f, const reference& what) {
-  const bool is_shared = is_staging(what.at.allocation) ? shares_staging_ : reads_ != reading::none;
-  if (!is_shared || home_ == nullptr || !is_sound(f, what)) {
-    return broken(fmt::format("a reference to {} bytes", f.payload_bytes));
+void link::receive_reference(const protocol::frame& f, const reference& what) {
+  const bool is_shared =
+      is_staging(what.at.allocation) ? shares_staging_ : peer_access_ != peer_access::none;
+  if (!is_shared || default_copier_ == nullptr || !is_sound(f, what)) {
+    return protocol_violation(fmt::format("a reference to {} bytes", f.payload_bytes));
   }
   pull& p = take_pull();
   p.what = what;
   if (!session_.begin(f, p.where)) {
     free_pulls_.push_back(&p);
-    return broken(session_.violation());
+    return protocol_violation(session_.violation());
   }
   p.is_known = true;
   pulls_.push_back(&p);
@@ -62,26 +63,26 @@ void link::land_reference(const protocol::frame& f, const reference& what) {
 }
 
 void link::begin_pull(pull& p) {
-  const protocol::landing& first = p.where;
+  const protocol::incoming_payload& first = p.where;
   if (first.target == nullptr) return finish_pull(p);
   try {
     const bool has_engine = is_on_device(first.op);
     if (!find_source(p, has_engine ? &copiers_->of(first.op->view) : nullptr)) return;
     if (has_engine && p.into == nullptr) return pull_to_view(p);
-    if (!has_engine && p.from.here != nullptr) {
-      std::memcpy(first.target, p.from.here, p.bytes());
+    if (!has_engine && p.from.host_address != nullptr) {
+      std::memcpy(first.target, p.from.host_address, p.bytes());
       return finish_pull(p);
     }
   } catch (const error& why) {
-    p.broke = why;
+    p.failure = why;
     return finish_pull(p);
   }
   pull_piece(p);
 }
 
 std::optional<imports::source> link::look_up(const pull& p, accelerator& by, std::string& why) {
-  const shared_place& at = p.what.at;
-  if (is_staging(at.allocation)) return lent_.find(at, p.bytes(), by, why);
+  const shared_location& at = p.what.at;
+  if (is_staging(at.allocation)) return peer_staging_.find(at, p.bytes(), by, why);
   return imports_->find(at, p.bytes(), by, why);
 }
 
@@ -90,31 +91,31 @@ std::optional<imports::source> link::look_up(const pull& p, accelerator& by, std
 bool link::find_source(pull& p, copier* for_view) {
   std::string why;
   std::optional<imports::source> found;
-  p.by = for_view != nullptr ? for_view : home_;
+  p.by = for_view != nullptr ? for_view : default_copier_;
   try {
     found = look_up(p, p.by->of(), why);
   } catch (const error&) {
-    if (p.by == home_) throw;
-    p.into = std::exchange(p.by, home_);
-    found = look_up(p, home_->of(), why);
+    if (p.by == default_copier_) throw;
+    p.into = std::exchange(p.by, default_copier_);
+    found = look_up(p, default_copier_->of(), why);
   }
   if (found) {
     p.from = std::move(*found);
     return true;
   }
-  broken(why);
+  protocol_violation(why);
   finish_pull(p);
   return false;
 }
 
 void link::pull_to_view(pull& p) {
-  const protocol::landing& first = p.where;
-  const bool is_here = p.from.here != nullptr;
-  p.by->copy(is_here ? copier::way::to_device : copier::way::from_peer, first.target, p.from.from,
-             p.bytes(), p.landed);
+  const protocol::incoming_payload& first = p.where;
+  const bool is_here = p.from.host_address != nullptr;
+  p.by->copy(is_here ? copier::copy_kind::to_device : copier::copy_kind::from_peer, first.target,
+             p.from.from, p.bytes(), p.landed);
   p.op = first.op;
   session_.pin(*p.op);
-  went_out();
+  begin_async();
 }
 
 /// Copies the next piece to staging, when there is room.
@@ -126,13 +127,13 @@ void link::pull_piece(pull& p) {
       waiting_pulls_.push_back(&p);
       return;
     }
-    p.by->copy(copier::way::from_peer, p.slot, static_cast<const std::byte*>(p.from.from) + p.done,
-               p.piece, p.landed);
+    p.by->copy(copier::copy_kind::from_peer, p.slot,
+               static_cast<const std::byte*>(p.from.from) + p.done, p.piece, p.landed);
   } catch (const error& why) {
-    p.broke = why;
+    p.failure = why;
     return finish_pull(p);
   }
-  went_out();
+  begin_async();
 }
 
 void link::pull_pieces() {
@@ -143,16 +144,16 @@ void link::pull_pieces() {
   }
 }
 
-void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
-  if (failure) p.broke = *failure;
-  if (p.slot != nullptr && !p.broke && !p.is_second && empty_slot(p)) return;
-  p.is_second = false;
+void link::pull_done(pull& p, const std::shared_ptr<const error>& failure) {
+  if (failure) p.failure = *failure;
+  if (p.slot != nullptr && !p.failure && !p.is_second_copy && empty_slot(p)) return;
+  p.is_second_copy = false;
   if (p.slot != nullptr) {
     staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
     p.done += p.piece;
     if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
-    const bool goes_on = p.is_known && p.where.target != nullptr && !p.broke;
-    if (goes_on && p.done < p.bytes()) {
+    const bool continues = p.is_known && p.where.target != nullptr && !p.failure;
+    if (continues && p.done < p.bytes()) {
       pull_piece(p);
     } else {
       finish_pull(p);
@@ -169,7 +170,7 @@ void link::pull_over(pull& p, const std::shared_ptr<const error>& failure) {
 /// Copies the slot to the view or the message store, if still needed. True: a second copy is in
 /// flight.
 bool link::empty_slot(pull& p) {
-  const protocol::landing& first = p.where;
+  const protocol::incoming_payload& first = p.where;
   if (!p.is_known || first.target == nullptr) return false;
   std::byte* const to = first.target + p.done;
   if (p.into == nullptr) {
@@ -177,15 +178,15 @@ bool link::empty_slot(pull& p) {
     return false;
   }
   try {
-    p.into->copy(copier::way::to_device, to, p.slot, p.piece, p.landed);
+    p.into->copy(copier::copy_kind::to_device, to, p.slot, p.piece, p.landed);
   } catch (const error& why) {
-    p.broke = why;
+    p.failure = why;
     return false;
   }
-  p.is_second = true;
+  p.is_second_copy = true;
   p.op = first.op;
   session_.pin(*p.op);
-  went_out();
+  begin_async();
   return true;
 }
 
@@ -193,11 +194,11 @@ void link::finish_pull(pull& p) {
   if (p.slot != nullptr) {
     staging_in_.give_back(p.by->of().kind(), std::exchange(p.slot, nullptr));
   }
-  if (p.is_known && p.broke) {
-    if (operation* const op = p.where.op) session_.spoil(*op, *p.broke);
+  if (p.is_known && p.failure) {
+    if (operation* const op = p.where.op) session_.fail_payload(*op, *p.failure);
   }
-  if (p.is_known && p.broke && p.where.entry != nullptr) {
-    session_.lose(p.where);
+  if (p.is_known && p.failure && p.where.entry != nullptr) {
+    session_.mark_unreadable(p.where);
   } else if (p.is_known) {
     session_.end(p.where);
   }
@@ -208,15 +209,15 @@ void link::finish_pull(pull& p) {
   p.from = {};
   p.by = p.into = nullptr;
   p.done = 0;
-  p.is_second = false;
-  p.broke.reset();
+  p.is_second_copy = false;
+  p.failure.reset();
   free_pulls_.push_back(&p);
 }
 
-/// Discards the results of reads in flight. @param peer_has_left  else the session has failed
-void link::forget_pulls(bool peer_has_left) {
+/// Discards the results of reads in flight. @param peer_has_closed  else the session has failed
+void link::forget_pulls(bool peer_has_closed) {
   for (pull* const p : pulls_) {
-    if (peer_has_left && p->is_known) session_.abandon(p->where);
+    if (peer_has_closed && p->is_known) session_.abandon(p->where);
     p->is_known = false;
   }
   while (!waiting_pulls_.empty()) {

@@ -11,24 +11,24 @@
 #include "devices/link.hpp"
 
 namespace tandem::devices {
-bool link::can_be_shared(const protocol::outgoing& out) const {
+bool link::can_be_shared(const protocol::outgoing_frame& out) const {
   return out.payload.kind != memory_kind::host && out.header.type == protocol::frame_type::data &&
          offers_[vendor_index(out.payload.kind)] == offer::open;
 }
 
 /// Stages the current frame's payload; the frame is sent when that is complete. False: no room.
 bool link::stage_shared() {
-  if (!has_room_for_referral()) return false;
-  copier& by = copiers_->of(one_.payload);
-  std::byte* const slot = staging_out_.take(by.of(), one_.payload.bytes);
+  if (!has_room_for_read_request()) return false;
+  copier& by = copiers_->of(current_.payload);
+  std::byte* const slot = staging_out_.take(by.of(), current_.payload.bytes);
   if (slot == nullptr) return false;
   const memory_kind vendor = by.of().kind();
-  referral& r = take_referral();
-  gather_chunks(r, false);
+  read_request& r = take_read_request();
+  take_chunks(r, false);
   r.by = &by;
   r.slot = slot;
   r.at = {staging_id(vendor), staging_out_.offset_of(vendor, slot)};
-  return begin_copy(r, copier::way::to_host, slot);
+  return begin_copy(r, copier::copy_kind::to_host, slot);
 }
 
 /// Shared staging is allocated that is not offered to the peer yet.
@@ -44,21 +44,21 @@ void link::offer_staging() {
   for (const memory_kind vendor : vendors) {
     offer& at = offers_[vendor_index(vendor)];
     if (at != offer::none) continue;
-    const std::optional<shared_pages::place> where = staging_out_.shared_at(vendor);
+    const std::optional<shared_pages::location> where = staging_out_.shared_at(vendor);
     if (!where) continue;
-    at = offer::asked;
-    note made{.what = note::type::described, .id = staging_id(vendor)};
+    at = offer::pending;
+    control_message made{.what = control_message::type::described, .id = staging_id(vendor)};
     made.allocation = describe_staging(made.id, *where);
-    say(made);
+    send_control(made);
   }
 }
 
 /// The peer's answer to an offer. False: it was never offered.
-bool link::answered_staging(const note& answer) {
+bool link::staging_answered(const control_message& answer) {
   for (const memory_kind vendor : vendors) {
     offer& at = offers_[vendor_index(vendor)];
-    if (staging_id(vendor) != answer.id || at != offer::asked) continue;
-    at = answer.what == note::type::opened ? offer::open : offer::refused;
+    if (staging_id(vendor) != answer.id || at != offer::pending) continue;
+    at = answer.what == control_message::type::opened ? offer::open : offer::refused;
     if (at == offer::refused) {
       log(log_level::info, "devices",
           fmt::format("the peer cannot share staging: {}; messages of {} memory are copied between "

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <tandem/accelerator.hpp>
-#include <tandem/channels/devices.hpp>
+#include <tandem/channels.hpp>
 #include <utility>
 
 namespace tandem::devices {
@@ -38,7 +38,7 @@ channel& mesh::make(int peer, channel& inner) {
   made.kind = fmt::format("forwarding over {}", over_->kind_to(peer));
   made.over =
       std::make_shared<link>(inner, copiers_, options_, protocol::identity{rank(), peer, made.kind},
-                             whereabouts::here(), nics_);
+                             process_location::here(), nics_);
   made.handle = std::make_unique<link_channel>(made.over);
   made.over->run();
   return *made.handle;
@@ -59,20 +59,21 @@ channel* mesh::find(int peer) noexcept {
 std::string_view mesh::kind_to(int peer) const noexcept {
   const pair& made = pairs_[static_cast<std::size_t>(peer)];
   if (!made.handle) return kind();
-  return made.over->reads() == reading::none ? std::string_view(made.kind) : "peer copies";
+  return made.over->access() == peer_access::none ? std::string_view(made.kind) : "peer copies";
 }
 
-std::string mesh::way_to(int peer, memory_kind here, memory_kind there) const {
-  common_ground both;
+std::string mesh::path_to(int peer, memory_kind here, memory_kind there) const {
+  pair_capabilities both;
   if (const pair& made = pairs_[static_cast<std::size_t>(peer)]; made.handle) {
-    both.peer_copies = made.over->reads() != reading::none;
+    both.peer_copies = made.over->access() != peer_access::none;
     both.shared_staging = made.over->shares_staging();
-    both.gpudirect = made.over->goes_by_nics();
+    both.gpudirect = made.over->uses_nics();
   }
-  return way_of(here, there, both, over_->kind_to(peer));
+  return expected_transport(here, there, both, over_->kind_to(peer));
 }
 
-std::string way_of(memory_kind here, memory_kind there, common_ground both, std::string_view over) {
+std::string expected_transport(memory_kind here, memory_kind there, pair_capabilities both,
+                               std::string_view over) {
   if (here == memory_kind::host && there == memory_kind::host) return std::string(over);
   if (here == there && both.peer_copies) return "peer copies";
   const bool are_devices = here != memory_kind::host && there != memory_kind::host;
@@ -85,7 +86,7 @@ bool mesh::carries(memory_kind kind) const {
   return kind == memory_kind::host || !find_accelerators(kind).found.empty();
 }
 
-void mesh::fail(const error& reason, bool /*tell_others*/) noexcept {
+void mesh::fail(const error& reason, bool /*notify_others*/) noexcept {
   is_over_ = has_failed_ = true;
   over_->fail(reason);
 }

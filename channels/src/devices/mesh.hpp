@@ -23,13 +23,13 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   channel* find(int peer) noexcept;
   std::string_view kind() const noexcept { return "devices"; }
   std::string_view kind_to(int peer) const noexcept;
-  std::string way_to(int peer, memory_kind here, memory_kind there) const;
+  std::string path_to(int peer, memory_kind here, memory_kind there) const;
   /// Whether views of this kind can be sent to and received from every peer.
   bool carries(memory_kind kind) const;
   region register_memory(mutable_view memory, dmabuf exported) {
     return over_->register_memory(memory, exported);
   }
-  void fail(const error& reason, bool tell_others) noexcept;
+  void fail(const error& reason, bool notify_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return is_over_; }
 

@@ -15,8 +15,8 @@ void nic_memory::add(accelerator& of, const const_view& view) {
     known->second.used = ++uses_;
     return;
   }
-  forget_what_is_gone();
-  make_room();
+  forget_freed();
+  evict();
   entry& made = known_[number];
   made.of = &of;
   made.used = ++uses_;
@@ -48,15 +48,15 @@ region nic_memory::add_host(mutable_view memory) {
   return by_ ? by_(memory, {}) : region();
 }
 
-void nic_memory::forget_what_is_gone() {
+void nic_memory::forget_freed() {
   std::erase_if(known_, [](const auto& one) {
     const auto& [number, of] = one;
     return of.base != nullptr && of.of->allocation_id(of.base) != number;
   });
 }
 
-void nic_memory::make_room() {
-  if (known_.size() < most_) return;
+void nic_memory::evict() {
+  if (known_.size() < max_entries_) return;
   known_.erase(std::min_element(known_.begin(), known_.end(), [](const auto& a, const auto& b) {
     return a.second.used < b.second.used;
   }));

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <tandem/accelerator.hpp>
-#include <tandem/region.hpp>
+#include <tandem/memory.hpp>
 #include <unordered_map>
 
 namespace tandem::devices {
@@ -17,7 +17,8 @@ class nic_memory {
  public:
   using registrar = std::function<region(mutable_view memory, const dmabuf& exported)>;
   /// @param max_entries  allocations; the least recently used one is evicted
-  explicit nic_memory(registrar by, std::size_t most = 256) : by_(std::move(by)), most_(most) {}
+  explicit nic_memory(registrar by, std::size_t max_entries = 256)
+      : by_(std::move(by)), max_entries_(max_entries) {}
   /// Registers nothing from here on.
   void close() noexcept { by_ = nullptr; }
 
@@ -36,12 +37,12 @@ class nic_memory {
     std::uint64_t used = 0;
     region memory;
   };
-  void forget_what_is_gone();
-  void make_room();
+  void forget_freed();
+  void evict();
   region register_all(accelerator& of, const accelerator::range& all);
 
   registrar by_;
-  const std::size_t most_;
+  const std::size_t max_entries_;
   std::unordered_map<std::uint64_t, entry> known_;  // by the driver's allocation id
   std::uint64_t uses_ = 0;
 };

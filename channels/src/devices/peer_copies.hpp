@@ -1,6 +1,6 @@
 #pragma once
 
-#include "devices/copy_turns.hpp"
+#include "devices/copy_scheduler.hpp"
 
 namespace tandem::devices {
 
@@ -18,17 +18,17 @@ class peer_copies {
   void expect_reader(bool one_more) noexcept;
   /// A copy between this device and the host has been submitted: copies to peers and to the host
   /// share an engine, and so do copies from peers and from the host.
-  void meet_host(direction where) noexcept;
+  void note_host_copy(direction where) noexcept;
   /// Blocks until nothing is being copied.
   void finish() noexcept;
 
  private:
   struct engine {
     engine(device_watch& watch, const asio::any_io_executor& executor);
-    void meet_reader() noexcept;
+    void note_reader() noexcept;
     void finish() noexcept;
 
-    const std::shared_ptr<copy_turns> short_, long_;
+    const std::shared_ptr<copy_scheduler> short_, long_;
   };
 
   engine written_, read_;

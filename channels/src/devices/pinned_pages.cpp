@@ -8,7 +8,7 @@ pinned_pages::pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> 
     : of_(of), pages_(std::move(pages)) {
   of_.pin(pages_->data(), pages_->size());
   try {
-    there_ = static_cast<std::byte*>(of_.reach(pages_->data()));
+    device_address_ = static_cast<std::byte*>(of_.device_pointer(pages_->data()));
   } catch (const error&) {
     of_.unpin(pages_->data());
     throw;

@@ -20,14 +20,14 @@ class pinned_pages {
   pinned_pages& operator=(const pinned_pages&) = delete;
 
   /// The address for processors, and the one for copies of the device.
-  std::byte* here() const noexcept { return pages_->data(); }
-  std::byte* there() const noexcept { return there_; }
+  std::byte* host_address() const noexcept { return pages_->data(); }
+  std::byte* device_address() const noexcept { return device_address_; }
   const shared_pages& pages() const noexcept { return *pages_; }
 
  private:
   accelerator& of_;
   const std::shared_ptr<const shared_pages> pages_;
-  std::byte* there_ = nullptr;
+  std::byte* device_address_ = nullptr;
 };
 
 }  // namespace tandem::devices

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "protocol/frame.hpp"
 
@@ -14,12 +14,12 @@ namespace {
 using protocol::put;
 using protocol::take;
 
-constexpr std::uint32_t note_magic = 0x52444e54;  // "TNDR"
-constexpr std::size_t checked_note_bytes = note_bytes - 4;
-constexpr std::size_t words_at = 12;
-constexpr std::size_t handle_at = 48;
-static_assert(handle_at + sizeof(accelerator::handle) <= checked_note_bytes);
-static_assert(words_at + sizeof(note::serials) <= checked_note_bytes);
+constexpr std::uint32_t control_magic = 0x52444e54;  // "TNDR"
+constexpr std::size_t checked_control_bytes = control_message_bytes - 4;
+constexpr std::size_t body_offset = 12;
+constexpr std::size_t handle_offset = 48;
+static_assert(handle_offset + sizeof(accelerator::handle) <= checked_control_bytes);
+static_assert(body_offset + sizeof(control_message::serials) <= checked_control_bytes);
 
 constexpr std::size_t uuid_bytes = 16;
 
@@ -56,56 +56,58 @@ reference decode_reference(const std::byte* from) noexcept {
           {take<std::uint32_t>(from + 4), take<std::uint64_t>(from + 8)}};
 }
 
-bool is_note(std::span<const std::byte> message) noexcept {
-  return message.size() == note_bytes && take<std::uint32_t>(message.data()) == note_magic;
+bool is_control_message(std::span<const std::byte> message) noexcept {
+  return message.size() == control_message_bytes &&
+         take<std::uint32_t>(message.data()) == control_magic;
 }
 
-void encode(const note& from, std::span<std::byte, note_bytes> to) {
+void encode(const control_message& from, std::span<std::byte, control_message_bytes> to) {
   std::fill(to.begin(), to.end(), std::byte{0});
   std::byte* const p = to.data();
-  put<std::uint32_t>(p, note_magic);
+  put<std::uint32_t>(p, control_magic);
   put<std::uint8_t>(p + 4, static_cast<std::uint8_t>(from.what));
   put<std::uint32_t>(p + 8, from.id);
   std::size_t count = 0;
   switch (from.what) {
-    case note::type::described: {
+    case control_message::type::described: {
       const shared_allocation& a = from.allocation;
       put<std::uint8_t>(p + 5, static_cast<std::uint8_t>(a.kind));
       put<std::uint64_t>(p + 16, a.base);
       put<std::uint64_t>(p + 24, a.bytes);
       put_uuid(p + 32, a.uuid);
-      std::copy(a.handle.begin(), a.handle.end(), p + handle_at);
+      std::copy(a.handle.begin(), a.handle.end(), p + handle_offset);
       break;
     }
-    case note::type::refused:
-      count = std::min(from.why.size(), checked_note_bytes - words_at);
-      std::memcpy(p + words_at, from.why.data(), count);
+    case control_message::type::refused:
+      count = std::min(from.why.size(), checked_control_bytes - body_offset);
+      std::memcpy(p + body_offset, from.why.data(), count);
       break;
-    case note::type::pulled:
+    case control_message::type::pulled:
       count = from.count;
-      for (std::size_t i = 0; i < count; ++i) put(p + words_at + 4 * i, from.serials[i]);
+      for (std::size_t i = 0; i < count; ++i) put(p + body_offset + 4 * i, from.serials[i]);
       break;
     default:
       break;
   }
   put<std::uint16_t>(p + 6, static_cast<std::uint16_t>(count));
-  put<std::uint32_t>(p + checked_note_bytes, crc32c(p, checked_note_bytes));
+  put<std::uint32_t>(p + checked_control_bytes, crc32c(p, checked_control_bytes));
 }
 
-std::optional<note> decode_note(std::span<const std::byte> from, std::string& why) {
+std::optional<control_message> decode_control_message(std::span<const std::byte> from,
+                                                      std::string& why) {
   const std::byte* const p = from.data();
-  if (take<std::uint32_t>(p + checked_note_bytes) != crc32c(p, checked_note_bytes)) {
+  if (take<std::uint32_t>(p + checked_control_bytes) != crc32c(p, checked_control_bytes)) {
     why = "wrong checksum of a control message";
     return std::nullopt;
   }
-  note made;
+  control_message made;
   const auto type = take<std::uint8_t>(p + 4);
   const auto kind = take<std::uint8_t>(p + 5);
   const std::size_t count = take<std::uint16_t>(p + 6);
-  made.what = static_cast<note::type>(type);
+  made.what = static_cast<control_message::type>(type);
   made.id = take<std::uint32_t>(p + 8);
   switch (made.what) {
-    case note::type::described:
+    case control_message::type::described:
       if (kind != static_cast<std::uint8_t>(memory_kind::host) &&
           kind != static_cast<std::uint8_t>(memory_kind::cuda) &&
           kind != static_cast<std::uint8_t>(memory_kind::hip)) {
@@ -116,20 +118,20 @@ std::optional<note> decode_note(std::span<const std::byte> from, std::string& wh
       made.allocation.base = take<std::uint64_t>(p + 16);
       made.allocation.bytes = take<std::uint64_t>(p + 24);
       made.allocation.uuid = take_uuid(p + 32);
-      std::copy_n(p + handle_at, made.allocation.handle.size(), made.allocation.handle.begin());
+      std::copy_n(p + handle_offset, made.allocation.handle.size(), made.allocation.handle.begin());
       return made;
-    case note::type::retired:
-    case note::type::opened:
+    case control_message::type::retired:
+    case control_message::type::opened:
       return made;
-    case note::type::refused:
-      if (count > checked_note_bytes - words_at) break;
-      made.why.assign(reinterpret_cast<const char*>(p + words_at), count);
+    case control_message::type::refused:
+      if (count > checked_control_bytes - body_offset) break;
+      made.why.assign(reinterpret_cast<const char*>(p + body_offset), count);
       return made;
-    case note::type::pulled:
+    case control_message::type::pulled:
       if (count > made.serials.size()) break;
       made.count = static_cast<std::uint16_t>(count);
       for (std::size_t i = 0; i < count; ++i) {
-        made.serials[i] = take<std::uint32_t>(p + words_at + 4 * i);
+        made.serials[i] = take<std::uint32_t>(p + body_offset + 4 * i);
       }
       return made;
   }

@@ -21,7 +21,7 @@ constexpr std::uint16_t by_reference = 4;
 ///    0 serial u32   4 allocation u32   8 offset u64
 struct reference {
   std::uint32_t serial = 0;  ///< the sender's id, until it is acknowledged
-  shared_place at;
+  shared_location at;
 };
 constexpr std::size_t reference_bytes = 16;
 
@@ -35,7 +35,7 @@ reference decode_reference(const std::byte* from) noexcept;
 ///   16 base u64  24 bytes u64  32 device's uuid  48 handle; or
 ///   12 text of `count` bytes
 ///  124 CRC32C of bytes 0..123
-struct note {
+struct control_message {
   enum class type : std::uint8_t {
     described = 1,  ///< an allocation, or staging (kind host)
     retired = 2,    ///< `id` is gone; references to it were sent before
@@ -50,11 +50,12 @@ struct note {
   std::array<std::uint32_t, 28> serials{};
   std::uint16_t count = 0;  ///< of serials
 };
-constexpr std::size_t note_bytes = 128;
+constexpr std::size_t control_message_bytes = 128;
 
-bool is_note(std::span<const std::byte> message) noexcept;
-void encode(const note& from, std::span<std::byte, note_bytes> to);
+bool is_control_message(std::span<const std::byte> message) noexcept;
+void encode(const control_message& from, std::span<std::byte, control_message_bytes> to);
 /// Empty if the bytes are not valid; `why` then says what is wrong.
-std::optional<note> decode_note(std::span<const std::byte> from, std::string& why);
+std::optional<control_message> decode_control_message(std::span<const std::byte> from,
+                                                      std::string& why);
 
 }  // namespace tandem::devices

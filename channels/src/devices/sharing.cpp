@@ -4,7 +4,7 @@
 
 #include <cstring>
 #include <string_view>
-#include <tandem/trust.hpp>
+#include <tandem/detail/trust.hpp>
 
 #include "shm/connect.hpp"
 
@@ -39,24 +39,25 @@ id this_process() {
 
 }  // namespace
 
-whereabouts whereabouts::here() {
+process_location process_location::here() {
   static const id host = digest_of(shm::host_identity());
   return {host, this_process()};
 }
 
-reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why) {
-  if (mine == whereabouts{} || theirs == whereabouts{}) {
+peer_access choose_peer_access(const process_location& mine, const process_location& theirs,
+                               std::string& why) {
+  if (mine == process_location{} || theirs == process_location{}) {
     why = "one end shares no memory";
-    return reading::none;
+    return peer_access::none;
   }
-  if (mine.process == theirs.process) return reading::in_place;
-  if (mine.host == theirs.host) return reading::mapped;
+  if (mine.process == theirs.process) return peer_access::same_process;
+  if (mine.host == theirs.host) return peer_access::mapped;
   why = "they are on different hosts";
-  return reading::none;
+  return peer_access::none;
 }
 
-bool is_one_host(const whereabouts& mine, const whereabouts& theirs) noexcept {
-  return mine != whereabouts{} && theirs != whereabouts{} && mine.host == theirs.host;
+bool is_one_host(const process_location& mine, const process_location& theirs) noexcept {
+  return mine != process_location{} && theirs != process_location{} && mine.host == theirs.host;
 }
 
 }  // namespace tandem::devices

@@ -19,7 +19,7 @@ struct shared_allocation {
 };
 
 /// A location in a described allocation, valid at both ends.
-struct shared_place {
+struct shared_location {
   std::uint32_t allocation = 0;
   std::uint64_t offset = 0;
 };
@@ -31,35 +31,36 @@ constexpr std::size_t vendor_index(memory_kind vendor) noexcept {
 }
 
 /// Allocations that an owner describes to one peer at a time; slots are below it.
-constexpr std::uint32_t most_shared_allocations = 256;
+constexpr std::uint32_t max_shared_allocations = 256;
 
 constexpr std::uint32_t slot_of(std::uint32_t id) noexcept {
   return id & 0xffff;
 }
 
 /// The host and process of an end of a channel.
-struct whereabouts {
+struct process_location {
   std::array<std::byte, 16> host{};     ///< equal where processes may share memory
   std::array<std::byte, 16> process{};  ///< unique over all hosts
 
-  static whereabouts here();
-  bool operator==(const whereabouts&) const = default;
+  static process_location here();
+  bool operator==(const process_location&) const = default;
 };
 
 /// The location of an end that must not share memory with its peer.
-constexpr whereabouts forwarding{};
+constexpr process_location unshared_location{};
 
 /// How an end can access the device memory of the other.
-enum class reading : std::uint8_t {
-  none,      ///< not at all: messages are forwarded through the hosts
-  in_place,  ///< by address: both ends are in one process
-  mapped,    ///< by IPC handles, which map allocations into this process
+enum class peer_access : std::uint8_t {
+  none,          ///< not at all: messages are forwarded through the hosts
+  same_process,  ///< by address: both ends are in one process
+  mapped,        ///< by IPC handles, which map allocations into this process
 };
 
 /// @param why  set to the reason for `none`
-reading choose_reading(const whereabouts& mine, const whereabouts& theirs, std::string& why);
+peer_access choose_peer_access(const process_location& mine, const process_location& theirs,
+                               std::string& why);
 
 /// Whether their processes may share memory.
-bool is_one_host(const whereabouts& mine, const whereabouts& theirs) noexcept;
+bool is_one_host(const process_location& mine, const process_location& theirs) noexcept;
 
 }  // namespace tandem::devices

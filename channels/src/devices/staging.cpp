@@ -42,12 +42,12 @@ class preferred_node {
 
 }  // namespace
 
-staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : places(bytes) {
+staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : slots(bytes) {
   const preferred_node while_allocating(near.facts().numa_node);
   if (is_shared) {
     try {
       shared.emplace(near, std::make_shared<shared_pages>("tandem-staging", bytes));
-      data = shared->here();
+      data = shared->host_address();
       return;
     } catch (const error& why) {
       log(log_level::info, "devices",
@@ -58,21 +58,21 @@ staging::ring::ring(accelerator& near, std::size_t bytes, bool is_shared) : plac
   data = own.data();
 }
 
-std::byte* staging::take(accelerator& for_, std::size_t bytes) {
-  std::optional<ring>& in = rings_[vendor_index(for_.kind())];
+std::byte* staging::take(accelerator& device, std::size_t bytes) {
+  std::optional<ring>& in = rings_[vendor_index(device.kind())];
   if (!in) {
-    in.emplace(for_, capacity_bytes_, is_shared_);
-    in->reached = reached_({in->data, capacity_bytes_});
+    in.emplace(device, capacity_bytes_, is_shared_);
+    in->registered = register_({in->data, capacity_bytes_});
   }
-  const std::optional<std::size_t> first = in->places.take(bytes);
+  const std::optional<std::size_t> first = in->slots.take(bytes);
   return first ? in->data + *first : nullptr;
 }
 
 void staging::give_back(memory_kind kind, const std::byte* which) noexcept {
-  rings_[vendor_index(kind)]->places.give_back(static_cast<std::size_t>(offset_of(kind, which)));
+  rings_[vendor_index(kind)]->slots.give_back(static_cast<std::size_t>(offset_of(kind, which)));
 }
 
-std::optional<shared_pages::place> staging::shared_at(memory_kind kind) const noexcept {
+std::optional<shared_pages::location> staging::shared_at(memory_kind kind) const noexcept {
   const std::optional<ring>& in = rings_[vendor_index(kind)];
   if (!in || !in->shared) return std::nullopt;
   return in->shared->pages().where();

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 #include <tandem/accelerator.hpp>
-#include <tandem/region.hpp>
+#include <tandem/memory.hpp>
 
 #include "devices/pinned_pages.hpp"
 #include "devices/sharing.hpp"
@@ -18,20 +18,20 @@ namespace tandem::devices {
 class staging {
  public:
   /// @param registered  registers a new ring with the NICs, where there are any
-  staging(std::size_t capacity_bytes, std::function<region(mutable_view)> reached)
-      : capacity_bytes_(capacity_bytes), reached_(std::move(reached)) {}
+  staging(std::size_t capacity_bytes, std::function<region(mutable_view)> registered)
+      : capacity_bytes_(capacity_bytes), register_(std::move(registered)) {}
 
   /// Rings allocated from here on are shared with the peer, where kernel and driver allow it.
   void share() noexcept { is_shared_ = true; }
   std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
   /// Location of a vendor's ring for the peer; nothing: it is not shared or not allocated.
-  std::optional<shared_pages::place> shared_at(memory_kind kind) const noexcept;
+  std::optional<shared_pages::location> shared_at(memory_kind kind) const noexcept;
   /// @pre from `take`
   std::uint64_t offset_of(memory_kind kind, const std::byte* which) const noexcept;
 
   /// Null while the ring is full. @pre bytes <= a quarter of the capacity.
   /// @par Errors thrown: `device_failed`: the memory cannot be allocated.
-  std::byte* take(accelerator& for_, std::size_t bytes);
+  std::byte* take(accelerator& device, std::size_t bytes);
   void give_back(memory_kind kind, const std::byte* which) noexcept;
 
  private:
@@ -40,11 +40,11 @@ class staging {
     std::optional<pinned_pages> shared;
     pinned_buffer own;  // unless `shared`
     std::byte* data;
-    region reached;
-    staging_ring places;
+    region registered;
+    staging_ring slots;
   };
   const std::size_t capacity_bytes_;
-  const std::function<region(mutable_view)> reached_;
+  const std::function<region(mutable_view)> register_;
   bool is_shared_ = false;
   std::array<std::optional<ring>, vendors.size()> rings_;
 };

@@ -2,7 +2,7 @@
 
 #include <boost/asio/post.hpp>
 #include <mutex>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/fork.hpp>
 #include <utility>
 
@@ -12,13 +12,13 @@ namespace tandem::local {
 namespace {
 
 /// All ranks of the process; announces a lost one.
-struct hall : std::enable_shared_from_this<hall> {
-  struct seat {
+struct rank_registry : std::enable_shared_from_this<rank_registry> {
+  struct entry {
     asio::any_io_executor executor;
-    class rank_fabric* occupant = nullptr;
+    class rank_fabric* attached = nullptr;
   };
   std::mutex mutex;
-  std::vector<seat> seats;
+  std::vector<entry> entries;
   std::optional<error> lost;  // the first loss, which all ranks report
 
   /// Fails all ranks with the first loss, and returns it.
@@ -27,14 +27,14 @@ struct hall : std::enable_shared_from_this<hall> {
 
 class rank_fabric final : public fabric {
  public:
-  rank_fabric(std::shared_ptr<hall> in, int rank, int size)
-      : hall_(std::move(in)), rank_(rank), channels_(static_cast<std::size_t>(size)) {}
+  rank_fabric(std::shared_ptr<rank_registry> in, int rank, int size)
+      : registry_(std::move(in)), rank_(rank), channels_(static_cast<std::size_t>(size)) {}
 
   ~rank_fabric() override {
     if (!origin_.is_here()) return;
     {
-      const std::lock_guard lock(hall_->mutex);
-      hall_->seats[static_cast<std::size_t>(rank_)].occupant = nullptr;
+      const std::lock_guard lock(registry_->mutex);
+      registry_->entries[static_cast<std::size_t>(rank_)].attached = nullptr;
     }
     if (closed_) return;
     fail(error(errc::peer_lost, {.peer = rank_,
@@ -47,7 +47,7 @@ class rank_fabric final : public fabric {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return static_cast<int>(channels_.size()); }
   asio::any_io_executor get_executor() const noexcept override {
-    return hall_->seats[static_cast<std::size_t>(rank_)].executor;
+    return registry_->entries[static_cast<std::size_t>(rank_)].executor;
   }
   std::string_view kind() const noexcept override { return "local"; }
   channel* find(int peer) noexcept override {
@@ -56,7 +56,7 @@ class rank_fabric final : public fabric {
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override { co_return *find(peer); }
 
   void fail(const error& reason) noexcept override {
-    if (origin_.is_here()) fail_here(hall_->announce(reason));
+    if (origin_.is_here()) fail_here(registry_->announce(reason));
   }
   void close() noexcept override {
     if (!origin_.is_here()) return;
@@ -78,22 +78,22 @@ class rank_fabric final : public fabric {
 
  private:
   const detail::process_origin origin_;
-  std::shared_ptr<hall> hall_;
+  std::shared_ptr<rank_registry> registry_;
   int rank_;
   std::vector<std::unique_ptr<channel>> channels_;
   bool closed_ = false;
 };
 
-error hall::announce(const error& reason) {
+error rank_registry::announce(const error& reason) {
   const std::lock_guard lock(mutex);
   if (!lost) lost = reason;
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i].occupant == nullptr) continue;
-    asio::post(seats[i].executor,
-               [self = shared_from_this(), i, why = *lost, alive = seats[i].occupant] {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].attached == nullptr) continue;
+    asio::post(entries[i].executor,
+               [self = shared_from_this(), i, why = *lost, alive = entries[i].attached] {
                  {
                    const std::lock_guard again(self->mutex);
-                   if (self->seats[i].occupant != alive) return;
+                   if (self->entries[i].attached != alive) return;
                  }
                  alive->fail_here(why);
                });
@@ -105,13 +105,13 @@ error hall::announce(const error& reason) {
 
 std::vector<std::unique_ptr<fabric>> make_fabrics(std::vector<asio::any_io_executor> executors,
                                                   const settings& options) {
-  const auto shared = std::make_shared<hall>();
+  const auto shared = std::make_shared<rank_registry>();
   const std::size_t size = executors.size();
   std::vector<std::unique_ptr<rank_fabric>> ranks;
   for (std::size_t i = 0; i < size; ++i) {
     ranks.push_back(
         std::make_unique<rank_fabric>(shared, static_cast<int>(i), static_cast<int>(size)));
-    shared->seats.push_back({executors[i], ranks[i].get()});
+    shared->entries.push_back({executors[i], ranks[i].get()});
   }
   for (std::size_t i = 0; i < size; ++i) {
     for (std::size_t j = i + 1; j < size; ++j) {

@@ -1,30 +1,31 @@
 #include "local/pair.hpp"
 
 #include <boost/asio/post.hpp>
-#include <tandem/channels/local.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/copy.hpp>
 #include <utility>
 
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 
 namespace tandem::local {
 
-wire::wire(const protocol::limits& agreed, const protocol::identity& first,
-           const protocol::identity& second, std::chrono::steady_clock::duration operation_timeout)
+pair_state::pair_state(const protocol::limits& agreed, const protocol::identity& first,
+                       const protocol::identity& second,
+                       std::chrono::steady_clock::duration operation_timeout)
     : sessions{protocol::session{agreed, first, operation_timeout},
                protocol::session{agreed, second, operation_timeout}} {}
 
-bool wire::carry(protocol::session& from, protocol::session& to) {
-  protocol::outgoing out;
+bool pair_state::carry(protocol::session& from, protocol::session& to) {
+  protocol::outgoing_frame out;
   if (!from.next(out)) return false;
   if (!protocol::carries_payload(out.header.type)) {
     to.handle(out.header);
     return true;
   }
-  protocol::landing where;
+  protocol::incoming_payload where;
   if (to.begin(out.header, where)) {
     if (where.target != nullptr) {
-      detail::copy_part(where.target, out.payload.data, out.payload.bytes, where.whole_bytes());
+      detail::copy_part(where.target, out.payload.data, out.payload.bytes, where.message_bytes());
     }
     to.end(where);
   }
@@ -32,7 +33,7 @@ bool wire::carry(protocol::session& from, protocol::session& to) {
   return true;
 }
 
-void wire::pump() {
+void pair_state::pump() {
   bool moved = true;
   while (moved) {
     const bool there = carry(sessions[0], sessions[1]);
@@ -41,9 +42,9 @@ void wire::pump() {
   }
 }
 
-end::end(std::shared_ptr<wire> over, int side, asio::any_io_executor executor)
+end::end(std::shared_ptr<pair_state> over, int side, asio::any_io_executor executor)
     : pending_owner(executor),
-      wire_(std::move(over)),
+      state_(std::move(over)),
       side_(side),
       executor_(std::move(executor)),
       work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
@@ -52,64 +53,64 @@ end::end(std::shared_ptr<wire> over, int side, asio::any_io_executor executor)
 bool end::start(operation& op) {
   bool is_done = false;
   {
-    const std::lock_guard lock(wire_->mutex);
-    mine().start(op);
-    wire_->pump();
-    is_done = mine().take_if_done(op);
+    const std::lock_guard lock(state_->mutex);
+    own_session().start(op);
+    state_->pump();
+    is_done = own_session().take_if_done(op);
     complete_soon();
-    if (const auto peer = other()) peer->complete_soon();
+    if (const auto peer = peer_end()) peer->complete_soon();
   }
   if (!is_done && op.due < timer_due_) arm_timer(op.due);
   return is_done;
 }
 
 void end::cancel(operation& op) {
-  const std::lock_guard lock(wire_->mutex);
-  mine().cancel(op);
-  wire_->pump();
+  const std::lock_guard lock(state_->mutex);
+  own_session().cancel(op);
+  state_->pump();
   complete_soon();
-  if (const auto peer = other()) peer->complete_soon();
+  if (const auto peer = peer_end()) peer->complete_soon();
 }
 
 void end::fail(const error& reason) {
-  const std::lock_guard lock(wire_->mutex);
-  if (mine().failed()) return;
-  mine().fail(reason);
+  const std::lock_guard lock(state_->mutex);
+  if (own_session().failed()) return;
+  own_session().fail(reason);
   complete_soon();
-  const auto peer = other();
-  if (!peer || peer->mine().failed()) return;
+  const auto peer = peer_end();
+  if (!peer || peer->own_session().failed()) return;
   if (reason.code() == errc::channel_closed) {
-    protocol::frame bye;
-    bye.type = protocol::frame_type::goodbye;
-    peer->mine().handle(bye);
+    protocol::frame close_frame;
+    close_frame.type = protocol::frame_type::close;
+    peer->own_session().handle(close_frame);
   } else {
-    peer->mine().fail(reason);
+    peer->own_session().fail(reason);
   }
   peer->complete_soon();
 }
 
 channel_stats end::stats() const {
-  const std::lock_guard lock(wire_->mutex);
-  return mine().stats();
+  const std::lock_guard lock(state_->mutex);
+  return own_session().stats();
 }
 
 /// @pre the lock is held.
 void end::complete_soon() {
-  if (completion_posted_ || !(mine().has_done() || mine().is_over())) return;
+  if (completion_posted_ || !(own_session().has_done() || own_session().is_over())) return;
   completion_posted_ = true;
   asio::post(executor_, [self = shared_from_this()] { self->complete_done(); });
 }
 
 void end::complete_done() {
-  std::unique_lock lock(wire_->mutex);
+  std::unique_lock lock(state_->mutex);
   completion_posted_ = false;
-  while (operation* op = mine().pop_done()) {
+  while (operation* op = own_session().pop_done()) {
     lock.unlock();
     op->complete(*op);
     lock.lock();
   }
   // A finished session has no deadlines and must not keep the loop running.
-  if (!mine().is_over()) return;
+  if (!own_session().is_over()) return;
   timer_.cancel();
   work_ = {};
 }
@@ -123,11 +124,11 @@ void end::arm_timer(operation::time_point when) {
     if (cancelled || !self) return;
     operation::time_point next;
     {
-      const std::lock_guard lock(self->wire_->mutex);
-      next = self->mine().expire(std::chrono::steady_clock::now()).next;
-      self->wire_->pump();
+      const std::lock_guard lock(self->state_->mutex);
+      next = self->own_session().expire(std::chrono::steady_clock::now()).next;
+      self->state_->pump();
       self->complete_soon();
-      if (const auto peer = self->other()) peer->complete_soon();
+      if (const auto peer = self->peer_end()) peer->complete_soon();
     }
     self->arm_timer(next);
   });
@@ -138,8 +139,8 @@ void end::abandon() noexcept {
   for (;;) {
     operation* op = nullptr;
     {
-      const std::lock_guard lock(wire_->mutex);
-      op = mine().pop_any();
+      const std::lock_guard lock(state_->mutex);
+      op = own_session().pop_any();
     }
     if (op == nullptr) return;
     if (op->destroy != nullptr) op->destroy(*op);
@@ -177,7 +178,7 @@ class end_channel final : public channel {
 std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> connect_ranks(
     asio::any_io_executor first, asio::any_io_executor second, int first_rank, int second_rank,
     const settings& options) {
-  const auto shared = std::make_shared<wire>(
+  const auto shared = std::make_shared<pair_state>(
       protocol::offered(options), protocol::identity{first_rank, second_rank, "local"},
       protocol::identity{second_rank, first_rank, "local"}, options.operation_timeout);
   const auto a = std::make_shared<end>(shared, 0, std::move(first));

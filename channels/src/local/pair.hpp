@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <tandem/channel.hpp>
-#include <tandem/pending.hpp>
+#include <tandem/detail/pending.hpp>
 
 #include "protocol/session.hpp"
 
@@ -15,9 +15,10 @@ class end;
 
 /// Both sessions under one lock: the thread that starts an operation carries the frames both ways
 /// at once.
-struct wire {
-  wire(const protocol::limits& agreed, const protocol::identity& first,
-       const protocol::identity& second, std::chrono::steady_clock::duration operation_timeout);
+struct pair_state {
+  pair_state(const protocol::limits& agreed, const protocol::identity& first,
+             const protocol::identity& second,
+             std::chrono::steady_clock::duration operation_timeout);
 
   /// Carries frames both ways until there are no more. @pre the lock is held.
   void pump();
@@ -33,28 +34,28 @@ struct wire {
 /// One end, on its own executor.
 class end final : public std::enable_shared_from_this<end>, private pending_owner {
  public:
-  end(std::shared_ptr<wire> over, int side, asio::any_io_executor executor);
+  end(std::shared_ptr<pair_state> over, int side, asio::any_io_executor executor);
 
   bool start(operation& op);
   void cancel(operation& op);
   void fail(const error& reason);
   channel_stats stats() const;
-  const protocol::limits& agreed() const noexcept { return mine().agreed(); }
+  const protocol::limits& agreed() const noexcept { return own_session().agreed(); }
   asio::any_io_executor get_executor() const noexcept { return executor_; }
 
  private:
-  protocol::session& mine() const noexcept {
-    return wire_->sessions[static_cast<std::size_t>(side_)];
+  protocol::session& own_session() const noexcept {
+    return state_->sessions[static_cast<std::size_t>(side_)];
   }
-  std::shared_ptr<end> other() const {
-    return wire_->ends[static_cast<std::size_t>(1 - side_)].lock();
+  std::shared_ptr<end> peer_end() const {
+    return state_->ends[static_cast<std::size_t>(1 - side_)].lock();
   }
   void complete_soon();
   void complete_done();
   void arm_timer(operation::time_point when);
   void abandon() noexcept override;
 
-  const std::shared_ptr<wire> wire_;
+  const std::shared_ptr<pair_state> state_;
   const int side_;
   const asio::any_io_executor executor_;
   asio::any_io_executor work_;  // an open end keeps its loop running

@@ -3,7 +3,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
-#include "mixed/pairs.hpp"
+#include "mixed/composite_fabric.hpp"
 #include "mixed/shared_store.hpp"
 #include "rails/mesh.hpp"
 #include "shm/mesh.hpp"
@@ -12,13 +12,13 @@
 namespace tandem::mixed {
 namespace {
 
-std::shared_ptr<tcp::mesh> make_near(std::shared_ptr<store> part, settings options,
-                                     asio::any_io_executor executor) {
+std::shared_ptr<tcp::mesh> make_intra_host(std::shared_ptr<store> part, settings options,
+                                           asio::any_io_executor executor) {
   return std::make_shared<shm::mesh>(std::move(part), std::move(options), std::move(executor));
 }
 
-std::shared_ptr<tcp::mesh> make_far(std::shared_ptr<store> part, settings options,
-                                    asio::any_io_executor executor) {
+std::shared_ptr<tcp::mesh> make_inter_host(std::shared_ptr<store> part, settings options,
+                                           asio::any_io_executor executor) {
   if (options.rails.empty()) {
     return std::make_shared<tcp::mesh>(std::move(part), std::move(options), std::move(executor));
   }
@@ -28,18 +28,20 @@ std::shared_ptr<tcp::mesh> make_far(std::shared_ptr<store> part, settings option
 }  // namespace
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
-                                                     settings options, near_maker near) {
+                                                     settings options,
+                                                     intra_host_maker intra_host) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const std::vector<std::shared_ptr<store>> parts = share(meeting, executor, 2);
-  const auto made = std::make_shared<pairs>(meeting, options, near(parts[0], options, executor),
-                                            make_far(parts[1], options, executor));
+  const std::vector<std::shared_ptr<store>> parts = split_store(meeting, executor, 2);
+  const auto made =
+      std::make_shared<composite_fabric>(meeting, options, intra_host(parts[0], options, executor),
+                                         make_inter_host(parts[1], options, executor));
   std::unique_ptr<fabric> handle = co_await tcp::open_fabric(made);
   co_return handle;
 }
 
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,
                                                      settings options) {
-  return make_fabric(std::move(meeting), std::move(options), make_near);
+  return make_fabric(std::move(meeting), std::move(options), make_intra_host);
 }
 
 }  // namespace tandem::mixed

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstddef>
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
 #include <unordered_map>
 
 namespace tandem::protocol {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 namespace tandem::protocol {
 
@@ -17,7 +17,7 @@ void encode(const frame& from, wire_frame& to) noexcept {
   put<std::uint32_t>(p + 12, from.rail_epoch);
   put<std::uint64_t>(p + 16, from.message_id);
   if (carries_note(from.type)) {
-    put<std::uint64_t>(p + 24, from.note.call);
+    put<std::uint64_t>(p + 24, from.signature.call);
   } else {
     put<std::uint32_t>(p + 24, from.chunk_index);
     put<std::uint32_t>(p + 28, from.chunk_count);
@@ -27,7 +27,7 @@ void encode(const frame& from, wire_frame& to) noexcept {
   put<std::uint32_t>(p + 44, from.flow);
   put<std::uint32_t>(p + 48, announces ? from.chunk_bytes : from.payload_crc);
   put<std::uint32_t>(p + 52, from.credit);
-  put<std::uint32_t>(p + 56, from.note.history);
+  put<std::uint32_t>(p + 56, from.signature.history);
   put<std::uint32_t>(p + 60, crc32c(p, 60));
 }
 
@@ -58,7 +58,7 @@ std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::s
   f.rail_epoch = take<std::uint32_t>(p + 12);
   f.message_id = take<std::uint64_t>(p + 16);
   if (carries_note(f.type)) {
-    f.note = {take<std::uint64_t>(p + 24), take<std::uint32_t>(p + 56)};
+    f.signature = {take<std::uint64_t>(p + 24), take<std::uint32_t>(p + 56)};
   } else {
     f.chunk_index = take<std::uint32_t>(p + 24);
     f.chunk_count = take<std::uint32_t>(p + 28);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
 
 namespace tandem::protocol {
 
@@ -34,7 +34,7 @@ enum class frame_type : std::uint8_t {
   data = 5,      ///< a chunk of an accepted message, at `offset`
   withdraw = 6,  ///< the sender cancels `message id`
   credit = 7,    ///< carries only the credit
-  goodbye = 8,   ///< the writer closes the channel
+  close = 8,     ///< the writer closes the channel
   grant = 9,     ///< before the accept: a NIC may write `message id` to the address `offset`
   revoke = 10,   ///< the receive has ended: NICs must stop writing `message id`
   revoked = 11,  ///< confirms a revoke: no NIC writes any more
@@ -42,10 +42,10 @@ enum class frame_type : std::uint8_t {
 constexpr frame_type last_frame_type = frame_type::revoked;
 
 /// Flag of a close frame: the writer closes because of an error, possibly of another rank.
-constexpr std::uint16_t in_failure = 1;
+constexpr std::uint16_t after_error = 1;
 
 /// Flag of a data frame: no payload follows, a NIC has written it to its final address.
-constexpr std::uint16_t in_place = 1;
+constexpr std::uint16_t direct_placement = 1;
 
 struct frame {
   frame_type type = frame_type::credit;
@@ -60,13 +60,13 @@ struct frame {
   flow_id flow = 0;
   std::uint32_t payload_crc = 0;
   std::uint32_t credit = 0;
-  message_note note = {};  ///< of the message, or of the receive that refuses it
+  call_signature signature = {};  ///< of the message, or of the receive that refuses it
   std::uint32_t chunk_bytes = 0;
 };
 
 /// True where a NIC has written the payload of this frame to its final address.
 inline bool is_placed(const frame& f) noexcept {
-  return f.type == frame_type::data && (f.flags & in_place) != 0;
+  return f.type == frame_type::data && (f.flags & direct_placement) != 0;
 }
 
 constexpr std::size_t frame_bytes = 64;
@@ -76,7 +76,7 @@ constexpr std::uint8_t protocol_version = 1;
 using wire_frame = std::array<std::byte, frame_bytes>;
 
 /// Flag of a refusal: the notes of the message and the receive differ.
-constexpr std::uint16_t of_another_call = 1;
+constexpr std::uint16_t note_mismatch = 1;
 
 /// The types that carry a note in the place of the chunk fields.
 constexpr bool carries_note(frame_type type) noexcept {

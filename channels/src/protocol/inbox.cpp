@@ -18,21 +18,22 @@ std::uint32_t cost_of(const frame& f) noexcept {
 void inbox::post(operation& op) {
   flow_state* flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(op, errc::limit_exceeded,
-                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
+    completions_.finish(
+        op, errc::limit_exceeded,
+        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.move_to(operation::phase::queued);
   if (flow->arrived.size() == flow->claimed) {
     if (closed_) {
-      end_.finish(op, closed_);
+      completions_.finish(op, closed_);
     } else {
       flow->posted.push_back(op);
     }
     return;
   }
   const auto at = flow->arrived.begin() + static_cast<std::ptrdiff_t>(flow->claimed);
-  arrival& first = **at;
+  unexpected_message& first = **at;
   if (first.header.type == frame_type::announce) {
     const std::uint64_t id = first.header.message_id;
     flow->arrived.erase(at);
@@ -52,15 +53,15 @@ void inbox::post(operation& op) {
   consumed(op.flow, *flow, cost);
 }
 
-void inbox::deliver(operation& op, arrival& from) {
+void inbox::deliver(operation& op, unexpected_message& from) {
   const std::uint32_t bytes = from.header.payload_bytes;
   unexpected_bytes_ -= bytes;
-  if (from.lost) {
-    end_.finish(op, errc::message_cancelled);
+  if (from.unreadable) {
+    completions_.finish(op, errc::message_cancelled);
     return;
   }
-  if (op.note != from.header.note) {
-    mismatched(op, from.header.note);
+  if (op.signature != from.header.signature) {
+    mismatched(op, from.header.signature);
     return;
   }
   if (bytes > op.view.bytes) {
@@ -69,32 +70,32 @@ void inbox::deliver(operation& op, arrival& from) {
   }
   op.bytes = op.total_bytes = bytes;
   if (bytes > 0 && op.view.kind != memory_kind::host) {
-    end_.fill(op, std::move(from.data), bytes);
+    completions_.fill(op, std::move(from.data), bytes);
   } else if (bytes > 0) {
     std::memcpy(op.view.data, from.data.get(), bytes);
   }
-  if (op.at != operation::phase::done) end_.finish(op, {});
+  if (op.at != operation::phase::done) completions_.finish(op, {});
 }
 
 void inbox::truncated(operation& op, std::uint64_t message_bytes) {
   op.bytes = 0;
   op.total_bytes = message_bytes;
-  end_.finish(op, errc::message_truncated,
-              fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
-                          message_bytes, op.flow, op.view.bytes));
+  completions_.finish(op, errc::message_truncated,
+                      fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
+                                  message_bytes, op.flow, op.view.bytes));
 }
 
-void inbox::mismatched(operation& op, const message_note& note) {
+void inbox::mismatched(operation& op, const call_signature& signature) {
   op.bytes = 0;
-  op.peer_note = note;
-  end_.finish(op, errc::call_mismatch, fmt::format(met_another_call, op.flow));
+  op.peer_signature = signature;
+  completions_.finish(op, errc::call_mismatch, fmt::format(call_mismatch_text, op.flow));
 }
 
-void inbox::accept(operation& op, flow_state& flow, incoming& message) {
+void inbox::accept(operation& op, flow_state& flow, incoming_message& message) {
   --flow.announced;
-  if (op.note != message.note) {
-    refuse(op, message.id, of_another_call);
-    const message_note sent = message.note;
+  if (op.signature != message.signature) {
+    refuse(op, message.id, note_mismatch);
+    const call_signature sent = message.signature;
     message = {};
     mismatched(op, sent);
     return;
@@ -107,9 +108,9 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
     return;
   }
   op.tag = message.id;
-  lend(op, message);
+  grant_writes(op, message);
   answer(frame_type::accept, op.flow, message.id);
-  message.at = incoming::state::accepted;
+  message.at = incoming_message::state::accepted;
   message.op = &op;
   op.total_bytes = message.total;
   op.move_to(operation::phase::moving);
@@ -118,19 +119,20 @@ void inbox::accept(operation& op, flow_state& flow, incoming& message) {
 
 void inbox::cancel(operation& op, error_code reason, std::string detail) {
   if (op.at == operation::phase::done) return;
-  for (landing* l : landings_) {
+  for (incoming_payload* l : incoming_payloads_) {
     if (l->op != &op) continue;
     l->op = nullptr;
     l->target = nullptr;
   }
   if (op.at == operation::phase::moving) {
-    if (incoming* message = find_incoming(op.tag); message != nullptr && message->op == &op) {
+    if (incoming_message* message = find_incoming(op.tag);
+        message != nullptr && message->op == &op) {
       message->op = nullptr;
-      if (message->lent != nullptr) {
-        if (lender_->is_lent(op)) {
+      if (message->granted != nullptr) {
+        if (remote_write_grants_->is_granted(op)) {
           answer(frame_type::revoke, op.flow, message->id);
         } else {
-          take_back(*message);
+          end_grants(*message);
         }
       }
     }
@@ -138,13 +140,14 @@ void inbox::cancel(operation& op, error_code reason, std::string detail) {
       if (entry->claimed == &op) entry->claimed = nullptr;
     }
   }
-  end_.finish(op, reason, std::move(detail));
+  completions_.finish(op, reason, std::move(detail));
 }
 
 bool inbox::on_announce(const frame& f, std::string& why) {
-  flow_state* flow = flows_.find_or_add(f.flow, most_flows_in());
+  flow_state* flow = flows_.find_or_add(f.flow, max_incoming_flows());
   const std::size_t slot = f.message_id & 0xffff;
-  if (flow == nullptr || flow->announced == announced_per_flow || f.offset > max_message_bytes) {
+  if (flow == nullptr || flow->announced == max_announced_per_flow ||
+      f.offset > max_message_bytes) {
     why = fmt::format("an announcement beyond the limits on flow {}", f.flow);
     return false;
   }
@@ -155,26 +158,28 @@ bool inbox::on_announce(const frame& f, std::string& why) {
                       chunk_bytes);
     return false;
   }
-  if (slot >= incoming_.size()) incoming_.resize(slot + 1);
-  incoming& message = incoming_[slot];
-  if (message.at != incoming::state::free && !set_aside(message)) {
+  if (slot >= incoming_messages_.size()) incoming_messages_.resize(slot + 1);
+  incoming_message& message = incoming_messages_[slot];
+  if (message.at != incoming_message::state::free && !release_slot(message)) {
     why = fmt::format("message {:#x} announced in a slot that is in use", f.message_id);
     return false;
   }
-  message = {f.message_id, f.offset, 0, f.note, nullptr, incoming::state::announced, chunk_bytes};
+  message = {f.message_id, f.offset, 0, f.signature, nullptr, incoming_message::state::announced,
+             chunk_bytes};
   ++flow->announced;
   if (operation* op = flow->posted.pop_front()) {
     accept(*op, *flow, message);
     return true;
   }
-  flow->arrived.push_back(std::make_unique<arrival>(arrival{f, nullptr, nullptr, true}));
+  flow->arrived.push_back(
+      std::make_unique<unexpected_message>(unexpected_message{f, nullptr, nullptr, true}));
   return true;
 }
 
 bool inbox::on_withdraw(const frame& f, std::string& why) {
-  incoming* message = find_incoming(f.message_id);
+  incoming_message* message = find_incoming(f.message_id);
   if (message == nullptr) return true;  // refused meanwhile
-  const bool was_accepted = message->at == incoming::state::accepted;
+  const bool was_accepted = message->at == incoming_message::state::accepted;
   operation* op = message->op;
   flow_state* const flow = flows_.find(f.flow);
   if (flow == nullptr) {
@@ -182,10 +187,10 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
                       f.flow);
     return false;
   }
-  take_back(*message);
+  end_grants(*message);
   *message = {};
   if (was_accepted) {
-    if (op != nullptr) end_.finish(*op, errc::message_cancelled);
+    if (op != nullptr) completions_.finish(*op, errc::message_cancelled);
     return true;
   }
   const auto same = [&f](const auto& a) { return a->header.message_id == f.message_id; };
@@ -200,12 +205,12 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
   return true;
 }
 
-bool inbox::begin(const frame& f, landing& where, std::string& why) {
+bool inbox::begin(const frame& f, incoming_payload& where, std::string& why) {
   where = {};
   where.header = f;
   const bool good =
       f.type == frame_type::eager ? begin_eager(f, where, why) : begin_data(f, where, why);
-  if (good) landings_.push_back(&where);
+  if (good) incoming_payloads_.push_back(&where);
   return good;
 }
 
@@ -215,11 +220,11 @@ bool inbox::has_credit(const flow_state& flow, const frame& f) const noexcept {
          outstanding_ + cost_of(f) <= limits_.credit_bytes;
 }
 
-operation* inbox::receiver_of(const frame& f) noexcept {
+operation* inbox::match_eager(const frame& f) noexcept {
   flow_state* const flow = flows_.find(f.flow);
   if (flow == nullptr || flow->posted.empty() || !has_credit(*flow, f)) return nullptr;
   operation* const op = flow->posted.front();
-  const bool fits = op->note == f.note && f.payload_bytes <= op->view.bytes;
+  const bool fits = op->signature == f.signature && f.payload_bytes <= op->view.bytes;
   return fits && op->view.kind == memory_kind::host ? op : nullptr;
 }
 
@@ -230,11 +235,11 @@ void inbox::arrived(const frame& f) {
   flow.outstanding += cost_of(f);
   outstanding_ += cost_of(f);
   consumed(f.flow, flow, cost_of(f));
-  end_.finish(op, {});
+  completions_.finish(op, {});
 }
 
-bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
-  flow_state* flow = flows_.find_or_add(f.flow, most_flows_in());
+bool inbox::begin_eager(const frame& f, incoming_payload& where, std::string& why) {
+  flow_state* flow = flows_.find_or_add(f.flow, max_incoming_flows());
   if (flow == nullptr || !has_credit(*flow, f)) {
     why = fmt::format("an eager message of {} bytes beyond the credits of flow {}", f.payload_bytes,
                       f.flow);
@@ -244,7 +249,7 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
   outstanding_ += cost_of(f);
   operation* op = flow->posted.pop_front();
   if (op == nullptr) {
-    auto entry = std::make_unique<arrival>();
+    auto entry = std::make_unique<unexpected_message>();
     entry->header = f;
     entry->data = std::make_unique_for_overwrite<std::byte[]>(f.payload_bytes);
     where.entry = entry.get();
@@ -254,8 +259,8 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
     unexpected_peak_ = std::max(unexpected_peak_, unexpected_bytes_);
     return true;
   }
-  if (op->note != f.note) {
-    mismatched(*op, f.note);
+  if (op->signature != f.signature) {
+    mismatched(*op, f.signature);
     return true;
   }
   if (f.payload_bytes > op->view.bytes) {
@@ -270,13 +275,14 @@ bool inbox::begin_eager(const frame& f, landing& where, std::string& why) {
   return true;
 }
 
-bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
-  incoming* message = find_incoming(f.message_id);
-  if (message == nullptr || message->at != incoming::state::accepted || !is_next(*message, f)) {
+bool inbox::begin_data(const frame& f, incoming_payload& where, std::string& why) {
+  incoming_message* message = find_incoming(f.message_id);
+  if (message == nullptr || message->at != incoming_message::state::accepted ||
+      !is_next(*message, f)) {
     why = fmt::format("unexpected data of message {:#x} at offset {}", f.message_id, f.offset);
     return false;
   }
-  if ((f.flags & in_place) != 0 && message->lent == nullptr) {
+  if ((f.flags & direct_placement) != 0 && message->granted == nullptr) {
     why = fmt::format("direct write to message {:#x} without a grant", f.message_id);
     return false;
   }
@@ -287,7 +293,7 @@ bool inbox::begin_data(const frame& f, landing& where, std::string& why) {
 }
 
 /// In any order means: whole chunks at their offset, each only once.
-bool inbox::is_next(const incoming& message, const frame& f) const {
+bool inbox::is_next(const incoming_message& message, const frame& f) const {
   if (f.offset > message.total || f.payload_bytes > message.total - f.offset ||
       (f.payload_bytes == 0 && message.total > 0)) {
     return false;
@@ -304,20 +310,20 @@ bool inbox::is_next(const incoming& message, const frame& f) const {
   return true;
 }
 
-std::pair<std::size_t, std::size_t> inbox::chunks_of(const incoming& message,
+std::pair<std::size_t, std::size_t> inbox::chunks_of(const incoming_message& message,
                                                      const frame& f) noexcept {
   const std::size_t first = f.offset / message.chunk_bytes;
   const std::size_t count = (f.payload_bytes + message.chunk_bytes - 1) / message.chunk_bytes;
   return {first, first + std::max<std::size_t>(count, 1)};
 }
 
-void inbox::end_eager(landing& where) {
+void inbox::end_eager(incoming_payload& where) {
   const frame& f = where.header;
   flow_state& flow = *flows_.find(f.flow);
   if (where.entry == nullptr) {
     if (where.op != nullptr) {
       where.op->bytes = f.payload_bytes;
-      end_.finish(*where.op, {});
+      completions_.finish(*where.op, {});
     }
     consumed(f.flow, flow, cost_of(f));
     return;
@@ -355,30 +361,32 @@ operation* inbox::any() noexcept {
   return nullptr;
 }
 
-void inbox::drop_landings() noexcept {
-  for (landing* l : landings_) *l = {};
-  landings_.clear();
+void inbox::drop_payloads() noexcept {
+  for (incoming_payload* l : incoming_payloads_) *l = {};
+  incoming_payloads_.clear();
 }
 
-inbox::incoming* inbox::find_incoming(std::uint64_t id) noexcept {
+inbox::incoming_message* inbox::find_incoming(std::uint64_t id) noexcept {
   const std::size_t slot = id & 0xffff;
-  const auto is_it = [id](const incoming& each) {
-    return each.at != incoming::state::free && each.id == id;
+  const auto is_it = [id](const incoming_message& each) {
+    return each.at != incoming_message::state::free && each.id == id;
   };
-  if (slot < incoming_.size() && is_it(incoming_[slot])) return &incoming_[slot];
+  if (slot < incoming_messages_.size() && is_it(incoming_messages_[slot]))
+    return &incoming_messages_[slot];
   const auto found = std::find_if(ending_.begin(), ending_.end(), is_it);
   return found != ending_.end() ? &*found : nullptr;
 }
 
 /// Where payloads arrive later than their frames, a sender may reuse the slot of a message whose
 /// last chunks are still arriving here. False: some chunks have not begun to arrive.
-bool inbox::set_aside(incoming& message) {
+bool inbox::release_slot(incoming_message& message) {
   std::uint64_t coming = message.received;
-  for (const landing* l : landings_) {
+  for (const incoming_payload* l : incoming_payloads_) {
     if (l->header.message_id == message.id) coming += l->header.payload_bytes;
   }
-  if (message.at != incoming::state::accepted || coming != message.total) return false;
-  std::erase_if(ending_, [](const incoming& e) { return e.at == incoming::state::free; });
+  if (message.at != incoming_message::state::accepted || coming != message.total) return false;
+  std::erase_if(ending_,
+                [](const incoming_message& e) { return e.at == incoming_message::state::free; });
   ending_.push_back(std::exchange(message, {}));
   return true;
 }

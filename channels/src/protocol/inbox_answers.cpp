@@ -8,9 +8,9 @@ void inbox::consumed(flow_id id, flow_state& flow, std::uint32_t cost) {
   outstanding_ -= cost;
   flow.consumed += cost;
   unreported_ += cost;
-  if (flow.owing) return;
-  flow.owing = true;
-  owing_.push_back(id);
+  if (flow.credit_pending) return;
+  flow.credit_pending = true;
+  pending_credits_.push_back(id);
 }
 
 std::uint32_t inbox::credit(flow_id id) {
@@ -29,13 +29,14 @@ bool inbox::next(frame& out) {
   }
   // All pending credits go out in one write: stopping below the limit would reach it again with the
   // next message.
-  settling_ = (settling_ || unreported_ >= much_unreported()) && !owing_.empty();
-  while (settling_) {
-    const flow_id id = owing_.front();
-    owing_.pop_front();
+  reporting_credits_ =
+      (reporting_credits_ || unreported_ >= credit_report_bytes()) && !pending_credits_.empty();
+  while (reporting_credits_) {
+    const flow_id id = pending_credits_.front();
+    pending_credits_.pop_front();
     flow_state& flow = *flows_.find(id);
-    flow.owing = false;
-    settling_ = !owing_.empty();
+    flow.credit_pending = false;
+    reporting_credits_ = !pending_credits_.empty();
     if (flow.consumed == flow.reported) continue;
     out = {};
     out.type = frame_type::credit;
@@ -57,7 +58,7 @@ void inbox::refuse(const operation& by, std::uint64_t message_id, std::uint16_t 
   answer(frame_type::refuse, by.flow, message_id);
   answers_.back().flags = flags;
   answers_.back().offset = by.view.bytes;
-  answers_.back().note = by.note;
+  answers_.back().signature = by.signature;
 }
 
 }  // namespace tandem::protocol

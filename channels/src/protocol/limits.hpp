@@ -24,26 +24,26 @@ struct limits {
 };
 
 /// Announced and not yet accepted messages of one flow: bounds the receiver's state.
-constexpr std::uint32_t announced_per_flow = 16;
+constexpr std::uint32_t max_announced_per_flow = 16;
 /// Cost of an eager message in addition to its payload, so that empty ones are bounded, too.
 constexpr std::uint32_t eager_overhead_bytes = 64;
-/// Slots are 16 bits of a message id: 65536 / announced_per_flow.
-constexpr std::uint32_t most_flows = 4096;
+/// Slots are 16 bits of a message id: 65536 / max_announced_per_flow.
+constexpr std::uint32_t max_supported_flows = 4096;
 constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 40;
 /// Chunks of a message are counted in 32 bits. Also the minimum of `settings::chunk_bytes`.
-constexpr std::uint32_t least_chunk_bytes = 1024;
-static_assert(max_message_bytes / least_chunk_bytes <= std::numeric_limits<std::uint32_t>::max());
+constexpr std::uint32_t min_chunk_bytes = 1024;
+static_assert(max_message_bytes / min_chunk_bytes <= std::numeric_limits<std::uint32_t>::max());
 
 /// Credits are totals modulo 2^32, so less than half of that may be open.
-constexpr std::uint32_t most_credit_bytes = std::uint32_t{1} << 31;
+constexpr std::uint32_t max_credit_bytes = std::uint32_t{1} << 31;
 
 inline limits offered(const settings& s) noexcept {
   const auto at_most = [](std::size_t value, std::uint32_t max) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(value, max));
   };
-  return {at_most(s.eager_bytes, most_credit_bytes / 4),
-          std::max(at_most(s.chunk_bytes, most_credit_bytes), least_chunk_bytes),
-          at_most(s.credit_bytes, most_credit_bytes), at_most(s.max_flows, most_flows)};
+  return {at_most(s.eager_bytes, max_credit_bytes / 4),
+          std::max(at_most(s.chunk_bytes, max_credit_bytes), min_chunk_bytes),
+          at_most(s.credit_bytes, max_credit_bytes), at_most(s.max_flows, max_supported_flows)};
 }
 
 inline limits agreed(const limits& a, const limits& b) noexcept {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/operation.hpp>
+#include <tandem/channel.hpp>
 
 namespace tandem::protocol {
 

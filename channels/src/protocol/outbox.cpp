@@ -13,7 +13,7 @@ constexpr std::uint64_t resumed =
     fresh - 1;  // was blocked: older than all blocked ones of its flow
 
 /// Slots are 16 bits of a message id.
-constexpr std::size_t most_slots = std::size_t{1} << 16;
+constexpr std::size_t max_slots = std::size_t{1} << 16;
 /// After this many starts a chunk is sent: a steady stream of short messages must not starve a long
 /// one.
 constexpr int starts_per_chunk = 8;
@@ -33,15 +33,16 @@ std::uint32_t cost_of(const operation& op) noexcept {
 void outbox::post(operation& op) {
   flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr) {
-    end_.finish(op, errc::limit_exceeded,
-                fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
+    completions_.finish(
+        op, errc::limit_exceeded,
+        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
     return;
   }
   op.total_bytes = op.view.bytes;
   if (op.view.bytes > max_message_bytes) {
-    end_.finish(op, errc::limit_exceeded,
-                fmt::format("a message of {} bytes exceeds a channel's maximum of {}",
-                            op.view.bytes, max_message_bytes));
+    completions_.finish(op, errc::limit_exceeded,
+                        fmt::format("a message of {} bytes exceeds a channel's maximum of {}",
+                                    op.view.bytes, max_message_bytes));
     return;
   }
   op.move_to(operation::phase::queued);
@@ -60,14 +61,14 @@ bool outbox::may_be_eager(const operation& op, const flow_state& flow) const noe
 void outbox::start_eager(const operation& op, flow_state& flow, frame& header) noexcept {
   header.type = frame_type::eager;
   header.flow = op.flow;
-  header.note = op.note;
+  header.signature = op.signature;
   header.message_id = ++number_ << 16;
   header.payload_bytes = static_cast<std::uint32_t>(op.view.bytes);
   flow.sent_cost += cost_of(op);
   outstanding_ += cost_of(op);
 }
 
-bool outbox::leave_at_once(operation& op, frame& header) {
+bool outbox::try_send_eager(operation& op, frame& header) {
   if (may_have_next()) return false;
   flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
   if (flow == nullptr || !flow->waiting.empty() || !may_be_eager(op, *flow)) return false;
@@ -75,7 +76,7 @@ bool outbox::leave_at_once(operation& op, frame& header) {
   return true;
 }
 
-bool outbox::start(operation& op, outgoing& out) {
+bool outbox::start(operation& op, outgoing_frame& out) {
   flow_state& flow = *flows_.find(op.flow);
   operation_list::unlink(op);
   if (op.tag == fresh && !flow.waiting.empty()) {
@@ -84,9 +85,9 @@ bool outbox::start(operation& op, outgoing& out) {
   }
   out.header = {};
   out.header.flow = op.flow;
-  out.header.note = op.note;
+  out.header.signature = op.signature;
   const bool is_eager = may_be_eager(op, flow);
-  if (!is_eager && flow.announced == announced_per_flow) {
+  if (!is_eager && flow.announced == max_announced_per_flow) {
     op.tag = fresh;
     flow.waiting.push_front(op);
     flow.resuming = false;
@@ -122,26 +123,26 @@ bool outbox::start(operation& op, outgoing& out) {
   return true;
 }
 
-bool outbox::next(outgoing& out) {
+bool outbox::next(outgoing_frame& out) {
   if (!withdrawals_.empty()) {
     out = {withdrawals_.front(), {}, nullptr};
     withdrawals_.pop_front();
     return true;
   }
-  if (starts_in_row_ >= starts_per_chunk && next_turn(out)) return true;
-  while (!starts_.empty() && (!free_slots_.empty() || slots_.size() < most_slots)) {
+  if (starts_in_row_ >= starts_per_chunk && next_round_robin(out)) return true;
+  while (!starts_.empty() && (!free_slots_.empty() || slots_.size() < max_slots)) {
     if (!start(*starts_.front(), out)) continue;
     ++starts_in_row_;
     return true;
   }
-  return next_turn(out);
+  return next_round_robin(out);
 }
 
-bool outbox::next_turn(outgoing& out) {
+bool outbox::next_round_robin(outgoing_frame& out) {
   starts_in_row_ = 0;
-  while (!turns_.empty()) {
-    slot* s = find_slot(turns_.front());
-    turns_.pop_front();
+  while (!round_robin_.empty()) {
+    slot* s = find_slot(round_robin_.front());
+    round_robin_.pop_front();
     if (s == nullptr || s->cancelled) continue;
     next_chunk(*s, out);
     return true;
@@ -149,30 +150,30 @@ bool outbox::next_turn(outgoing& out) {
   return false;
 }
 
-void outbox::widen(outgoing& out, std::uint64_t most_bytes) {
+void outbox::coalesce_chunks(outgoing_frame& out, std::uint64_t max_bytes) {
   const std::uint64_t before = out.header.payload_bytes;
   slot* const s = find_slot(out.header.message_id);
   const bool may_take_more = out.header.type == frame_type::data && s != nullptr && !s->cancelled &&
-                             s->chunks_left > 0 && before < most_bytes;
+                             s->chunks_left > 0 && before < max_bytes;
   if (!may_take_more) return;
   const std::uint64_t left = s->op->view.bytes - s->given;
-  const std::uint64_t room = most_bytes - before;
+  const std::uint64_t room = max_bytes - before;
   const std::uint64_t chunks = room >= left ? s->chunks_left : room / s->chunk_bytes;
   const std::uint64_t bytes = std::min(left, chunks * s->chunk_bytes);
   s->given += bytes;
   s->chunks_left -= static_cast<std::uint32_t>(chunks);
   accepted_left_ -= bytes;
-  if (s->chunks_left == 0) std::erase(turns_, s->id);
+  if (s->chunks_left == 0) std::erase(round_robin_, s->id);
   out.header.payload_bytes = static_cast<std::uint32_t>(before + bytes);
   out.payload = const_view(s->op->view).part(out.header.offset, before + bytes);
 }
 
 std::uint32_t outbox::upcoming_chunk_bytes() noexcept {
-  const slot* const s = turns_.empty() ? nullptr : find_slot(turns_.front());
+  const slot* const s = round_robin_.empty() ? nullptr : find_slot(round_robin_.front());
   return s == nullptr ? limits_.chunk_bytes : s->chunk_bytes;
 }
 
-void outbox::next_chunk(slot& from, outgoing& out) {
+void outbox::next_chunk(slot& from, outgoing_frame& out) {
   const std::uint64_t total = from.op->view.bytes;
   const std::uint64_t bytes = std::min<std::uint64_t>(from.chunk_bytes, total - from.given);
   const std::uint32_t count = count_chunks(total, from.chunk_bytes);
@@ -189,40 +190,40 @@ void outbox::next_chunk(slot& from, outgoing& out) {
   from.given += bytes;
   accepted_left_ -= bytes;
   ++from.in_flight;
-  if (--from.chunks_left > 0) turns_.push_back(from.id);
+  if (--from.chunks_left > 0) round_robin_.push_back(from.id);
 }
 
-void outbox::sent(const outgoing& out) {
+void outbox::sent(const outgoing_frame& out) {
   if (out.header.type == frame_type::eager) {
     out.op->bytes = out.op->view.bytes;
-    end_.finish(*out.op, {});
+    completions_.finish(*out.op, {});
     return;
   }
   if (out.header.type != frame_type::data) return;
   slot* s = find_slot(out.header.message_id);
   if (s == nullptr) return;
-  if ((out.header.flags & in_place) != 0) displaced(out.header);
+  if ((out.header.flags & direct_placement) != 0) placement_ended(out.header);
   --s->in_flight;
   s->op->bytes += out.header.payload_bytes;
-  if (s->cancelled && s->in_flight == 0 && (s->chunks_left > 0 || s->spoiled)) {
+  if (s->cancelled && s->in_flight == 0 && (s->chunks_left > 0 || s->payload_failed)) {
     withdraw(*s, s->cancelled);
   } else if (s->chunks_left == 0 && s->in_flight == 0) {
     operation& op = *s->op;
     free_slot(*s);
-    end_.finish(op, {});
+    completions_.finish(op, {});
   }
 }
 
-void outbox::spoiled(const outgoing& out, error_code why, std::string detail) {
+void outbox::payload_failed(const outgoing_frame& out, error_code why, std::string detail) {
   if (out.header.type == frame_type::eager) {
-    end_.finish(*out.op, why, std::move(detail));
+    completions_.finish(*out.op, why, std::move(detail));
     return;
   }
   slot* s = find_slot(out.header.message_id);
   if (s == nullptr) return;
   --s->in_flight;
   s->cancelled = why;
-  s->spoiled = true;
+  s->payload_failed = true;
   s->detail = std::move(detail);
   if (s->in_flight == 0) withdraw(*s, why);
 }
@@ -231,7 +232,7 @@ void outbox::cancel(operation& op, error_code reason) {
   switch (op.at) {
     case operation::phase::queued: {
       const bool was_resumed = op.tag == resumed;
-      end_.finish(op, reason);
+      completions_.finish(op, reason);
       if (was_resumed) resume_next(*flows_.find(op.flow));
       return;
     }
@@ -242,7 +243,7 @@ void outbox::cancel(operation& op, error_code reason) {
       slot* s = find_slot(op.tag);
       // A half-written eager frame must be completed, or the byte stream could not continue.
       if (s == nullptr || s->op != &op) return;
-      if (!s->spoiled) s->cancelled = reason;
+      if (!s->payload_failed) s->cancelled = reason;
       if (s->in_flight == 0) withdraw(*s, reason);
       return;
     }
@@ -252,11 +253,11 @@ void outbox::cancel(operation& op, error_code reason) {
 }
 
 void outbox::finish_all(error_code reason) {
-  for_each([this, reason](operation& op) { end_.finish(op, reason); });
+  for_each([this, reason](operation& op) { completions_.finish(op, reason); });
   accepted_left_ = 0;
   slots_.clear();
   free_slots_.clear();
-  turns_.clear();
+  round_robin_.clear();
   withdrawals_.clear();
 }
 
@@ -281,7 +282,7 @@ void outbox::withdraw(slot& s, error_code reason) {
   const bool was_open = !s.accepted;
   std::string detail = std::move(s.detail);
   free_slot(s);
-  end_.finish(op, reason, std::move(detail));
+  completions_.finish(op, reason, std::move(detail));
   if (was_open) announcement_over(flow);
 }
 
@@ -293,7 +294,7 @@ bool outbox::on_accept(const frame& f) {
   s->op->move_to(operation::phase::moving);
   operation_list::unlink(*s->op);
   moving_.push_back(*s->op);
-  turns_.push_back(s->id);
+  round_robin_.push_back(s->id);
   accepted_left_ += s->op->view.bytes;
   announcement_over(*s->flow);
   return true;
@@ -306,15 +307,15 @@ bool outbox::on_refuse(const frame& f) {
   operation& op = *s->op;
   flow_state& flow = *s->flow;
   free_slot(*s);
-  if ((f.flags & of_another_call) != 0) {
-    op.peer_note = f.note;
-    end_.finish(op, errc::call_mismatch, fmt::format(met_another_call, op.flow));
+  if ((f.flags & note_mismatch) != 0) {
+    op.peer_signature = f.signature;
+    completions_.finish(op, errc::call_mismatch, fmt::format(call_mismatch_text, op.flow));
     announcement_over(flow);
     return true;
   }
-  end_.finish(op, errc::message_truncated,
-              fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
-                          op.view.bytes, op.flow, f.offset));
+  completions_.finish(op, errc::message_truncated,
+                      fmt::format("a message of {} bytes on flow {} matched a receive of {} bytes",
+                                  op.view.bytes, op.flow, f.offset));
   announcement_over(flow);
   return true;
 }

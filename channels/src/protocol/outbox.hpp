@@ -6,25 +6,25 @@
 
 #include "protocol/flow_table.hpp"
 #include "protocol/frame.hpp"
-#include "protocol/lender.hpp"
 #include "protocol/limits.hpp"
 #include "protocol/operation_list.hpp"
+#include "protocol/remote_write_grants.hpp"
 
 namespace tandem::protocol {
 
 /// A frame to be written. `payload` belongs to an operation that stays valid until `sent`.
-struct outgoing {
+struct outgoing_frame {
   frame header;
   const_view payload;
   operation* op = nullptr;
 };
 
 /// Error text for a message and a receive whose notes differ.
-constexpr std::string_view met_another_call =
+constexpr std::string_view call_mismatch_text =
     "on flow {} a message matched a receive of another call";
 
 /// Takes the results of operations; implemented by the session.
-class finisher {
+class completion_sink {
  public:
   virtual void finish(operation& op, error_code result, std::string detail = {}) = 0;
   /// Copies an unexpected message into a view that the CPU cannot access. `finish` follows, unless
@@ -34,7 +34,7 @@ class finisher {
   virtual void unpin(operation& op) = 0;
 
  protected:
-  ~finisher() = default;
+  ~completion_sink() = default;
 };
 
 /// The sending half of a session, without I/O: decides which frame is sent next.
@@ -45,28 +45,29 @@ class finisher {
 /// message delays the others by one chunk at most.
 class outbox {
  public:
-  outbox(const limits& agreed, finisher& completions) : limits_(agreed), end_(completions) {}
+  outbox(const limits& agreed, completion_sink& completions)
+      : limits_(agreed), completions_(completions) {}
   /// To be called before the first frame.
-  void agree(const limits& on) noexcept { limits_ = on; }
+  void set_limits(const limits& on) noexcept { limits_ = on; }
 
   void post(operation& op);
   /// Replaces `post`, `next` and `sent` where this send can go out at once as an eager message:
   /// fills in its frame. False: nothing has changed.
-  bool leave_at_once(operation& op, frame& header);
+  bool try_send_eager(operation& op, frame& header);
   void cancel(operation& op, error_code reason);
   /// False: `next` has no frame.
   bool may_have_next() const noexcept {
-    return !starts_.empty() || !turns_.empty() || !withdrawals_.empty();
+    return !starts_.empty() || !round_robin_.empty() || !withdrawals_.empty();
   }
   /// The next frame, or false. Every frame returned is followed by `sent`, in order, or by
   /// `finish_all`.
-  bool next(outgoing& out);
+  bool next(outgoing_frame& out);
   /// Extends a data frame that `next` has just returned by the chunks that follow it, as many as
-  /// fit into `most_bytes`.
-  void widen(outgoing& out, std::uint64_t most_bytes);
-  void sent(const outgoing& out);
+  /// fit into `max_bytes`.
+  void coalesce_chunks(outgoing_frame& out, std::uint64_t max_bytes);
+  void sent(const outgoing_frame& out);
   /// Replaces `sent`: the payload could not be read and was not sent.
-  void spoiled(const outgoing& out, error_code why, std::string detail);
+  void payload_failed(const outgoing_frame& out, error_code why, std::string detail);
 
   // Replies from the peer. False: a protocol violation.
   bool on_accept(const frame& f);
@@ -76,14 +77,14 @@ class outbox {
   bool on_revoke(const frame& f);
 
   /// The grant by which this lane may place a chunk directly; null: the payload has to be sent.
-  const grant* way_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept;
-  /// A NIC starts to place this chunk; ends with `sent`, or with `displaced` where the chunk is
-  /// sent in another way.
+  const grant* grant_for(const frame& chunk, std::uint16_t lane, std::uint32_t epoch) noexcept;
+  /// A NIC starts to place this chunk; ends with `sent`, or with `placement_ended` where the chunk
+  /// is sent in another way.
   void placed(const frame& chunk) noexcept;
-  void displaced(const frame& chunk);
+  void placement_ended(const frame& chunk);
 
   /// The chunk length of messages announced from here on is chosen for this number of lanes.
-  void cut_for(std::size_t lanes) noexcept { lanes_ = lanes; }
+  void set_lane_count(std::size_t lanes) noexcept { lanes_ = lanes; }
   /// Upper bound of the next chunk's length.
   std::uint32_t upcoming_chunk_bytes() noexcept;
   /// Bytes of accepted messages that `next` has not yet returned.
@@ -122,34 +123,34 @@ class outbox {
     std::uint32_t in_flight = 0;  // frames between next() and sent()
     bool accepted = false;
     error_code cancelled;
-    bool spoiled = false;  // a chunk could not be read: `detail`
+    bool payload_failed = false;  // a chunk could not be read: `detail`
     std::string detail;
-    std::vector<grant> ways;
-    std::uint32_t placing = 0;  // chunks that a NIC is placing
-    bool revoked = false;       // the peer waits for the revoke to be confirmed
+    std::vector<grant> grants;
+    std::uint32_t placements = 0;  // chunks that a NIC is placing
+    bool revoked = false;          // the peer waits for the revoke to be confirmed
   };
 
-  bool start(operation& op, outgoing& out);
+  bool start(operation& op, outgoing_frame& out);
   void start_eager(const operation& op, flow_state& flow, frame& header) noexcept;
   bool may_be_eager(const operation& op, const flow_state& flow) const noexcept;
-  bool next_turn(outgoing& out);
-  void next_chunk(slot& from, outgoing& out);
+  bool next_round_robin(outgoing_frame& out);
+  void next_chunk(slot& from, outgoing_frame& out);
   slot* find_slot(std::uint64_t id) noexcept;
   std::size_t take_slot();
   void free_slot(slot& s) noexcept;
   void withdraw(slot& s, error_code reason);
-  void say_revoked(flow_id flow, std::uint64_t id);
+  void send_revoked(flow_id flow, std::uint64_t id);
   void announcement_over(flow_state& flow);
   void resume_next(flow_state& flow);
 
   limits limits_;
-  finisher& end_;
+  completion_sink& completions_;
   flow_table<flow_state> flows_;
   operation_list starts_, writing_, announced_, moving_;
   std::vector<slot> slots_;
   std::vector<std::size_t> free_slots_;
-  std::deque<std::uint64_t> turns_;  // accepted messages with chunks left, round robin
-  std::deque<frame> withdrawals_;    // and confirmations of revokes
+  std::deque<std::uint64_t> round_robin_;  // accepted messages with chunks left, round robin
+  std::deque<frame> withdrawals_;          // and confirmations of revokes
   std::uint64_t accepted_left_ = 0;
   std::size_t lanes_ = 1;
   int starts_in_row_ = 0;

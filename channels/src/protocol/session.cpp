@@ -16,7 +16,7 @@ std::chrono::nanoseconds read(int (*clock_call)(clockid_t, timespec*)) noexcept 
 
 /// Now, or up to a tick of the kernel's clock later. Every operation that has to wait reads it, and
 /// the exact clock costs a tenth of a message through shared memory.
-operation::time_point soon() noexcept {
+operation::time_point coarse_now() noexcept {
   static const std::chrono::nanoseconds tick = read(clock_getres);
   return operation::time_point(read(clock_gettime) + tick);
 }
@@ -60,13 +60,13 @@ session::session(const limits& agreed, identity who,
       outbox_(limits_, *this),
       inbox_(limits_, *this, chunks) {}
 
-void session::agree(const limits& on) noexcept {
+void session::set_limits(const limits& on) noexcept {
   limits_ = on;
-  outbox_.agree(on);
-  inbox_.agree(on);
+  outbox_.set_limits(on);
+  inbox_.set_limits(on);
 }
 
-void session::start_over(operation& op) noexcept {
+void session::reset_operation(operation& op) noexcept {
   op.result = {};
   op.failure.reset();
   op.bytes = op.total_bytes = 0;
@@ -77,14 +77,14 @@ void session::start_over(operation& op) noexcept {
 }
 
 void session::refuse(operation& op, const error& why) {
-  start_over(op);
+  reset_operation(op);
   finish(op, why.code(), {});
   op.failure = std::make_shared<const error>(with_context(why, op.failure->context()));
 }
 
 void session::start(operation& op) {
-  start_over(op);
-  if (op.view.kind != memory_kind::host && filler_ == nullptr) {
+  reset_operation(op);
+  if (op.view.kind != memory_kind::host && view_writer_ == nullptr) {
     finish(op, errc::unsupported_memory,
            fmt::format("this channel supports host memory only, not {}", name(op.view.kind)));
     return;
@@ -102,13 +102,13 @@ void session::start(operation& op) {
   }
 }
 
-bool session::leave_at_once(operation& op, frame& header) {
+bool session::try_send_eager(operation& op, frame& header) {
   if (failed_ || peer_closed_ || inbox_.may_have_next() || op.view.kind != memory_kind::host ||
-      !outbox_.leave_at_once(op, header)) {
+      !outbox_.try_send_eager(op, header)) {
     return false;
   }
   header.credit = inbox_.credit(op.flow);
-  start_over(op);
+  reset_operation(op);
   op.bytes = op.total_bytes = op.view.bytes;
   ++stats_.messages_sent;
   stats_.bytes_sent += op.bytes;
@@ -126,11 +126,11 @@ void session::cancel(operation& op) {
   }
 }
 
-void session::spoil(const outgoing& out, const error& why) {
-  outbox_.spoiled(out, why.code(), why.context().detail);
+void session::fail_payload(const outgoing_frame& out, const error& why) {
+  outbox_.payload_failed(out, why.code(), why.context().detail);
 }
 
-void session::spoil(operation& op, const error& why) {
+void session::fail_payload(operation& op, const error& why) {
   if (op.at != operation::phase::done) {
     inbox_.cancel(op, why.code(), why.context().detail);
   } else if (!op.result) {
@@ -141,14 +141,14 @@ void session::spoil(operation& op, const error& why) {
 bool session::take_if_done(operation& op) noexcept {
   if (op.at != operation::phase::done || op.pins > 0) {
     // It has to wait, so it needs a deadline; the clock is read only in this case.
-    op.due = op.deadline != operation::time_point::max() ? op.deadline : soon() + timeout_;
+    op.due = op.deadline != operation::time_point::max() ? op.deadline : coarse_now() + timeout_;
     return false;
   }
   operation_list::unlink(op);
   return true;
 }
 
-bool session::next(outgoing& out) {
+bool session::next(outgoing_frame& out) {
   if (failed_ || peer_closed_) return false;
   if (inbox_.next(out.header)) {
     out.payload = {};
@@ -167,7 +167,7 @@ bool session::carries_credit(frame_type type) const noexcept {
 
 bool session::handle(const frame& f) {
   // A close frame is not made by the session, so it names no flow and carries no credit.
-  if (f.type != frame_type::goodbye && !outbox_.on_credit(f.flow, f.credit)) {
+  if (f.type != frame_type::close && !outbox_.on_credit(f.flow, f.credit)) {
     return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
   std::string why;
@@ -188,7 +188,7 @@ bool session::handle(const frame& f) {
       return outbox_.on_revoke(f) || violated("a revoke of a message that was not accepted");
     case frame_type::revoked:
       return inbox_.on_revoked(f, why) || violated(why);
-    case frame_type::goodbye:
+    case frame_type::close:
       peer_closed_ = true;
       inbox_.peer_closed(errc::peer_closed);
       outbox_.finish_all(errc::peer_closed);
@@ -198,7 +198,7 @@ bool session::handle(const frame& f) {
   }
 }
 
-bool session::begin(const frame& f, landing& where) {
+bool session::begin(const frame& f, incoming_payload& where) {
   if (carries_credit(f.type) && !outbox_.on_credit(f.flow, f.credit)) {
     return violated(fmt::format("an invalid credit of {} on flow {}", f.credit, f.flow));
   }
@@ -206,8 +206,8 @@ bool session::begin(const frame& f, landing& where) {
   return inbox_.begin(f, where, why) || violated(why);
 }
 
-operation* session::receiver_of(const frame& f) {
-  return outbox_.on_credit(f.flow, f.credit) ? inbox_.receiver_of(f) : nullptr;
+operation* session::match_eager(const frame& f) {
+  return outbox_.on_credit(f.flow, f.credit) ? inbox_.match_eager(f) : nullptr;
 }
 
 void session::arrived(const frame& f) {
@@ -215,7 +215,7 @@ void session::arrived(const frame& f) {
   inbox_.arrived(f);
 }
 
-void session::end(landing& where) {
+void session::end(incoming_payload& where) {
   stats_.bytes_received += where.header.payload_bytes;
   inbox_.end(where);
 }
@@ -233,7 +233,7 @@ void session::fail(const error& reason) {
                                   .phase = {},
                                   .detail = {},
                                   .advice = {}});
-  inbox_.drop_landings();
+  inbox_.drop_payloads();
   const error_code code = reason.code();
   outbox_.finish_all(code);
   inbox_.for_each([this, code](operation& op) { finish(op, code, {}); });
@@ -265,10 +265,10 @@ session::deadlines session::expire(operation::time_point now) {
 }
 
 operation* session::pop_any() noexcept {
-  inbox_.drop_landings();
+  inbox_.drop_payloads();
   operation* op = outbox_.any();
   if (op == nullptr) op = inbox_.any();
-  if (op == nullptr) op = held_.pop_front();
+  if (op == nullptr) op = pinned_.pop_front();
   if (op == nullptr) return done_.pop_front();
   operation_list::unlink(*op);
   return op;
@@ -286,14 +286,14 @@ void session::finish(operation& op, error_code result, std::string detail) {
   }
   op.move_to(operation::phase::done);
   if (op.pins > 0) {
-    held_.push_back(op);
+    pinned_.push_back(op);
   } else {
-    tell(op);
+    queue_done(op);
   }
 }
 
-void session::tell(operation& op) {
-  if (op.registered) lender_->settled(op);
+void session::queue_done(operation& op) {
+  if (op.registered) remote_write_grants_->view_released(op);
   done_.push_back(op);
 }
 
@@ -313,18 +313,18 @@ void session::set_failure(operation& op, error_code result, std::string detail) 
 }
 
 void session::fill(operation& op, std::unique_ptr<std::byte[]> from, std::size_t bytes) {
-  filler_->fill(op, std::move(from), bytes);
+  view_writer_->fill(op, std::move(from), bytes);
 }
 
 void session::unpin(operation& op) {
   if (--op.pins > 0 || op.at != operation::phase::done) return;
   operation_list::unlink(op);
-  tell(op);
+  queue_done(op);
 }
 
-void session::lends_by(lender* who) noexcept {
-  lender_ = who;
-  inbox_.lends_by(who);
+void session::set_remote_write_grants(remote_write_grants* who) noexcept {
+  remote_write_grants_ = who;
+  inbox_.set_remote_write_grants(who);
 }
 
 channel_stats session::stats() const noexcept {

@@ -13,8 +13,8 @@ namespace tandem::rails {
 namespace {
 
 /// Empty once the socket is bound to the device; otherwise the reason why it is not.
-std::string bind_device(int handle, const nic& to, bool peer_is_here) {
-  if (peer_is_here) return "the peer is on this machine";
+std::string bind_device(int handle, const nic& to, bool peer_is_local) {
+  if (peer_is_local) return "the peer is on this machine";
   const auto length = static_cast<socklen_t>(to.name.size());
   if (::setsockopt(handle, SOL_SOCKET, SO_BINDTODEVICE, to.name.c_str(), length) == 0) return {};
   if (errno == EPERM) return "needs CAP_NET_RAW, or Linux 5.7";
@@ -24,7 +24,7 @@ std::string bind_device(int handle, const nic& to, bool peer_is_here) {
 }  // namespace
 
 binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::address& source,
-                 bool peer_is_here) {
+                 bool peer_is_local) {
   binding got;
   const int handle = fresh.native_handle();
   // The port is chosen at connect(), from the whole four-tuple, so that more connections fit.
@@ -39,19 +39,19 @@ binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::ad
         "tandem rails lists interfaces and addresses");
   }
   got.address = true;
-  got.why_not = bind_device(handle, to, peer_is_here);
+  got.why_not = bind_device(handle, to, peer_is_local);
   got.device = got.why_not.empty();
   return got;
 }
 
-bool is_here(const std::vector<nic>& nics, const asio::ip::address& where) noexcept {
+bool is_local_address(const std::vector<nic>& nics, const asio::ip::address& where) noexcept {
   return where.is_loopback() || std::any_of(nics.begin(), nics.end(), [&where](const nic& n) {
            return std::any_of(n.addresses.begin(), n.addresses.end(),
                               [&where](const nic_address& a) { return a.where == where; });
          });
 }
 
-std::optional<std::uint64_t> sent_by(const std::string& interface) {
+std::optional<std::uint64_t> tx_bytes_of(const std::string& interface) {
   if (interface.empty() || interface.find('/') != std::string::npos) return std::nullopt;
   std::ifstream from("/sys/class/net/" + interface + "/statistics/tx_bytes");
   std::uint64_t bytes = 0;
@@ -59,10 +59,10 @@ std::optional<std::uint64_t> sent_by(const std::string& interface) {
   return bytes;
 }
 
-leaving leaving_check(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
-                      std::uint64_t bytes) noexcept {
-  if (!before || !after || *after < *before) return leaving::unknown;
-  return *after - *before >= bytes ? leaving::by_it : leaving::by_another;
+egress check_egress(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
+                    std::uint64_t bytes) noexcept {
+  if (!before || !after || *after < *before) return egress::unknown;
+  return *after - *before >= bytes ? egress::as_bound : egress::elsewhere;
 }
 
 }  // namespace tandem::rails

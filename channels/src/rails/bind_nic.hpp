@@ -21,29 +21,30 @@ struct binding {
 /// Binds an open, unconnected socket to a NIC: to its address with any port, and to the device
 /// where that is permitted (SO_BINDTODEVICE: CAP_NET_RAW before Linux 5.7). With two NICs in one
 /// subnet, the address alone does not decide by which one packets leave.
-/// @param peer_is_here  the peer is on this machine (`is_here`). Its traffic goes over loopback,
-/// and a socket bound to one device could not reach the address of another, so it is not bound.
+/// @param peer_is_local  the peer is on this machine (`is_local_address`). Its traffic goes over
+/// loopback, and a socket bound to one device could not reach the address of another, so it is not
+/// bound.
 /// @par Errors `errc::bad_input`: `source` is not an address of this machine, or of another family
 /// than the socket.
 binding bind_nic(asio::ip::tcp::socket& fresh, const nic& to, const asio::ip::address& source,
-                 bool peer_is_here);
+                 bool peer_is_local);
 
 /// True where `where` is an address of this machine.
-bool is_here(const std::vector<nic>& nics, const asio::ip::address& where) noexcept;
+bool is_local_address(const std::vector<nic>& nics, const asio::ip::address& where) noexcept;
 
 /// The tx_bytes counter of an interface; empty where the kernel does not provide it.
-std::optional<std::uint64_t> sent_by(const std::string& interface);
+std::optional<std::uint64_t> tx_bytes_of(const std::string& interface);
 
-enum class leaving : std::uint8_t {
-  by_it,       ///< the interface sent at least as many bytes
-  by_another,  ///< the interface sent fewer bytes
-  unknown,     ///< no counters, or they were reset in between
+enum class egress : std::uint8_t {
+  as_bound,   ///< the interface sent at least as many bytes
+  elsewhere,  ///< the interface sent fewer bytes
+  unknown,    ///< no counters, or they were reset in between
 };
 
 /// Whether `bytes` of payload for another machine left by the interface between two readings of its
-/// counter. Other traffic can hide that they did not. Once the bytes are acknowledged, `by_another`
+/// counter. Other traffic can hide that they did not. Once the bytes are acknowledged, `elsewhere`
 /// is never reported wrongly.
-leaving leaving_check(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
-                      std::uint64_t bytes) noexcept;
+egress check_egress(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after,
+                    std::uint64_t bytes) noexcept;
 
 }  // namespace tandem::rails

@@ -22,10 +22,10 @@ namespace {
 int open_netlink_socket() {
   const int handle = detail::open_socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, NETLINK_ROUTE);
   if (handle < 0) return -1;
-  sockaddr_nl mine{};
-  mine.nl_family = AF_NETLINK;
-  mine.nl_groups = RTMGRP_LINK;
-  if (::bind(handle, reinterpret_cast<const sockaddr*>(&mine), sizeof mine) == 0) return handle;
+  sockaddr_nl local{};
+  local.nl_family = AF_NETLINK;
+  local.nl_groups = RTMGRP_LINK;
+  if (::bind(handle, reinterpret_cast<const sockaddr*>(&local), sizeof local) == 0) return handle;
   const int why = errno;
   ::close(handle);
   errno = why;

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "rails/departures.hpp"
-#include "rails/keeper.hpp"
-#include "rails/reception.hpp"
-#include "rails/touched.hpp"
+#include "rails/dma_tracker.hpp"
+#include "rails/memory_registrar.hpp"
+#include "rails/reassembly.hpp"
+#include "rails/send_window.hpp"
 
 namespace tandem::rails {
 
 /// After how much silence a lane or a peer counts as lost. Five heartbeats are sent within `lost`;
 /// half of it makes a lane suspect.
-struct patience {
+struct timeouts {
   std::chrono::milliseconds lost{500};   ///< of a lane, while another lane of the peer is alive
   std::chrono::milliseconds peer{2000};  ///< of all lanes
   std::chrono::milliseconds heartbeat() const noexcept { return lost / 5; }
@@ -22,19 +22,19 @@ struct patience {
 };
 
 /// One write on a lane: a head, then the payload of a packet.
-struct piece {
-  std::array<std::byte, envelope_bytes + most_body_bytes> head;
+struct lane_write {
+  std::array<std::byte, envelope_bytes + max_body_bytes> head;
   std::size_t head_bytes = 0;
   const_view payload;
-  parcel* of = nullptr;  ///< null for a report or a fence
+  packet* of = nullptr;  ///< null for a report or a fence
   /// The NIC writes the payload into the peer's memory, before the peer reads the head.
-  struct way {
+  struct remote_write {
     std::uint64_t to = 0;
-    std::uint32_t peer_key = 0;
+    std::uint32_t remote_key = 0;
     std::uint32_t local_key = 0;
-    touched::token token = 0;
+    dma_tracker::token token = 0;
   };
-  std::optional<way> placed = {};
+  std::optional<remote_write> placed = {};
 
   /// Bytes on the lane's stream.
   std::size_t stream_bytes() const noexcept {
@@ -59,36 +59,36 @@ struct piece {
 /// The caller does the I/O: `next`/`written` to write, `take` or `begin`/`add_received`/`end` to
 /// read, `tick` periodically; after each call it closes the lanes for which `must_close` is true
 /// and reports that by `lane_lost`.
-class core final : private protocol::lender {
+class core final : private protocol::remote_write_grants {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   enum class state : std::uint8_t { absent, up, suspect, lost };
 
   core(const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
-       const patience& bounds, bool checksums);
+       const timeouts& bounds, bool checksums);
 
   protocol::session& messages() noexcept { return session_; }
   const protocol::session& messages() const noexcept { return session_; }
   /// Ends every operation. With `send_close`, sends that have completed still go out, and then a
   /// close frame.
-  void fail(const error& reason, bool say_goodbye);
+  void fail(const error& reason, bool send_close);
   /// The peer has ended every operation: views are returned, so chunks are not sent again.
-  void forget_chunks() { departures_.forget_chunks(); }
+  void drop_chunks() { send_window_.drop_chunks(); }
   /// The peer has received everything, and nothing is left to send.
-  bool is_flushed() const noexcept { return departures_.empty(); }
+  bool is_flushed() const noexcept { return send_window_.empty(); }
 
   // Lanes.
-  /// @param stands_by  a standby lane: carries chunks only while no other lane is up
+  /// @param is_standby  a standby lane: carries chunks only while no other lane is up
   /// @param has_integrity  its payloads need no checksums
-  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool stands_by = false,
-               bool guarded = false);
+  void lane_up(std::uint16_t lane, std::uint32_t epoch, time_point now, bool is_standby = false,
+               bool has_integrity = false);
   /// The lane is closed: nothing is read from it or written to it any more.
-  /// @param is_quiet  no NIC accesses memory for it either; otherwise the fence is sent, and
-  ///   views are returned, only after `lane_quiet`
-  void lane_lost(std::uint16_t lane, bool is_quiet = true);
-  void lane_quiet(std::uint16_t lane, std::uint32_t epoch);
-  bool closes(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
+  /// @param is_quiesced  no NIC accesses memory for it either; otherwise the fence is sent, and
+  ///   views are returned, only after `lane_quiesced`
+  void lane_lost(std::uint16_t lane, bool is_quiesced = true);
+  void lane_quiesced(std::uint16_t lane, std::uint32_t epoch);
+  bool must_close(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
   std::size_t lanes() const noexcept { return lanes_.size(); }
   state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
   std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_[lane].epoch; }
@@ -101,59 +101,61 @@ class core final : private protocol::lender {
   }
   bool is_live(std::uint16_t lane) const noexcept;
   /// True where this epoch of a lane is newer than every earlier one, at either end.
-  bool may_come(std::uint16_t lane, std::uint32_t epoch) const noexcept;
+  bool accepts_epoch(std::uint16_t lane, std::uint32_t epoch) const noexcept;
   std::uint32_t next_epoch(std::uint16_t lane) const noexcept;
   bool any_live() const noexcept;
 
   // Writing.
-  bool next(std::uint16_t lane, piece& out, time_point now);
-  void written(const piece& p) noexcept;
+  bool next(std::uint16_t lane, lane_write& out, time_point now);
+  void written(const lane_write& p) noexcept;
 
   // RDMA to and from views.
   /// To be called before any operation starts. Without it, all payloads go over the streams.
-  void kept_by(keeper* who) noexcept;
+  void use_registrar(memory_registrar* who) noexcept;
   /// A NIC starts to read the payload of this write (`placing`), and has read it (`placed`).
-  void placing(std::uint16_t lane, const piece& p);
-  void placed(std::uint16_t lane, touched::token which);
+  void placing(std::uint16_t lane, const lane_write& p);
+  void placed(std::uint16_t lane, dma_tracker::token which);
   /// The payload goes over the stream after all. Nothing is written where it cannot be read.
-  void displace(piece& p);
-  bool touches_views() const noexcept { return !touched_.empty(); }
+  void cancel_placement(lane_write& p);
+  bool has_active_dma() const noexcept { return !dma_tracker_.empty(); }
   /// The channel is abandoned: no view is returned any more.
-  void forget_views() noexcept { touched_.clear(); }
+  void forget_dma() noexcept { dma_tracker_.clear(); }
 
   // Reading. False, or violated: a protocol violation ends the channel; see `why`.
   bool take(std::uint16_t lane, const envelope& e, std::span<const std::byte> body, time_point now);
-  reception::outcome begin(std::uint16_t lane, const envelope& e, const protocol::frame& f,
-                           inbound*& into);
-  void landed(inbound& in, std::size_t bytes) noexcept { reception_.landed(in, bytes); }
-  reception::ending end(std::uint16_t lane);
-  void heard(std::uint16_t lane, time_point now) noexcept;
-  const std::string& why() const noexcept { return why_.empty() ? reception_.why() : why_; }
-  bool peer_gave_up() const noexcept { return reception_.peer_gave_up(); }
+  reassembly::outcome begin(std::uint16_t lane, const envelope& e, const protocol::frame& f,
+                            inbound*& into);
+  void add_received(inbound& in, std::size_t bytes) noexcept {
+    reassembly_.add_received(in, bytes);
+  }
+  reassembly::ending end(std::uint16_t lane);
+  void on_receive(std::uint16_t lane, time_point now) noexcept;
+  const std::string& why() const noexcept { return why_.empty() ? reassembly_.why() : why_; }
+  bool peer_failed() const noexcept { return reassembly_.peer_failed(); }
 
-  /// Sends heartbeats and checks timeouts; to be called every `patience::heartbeat` / 2.
+  /// Sends heartbeats and checks timeouts; to be called every `timeouts::heartbeat` / 2.
   void tick(time_point now);
   /// Set by `tick`: nothing was received from the peer on any lane for `timeouts::peer`.
   bool peer_is_silent() const noexcept { return peer_silent_; }
 
-  const departures& sent() const noexcept { return departures_; }
-  const reception& received() const noexcept { return reception_; }
+  const send_window& sent() const noexcept { return send_window_; }
+  const reassembly& received() const noexcept { return reassembly_; }
 
  private:
   struct lane_record {
     state at = state::absent;
     bool closing = false;
-    bool stands_by = false;
+    bool is_standby = false;
     std::uint32_t epoch = 0;
     std::optional<std::uint32_t> closed_epoch;       // up to here, this end reads nothing more
     std::optional<std::uint32_t> peer_closed_epoch;  // up to here, the peer's fence was received
-    bool fence_open = false;  // the peer's fence has not been received yet
-    bool fence_due = false;   // our own fence is to be sent, or sent again
-    int draining = 0;         // lost epochs that are not yet quiesced: the fence waits for them
+    bool awaits_peer_fence = false;                  // the peer's fence has not been received yet
+    bool fence_due = false;                          // our own fence is to be sent, or sent again
+    int draining = 0;  // lost epochs that are not yet quiesced: the fence waits for them
     bool report_due = false;
-    inbound* landing = nullptr;
+    inbound* incoming = nullptr;
     std::uint64_t received_bytes = 0;
-    time_point heard_at, wrote_at;
+    time_point received_at, wrote_at;
     // Rate, measured while something is in flight.
     double bytes_per_s = 0;
     std::uint64_t measured_bytes = 0;
@@ -161,36 +163,36 @@ class core final : private protocol::lender {
     std::optional<time_point> passed_over_at;  // no chunk since then, because of its rate
   };
 
-  bool next_fence(piece& out);
-  bool next_report(std::uint16_t lane, piece& out);
-  void write_envelope(envelope e, piece& out) const;
-  bool may_pull(std::uint16_t lane, time_point now);
+  bool next_fence(lane_write& out);
+  bool next_report(std::uint16_t lane, lane_write& out);
+  void write_envelope(envelope e, lane_write& out) const;
+  bool may_take_chunk(std::uint16_t lane, time_point now);
   static void pass_over(lane_record& l, time_point now) noexcept;
   double rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const;
   double mean_rate() const noexcept;
   std::size_t lanes_up() const noexcept;
-  bool any_up_but_standing_by() const noexcept;
+  bool any_active_up() const noexcept;
   void measure(time_point now);
-  void place(std::uint16_t lane, piece& out);
-  bool carry(piece& out);
-  static void write_frame(piece& out);
-  void lend(operation& op, std::uint64_t message_bytes,
-            std::vector<protocol::grant>& grants) override;
-  bool is_lent(const operation& op) const noexcept override;
-  void returned(const operation& op) noexcept override;
-  void settled(operation& op) noexcept override;
+  void place(std::uint16_t lane, lane_write& out);
+  bool prepare_payload(lane_write& out);
+  static void write_frame(lane_write& out);
+  void grant_writes(operation& op, std::uint64_t message_bytes,
+                    std::vector<protocol::grant>& grants) override;
+  bool is_granted(const operation& op) const noexcept override;
+  void grants_ended(const operation& op) noexcept override;
+  void view_released(operation& op) noexcept override;
   bool on_fenced(const envelope& e, std::span<const std::byte> body);
   bool violated(std::string why);
 
   protocol::session session_;
-  departures departures_;
-  reception reception_;
-  keeper* keeper_ = nullptr;
-  touched touched_;
-  const patience bounds_;
+  send_window send_window_;
+  reassembly reassembly_;
+  memory_registrar* registrar_ = nullptr;
+  dma_tracker dma_tracker_;
+  const timeouts bounds_;
   std::vector<lane_record> lanes_;
   std::optional<time_point> ticked_;
-  time_point heard_at_;
+  time_point received_at_;
   bool peer_silent_ = false;
   std::string why_;
 };

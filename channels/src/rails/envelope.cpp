@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "protocol/frame.hpp"
 
@@ -57,7 +57,7 @@ std::optional<envelope> decode(std::span<const std::byte, envelope_bytes> from, 
   e.order = take<std::uint32_t>(p + 16);
   e.arrived = take<std::uint32_t>(p + 20);
   e.body_bytes = take<std::uint32_t>(p + 24);
-  if (e.body_bytes > (has_body(e.kind) ? most_body_bytes : 0)) {
+  if (e.body_bytes > (has_body(e.kind) ? max_body_bytes : 0)) {
     why = fmt::format("an envelope of kind {} announces a body of {} bytes", kind, e.body_bytes);
     return {};
   }

@@ -25,13 +25,13 @@ namespace tandem::rails {
 /// | `order`   | of frames that must be read in sequence; 0 for chunks; of a body: its CRC32C  |
 /// | `arrived` | of the other direction: every packet below it was received (cumulative)       |
 enum class envelope_kind : std::uint8_t {
-  parcel = 1,  ///< a frame of the protocol follows, and its payload
+  packet = 1,  ///< a frame of the protocol follows, and its payload
   report = 2,  ///< acknowledgement; bit i of the body: packet `arrived` + i too. Also the heartbeat
   fenced = 3,  ///< this lane and epoch is closed at the sender; body as in a report, final
 };
 
 /// Flag in `number` of a fence: the sender still needs the peer's fence.
-constexpr std::uint32_t wants_answer = 1;
+constexpr std::uint32_t wants_reply = 1;
 
 struct envelope {
   envelope_kind kind = envelope_kind::report;
@@ -47,8 +47,8 @@ constexpr std::size_t envelope_bytes = 64;
 using wire_envelope = std::array<std::byte, envelope_bytes>;
 
 /// Packets of one direction that may be in flight at once, and so the longest body in bits.
-constexpr std::uint32_t most_parcels = 4096;
-constexpr std::size_t most_body_bytes = most_parcels / 8;
+constexpr std::uint32_t max_packets = 4096;
+constexpr std::size_t max_body_bytes = max_packets / 8;
 
 void encode(const envelope& from, std::span<std::byte, envelope_bytes> to) noexcept;
 /// Empty if the bytes are not an envelope of this version; `why` is then the reason.

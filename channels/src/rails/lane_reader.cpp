@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 namespace tandem::rails {
 
-std::span<const iovec> lane_reader::room() {
+std::span<const iovec> lane_reader::buffers() {
   static thread_local std::array<std::byte, 64 * 1024> dropped;
   std::size_t count = 0;
   bool stages = true;
-  if (landing_ != nullptr) {
-    const std::size_t left = landing_->missing_bytes();
-    std::byte* const target = landing_->target();
-    const bool has_checksum = landing_->frame.payload_crc != 0;
+  if (incoming_ != nullptr) {
+    const std::size_t left = incoming_->missing_bytes();
+    std::byte* const target = incoming_->target();
+    const bool has_checksum = incoming_->frame.payload_crc != 0;
     if (target != nullptr) {
-      parts_[count++] = {target + landing_->received,
+      parts_[count++] = {target + incoming_->received,
                          has_checksum ? std::min(left, piece_bytes) : left};
     } else {
       parts_[count++] = {dropped.data(), std::min(left, dropped.size())};
@@ -27,25 +27,25 @@ std::span<const iovec> lane_reader::room() {
 }
 
 lane_reader::outcome lane_reader::advance(std::size_t bytes, core::time_point now) {
-  core_.heard(lane_, now);
-  if (landing_ != nullptr) {
-    const std::size_t mine = std::min(bytes, parts_[0].iov_len);
-    bytes -= mine;
-    const outcome result = land(mine);
+  core_.on_receive(lane_, now);
+  if (incoming_ != nullptr) {
+    const std::size_t landed_bytes = std::min(bytes, parts_[0].iov_len);
+    bytes -= landed_bytes;
+    const outcome result = receive_payload(landed_bytes);
     if (result != outcome::good) return result;
   }
   staged_ += bytes;
   return parse(now);
 }
 
-lane_reader::outcome lane_reader::land(std::size_t bytes) {
-  core_.landed(*landing_, bytes);
-  if (landing_->missing_bytes() > 0) return outcome::good;
-  landing_ = nullptr;
+lane_reader::outcome lane_reader::receive_payload(std::size_t bytes) {
+  core_.add_received(*incoming_, bytes);
+  if (incoming_->missing_bytes() > 0) return outcome::good;
+  incoming_ = nullptr;
   switch (core_.end(lane_)) {
-    case reception::ending::good:
+    case reassembly::ending::good:
       return outcome::good;
-    case reception::ending::damaged:
+    case reassembly::ending::damaged:
       return fail(outcome::broken, core_.why());
     default:
       return fail(outcome::violated, core_.why());
@@ -59,16 +59,16 @@ lane_reader::outcome lane_reader::parse(core::time_point now) {
   while (result == outcome::good && progressed) {
     const std::span<const std::byte> staged = std::span(staging_).first(staged_).subspan(at);
     std::size_t used = 0;
-    if (landing_ == nullptr) {
+    if (incoming_ == nullptr) {
       result = take_head(staged, used, now);
       progressed = used > 0;
     } else {
-      used = std::min(staged.size(), landing_->missing_bytes());
-      if (landing_->target() != nullptr && used > 0) {
-        std::memcpy(landing_->target() + landing_->received, staged.data(), used);
+      used = std::min(staged.size(), incoming_->missing_bytes());
+      if (incoming_->target() != nullptr && used > 0) {
+        std::memcpy(incoming_->target() + incoming_->received, staged.data(), used);
       }
-      progressed = used > 0 || landing_->missing_bytes() == 0;
-      if (progressed) result = land(used);
+      progressed = used > 0 || incoming_->missing_bytes() == 0;
+      if (progressed) result = receive_payload(used);
     }
     at += used;
   }
@@ -83,7 +83,7 @@ lane_reader::outcome lane_reader::take_head(std::span<const std::byte> staged, s
   std::string why;
   const auto e = decode(staged.first<envelope_bytes>(), why);
   if (!e) return fail(outcome::broken, std::move(why));
-  if (e->kind == envelope_kind::parcel) return take_parcel(*e, staged, used);
+  if (e->kind == envelope_kind::packet) return take_parcel(*e, staged, used);
   const std::size_t whole = envelope_bytes + e->body_bytes;
   if (staged.size() < whole) return outcome::good;
   used = whole;
@@ -102,10 +102,11 @@ lane_reader::outcome lane_reader::take_parcel(const envelope& e, std::span<const
   std::string why;
   const auto f = protocol::decode(staged.subspan<envelope_bytes, protocol::frame_bytes>(), why);
   if (!f) return fail(outcome::broken, std::move(why));
-  if (core_.begin(lane_, e, *f, landing_) == reception::outcome::violated) {
+  if (core_.begin(lane_, e, *f, incoming_) == reassembly::outcome::violated) {
     return fail(outcome::violated, core_.why());
   }
-  return protocol::is_placed(*f) && landing_ != nullptr ? land(f->payload_bytes) : outcome::good;
+  return protocol::is_placed(*f) && incoming_ != nullptr ? receive_payload(f->payload_bytes)
+                                                         : outcome::good;
 }
 
 lane_reader::outcome lane_reader::fail(outcome how, std::string why) {

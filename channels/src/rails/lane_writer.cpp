@@ -13,10 +13,10 @@ constexpr std::size_t batch_bytes = 512 * 1024;
 
 }  // namespace
 
-lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
+lane_writer::outcome lane_writer::write_some(lane_connection& to, core::time_point now) {
   if (!to.flush()) return outcome::full;
-  if (!is_busy() && !fill(now)) return outcome::silent;
-  std::array<iovec, 2 * batch_pieces> parts;
+  if (!is_busy() && !fill(now)) return outcome::idle;
+  std::array<iovec, 2 * max_batch_writes> parts;
   while (is_busy()) {
     if (batch_[first_].placed) {
       if (!place(to)) return outcome::full;
@@ -25,7 +25,7 @@ lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
     std::size_t count = 0;
     std::size_t skip = first_done_bytes_;
     for (std::size_t i = first_; i < size_ && !batch_[i].placed; ++i) {
-      piece& p = batch_[i];
+      lane_write& p = batch_[i];
       if (skip < p.head_bytes) {
         parts[count++] = {p.head.data() + skip, p.head_bytes - skip};
         skip = 0;
@@ -49,12 +49,12 @@ lane_writer::outcome lane_writer::write_some(wire& to, core::time_point now) {
 }
 
 /// The NIC may have read all before this returns.
-bool lane_writer::place(wire& to) {
-  piece& p = batch_[first_];
+bool lane_writer::place(lane_connection& to) {
+  lane_write& p = batch_[first_];
   placement what;
   what.from = p.payload;
   what.local_key = p.placed->local_key;
-  what.peer_key = p.placed->peer_key;
+  what.remote_key = p.placed->remote_key;
   what.to = p.placed->to;
   what.token = p.placed->token;
   core_.placing(lane_, p);
@@ -70,7 +70,7 @@ bool lane_writer::fill(core::time_point now) {
   first_ = size_ = 0;
   first_done_bytes_ = 0;
   owned_.clear();
-  for (std::size_t bytes = 0; size_ < batch_pieces && bytes < batch_bytes; ++size_) {
+  for (std::size_t bytes = 0; size_ < max_batch_writes && bytes < batch_bytes; ++size_) {
     if (!core_.next(lane_, batch_[size_], now)) break;
     bytes += batch_[size_].head_bytes + batch_[size_].payload.bytes;
   }
@@ -86,9 +86,9 @@ void lane_writer::advance(std::size_t bytes) {
   }
 }
 
-void lane_writer::own_payloads() {
+void lane_writer::copy_payloads() {
   for (std::size_t i = first_; i < size_; ++i) {
-    core_.displace(batch_[i]);
+    core_.cancel_placement(batch_[i]);
     const_view& payload = batch_[i].payload;
     if (payload.bytes == 0) continue;
     auto copy = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rails/core.hpp"
-#include "rails/wire.hpp"
+#include "rails/lane_connection.hpp"
 
 namespace tandem::rails {
 
@@ -16,29 +16,29 @@ namespace tandem::rails {
 class lane_writer {
  public:
   enum class outcome : std::uint8_t {
-    silent,  ///< nothing to write
-    wrote,   ///< there may be more
-    full     ///< the socket would block, or has failed, which the reader finds out
+    idle,   ///< nothing to write
+    wrote,  ///< there may be more
+    full    ///< the socket would block, or has failed, which the reader finds out
   };
 
   lane_writer(core& from, std::uint16_t lane) noexcept : core_(from), lane_(lane) {}
 
   /// Writes one batch at most.
-  outcome write_some(wire& to, core::time_point now);
+  outcome write_some(lane_connection& to, core::time_point now);
   /// Copies the payloads still to be written, as the operations that own them end.
-  void own_payloads();
+  void copy_payloads();
   bool is_busy() const noexcept { return first_ < size_; }
 
  private:
-  static constexpr std::size_t batch_pieces = 8;
+  static constexpr std::size_t max_batch_writes = 8;
 
   bool fill(core::time_point now);
   void advance(std::size_t bytes);
-  bool place(wire& to);
+  bool place(lane_connection& to);
 
   core& core_;
   const std::uint16_t lane_;
-  std::array<piece, batch_pieces> batch_;
+  std::array<lane_write, max_batch_writes> batch_;
   std::size_t size_ = 0;
   std::size_t first_ = 0;
   std::size_t first_done_bytes_ = 0;

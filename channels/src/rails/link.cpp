@@ -10,13 +10,13 @@ namespace tandem::rails {
 namespace {
 
 constexpr std::chrono::seconds linger_limit{2};
-constexpr std::chrono::seconds late_send_looks_again{1};
+constexpr std::chrono::seconds late_send_recheck{1};
 
 }  // namespace
 
 link::link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
            std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
-           const patience& bounds, bool checksums)
+           const timeouts& bounds, bool checksums)
     : pending_owner(executor),
       pollable(executor),
       executor_(std::move(executor)),
@@ -25,23 +25,23 @@ link::link(asio::any_io_executor executor, const protocol::limits& agreed, proto
       lanes_(lanes),
       names_(lanes),
       lost_lanes_(lanes),
-      dials_(lanes),
+      connect_attempts_(lanes),
       clock_(executor_),
       deadline_(executor_) {
-  core_.kept_by(this);
-  core_.messages().fills_by(this);
+  core_.use_registrar(this);
+  core_.messages().set_view_writer(this);
 }
 
-void link::run(dialler connect, knocker probe) {
+void link::run(connector connect, liveness_probe probe) {
   work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
-  dial_ = std::move(connect);
-  knock_ = std::move(probe);
+  connector_ = std::move(connect);
+  probe_ = std::move(probe);
   tick();
 }
 
 bool link::start(operation& op) {
   const memory_kind kind = op.view.kind;
-  if (kind == memory_kind::host || takes_devices_ || reaches(op.view)) {
+  if (kind == memory_kind::host || accepts_device_memory_ || is_zero_copy(op.view)) {
     core_.messages().start(op);
     flush();
   } else {
@@ -63,22 +63,22 @@ void link::cancel(operation& op) {
   complete_soon();
 }
 
-void link::fail(const error& reason, bool say_goodbye) {
+void link::fail(const error& reason, bool send_close) {
   if (closed_) return;
   closed_ = true;
-  if (vanished_) say_goodbye = false;  // the peer is gone
+  if (peer_lost_) send_close = false;  // the peer is gone
   const auto self = shared_from_this();
   for (const lane_ptr& l : lanes_) {
-    if (l) l->writer.own_payloads();
+    if (l) l->writer.copy_payloads();
   }
-  core_.fail(reason, say_goodbye);
+  core_.fail(reason, send_close);
   deadline_.cancel();
   work_ = {};
-  for (const auto& one : dials_) {
+  for (const auto& one : connect_attempts_) {
     if (one) one->cancel();
   }
-  if (knocking_) knocking_->cancel();
-  if (say_goodbye) {
+  if (active_probe_) active_probe_->cancel();
+  if (send_close) {
     linger();
   } else {
     finish();
@@ -88,11 +88,11 @@ void link::fail(const error& reason, bool say_goodbye) {
 
 /// The peer has closed: every operation ends, and its view is returned with its completion. The
 /// peer still waits for the report of its close frame.
-void link::heard_goodbye() {
+void link::on_peer_close() {
   for (const lane_ptr& l : lanes_) {
-    if (l) l->writer.own_payloads();
+    if (l) l->writer.copy_payloads();
   }
-  core_.forget_chunks();
+  core_.drop_chunks();
   lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
   work_ = {};
 }
@@ -100,7 +100,7 @@ void link::heard_goodbye() {
 /// Completed sends and the close frame still go out, for a bounded time.
 void link::linger() {
   lingers_until_ = std::chrono::steady_clock::now() + linger_limit;
-  obey();
+  apply_core_state();
 }
 
 void link::finish() {
@@ -117,17 +117,17 @@ void link::finish() {
 
 /// Within a job the owner finds out which rank failed first; a channel without a job has only this
 /// peer.
-void link::heard_failure() {
+void link::on_peer_failure() {
   if (lost_) {
-    vanished("it gave up after an error");
+    on_peer_lost("it gave up after an error");
   } else {
     fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
          false);
   }
 }
 
-void link::vanished(const std::string& how, const std::string& advice) {
-  if (closed_ || std::exchange(vanished_, true)) return;
+void link::on_peer_lost(const std::string& how, const std::string& advice) {
+  if (closed_ || std::exchange(peer_lost_, true)) return;
   const int peer = core_.messages().who().peer;
   const std::string who = peer >= 0 ? fmt::format("rank {}", peer) : "the peer";
   const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, how),
@@ -172,7 +172,7 @@ void link::arm_deadline(operation::time_point when) {
 void link::expire() {
   const auto now = std::chrono::steady_clock::now();
   auto found = core_.messages().expire(now);
-  if (found.stuck) found.next = std::min(found.next, now + late_send_looks_again);
+  if (found.stuck) found.next = std::min(found.next, now + late_send_recheck);
   arm_deadline(found.next);
   flush();
   complete_done();
@@ -183,8 +183,8 @@ void link::abandon() noexcept {
   closed_ = finished_ = true;
   work_ = {};
   lanes_.assign(lanes_.size(), nullptr);
-  core_.forget_views();
-  reached_.forget();
+  core_.forget_dma();
+  registrations_.forget();
   while (operation* op = core_.messages().pop_any()) {
     if (op->destroy != nullptr) op->destroy(*op);
   }

@@ -5,7 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/log.hpp>
 
@@ -14,14 +14,14 @@
 namespace tandem::rails {
 namespace {
 
-constexpr int reads_per_turn = 16;    // then the other lanes are read
-constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
+constexpr int reads_per_turn = 16;   // then the other lanes are read
+constexpr int max_empty_polls = 64;  // about 20 us; then the kernel's event queue is cheaper
 /// Unsent bytes in the kernel delay urgent frames and are lost with the lane, so they are limited
 /// to this time at the lane's rate, but at least to what one batch needs. On loopback a fixed 256
 /// KiB halves the rate: writer and reader wait for each other.
 constexpr double unsent_s = 0.002;
-constexpr int least_unsent_bytes = 256 * 1024, most_unsent_bytes = 64 * 1024 * 1024;
-constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, dial_limit{6000};
+constexpr int min_unsent_bytes = 256 * 1024, max_unsent_bytes = 64 * 1024 * 1024;
+constexpr std::chrono::milliseconds first_pause{10}, longest_pause{500}, connect_limit{6000};
 
 core::time_point now() {
   return std::chrono::steady_clock::now();
@@ -29,16 +29,16 @@ core::time_point now() {
 
 }  // namespace
 
-bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<wire> over,
+bool link::attach(std::uint16_t index, std::uint32_t epoch, std::unique_ptr<lane_connection> over,
                   std::string name) {
-  if (!may_come(index, epoch)) return false;
+  if (!accepts_epoch(index, epoch)) return false;
   if (lanes_[index]) lose(*lanes_[index], "replaced by a new connection");
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(*this, index, std::move(over));
-  const wire& by = *lanes_[index]->over;
-  core_.lane_up(index, epoch, now(), by.stands_by(), by.guards_bytes());
+  const lane_connection& by = *lanes_[index]->over;
+  core_.lane_up(index, epoch, now(), by.is_standby(), by.has_integrity_check());
   bound_unsent(*lanes_[index]);
-  hear_placements(*lanes_[index]);
+  watch_placements(*lanes_[index]);
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is up, epoch {}", index, names_[index], epoch));
   arm(lanes_[index]);
@@ -62,7 +62,7 @@ void link::bound_unsent(lane& of) {
   of.peak_bytes_per_s = std::max(0.9 * of.peak_bytes_per_s, core_.measured_bytes_per_s(of.index));
   const double bytes = unsent_s * of.peak_bytes_per_s;
   const int bound =
-      static_cast<int>(std::clamp(bytes, double{least_unsent_bytes}, double{most_unsent_bytes}));
+      static_cast<int>(std::clamp(bytes, double{min_unsent_bytes}, double{max_unsent_bytes}));
   if (bound > of.unsent_bytes / 2 && bound < of.unsent_bytes * 2) return;
   of.unsent_bytes = bound;
   of.over->bound_unsent(bound);
@@ -71,7 +71,7 @@ void link::bound_unsent(lane& of) {
 void link::cut(std::uint16_t index) {
   if (!lanes_[index]) return;
   lose(*lanes_[index], "reset on request");
-  settle();
+  after_event();
 }
 
 void link::carrier_lost(const nic& which) {
@@ -82,20 +82,20 @@ void link::carrier_lost(const nic& which) {
     if (!keep->over->is_on(which)) continue;
     lose(*keep, fmt::format("the kernel reports {} has no link", which.name));
   }
-  settle();
+  after_event();
 }
 
 bool link::read_ready(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
-    const std::span<const iovec> buffers = from.reader.room();
+    const std::span<const iovec> buffers = from.reader.buffers();
     const std::uint64_t before = from.over->received_bytes();
     const ssize_t n = from.over->receive(buffers);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       // A partial record shows only that the peer is alive.
       if (from.over->received_bytes() == before) break;
-      core_.heard(from.index, at);
+      core_.on_receive(from.index, at);
       return true;
     }
     any = true;
@@ -123,15 +123,15 @@ bool link::read_ready(lane& from, core::time_point at) {
 void link::arm(const lane_ptr& which) {
   if (which->armed || !which->open) return;
   which->armed = true;
-  const auto come = [self = shared_from_this(), which](error_code failure) {
+  const auto on_readable = [self = shared_from_this(), which](error_code failure) {
     which->armed = false;
     if (failure || !which->open) return;
     which->empty_polls = 0;
     self->read_ready(*which, now());
-    self->settle();
+    self->after_event();
     if (!self->loop().is_polling()) self->arm(which);
   };
-  which->over->wait_read(come);
+  which->over->wait_read(on_readable);
 }
 
 void link::arm() {
@@ -150,11 +150,11 @@ bool link::poll() {
     if (read_ready(*l, now())) {
       l->empty_polls = 0;
       found = true;
-    } else if (++l->empty_polls >= polls_until_cold) {
+    } else if (++l->empty_polls >= max_empty_polls) {
       arm(l);
     }
   }
-  if (found) settle();
+  if (found) after_event();
   return found;
 }
 
@@ -191,73 +191,72 @@ bool link::has_unsent() const noexcept {
 }
 
 /// Called after every event.
-void link::settle() {
-  obey();
+void link::after_event() {
+  apply_core_state();
   complete_done();
 }
 
 /// Closes the lanes that the core has given up, writes what it has to send, connects missing lanes.
-void link::obey() {
+void link::apply_core_state() {
   if (finished_) return;
   const auto self = shared_from_this();
-  if (core_.messages().peer_said_goodbye() && !lingers_until_) heard_goodbye();
+  if (core_.messages().received_close() && !lingers_until_) on_peer_close();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
-    if (!lanes_[i] || !core_.closes(i)) continue;
-    const std::string own = lanes_[i]->over->trouble();
+    if (!lanes_[i] || !core_.must_close(i)) continue;
+    const std::string own = lanes_[i]->over->failure_reason();
     lose(*lanes_[i], own.empty() ? "no traffic, or closed by the peer" : own);
   }
   flush();
-  if (core_.peer_gave_up() && !closed_) heard_failure();
+  if (core_.peer_failed() && !closed_) on_peer_failure();
   const bool done = closed_ && core_.is_flushed() && !has_unsent();
   if (done || (lingers_until_ && (!core_.any_live() || now() >= *lingers_until_))) finish();
-  dial_missing();
+  connect_missing();
 }
 
-void link::dial_missing() {
+void link::connect_missing() {
   if (closed_ || lingers_until_) return;
-  if (!dial_) return knock_when_alone();
+  if (!connector_) return probe_when_alone();
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i] || dials_[i]) continue;
-    dials_[i] = std::make_shared<cancellable>();
-    dials_[i]->start(executor_, dial(i),
-                     [self = shared_from_this(), i, keep = dials_[i]](std::exception_ptr) {
-                       self->dials_[i].reset();
-                     });
+    if (lanes_[i] || connect_attempts_[i]) continue;
+    connect_attempts_[i] = std::make_shared<cancellable>();
+    connect_attempts_[i]->start(executor_, connect_lane(i),
+                                [self = shared_from_this(), i, keep = connect_attempts_[i]](
+                                    std::exception_ptr) { self->connect_attempts_[i].reset(); });
   }
 }
 
-void link::knock_when_alone() {
-  if (!knock_ || knocking_ || core_.any_live()) return;
-  knocking_ = std::make_shared<cancellable>();
-  knocking_->start(executor_, knock(),
-                   [self = shared_from_this(), keep = knocking_](std::exception_ptr) {
-                     self->knocking_.reset();
-                   });
+void link::probe_when_alone() {
+  if (!probe_ || active_probe_ || core_.any_live()) return;
+  active_probe_ = std::make_shared<cancellable>();
+  active_probe_->start(executor_, probe_peer(),
+                       [self = shared_from_this(), keep = active_probe_](std::exception_ptr) {
+                         self->active_probe_.reset();
+                       });
 }
 
-asio::awaitable<void> link::dial(std::uint16_t index) {
+asio::awaitable<void> link::connect_lane(std::uint16_t index) {
   const auto self = shared_from_this();
-  std::function<asio::awaitable<void>()> once = [this, index] { return dial_once(index); };
+  std::function<asio::awaitable<void>()> once = [this, index] { return connect_once(index); };
   std::function<bool()> is_enough = [this, index] { return lanes_[index] != nullptr; };
-  co_await ask(std::move(once), std::move(is_enough));
+  co_await retry(std::move(once), std::move(is_enough));
 }
 
-asio::awaitable<void> link::knock() {
+asio::awaitable<void> link::probe_peer() {
   const auto self = shared_from_this();
-  std::function<asio::awaitable<void>()> once = knock_;
+  std::function<asio::awaitable<void>()> once = probe_;
   std::function<bool()> is_enough = [this] { return core_.any_live(); };
-  co_await ask(std::move(once), std::move(is_enough));
+  co_await retry(std::move(once), std::move(is_enough));
 }
 
 /// Repeats until it is no longer needed, or the peer refuses and no lane is left.
-asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
-                                std::function<bool()> is_enough) {
+asio::awaitable<void> link::retry(std::function<asio::awaitable<void>()> once,
+                                  std::function<bool()> is_enough) {
   asio::steady_timer timer(executor_);
   std::chrono::milliseconds pause = first_pause;
   while (!is_enough() && !closed_ && !lingers_until_) {
     bool refused = false;
     try {
-      co_await with_deadline(dial_limit, once(), "connecting a lane");
+      co_await with_deadline(connect_limit, once(), "connecting a lane");
     } catch (const error& e) {
       if (e.code() == asio::error::operation_aborted) throw;
       refused = e.code() == asio::error::connection_refused;
@@ -265,7 +264,7 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
     }
     if (is_enough() || closed_) break;
     if (refused && !core_.any_live()) {
-      vanished("it no longer listens");
+      on_peer_lost("it no longer listens");
       break;
     }
     timer.expires_after(pause);
@@ -274,10 +273,10 @@ asio::awaitable<void> link::ask(std::function<asio::awaitable<void>()> once,
   }
 }
 
-asio::awaitable<void> link::dial_once(std::uint16_t index) {
+asio::awaitable<void> link::connect_once(std::uint16_t index) {
   const std::uint32_t epoch = core_.next_epoch(index);
   std::string name;
-  std::unique_ptr<wire> over = co_await dial_(index, epoch, name);
+  std::unique_ptr<lane_connection> over = co_await connector_(index, epoch, name);
   attach(index, epoch, std::move(over), std::move(name));
 }
 
@@ -293,11 +292,12 @@ void link::tick() {
   if (core_.peer_is_silent()) {
     // No other source knows better: the peer's connection to rank 0 may still be alive.
     if (silent_) lost_ = std::exchange(silent_, nullptr);
-    vanished(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
-             "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
-             "those above the MTU of a link on the way); ");
+    on_peer_lost(
+        fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
+        "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
+        "those above the MTU of a link on the way); ");
   }
-  settle();
+  after_event();
   if (finished_) return;
   clock_.expires_after(bounds_.heartbeat() / 2);
   clock_.async_wait([weak = weak_from_this()](error_code cancelled) {
@@ -310,7 +310,7 @@ std::vector<rail_stats> link::rails() const {
   std::vector<rail_stats> all;
   for (std::uint16_t i = 0; i < lanes_.size(); ++i) {
     all.push_back({names_[i], name(core_.lane_state(i)), core_.lane_epoch(i),
-                   core_.sent().arrived_bytes(i), core_.measured_bytes_per_s(i),
+                   core_.sent().acknowledged_bytes(i), core_.measured_bytes_per_s(i),
                    core_.received_bytes(i), lost_lanes_[i].count, lost_lanes_[i].why});
   }
   return all;

@@ -6,15 +6,15 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/channels/rails.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 #include "rails/bind_nic.hpp"
 #include "rails/selection.hpp"
-#include "rails/socket_wire.hpp"
+#include "rails/tcp_lane_connection.hpp"
 #include "tcp/connect.hpp"
 #include "tcp/fabric_handle.hpp"
 
@@ -25,14 +25,14 @@ using detail::quiet;
 /// Timeout of one attempt to connect a lane; the next lane is tried then.
 constexpr std::chrono::milliseconds lane_limit{1000};
 /// Time after which a rank whose connection lost against the peer's own tries again.
-constexpr std::chrono::milliseconds crossed_limit{1000};
+constexpr std::chrono::milliseconds crossed_retry_delay{1000};
 
 std::string key_of(int rank) {
   return fmt::format("rails/{}", rank);
 }
 
 /// In a hello, `rail` holds the lane, the standby flag, and the number of lanes.
-constexpr std::uint32_t standing_by = 1U << 31;
+constexpr std::uint32_t standby_flag = 1U << 31;
 std::uint32_t pack(std::size_t lane, std::size_t lanes) noexcept {
   return static_cast<std::uint32_t>(lanes << 16 | lane);
 }
@@ -40,13 +40,13 @@ std::size_t lane_of(const tcp::hello& h) noexcept {
   return h.rail & 0xffff;
 }
 std::size_t lanes_of(const tcp::hello& h) noexcept {
-  return (h.rail & ~standing_by) >> 16;
+  return (h.rail & ~standby_flag) >> 16;
 }
-bool stands_by(const tcp::hello& h) noexcept {
-  return (h.rail & standing_by) != 0;
+bool is_standby(const tcp::hello& h) noexcept {
+  return (h.rail & standby_flag) != 0;
 }
 
-patience bounds_of(const settings& options) {
+timeouts bounds_of(const settings& options) {
   return {options.rail_timeout, options.peer_timeout};
 }
 
@@ -54,7 +54,7 @@ patience bounds_of(const settings& options) {
 
 asio::awaitable<void> mesh::open() {
   links_.resize(static_cast<std::size_t>(size()));
-  doors_.resize(static_cast<std::size_t>(size()));
+  peer_routes_.resize(static_cast<std::size_t>(size()));
   nics_ = find_nics();
   const bool loopback_only = key().empty() && !options().insecure;
   const selection chosen = choose(nics_, parse_rails(options().rails), loopback_only);
@@ -67,12 +67,12 @@ asio::awaitable<void> mesh::open() {
     const auto self = std::static_pointer_cast<mesh>(weak.lock());
     if (self) self->carrier_lost(index);
   });
-  std::string line = encode(mine_rails_);
+  std::string line = encode(local_rails_);
   co_await publish(key_of(rank()), std::move(line));
 }
 
 std::string mesh::name_over_rdma(std::size_t rail, const asio::ip::address& peer) const {
-  return fmt::format("{} over {} - {}", mine_rails_[rail].interface, rdma_.text(rail),
+  return fmt::format("{} over {} - {}", local_rails_[rail].interface, rdma_.text(rail),
                      peer.to_string());
 }
 
@@ -83,12 +83,12 @@ void mesh::ended() noexcept {
 
 asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   const std::string line = co_await look_up(key_of(peer));
-  const std::vector<published_rail> theirs = decode(line);
-  const pairing found = pair_rails(mine_rails_, theirs);
+  const std::vector<published_rail> remote = decode(line);
+  const pairing found = pair_rails(local_rails_, remote);
   routes all;
-  add_routes(all, found, theirs, true);
+  add_routes(all, found, remote, true);
   const std::size_t streams = options().rail_streams;
-  for (std::size_t i = 0; i < streams; ++i) add_routes(all, found, theirs, false);
+  for (std::size_t i = 0; i < streams; ++i) add_routes(all, found, remote, false);
   if (all.empty()) {
     throw error(errc::unreachable,
                 fmt::format("no rail of rank {} can reach a rail of rank {}", rank(), peer),
@@ -97,71 +97,70 @@ asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
   co_return all;
 }
 
-void mesh::add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
+void mesh::add_routes(routes& all, const pairing& found, const std::vector<published_rail>& remote,
                       bool rdma) const {
   for (const rail_pair& pair : found.pairs) {
     if (all.size() == max_lanes) break;
-    const door& from = mine_rails_[pair.mine].doors[pair.my_door];
-    const door& to = theirs[pair.theirs].doors[pair.their_door];
-    const bool has_rdma = rdma_.has(pair.mine) && to.rdma_port != 0;
+    const listen_endpoint& from = local_rails_[pair.local].endpoints[pair.local_endpoint_index];
+    const listen_endpoint& to = remote[pair.remote].endpoints[pair.remote_endpoint_index];
+    const bool has_rdma = rdma_.has(pair.local) && to.rdma_port != 0;
     if (rdma && !has_rdma) continue;
     route& r = all.emplace_back();
     r.to = {to.where, rdma ? to.rdma_port : to.port};
     r.from = from.where;
-    r.rail = pair.mine;
-    r.nic = rail_nics_[pair.mine];
-    r.peer_is_here = is_here(nics_, to.where);
+    r.rail = pair.local;
+    r.nic = rail_nics_[pair.local];
+    r.peer_is_local = is_local_address(nics_, to.where);
     r.rdma = rdma;
-    r.stands_by = !rdma && has_rdma && options().rdma != rdma_use::both;
-    r.name = rdma ? name_over_rdma(pair.mine, to.where)
-                  : fmt::format("{} {} - {}", mine_rails_[pair.mine].interface,
+    r.is_standby = !rdma && has_rdma && options().rdma != rdma_use::both;
+    r.name = rdma ? name_over_rdma(pair.local, to.where)
+                  : fmt::format("{} {} - {}", local_rails_[pair.local].interface,
                                 from.where.to_string(), tcp::to_text(r.to));
   }
 }
 
-asio::awaitable<std::unique_ptr<wire>> mesh::dial_lane(int peer, const route& by,
-                                                       std::uint32_t rail, std::uint32_t epoch,
-                                                       std::chrono::milliseconds limit,
-                                                       tcp::hello& answer,
-                                                       detail::connect_tries* tries) {
-  tcp::hello mine = introduction(peer);
-  mine.rail = by.stands_by ? rail | standing_by : rail;
-  mine.epoch = epoch;
-  settings patient = by.rdma ? for_setting_up() : options();
-  patient.meet_timeout = limit;
+asio::awaitable<std::unique_ptr<lane_connection>> mesh::connect_lane(
+    int peer, const route& by, std::uint32_t rail, std::uint32_t epoch,
+    std::chrono::milliseconds limit, tcp::hello& answer, detail::connect_tries* tries) {
+  tcp::hello local = make_hello(peer);
+  local.rail = by.is_standby ? rail | standby_flag : rail;
+  local.epoch = epoch;
+  settings lane_settings = by.rdma ? for_setting_up() : options();
+  lane_settings.meet_timeout = limit;
   error_code failure;
-  tcp::dial_wishes wishes;
-  wishes.failure = &failure;
-  wishes.tries = tries;
-  wishes.refusal_is_final = find(peer) != nullptr;
-  wishes.prepare = [this, &by](asio::ip::tcp::socket& fresh) {
-    bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_here);
+  tcp::connect_options extra;
+  extra.failure = &failure;
+  extra.tries = tries;
+  extra.refusal_is_final = find(peer) != nullptr;
+  extra.prepare = [this, &by](asio::ip::tcp::socket& fresh) {
+    bind_nic(fresh, nics_[by.nic], by.from, by.peer_is_local);
   };
   std::vector<asio::ip::tcp::endpoint> where(1, by.to);
   const std::string& interface = nics_[by.nic].name;
-  const auto before = sent_by(interface);
+  const auto before = tx_bytes_of(interface);
   std::optional<sealed::connection> made;
   try {
-    made = co_await tcp::dial(std::move(where), mine, key(), std::move(patient), answer,
-                              std::move(wishes));
+    made = co_await tcp::connect_and_handshake(std::move(where), local, key(),
+                                               std::move(lane_settings), answer, std::move(extra));
   } catch (const error& e) {
     if (failure == asio::error::connection_refused) throw error(failure, e.context());
     throw;
   }
-  const bool elsewhere = !by.peer_is_here && leaving_check(before, sent_by(interface),
-                                                           tcp::hello_bytes) == leaving::by_another;
-  if (elsewhere && !warned_of_routes_) {
-    warned_of_routes_ = true;
+  const bool leaves_elsewhere =
+      !by.peer_is_local &&
+      check_egress(before, tx_bytes_of(interface), tcp::hello_bytes) == egress::elsewhere;
+  if (leaves_elsewhere && !warned_of_egress_) {
+    warned_of_egress_ = true;
     log(log_level::warning, "rails",
         fmt::format("{}: packets leave by another interface than {}, as the routing table says; "
                     "allow SO_BINDTODEVICE or add a routing rule for the source address",
                     by.name, interface));
   }
-  const bool is_welcome = answer.answer == tcp::verdict::welcome;
+  const bool is_welcome = answer.answer == tcp::handshake_status::accepted;
   if (!by.rdma || !is_welcome) {
-    co_return std::make_unique<socket_wire>(std::move(*made), by.stands_by);
+    co_return std::make_unique<tcp_lane_connection>(std::move(*made), by.is_standby);
   }
-  std::unique_ptr<wire> over = co_await rdma_.set_up(by.rail, std::move(*made));
+  std::unique_ptr<lane_connection> over = co_await rdma_.set_up(by.rail, std::move(*made));
   co_return over;
 }
 
@@ -174,7 +173,7 @@ error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
 }
 
 /// Any lane may be connected first; the link itself connects the others.
-asio::awaitable<void> mesh::dial_peer(int peer) {
+asio::awaitable<void> mesh::connect_peer(int peer) {
   routes found = co_await find_routes(peer);
   const auto all = std::make_shared<const routes>(std::move(found));
   const auto give_up = std::chrono::steady_clock::now() + options().meet_timeout;
@@ -184,10 +183,10 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
     const std::size_t lane = attempt % all->size();
     const bool last = std::chrono::steady_clock::now() + lane_limit >= give_up;
     tcp::hello answer;
-    std::unique_ptr<wire> made;
+    std::unique_ptr<lane_connection> made;
     try {
-      made = co_await dial_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit, answer,
-                                &tries);
+      made = co_await connect_lane(peer, (*all)[lane], pack(lane, all->size()), 1, lane_limit,
+                                   answer, &tries);
     } catch (const error& e) {
       const bool nobody = e.code() == errc::unreachable || e.code() == errc::timed_out ||
                           e.code() == asio::error::connection_refused;
@@ -197,57 +196,57 @@ asio::awaitable<void> mesh::dial_peer(int peer) {
       log(is_rdma ? log_level::warning : log_level::info, "rails", e.what());
       continue;
     }
-    if (answer.answer == tcp::verdict::welcome && find(peer) == nullptr && !is_over()) {
+    if (answer.answer == tcp::handshake_status::accepted && find(peer) == nullptr && !is_over()) {
       const std::shared_ptr<link> over =
-          make_link(peer, answer.limits, all->size(), (*all)[lane].peer_is_here);
+          make_link(peer, answer.limits, all->size(), (*all)[lane].peer_is_local);
       over->attach(static_cast<std::uint16_t>(lane), 1, std::move(made), (*all)[lane].name);
       over->run([weak = weak_from_this(), peer, all](std::uint16_t index, std::uint32_t epoch,
                                                      std::string& name) {
         const auto self = std::static_pointer_cast<mesh>(weak.lock());
         if (!self) throw error(errc::channel_closed, "this rank has left the job");
-        return dial_again(self, peer, all, index, epoch, name);
+        return reconnect_lane(self, peer, all, index, epoch, name);
       });
       co_return;
     }
     // The peer is connecting to this rank; try again in case its attempt failed.
-    timer.expires_after(crossed_limit);
+    timer.expires_after(crossed_retry_delay);
     co_await timer.async_wait(quiet);
   }
 }
 
-asio::awaitable<std::unique_ptr<wire>> mesh::dial_again(std::shared_ptr<mesh> self, int peer,
-                                                        std::shared_ptr<const routes> all,
-                                                        std::uint16_t lane, std::uint32_t epoch,
-                                                        std::string& name) {
+asio::awaitable<std::unique_ptr<lane_connection>> mesh::reconnect_lane(
+    std::shared_ptr<mesh> self, int peer, std::shared_ptr<const routes> all, std::uint16_t lane,
+    std::uint32_t epoch, std::string& name) {
   const route& by = (*all)[lane];
   name = by.name;
   tcp::hello answer;
   const std::uint32_t rail = pack(lane, all->size());
-  std::unique_ptr<wire> made = co_await self->dial_lane(peer, by, rail, epoch, lane_limit, answer);
+  std::unique_ptr<lane_connection> made =
+      co_await self->connect_lane(peer, by, rail, epoch, lane_limit, answer);
   if (by.rdma) name = self->name_over_rdma(by.rail, by.to.address());
-  if (answer.answer != tcp::verdict::welcome) {
+  if (answer.answer != tcp::handshake_status::accepted) {
     throw error(errc::unreachable, fmt::format("rank {} refused lane {}", peer, lane));
   }
   co_return made;
 }
 
-asio::awaitable<void> mesh::learn_doors(int peer) {
+asio::awaitable<void> mesh::learn_routes(int peer) {
   const auto self = shared_from_this();
   try {
-    doors_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
+    peer_routes_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
   } catch (const std::exception& e) {
     log(log_level::debug, "rails", describe(e));  // a lost peer is then detected by timeout
   }
 }
 
 /// A peer that is alive refuses the connection, as it connects the lanes itself.
-asio::awaitable<void> mesh::knock(std::shared_ptr<mesh> self, int peer) {
-  const routes all = self->doors_[static_cast<std::size_t>(peer)];
+asio::awaitable<void> mesh::probe_peer(std::shared_ptr<mesh> self, int peer) {
+  const routes all = self->peer_routes_[static_cast<std::size_t>(peer)];
   for (const route& by : all) {
     if (by.rdma) continue;
     try {
       tcp::hello answer;
-      co_await self->dial_lane(peer, by, pack(0, all.size()), 0, lane_limit, answer);
+      co_await self->connect_lane(peer, by, pack(0, all.size()), 0, lane_limit, answer);
       co_return;
     } catch (const error& e) {
       if (e.code() != errc::unreachable && e.code() != errc::timed_out) throw;
@@ -255,93 +254,95 @@ asio::awaitable<void> mesh::knock(std::shared_ptr<mesh> self, int peer) {
   }
 }
 
-tcp::verdict mesh::judge_guest(const tcp::hello& theirs) noexcept {
-  const std::shared_ptr<link>& over = links_[static_cast<std::size_t>(theirs.from)];
+tcp::handshake_status mesh::check_hello(const tcp::hello& remote) noexcept {
+  const std::shared_ptr<link>& over = links_[static_cast<std::size_t>(remote.from)];
   if (!over) {
-    const bool sane = lanes_of(theirs) >= 1 && lanes_of(theirs) <= max_lanes &&
-                      lane_of(theirs) < lanes_of(theirs);
-    return sane ? tcp::mesh::judge_guest(theirs) : tcp::verdict::crossed;
+    const bool sane = lanes_of(remote) >= 1 && lanes_of(remote) <= max_lanes &&
+                      lane_of(remote) < lanes_of(remote);
+    return sane ? tcp::mesh::check_hello(remote) : tcp::handshake_status::crossed;
   }
-  const bool fits = !over->dials() && over->may_come(lane_of(theirs), theirs.epoch);
-  return fits ? tcp::verdict::welcome : tcp::verdict::crossed;
+  const bool fits = !over->connects_lanes() && over->accepts_epoch(lane_of(remote), remote.epoch);
+  return fits ? tcp::handshake_status::accepted : tcp::handshake_status::crossed;
 }
 
-std::string_view mesh::interface_of(const asio::ip::address& mine) const noexcept {
-  for (const published_rail& rail : mine_rails_) {
-    for (const door& d : rail.doors) {
-      if (d.where == mine) return rail.interface;
+std::string_view mesh::interface_of(const asio::ip::address& local) const noexcept {
+  for (const published_rail& rail : local_rails_) {
+    for (const listen_endpoint& d : rail.endpoints) {
+      if (d.where == local) return rail.interface;
     }
   }
   return "?";
 }
 
-std::shared_ptr<link> mesh::link_for(const tcp::hello& theirs, const asio::ip::address& from) {
-  std::shared_ptr<link> over = links_[static_cast<std::size_t>(theirs.from)];
+std::shared_ptr<link> mesh::link_for(const tcp::hello& remote, const asio::ip::address& from) {
+  std::shared_ptr<link> over = links_[static_cast<std::size_t>(remote.from)];
   if (over) return over;
-  over = make_link(theirs.from, theirs.limits, lanes_of(theirs), is_here(nics_, from));
-  asio::co_spawn(get_executor(), learn_doors(theirs.from), asio::detached);
-  over->run(nullptr, [weak = weak_from_this(), peer = theirs.from] {
+  over = make_link(remote.from, remote.limits, lanes_of(remote), is_local_address(nics_, from));
+  asio::co_spawn(get_executor(), learn_routes(remote.from), asio::detached);
+  over->run(nullptr, [weak = weak_from_this(), peer = remote.from] {
     const auto self = std::static_pointer_cast<mesh>(weak.lock());
     if (!self) throw error(errc::channel_closed, "this rank has left the job");
-    return knock(self, peer);
+    return probe_peer(self, peer);
   });
   return over;
 }
 
-void mesh::take_guest(sealed::connection guest, const tcp::hello&, const tcp::hello& theirs) {
+void mesh::accept_peer(sealed::connection incoming, const tcp::hello&, const tcp::hello& remote) {
   error_code ignored;
   const std::shared_ptr<link> over =
-      link_for(theirs, guest.socket.remote_endpoint(ignored).address());
-  const asio::ip::tcp::endpoint here = guest.socket.local_endpoint(ignored);
+      link_for(remote, incoming.socket.remote_endpoint(ignored).address());
+  const asio::ip::tcp::endpoint here = incoming.socket.local_endpoint(ignored);
   std::string name = fmt::format("{} {} - {}", interface_of(here.address()), tcp::to_text(here),
-                                 tcp::to_text(guest.socket.remote_endpoint(ignored)));
-  over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch,
-               std::make_unique<socket_wire>(std::move(guest), stands_by(theirs)), std::move(name));
+                                 tcp::to_text(incoming.socket.remote_endpoint(ignored)));
+  over->attach(static_cast<std::uint16_t>(lane_of(remote)), remote.epoch,
+               std::make_unique<tcp_lane_connection>(std::move(incoming), is_standby(remote)),
+               std::move(name));
 }
 
-void mesh::take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp::hello& theirs) {
+void mesh::accept_rdma_peer(std::size_t rail, sealed::connection incoming,
+                            const tcp::hello& remote) {
   error_code ignored;
   const std::shared_ptr<link> over =
-      link_for(theirs, guest.socket.remote_endpoint(ignored).address());
-  asio::co_spawn(get_executor(), set_up_guest(rail, std::move(guest), theirs, over),
+      link_for(remote, incoming.socket.remote_endpoint(ignored).address());
+  asio::co_spawn(get_executor(), set_up_rdma_lane(rail, std::move(incoming), remote, over),
                  asio::detached);
 }
 
 /// On a failure here the peer only sees its connection closed, and connects again. So the reason is
 /// logged at this end, as a warning only when it changes.
-asio::awaitable<void> mesh::set_up_guest(std::size_t rail, sealed::connection guest,
-                                         tcp::hello theirs, std::shared_ptr<link> over) {
+asio::awaitable<void> mesh::set_up_rdma_lane(std::size_t rail, sealed::connection incoming,
+                                             tcp::hello remote, std::shared_ptr<link> over) {
   const auto self = shared_from_this();
   try {
     error_code ignored;
-    const asio::ip::address from = guest.socket.remote_endpoint(ignored).address();
-    std::unique_ptr<wire> made = co_await rdma_.set_up(rail, std::move(guest));
-    rdma_trouble_.clear();
+    const asio::ip::address from = incoming.socket.remote_endpoint(ignored).address();
+    std::unique_ptr<lane_connection> made = co_await rdma_.set_up(rail, std::move(incoming));
+    rdma_failure_.clear();
     std::string name = name_over_rdma(rail, from);
-    over->attach(static_cast<std::uint16_t>(lane_of(theirs)), theirs.epoch, std::move(made),
+    over->attach(static_cast<std::uint16_t>(lane_of(remote)), remote.epoch, std::move(made),
                  std::move(name));
   } catch (const std::exception& e) {
     const auto* const known = dynamic_cast<const error*>(&e);
     const bool by_peer = known != nullptr && known->code() == errc::peer_closed;
     const std::string why = describe(e);
-    const bool is_news = !by_peer && !over->is_over() && rdma_trouble_ != why;
-    if (!by_peer) rdma_trouble_ = why;
+    const bool is_news = !by_peer && !over->is_over() && rdma_failure_ != why;
+    if (!by_peer) rdma_failure_ = why;
     log(is_news ? log_level::warning : log_level::info, "rails", why);
   }
 }
 
-std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
-                                      bool peer_is_here) {
+std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& remote, std::size_t lanes,
+                                      bool peer_is_local) {
   // The tags of encrypted records authenticate the same bytes that checksums would cover.
-  const bool guards = options().checksum > (peer_is_here ? 1 : 0) && !options().encrypt;
+  const bool guards = options().checksum > (peer_is_local ? 1 : 0) && !options().encrypt;
   const auto made =
-      std::make_shared<link>(get_executor(), protocol::agreed(introduction(peer).limits, theirs),
+      std::make_shared<link>(get_executor(), protocol::agreed(make_hello(peer).limits, remote),
                              protocol::identity{rank(), peer, fmt::format("{} lanes", lanes)},
                              options().operation_timeout, lanes, bounds_of(options()), guards);
   links_[static_cast<std::size_t>(peer)] = made;
   made->on_lost(lost_handler());
   made->on_silent(silent_handler());
-  install(peer, std::make_unique<protocol::carried_channel<link>>(made));
+  install(peer, std::make_unique<protocol::channel_handle<link>>(made));
   return made;
 }
 

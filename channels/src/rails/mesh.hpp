@@ -30,22 +30,22 @@ class mesh final : public tcp::mesh {
   struct route {
     asio::ip::tcp::endpoint to;
     asio::ip::address from;
-    std::size_t rail = 0;  ///< of mine_rails_
+    std::size_t rail = 0;  ///< of local_rails_
     std::size_t nic = 0;
-    bool peer_is_here = false;
+    bool peer_is_local = false;
     bool rdma = false;
-    bool stands_by = false;
+    bool is_standby = false;
     std::string name;
   };
   using routes = std::vector<route>;
 
-  asio::awaitable<void> dial_peer(int peer) override;
-  tcp::verdict judge_guest(const tcp::hello& theirs) noexcept override;
-  void take_guest(sealed::connection guest, const tcp::hello& answer,
-                  const tcp::hello& theirs) override;
-  void take_rdma_guest(std::size_t rail, sealed::connection guest, const tcp::hello& theirs);
-  asio::awaitable<void> set_up_guest(std::size_t rail, sealed::connection guest, tcp::hello theirs,
-                                     std::shared_ptr<link> over);
+  asio::awaitable<void> connect_peer(int peer) override;
+  tcp::handshake_status check_hello(const tcp::hello& remote) noexcept override;
+  void accept_peer(sealed::connection incoming, const tcp::hello& answer,
+                   const tcp::hello& remote) override;
+  void accept_rdma_peer(std::size_t rail, sealed::connection incoming, const tcp::hello& remote);
+  asio::awaitable<void> set_up_rdma_lane(std::size_t rail, sealed::connection incoming,
+                                         tcp::hello remote, std::shared_ptr<link> over);
   void ended() noexcept override;
   void carrier_lost(int index);
 
@@ -53,39 +53,36 @@ class mesh final : public tcp::mesh {
 
   void reserve_for(const std::vector<rail_end>& rails) const;
   void open_rail(const rail_end& end);
-  void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& theirs,
+  void add_routes(routes& all, const pairing& found, const std::vector<published_rail>& remote,
                   bool rdma) const;
   settings for_setting_up() const;
   std::string name_over_rdma(std::size_t rail, const asio::ip::address& peer) const;
-  std::string_view interface_of(const asio::ip::address& mine) const noexcept;
+  std::string_view interface_of(const asio::ip::address& local) const noexcept;
   asio::awaitable<routes> find_routes(int peer);
-  asio::awaitable<std::unique_ptr<wire>> dial_lane(int peer, const route& by, std::uint32_t rail,
-                                                   std::uint32_t epoch,
-                                                   std::chrono::milliseconds limit,
-                                                   tcp::hello& answer,
-                                                   detail::connect_tries* tries = nullptr);
+  asio::awaitable<std::unique_ptr<lane_connection>> connect_lane(
+      int peer, const route& by, std::uint32_t rail, std::uint32_t epoch,
+      std::chrono::milliseconds limit, tcp::hello& answer, detail::connect_tries* tries = nullptr);
   error no_rail_to(int peer, const detail::connect_tries& tries) const;
-  static asio::awaitable<std::unique_ptr<wire>> dial_again(std::shared_ptr<mesh> self, int peer,
-                                                           std::shared_ptr<const routes> all,
-                                                           std::uint16_t lane, std::uint32_t epoch,
-                                                           std::string& name);
+  static asio::awaitable<std::unique_ptr<lane_connection>> reconnect_lane(
+      std::shared_ptr<mesh> self, int peer, std::shared_ptr<const routes> all, std::uint16_t lane,
+      std::uint32_t epoch, std::string& name);
   /// Looks up, while the store is available, where a connecting rank listens, to probe it later.
-  asio::awaitable<void> learn_doors(int peer);
-  static asio::awaitable<void> knock(std::shared_ptr<mesh> self, int peer);
-  std::shared_ptr<link> make_link(int peer, const protocol::limits& theirs, std::size_t lanes,
-                                  bool peer_is_here);
+  asio::awaitable<void> learn_routes(int peer);
+  static asio::awaitable<void> probe_peer(std::shared_ptr<mesh> self, int peer);
+  std::shared_ptr<link> make_link(int peer, const protocol::limits& remote, std::size_t lanes,
+                                  bool peer_is_local);
   /// The link that an incoming connection belongs to, created for the first one.
-  std::shared_ptr<link> link_for(const tcp::hello& theirs, const asio::ip::address& from);
+  std::shared_ptr<link> link_for(const tcp::hello& remote, const asio::ip::address& from);
 
   std::vector<nic> nics_;
-  std::vector<published_rail> mine_rails_;
-  std::vector<std::size_t> rail_nics_;        // of mine_rails_, into nics_
+  std::vector<published_rail> local_rails_;
+  std::vector<std::size_t> rail_nics_;        // of local_rails_, into nics_
   std::vector<std::shared_ptr<link>> links_;  // by peer
-  std::vector<routes> doors_;                 // by peer, of those that connect to us
+  std::vector<routes> peer_routes_;           // by peer, of those that connect to us
   rdma_lanes rdma_;
   std::unique_ptr<carrier_watch> watch_;
-  bool warned_of_routes_ = false;
-  std::string rdma_trouble_;  // logged last
+  bool warned_of_egress_ = false;
+  std::string rdma_failure_;  // logged last
 };
 
 }  // namespace tandem::rails

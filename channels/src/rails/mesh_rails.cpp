@@ -16,25 +16,25 @@ void mesh::reserve_for(const std::vector<rail_end>& rails) const {
 }
 
 void mesh::open_rail(const rail_end& end) {
-  const std::size_t number = mine_rails_.size();
-  published_rail& rail = mine_rails_.emplace_back();
+  const std::size_t number = local_rails_.size();
+  published_rail& rail = local_rails_.emplace_back();
   rail.interface = nics_[end.nic].name;
   rail_nics_.push_back(end.nic);
   for (const nic_address& at : end.addresses) {
     const std::string address = at.where.to_string();
-    door opened{at.where, at.prefix, open_door(address)};
+    listen_endpoint opened{at.where, at.prefix, start_listening(address)};
     if (rdma_.has(number)) {
-      opened.rdma_port = open_door(
+      opened.rdma_port = start_listening(
           address, for_setting_up(),
-          [weak = weak_from_this(), number](asio::ip::tcp::socket guest, sealed::keys seal,
-                                            const tcp::hello&, const tcp::hello& theirs) {
+          [weak = weak_from_this(), number](asio::ip::tcp::socket incoming, sealed::keys seal,
+                                            const tcp::hello&, const tcp::hello& remote) {
             const auto self = std::static_pointer_cast<mesh>(weak.lock());
             if (!self) return;
-            sealed::connection over(std::move(guest), std::move(seal));
-            self->take_rdma_guest(number, std::move(over), theirs);
+            sealed::connection over(std::move(incoming), std::move(seal));
+            self->accept_rdma_peer(number, std::move(over), remote);
           });
     }
-    rail.doors.push_back(opened);
+    rail.endpoints.push_back(opened);
   }
 }
 

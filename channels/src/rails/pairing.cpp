@@ -14,23 +14,23 @@ namespace {
 
 using rails_of = std::vector<published_rail>;
 
-struct doors {
+struct endpoints {
   std::size_t first = 0, second = 0;
 };
 
-bool can_talk(const door& a, const door& b) {
+bool can_talk(const listen_endpoint& a, const listen_endpoint& b) {
   return a.where.is_v4() == b.where.is_v4() && a.where.is_loopback() == b.where.is_loopback();
 }
 
-bool share_a_subnet(const door& a, const door& b) {
+bool share_a_subnet(const listen_endpoint& a, const listen_endpoint& b) {
   return can_talk(a, b) && a.prefix == b.prefix && in_subnet(a.where, b.where, a.prefix);
 }
 
 template <class Fit>
-std::optional<doors> find_doors(const published_rail& a, const published_rail& b, Fit fit) {
-  for (std::size_t i = 0; i < a.doors.size(); ++i) {
-    for (std::size_t j = 0; j < b.doors.size(); ++j) {
-      if (fit(a.doors[i], b.doors[j])) return doors{i, j};
+std::optional<endpoints> find_endpoints(const published_rail& a, const published_rail& b, Fit fit) {
+  for (std::size_t i = 0; i < a.endpoints.size(); ++i) {
+    for (std::size_t j = 0; j < b.endpoints.size(); ++j) {
+      if (fit(a.endpoints[i], b.endpoints[j])) return endpoints{i, j};
     }
   }
   return std::nullopt;
@@ -53,7 +53,7 @@ class matcher {
       }
     }
     std::sort(pairs_.begin(), pairs_.end(),
-              [](const rail_pair& a, const rail_pair& b) { return a.mine < b.mine; });
+              [](const rail_pair& a, const rail_pair& b) { return a.local < b.local; });
     return std::move(pairs_);
   }
 
@@ -72,7 +72,7 @@ class matcher {
   void take(std::size_t i, std::size_t j, bool by_subnet) {
     if (j >= second_.size() || first_taken_[i] || second_taken_[j]) return;
     const auto fit = by_subnet ? share_a_subnet : can_talk;
-    const std::optional<doors> found = find_doors(first_[i], second_[j], fit);
+    const std::optional<endpoints> found = find_endpoints(first_[i], second_[j], fit);
     if (!found) return;
     first_taken_[i] = second_taken_[j] = true;
     pairs_.push_back({i, j, found->first, found->second, by_subnet});
@@ -85,8 +85,8 @@ class matcher {
 };
 
 bool only_loopback(const published_rail& one) {
-  return std::all_of(one.doors.begin(), one.doors.end(),
-                     [](const door& d) { return d.where.is_loopback(); });
+  return std::all_of(one.endpoints.begin(), one.endpoints.end(),
+                     [](const listen_endpoint& d) { return d.where.is_loopback(); });
 }
 
 std::string count(std::size_t rails) {
@@ -94,10 +94,10 @@ std::string count(std::size_t rails) {
 }
 
 std::string why_alone(const published_rail& one, const rails_of& others, std::string_view whose) {
-  if (one.doors.empty()) return fmt::format("{}: it has no address", one.interface);
+  if (one.endpoints.empty()) return fmt::format("{}: it has no address", one.interface);
   const bool loopback = only_loopback(one);
   const bool partner = std::any_of(others.begin(), others.end(), [&one](const auto& other) {
-    return find_doors(one, other, can_talk).has_value();
+    return find_endpoints(one, other, can_talk).has_value();
   });
   if (partner) return fmt::format("{}: {} only {}", one.interface, whose, count(others.size()));
   if (others.empty()) return fmt::format("{}: {} no rail", one.interface, whose);
@@ -105,33 +105,33 @@ std::string why_alone(const published_rail& one, const rails_of& others, std::st
                      loopback ? "a loopback address" : "an address that this one could reach");
 }
 
-void tell_unpaired(bool is_mine, const rails_of& own, const rails_of& others, pairing& into) {
+void explain_unpaired(bool is_local, const rails_of& own, const rails_of& others, pairing& into) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     const bool paired = std::any_of(into.pairs.begin(), into.pairs.end(), [&](const rail_pair& p) {
-      return (is_mine ? p.mine : p.theirs) == i;
+      return (is_local ? p.local : p.remote) == i;
     });
     if (paired) continue;
-    const std::string_view whose = is_mine ? "the peer has" : "this rank has";
-    into.unpaired.push_back({is_mine, i, why_alone(own[i], others, whose)});
+    const std::string_view whose = is_local ? "the peer has" : "this rank has";
+    into.unpaired.push_back({is_local, i, why_alone(own[i], others, whose)});
   }
 }
 
 }  // namespace
 
-pairing pair_rails(const rails_of& mine, const rails_of& theirs) {
+pairing pair_rails(const rails_of& local, const rails_of& remote) {
   // Ends that publish the same text are paired position by position, so their order does not
   // matter.
-  const bool mine_first = encode(mine) <= encode(theirs);
+  const bool local_first = encode(local) <= encode(remote);
   pairing found;
-  found.pairs = mine_first ? matcher(mine, theirs).match() : matcher(theirs, mine).match();
-  if (!mine_first) {
+  found.pairs = local_first ? matcher(local, remote).match() : matcher(remote, local).match();
+  if (!local_first) {
     for (rail_pair& p : found.pairs) {
-      std::swap(p.mine, p.theirs);
-      std::swap(p.my_door, p.their_door);
+      std::swap(p.local, p.remote);
+      std::swap(p.local_endpoint_index, p.remote_endpoint_index);
     }
   }
-  tell_unpaired(true, mine, theirs, found);
-  tell_unpaired(false, theirs, mine, found);
+  explain_unpaired(true, local, remote, found);
+  explain_unpaired(false, remote, local, found);
   return found;
 }
 

@@ -32,16 +32,17 @@ std::string_view cut(std::string_view& rest, char sign) {
   return part;
 }
 
-unsigned read_number(std::string_view text, unsigned most) {
+unsigned read_number(std::string_view text, unsigned max_value) {
   unsigned value = 0;
   const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failed != std::errc() || rest != text.data() + text.size() || value > most) {
+  if (text.empty() || failed != std::errc() || rest != text.data() + text.size() ||
+      value > max_value) {
     refuse("invalid number");
   }
   return value;
 }
 
-door read_door(std::string_view text) {
+listen_endpoint read_endpoint(std::string_view text) {
   const std::size_t slash = text.find('/');
   const std::size_t colon = text.rfind(':');
   if (slash == std::string_view::npos || colon == std::string_view::npos || colon < slash) {
@@ -49,7 +50,7 @@ door read_door(std::string_view text) {
   }
   // With a zone the address would refer to an interface of this machine.
   if (text.find('%') != std::string_view::npos) refuse("link-local address");
-  door found;
+  listen_endpoint found;
   boost::system::error_code failure;
   found.where = asio::ip::make_address(std::string(text.substr(0, slash)), failure);
   if (failure) refuse("invalid address");
@@ -77,8 +78,8 @@ published_rail read_rail(std::string_view text) {
   if (!good) refuse("invalid interface name");
   found.interface = interface;
   do {
-    if (found.doors.size() == max_doors) refuse("too many listen addresses for one rail");
-    found.doors.push_back(read_door(cut(text, '+')));
+    if (found.endpoints.size() == max_endpoints) refuse("too many listen addresses for one rail");
+    found.endpoints.push_back(read_endpoint(cut(text, '+')));
   } while (!text.empty());
   return found;
 }
@@ -87,14 +88,14 @@ published_rail read_rail(std::string_view text) {
 
 std::string encode(const std::vector<published_rail>& rails) {
   std::string line = fmt::format("{}{}", start, text_version);
-  std::size_t told = 0;
+  std::size_t written = 0;
   for (const published_rail& one : rails) {
-    if (one.doors.empty()) continue;
-    if (++told > max_rails) break;
+    if (one.endpoints.empty()) continue;
+    if (++written > max_rails) break;
     line += ' ';
     for (const char c : one.interface.substr(0, max_name_bytes)) line += plain(c) ? c : '?';
-    for (std::size_t i = 0; i < std::min(one.doors.size(), max_doors); ++i) {
-      const door& d = one.doors[i];
+    for (std::size_t i = 0; i < std::min(one.endpoints.size(), max_endpoints); ++i) {
+      const listen_endpoint& d = one.endpoints[i];
       line += fmt::format("{}{}/{}:{}", i == 0 ? '=' : '+', d.where.to_string(), d.prefix, d.port);
       if (d.rdma_port != 0) line += fmt::format("~{}", d.rdma_port);
     }
@@ -106,11 +107,11 @@ std::vector<published_rail> decode(std::string_view line) {
   if (line.size() > max_published_bytes) refuse("line too long");
   if (!line.starts_with(start)) refuse("wrong prefix");
   line.remove_prefix(start.size());
-  const std::string_view theirs = cut(line, ' ');
-  if (theirs != text_version) {
-    read_number(theirs, 65535);
+  const std::string_view remote = cut(line, ' ');
+  if (remote != text_version) {
+    read_number(remote, 65535);
     throw error(errc::version_mismatch,
-                fmt::format("a rank publishes rails of version {}, not {}", theirs, text_version),
+                fmt::format("a rank publishes rails of version {}, not {}", remote, text_version),
                 "all ranks must run the same Tandem");
   }
   std::vector<published_rail> found;

@@ -11,19 +11,19 @@ namespace tandem::rails {
 namespace asio = boost::asio;
 
 /// One entry of `TANDEM_RAILS`.
-struct rail_word {
-  enum class meaning : std::uint8_t { interface, address, subnet };
+struct rail_selector {
+  enum class selector_kind : std::uint8_t { interface, address, subnet };
 
   std::string text;  ///< as written, without `^`
-  meaning what = meaning::interface;
+  selector_kind what = selector_kind::interface;
   bool excludes = false;
   asio::ip::address where;  ///< of an address or a subnet
   unsigned prefix = 0;      ///< of a subnet, bits
 
   /// True where it selects an interface of this name.
-  bool means(std::string_view interface) const;
+  bool matches(std::string_view interface) const;
   /// True where it selects this address.
-  bool means(const asio::ip::address& address) const noexcept;
+  bool matches(const asio::ip::address& address) const noexcept;
 };
 
 /// The parsed value of `TANDEM_RAILS` or `--rails`, entries separated by commas: an interface (`*`
@@ -31,8 +31,8 @@ struct rail_word {
 /// excludes what it selects; a number is the maximum number of rails; an empty value, or "auto",
 /// selects automatically.
 struct rail_spec {
-  std::vector<rail_word> words;
-  std::size_t most = 0;  ///< 0: no limit given
+  std::vector<rail_selector> selectors;
+  std::size_t max_count = 0;  ///< 0: no limit given
 
   bool lists() const noexcept;  ///< true where some entry includes
 };

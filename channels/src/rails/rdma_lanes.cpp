@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
 #include <tandem/error.hpp>
 #include <tandem/log.hpp>
 
-#include "verbs/meet.hpp"
+#include "verbs/establish.hpp"
+#include "verbs/local_ports.hpp"
 #include "verbs/ports.hpp"
-#include "verbs/ports_here.hpp"
 #include "verbs/regions.hpp"
 
 namespace tandem::rails {
@@ -19,17 +19,17 @@ namespace {
 constexpr std::uint32_t slot_bytes = 256 * 1024;
 constexpr std::uint32_t slots = 16;
 /// Smaller slots would hold little more than a record.
-constexpr std::uint32_t least_slot_bytes = 8 * 1024;
+constexpr std::uint32_t min_slot_bytes = 8 * 1024;
 constexpr std::chrono::seconds set_up_limit{5};
 
 }  // namespace
 
-verbs::room room_for(const settings& options) noexcept {
-  verbs::room found;
+verbs::queue_depths queue_depths_for(const settings& options) noexcept {
+  verbs::queue_depths found;
   found.chunks = slots;
-  const std::size_t most = slot_bytes / 2;  // two larger chunks do not fit one slot
+  const std::size_t max_bytes = slot_bytes / 2;  // two larger chunks do not fit one slot
   found.chunk_bytes = std::max<std::uint32_t>(
-      2 * static_cast<std::uint32_t>(std::min(options.chunk_bytes, most)), least_slot_bytes);
+      2 * static_cast<std::uint32_t>(std::min(options.chunk_bytes, max_bytes)), min_slot_bytes);
   return found;
 }
 
@@ -50,8 +50,8 @@ void rdma_lanes::find(const std::vector<nic>& nics, const std::vector<rail_end>&
     return;
   }
   always_checks_ = options.checksum > 1;
-  room_ = room_for(options);
-  const verbs::ports_here here = verbs::find_ports_here(options.rdma);
+  queue_depths_ = queue_depths_for(options);
+  const verbs::local_ports here = verbs::find_local_ports(options.rdma);
   if (options.rdma == rdma_use::on && !here.why_none.empty()) {
     throw error(errc::bad_option, "rdma on: " + here.why_none, "or use --rdma auto");
   }
@@ -76,7 +76,7 @@ const std::string& rdma_lanes::text(std::size_t rail) const {
 
 /// Selects the port and GID of a rail again, on its own device first. A device that was removed may
 /// come back under another name, and its interface under another index.
-void rdma_lanes::choose_again(end_here& which) const {
+void rdma_lanes::reselect(local_end& which) const {
   const std::vector<verbs::port> own = verbs::find_ports(*driver_, nullptr, which.end->device);
   verbs::rdma_choice found = verbs::choose_rdma(own, which.on, which.addresses);
   if (!found.end) {
@@ -94,8 +94,7 @@ void rdma_lanes::choose_again(end_here& which) const {
   }
   if (found.end->why != which.end->why) {
     log(log_level::info, "rails",
-        fmt::format("{} now uses {} instead of {}", which.on.name, found.end->why,
-                    which.end->why));
+        fmt::format("{} now uses {} instead of {}", which.on.name, found.end->why, which.end->why));
   }
   which.end = std::move(found.end);
 }
@@ -119,28 +118,30 @@ std::shared_ptr<verbs::adapter> rdma_lanes::open(const verbs::rdma_end& end,
 std::unique_ptr<region::record> rdma_lanes::register_memory(mutable_view memory,
                                                             const dmabuf& exported) {
   const bool has_any = std::any_of(rails_.begin(), rails_.end(),
-                                   [](const end_here& one) { return one.end.has_value(); });
+                                   [](const local_end& one) { return one.end.has_value(); });
   return has_any && memory.bytes > 0 ? regions_->add(memory, exported) : nullptr;
 }
 
-asio::awaitable<std::unique_ptr<wire>> rdma_lanes::set_up(std::size_t rail,
-                                                          sealed::connection over) {
+asio::awaitable<std::unique_ptr<lane_connection>> rdma_lanes::set_up(std::size_t rail,
+                                                                     sealed::connection over) {
   if (closed_ || !has(rail)) throw error(errc::channel_closed, "this rank has left the job");
-  choose_again(rails_[rail]);
+  reselect(rails_[rail]);
   std::shared_ptr<verbs::adapter> on = open(*rails_[rail].end, over.socket.get_executor());
-  std::unique_ptr<wire> made;
-  co_await with_deadline(set_up_limit,
-                         meet(std::move(over), std::move(on), room_, always_checks_, made),
-                         "setting up RDMA on " + text(rail),
-                         "do packets of RoCE (UDP port 4791) pass between both ends?");
+  std::unique_ptr<lane_connection> made;
+  co_await with_deadline(
+      set_up_limit, establish(std::move(over), std::move(on), queue_depths_, always_checks_, made),
+      "setting up RDMA on " + text(rail),
+      "do packets of RoCE (UDP port 4791) pass between both ends?");
   co_return made;
 }
 
-asio::awaitable<void> rdma_lanes::meet(sealed::connection over, std::shared_ptr<verbs::adapter> on,
-                                       verbs::room has, bool always_checks,
-                                       std::unique_ptr<wire>& made) {
-  std::unique_ptr<verbs::wire> by = co_await verbs::meet(std::move(over), std::move(on), has);
-  if (always_checks) by->distrust();
+asio::awaitable<void> rdma_lanes::establish(sealed::connection over,
+                                            std::shared_ptr<verbs::adapter> on,
+                                            verbs::queue_depths has, bool always_checks,
+                                            std::unique_ptr<lane_connection>& made) {
+  std::unique_ptr<verbs::lane_connection> by =
+      co_await verbs::establish(std::move(over), std::move(on), has);
+  if (always_checks) by->require_checksums();
   made = std::move(by);
 }
 

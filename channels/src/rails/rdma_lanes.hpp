@@ -5,13 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tandem/region.hpp>
+#include <tandem/memory.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
+#include "rails/lane_connection.hpp"
 #include "rails/nic.hpp"
 #include "rails/selection.hpp"
-#include "rails/wire.hpp"
 #include "sealed/connection.hpp"
 #include "verbs/credits.hpp"
 #include "verbs/rdma_nics.hpp"
@@ -24,7 +24,7 @@ class regions;
 namespace tandem::rails {
 
 /// The queue depths of one end of an RDMA lane; the slot size follows `settings::chunk_bytes`.
-verbs::room room_for(const settings& options) noexcept;
+verbs::queue_depths queue_depths_for(const settings& options) noexcept;
 
 /// RDMA of the rails of one rank: which of them have a device, and the opened devices. A device is
 /// opened when its first lane is set up and closed with its last one. A device that failed or was
@@ -48,9 +48,10 @@ class rdma_lanes {
   /// "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)", as chosen last.
   const std::string& text(std::size_t rail) const;
   /// Sets up an RDMA lane of this rail with the peer over this connection. Both ends call it.
-  /// @par Errors those of `verbs::meet`, and of opening the device; `errc::unreachable`: the rail
-  /// has no port or GID now, and why; `errc::timed_out`.
-  asio::awaitable<std::unique_ptr<wire>> set_up(std::size_t rail, sealed::connection over);
+  /// @par Errors those of `verbs::establish`, and of opening the device; `errc::unreachable`: the
+  /// rail has no port or GID now, and why; `errc::timed_out`.
+  asio::awaitable<std::unique_ptr<lane_connection>> set_up(std::size_t rail,
+                                                           sealed::connection over);
 
   /// Registers memory with all of its devices, also with those opened later; null: no device.
   std::unique_ptr<region::record> register_memory(mutable_view memory, const dmabuf& exported);
@@ -59,24 +60,25 @@ class rdma_lanes {
   void close() noexcept;
 
  private:
-  struct end_here {
+  struct local_end {
     nic on;
     std::vector<nic_address> addresses;
     std::optional<verbs::rdma_end> end;
   };
 
-  void choose_again(end_here& which) const;
+  void reselect(local_end& which) const;
   std::shared_ptr<verbs::adapter> open(const verbs::rdma_end& end,
                                        const asio::any_io_executor& executor);
-  static asio::awaitable<void> meet(sealed::connection over, std::shared_ptr<verbs::adapter> on,
-                                    verbs::room has, bool always_checks,
-                                    std::unique_ptr<wire>& made);
+  static asio::awaitable<void> establish(sealed::connection over,
+                                         std::shared_ptr<verbs::adapter> on,
+                                         verbs::queue_depths has, bool always_checks,
+                                         std::unique_ptr<lane_connection>& made);
 
   const detail::ibverbs* driver_ = nullptr;
-  std::vector<end_here> rails_;
+  std::vector<local_end> rails_;
   std::map<std::string, std::weak_ptr<verbs::adapter>> adapters_;  // owned by the lanes
   const std::shared_ptr<verbs::regions> regions_;
-  verbs::room room_;
+  verbs::queue_depths queue_depths_;
   bool always_checks_ = false;
   bool closed_ = false;
 };

@@ -26,9 +26,9 @@ class chooser {
       : nics_(nics), spec_(spec), loopback_only_(loopback_only) {}
 
   selection choose() {
-    check_words();
-    for (std::size_t i = 0; i < nics_.size(); ++i) all_.push_back(look_at(i));
-    if (!spec_.lists()) keep_the_most_capable(all_);
+    check_selectors();
+    for (std::size_t i = 0; i < nics_.size(); ++i) all_.push_back(evaluate(i));
+    if (!spec_.lists()) keep_most_capable(all_);
     if (loopback_only_) keep_loopback();
     sort_and_cut();
     return result();
@@ -41,84 +41,86 @@ class chooser {
     return names.empty() ? "none" : names;
   }
 
-  std::string_view nearest_interface(std::string_view word) const {
+  std::string_view nearest_interface(std::string_view selector) const {
     std::vector<std::string_view> names;
     for (const nic& n : nics_) names.push_back(n.name);
-    return nearest(word, names);
+    return nearest(selector, names);
   }
 
   /// All of 127.0.0.0/8 belongs to this machine, though the interface lists one address.
-  static bool has(const nic& one, const asio::ip::address& where) {
-    if (one.kind == nic_kind::loopback && where.is_loopback()) return true;
-    return std::any_of(one.addresses.begin(), one.addresses.end(),
+  static bool has(const nic& interface, const asio::ip::address& where) {
+    if (interface.kind == nic_kind::loopback && where.is_loopback()) return true;
+    return std::any_of(interface.addresses.begin(), interface.addresses.end(),
                        [&](const nic_address& a) { return a.where == where; });
   }
 
-  bool matches_something(const rail_word& word) const {
-    return std::any_of(nics_.begin(), nics_.end(), [&word](const nic& n) {
-      if (word.what == rail_word::meaning::interface) return word.means(n.name);
-      if (word.what == rail_word::meaning::address) return has(n, word.where);
+  bool matches_something(const rail_selector& selector) const {
+    return std::any_of(nics_.begin(), nics_.end(), [&selector](const nic& n) {
+      if (selector.what == rail_selector::selector_kind::interface) return selector.matches(n.name);
+      if (selector.what == rail_selector::selector_kind::address) return has(n, selector.where);
       return std::any_of(n.addresses.begin(), n.addresses.end(),
-                         [&](const nic_address& a) { return word.means(a.where); });
+                         [&](const nic_address& a) { return selector.matches(a.where); });
     });
   }
 
-  void check_words() {
-    for (const rail_word& word : spec_.words) {
-      if (matches_something(word)) continue;
-      const bool by_name = word.what == rail_word::meaning::interface;
-      const std::string_view near = by_name ? nearest_interface(word.text) : "";
+  void check_selectors() {
+    for (const rail_selector& selector : spec_.selectors) {
+      if (matches_something(selector)) continue;
+      const bool by_name = selector.what == rail_selector::selector_kind::interface;
+      const std::string_view near = by_name ? nearest_interface(selector.text) : "";
       const std::string advice = near.empty() ? fmt::format("there are: {}", interfaces_here())
                                               : fmt::format("did you mean {}?", near);
-      if (word.excludes) {
+      if (selector.excludes) {
         // One list is used on many machines; only a likely typing error is reported.
         if (!near.empty()) {
-          notes_.push_back(
-              fmt::format("^{} excludes no interface here; did you mean ^{}?", word.text, near));
+          notes_.push_back(fmt::format("^{} excludes no interface here; did you mean ^{}?",
+                                       selector.text, near));
         }
         continue;
       }
       std::string what = "no such interface";
-      if (word.what == rail_word::meaning::address) what = "no interface has this address";
-      if (word.what == rail_word::meaning::subnet) what = "no interface is in this subnet";
-      throw error(errc::bad_option, fmt::format("rails {}: {}", word.text, what),
+      if (selector.what == rail_selector::selector_kind::address)
+        what = "no interface has this address";
+      if (selector.what == rail_selector::selector_kind::subnet)
+        what = "no interface is in this subnet";
+      throw error(errc::bad_option, fmt::format("rails {}: {}", selector.text, what),
                   by_name ? advice : "tandem rails lists interfaces and addresses");
     }
   }
 
   /// Applies the selectors and the state of an interface.
-  candidate look_at(std::size_t index) const {
-    const nic& one = nics_[index];
-    candidate c{&one, index, {}, spec_.words.size(), {}};
+  candidate evaluate(std::size_t index) const {
+    const nic& interface = nics_[index];
+    candidate c{&interface, index, {}, spec_.selectors.size(), {}};
     if (spec_.lists()) {
       take_listed(c);
-      if (c.place == spec_.words.size()) c.out = "not in the list of rails";
+      if (c.list_position == spec_.selectors.size()) c.rejection = "not in the list of rails";
     } else {
-      c.addresses = one.addresses;
+      c.addresses = interface.addresses;
       std::erase_if(c.addresses, [](const nic_address& a) { return !a.unusable.empty(); });
     }
-    if (c.out.empty()) c.out = unfit(one, c.addresses);
-    if (c.out.empty()) exclude(c);
+    if (c.rejection.empty()) c.rejection = why_unusable(interface, c.addresses);
+    if (c.rejection.empty()) exclude(c);
     return c;
   }
 
   void take_listed(candidate& c) const {
-    for (std::size_t i = 0; i < spec_.words.size(); ++i) {
-      const rail_word& word = spec_.words[i];
-      if (word.excludes) continue;
+    for (std::size_t i = 0; i < spec_.selectors.size(); ++i) {
+      const rail_selector& selector = spec_.selectors[i];
+      if (selector.excludes) continue;
       const std::size_t before = c.addresses.size();
-      bool named = word.means(c.one->name);
-      for (const nic_address& a : c.one->addresses) {
+      bool named = selector.matches(c.interface->name);
+      for (const nic_address& a : c.interface->addresses) {
         const bool by_name = named && a.unusable.empty();
-        if (by_name || word.means(a.where)) add(c, a);
+        if (by_name || selector.matches(a.where)) add(c, a);
       }
-      const bool host_wide =
-          c.one->kind == nic_kind::loopback && word.what == rail_word::meaning::address;
-      if (host_wide && word.where.is_loopback()) {
-        add(c, {word.where, word.where.is_v4() ? 8u : 128u, ""});
+      const bool host_wide = c.interface->kind == nic_kind::loopback &&
+                             selector.what == rail_selector::selector_kind::address;
+      if (host_wide && selector.where.is_loopback()) {
+        add(c, {selector.where, selector.where.is_v4() ? 8u : 128u, ""});
       }
       named = named || c.addresses.size() > before;
-      if (named && c.place == spec_.words.size()) c.place = i;
+      if (named && c.list_position == spec_.selectors.size()) c.list_position = i;
     }
   }
 
@@ -130,58 +132,59 @@ class chooser {
     if (!there) c.addresses.push_back(address);
   }
 
-  static std::string unfit(const nic& one, const std::vector<nic_address>& addresses) {
-    if (!one.up) return "down";
-    if (!one.carrier) return "no carrier";
+  static std::string why_unusable(const nic& interface, const std::vector<nic_address>& addresses) {
+    if (!interface.up) return "down";
+    if (!interface.carrier) return "no carrier";
     if (!addresses.empty()) return {};
-    if (!one.master.empty()) return fmt::format("no address of its own: part of {}", one.master);
-    return one.addresses.empty() ? "no address" : "only link-local addresses";
+    if (!interface.master.empty())
+      return fmt::format("no address of its own: part of {}", interface.master);
+    return interface.addresses.empty() ? "no address" : "only link-local addresses";
   }
 
   void exclude(candidate& c) const {
-    for (const rail_word& word : spec_.words) {
-      if (!word.excludes) continue;
-      const bool named = word.means(c.one->name);
+    for (const rail_selector& selector : spec_.selectors) {
+      if (!selector.excludes) continue;
+      const bool named = selector.matches(c.interface->name);
       std::erase_if(c.addresses,
-                    [&](const nic_address& a) { return named || word.means(a.where); });
+                    [&](const nic_address& a) { return named || selector.matches(a.where); });
       if (!c.addresses.empty()) continue;
-      c.out = fmt::format("excluded by ^{}", word.text);
+      c.rejection = fmt::format("excluded by ^{}", selector.text);
       return;
     }
   }
 
   void keep_loopback() {
     for (candidate& c : all_) {
-      const bool is_loopback = c.one->kind == nic_kind::loopback;
-      if (!is_loopback && c.out.empty()) {
-        c.out = "without a job secret only loopback is used; TANDEM_INSECURE=1 lifts this";
+      const bool is_loopback = c.interface->kind == nic_kind::loopback;
+      if (!is_loopback && c.rejection.empty()) {
+        c.rejection = "without a job secret only loopback is used; TANDEM_INSECURE=1 lifts this";
       }
-      if (!is_loopback || spec_.lists() || c.out.empty()) continue;
-      c = look_at(c.index);  // it was left out only in favour of interfaces that may not be used
+      if (!is_loopback || spec_.lists() || c.rejection.empty()) continue;
+      c = evaluate(c.index);  // it was left out only in favour of interfaces that may not be used
     }
   }
 
   void sort_and_cut() {
     for (const candidate& c : all_) {
-      if (c.out.empty()) order_.push_back(c.index);
+      if (c.rejection.empty()) order_.push_back(c.index);
     }
     std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
-      return all_[a].place < all_[b].place;
+      return all_[a].list_position < all_[b].list_position;
     });
-    const std::size_t most = spec_.most == 0 ? max_rails : spec_.most;
+    const std::size_t max_count = spec_.max_count == 0 ? max_rails : spec_.max_count;
     for (const std::size_t index : order_) {
-      add_rails(all_[index], most);
+      add_rails(all_[index], max_count);
     }
   }
 
-  void add_rails(candidate& c, std::size_t most) {
-    const bool each = c.one->kind == nic_kind::loopback && spec_.lists();
-    if (rails_.size() >= most) {
-      c.out = fmt::format("more than {} rail{}", most, most == 1 ? "" : "s");
+  void add_rails(candidate& c, std::size_t max_count) {
+    const bool each = c.interface->kind == nic_kind::loopback && spec_.lists();
+    if (rails_.size() >= max_count) {
+      c.rejection = fmt::format("more than {} rail{}", max_count, max_count == 1 ? "" : "s");
     } else if (!each) {
       rails_.push_back({c.index, c.addresses});
     } else {
-      c.addresses.resize(std::min(c.addresses.size(), most - rails_.size()));
+      c.addresses.resize(std::min(c.addresses.size(), max_count - rails_.size()));
       for (const nic_address& a : c.addresses) rails_.push_back({c.index, {a}});
     }
   }
@@ -189,10 +192,11 @@ class chooser {
   selection result() {
     selection found;
     for (const candidate& c : all_) {
-      const bool chosen = c.out.empty();
-      found.verdicts.push_back(
-          {chosen, chosen ? fmt::format("chosen: up, {}, {}", word_for(*c.one), list(c.addresses))
-                          : fmt::format("left out: {}", c.out)});
+      const bool chosen = c.rejection.empty();
+      found.decisions.push_back(
+          {chosen,
+           chosen ? fmt::format("chosen: up, {}, {}", kind_text(*c.interface), list(c.addresses))
+                  : fmt::format("left out: {}", c.rejection)});
     }
     found.rails = std::move(rails_);
     found.notes = std::move(notes_);
@@ -218,7 +222,7 @@ void require_rails(const std::vector<nic>& nics, const selection& chosen) {
   if (!chosen.rails.empty()) return;
   std::string reasons;
   for (std::size_t i = 0; i < nics.size() && i < 4; ++i) {
-    reasons += fmt::format("{}{} {}", i == 0 ? "" : ", ", nics[i].name, chosen.verdicts[i].why);
+    reasons += fmt::format("{}{} {}", i == 0 ? "" : ", ", nics[i].name, chosen.decisions[i].why);
   }
   throw error(errc::bad_option,
               fmt::format("rails: no usable interface ({})",

@@ -15,14 +15,14 @@ struct rail_end {
 };
 
 /// Whether an interface was selected.
-struct verdict {
+struct interface_decision {
   bool chosen = false;
   std::string why;  ///< "chosen: up, ethernet, 10.1.0.2/24", "left out: down"
 };
 
 struct selection {
-  std::vector<verdict> verdicts;   ///< one for each interface, in their order
-  std::vector<rail_end> rails;     ///< in the order in which they are paired
+  std::vector<interface_decision> decisions;  ///< one for each interface, in their order
+  std::vector<rail_end> rails;                ///< in the order in which they are paired
   std::vector<std::string> notes;  ///< warnings about likely typing errors, one line each
 };
 

@@ -19,12 +19,12 @@ class cursor {
   std::size_t done_bytes() const noexcept { return done_; }
   std::size_t left_bytes() const noexcept { return left_; }
   /// Bytes left in the current part; 0: at the end.
-  std::size_t here_bytes() const noexcept {
+  std::size_t contiguous_bytes() const noexcept {
     return index_ < parts_.size() ? parts_[index_].iov_len - at_ : 0;
   }
   /// Advances by `bytes`, or to the end of the current part, and returns the bytes passed.
   std::span<std::byte> step(std::size_t bytes) noexcept {
-    bytes = std::min(bytes, here_bytes());
+    bytes = std::min(bytes, contiguous_bytes());
     if (bytes == 0) return {};
     auto* const first = static_cast<std::byte*>(parts_[index_].iov_base) + at_;
     at_ += bytes;

@@ -9,18 +9,18 @@
 
 namespace tandem::sealed {
 
-std::span<std::byte> incoming::room() noexcept {
+std::span<std::byte> incoming::space() noexcept {
   const std::size_t here = end_ - begin_;
   // The rest of a record that begins near the end of the buffer would not fit.
-  if (begin_ > 0 && begin_ + most_record_bytes > wire_room_bytes) {
+  if (begin_ > 0 && begin_ + max_record_bytes > wire_buffer_bytes) {
     std::memmove(wire_.get(), wire_.get() + begin_, here);
     begin_ = 0;
     end_ = here;
   }
-  return {wire_.get() + end_, wire_room_bytes - end_};
+  return {wire_.get() + end_, wire_buffer_bytes - end_};
 }
 
-std::size_t incoming::whole_record() const noexcept {
+std::size_t incoming::complete_record_bytes() const noexcept {
   const std::size_t here = end_ - begin_;
   if (here < length_bytes) return 0;
   const std::size_t whole = opener::text_bytes(wire_.get() + begin_) + overhead_bytes;
@@ -35,7 +35,7 @@ void incoming::open(cursor& to) {
       plain_begin_ += some.size();
       continue;
     }
-    const std::size_t record_bytes = is_broken_ ? 0 : whole_record();
+    const std::size_t record_bytes = is_broken_ ? 0 : complete_record_bytes();
     if (record_bytes == 0) return;
     const bool fits = record_bytes - overhead_bytes <= to.left_bytes();
     if (!fits && to.done_bytes() > 0) return;
@@ -43,8 +43,8 @@ void incoming::open(cursor& to) {
       open_next(record_bytes, to);
       continue;
     }
-    if (!plain_) plain_ = std::make_unique_for_overwrite<std::byte[]>(most_text_bytes);
-    const iovec all{plain_.get(), most_text_bytes};
+    if (!plain_) plain_ = std::make_unique_for_overwrite<std::byte[]>(max_text_bytes);
+    const iovec all{plain_.get(), max_text_bytes};
     cursor aside(std::span(&all, 1));
     open_next(record_bytes, aside);
     plain_begin_ = 0;

@@ -1,7 +1,7 @@
 #include "sealed/keys.hpp"
 
 #include <string>
-#include <tandem/trust.hpp>
+#include <tandem/detail/trust.hpp>
 #include <utility>
 
 namespace tandem::sealed {

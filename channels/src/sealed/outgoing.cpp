@@ -9,10 +9,11 @@ constexpr std::size_t long_part_bytes = 8 * 1024;
 }  // namespace
 
 std::size_t outgoing::next_text(cursor from) noexcept {
-  if (from.here_bytes() >= long_part_bytes) return std::min(from.here_bytes(), most_text_bytes);
+  if (from.contiguous_bytes() >= long_part_bytes)
+    return std::min(from.contiguous_bytes(), max_text_bytes);
   const std::size_t before = from.done_bytes();
-  std::size_t left = most_text_bytes;
-  while (left > 0 && from.here_bytes() > 0 && from.here_bytes() < long_part_bytes) {
+  std::size_t left = max_text_bytes;
+  while (left > 0 && from.contiguous_bytes() > 0 && from.contiguous_bytes() < long_part_bytes) {
     left -= from.step(left).size();
   }
   return from.done_bytes() - before;
@@ -22,7 +23,7 @@ void outgoing::take(cursor& from) {
   size_ = sent_ = 0;
   while (from.left_bytes() > 0) {
     const std::size_t bytes = next_text(from);
-    if (bytes + overhead_bytes > wire_room_bytes - size_) break;
+    if (bytes + overhead_bytes > wire_buffer_bytes - size_) break;
     sealer_.seal(from, bytes, wire_.get() + size_);
     size_ += bytes + overhead_bytes;
   }

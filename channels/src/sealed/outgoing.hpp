@@ -26,7 +26,8 @@ class outgoing {
 
  private:
   sealer sealer_;
-  std::unique_ptr<std::byte[]> wire_ = std::make_unique_for_overwrite<std::byte[]>(wire_room_bytes);
+  std::unique_ptr<std::byte[]> wire_ =
+      std::make_unique_for_overwrite<std::byte[]>(wire_buffer_bytes);
   std::size_t size_ = 0;
   std::size_t sent_ = 0;
 };

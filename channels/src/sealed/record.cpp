@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tandem/trust.hpp>
+#include <tandem/detail/trust.hpp>
 #include <utility>
 
 #include "protocol/frame.hpp"
@@ -11,7 +11,7 @@ namespace tandem::sealed {
 
 using trust::cipher;
 
-sequence::sequence(secret first, cipher::way which, std::uint64_t per_key)
+sequence::sequence(secret first, cipher::direction which, std::uint64_t per_key)
     : key_(std::move(first)), cipher_(trust::derive_key(key_, "key"), which), per_key_(per_key) {
   const secret mask = trust::derive_key(key_, "mask");
   std::copy_n(mask.bytes().begin(), mask_.size(), mask_.begin());
@@ -32,7 +32,7 @@ cipher& sequence::next() {
 }
 
 sealer::sealer(secret key, std::uint64_t per_key)
-    : sequence_(std::move(key), cipher::way::seals, per_key) {}
+    : sequence_(std::move(key), cipher::direction::encrypt, per_key) {}
 
 void sealer::seal(cursor& from, std::size_t bytes, std::byte* to) {
   cipher& with = sequence_.next();
@@ -49,11 +49,11 @@ void sealer::seal(cursor& from, std::size_t bytes, std::byte* to) {
 }
 
 opener::opener(secret key, std::uint64_t per_key)
-    : sequence_(std::move(key), cipher::way::opens, per_key) {}
+    : sequence_(std::move(key), cipher::direction::decrypt, per_key) {}
 
 std::size_t opener::text_bytes(const std::byte* length) noexcept {
   const std::size_t bytes = protocol::take<std::uint32_t>(length);
-  return bytes <= most_text_bytes ? bytes : 0;
+  return bytes <= max_text_bytes ? bytes : 0;
 }
 
 bool opener::open(std::span<const std::byte> record, cursor& to) {

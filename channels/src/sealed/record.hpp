@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <tandem/cipher.hpp>
+#include <tandem/detail/cipher.hpp>
 #include <tandem/secret.hpp>
 
 #include "sealed/cursor.hpp"
@@ -23,18 +23,18 @@ namespace tandem::sealed {
 /// is erased: 2^20 records are at most 2^32 blocks, for which the distinguishing advantage against
 /// GCM is at most 2^-65 (2^64 pairs of blocks among 2^129).
 constexpr std::size_t length_bytes = 4;
-constexpr std::size_t most_text_bytes = 64 * 1024;
+constexpr std::size_t max_text_bytes = 64 * 1024;
 constexpr std::size_t overhead_bytes = length_bytes + trust::cipher::tag_bytes;
-constexpr std::size_t most_record_bytes = most_text_bytes + overhead_bytes;
+constexpr std::size_t max_record_bytes = max_text_bytes + overhead_bytes;
 /// Buffer of one direction of a connection: two long records and the short ones around them, small
 /// enough to stay in the cache. Four would be 5 % faster over loopback.
-constexpr std::size_t wire_room_bytes = 2 * most_record_bytes + 1024;
+constexpr std::size_t wire_buffer_bytes = 2 * max_record_bytes + 1024;
 constexpr std::uint64_t records_per_key = std::uint64_t{1} << 20;
 
 /// The key and nonce of each record of one direction.
 class sequence {
  public:
-  sequence(secret first, trust::cipher::way which, std::uint64_t per_key);
+  sequence(secret first, trust::cipher::direction which, std::uint64_t per_key);
   /// The cipher, ready for the next record.
   trust::cipher& next();
 
@@ -50,7 +50,7 @@ class sequence {
 class sealer {
  public:
   explicit sealer(secret key, std::uint64_t per_key = records_per_key);
-  /// Seals the next `bytes`, 1 to `most_text_bytes`, as one record, which is `overhead_bytes`
+  /// Seals the next `bytes`, 1 to `max_text_bytes`, as one record, which is `overhead_bytes`
   /// longer.
   void seal(cursor& from, std::size_t bytes, std::byte* to);
 

@@ -26,7 +26,7 @@ constexpr std::uint32_t common_mtu = 1500;
 /// two cores.
 constexpr std::size_t short_bytes = 2048;
 
-ssize_t give(int socket, std::span<const iovec> parts) {
+ssize_t send_parts(int socket, std::span<const iovec> parts) {
   std::array<std::byte, short_bytes> joined;
   std::size_t total = 0;
   for (const iovec& part : parts) {
@@ -42,11 +42,11 @@ ssize_t give(int socket, std::span<const iovec> parts) {
   return ::send(socket, joined.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t take(int socket, std::span<const iovec> room) {
-  if (room.size() == 1) return ::recv(socket, room[0].iov_base, room[0].iov_len, MSG_DONTWAIT);
+ssize_t take(int socket, std::span<const iovec> space) {
+  if (space.size() == 1) return ::recv(socket, space[0].iov_base, space[0].iov_len, MSG_DONTWAIT);
   msghdr message{};
-  message.msg_iov = const_cast<iovec*>(room.data());
-  message.msg_iovlen = room.size();
+  message.msg_iov = const_cast<iovec*>(space.data());
+  message.msg_iovlen = space.size();
   return ::recvmsg(socket, &message, MSG_DONTWAIT);
 }
 
@@ -65,8 +65,8 @@ stream::~stream() = default;
 
 ssize_t stream::send(std::span<const iovec> parts) {
   if (!sealing_) {
-    const ssize_t n = give(socket_, parts);
-    if (n > 0) given_bytes_ += static_cast<std::size_t>(n);
+    const ssize_t n = send_parts(socket_, parts);
+    if (n > 0) sent_bytes_ += static_cast<std::size_t>(n);
     return n;
   }
   cursor from(parts);
@@ -88,7 +88,7 @@ bool stream::flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
     sealing_->out.sent(static_cast<std::size_t>(n));
-    given_bytes_ += static_cast<std::size_t>(n);
+    sent_bytes_ += static_cast<std::size_t>(n);
   }
 }
 
@@ -108,16 +108,16 @@ void stream::seal_last(std::vector<std::byte>& bytes) {
   bytes = std::move(sealed);
 }
 
-ssize_t stream::receive(std::span<const iovec> room) {
-  if (sealing_) return receive_sealed(room);
-  const ssize_t n = take(socket_, room);
+ssize_t stream::receive(std::span<const iovec> space) {
+  if (sealing_) return receive_sealed(space);
+  const ssize_t n = take(socket_, space);
   if (n > 0) received_bytes_ += static_cast<std::size_t>(n);
   return n;
 }
 
-ssize_t stream::receive_sealed(std::span<const iovec> room) {
+ssize_t stream::receive_sealed(std::span<const iovec> space) {
   incoming& in = sealing_->in;
-  cursor to(room);
+  cursor to(space);
   bool drained = false;
   for (;;) {
     in.open(to);
@@ -129,7 +129,7 @@ ssize_t stream::receive_sealed(std::span<const iovec> room) {
     if (to.left_bytes() == 0 || in.holds_more()) return opened;
     errno = sealing_->failure != 0 ? sealing_->failure : EAGAIN;
     if (drained || sealing_->failure != 0) return opened > 0 ? opened : -1;
-    const std::span<std::byte> some = in.room();
+    const std::span<std::byte> some = in.space();
     const ssize_t n = ::recv(socket_, some.data(), some.size(), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n == 0) return opened;  // the end is reported by the next call where something was opened
@@ -139,7 +139,7 @@ ssize_t stream::receive_sealed(std::span<const iovec> room) {
       drained = true;
       continue;
     }
-    in.came(static_cast<std::size_t>(n));
+    in.received(static_cast<std::size_t>(n));
     received_bytes_ += static_cast<std::size_t>(n);
     drained = static_cast<std::size_t>(n) < some.size();
   }

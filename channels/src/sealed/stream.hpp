@@ -35,11 +35,11 @@ class stream {
   /// buffered bytes first, then these, sealed. Nothing can be sent afterwards.
   void seal_last(std::vector<std::byte>& bytes);
   /// Bytes written to the socket, as on the network.
-  std::uint64_t given_bytes() const noexcept { return given_bytes_; }
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
 
   /// As ::recvmsg: the number of bytes, 0 at the end, or -1 and `errno`: EBADMSG where bytes were
   /// received that the peer did not seal.
-  ssize_t receive(std::span<const iovec> room);
+  ssize_t receive(std::span<const iovec> space);
   /// There is more to receive, even where the socket is not readable.
   bool holds_more() const noexcept;
   /// Bytes read from the socket, as on the network.
@@ -49,11 +49,11 @@ class stream {
 
  private:
   struct sealing;
-  ssize_t receive_sealed(std::span<const iovec> room);
+  ssize_t receive_sealed(std::span<const iovec> space);
 
   const int socket_;
   std::unique_ptr<sealing> sealing_;  // null: plain
-  std::uint64_t given_bytes_ = 0, received_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
 };
 
 }  // namespace tandem::sealed

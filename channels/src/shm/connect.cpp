@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <fstream>
 #include <optional>
-#include <tandem/channels/shm.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/quiet.hpp>
@@ -21,8 +21,8 @@ namespace {
 
 using detail::quiet;
 
-error no_answer(const std::string& name, const error_code& failure, const std::string& why,
-                const settings& options) {
+error unreachable_error(const std::string& name, const error_code& failure, const std::string& why,
+                        const settings& options) {
   if (!failure) {
     return error(errc::not_tandem,
                  fmt::format("'{}' answered but is not a Tandem rank: {}", name, why),
@@ -36,12 +36,12 @@ error no_answer(const std::string& name, const error_code& failure, const std::s
 
 /// Creates the shared memory and opens the socket. The error is a shortage that may pass, as other
 /// ranks connect at the same time.
-std::optional<error> give_what_it_needs(guest_socket& socket, const settings& options, int ranks) {
+std::optional<error> prepare_socket(control_socket& socket, const settings& options, int ranks) {
   try {
     socket.shared = memory::create(ring_bytes_for(options.shm_ring_bytes, ranks));
-  } catch (const error& lack) {
-    if (lack.code() != errc::limit_exceeded) throw;
-    return lack;
+  } catch (const error& shortage) {
+    if (shortage.code() != errc::limit_exceeded) throw;
+    return shortage;
   }
   error_code failure;
   detail::open(socket, asio::local::stream_protocol(), failure);
@@ -53,42 +53,45 @@ std::optional<error> give_what_it_needs(guest_socket& socket, const settings& op
 
 }  // namespace
 
-asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key, settings options,
-                                   tcp::hello& answer) {
-  mine.keyed = !key.empty();
+asio::awaitable<control_socket> connect_and_handshake(std::string name, tcp::hello local_hello,
+                                                      secret key, settings options,
+                                                      tcp::hello& answer) {
+  local_hello.keyed = !key.empty();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto began = std::chrono::steady_clock::now();
-  const auto give_up = began + options.meet_timeout;
+  const auto give_up_at = began + options.meet_timeout;
   const auto where = abstract_endpoint(name);
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
   for (;;) {
-    guest_socket socket(executor);
+    control_socket socket(executor);
     error_code failure;
-    const std::optional<error> lack = give_what_it_needs(socket, options, mine.size);
-    if (!lack) {
+    const std::optional<error> shortage = prepare_socket(socket, options, local_hello.size);
+    if (!shortage) {
       const auto [refused] = co_await socket.async_connect(where, quiet);
       failure = refused;
     }
     if (failure == asio::error::operation_aborted) throw error(failure);
     std::string why;
-    if (!failure && !lack) {
+    if (!failure && !shortage) {
       if (!is_own_user(socket)) {
         throw error(errc::not_trusted, fmt::format("'{}' belongs to another user", name),
                     "start every rank of a host as the same user");
       }
       bool known = false;
       sealed::keys none;
-      co_await with_deadline(tcp::hello_limit,
-                             tcp::introduce(socket, mine, key, name, answer, none, why, known),
-                             "hello of " + name, "is a Tandem rank listening there?");
+      co_await with_deadline(
+          tcp::handshake_timeout,
+          tcp::client_handshake(socket, local_hello, key, name, answer, none, why, known),
+          "hello of " + name, "is a Tandem rank listening there?");
       if (known) co_return socket;
     }
-    const bool is_silent = failure || lack || why == tcp::closed_at_once;
+    const bool may_retry = failure || shortage || why == tcp::closed_before_handshake;
     const auto next = std::chrono::steady_clock::now() + pause;
-    if (lack && (next - began >= tcp::longest_lack || next >= give_up)) throw error(*lack);
-    if (!is_silent || next >= give_up) {
-      throw no_answer(name, failure, why, options);
+    if (shortage && (next - began >= tcp::exhaustion_timeout || next >= give_up_at))
+      throw error(*shortage);
+    if (!may_retry || next >= give_up_at) {
+      throw unreachable_error(name, failure, why, options);
     }
     timer.expires_after(pause);
     co_await timer.async_wait(asio::use_awaitable);
@@ -96,14 +99,15 @@ asio::awaitable<guest_socket> dial(std::string name, tcp::hello mine, secret key
   }
 }
 
-std::shared_ptr<link> make_link(guest_socket socket, int side, const tcp::hello& mine,
-                                const tcp::hello& theirs, const settings& options) {
+std::shared_ptr<link> make_link(control_socket socket, int side, const tcp::hello& local_hello,
+                                const tcp::hello& remote_hello, const settings& options) {
   const std::string rail = fmt::format("shm process {}", pid_of_peer(socket));
-  const int peer = mine.size == 0 ? -1 : (mine.to >= 0 ? mine.to : theirs.from);
-  auto made =
-      std::make_shared<link>(std::move(socket), side, options.shm_single_copy,
-                             protocol::agreed(mine.limits, theirs.limits),
-                             protocol::identity{mine.from, peer, rail}, options.operation_timeout);
+  const int peer =
+      local_hello.size == 0 ? -1 : (local_hello.to >= 0 ? local_hello.to : remote_hello.from);
+  auto made = std::make_shared<link>(std::move(socket), side, options.shm_single_copy,
+                                     protocol::agreed(local_hello.limits, remote_hello.limits),
+                                     protocol::identity{local_hello.from, peer, rail},
+                                     options.operation_timeout);
   made->run();
   return made;
 }
@@ -123,12 +127,13 @@ std::string host_identity() {
 }
 
 asio::awaitable<std::unique_ptr<channel>> connect(std::string name, settings options) {
-  tcp::hello mine;
-  mine.limits = protocol::offered(options);
+  tcp::hello local_hello;
+  local_hello.limits = protocol::offered(options);
   tcp::hello answer;
   const secret key = tcp::pair_key(options);
-  guest_socket socket = co_await dial(std::move(name), mine, key, options, answer);
-  std::shared_ptr<link> made = make_link(std::move(socket), 0, mine, answer, options);
+  control_socket socket =
+      co_await connect_and_handshake(std::move(name), local_hello, key, options, answer);
+  std::shared_ptr<link> made = make_link(std::move(socket), 0, local_hello, answer, options);
   co_return std::make_unique<link_channel>(std::move(made));
 }
 

@@ -17,31 +17,31 @@ namespace {
 // progress.
 constexpr int records_per_turn = 64;
 constexpr std::uint64_t bytes_per_turn = std::uint64_t{1} << 20;
-constexpr std::chrono::seconds stuck_limit{1};  // without progress of a late send's current piece
+constexpr std::chrono::seconds stall_timeout{1};  // without progress of a late send's current piece
 /// Sends in a row before a fence. A fence waits for the cache lines of the previous send to come
 /// from the peer's core; without it they are fetched while the next record is written.
-constexpr unsigned most_sends_unsettled = 8;
+constexpr unsigned max_unfenced_sends = 8;
 
 }  // namespace
 
-link::link(guest_socket socket, int side, single_copy copies, const protocol::limits& agreed,
+link::link(control_socket socket, int side, single_copy copies, const protocol::limits& agreed,
            protocol::identity who, std::chrono::steady_clock::duration operation_timeout)
     : pending_owner(socket.get_executor()),
-      pollable(socket.get_executor(), look::reads_memory),
+      pollable(socket.get_executor(), poll_cost::memory_read),
       socket_(std::move(socket)),
-      mine_(socket_.shared.words(side)),
-      theirs_(socket_.shared.words(1 - side)),
+      local_(socket_.shared.control(side)),
+      remote_(socket_.shared.control(1 - side)),
       timer_(socket_.get_executor()),
       peer_process_(std::make_shared<process_watch>(socket_.get_executor())),
       session_(agreed, std::move(who), operation_timeout),
       out_(session_, socket_.shared, side, copies),
       in_(session_, socket_.shared, side, pid_of_peer(socket_), copies) {
   socket_.non_blocking(true);
-  if (copies != single_copy::off) peer_memory::introduce(mine_);
+  if (copies != single_copy::off) peer_memory::publish_probe(local_);
 }
 
 link::~link() {
-  leave(parting::silent);
+  set_close_state(close_state::abrupt);
 }
 
 void link::run() {
@@ -59,9 +59,9 @@ void link::run() {
 
 bool link::start(operation& op) {
   // A loop that only sends might never reach another fence. A receive gets there later anyway.
-  if (op.what == operation::kind::send && ++sends_unsettled_ >= most_sends_unsettled) settle();
-  if (!write_ended_ && out_.send_at_once(op)) {
-    ring_bell(wakes_for_records);
+  if (op.what == operation::kind::send && ++unfenced_sends_ >= max_unfenced_sends) flush_doorbell();
+  if (!write_ended_ && out_.try_send_eager(op)) {
+    notify_peer(wakes_for_records);
     return true;
   }
   session_.start(op);
@@ -73,21 +73,21 @@ bool link::start(operation& op) {
   return false;
 }
 
-bool link::linger(operation& op) {
-  settle();
-  if (!loop().may_linger() || !lingering_.may_try()) return false;
-  for (int looks = 0; looks < looks_while_lingering && !read_ended_; ++looks) {
-    if (!has_news()) continue;
+bool link::spin_wait(operation& op) {
+  flush_doorbell();
+  if (!loop().may_spin() || !spin_wait_policy_.may_spin()) return false;
+  for (int polls = 0; polls < polls_per_spin_wait && !read_ended_; ++polls) {
+    if (!can_progress()) continue;
     move(&op);
     const bool is_over = op.is_over() && session_.take_if_done(op);
     complete_soon();
-    if (is_over) return lingering_.caught();
+    if (is_over) return spin_wait_policy_.record_hit();
   }
-  return lingering_.missed();
+  return spin_wait_policy_.record_miss();
 }
 
-void link::look() {
-  if (!loop().is_polling() || read_ended_ || !has_news()) return;
+void link::make_progress() {
+  if (!loop().is_polling() || read_ended_ || !can_progress()) return;
   const auto self = shared_from_this();
   progress();
 }
@@ -101,43 +101,43 @@ void link::cancel(operation& op) {
 /// Wakes the peer if it is blocked on this (see `link`). The fence waits until the stores have left
 /// this core, so a polling loop defers it to the next poll; a peer that is already blocked is seen
 /// without it.
-void link::ring_bell(std::uint32_t for_what) noexcept {
-  owed_bell_ |= for_what;
-  if (!loop().is_polling()) return settle();
-  if ((theirs_.asleep.load(std::memory_order_relaxed) & for_what) != 0) wake_peer();
+void link::notify_peer(std::uint32_t for_what) noexcept {
+  pending_wake_ |= for_what;
+  if (!loop().is_polling()) return flush_doorbell();
+  if ((remote_.wake_mask.load(std::memory_order_relaxed) & for_what) != 0) wake_peer();
 }
 
-void link::settle() noexcept {
-  sends_unsettled_ = 0;
-  if (owed_bell_ == 0) return;
+void link::flush_doorbell() noexcept {
+  unfenced_sends_ = 0;
+  if (pending_wake_ == 0) return;
   detail::full_fence();
-  const std::uint32_t asleep = theirs_.asleep.load(std::memory_order_relaxed);
-  if ((asleep & std::exchange(owed_bell_, 0)) != 0) wake_peer();
+  const std::uint32_t wake_mask = remote_.wake_mask.load(std::memory_order_relaxed);
+  if ((wake_mask & std::exchange(pending_wake_, 0)) != 0) wake_peer();
 }
 
 /// Rings once per block: the mask is 0 until the peer blocks again.
 void link::wake_peer() noexcept {
-  if (theirs_.asleep.exchange(0, std::memory_order_acq_rel) != 0) ring();
+  if (remote_.wake_mask.exchange(0, std::memory_order_acq_rel) != 0) ring_doorbell();
 }
 
-void link::ring() noexcept {
+void link::ring_doorbell() noexcept {
   const char bell = 1;
   ::send(socket_.native_handle(), &bell, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void link::flush() {
   if (write_ended_) return;
-  if (out_.write_all()) ring_bell(wakes_for_records);
-  if (out_.is_broken()) return broken("it acknowledged more than was written");
+  if (out_.write_all()) notify_peer(wakes_for_records);
+  if (out_.is_broken()) return protocol_violation("it acknowledged more than was written");
   // Blocked already, and from now on also on progress: publish the wider mask.
-  if (is_asleep_ && out_.waits()) {
-    is_asleep_ = false;
+  if (is_armed_ && out_.awaits_peer()) {
+    is_armed_ = false;
     arm();
   }
 }
 
-bool link::has_news() const noexcept {
-  return in_.has_some() || out_.may_go_on();
+bool link::can_progress() const noexcept {
+  return in_.has_record() || out_.can_progress();
 }
 
 void link::progress() {
@@ -158,7 +158,7 @@ void link::move(operation* until) {
     if (in_.received_bytes() >= enough || (until != nullptr && until->is_over())) break;
   }
   flush();
-  if (in_.take_progress() && !read_ended_) ring_bell(wakes_for_progress);
+  if (in_.take_progress() && !read_ended_) notify_peer(wakes_for_progress);
 }
 
 void link::take(frames_in::outcome came) {
@@ -166,9 +166,9 @@ void link::take(frames_in::outcome came) {
   if (came == outcome::more || came == outcome::drained) return;
   // A handler may drop the last reference while callers of this link are on the stack.
   asio::post(socket_.get_executor(), [self = shared_from_this()] {});
-  if (came == outcome::ended) vanished(in_.why());
-  if (came == outcome::broken) broken(in_.why());
-  if (came == outcome::parted) conclude();
+  if (came == outcome::ended) on_connection_lost(in_.why());
+  if (came == outcome::protocol_violation) protocol_violation(in_.why());
+  if (came == outcome::peer_closed) conclude();
 }
 
 /// After the peer has gone: reads what it wrote before that, at most one ring.
@@ -187,66 +187,66 @@ void link::read_to_end() {
 /// Nothing more will arrive: ends the link according to the peer's `close_state`.
 void link::conclude() {
   in_.abandon_payload();
-  switch (theirs_.left.load(std::memory_order_acquire)) {
-    case parting::goodbye:
-      return heard_goodbye();
-    case parting::in_failure:
-      return heard_failure();
+  switch (remote_.closed_as.load(std::memory_order_acquire)) {
+    case close_state::close:
+      return on_close();
+    case close_state::after_error:
+      return on_peer_failure();
     default:
-      return vanished("its connection ended without an orderly close");
+      return on_connection_lost("its connection ended without an orderly close");
   }
 }
 
 /// Drains the doorbell bytes, which carry no data. False: the peer is gone.
-bool link::hear_socket() {
+bool link::drain_doorbell() {
   std::array<std::byte, 64> ignored;
   const ssize_t n = ::recv(socket_.native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
   return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 void link::watch() {
-  socket_.async_wait(guest_socket::wait_read, [self = shared_from_this()](error_code failure) {
+  socket_.async_wait(control_socket::wait_read, [self = shared_from_this()](error_code failure) {
     if (failure || self->read_ended_) return;
-    if (!self->hear_socket()) {
+    if (!self->drain_doorbell()) {
       self->read_to_end();
       self->complete_done();
       return;
     }
-    if (self->bell_) self->bell_();
+    if (self->doorbell_handler_) self->doorbell_handler_();
     self->wake();
     if (!self->read_ended_) self->watch();
   });
 }
 
 void link::wake() {
-  is_asleep_ = false;
-  mine_.asleep.store(0, std::memory_order_relaxed);
+  is_armed_ = false;
+  local_.wake_mask.store(0, std::memory_order_relaxed);
   progress();
   if (!loop().is_polling()) arm();
 }
 
 void link::arm() {
-  settle();
-  if (is_asleep_ || read_ended_) return;
-  is_asleep_ = true;
-  const std::uint32_t what = out_.waits() ? wakes_for_progress : 0;
-  mine_.asleep.store(wakes_for_records | what, std::memory_order_relaxed);
+  flush_doorbell();
+  if (is_armed_ || read_ended_) return;
+  is_armed_ = true;
+  const std::uint32_t what = out_.awaits_peer() ? wakes_for_progress : 0;
+  local_.wake_mask.store(wakes_for_records | what, std::memory_order_relaxed);
   detail::full_fence();  // pairs with that of `flush_doorbell`
-  if (!has_news() || look_posted_) return;
-  look_posted_ = true;
+  if (!can_progress() || poll_posted_) return;
+  poll_posted_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->look_posted_ = false;
+    self->poll_posted_ = false;
     if (!self->read_ended_) self->wake();
   });
 }
 
 bool link::poll() {
-  settle();
-  if (is_asleep_) {
-    is_asleep_ = false;
-    mine_.asleep.store(0, std::memory_order_relaxed);
+  flush_doorbell();
+  if (is_armed_) {
+    is_armed_ = false;
+    local_.wake_mask.store(0, std::memory_order_relaxed);
   }
-  if (read_ended_ || !has_news()) return false;
+  if (read_ended_ || !can_progress()) return false;
   const auto self = shared_from_this();
   progress();
   return true;
@@ -254,20 +254,20 @@ bool link::poll() {
 
 /// In a job the fabric knows the rank that failed first and reports it; between two ends alone this
 /// is the only report.
-void link::heard_failure() {
+void link::on_peer_failure() {
   if (lost_) {
-    vanished("it gave up after an error");
+    on_connection_lost("it gave up after an error");
   } else {
     fail(error(errc::peer_closed, "the peer gave up after an error", "see the peer's last output"),
          false);
   }
 }
 
-void link::heard_goodbye() {
+void link::on_close() {
   write_ended_ = read_ended_ = true;
   out_.drop();
   protocol::frame close_frame;
-  close_frame.type = protocol::frame_type::goodbye;
+  close_frame.type = protocol::frame_type::close;
   session_.handle(close_frame);
   timer_.cancel();
   peer_process_->stop();
@@ -276,7 +276,7 @@ void link::heard_goodbye() {
   socket_.close(ignored);
 }
 
-void link::vanished(const std::string& how) {
+void link::on_connection_lost(const std::string& how) {
   if (closed_ || read_ended_) return;
   read_ended_ = write_ended_ = true;
   const int peer = session_.who().peer;
@@ -288,7 +288,7 @@ void link::vanished(const std::string& how) {
   fail(reason, false);
 }
 
-void link::broken(const std::string& why) {
+void link::protocol_violation(const std::string& why) {
   read_ended_ = write_ended_ = true;
   const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
                      "is the peer another version of Tandem?");
@@ -297,19 +297,19 @@ void link::broken(const std::string& why) {
 }
 
 /// Publishes how this end closes: from here on the peer discards what it reads from this process.
-void link::leave(parting how) noexcept {
+void link::set_close_state(close_state how) noexcept {
   if (!origin_.is_here()) return;
-  parting none = parting::none;
-  mine_.left.compare_exchange_strong(none, how, std::memory_order_acq_rel);
+  close_state none = close_state::none;
+  local_.closed_as.compare_exchange_strong(none, how, std::memory_order_acq_rel);
 }
 
 void link::fail(const error& reason, bool send_close) {
   if (closed_) return;
   closed_ = true;
   const auto self = shared_from_this();
-  const parting state =
-      reason.code() == errc::channel_closed ? parting::goodbye : parting::in_failure;
-  leave(send_close && !write_ended_ ? state : parting::silent);
+  const close_state state =
+      reason.code() == errc::channel_closed ? close_state::close : close_state::after_error;
+  set_close_state(send_close && !write_ended_ ? state : close_state::abrupt);
   write_ended_ = read_ended_ = true;
   in_.drop();
   out_.drop();
@@ -345,13 +345,13 @@ void link::arm_timer(operation::time_point when) {
     if (cancelled || !self || self->closed_) return;
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
-    if (found.stuck && self->out_.moved() == self->moved_when_late_) {
+    if (found.stuck && self->out_.moved() == self->progress_when_late_) {
       self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
                  false);
     }
     // The current piece has to be finished; while it makes progress, the channel stays open.
-    self->moved_when_late_ = found.stuck ? self->out_.moved() : none_late;
-    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
+    self->progress_when_late_ = found.stuck ? self->out_.moved() : no_late_send;
+    if (found.stuck) found.next = std::min(found.next, now + stall_timeout);
     self->arm_timer(found.next);
     self->flush();
     self->complete_done();
@@ -360,7 +360,7 @@ void link::arm_timer(operation::time_point when) {
 
 void link::abandon() noexcept {
   const auto self = weak_from_this().lock();
-  leave(parting::silent);
+  set_close_state(close_state::abrupt);
   closed_ = read_ended_ = write_ended_ = true;
   work_ = {};
   out_.drop();

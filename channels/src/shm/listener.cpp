@@ -1,6 +1,6 @@
 #include <deque>
-#include <tandem/channels/shm.hpp>
-#include <tandem/event.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <utility>
 
 #include "shm/connect.hpp"
@@ -11,46 +11,46 @@ class listener::state {
  public:
   state(const asio::any_io_executor& executor, std::string name, const settings& options)
       : name_(name.empty() ? random_name() : std::move(name)), ready_(executor) {
-    tcp::hello mine;
-    mine.limits = protocol::offered(options);
+    tcp::hello local_hello;
+    local_hello.limits = protocol::offered(options);
     // The server calls back into this object, which outlives it: closing it ends the calls.
-    door_ = std::make_shared<greeter>(
-        listen(executor, name_), mine, tcp::pair_key(options), options,
-        [](const tcp::hello&) { return tcp::verdict::welcome; },
-        [this, options](guest_socket socket, const sealed::keys&, const tcp::hello& ours,
-                        const tcp::hello& theirs) {
-          std::shared_ptr<link> made = make_link(std::move(socket), 1, ours, theirs, options);
-          guests_.push_back(std::make_unique<link_channel>(std::move(made)));
+    server_ = std::make_shared<handshake_server>(
+        listen(executor, name_), local_hello, tcp::pair_key(options), options,
+        [](const tcp::hello&) { return tcp::handshake_status::accepted; },
+        [this, options](control_socket socket, const sealed::keys&, const tcp::hello& ours,
+                        const tcp::hello& remote_hello) {
+          std::shared_ptr<link> made = make_link(std::move(socket), 1, ours, remote_hello, options);
+          accepted_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();
         });
-    door_->run();
+    server_->run();
   }
-  ~state() { door_->close(); }
+  ~state() { server_->close(); }
 
   asio::awaitable<std::unique_ptr<channel>> accept(std::shared_ptr<state> self) {
-    while (self->guests_.empty()) {
+    while (self->accepted_.empty()) {
       if (self->closed_) throw error(errc::channel_closed, "the listener is closed");
       co_await self->ready_.wait();
     }
-    std::unique_ptr<channel> accepted = std::move(self->guests_.front());
-    self->guests_.pop_front();
+    std::unique_ptr<channel> accepted = std::move(self->accepted_.front());
+    self->accepted_.pop_front();
     co_return accepted;
   }
 
   void close() noexcept {
     closed_ = true;
-    door_->close();
-    guests_.clear();
+    server_->close();
+    accepted_.clear();
     ready_.notify_all();
   }
   const std::string& name() const noexcept { return name_; }
-  std::uint64_t strangers() const noexcept { return door_->strangers(); }
+  std::uint64_t rejected_connections() const noexcept { return server_->rejected_connections(); }
 
  private:
   const std::string name_;
-  event ready_;
-  std::deque<std::unique_ptr<channel>> guests_;
-  std::shared_ptr<greeter> door_;
+  async_condition ready_;
+  std::deque<std::unique_ptr<channel>> accepted_;
+  std::shared_ptr<handshake_server> server_;
   bool closed_ = false;
 };
 
@@ -69,8 +69,8 @@ listener& listener::operator=(listener&& other) noexcept {
 const std::string& listener::name() const noexcept {
   return state_->name();
 }
-std::uint64_t listener::strangers() const noexcept {
-  return state_->strangers();
+std::uint64_t listener::rejected_connections() const noexcept {
+  return state_->rejected_connections();
 }
 asio::awaitable<std::unique_ptr<channel>> listener::accept() {
   return state_->accept(state_);

@@ -4,11 +4,11 @@
 
 namespace tandem::shm {
 
-void mapped_buffers::look(std::uint32_t offers) {
+void mapped_buffers::map_offers(std::uint32_t offers) {
   seen_offers_ = offers;
-  for (std::uint32_t slot = 0; slot < most_offers; ++slot) {
+  for (std::uint32_t slot = 0; slot < max_offers; ++slot) {
     const std::uint32_t generation =
-        theirs_.offered[slot].generation.load(std::memory_order_acquire);
+        remote_.offered[slot].generation.load(std::memory_order_acquire);
     if (generation != all_[slot].generation) map(slot, generation);
   }
 }
@@ -16,30 +16,30 @@ void mapped_buffers::look(std::uint32_t offers) {
 void mapped_buffers::map(std::uint32_t slot, std::uint32_t generation) {
   mapping& here = all_[slot];
   here = {};
-  mine_.mapped[slot].store(0, std::memory_order_relaxed);
+  local_.mapped[slot].store(0, std::memory_order_relaxed);
   if (generation == 0) return;
-  const offer_words& words = theirs_.offered[slot];
-  const shared_pages::place place{words.process.load(std::memory_order_relaxed),
-                                  words.descriptor.load(std::memory_order_relaxed),
-                                  words.inode.load(std::memory_order_relaxed),
-                                  words.bytes.load(std::memory_order_relaxed)};
+  const buffer_offer& offer_entry = remote_.offered[slot];
+  const shared_pages::location location{offer_entry.process.load(std::memory_order_relaxed),
+                                        offer_entry.descriptor.load(std::memory_order_relaxed),
+                                        offer_entry.inode.load(std::memory_order_relaxed),
+                                        offer_entry.bytes.load(std::memory_order_relaxed)};
   // Overwritten meanwhile: the new generation is announced by another increment of `offers`.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (words.generation.load(std::memory_order_relaxed) != generation) return;
+  if (offer_entry.generation.load(std::memory_order_relaxed) != generation) return;
   here.generation = generation;
   try {
-    here.pages = std::make_unique<const shared_pages>(place, faults::when_touched);
+    here.pages = std::make_unique<const shared_pages>(location, population::on_demand);
   } catch (const std::exception& failure) {
     // Gone already, or not accessible: its payloads come through the ring.
     log(log_level::debug, "shm", describe(failure));
     return;
   }
-  mine_.mapped[slot].store(generation, std::memory_order_release);
+  local_.mapped[slot].store(generation, std::memory_order_release);
 }
 
 const std::byte* mapped_buffers::find(std::uint32_t slot, std::uint64_t offset,
                                       std::size_t bytes) const noexcept {
-  if (slot >= most_offers || !all_[slot].pages) return nullptr;
+  if (slot >= max_offers || !all_[slot].pages) return nullptr;
   const shared_pages& in = *all_[slot].pages;
   if (offset > in.size() || bytes > in.size() - offset) return nullptr;
   return in.data() + offset;

@@ -6,20 +6,20 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <tandem/async.hpp>
 #include <tandem/error.hpp>
-#include <tandem/run.hpp>
 
 #include "shm/sealed_file.hpp"
 
 namespace tandem::shm {
 namespace {
 
-constexpr std::size_t words_bytes = 4096;
-constexpr std::size_t words_stride = 2048;
-static_assert(sizeof(end_words) <= words_stride);
+constexpr std::size_t control_blocks_bytes = 4096;
+constexpr std::size_t control_block_stride = 2048;
+static_assert(sizeof(control_block) <= control_block_stride);
 
 constexpr std::size_t total_bytes(std::size_t ring_bytes) noexcept {
-  return words_bytes + 2 * ring_bytes;
+  return control_blocks_bytes + 2 * ring_bytes;
 }
 
 error no_memory(std::size_t bytes, int code) {
@@ -30,7 +30,7 @@ error no_memory(std::size_t bytes, int code) {
 }
 
 constexpr std::size_t usual_ring_bytes = 1024 * 1024;
-constexpr std::size_t most_automatic_bytes = 4 * usual_ring_bytes;
+constexpr std::size_t max_automatic_bytes = 4 * usual_ring_bytes;
 constexpr std::size_t all_rings_bytes = 64 * usual_ring_bytes;  // of one rank, one way
 
 /// Larger than a second level cache: when the writer wraps around, its lines have left the reader's
@@ -43,7 +43,7 @@ std::size_t automatic_ring_bytes(int ranks) noexcept {
   const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
   const std::size_t beyond = cache > 0 ? std::bit_ceil(static_cast<std::size_t>(cache) + 1) : 0;
   const std::size_t share = std::bit_floor(all_rings_bytes / static_cast<std::size_t>(ranks));
-  return std::min(std::clamp(beyond, usual_ring_bytes, most_automatic_bytes), share);
+  return std::min(std::clamp(beyond, usual_ring_bytes, max_automatic_bytes), share);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::size_t ring_bytes_for(std::size_t asked_bytes, int ranks) noexcept {
 }
 
 memory memory::create(std::size_t ring_bytes) {
-  ring_bytes = std::bit_ceil(std::clamp(ring_bytes, least_ring_bytes, most_ring_bytes));
+  ring_bytes = std::bit_ceil(std::clamp(ring_bytes, min_ring_bytes, max_ring_bytes));
   const std::size_t total = total_bytes(ring_bytes);
   descriptor file = make_sealed_file("tandem", total);
   if (!file.is_open()) throw no_memory(total, errno);
@@ -66,9 +66,10 @@ memory memory::open(descriptor from) {
     throw error(errc::protocol_violation, "the descriptor it passed is not sealed memory");
   }
   const auto total = static_cast<std::size_t>(bytes);
-  const std::size_t ring_bytes = total < words_bytes ? 0 : (total - words_bytes) / 2;
-  const bool fits = std::has_single_bit(ring_bytes) && ring_bytes >= least_ring_bytes &&
-                    ring_bytes <= most_ring_bytes && total_bytes(ring_bytes) == total;
+  const std::size_t ring_bytes =
+      total < control_blocks_bytes ? 0 : (total - control_blocks_bytes) / 2;
+  const bool fits = std::has_single_bit(ring_bytes) && ring_bytes >= min_ring_bytes &&
+                    ring_bytes <= max_ring_bytes && total_bytes(ring_bytes) == total;
   if (!fits) {
     throw error(errc::protocol_violation,
                 fmt::format("the memory it passed has {} bytes, not the size of two rings", bytes));
@@ -81,7 +82,7 @@ memory memory::open(descriptor from) {
 memory::memory(descriptor file, std::size_t ring_bytes)
     : file_(std::move(file)), ring_bytes_(ring_bytes) {
   const std::size_t total = total_bytes(ring_bytes);
-  base_ = map_file(file_, total, faults::when_touched);
+  base_ = map_file(file_, total, population::on_demand);
   if (base_ == nullptr) throw no_memory(total, errno);
 }
 
@@ -101,12 +102,13 @@ memory::~memory() {
   unmap_file(base_, total_bytes(ring_bytes_));
 }
 
-end_words& memory::words(int side) const noexcept {
-  return *reinterpret_cast<end_words*>(base_ + static_cast<std::size_t>(side) * words_stride);
+control_block& memory::control(int side) const noexcept {
+  return *reinterpret_cast<control_block*>(base_ +
+                                           static_cast<std::size_t>(side) * control_block_stride);
 }
 
 ring_memory memory::ring(int side) const noexcept {
-  return {base_ + words_bytes + static_cast<std::size_t>(side) * ring_bytes_, ring_bytes_};
+  return {base_ + control_blocks_bytes + static_cast<std::size_t>(side) * ring_bytes_, ring_bytes_};
 }
 
 }  // namespace tandem::shm

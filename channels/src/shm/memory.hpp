@@ -9,11 +9,11 @@
 namespace tandem::shm {
 
 /// How an end has closed.
-enum class parting : std::uint32_t {
+enum class close_state : std::uint32_t {
   none = 0,
-  goodbye = 1,
-  in_failure = 2,  ///< it closed because of an error
-  silent = 3,      ///< it closed without a close frame; its memory must not be read any more
+  close = 1,
+  after_error = 2,  ///< it closed because of an error
+  abrupt = 3,       ///< it closed without a close frame; its memory must not be read any more
 };
 
 /// Bits of `control_block::wake_mask`: what the other end must ring the doorbell for.
@@ -27,7 +27,7 @@ std::size_t ring_bytes_for(std::size_t asked_bytes, int ranks) noexcept;
 using nonce = std::array<std::byte, 16>;
 
 /// A shared buffer that one end offers to the other for mapping (`shared_pages::location`).
-struct offer_words {
+struct buffer_offer {
   /// Incremented for each buffer that gets this slot; 0: none. Written after the other fields.
   std::atomic<std::uint32_t> generation;
   std::atomic<std::uint32_t> process;
@@ -36,24 +36,24 @@ struct offer_words {
   std::atomic<std::uint64_t> bytes;
 };
 /// Buffers of one end that the other may have mapped at a time.
-constexpr std::size_t most_offers = 32;
+constexpr std::size_t max_offers = 32;
 
 /// The control words of one end beside its ring. Their end writes them and the other reads them,
 /// except `wake_mask`, which the end that rings resets to 0.
-struct end_words {
-  alignas(64) std::atomic<std::uint32_t> asleep;
+struct control_block {
+  alignas(64) std::atomic<std::uint32_t> wake_mask;
   alignas(64) std::atomic<std::uint64_t> consumed;  ///< bytes of the other's ring
   std::atomic<std::uint64_t> read;                  ///< references of the other that are read
-  alignas(64) std::atomic<parting> left;
-  std::atomic<std::uint32_t> is_introduced;  ///< the next two fields are written
-  std::atomic<std::uint64_t> address;        ///< of these words, in its process
-  nonce once;                                ///< random
+  alignas(64) std::atomic<close_state> closed_as;
+  std::atomic<std::uint32_t> is_probe_published;  ///< the next two fields are written
+  std::atomic<std::uint64_t> address;             ///< of these words, in its process
+  nonce once;                                     ///< random
   /// 1: this end can read the other's memory; 0: it cannot, or has not probed yet.
   std::atomic<std::uint32_t> reads_references;
   std::atomic<std::uint32_t> offers;  ///< incremented with every change of `offered`
-  std::array<offer_words, most_offers> offered;
+  std::array<buffer_offer, max_offers> offered;
   /// By slot: the generation of the other's offer that is mapped here.
-  std::array<std::atomic<std::uint32_t>, most_offers> mapped;
+  std::array<std::atomic<std::uint32_t>, max_offers> mapped;
 };
 
 /// The memory that two ends share: a control block of each and a ring each way. It is anonymous
@@ -76,9 +76,9 @@ class memory {
   bool is_open() const noexcept { return base_ != nullptr; }
   /// The descriptor to pass; -1 after `close_descriptor`.
   int get_descriptor() const noexcept { return file_.get(); }
-  void forget_descriptor() noexcept { file_ = descriptor(); }
+  void close_descriptor() noexcept { file_ = descriptor(); }
   /// The control block of side 0, which created the memory, or of side 1.
-  end_words& words(int side) const noexcept;
+  control_block& control(int side) const noexcept;
   /// The ring that this side writes.
   ring_memory ring(int side) const noexcept;
   std::size_t ring_bytes() const noexcept { return ring_bytes_; }

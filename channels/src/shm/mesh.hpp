@@ -16,16 +16,16 @@ class mesh final : public tcp::mesh {
   using tcp::mesh::mesh;
   std::string_view kind() const noexcept override { return "shm"; }
   asio::awaitable<void> open() override;
-  std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override;
+  std::shared_ptr<board> share_board(std::span<const int> members, std::string& location) override;
   /// Wakes the loop of a connected peer.
-  void ring(int peer) noexcept;
+  void ring_doorbell(int peer) noexcept;
 
  private:
   void ended() noexcept override;
-  void heard_bell();
-  asio::awaitable<void> dial_peer(int peer) override;
-  void take(guest_socket guest, int side, int peer, const tcp::hello& mine,
-            const tcp::hello& theirs);
+  void on_doorbell();
+  asio::awaitable<void> connect_peer(int peer) override;
+  void take(control_socket socket, int side, int peer, const tcp::hello& local_hello,
+            const tcp::hello& remote_hello);
 
   std::string here_;  // host identity and a blank, the prefix of what ranks publish
   std::vector<std::weak_ptr<link>> links_;  // by peer; empty until the first

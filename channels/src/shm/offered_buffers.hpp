@@ -14,16 +14,16 @@ namespace tandem::shm {
 /// a record. A slot is reused when its buffer is gone; buffers beyond `max_offers` are not offered.
 class offered_buffers {
  public:
-  offered_buffers(end_words& mine, const end_words& theirs) noexcept
-      : mine_(mine), theirs_(theirs) {}
+  offered_buffers(control_block& local, const control_block& remote) noexcept
+      : local_(local), remote_(remote) {}
 
   /// Where the peer finds a payload.
-  struct spot {
+  struct buffer_location {
     std::uint32_t slot = 0;
     std::uint64_t offset = 0;
   };
   /// None where the payload is in no shared buffer, or in one that the peer has not mapped.
-  std::optional<spot> find(const void* data, std::size_t bytes);
+  std::optional<buffer_location> find(const void* data, std::size_t bytes);
 
  private:
   using pages = std::shared_ptr<const shared_pages>;
@@ -31,10 +31,10 @@ class offered_buffers {
   std::optional<std::uint32_t> slot_of(const pages& which) const noexcept;
   std::optional<std::uint32_t> offer(const pages& which);
 
-  end_words& mine_;
-  const end_words& theirs_;
-  std::array<std::weak_ptr<const shared_pages>, most_offers> offered_;
-  std::array<std::uint32_t, most_offers> generations_{};
+  control_block& local_;
+  const control_block& remote_;
+  std::array<std::weak_ptr<const shared_pages>, max_offers> offered_;
+  std::array<std::uint32_t, max_offers> generations_{};
   std::uint32_t offers_ = 0;
 };
 

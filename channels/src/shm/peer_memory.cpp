@@ -10,19 +10,19 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <tandem/trust.hpp>
+#include <tandem/detail/trust.hpp>
 
 namespace tandem::shm {
 namespace {
 
 /// Yama's ptrace_scope 1: only a parent, or a process named by PR_SET_PTRACER.
-bool only_parents_may_look() noexcept {
+bool is_ptrace_restricted() noexcept {
   const descriptor scope(::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC));
   char word = '0';
   return scope.is_open() && ::read(scope.get(), &word, 1) == 1 && word == '1';
 }
 
-constexpr std::size_t tried_bytes = 64 * 1024;
+constexpr std::size_t probe_bytes = 64 * 1024;
 /// A ring has about the throughput of one memory copy, as both ends copy at the same time, but
 /// keeps both busy. On two cores of an AMD EPYC under a hypervisor the kernel reads at a quarter of
 /// that, and the ring is 1.3 to 3 times as fast from 64 KiB to 64 MiB, with two ranks and with
@@ -31,7 +31,7 @@ constexpr int worth_percent = 70;
 
 /// Shortest of three runs, after one that populates the pages.
 template <class Work>
-std::chrono::nanoseconds least_time(Work work) {
+std::chrono::nanoseconds shortest_time(Work work) {
   using clock = std::chrono::steady_clock;
   std::chrono::nanoseconds shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 4; ++i) {
@@ -44,33 +44,33 @@ std::chrono::nanoseconds least_time(Work work) {
 
 }  // namespace
 
-void peer_memory::introduce(end_words& mine) {
-  static const bool asks = only_parents_may_look();
-  if (asks) ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+void peer_memory::publish_probe(control_block& local) {
+  static const bool is_restricted = is_ptrace_restricted();
+  if (is_restricted) ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   nonce once;
   trust::random_bytes(once);
-  mine.once = once;
-  mine.address.store(reinterpret_cast<std::uintptr_t>(&mine), std::memory_order_relaxed);
-  mine.is_introduced.store(1, std::memory_order_release);
+  local.once = once;
+  local.address.store(reinterpret_cast<std::uintptr_t>(&local), std::memory_order_relaxed);
+  local.is_probe_published.store(1, std::memory_order_release);
 }
 
-bool peer_memory::can_read(const end_words& theirs) const noexcept {
+bool peer_memory::can_read(const control_block& remote) const noexcept {
   if (pid_ == 0) return false;
   nonce published, found{};
-  std::memcpy(&published, &theirs.once, sizeof published);
-  const std::uint64_t address = theirs.address.load(std::memory_order_relaxed);
-  const std::uint64_t at = address + offsetof(end_words, once);
+  std::memcpy(&published, &remote.once, sizeof published);
+  const std::uint64_t address = remote.address.load(std::memory_order_relaxed);
+  const std::uint64_t at = address + offsetof(control_block, once);
   return read(found.data(), at, found.size()) == 0 && found == published && published != nonce{};
 }
 
-bool peer_memory::is_worth_reading(const end_words& theirs) const {
-  const std::uint64_t address = theirs.address.load(std::memory_order_relaxed);
-  const auto* const mapped = reinterpret_cast<const std::byte*>(&theirs);
-  const auto into = std::make_unique<std::byte[]>(tried_bytes);
+bool peer_memory::is_worth_reading(const control_block& remote) const {
+  const std::uint64_t address = remote.address.load(std::memory_order_relaxed);
+  const auto* const mapped = reinterpret_cast<const std::byte*>(&remote);
+  const auto into = std::make_unique<std::byte[]>(probe_bytes);
   bool fails = false;
   const auto reading =
-      least_time([&] { fails = read(into.get(), address, tried_bytes) != 0 || fails; });
-  const auto copying = least_time([&] { std::memcpy(into.get(), mapped, tried_bytes); });
+      shortest_time([&] { fails = read(into.get(), address, probe_bytes) != 0 || fails; });
+  const auto copying = shortest_time([&] { std::memcpy(into.get(), mapped, probe_bytes); });
   return !fails && reading * worth_percent <= copying * 100;
 }
 

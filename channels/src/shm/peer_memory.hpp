@@ -19,13 +19,13 @@ class peer_memory {
 
   /// Publishes a nonce and its address, by which the other end finds out whether it can read here.
   /// Where Yama restricts ptrace to parents, allows any process of this user (PR_SET_PTRACER_ANY).
-  static void introduce(end_words& mine);
+  static void publish_probe(control_block& local);
   /// Whether the peer's nonce is at the address that it published. Detects a pid of another
   /// namespace, which would name the wrong process.
-  bool can_read(const end_words& theirs) const noexcept;
+  bool can_read(const control_block& remote) const noexcept;
   /// Whether one copy by the kernel, made by one end alone, is faster than two that both ends make
   /// at the same time. @pre `can_read`. @par Cost  some 50 us: measured with 64 KiB.
-  bool is_worth_reading(const end_words& theirs) const;
+  bool is_worth_reading(const control_block& remote) const;
 
   /// Reads all `bytes`. @return 0, or the errno
   int read(std::byte* to, std::uint64_t address, std::size_t bytes) const noexcept;

@@ -29,7 +29,7 @@ bool has_ended(pid_t process) noexcept {
 void process_watch::start(pid_t process, std::function<void()> on_end) {
   if (process <= 0 || process == ::getpid()) return;
   on_end_ = std::move(on_end);
-  look_again(process);
+  poll_later(process);
 }
 
 void process_watch::stop() noexcept {
@@ -37,12 +37,12 @@ void process_watch::stop() noexcept {
   timer_.cancel();
 }
 
-void process_watch::look_again(pid_t process) {
+void process_watch::poll_later(pid_t process) {
   timer_.expires_after(interval);
   timer_.async_wait([weak = weak_from_this(), process](error_code cancelled) {
     const auto self = weak.lock();
     if (cancelled || !self || !self->on_end_) return;
-    if (!has_ended(process)) return self->look_again(process);
+    if (!has_ended(process)) return self->poll_later(process);
     const auto handler = std::exchange(self->on_end_, {});
     handler();
   });

@@ -21,7 +21,7 @@ class process_watch : public std::enable_shared_from_this<process_watch> {
   void stop() noexcept;
 
  private:
-  void look_again(pid_t process);
+  void poll_later(pid_t process);
 
   asio::steady_timer timer_;
   std::function<void()> on_end_;

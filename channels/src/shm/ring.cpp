@@ -19,8 +19,8 @@ constexpr std::size_t padded(std::size_t bytes) noexcept {
 /// cache.
 void copy_out(std::byte* to, const std::byte* from, std::size_t bytes,
               std::size_t payload_bytes) noexcept {
-  constexpr std::size_t block_bytes = 1024, most_in_blocks = 256 * 1024;
-  for (; bytes > block_bytes && payload_bytes <= most_in_blocks; bytes -= block_bytes) {
+  constexpr std::size_t block_bytes = 1024, max_blockwise_bytes = 256 * 1024;
+  for (; bytes > block_bytes && payload_bytes <= max_blockwise_bytes; bytes -= block_bytes) {
     std::memcpy(to, from, block_bytes);
     to += block_bytes;
     from += block_bytes;
@@ -48,11 +48,11 @@ bool ring_writer::has_room(std::size_t bytes) noexcept {
 }
 
 bool ring_writer::has_room_for(std::size_t payload_bytes) noexcept {
-  const bool is_inside = payload_bytes <= record::inside_bytes;
+  const bool is_inside = payload_bytes <= record::inline_bytes;
   return has_room(record_bytes + (is_inside ? 0 : padded(payload_bytes)));
 }
 
-void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
+void ring_writer::fill(record& to, const protocol::frame& f, transfer_method how,
                        std::uint32_t here) const noexcept {
   to.type = static_cast<std::uint8_t>(f.type);
   to.how = static_cast<std::uint8_t>(how);
@@ -63,11 +63,11 @@ void ring_writer::fill(record& to, const protocol::frame& f, carriage how,
   to.offset = f.offset;
   to.payload_bytes = f.payload_bytes;
   to.here_bytes = here;
-  to.history = f.note.history;
+  to.history = f.signature.history;
   if (f.type == protocol::frame_type::eager) {
-    to.offset = f.note.call;
+    to.offset = f.signature.call;
   } else if (protocol::carries_note(f.type)) {
-    protocol::put<std::uint64_t>(to.inside, f.note.call);
+    protocol::put<std::uint64_t>(to.inline_data, f.signature.call);
   }
 }
 
@@ -92,20 +92,20 @@ bool ring_writer::write(const protocol::frame& f, const void* payload) {
   if (!has_room(record_bytes)) return false;
   clear_after(record_bytes);
   record& to = at(tail_);
-  fill(to, f, carriage::inside, f.payload_bytes);
-  if (f.payload_bytes > 0) std::memcpy(to.inside, payload, f.payload_bytes);
+  fill(to, f, transfer_method::inline_data, f.payload_bytes);
+  if (f.payload_bytes > 0) std::memcpy(to.inline_data, payload, f.payload_bytes);
   publish(to, record_bytes);
   return true;
 }
 
-bool ring_writer::refer(const protocol::frame& f, carriage how, std::uint32_t where,
-                        std::uint64_t place) {
+bool ring_writer::write_reference(const protocol::frame& f, transfer_method how, std::uint32_t slot,
+                                  std::uint64_t address_or_offset) {
   if (!has_room(record_bytes)) return false;
   clear_after(record_bytes);
   record& to = at(tail_);
   fill(to, f, how, 0);
-  protocol::put<std::uint64_t>(to.inside, place);
-  protocol::put<std::uint32_t>(to.inside + sizeof place, where);
+  protocol::put<std::uint64_t>(to.inline_data, address_or_offset);
+  protocol::put<std::uint32_t>(to.inline_data + sizeof address_or_offset, slot);
   publish(to, record_bytes);
   return true;
 }
@@ -122,7 +122,8 @@ bool ring_writer::write_pieces(const protocol::frame& f, const std::byte* payloa
     if (here > first) std::memcpy(ring_.data, payload + done + first, here - first);
     // The line that the reader polls is written last, as a whole.
     record& to = at(tail_);
-    fill(to, f, done == 0 ? carriage::behind : carriage::more, static_cast<std::uint32_t>(here));
+    fill(to, f, done == 0 ? transfer_method::first_piece : transfer_method::more,
+         static_cast<std::uint32_t>(here));
     done += here;
     publish(to, record_bytes + padded(here));
   }
@@ -130,12 +131,12 @@ bool ring_writer::write_pieces(const protocol::frame& f, const std::byte* payloa
 }
 
 ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
-  const record& from = upcoming();
+  const record& from = next_record();
   const std::uint32_t ready = from.ready.load(std::memory_order_acquire);
   if (ready == 0) return outcome::none;
   if (ready != record::is_ready) {
     why = fmt::format("a record starts with {:#010x}", ready);
-    return outcome::broken;
+    return outcome::protocol_violation;
   }
   struct {
     std::uint8_t type, how;
@@ -150,44 +151,44 @@ ring_reader::outcome ring_reader::next(view& out, std::string& why) const {
   std::memcpy(&f.offset, &from.offset, sizeof f.offset);
   std::memcpy(&f.payload_bytes, &from.payload_bytes, sizeof f.payload_bytes);
   std::memcpy(&out.here_bytes, &from.here_bytes, sizeof out.here_bytes);
-  std::memcpy(&f.note.history, &from.history, sizeof f.note.history);
-  std::memcpy(out.inside, from.inside, sizeof out.inside);
+  std::memcpy(&f.signature.history, &from.history, sizeof f.signature.history);
+  std::memcpy(out.inline_data, from.inline_data, sizeof out.inline_data);
   // Nothing below reads the ring again.
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (kind.type < 1 || kind.type > static_cast<std::uint8_t>(protocol::frame_type::goodbye)) {
+  if (kind.type < 1 || kind.type > static_cast<std::uint8_t>(protocol::frame_type::close)) {
     why = fmt::format("a record of unknown type {}", kind.type);
-    return outcome::broken;
+    return outcome::protocol_violation;
   }
   f.type = static_cast<protocol::frame_type>(kind.type);
-  out.how = static_cast<carriage>(kind.how);
+  out.how = static_cast<transfer_method>(kind.how);
   if (f.type == protocol::frame_type::eager) {
-    f.note.call = std::exchange(f.offset, 0);
+    f.signature.call = std::exchange(f.offset, 0);
   } else if (protocol::carries_note(f.type)) {
-    f.note.call = protocol::take<std::uint64_t>(out.inside);
+    f.signature.call = protocol::take<std::uint64_t>(out.inline_data);
   }
   if (f.payload_bytes > 0 && !protocol::carries_payload(f.type)) {
     why = fmt::format("a record of type {} with {} payload bytes", kind.type, f.payload_bytes);
-    return outcome::broken;
+    return outcome::protocol_violation;
   }
   bool fits = false;
   switch (out.how) {
-    case carriage::inside:
-      fits = out.here_bytes == f.payload_bytes && f.payload_bytes <= record::inside_bytes;
+    case transfer_method::inline_data:
+      fits = out.here_bytes == f.payload_bytes && f.payload_bytes <= record::inline_bytes;
       break;
-    case carriage::behind:
-    case carriage::more:
+    case transfer_method::first_piece:
+    case transfer_method::more:
       fits =
           out.here_bytes > 0 && out.here_bytes <= piece_bytes && out.here_bytes <= f.payload_bytes;
       break;
-    case carriage::reference:
-    case carriage::mapped:
+    case transfer_method::reference:
+    case transfer_method::mapped:
       fits = out.here_bytes == 0 && f.payload_bytes > 0;
       break;
   }
   if (fits) return outcome::some;
   why = fmt::format("a record with {} of {} bytes, transfer method {}", out.here_bytes,
                     f.payload_bytes, kind.how);
-  return outcome::broken;
+  return outcome::protocol_violation;
 }
 
 void ring_reader::copy(const view& of, std::byte* to) const noexcept {
@@ -201,10 +202,10 @@ void ring_reader::copy(const view& of, std::byte* to) const noexcept {
 /// Publishes the freed room rarely, as each store costs both ends a cache miss: less than a quarter
 /// of the ring is unpublished, and a record needs less than the rest.
 bool ring_reader::consume(const view& of) noexcept {
-  const bool is_behind = of.how == carriage::behind || of.how == carriage::more;
+  const bool is_behind = of.how == transfer_method::first_piece || of.how == transfer_method::more;
   head_ += record_bytes + (is_behind ? padded(of.here_bytes) : 0);
-  if (head_ - told_ < ring_.bytes / 4) return false;
-  told_ = head_;
+  if (head_ - published_ < ring_.bytes / 4) return false;
+  published_ = head_;
   consumed_.store(head_, std::memory_order_release);
   return true;
 }

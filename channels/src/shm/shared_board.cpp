@@ -12,14 +12,14 @@
 namespace tandem::shm {
 namespace {
 
-std::string text_of(const shared_pages::place& where) {
+std::string text_of(const shared_pages::location& where) {
   return fmt::format("{} {} {}", where.process, where.descriptor, where.inode);
 }
 
 /// The text comes from a rank that has proven the job secret, and is validated nevertheless.
-shared_pages::place place_of(const std::string& text, std::size_t bytes) {
+shared_pages::location location_of(const std::string& text, std::size_t bytes) {
   std::istringstream from(text);
-  shared_pages::place where;
+  shared_pages::location where;
   where.bytes = bytes;
   if (!(from >> where.process >> where.descriptor >> where.inode)) {
     throw error(errc::bad_input,
@@ -31,15 +31,15 @@ shared_pages::place place_of(const std::string& text, std::size_t bytes) {
 }  // namespace
 
 std::shared_ptr<shared_board> shared_board::make(const std::shared_ptr<mesh>& over,
-                                                 std::span<const int> members, std::string& place,
-                                                 const settings& options) {
+                                                 std::span<const int> members,
+                                                 std::string& location, const settings& options) {
   const std::size_t bytes = bytes_for(static_cast<int>(members.size()));
   std::unique_ptr<shared_pages> pages;
-  if (place.empty()) {
+  if (location.empty()) {
     pages = std::make_unique<shared_pages>("tandem-board", bytes);
-    place = text_of(pages->where());
+    location = text_of(pages->where());
   } else {
-    pages = std::make_unique<shared_pages>(place_of(place, bytes));
+    pages = std::make_unique<shared_pages>(location_of(location, bytes));
   }
   const auto me = std::ranges::find(members, over->rank());
   // Not `make_shared`: the constructor is private.
@@ -52,7 +52,7 @@ shared_board::shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor
                            std::unique_ptr<shared_pages> pages, std::vector<int> members, int rank,
                            const settings& options)
     : board(pages->data(), rank, static_cast<int>(members.size())),
-      pollable(executor, look::reads_memory),
+      pollable(executor, poll_cost::memory_read),
       pending_owner(executor),
       over_(std::move(over)),
       executor_(executor),
@@ -61,101 +61,101 @@ shared_board::shared_board(std::weak_ptr<mesh> over, const asio::any_io_executor
       timeout_(options.operation_timeout),
       timer_(executor) {}
 
-bool shared_board::linger(waiter& w) noexcept {
-  if (!loop().may_linger() || !lingering_.may_try()) return false;
-  for (int looks = 0; looks < looks_while_lingering; ++looks) {
-    if (w.look()) return lingering_.caught();
+bool shared_board::spin_wait(waiter& w) noexcept {
+  if (!loop().may_spin() || !spin_wait_policy_.may_spin()) return false;
+  for (int polls = 0; polls < polls_per_spin_wait; ++polls) {
+    if (w.poll()) return spin_wait_policy_.record_hit();
   }
-  return lingering_.missed();
+  return spin_wait_policy_.record_miss();
 }
 
 void shared_board::wait(waiter& w) {
   waiting_.push_back({&w, clock::now() + timeout_});
   if (!timer_runs_) arm_timer(waiting_.back().due);
-  if (failed_) return give_up_all();
+  if (failed_) return fail_waiters();
   if (!loop().is_polling()) arm();
 }
 
-void shared_board::forget(waiter& w) noexcept {
+void shared_board::cancel_wait(waiter& w) noexcept {
   if (waiting_.empty()) return;
   std::erase_if(waiting_, [&w](const entry& each) { return each.who == &w; });
 }
 
 /// A resumed waiter may wait again or destroy the owner of this board.
-bool shared_board::ask_all() {
+bool shared_board::poll_waiters() {
   if (waiting_.empty()) return false;
   const auto self = shared_from_this();
   bool found = false;
   for (std::size_t i = 0; i < waiting_.size();) {
     waiter& w = *waiting_[i].who;
-    if (!w.look()) {
+    if (!w.poll()) {
       ++i;
       continue;
     }
     found = true;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    w.over(nullptr);
+    w.complete(nullptr);
   }
   return found;
 }
 
-bool shared_board::may_go_on() const noexcept {
-  return std::ranges::any_of(waiting_, [](const entry& each) { return each.who->look(); });
+bool shared_board::can_progress() const noexcept {
+  return std::ranges::any_of(waiting_, [](const entry& each) { return each.who->poll(); });
 }
 
 bool shared_board::poll() {
-  settle();
-  if (is_asleep_) {
-    is_asleep_ = false;
-    be_awake();
+  flush_wakeups();
+  if (is_armed_) {
+    is_armed_ = false;
+    clear_blocked();
   }
-  return ask_all();
+  return poll_waiters();
 }
 
 void shared_board::arm() {
-  settle();
-  if (is_asleep_ || waiting_.empty() || failed_) return;
-  is_asleep_ = true;
-  fall_asleep();
-  if (may_go_on()) look_again();
+  flush_wakeups();
+  if (is_armed_ || waiting_.empty() || failed_) return;
+  is_armed_ = true;
+  set_blocked();
+  if (can_progress()) poll_later();
 }
 
-void shared_board::look_again() {
-  if (std::exchange(look_posted_, true)) return;
+void shared_board::poll_later() {
+  if (std::exchange(poll_posted_, true)) return;
   asio::post(executor_, [self = shared_from_this()] {
-    self->look_posted_ = false;
+    self->poll_posted_ = false;
     self->wake();
   });
 }
 
 void shared_board::wake() {
   const auto self = shared_from_this();
-  is_asleep_ = false;
-  be_awake();
-  ask_all();
+  is_armed_ = false;
+  clear_blocked();
+  poll_waiters();
   if (!loop().is_polling()) arm();
 }
 
-void shared_board::ring(int of_rank) noexcept {
-  if (of_rank == rank()) return look_again();
-  if (const auto by = over_.lock()) by->ring(members_[static_cast<std::size_t>(of_rank)]);
+void shared_board::ring_doorbell(int of_rank) noexcept {
+  if (of_rank == rank()) return poll_later();
+  if (const auto by = over_.lock()) by->ring_doorbell(members_[static_cast<std::size_t>(of_rank)]);
 }
 
 void shared_board::fail(const error& reason) {
   if (failed_) return;
   failed_ = std::make_shared<error>(reason);
   timer_.cancel();
-  give_up_all();
+  fail_waiters();
 }
 
 /// Calls complete on the executor, never inside the call that made them fail.
-void shared_board::give_up_all() {
+void shared_board::fail_waiters() {
   if (waiting_.empty()) return;
   asio::post(executor_, [self = shared_from_this()] {
     while (!self->waiting_.empty()) {
       waiter& w = *self->waiting_.back().who;
       self->waiting_.pop_back();
-      w.over(self->failed_);
+      w.complete(self->failed_);
     }
   });
 }
@@ -179,10 +179,10 @@ void shared_board::expire() {
     if (first->due > now) return arm_timer(first->due);
     waiter& w = *first->who;
     waiting_.erase(first);
-    w.over(std::make_shared<error>(
+    w.complete(std::make_shared<error>(
         errc::timed_out,
         error_context{
-            .peer = members_[static_cast<std::size_t>(w.missing())],
+            .peer = members_[static_cast<std::size_t>(w.missing_rank())],
             .rail = "shm board",
             .phase = {},
             .detail = {},
@@ -195,7 +195,7 @@ void shared_board::abandon() noexcept {
   while (!waiting_.empty()) {
     waiter& w = *waiting_.back().who;
     waiting_.pop_back();
-    w.gone();
+    w.abandon();
   }
 }
 

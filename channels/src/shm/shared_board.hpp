@@ -5,15 +5,15 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <tandem/board.hpp>
+#include <tandem/detail/board.hpp>
+#include <tandem/detail/pending.hpp>
+#include <tandem/detail/poller.hpp>
 #include <tandem/error.hpp>
-#include <tandem/pending.hpp>
-#include <tandem/poller.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
-#include "shm/lingering.hpp"
 #include "shm/shared_pages.hpp"
+#include "shm/spin_wait_policy.hpp"
 
 namespace tandem::shm {
 
@@ -29,18 +29,18 @@ class shared_board final : public board,
   /// As `fabric::share_board`. @par Errors thrown: `limit_exceeded`, `unsupported_memory`; and
   /// `bad_input`: `location` does not parse.
   static std::shared_ptr<shared_board> make(const std::shared_ptr<mesh>& over,
-                                            std::span<const int> members, std::string& place,
+                                            std::span<const int> members, std::string& location,
                                             const settings& options);
   /// Rings the other ranks a last time, never itself.
   ~shared_board() override {
-    be_awake();
-    settle();
+    clear_blocked();
+    flush_wakeups();
   }
 
-  bool linger(waiter& w) noexcept override;
+  bool spin_wait(waiter& w) noexcept override;
   void wait(waiter& w) override;
-  void is_shared() noexcept override { pages_->hide(); }
-  void forget(waiter& w) noexcept override;
+  void on_shared() noexcept override { pages_->close_descriptor(); }
+  void cancel_wait(waiter& w) noexcept override;
   const std::shared_ptr<const error>& failed() const noexcept override { return failed_; }
 
   /// A doorbell has arrived.
@@ -59,16 +59,16 @@ class shared_board final : public board,
                std::unique_ptr<shared_pages> pages, std::vector<int> members, int rank,
                const settings& options);
 
-  bool ask_all();
-  bool may_go_on() const noexcept;
+  bool poll_waiters();
+  bool can_progress() const noexcept;
   void arm_timer(clock::time_point when);
   void expire();
-  void give_up_all();
-  void look_again();
+  void fail_waiters();
+  void poll_later();
   bool poll() override;
   void arm() override;
-  void ring(int of_rank) noexcept override;
-  bool settles_soon() const noexcept override { return loop().is_polling(); }
+  void ring_doorbell(int of_rank) noexcept override;
+  bool flushes_soon() const noexcept override { return loop().is_polling(); }
   void abandon() noexcept override;
 
   const std::weak_ptr<mesh> over_;
@@ -79,9 +79,9 @@ class shared_board final : public board,
   std::vector<entry> waiting_;
   asio::steady_timer timer_;
   bool timer_runs_ = false;
-  bool is_asleep_ = false;
-  bool look_posted_ = false;
-  lingering lingering_;
+  bool is_armed_ = false;
+  bool poll_posted_ = false;
+  spin_wait_policy spin_wait_policy_;
   std::shared_ptr<const error> failed_;
 };
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <tandem/channels/shm.hpp>
+#include <tandem/channels.hpp>
 #include <utility>
 
 #include "shm/shared_buffers.hpp"

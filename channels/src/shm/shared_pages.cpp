@@ -15,7 +15,7 @@
 namespace tandem::shm {
 namespace {
 
-error not_found_at(const shared_pages::place& of, const std::string& why) {
+error not_found_at(const shared_pages::location& of, const std::string& why) {
   return error(errc::unsupported_memory,
                fmt::format("shared memory of process {}: {}", of.process, why),
                "run all ranks of a host as one user, in one container");
@@ -26,11 +26,11 @@ error not_found_at(const shared_pages::place& of, const std::string& why) {
 shared_pages::shared_pages(const char* name, std::size_t bytes, detail::inherited_as how)
     : file_(make_sealed_file(name, bytes)), bytes_(bytes) {
   if (!file_.is_open()) throw no_shared_memory(bytes, errno);
-  map(faults::at_once, how);
+  map(population::eager, how);
 }
 
 /// The location may name any file that this process can open: validated before it is mapped.
-shared_pages::shared_pages(const place& of, faults when)
+shared_pages::shared_pages(const location& of, population when)
     : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
   struct stat about {};
@@ -52,7 +52,7 @@ shared_pages::shared_pages(const place& of, faults when)
   file_ = descriptor();
 }
 
-void shared_pages::map(faults when, detail::inherited_as how) {
+void shared_pages::map(population when, detail::inherited_as how) {
   base_ = map_file(file_, bytes_, when, how);
   if (base_ == nullptr) throw no_shared_memory(bytes_, errno);
 }
@@ -67,7 +67,7 @@ void shared_pages::discard() const noexcept {
               static_cast<off_t>(bytes_));
 }
 
-shared_pages::place shared_pages::where() const noexcept {
+shared_pages::location shared_pages::where() const noexcept {
   struct stat about {};
   ::fstat(file_.get(), &about);
   return {static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(file_.get()),

@@ -13,7 +13,7 @@ namespace tandem::shm {
 class shared_pages {
  public:
   /// Where another process opens it; the inode verifies that it is this memory.
-  struct place {
+  struct location {
     std::uint32_t process = 0;
     std::uint32_t descriptor = 0;
     std::uint64_t inode = 0;
@@ -27,7 +27,7 @@ class shared_pages {
                detail::inherited_as how = detail::inherited_as::zeros);
   /// Maps a peer's. @par Errors thrown: `unsupported_memory`: the descriptor is not this memory, or
   /// may not be opened (another user, another container); `limit_exceeded`.
-  explicit shared_pages(const place& of, faults when = faults::at_once);
+  explicit shared_pages(const location& of, population when = population::eager);
   ~shared_pages();
   shared_pages(const shared_pages&) = delete;
   shared_pages& operator=(const shared_pages&) = delete;
@@ -35,15 +35,15 @@ class shared_pages {
   std::byte* data() const noexcept { return base_; }
   std::size_t size() const noexcept { return bytes_; }
   /// @pre created here, and `close_descriptor` not called
-  place where() const noexcept;
+  location where() const noexcept;
   /// Closes the descriptor: no other process can open it from here on.
-  void hide() noexcept { file_ = descriptor(); }
+  void close_descriptor() noexcept { file_ = descriptor(); }
   /// Frees the pages, also where others have them mapped: they read zeros from here on.
   /// @pre As `where`.
   void discard() const noexcept;
 
  private:
-  void map(faults when, detail::inherited_as how);
+  void map(population when, detail::inherited_as how);
 
   const detail::process_origin origin_;
   descriptor file_;

@@ -13,8 +13,8 @@
 namespace tandem::tcp {
 namespace {
 
-constexpr std::string_view of_the_system = "system";
-constexpr std::string_view within_a_host = "reno";
+constexpr std::string_view system_default = "system";
+constexpr std::string_view within_host_default = "reno";
 
 /// 0, or errno.
 int set(int socket, std::string_view name) noexcept {
@@ -22,7 +22,7 @@ int set(int socket, std::string_view name) noexcept {
   return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), bytes) == 0 ? 0 : errno;
 }
 
-bool is_within_a_host(const asio::ip::tcp::socket& which) {
+bool is_within_host(const asio::ip::tcp::socket& which) {
   error_code failure;
   const asio::ip::address here = which.local_endpoint(failure).address();
   if (failure) return false;
@@ -40,16 +40,16 @@ std::string allowed() {
 }  // namespace
 
 void choose_congestion(asio::ip::tcp::socket& of, const settings& options) {
-  if (options.congestion == of_the_system) return;
+  if (options.congestion == system_default) return;
   if (!options.congestion.empty()) {
     set(of.native_handle(), options.congestion);
-  } else if (is_within_a_host(of)) {
-    set(of.native_handle(), within_a_host);
+  } else if (is_within_host(of)) {
+    set(of.native_handle(), within_host_default);
   }
 }
 
 void check_congestion(const settings& options) {
-  if (options.congestion.empty() || options.congestion == of_the_system) return;
+  if (options.congestion.empty() || options.congestion == system_default) return;
   const int trial = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (trial < 0) return;
   const int failed = set(trial, options.congestion);

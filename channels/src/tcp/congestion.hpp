@@ -1,7 +1,7 @@
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
-#include <tandem/run.hpp>
+#include <tandem/async.hpp>
 #include <tandem/settings.hpp>
 
 namespace tandem::tcp {

@@ -8,8 +8,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
@@ -31,7 +31,7 @@ asio::awaitable<void> connect_once(asio::ip::tcp::socket& socket, asio::ip::tcp:
 }
 
 /// Limit of one attempt where there are several addresses, to leave time for the others.
-constexpr std::chrono::seconds one_of_several{3};
+constexpr std::chrono::seconds per_address_timeout{3};
 
 /// The same with a timeout: a firewall may drop packets silently.
 asio::awaitable<void> connect_within(std::chrono::nanoseconds limit, asio::ip::tcp::socket& socket,
@@ -44,20 +44,21 @@ asio::awaitable<void> connect_within(std::chrono::nanoseconds limit, asio::ip::t
   }
 }
 
-std::string name_of(int rank, const hello& mine, const char* otherwise) {
-  return mine.size > 0 && rank >= 0 ? fmt::format("rank {}", rank) : otherwise;
+std::string name_of(int rank, const hello& local, const char* otherwise) {
+  return local.size > 0 && rank >= 0 ? fmt::format("rank {}", rank) : otherwise;
 }
 
-error no_answer(const detail::connect_tries& tries, const hello& mine, const settings& options) {
+error unreachable_error(const detail::connect_tries& tries, const hello& local,
+                        const settings& options) {
   return error(
       errc::unreachable,
       fmt::format("no connection within {}: {}", detail::to_text(options.meet_timeout),
                   tries.text()),
-      tries.advice(name_of(mine.from, mine, "this process"), name_of(mine.to, mine, "the peer"),
+      tries.advice(name_of(local.from, local, "this process"), name_of(local.to, local, "the peer"),
                    "is it running, and is the address right?"));
 }
 
-error another_program(const std::string& where, const std::string& why) {
+error not_tandem_error(const std::string& where, const std::string& why) {
   return error(errc::not_tandem,
                fmt::format("{} does not speak the Tandem protocol: {}", where, why),
                "is the port right?");
@@ -91,44 +92,44 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
   return detail::to_text(endpoint);
 }
 
-std::string describe_guest(const asio::ip::tcp::socket& guest) {
+std::string describe_peer(const asio::ip::tcp::socket& incoming) {
   error_code ignored;
-  return to_text(guest.remote_endpoint(ignored));
+  return to_text(incoming.remote_endpoint(ignored));
 }
 
-asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, received_hello& remote,
                                  std::string& why) {
-  wire_hello& wire = theirs.wire;
+  wire_hello& wire = remote.wire;
   std::size_t have = 0;
   for (;;) {
     const auto room = asio::buffer(wire.data() + have, wire.size() - have);
     const auto [failure, n] = co_await from.async_read_some(room, quiet);
     if (failure == asio::error::operation_aborted) throw error(failure);
     if (failure) {
-      why = have == 0 ? closed_at_once : "it closed the connection during the hello";
+      why = have == 0 ? closed_before_handshake : "it closed the connection during the hello";
       co_return false;
     }
     have += n;
     const std::span<const std::byte> so_far(wire.data(), have);
-    const std::optional<bool> known = come_to_know(so_far, theirs.says, why);
+    const std::optional<bool> known = parse_hello(so_far, remote.fields, why);
     if (known) co_return *known;
   }
 }
 
-asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                         secret key, settings options, hello& answer,
-                                         dial_wishes wishes) {
+asio::awaitable<sealed::connection> connect_and_handshake(
+    std::vector<asio::ip::tcp::endpoint> where, hello local, secret key, settings options,
+    hello& answer, connect_options extra) {
   check_encryption(options, key);
   check_congestion(options);
-  mine.keyed = !key.empty();
-  mine.sealed = options.encrypt;
+  local.keyed = !key.empty();
+  local.sealed = options.encrypt;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto began = std::chrono::steady_clock::now();
   const auto give_up = began + options.meet_timeout;
   std::chrono::milliseconds pause{10};
   asio::steady_timer timer(executor);
   detail::connect_tries own_tries;
-  detail::connect_tries& tries = wishes.tries != nullptr ? *wishes.tries : own_tries;
+  detail::connect_tries& tries = extra.tries != nullptr ? *extra.tries : own_tries;
   for (std::size_t attempt = 0;; ++attempt) {
     const asio::ip::tcp::endpoint to = where[attempt % where.size()];
     asio::ip::tcp::socket socket(executor);
@@ -137,37 +138,37 @@ asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> wh
     const bool lacks = detail::is_exhausted(failure, detail::resource::descriptor);
     if (failure && !lacks) throw error(failure);
     if (!failure) {
-      if (wishes.prepare) wishes.prepare(socket);
+      if (extra.prepare) extra.prepare(socket);
       std::chrono::nanoseconds limit = give_up - std::chrono::steady_clock::now();
-      if (where.size() > 1) limit = std::min<std::chrono::nanoseconds>(limit, one_of_several);
+      if (where.size() > 1) limit = std::min<std::chrono::nanoseconds>(limit, per_address_timeout);
       limit = std::max(limit, std::chrono::nanoseconds{1});
       co_await connect_within(limit, socket, to, failure);
       if (failure) tries.failed(to, failure, limit);
     }
     std::string why;
-    if (wishes.failure != nullptr) *wishes.failure = failure;
+    if (extra.failure != nullptr) *extra.failure = failure;
     if (!failure) {
       configure(socket, options);
       bool known = false;
       const std::string name = to_text(to);
       sealed::keys seal;
       co_await with_deadline(
-          hello_limit, introduce(socket, mine, key, name, answer, seal, why, known),
+          handshake_timeout, client_handshake(socket, local, key, name, answer, seal, why, known),
           "hello of " + name,
           "connection accepted, but no handshake: does a live Tandem rank listen "
           "there, and does no firewall drop packets of open connections?");
       if (known) co_return sealed::connection(std::move(socket), std::move(seal));
     }
     const auto next = std::chrono::steady_clock::now() + pause;
-    if (lacks && (next - began >= longest_lack || next >= give_up)) {
+    if (lacks && (next - began >= exhaustion_timeout || next >= give_up)) {
       throw detail::exhausted(failure.value(), detail::resource::descriptor,
                               "cannot open a socket to " + to_text(to));
     }
-    const bool is_silent = failure || why == closed_at_once;
-    const bool is_gone = wishes.refusal_is_final && failure == asio::error::connection_refused;
+    const bool is_silent = failure || why == closed_before_handshake;
+    const bool is_gone = extra.refusal_is_final && failure == asio::error::connection_refused;
     if (!is_silent || is_gone || next >= give_up) {
-      if (!failure) throw another_program(to_text(to), why);
-      throw no_answer(tries, mine, options);
+      if (!failure) throw not_tandem_error(to_text(to), why);
+      throw unreachable_error(tries, local, options);
     }
     if ((attempt + 1) % where.size() != 0) continue;
     timer.expires_after(pause);
@@ -232,14 +233,14 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
   return acceptor;
 }
 
-std::shared_ptr<link> make_link(sealed::connection over, const hello& mine, const hello& theirs,
+std::shared_ptr<link> make_link(sealed::connection over, const hello& local, const hello& remote,
                                 const settings& options) {
   error_code ignored;
   const std::string rail = "tcp " + to_text(over.socket.remote_endpoint(ignored));
-  const int peer = mine.size == 0 ? -1 : (mine.to >= 0 ? mine.to : theirs.from);
+  const int peer = local.size == 0 ? -1 : (local.to >= 0 ? local.to : remote.from);
   auto made =
-      std::make_shared<link>(std::move(over), protocol::agreed(mine.limits, theirs.limits),
-                             protocol::identity{mine.from, peer, rail}, options.operation_timeout);
+      std::make_shared<link>(std::move(over), protocol::agreed(local.limits, remote.limits),
+                             protocol::identity{local.from, peer, rail}, options.operation_timeout);
   made->run();
   return made;
 }
@@ -247,12 +248,12 @@ std::shared_ptr<link> make_link(sealed::connection over, const hello& mine, cons
 asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
                                                   settings options) {
   const std::vector<asio::ip::tcp::endpoint> where = co_await resolve(std::move(host), port);
-  hello mine;
-  mine.limits = protocol::offered(options);
+  hello local;
+  local.limits = protocol::offered(options);
   hello answer;
   const secret key = pair_key(options);
-  sealed::connection over = co_await dial(where, mine, key, options, answer);
-  std::shared_ptr<link> made = make_link(std::move(over), mine, answer, options);
+  sealed::connection over = co_await connect_and_handshake(where, local, key, options, answer);
+  std::shared_ptr<link> made = make_link(std::move(over), local, answer, options);
   co_return std::make_unique<link_channel>(std::move(made));
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sealed/connection.hpp"
-#include "tcp/introduce.hpp"
+#include "tcp/handshake.hpp"
 #include "tcp/link.hpp"
 
 namespace tandem::tcp {
@@ -23,10 +23,10 @@ void configure(asio::ip::tcp::socket& socket, const settings& options);
 /// "127.0.0.1:29500".
 std::string to_text(const asio::ip::tcp::endpoint& endpoint);
 /// The peer's address, for the log.
-std::string describe_guest(const asio::ip::tcp::socket& guest);
+std::string describe_peer(const asio::ip::tcp::socket& incoming);
 
-/// Optional arguments of `dial`.
-struct dial_wishes {
+/// Optional arguments of `connect_and_handshake`.
+struct connect_options {
   /// Called with each open socket before it connects, to bind it; an exception ends the call.
   std::function<void(asio::ip::tcp::socket&)> prepare;
   /// If set, receives why the last attempt to connect failed.
@@ -37,17 +37,17 @@ struct dial_wishes {
   bool refusal_is_final = false;
 };
 
-/// Connects, sends `mine` and reads the peer's hello into `answer`. With a key, both ends prove it,
-/// and the keys of the connection are derived from it where the settings ask for encryption. Throws
-/// for every status but `accepted` and `crossed`. Tries the addresses in turn until
+/// Connects, sends `local` and reads the peer's hello into `answer`. With a key, both ends prove
+/// it, and the keys of the connection are derived from it where the settings ask for encryption.
+/// Throws for every status but `accepted` and `crossed`. Tries the addresses in turn until
 /// `options.meet_timeout`, while nothing answers or the peer closes the connection before the
 /// handshake (too many connections were waiting there).
-asio::awaitable<sealed::connection> dial(std::vector<asio::ip::tcp::endpoint> where, hello mine,
-                                         secret key, settings options, hello& answer,
-                                         dial_wishes wishes = {});
+asio::awaitable<sealed::connection> connect_and_handshake(
+    std::vector<asio::ip::tcp::endpoint> where, hello local, secret key, settings options,
+    hello& answer, connect_options extra = {});
 
 /// Reads a hello from a new connection. False: not a Tandem peer; `why` holds the reason.
-asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, heard_hello& theirs,
+asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, received_hello& remote,
                                  std::string& why);
 
 /// Resolves a host name. @par Errors `errc::unreachable`.
@@ -58,7 +58,7 @@ asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, 
 asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std::string& address,
                                std::uint16_t port, const secret& key, const settings& options);
 
-std::shared_ptr<link> make_link(sealed::connection over, const hello& mine, const hello& theirs,
+std::shared_ptr<link> make_link(sealed::connection over, const hello& local, const hello& remote,
                                 const settings& options);
 
 }  // namespace tandem::tcp

@@ -22,9 +22,9 @@ namespace {
 using detail::quiet;
 /// When a connection ends, rank 0 may know which rank failed first: how long to wait for its
 /// report.
-constexpr std::chrono::milliseconds word_limit{500};
+constexpr std::chrono::milliseconds loss_grace{500};
 /// When to retry if the peer's own connection was preferred to this rank's.
-constexpr std::chrono::milliseconds crossed_limit{1000};
+constexpr std::chrono::milliseconds crossed_retry_delay{1000};
 
 std::string address_key(int rank) {
   return fmt::format("tcp/{}", rank);
@@ -59,10 +59,10 @@ mesh::mesh(std::shared_ptr<store> meeting, settings options, asio::any_io_execut
       peers_(static_cast<std::size_t>(store_->who().size)),
       changed_(executor_),
       grace_(executor_) {
-  mine_.job = job_number(store_->who().job);
-  mine_.from = store_->who().rank;
-  mine_.size = store_->who().size;
-  mine_.limits = protocol::offered(options_);
+  local_hello_.job = job_number(store_->who().job);
+  local_hello_.from = store_->who().rank;
+  local_hello_.size = store_->who().size;
+  local_hello_.limits = protocol::offered(options_);
 }
 
 void mesh::reserve(std::size_t acceptors, std::size_t for_each_peer) const {
@@ -72,40 +72,41 @@ void mesh::reserve(std::size_t acceptors, std::size_t for_each_peer) const {
 asio::awaitable<void> mesh::open() {
   reserve(1, 1);
   const std::string address = store_->local_address();
-  const std::uint16_t port = open_door(address);
+  const std::uint16_t port = start_listening(address);
   watch_store();
   co_await publish(address_key(rank()), fmt::format("{} {}", address, port));
 }
 
-std::uint16_t mesh::open_door(const std::string& address) {
-  return open_door(address, options_,
-                   [weak = weak_from_this()](asio::ip::tcp::socket guest, sealed::keys seal,
-                                             const hello& mine, const hello& theirs) {
-                     const auto self = weak.lock();
-                     if (!self) return;
-                     sealed::connection over(std::move(guest), std::move(seal));
-                     self->take_guest(std::move(over), mine, theirs);
-                   });
+std::uint16_t mesh::start_listening(const std::string& address) {
+  return start_listening(
+      address, options_,
+      [weak = weak_from_this()](asio::ip::tcp::socket incoming, sealed::keys seal,
+                                const hello& local, const hello& remote) {
+        const auto self = weak.lock();
+        if (!self) return;
+        sealed::connection over(std::move(incoming), std::move(seal));
+        self->accept_peer(std::move(over), local, remote);
+      });
 }
 
-std::uint16_t mesh::open_door(const std::string& address, const settings& with,
-                              greeter::guest_handler take) {
+std::uint16_t mesh::start_listening(const std::string& address, const settings& with,
+                                    handshake_server::peer_handler take) {
   const std::weak_ptr<mesh> weak = weak_from_this();
-  const auto opened = std::make_shared<greeter>(
-      listen(executor_, address, 0, key_, with), mine_, key_, with,
-      [weak](const hello& theirs) {
+  const auto opened = std::make_shared<handshake_server>(
+      listen(executor_, address, 0, key_, with), local_hello_, key_, with,
+      [weak](const hello& remote) {
         const auto self = weak.lock();
-        return self ? self->judge_guest(theirs) : verdict::wrong_job;
+        return self ? self->check_hello(remote) : handshake_status::wrong_job;
       },
       std::move(take));
   opened->run();
   const std::uint16_t port = opened->at().port();
-  keep_open(opened);
+  add_listen_endpoint(opened);
   return port;
 }
 
-void mesh::keep_open(std::shared_ptr<door> opened) {
-  doors_.push_back(std::move(opened));
+void mesh::add_listen_endpoint(std::shared_ptr<listen_endpoint> opened) {
+  listen_endpoints_.push_back(std::move(opened));
 }
 
 void mesh::watch_store() {
@@ -124,23 +125,23 @@ asio::awaitable<std::string> mesh::look_up(std::string name) {
   co_return std::move(found.front());
 }
 
-hello mesh::introduction(int peer) const noexcept {
-  hello mine = mine_;
-  mine.to = peer;
-  return mine;
+hello mesh::make_hello(int peer) const noexcept {
+  hello local = local_hello_;
+  local.to = peer;
+  return local;
 }
 
-verdict mesh::judge_guest(const hello& theirs) noexcept {
-  const peer_state& peer = peers_[static_cast<std::size_t>(theirs.from)];
-  const bool local_wins = peer.connecting && rank() < theirs.from;
-  return peer.made || local_wins ? verdict::crossed : verdict::welcome;
+handshake_status mesh::check_hello(const hello& remote) noexcept {
+  const peer_state& peer = peers_[static_cast<std::size_t>(remote.from)];
+  const bool local_wins = peer.connecting && rank() < remote.from;
+  return peer.made || local_wins ? handshake_status::crossed : handshake_status::accepted;
 }
 
-void mesh::take_guest(sealed::connection guest, const hello& mine, const hello& theirs) {
-  const std::shared_ptr<link> over = make_link(std::move(guest), mine, theirs, options_);
+void mesh::accept_peer(sealed::connection incoming, const hello& local, const hello& remote) {
+  const std::shared_ptr<link> over = make_link(std::move(incoming), local, remote, options_);
   over->on_lost(lost_handler());
   over->on_silent(silent_handler());
-  install(theirs.from, std::make_unique<link_channel>(over));
+  install(remote.from, std::make_unique<link_channel>(over));
 }
 
 void mesh::install(int peer, std::unique_ptr<channel> made) {
@@ -196,7 +197,7 @@ asio::awaitable<void> mesh::connect(int peer) {
   const auto self = shared_from_this();
   peer_state& state = peers_[static_cast<std::size_t>(peer)];
   try {
-    co_await dial_peer(peer);
+    co_await connect_peer(peer);
   } catch (const error& e) {
     state.failure = with_context(
         e,
@@ -211,44 +212,44 @@ asio::awaitable<void> mesh::connect(int peer) {
   changed_.notify_all();
 }
 
-asio::awaitable<void> mesh::dial_peer(int peer) {
+asio::awaitable<void> mesh::connect_peer(int peer) {
   const peer_state& state = peers_[static_cast<std::size_t>(peer)];
   const std::string published = co_await look_up(address_key(peer));
   const std::vector<asio::ip::tcp::endpoint> where(1, parse_endpoint(published));
   asio::steady_timer timer(executor_);
   while (!state.made && !is_over()) {
-    const hello mine = introduction(peer);
+    const hello local = make_hello(peer);
     hello answer;
-    sealed::connection made = co_await dial(where, mine, key_, options_, answer);
-    if (answer.answer == verdict::welcome) {
-      const std::shared_ptr<link> over = make_link(std::move(made), mine, answer, options_);
+    sealed::connection made = co_await connect_and_handshake(where, local, key_, options_, answer);
+    if (answer.answer == handshake_status::accepted) {
+      const std::shared_ptr<link> over = make_link(std::move(made), local, answer, options_);
       over->on_lost(lost_handler());
       over->on_silent(silent_handler());
       install(peer, std::make_unique<link_channel>(over));
       co_return;
     }
     // The peer's own connection is expected; check again in case it failed.
-    timer.expires_after(crossed_limit);
+    timer.expires_after(crossed_retry_delay);
     co_await timer.async_wait(quiet);
   }
 }
 
 bool mesh::on_lost(const error& reason) {
   if (is_over()) return false;
-  if (blaming_) return true;
-  blaming_ = true;
-  asio::co_spawn(executor_, blame_later(reason), asio::detached);
+  if (report_pending_) return true;
+  report_pending_ = true;
+  asio::co_spawn(executor_, report_after_grace(reason), asio::detached);
   return true;
 }
 
-asio::awaitable<void> mesh::blame_later(error reason) {
+asio::awaitable<void> mesh::report_after_grace(error reason) {
   const auto self = shared_from_this();
-  grace_.expires_after(word_limit);
+  grace_.expires_after(loss_grace);
   co_await grace_.async_wait(quiet);
   fail(reason, true);
 }
 
-void mesh::fail(const error& reason, bool tell_others) noexcept {
+void mesh::fail(const error& reason, bool notify_others) noexcept {
   if (is_over()) return;
   const auto self = shared_from_this();
   // The reason may come from another rank; the error here names this rank as its origin.
@@ -262,8 +263,8 @@ void mesh::fail(const error& reason, bool tell_others) noexcept {
   }
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, "tcp", failed_->what());
-  if (tell_others) store_->report(reason);
-  for (const auto& each : doors_) each->close();
+  if (notify_others) store_->report(reason);
+  for (const auto& each : listen_endpoints_) each->close();
   ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
@@ -277,7 +278,7 @@ void mesh::close() noexcept {
   if (closed_) return;
   const auto self = shared_from_this();
   closed_ = true;
-  for (const auto& each : doors_) each->close();
+  for (const auto& each : listen_endpoints_) each->close();
   ended();
   grace_.cancel();
   for (peer_state& peer : peers_) {
@@ -298,7 +299,7 @@ void reserve_for_rank(int rank, int size, std::string_view kind, std::size_t acc
       {fmt::format("rank {} of {} over {}", rank, size, kind), least, least + to_peers});
 }
 
-error why_not_opened(int rank, std::exception_ptr failure) {
+error open_failure(int rank, std::exception_ptr failure) {
   const error_context here{
       .rank = rank, .rail = {}, .phase = "opening the fabric", .detail = {}, .advice = {}};
   try {
@@ -312,7 +313,7 @@ error why_not_opened(int rank, std::exception_ptr failure) {
   }
 }
 
-error gone_without_goodbye(int rank) {
+error left_without_close(int rank) {
   return error(errc::peer_lost,
                {.peer = rank,
                 .rail = {},

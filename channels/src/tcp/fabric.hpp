@@ -5,15 +5,15 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tandem/board.hpp>
-#include <tandem/cancellable.hpp>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/event.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/detail/board.hpp>
+#include <tandem/detail/cancellable.hpp>
 #include <tandem/fabric.hpp>
 #include <vector>
 
 #include "sealed/connection.hpp"
-#include "tcp/greeter.hpp"
+#include "tcp/handshake_server.hpp"
 
 namespace tandem::tcp {
 
@@ -38,7 +38,7 @@ class mesh : public std::enable_shared_from_this<mesh> {
   virtual asio::awaitable<void> open();
   asio::awaitable<std::reference_wrapper<channel>> to(int peer);
   channel* find(int peer) noexcept { return peers_[static_cast<std::size_t>(peer)].made.get(); }
-  void fail(const error& reason, bool tell_others) noexcept;
+  void fail(const error& reason, bool notify_others) noexcept;
   void close() noexcept;
   virtual region register_memory(mutable_view memory, const dmabuf& /*exported*/) {
     return {memory, nullptr};
@@ -49,15 +49,15 @@ class mesh : public std::enable_shared_from_this<mesh> {
   }
   bool is_over() const noexcept { return closed_ || failed_.has_value(); }
 
-  int rank() const noexcept { return mine_.from; }
-  int size() const noexcept { return mine_.size; }
+  int rank() const noexcept { return local_hello_.from; }
+  int size() const noexcept { return local_hello_.size; }
   asio::any_io_executor get_executor() const noexcept { return executor_; }
 
  protected:
   /// Connects to a peer that has no channel yet, and installs the channel.
-  virtual asio::awaitable<void> dial_peer(int peer);
-  virtual verdict judge_guest(const hello& theirs) noexcept;
-  virtual void take_guest(sealed::connection guest, const hello& mine, const hello& theirs);
+  virtual asio::awaitable<void> connect_peer(int peer);
+  virtual handshake_status check_hello(const hello& remote) noexcept;
+  virtual void accept_peer(sealed::connection incoming, const hello& local, const hello& remote);
   /// Called when the mesh ends: closes what else would keep the loop running.
   virtual void ended() noexcept {}
   /// Why the mesh has ended; empty after `close`.
@@ -66,14 +66,14 @@ class mesh : public std::enable_shared_from_this<mesh> {
   const settings& options() const noexcept { return options_; }
   const secret& key() const noexcept { return key_; }
   /// This rank's hello for a peer.
-  hello introduction(int peer) const noexcept;
-  /// Listens at a local address; returns the port. Accepted connections go to `take_guest`.
-  std::uint16_t open_door(const std::string& address);
+  hello make_hello(int peer) const noexcept;
+  /// Listens at a local address; returns the port. Accepted connections go to `accept_peer`.
+  std::uint16_t start_listening(const std::string& address);
   /// The same with other settings and another handler.
-  std::uint16_t open_door(const std::string& address, const settings& with,
-                          greeter::guest_handler take);
+  std::uint16_t start_listening(const std::string& address, const settings& with,
+                                handshake_server::peer_handler take);
   /// Registers a listen endpoint to be closed with the mesh.
-  void keep_open(std::shared_ptr<door> opened);
+  void add_listen_endpoint(std::shared_ptr<listen_endpoint> opened);
   /// `reserve_for_rank` for this rank.
   void reserve(std::size_t acceptors, std::size_t for_each_peer) const;
   void watch_store();
@@ -97,20 +97,20 @@ class mesh : public std::enable_shared_from_this<mesh> {
 
   asio::awaitable<void> connect(int peer);
   bool on_lost(const error& reason);
-  asio::awaitable<void> blame_later(error reason);
+  asio::awaitable<void> report_after_grace(error reason);
   void check_peer(int peer) const;
 
   std::shared_ptr<store> store_;
   const settings options_;
   const asio::any_io_executor executor_;
   const secret key_;
-  hello mine_;
-  std::vector<std::shared_ptr<door>> doors_;
+  hello local_hello_;
+  std::vector<std::shared_ptr<listen_endpoint>> listen_endpoints_;
   std::vector<peer_state> peers_;
-  event changed_;
+  async_condition changed_;
   asio::steady_timer grace_;
   std::optional<error> failed_;
-  bool blaming_ = false;
+  bool report_pending_ = false;
   bool closed_ = false;
 };
 

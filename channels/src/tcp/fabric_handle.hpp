@@ -13,10 +13,10 @@
 namespace tandem::tcp {
 
 /// The error that other ranks get when a rank destroys its fabric without `close`.
-error gone_without_goodbye(int rank);
+error left_without_close(int rank);
 
 /// The error of a rank whose fabric could not be opened, here and on the other ranks.
-error why_not_opened(int rank, std::exception_ptr failure);
+error open_failure(int rank, std::exception_ptr failure);
 
 /// The user's handle of a mesh of any kind; destroying it without `close` counts as a failure of
 /// this rank.
@@ -27,7 +27,7 @@ class fabric_handle final : public fabric {
   ~fabric_handle() override {
     if (!origin_.is_here()) return;
     // Others may be waiting for this rank: they must get an error.
-    if (!mesh_->is_over()) mesh_->fail(gone_without_goodbye(mesh_->rank()), true);
+    if (!mesh_->is_over()) mesh_->fail(left_without_close(mesh_->rank()), true);
     mesh_->close();
   }
 
@@ -36,11 +36,11 @@ class fabric_handle final : public fabric {
   asio::any_io_executor get_executor() const noexcept override { return mesh_->get_executor(); }
   std::string_view kind() const noexcept override { return mesh_->kind(); }
   std::string_view kind_to(int peer) const noexcept override { return mesh_->kind_to(peer); }
-  std::string way_to(int peer, memory_kind here, memory_kind there) const override {
-    if constexpr (requires { mesh_->way_to(peer, here, there); }) {
-      return mesh_->way_to(peer, here, there);
+  std::string path_to(int peer, memory_kind here, memory_kind there) const override {
+    if constexpr (requires { mesh_->path_to(peer, here, there); }) {
+      return mesh_->path_to(peer, here, there);
     }
-    return fabric::way_to(peer, here, there);
+    return fabric::path_to(peer, here, there);
   }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override {
     origin_.require_here("this fabric");
@@ -84,7 +84,7 @@ asio::awaitable<std::unique_ptr<fabric>> open_fabric(std::shared_ptr<Mesh> made)
   try {
     co_await made->open();
   } catch (...) {
-    failure = why_not_opened(made->rank(), std::current_exception());
+    failure = open_failure(made->rank(), std::current_exception());
   }
   if (failure) {
     made->fail(*failure, true);

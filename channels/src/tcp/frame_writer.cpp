@@ -13,21 +13,21 @@ constexpr std::size_t batch_bytes = std::size_t{1} << 20;
 /// A write of slightly more than one loopback packet (64 KiB less headers) reaches the peer only
 /// when all of it is copied. In two writes, the peer copies the first part meanwhile: half a
 /// ping-pong of 64 KiB takes 17 us instead of 20. Longer ones gain nothing, shorter ones lose.
-constexpr std::size_t first_part_bytes = 56 * 1024, least_split_bytes = 64 * 1024,
-                      most_split_bytes = 80 * 1024;
+constexpr std::size_t first_part_bytes = 56 * 1024, min_split_bytes = 64 * 1024,
+                      max_split_bytes = 80 * 1024;
 
 /// The parts of the next write.
 std::span<const iovec> next_write(std::span<iovec> parts) noexcept {
   std::size_t total = 0;
   for (const iovec& part : parts) total += part.iov_len;
-  if (total < least_split_bytes || total > most_split_bytes) return parts;
+  if (total < min_split_bytes || total > max_split_bytes) return parts;
   std::size_t room = first_part_bytes, count = 0;
   while (parts[count].iov_len < room) room -= parts[count++].iov_len;
   parts[count].iov_len = room;
   return parts.first(count + 1);
 }
 
-std::size_t frame_total(const protocol::outgoing& out) noexcept {
+std::size_t frame_total(const protocol::outgoing_frame& out) noexcept {
   return protocol::frame_bytes + out.payload.bytes;
 }
 
@@ -59,7 +59,7 @@ bool frame_writer::fill() {
   first_done_bytes_ = 0;
   std::size_t bytes = 0;
   while (size_ < batch_frames && bytes < batch_bytes) {
-    protocol::outgoing& out = batch_[size_];
+    protocol::outgoing_frame& out = batch_[size_];
     if (!session_.next(out)) break;
     protocol::encode(out.header, headers_[size_]);
     bytes += frame_total(out);

@@ -37,7 +37,7 @@ class frame_writer {
   void advance(std::size_t bytes);
 
   protocol::session& session_;
-  std::array<protocol::outgoing, batch_frames> batch_;
+  std::array<protocol::outgoing_frame, batch_frames> batch_;
   std::array<protocol::wire_frame, batch_frames> headers_;
   std::size_t size_ = 0;
   std::size_t first_ = 0;

@@ -4,7 +4,7 @@
 
 #include <cctype>
 #include <cstring>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 
 #include "protocol/frame.hpp"
 
@@ -39,16 +39,16 @@ void encode(const hello& from, wire_hello& to) noexcept {
   put<std::uint32_t>(p + 92, crc32c(p, 92));
 }
 
-reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
+decode_status decode(std::span<const std::byte> so_far, hello& to) noexcept {
   const std::byte* p = so_far.data();
   if (std::memcmp(p, magic, std::min(so_far.size(), sizeof magic)) != 0)
-    return reading::other_program;
-  if (so_far.size() < 16) return reading::incomplete;
+    return decode_status::other_program;
+  if (so_far.size() < 16) return decode_status::incomplete;
   to.version = take<std::uint32_t>(p + 8);
-  to.answer = static_cast<verdict>(take<std::uint32_t>(p + 12));
-  if (to.version != protocol::protocol_version) return reading::other_version;
-  if (so_far.size() < hello_bytes) return reading::incomplete;
-  if (take<std::uint32_t>(p + 92) != crc32c(p, 92)) return reading::damaged;
+  to.answer = static_cast<handshake_status>(take<std::uint32_t>(p + 12));
+  if (to.version != protocol::protocol_version) return decode_status::other_version;
+  if (so_far.size() < hello_bytes) return decode_status::incomplete;
+  if (take<std::uint32_t>(p + 92) != crc32c(p, 92)) return decode_status::damaged;
   to.job = take<std::uint64_t>(p + 16);
   to.from = take<std::int32_t>(p + 24);
   to.to = take<std::int32_t>(p + 28);
@@ -61,48 +61,49 @@ reading decode(std::span<const std::byte> so_far, hello& to) noexcept {
   std::memcpy(to.once.data(), p + 56, nonce_bytes);
   to.rail = take<std::uint32_t>(p + 72);
   to.epoch = take<std::uint32_t>(p + 76);
-  const bool sane = to.limits.chunk_bytes >= protocol::least_chunk_bytes &&
-                    to.limits.max_flows > 0 && to.limits.max_flows <= protocol::most_flows;
-  return sane ? reading::complete : reading::damaged;
+  const bool sane = to.limits.chunk_bytes >= protocol::min_chunk_bytes && to.limits.max_flows > 0 &&
+                    to.limits.max_flows <= protocol::max_supported_flows;
+  return sane ? decode_status::complete : decode_status::damaged;
 }
 
-verdict judge(const hello& theirs, const hello& mine) noexcept {
-  if (theirs.version != mine.version) return verdict::wrong_version;
-  if (theirs.keyed != mine.keyed) return verdict::not_trusted;
-  if (theirs.job != mine.job || theirs.size != mine.size) return verdict::wrong_job;
-  const bool same_world = mine.size == 0 ? theirs.from == -1 && theirs.to == -1
-                                         : theirs.to == mine.from && theirs.from >= 0 &&
-                                               theirs.from < mine.size && theirs.from != mine.from;
-  if (!same_world) return verdict::wrong_rank;
-  return theirs.sealed == mine.sealed ? verdict::welcome : verdict::not_sealed;
+handshake_status validate_hello(const hello& remote, const hello& local) noexcept {
+  if (remote.version != local.version) return handshake_status::wrong_version;
+  if (remote.keyed != local.keyed) return handshake_status::not_trusted;
+  if (remote.job != local.job || remote.size != local.size) return handshake_status::wrong_job;
+  const bool same_world = local.size == 0
+                              ? remote.from == -1 && remote.to == -1
+                              : remote.to == local.from && remote.from >= 0 &&
+                                    remote.from < local.size && remote.from != local.from;
+  if (!same_world) return handshake_status::wrong_rank;
+  return remote.sealed == local.sealed ? handshake_status::accepted : handshake_status::not_sealed;
 }
 
-error refusal(const hello& answer, const hello& mine, const std::string& where) {
+error refusal(const hello& answer, const hello& local, const std::string& where) {
   switch (answer.answer) {
-    case verdict::wrong_version:
+    case handshake_status::wrong_version:
       return error(errc::version_mismatch,
                    fmt::format("{} uses protocol version {}, this program {}", where,
-                               answer.version, mine.version),
+                               answer.version, local.version),
                    "run the same Tandem version on every rank");
-    case verdict::wrong_job:
+    case handshake_status::wrong_job:
       return error(errc::job_mismatch, fmt::format("{} belongs to another job", where),
                    "is an old job still running there? choose another port or end it");
-    case verdict::wrong_rank:
+    case handshake_status::wrong_rank:
       return error(
           errc::rank_taken,
-          fmt::format("{} is not rank {}, or does not accept this process's rank", where, mine.to),
+          fmt::format("{} is not rank {}, or does not accept this process's rank", where, local.to),
           "start every rank of the job with its own number and the same size");
-    case verdict::not_trusted:
+    case handshake_status::not_trusted:
       return error(errc::not_trusted,
-                   where + (mine.keyed ? " has no job secret, the connecting peer has one"
-                                       : " has a job secret, the connecting peer has none"),
+                   where + (local.keyed ? " has no job secret, the connecting peer has one"
+                                        : " has a job secret, the connecting peer has none"),
                    "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
-    case verdict::not_sealed:
+    case handshake_status::not_sealed:
       return error(errc::bad_option,
                    fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}", where,
-                               answer.sealed, mine.sealed),
+                               answer.sealed, local.sealed),
                    "give every rank of the job the same (TANDEM_ENCRYPT)");
-    case verdict::no_descriptors:
+    case handshake_status::no_descriptors:
       return error(
           errc::limit_exceeded,
           fmt::format("{} is out of file descriptors and cannot accept connections", where),

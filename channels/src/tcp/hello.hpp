@@ -21,8 +21,8 @@ namespace tandem::tcp {
 ///
 /// The first 16 bytes keep their meaning in every version, so that two versions can recognize each
 /// other. Where both ends are keyed, proofs follow: see proof.hpp.
-enum class verdict : std::uint32_t {
-  welcome = 0,
+enum class handshake_status : std::uint32_t {
+  accepted = 0,
   wrong_version = 1,
   wrong_job = 2,
   wrong_rank = 3,     ///< `to` is not the listening rank, or `from` is not a rank of the job
@@ -37,7 +37,7 @@ using nonce = std::array<std::byte, nonce_bytes>;
 
 struct hello {
   std::uint32_t version = 1;
-  verdict answer = verdict::welcome;
+  handshake_status answer = handshake_status::accepted;
   std::uint64_t job = 0;
   int from = -1;
   int to = -1;
@@ -56,15 +56,21 @@ using wire_hello = std::array<std::byte, hello_bytes>;
 void encode(const hello& from, wire_hello& to) noexcept;
 
 /// What the bytes received so far are.
-enum class reading : std::uint8_t { incomplete, complete, other_program, other_version, damaged };
-reading decode(std::span<const std::byte> so_far, hello& to) noexcept;
+enum class decode_status : std::uint8_t {
+  incomplete,
+  complete,
+  other_program,
+  other_version,
+  damaged
+};
+decode_status decode(std::span<const std::byte> so_far, hello& to) noexcept;
 
 /// The status that the listening side answers with, except `crossed`, which only the fabric can
 /// decide.
-verdict judge(const hello& theirs, const hello& mine) noexcept;
+handshake_status validate_hello(const hello& remote, const hello& local) noexcept;
 
 /// Why a connection to `where` was refused, as an error for the connecting side.
-error refusal(const hello& answer, const hello& mine, const std::string& where);
+error refusal(const hello& answer, const hello& local, const std::string& where);
 /// Received bytes as text: "'HTTP/1.1 400 Bad'".
 std::string excerpt(std::span<const std::byte> bytes);
 

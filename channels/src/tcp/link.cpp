@@ -17,13 +17,13 @@ namespace tandem::tcp {
 namespace {
 
 using detail::quiet;
-constexpr int reads_per_turn = 16;    // then other channels of the loop get their turn
-constexpr int polls_until_cold = 64;  // about 20 us; then the kernel's event queue is cheaper
+constexpr int reads_per_turn = 16;       // then other channels of the loop get their turn
+constexpr int polls_before_arming = 64;  // about 20 us; then the kernel's event queue is cheaper
 // Of a frame that is half written when the channel closes. Its operation ends at once, so the rest
 // of the frame is copied; the default chunk fits.
-constexpr std::size_t most_copied_bytes = std::size_t{4} << 20;
-constexpr std::chrono::seconds linger_limit{2};
-constexpr std::chrono::seconds stuck_limit{1};  // how long a late send may make no progress
+constexpr std::size_t max_copied_bytes = std::size_t{4} << 20;
+constexpr std::chrono::seconds drain_limit{2};
+constexpr std::chrono::seconds stall_timeout{1};  // how long a late send may make no progress
 
 }  // namespace
 
@@ -81,10 +81,10 @@ void link::read_ready() {
   outcome result = outcome::more;
   for (int i = 0; i < reads_per_turn && !read_ended_ && result == outcome::more; ++i) {
     result = reader_.read_some(bytes_);
-    if (result == outcome::ended) vanished(reader_.why());
-    if (result == outcome::gave_up) heard_failure();
-    if (result == outcome::broken) broken();
-    if (result == outcome::goodbye) heard_goodbye();
+    if (result == outcome::ended) on_connection_lost(reader_.why());
+    if (result == outcome::peer_failed) on_peer_failure();
+    if (result == outcome::protocol_violation) protocol_violation();
+    if (result == outcome::close) on_close();
   }
   flush();
   complete_done();
@@ -117,15 +117,15 @@ bool link::poll() {
     empty_polls_ = 0;
     return true;
   }
-  if (++empty_polls_ >= polls_until_cold) arm();
+  if (++empty_polls_ >= polls_before_arming) arm();
   return false;
 }
 
 /// Within a job, rank 0 may know which rank failed first; a channel without a job has only this
 /// error.
-void link::heard_failure() {
+void link::on_peer_failure() {
   if (lost_) {
-    vanished("it closed the channel after an error");
+    on_connection_lost("it closed the channel after an error");
   } else {
     fail(error(errc::peer_closed, "the peer closed the channel after an error",
                "see the peer's last output"),
@@ -133,7 +133,7 @@ void link::heard_failure() {
   }
 }
 
-void link::heard_goodbye() {
+void link::on_close() {
   // The peer reads no more: a half-written frame stays incomplete.
   write_ended_ = read_ended_ = true;
   writer_.drop();
@@ -143,7 +143,7 @@ void link::heard_goodbye() {
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
 }
 
-void link::vanished(const std::string& why) {
+void link::on_connection_lost(const std::string& why) {
   if (closed_ || read_ended_) return;
   read_ended_ = write_ended_ = true;
   const int peer = session_.who().peer;
@@ -151,12 +151,12 @@ void link::vanished(const std::string& why) {
   const error reason(errc::peer_lost, fmt::format("{} is gone: {}", who, why),
                      fmt::format("see the last output of {}", who));
   log(log_level::info, "tcp", reason.what());
-  if (reader_.is_silence() && silent_) lost_ = std::exchange(silent_, nullptr);
+  if (reader_.is_ack_timeout() && silent_) lost_ = std::exchange(silent_, nullptr);
   if (lost_ && lost_(reason)) return;
   fail(reason, false);
 }
 
-void link::broken() {
+void link::protocol_violation() {
   read_ended_ = write_ended_ = true;
   const error reason(errc::protocol_violation, "invalid data from the peer: " + reader_.why(),
                      "is the peer another program or another version?");
@@ -164,35 +164,35 @@ void link::broken() {
   fail(reason, false);
 }
 
-void link::fail(const error& reason, bool say_goodbye) {
+void link::fail(const error& reason, bool send_close) {
   if (closed_) return;
   closed_ = true;
   const auto self = shared_from_this();
   reader_.drop();
-  const bool says_goodbye =
-      say_goodbye && !write_ended_ && writer_.rest_bytes() <= most_copied_bytes;
-  std::vector<std::byte> last_words;
-  if (says_goodbye) writer_.append_rest(last_words);
+  const bool sends_close = send_close && !write_ended_ && writer_.rest_bytes() <= max_copied_bytes;
+  std::vector<std::byte> final_bytes;
+  if (sends_close) writer_.append_rest(final_bytes);
   writer_.drop();
   session_.fail(reason);
   timer_.cancel();
   work_ = {};
   error_code ignored;
-  if (says_goodbye) {
-    protocol::frame bye;
-    bye.type = protocol::frame_type::goodbye;
-    bye.flags = reason.code() == errc::channel_closed ? 0 : protocol::in_failure;
+  if (sends_close) {
+    protocol::frame close_frame;
+    close_frame.type = protocol::frame_type::close;
+    close_frame.flags = reason.code() == errc::channel_closed ? 0 : protocol::after_error;
     protocol::wire_frame wire;
-    protocol::encode(bye, wire);
-    last_words.insert(last_words.end(), wire.begin(), wire.end());
-    bytes_.seal_last(last_words);
-    const ssize_t n = ::send(socket_.native_handle(), last_words.data(), last_words.size(),
+    protocol::encode(close_frame, wire);
+    final_bytes.insert(final_bytes.end(), wire.begin(), wire.end());
+    bytes_.seal_last(final_bytes);
+    const ssize_t n = ::send(socket_.native_handle(), final_bytes.data(), final_bytes.size(),
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     write_ended_ = read_ended_ = true;
     socket_.cancel(ignored);
-    asio::co_spawn(socket_.get_executor(),
-                   linger(std::move(last_words), static_cast<std::size_t>(std::max<ssize_t>(n, 0))),
-                   [self](auto...) {});
+    asio::co_spawn(
+        socket_.get_executor(),
+        drain_and_close(std::move(final_bytes), static_cast<std::size_t>(std::max<ssize_t>(n, 0))),
+        [self](auto...) {});
   } else {
     write_ended_ = read_ended_ = true;
     socket_.close(ignored);
@@ -203,15 +203,16 @@ void link::fail(const error& reason, bool say_goodbye) {
 /// Closing a socket with unread bytes resets the connection, which can destroy data that the peer
 /// has not read yet; so bytes are read and dropped until the peer closes, for a bounded time.
 /// First, what the kernel did not take is written: the rest of a frame, and the close frame.
-asio::awaitable<void> link::linger(std::vector<std::byte> last_words, std::size_t sent_bytes) {
-  timer_.expires_after(linger_limit);
+asio::awaitable<void> link::drain_and_close(std::vector<std::byte> final_bytes,
+                                            std::size_t sent_bytes) {
+  timer_.expires_after(drain_limit);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
     if (cancelled || !self) return;
     error_code ignored;
     self->socket_.close(ignored);
   });
-  co_await asio::async_write(socket_, asio::buffer(last_words) + sent_bytes, quiet);
+  co_await asio::async_write(socket_, asio::buffer(final_bytes) + sent_bytes, quiet);
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   std::array<std::byte, 4096> dropped;
@@ -246,14 +247,14 @@ void link::arm_timer(operation::time_point when) {
     if (cancelled || !self || self->closed_) return;
     const auto now = std::chrono::steady_clock::now();
     auto found = self->session_.expire(now);
-    if (found.stuck && self->bytes_.given_bytes() == self->given_when_late_) {
+    if (found.stuck && self->bytes_.sent_bytes() == self->sent_when_late_) {
       self->fail(error(errc::timed_out, "the peer accepts no more data",
                        "is the peer stopped, or the network cut?"),
                  false);
     }
     // The current piece has to be completed; while bytes move, the channel is alive.
-    self->given_when_late_ = found.stuck ? self->bytes_.given_bytes() : none_late;
-    if (found.stuck) found.next = std::min(found.next, now + stuck_limit);
+    self->sent_when_late_ = found.stuck ? self->bytes_.sent_bytes() : no_late_send;
+    if (found.stuck) found.next = std::min(found.next, now + stall_timeout);
     self->arm_timer(found.next);
     self->flush();
     self->complete_done();

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 #include <tandem/channel.hpp>
-#include <tandem/pending.hpp>
-#include <tandem/poller.hpp>
+#include <tandem/detail/pending.hpp>
+#include <tandem/detail/poller.hpp>
 #include <vector>
 
-#include "protocol/carried_channel.hpp"
+#include "protocol/channel_handle.hpp"
 #include "protocol/session.hpp"
 #include "sealed/connection.hpp"
 #include "sealed/stream.hpp"
@@ -38,7 +38,7 @@ class link final : public std::enable_shared_from_this<link>,
   void run();  ///< starts reading
   bool start(operation& op);
   void cancel(operation& op);
-  void fail(const error& reason, bool say_goodbye);
+  void fail(const error& reason, bool send_close);
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
   /// As `on_lost`, for a peer that does not acknowledge: its connection to rank 0 may be intact.
   void on_silent(lost_handler handler) { silent_ = std::move(handler); }
@@ -47,21 +47,21 @@ class link final : public std::enable_shared_from_this<link>,
   const protocol::session& messages() const noexcept { return session_; }
 
  private:
-  static constexpr std::uint64_t none_late = ~std::uint64_t{0};
+  static constexpr std::uint64_t no_late_send = ~std::uint64_t{0};
 
   void read_ready();
   bool poll() override;
   void arm() override;
   asio::awaitable<void> write_loop();
-  asio::awaitable<void> linger(std::vector<std::byte> last_words, std::size_t sent_bytes);
+  asio::awaitable<void> drain_and_close(std::vector<std::byte> final_bytes, std::size_t sent_bytes);
   void flush();
   void complete_done();
   void complete_soon();
   void arm_timer(operation::time_point when);
-  void vanished(const std::string& why);
-  void broken();
-  void heard_goodbye();
-  void heard_failure();
+  void on_connection_lost(const std::string& why);
+  void protocol_violation();
+  void on_close();
+  void on_peer_failure();
   void abandon() noexcept override;
 
   asio::ip::tcp::socket socket_;
@@ -72,7 +72,7 @@ class link final : public std::enable_shared_from_this<link>,
   lost_handler lost_, silent_;
 
   frame_writer writer_{session_};
-  std::uint64_t given_when_late_ = none_late;  // bytes written when a send was found late
+  std::uint64_t sent_when_late_ = no_late_send;  // bytes written when a send was found late
   bool write_blocked_ = false;
   bool write_ended_ = false;
 
@@ -86,6 +86,6 @@ class link final : public std::enable_shared_from_this<link>,
   asio::any_io_executor work_;  // an open link keeps its loop running
 };
 
-using link_channel = protocol::carried_channel<link>;
+using link_channel = protocol::channel_handle<link>;
 
 }  // namespace tandem::tcp

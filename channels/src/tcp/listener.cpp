@@ -1,10 +1,10 @@
 #include <deque>
-#include <tandem/channels/tcp.hpp>
-#include <tandem/event.hpp>
+#include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <utility>
 
 #include "tcp/connect.hpp"
-#include "tcp/greeter.hpp"
+#include "tcp/handshake_server.hpp"
 
 namespace tandem::tcp {
 
@@ -13,47 +13,47 @@ class listener::state {
   state(const asio::any_io_executor& executor, const std::string& address, std::uint16_t port,
         const settings& options)
       : executor_(executor), ready_(executor) {
-    hello mine;
-    mine.limits = protocol::offered(options);
+    hello local;
+    local.limits = protocol::offered(options);
     const secret key = pair_key(options);
     // The server calls back into this object, which outlives it: closing it ends the calls.
-    door_ = std::make_shared<greeter>(
-        listen(executor, address, port, key, options), mine, key, options,
-        [](const hello&) { return verdict::welcome; },
-        [this, options](asio::ip::tcp::socket guest, sealed::keys seal, const hello& ours,
-                        const hello& theirs) {
-          sealed::connection over(std::move(guest), std::move(seal));
-          std::shared_ptr<link> made = make_link(std::move(over), ours, theirs, options);
-          guests_.push_back(std::make_unique<link_channel>(std::move(made)));
+    server_ = std::make_shared<handshake_server>(
+        listen(executor, address, port, key, options), local, key, options,
+        [](const hello&) { return handshake_status::accepted; },
+        [this, options](asio::ip::tcp::socket incoming, sealed::keys seal, const hello& ours,
+                        const hello& remote) {
+          sealed::connection over(std::move(incoming), std::move(seal));
+          std::shared_ptr<link> made = make_link(std::move(over), ours, remote, options);
+          accepted_.push_back(std::make_unique<link_channel>(std::move(made)));
           ready_.notify_all();
         });
-    door_->run();
+    server_->run();
   }
-  ~state() { door_->close(); }
+  ~state() { server_->close(); }
 
   asio::awaitable<std::unique_ptr<channel>> accept(std::shared_ptr<state> self) {
-    while (self->guests_.empty()) {
+    while (self->accepted_.empty()) {
       if (self->closed_) throw error(errc::channel_closed, "the listener is closed");
       co_await self->ready_.wait();
     }
-    std::unique_ptr<channel> guest = std::move(self->guests_.front());
-    self->guests_.pop_front();
-    co_return guest;
+    std::unique_ptr<channel> incoming = std::move(self->accepted_.front());
+    self->accepted_.pop_front();
+    co_return incoming;
   }
 
   void close() noexcept {
     closed_ = true;
-    door_->close();
-    guests_.clear();
+    server_->close();
+    accepted_.clear();
     ready_.notify_all();
   }
-  const greeter& door() const noexcept { return *door_; }
+  const handshake_server& listen_endpoint() const noexcept { return *server_; }
 
  private:
   asio::any_io_executor executor_;
-  event ready_;
-  std::deque<std::unique_ptr<channel>> guests_;
-  std::shared_ptr<greeter> door_;
+  async_condition ready_;
+  std::deque<std::unique_ptr<channel>> accepted_;
+  std::shared_ptr<handshake_server> server_;
   bool closed_ = false;
 };
 
@@ -71,10 +71,10 @@ listener& listener::operator=(listener&& other) noexcept {
 }
 
 std::uint16_t listener::port() const noexcept {
-  return state_->door().at().port();
+  return state_->listen_endpoint().at().port();
 }
-std::uint64_t listener::strangers() const noexcept {
-  return state_->door().strangers();
+std::uint64_t listener::rejected_connections() const noexcept {
+  return state_->listen_endpoint().rejected_connections();
 }
 asio::awaitable<std::unique_ptr<channel>> listener::accept() {
   return state_->accept(state_);

@@ -11,7 +11,7 @@ std::string_view word(step what) noexcept {
       return "listener";
     case step::connector:
       return "connector";
-    case step::welcome:
+    case step::accepted:
       return "welcome";
     case step::crossed:
       break;

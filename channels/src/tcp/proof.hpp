@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <tandem/detail/trust.hpp>
 #include <tandem/secret.hpp>
-#include <tandem/trust.hpp>
 
 #include "tcp/hello.hpp"
 
@@ -15,14 +15,14 @@ namespace tandem::tcp {
 ///   hello, its nonce  ->
 ///                     <-   hello, its nonce; unless it refuses: proof `listener`
 ///   proof `connector` ->
-///                     <-   proof `welcome` or `crossed`: its decision, after both proofs
+///                     <-   proof `accepted` or `crossed`: its decision, after both proofs
 ///
 /// A proof is HMAC-SHA256 with the key over the word of its step and both hellos as they were on
 /// the wire, the connector's first. Fresh nonces on both sides defeat replay, the words defeat
 /// reflection. Where both hellos say `sealed`, all that follows is sealed with keys of this
 /// connection (`sealed::derive_keys`). Where not, an attacker who relays bytes between two ends
 /// that have the key is not detected: the bytes that follow are neither secret nor authenticated.
-enum class step : std::uint8_t { listener, connector, welcome, crossed };
+enum class step : std::uint8_t { listener, connector, accepted, crossed };
 
 using proof = trust::digest;
 

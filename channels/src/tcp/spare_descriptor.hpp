@@ -9,16 +9,16 @@ namespace tandem::tcp {
 /// descriptor is left.
 class spare_descriptor {
  public:
-  spare_descriptor() noexcept { take(); }
-  ~spare_descriptor() { give(); }
+  spare_descriptor() noexcept { reserve(); }
+  ~spare_descriptor() { release(); }
   spare_descriptor(const spare_descriptor&) = delete;
   spare_descriptor& operator=(const spare_descriptor&) = delete;
 
-  void take() noexcept {
+  void reserve() noexcept {
     if (fd_ < 0) fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   }
   /// False: there is none.
-  bool give() noexcept {
+  bool release() noexcept {
     if (fd_ < 0) return false;
     ::close(fd_);
     fd_ = -1;

@@ -13,7 +13,7 @@
 
 #include "verbs/gid_choice.hpp"
 #include "verbs/gid_table.hpp"
-#include "verbs/words.hpp"
+#include "verbs/status_text.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -55,17 +55,17 @@ error call_failed(std::string_view call, int number, const std::string& where) {
 }
 
 std::shared_ptr<adapter> adapter::open(asio::any_io_executor executor,
-                                       const detail::ibverbs& driver, const place& at) {
+                                       const detail::ibverbs& driver, const device_port& at) {
   owned_context context = open_named(driver, at.device);
   owned_pd domain(driver, driver.alloc_pd(context.get()));
   if (!domain) throw call_failed("ibv_alloc_pd", errno, at.device);
   auto made = std::make_shared<adapter>(std::move(executor), driver, at, std::move(context),
                                         std::move(domain));
-  made->listen();
+  made->wait_for_event();
   return made;
 }
 
-adapter::adapter(asio::any_io_executor executor, const detail::ibverbs& driver, place at,
+adapter::adapter(asio::any_io_executor executor, const detail::ibverbs& driver, device_port at,
                  owned_context context, owned_pd domain)
     : executor_(std::move(executor)),
       driver_(driver),
@@ -100,12 +100,12 @@ ibv_port_attr adapter::query_port(std::uint8_t number) const {
 
 /// The GID table of this port only.
 std::vector<gid_entry> adapter::read_table() const {
-  std::size_t places = 0;
+  std::size_t entries = 0;
   for (int number = 1; number <= device_.phys_port_cnt; ++number) {
-    places += gid_places(query_port(static_cast<std::uint8_t>(number)));
+    entries += gid_table_size(query_port(static_cast<std::uint8_t>(number)));
   }
   std::vector<ibv_gid_entry> table;
-  if (const int failure = read_gids(driver_, context_.get(), places, table); failure != 0) {
+  if (const int failure = read_gids(driver_, context_.get(), entries, table); failure != 0) {
     throw call_failed("ibv_query_gid_table", failure, text());
   }
   std::vector<gid_entry> found;
@@ -147,53 +147,53 @@ void adapter::check_gid() {
       "{}: this GID was removed: the GID table changed{}; does the interface still have its "
       "address? The rail reconnects with a GID of the new table",
       text(), any ? fmt::format(", and has {} in its place", describe(*found)) : "");
-  tell([&why](listener& to) { to.gid_lost(why); });
+  notify([&why](device_observer& to) { to.on_gid_lost(why); });
 }
 
 /// An observer may remove itself and others during the call.
-template <class Say>
-void adapter::tell(Say say) {
-  const std::vector<listener*> all = listeners_;
-  for (listener* const one : all) {
-    const bool is_here = std::find(listeners_.begin(), listeners_.end(), one) != listeners_.end();
-    if (is_here) say(*one);
+template <class Notification>
+void adapter::notify(Notification notification) {
+  const std::vector<device_observer*> all = observers_;
+  for (device_observer* const one : all) {
+    const bool is_here = std::find(observers_.begin(), observers_.end(), one) != observers_.end();
+    if (is_here) notification(*one);
   }
 }
 
-void adapter::listen() {
+void adapter::wait_for_event() {
   if (failed_) return;  // the descriptor of a removed device is always readable
   events_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [weak = weak_from_this()](error_code failure) {
                        const auto self = weak.lock();
                        if (failure || !self) return;
-                       self->hear();
-                       self->listen();
+                       self->read_events();
+                       self->wait_for_event();
                      });
 }
 
 /// Reads all pending events, as the descriptor signals a change only once.
-void adapter::hear() {
+void adapter::read_events() {
   const auto self = shared_from_this();
   while (events_.is_open() && !failed_) {
-    ibv_async_event said{};
+    ibv_async_event event{};
     errno = 0;
-    if (driver_.get_async_event(context_.get(), &said) != 0) {
+    if (driver_.get_async_event(context_.get(), &event) != 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == 0) return;
       // The kernel's error for a removed device, after its last event.
       failed_ = true;
-      tell([](listener& to) { to.device_says(IBV_EVENT_DEVICE_FATAL, nullptr); });
+      notify([](device_observer& to) { to.on_device_event(IBV_EVENT_DEVICE_FATAL, nullptr); });
       return;
     }
-    const ibv_event_type what = said.event_type;
-    const concerned who = words_for(what).who;
-    const ibv_qp* const pair = who == concerned::queue_pair ? said.element.qp : nullptr;
-    const bool is_elsewhere = who == concerned::port && said.element.port_num != at_.port;
-    driver_.ack_async_event(&said);
+    const ibv_event_type what = event.event_type;
+    const event_subject subject = text_for(what).subject;
+    const ibv_qp* const pair = subject == event_subject::queue_pair ? event.element.qp : nullptr;
+    const bool is_elsewhere = subject == event_subject::port && event.element.port_num != at_.port;
+    driver_.ack_async_event(&event);
     if (is_elsewhere) continue;
     if (what == IBV_EVENT_DEVICE_FATAL) failed_ = true;
     if (what == IBV_EVENT_GID_CHANGE) check_gid();
-    tell([what, pair](listener& to) { to.device_says(what, pair); });
+    notify([what, pair](device_observer& to) { to.on_device_event(what, pair); });
   }
 }
 

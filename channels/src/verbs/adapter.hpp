@@ -19,7 +19,7 @@ namespace tandem::verbs {
 namespace asio = boost::asio;
 
 /// The local end of a lane: a port of a device, and its GID.
-struct place {
+struct device_port {
   std::string device;
   std::uint8_t port = 1;
   int gid_index = 0;
@@ -34,29 +34,29 @@ struct place {
 class adapter : public std::enable_shared_from_this<adapter> {
  public:
   /// Receives the events of queue pairs, of the port and of the device.
-  class listener {
+  class device_observer {
    public:
     /// @param pair  null: the port or the device as a whole
-    virtual void device_says(ibv_event_type what, const ibv_qp* pair) = 0;
+    virtual void on_device_event(ibv_event_type what, const ibv_qp* pair) = 0;
     /// The GID has changed: lanes over it cannot reach their peers any more. `why` says what to do.
-    virtual void gid_lost(const std::string& why) = 0;
+    virtual void on_gid_lost(const std::string& why) = 0;
 
    protected:
-    ~listener() = default;
+    ~device_observer() = default;
   };
 
   /// @par Errors `errc::unreachable`: no such device or GID, or it cannot be opened: the call, the
   /// reason, what to do.
   static std::shared_ptr<adapter> open(asio::any_io_executor executor,
-                                       const detail::ibverbs& driver, const place& at);
+                                       const detail::ibverbs& driver, const device_port& at);
 
   const detail::ibverbs& driver() const noexcept { return driver_; }
-  const place& at() const noexcept { return at_; }
+  const device_port& at() const noexcept { return at_; }
   ibv_context* context() const noexcept { return context_.get(); }
   ibv_pd* domain() const noexcept { return domain_.get(); }
   registry& memory() noexcept { return memory_; }
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
-  const ibv_device_attr& can() const noexcept { return device_; }
+  const ibv_device_attr& attributes() const noexcept { return device_; }
   /// The current attributes: link layer, LID, MTU.
   ibv_port_attr port() const;
   /// As it was when the device was opened.
@@ -68,13 +68,13 @@ class adapter : public std::enable_shared_from_this<adapter> {
   bool is_usable() const noexcept { return !failed_ && !lost_gid_; }
 
   /// Reads the pending events of the device and notifies at once.
-  void hear();
-  void add(listener* who) { listeners_.push_back(who); }
-  void remove(listener* who) noexcept { std::erase(listeners_, who); }
+  void read_events();
+  void add(device_observer* observer) { observers_.push_back(observer); }
+  void remove(device_observer* observer) noexcept { std::erase(observers_, observer); }
   /// No more events are delivered, so that nothing keeps the loop running.
   void close() noexcept;
 
-  adapter(asio::any_io_executor executor, const detail::ibverbs& driver, place at,
+  adapter(asio::any_io_executor executor, const detail::ibverbs& driver, device_port at,
           owned_context context, owned_pd domain);
 
  private:
@@ -82,13 +82,13 @@ class adapter : public std::enable_shared_from_this<adapter> {
   std::vector<gid_entry> read_table() const;
   void find_gid();
   void check_gid();
-  template <class Say>
-  void tell(Say say);
-  void listen();
+  template <class Notification>
+  void notify(Notification notification);
+  void wait_for_event();
 
   const asio::any_io_executor executor_;
   const detail::ibverbs& driver_;
-  const place at_;
+  const device_port at_;
   owned_context context_;
   owned_pd domain_;
   registry memory_;
@@ -98,7 +98,7 @@ class adapter : public std::enable_shared_from_this<adapter> {
   bool failed_ = false;
   bool lost_gid_ = false;
   asio::posix::stream_descriptor events_;
-  std::vector<listener*> listeners_;
+  std::vector<device_observer*> observers_;
 };
 
 /// The error for a failed libibverbs call with errno `number`.

@@ -7,11 +7,11 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
-#include <tandem/trust.hpp>
 #include <utility>
 
-#include "verbs/abilities.hpp"
+#include "verbs/capabilities.hpp"
 #include "verbs/memlock.hpp"
 #include "verbs/mtu.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint8_t ack_timeout = 17;
 constexpr std::uint8_t retries = 6;  // 7 means unlimited to soft-RoCE of Linux 6.1
 constexpr std::uint8_t rnr_retries = 7;
-constexpr std::uint8_t least_rnr_timer = 12;
+constexpr std::uint8_t min_rnr_timer_code = 12;
 constexpr std::uint8_t hops = 255;
 
 std::uint32_t random_number() {
@@ -35,50 +35,52 @@ std::uint32_t random_number() {
 }
 
 /// Send queue depth of the data pair: as many placements as chunks, and one entry for a flush.
-std::uint32_t sends_of(const room& has) noexcept {
+std::uint32_t send_depth(const queue_depths& has) noexcept {
   return has.records + 2 * has.chunks + 1;
 }
 
-room fitting(room wanted, const ibv_port_attr& port, const ibv_device_attr& device) {
+queue_depths clamped(queue_depths wanted, const ibv_port_attr& port,
+                     const ibv_device_attr& device) {
   if (port.max_msg_sz > 0) wanted.chunk_bytes = std::min(wanted.chunk_bytes, port.max_msg_sz);
-  const auto most = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 64));
-  wanted.records = std::min(wanted.records, most / 2);
+  const auto max_requests = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 64));
+  wanted.records = std::min(wanted.records, max_requests / 2);
   return wanted;
 }
 
 }  // namespace
 
-endpoint::endpoint(std::shared_ptr<adapter> on, const room& wanted)
-    : on_(std::move(on)), has_(fitting(wanted, on_->port(), on_->can())), memory_(has_) {
+endpoint::endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted)
+    : on_(std::move(on)), has_(clamped(wanted, on_->port(), on_->attributes())), memory_(has_) {
   const detail::ibverbs& driver = on_->driver();
   const std::string where = on_->text();
   const auto area = memory_.local_area();
-  local_ = {driver, driver.reg_mr(on_->domain(), area.data(), area.size(), IBV_ACCESS_LOCAL_WRITE)};
-  if (!local_) throw registration_error(where, area.size(), 0, errno, read_memlock());
+  local_mr_ = {driver,
+               driver.reg_mr(on_->domain(), area.data(), area.size(), IBV_ACCESS_LOCAL_WRITE)};
+  if (!local_mr_) throw registration_error(where, area.size(), 0, errno, read_memlock());
   const auto slots = memory_.chunk_area();
-  chunks_ = {driver, driver.reg_mr(on_->domain(), slots.data(), slots.size(),
-                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)};
-  if (!chunks_) {
+  chunks_mr_ = {driver, driver.reg_mr(on_->domain(), slots.data(), slots.size(),
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)};
+  if (!chunks_mr_) {
     throw registration_error(where, slots.size(), area.size(), errno, read_memlock());
   }
   channel_ = {driver, driver.create_comp_channel(on_->context())};
   if (!channel_) throw call_failed("ibv_create_comp_channel", errno, where);
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-  const std::uint32_t entries = 2 * (has_.records + has_.words + has_.chunks) + 2;
+  const std::uint32_t entries = 2 * (has_.records + has_.updates + has_.chunks) + 2;
   cq_ = {driver,
          driver.create_cq(on_->context(), static_cast<int>(entries), this, channel_.get(), 0)};
   if (!cq_) throw call_failed("ibv_create_cq", errno, where);
-  generations_.resize(has_.records + has_.words);
+  generations_.resize(has_.records + has_.updates);
   arrived_.resize(has_.records);
-  outgoing_.resize(std::bit_ceil(sends_of(has_)));  // for numbers modulo 2^32
-  most_placed_bytes_ = on_->port().max_msg_sz;
-  make_pairs();
+  outgoing_.resize(std::bit_ceil(send_depth(has_)));  // for numbers modulo 2^32
+  max_placed_bytes_ = on_->port().max_msg_sz;
+  make_queue_pairs();
   post_receives();
 }
 
-void endpoint::make_pairs() {
-  data_ = make_pair(sends_of(has_), has_.records, inline_wish_bytes);
-  control_ = make_pair(has_.words, has_.words, 0);
+void endpoint::make_queue_pairs() {
+  data_ = make_queue_pair(send_depth(has_), has_.records, requested_inline_bytes);
+  control_ = make_queue_pair(has_.updates, has_.updates, 0);
   to_init(data_.get(), IBV_ACCESS_REMOTE_WRITE);
   to_init(control_.get(), 0);
   const ibv_port_attr port = on_->port();
@@ -86,27 +88,27 @@ void endpoint::make_pairs() {
     throw error(errc::unreachable, fmt::format("{}: the port is not active", on_->text()),
                 "is the cable in, and the interface up?");
   }
-  mine_.gid = on_->gid();
-  mine_.lid = port.lid;
-  mine_.mtu_bytes = bytes_of(port.active_mtu);
-  mine_.data_pair = data_->qp_num;
-  mine_.control_pair = control_->qp_num;
-  mine_.data_psn = random_number();
-  mine_.control_psn = random_number();
-  mine_.chunks_at = reinterpret_cast<std::uint64_t>(memory_.chunk_area().data());
-  mine_.key = chunks_->rkey;
-  mine_.has = has_;
+  local_info_.gid = on_->gid();
+  local_info_.lid = port.lid;
+  local_info_.mtu_bytes = bytes_of(port.active_mtu);
+  local_info_.data_pair = data_->qp_num;
+  local_info_.control_pair = control_->qp_num;
+  local_info_.data_psn = random_number();
+  local_info_.control_psn = random_number();
+  local_info_.chunks_at = reinterpret_cast<std::uint64_t>(memory_.chunk_area().data());
+  local_info_.key = chunks_mr_->rkey;
+  local_info_.has = has_;
 }
 
 /// Some devices reject inline data, so creation is repeated without it.
-owned_qp endpoint::make_pair(std::uint32_t sends, std::uint32_t receives,
-                             std::uint32_t inline_bytes) {
+owned_qp endpoint::make_queue_pair(std::uint32_t sends, std::uint32_t receives,
+                                   std::uint32_t inline_bytes) {
   ibv_qp_init_attr as{};
   as.send_cq = as.recv_cq = cq_.get();
   as.qp_type = IBV_QPT_RC;
   as.cap = {sends, receives, 1, 1, inline_bytes};
   owned_qp made(on_->driver(), on_->driver().create_qp(on_->domain(), &as));
-  if (!made && inline_bytes > 0) return make_pair(sends, receives, 0);
+  if (!made && inline_bytes > 0) return make_queue_pair(sends, receives, 0);
   if (!made) throw call_failed("ibv_create_qp", errno, on_->text());
   if (inline_bytes > 0) inline_bytes_ = std::min(as.cap.max_inline_data, inline_bytes);
   return made;
@@ -123,30 +125,32 @@ void endpoint::to_init(ibv_qp* pair, unsigned access) {
   }
 }
 
-void endpoint::connect(const card& theirs) {
-  theirs_ = theirs;
-  credits_.emplace(has_, theirs.has);
-  record_body_bytes_ = std::min(has_.record_bytes, theirs.has.record_bytes) - word_bytes;
-  chunk_body_bytes_ = std::min(has_.chunk_bytes, theirs.has.chunk_bytes) - word_bytes;
-  to_ready(data_.get(), theirs.data_pair, theirs.data_psn, mine_.data_psn);
-  to_ready(control_.get(), theirs.control_pair, theirs.control_psn, mine_.control_psn);
+void endpoint::connect(const qp_info& remote_info) {
+  remote_info_ = remote_info;
+  credits_.emplace(has_, remote_info.has);
+  record_body_bytes_ =
+      std::min(has_.record_bytes, remote_info.has.record_bytes) - credit_update_bytes;
+  chunk_body_bytes_ = std::min(has_.chunk_bytes, remote_info.has.chunk_bytes) - credit_update_bytes;
+  to_ready(data_.get(), remote_info.data_pair, remote_info.data_psn, local_info_.data_psn);
+  to_ready(control_.get(), remote_info.control_pair, remote_info.control_psn,
+           local_info_.control_psn);
 }
 
-void endpoint::to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t their_psn,
-                        std::uint32_t my_psn) {
+void endpoint::to_ready(ibv_qp* pair, std::uint32_t remote_qpn, std::uint32_t remote_psn,
+                        std::uint32_t local_psn) {
   const bool is_ethernet = on_->port().link_layer == IBV_LINK_LAYER_ETHERNET;
   ibv_qp_attr to{};
   to.qp_state = IBV_QPS_RTR;
-  to.path_mtu = mtu_of(std::min(mine_.mtu_bytes, theirs_.mtu_bytes));
-  to.dest_qp_num = their_pair;
-  to.rq_psn = their_psn;
+  to.path_mtu = mtu_of(std::min(local_info_.mtu_bytes, remote_info_.mtu_bytes));
+  to.dest_qp_num = remote_qpn;
+  to.rq_psn = remote_psn;
   to.max_dest_rd_atomic = 1;
-  to.min_rnr_timer = least_rnr_timer;
+  to.min_rnr_timer = min_rnr_timer_code;
   to.ah_attr.port_num = on_->at().port;
-  to.ah_attr.dlid = theirs_.lid;
-  to.ah_attr.is_global = is_ethernet || theirs_.lid == 0 ? 1 : 0;
+  to.ah_attr.dlid = remote_info_.lid;
+  to.ah_attr.is_global = is_ethernet || remote_info_.lid == 0 ? 1 : 0;
   if (to.ah_attr.is_global != 0) {
-    std::memcpy(to.ah_attr.grh.dgid.raw, theirs_.gid.data(), theirs_.gid.size());
+    std::memcpy(to.ah_attr.grh.dgid.raw, remote_info_.gid.data(), remote_info_.gid.size());
     to.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(on_->at().gid_index);
     to.ah_attr.grh.hop_limit = hops;
   }
@@ -157,7 +161,7 @@ void endpoint::to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t th
   }
   to = {};
   to.qp_state = IBV_QPS_RTS;
-  to.sq_psn = my_psn;
+  to.sq_psn = local_psn;
   to.timeout = ack_timeout;
   to.retry_cnt = retries;
   to.rnr_retry = rnr_retries;
@@ -169,8 +173,9 @@ void endpoint::to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t th
   }
 }
 
-std::shared_ptr<const rails::reached_memory> endpoint::reach(mutable_view what, bool by_peer) {
-  return on_->memory().reach(what, by_peer, has_.registered_bytes, on_);
+std::shared_ptr<const rails::registered_memory> endpoint::registration_for(mutable_view what,
+                                                                           bool by_peer) {
+  return on_->memory().registration_for(what, by_peer, has_.registered_bytes, on_);
 }
 
 void endpoint::stop() noexcept {
@@ -185,16 +190,16 @@ endpoint::~endpoint() {
   stop();
   fail("closed");
   // Requests not flushed by now are dropped when the queue pairs are destroyed.
-  for (int i = 0; i < 1000 && !is_quiet(); ++i) {
+  for (int i = 0; i < 1000 && !is_quiesced(); ++i) {
     if (!poll()) break;
   }
-  destroy_pairs();
+  destroy_queue_pairs();
   take_events();
   if (cq_ && unacked_events_ > 0) on_->driver().ack_cq_events(cq_.get(), unacked_events_);
   cq_.reset();
 }
 
-void endpoint::destroy_pairs() noexcept {
+void endpoint::destroy_queue_pairs() noexcept {
   data_.reset();
   control_.reset();
 }

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "rails/wire.hpp"
+#include "rails/lane_connection.hpp"
 #include "verbs/adapter.hpp"
-#include "verbs/card.hpp"
+#include "verbs/qp_info.hpp"
 #include "verbs/slab.hpp"
 
 namespace tandem::verbs {
@@ -26,7 +26,7 @@ namespace tandem::verbs {
 class endpoint {
  public:
   /// Received bytes, valid until `release_front`.
-  struct arrival {
+  struct received_record {
     std::span<const std::byte> bytes;
     std::uint32_t receive = 0;  ///< the posted receive that it consumed
     bool is_chunk = false;
@@ -34,22 +34,24 @@ class endpoint {
 
   /// Creates everything and posts the receives. @par Errors `errc::unreachable`: the call and the
   /// reason; `limit_exceeded`: memory that may not be locked, and how to allow it.
-  endpoint(std::shared_ptr<adapter> on, const room& wanted);
+  endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted);
   /// The NIC does not access its memory afterwards.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  const card& mine() const noexcept { return mine_; }
+  const qp_info& local_info() const noexcept { return local_info_; }
   const adapter& on() const noexcept { return *on_; }
   const std::shared_ptr<adapter>& shared_adapter() const noexcept { return on_; }
   /// Moves both queue pairs to RTR and RTS.
-  void connect(const card& theirs);
+  void connect(const qp_info& remote_info);
 
   /// Sends on both queue pairs, to check the path; false on failure.
-  bool greet();
+  bool send_path_check();
   /// The peer's sends were received, and its NIC has acknowledged ours.
-  bool is_greeted() const noexcept { return greeted_records_ && greeted_words_ && is_drained(); }
+  bool path_works() const noexcept {
+    return data_path_works_ && control_path_works_ && is_drained();
+  }
 
   // Sending.
   /// Copies and posts the beginning of the parts as one record or chunk. @return the bytes; 0: no
@@ -59,15 +61,15 @@ class endpoint {
   /// the send queue is full. When the record is received, the bytes are in place: requests of a
   /// queue pair complete in order, relaxed ordering or not, and so do their packets.
   bool place(std::span<const std::byte> record, const rails::placement& what);
-  std::size_t most_placed_bytes() const noexcept { return most_placed_bytes_; }
+  std::size_t max_placed_bytes() const noexcept { return max_placed_bytes_; }
   /// Tokens of completed placements, whose memory the NIC no longer reads, since the last call.
   std::vector<std::uint64_t>& ended_placements() noexcept { return ended_; }
   /// A registration of memory, for one message where needed; null: none.
-  std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer);
+  std::shared_ptr<const rails::registered_memory> registration_for(mutable_view what, bool by_peer);
   /// True for memory in a registered region.
-  bool reaches(const const_view& what) { return on_->memory().reaches(what); }
+  bool is_zero_copy(const const_view& what) { return on_->memory().is_zero_copy(what); }
   /// All posted sends have completed: the peer's NIC has acknowledged them.
-  bool is_drained() const noexcept { return left_ == posted_ && words_underway_ == 0; }
+  bool is_drained() const noexcept { return retired_ == posted_ && updates_in_flight_ == 0; }
 
   /// Posts a signalled request, whose completion covers all requests before it.
   void flush();
@@ -77,7 +79,7 @@ class endpoint {
   /// is received.
   bool poll();
   bool any_arrived() const noexcept { return arrived_count_ > 0; }
-  const arrival& front() const noexcept { return arrived_[arrived_first_]; }
+  const received_record& front() const noexcept { return arrived_[arrived_first_]; }
   /// The front was read: posts its receive again, and returns the credit in time.
   void release_front();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
@@ -96,77 +98,77 @@ class endpoint {
   /// Moves both queue pairs to the error state: posted requests are flushed.
   void stop() noexcept;
   /// Drops requests that the device has not flushed; nothing is transferred any more.
-  void destroy_pairs() noexcept;
+  void destroy_queue_pairs() noexcept;
   /// Every posted request has completed or was flushed.
-  bool is_quiet() const noexcept { return receives_underway_ == 0 && is_drained(); }
+  bool is_quiesced() const noexcept { return posted_receives_ == 0 && is_drained(); }
   bool owns(const ibv_qp* pair) const noexcept {
     return pair == data_.get() || pair == control_.get();
   }
 
  private:
-  enum class kind : std::uint8_t { record_in, word_in, data_out, word_out };
-  enum class load : std::uint8_t { record, chunk, bytes };
-  struct posted {
-    load of = load::record;
+  enum class kind : std::uint8_t { record_in, update_in, data_out, update_out };
+  enum class payload_kind : std::uint8_t { record, chunk, bytes };
+  struct posted_send {
+    payload_kind of = payload_kind::record;
     bool ends_placement = false;
     std::uint64_t token = 0;
     std::uint32_t bytes = 0;  // of a placement
   };
 
-  void make_pairs();
-  owned_qp make_pair(std::uint32_t sends, std::uint32_t receives, std::uint32_t inline_bytes);
+  void make_queue_pairs();
+  owned_qp make_queue_pair(std::uint32_t sends, std::uint32_t receives, std::uint32_t inline_bytes);
   void post_receives();
   void to_init(ibv_qp* pair, unsigned access);
-  void to_ready(ibv_qp* pair, std::uint32_t their_pair, std::uint32_t their_psn,
-                std::uint32_t my_psn);
+  void to_ready(ibv_qp* pair, std::uint32_t remote_qpn, std::uint32_t remote_psn,
+                std::uint32_t local_psn);
   void post_record_receive(std::uint32_t slot);
-  void post_word_receive(std::uint32_t slot);
+  void post_update_receive(std::uint32_t slot);
   void post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into);
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                        ibv_send_wr& wr, const posted& what);
-  bool post_data(ibv_send_wr& wr, const posted& what, bool is_told);
+                        ibv_send_wr& wr, const posted_send& what);
+  bool post_data(ibv_send_wr& wr, const posted_send& what, bool is_signalled);
   bool post(ibv_qp* pair, ibv_send_wr& wr);
   bool may_place(std::size_t bytes) const noexcept;
-  void say_word();
-  void post_word();
-  void came(const ibv_wc& wc);
-  void came_record(const ibv_wc& wc, std::uint32_t slot);
-  void came_word(const ibv_wc& wc, std::uint32_t slot);
-  bool hear(std::span<const std::byte> record, std::uint32_t body_bytes);
-  void left(std::uint32_t number);
-  std::uint32_t& underway(load of) noexcept;
+  void send_due_update();
+  void post_update();
+  void on_completion(const ibv_wc& wc);
+  void on_record(const ibv_wc& wc, std::uint32_t slot);
+  void on_update(const ibv_wc& wc, std::uint32_t slot);
+  bool apply_update(std::span<const std::byte> record, std::uint32_t body_bytes);
+  void retire(std::uint32_t number);
+  std::uint32_t& in_flight(payload_kind of) noexcept;
   void failed(kind what, ibv_wc_status status);
 
   const std::shared_ptr<adapter> on_;
-  const room has_;
+  const queue_depths has_;
   slab memory_;
   owned_channel channel_;
   owned_cq cq_;
-  owned_mr local_, chunks_;
+  owned_mr local_mr_, chunks_mr_;
   owned_qp data_, control_;
-  card mine_, theirs_;
+  qp_info local_info_, remote_info_;
   std::optional<credits> credits_;
   std::size_t record_body_bytes_ = 0, chunk_body_bytes_ = 0;
   std::uint32_t inline_bytes_ = 0;
 
-  std::uint32_t posted_ = 0, left_ = 0;  // on the data pair, ever
-  std::vector<posted> outgoing_;         // posted and not yet completed, by number
-  std::vector<std::uint64_t> ended_;     // tokens of completed placements
-  std::size_t most_placed_bytes_ = 0;
+  std::uint32_t posted_ = 0, retired_ = 0;  // on the data pair, ever
+  std::vector<posted_send> outgoing_;       // posted and not yet completed, by number
+  std::vector<std::uint64_t> ended_;        // tokens of completed placements
+  std::size_t max_placed_bytes_ = 0;
   std::uint32_t unsignalled_ = 0;
-  std::uint32_t records_out_ = 0, chunks_out_ = 0, words_out_ = 0;  // ever
-  std::uint32_t records_underway_ = 0, chunks_underway_ = 0, words_underway_ = 0;
-  std::uint32_t placed_underway_ = 0;
-  std::uint64_t placed_bytes_underway_ = 0;
-  std::uint32_t receives_underway_ = 0;
+  std::uint32_t records_out_ = 0, chunks_out_ = 0, updates_out_ = 0;  // ever
+  std::uint32_t records_in_flight_ = 0, chunks_in_flight_ = 0, updates_in_flight_ = 0;
+  std::uint32_t placed_in_flight_ = 0;
+  std::uint64_t placed_bytes_in_flight_ = 0;
+  std::uint32_t posted_receives_ = 0;
   std::vector<std::uint32_t> generations_;  // of the receives, records before credit updates
-  std::vector<arrival> arrived_;            // a ring with an entry for each receive
+  std::vector<received_record> arrived_;    // a ring with an entry for each receive
   std::size_t arrived_first_ = 0, arrived_count_ = 0;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;
-  bool greeted_records_ = false, greeted_words_ = false;
+  bool data_path_works_ = false, control_path_works_ = false;
   std::string failure_;
   bool knows_cause_ = false;
 };

@@ -6,15 +6,15 @@
 
 #include "protocol/frame.hpp"
 #include "verbs/endpoint.hpp"
-#include "verbs/words.hpp"
+#include "verbs/status_text.hpp"
 
 namespace tandem::verbs {
 namespace {
 
 /// Maximum number of unsignalled sends in a row: the entries of a send queue are freed only by a
 /// later signalled completion.
-constexpr std::uint32_t most_unsignalled = 8;
-constexpr int completions_per_look = 16;
+constexpr std::uint32_t max_unsignalled = 8;
+constexpr int completions_per_poll = 16;
 
 /// The work request id: the kind of request, its slot, and how often that was posted.
 std::uint64_t request_id(std::uint8_t what, std::uint32_t slot, std::uint32_t generation) noexcept {
@@ -27,7 +27,7 @@ std::size_t total_of(std::span<const iovec> parts) noexcept {
   return bytes;
 }
 
-void gather(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noexcept {
+void copy_parts(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noexcept {
   for (const iovec& part : parts) {
     const std::size_t now = std::min(bytes, part.iov_len);
     if (now > 0) std::memcpy(to, part.iov_base, now);
@@ -40,21 +40,22 @@ void gather(std::span<const iovec> parts, std::byte* to, std::size_t bytes) noex
 
 void endpoint::post_receives() {
   for (std::uint32_t i = 0; i < has_.records; ++i) post_record_receive(i);
-  for (std::uint32_t i = 0; i < has_.words; ++i) post_word_receive(i);
+  for (std::uint32_t i = 0; i < has_.updates; ++i) post_update_receive(i);
   if (!failure_.empty()) {
     throw error(errc::unreachable, failure_, "compare the device's limits (ibv_devinfo -v)");
   }
 }
 
 void endpoint::post_record_receive(std::uint32_t slot) {
-  post_receive(
-      data_.get(), kind::record_in, slot,
-      {reinterpret_cast<std::uint64_t>(memory_.record_in(slot)), has_.record_bytes, local_->lkey});
+  post_receive(data_.get(), kind::record_in, slot,
+               {reinterpret_cast<std::uint64_t>(memory_.record_in(slot)), has_.record_bytes,
+                local_mr_->lkey});
 }
 
-void endpoint::post_word_receive(std::uint32_t slot) {
-  post_receive(control_.get(), kind::word_in, slot,
-               {reinterpret_cast<std::uint64_t>(memory_.word_in(slot)), word_bytes, local_->lkey});
+void endpoint::post_update_receive(std::uint32_t slot) {
+  post_receive(control_.get(), kind::update_in, slot,
+               {reinterpret_cast<std::uint64_t>(memory_.update_in(slot)), credit_update_bytes,
+                local_mr_->lkey});
 }
 
 void endpoint::post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into) {
@@ -68,7 +69,7 @@ void endpoint::post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge
     fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), std::strerror(failure)));
     return;
   }
-  ++receives_underway_;
+  ++posted_receives_;
 }
 
 std::size_t endpoint::send(std::span<const iovec> parts) {
@@ -79,24 +80,25 @@ std::size_t endpoint::send(std::span<const iovec> parts) {
 }
 
 std::size_t endpoint::send_record(std::span<const iovec> parts, std::size_t bytes) {
-  if (!credits_->may_send_record() || records_underway_ == has_.records) return 0;
+  if (!credits_->may_send_record() || records_in_flight_ == has_.records) return 0;
   credits_->record_sent();
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
-  if (word_bytes + bytes <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
+  if (credit_update_bytes + bytes <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
   return send_slot(memory_.record_out(records_out_++ % has_.records), parts, bytes, wr, {});
 }
 
 std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes) {
-  if (!credits_->may_send_chunk() || chunks_underway_ == has_.chunks) return 0;
+  if (!credits_->may_send_chunk() || chunks_in_flight_ == has_.chunks) return 0;
   const std::uint32_t to = credits_->chunk_sent();
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   wr.imm_data = htobe32(to);
-  wr.wr.rdma.remote_addr = theirs_.chunks_at + std::uint64_t{to} * theirs_.has.chunk_bytes;
-  wr.wr.rdma.rkey = theirs_.key;
+  wr.wr.rdma.remote_addr =
+      remote_info_.chunks_at + std::uint64_t{to} * remote_info_.has.chunk_bytes;
+  wr.wr.rdma.rkey = remote_info_.key;
   return send_slot(memory_.chunk_out(chunks_out_++ % has_.chunks), parts,
-                   std::min(bytes, chunk_body_bytes_), wr, {load::chunk, false, 0, 0});
+                   std::min(bytes, chunk_body_bytes_), wr, {payload_kind::chunk, false, 0, 0});
 }
 
 /// The completion of the record covers the write before it.
@@ -110,58 +112,58 @@ bool endpoint::place(std::span<const std::byte> record, const rails::placement& 
   wr.sg_list = &from;
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = what.to;
-  wr.wr.rdma.rkey = what.peer_key;
-  const posted written{load::bytes, false, 0, from.length};
+  wr.wr.rdma.rkey = what.remote_key;
+  const posted_send written{payload_kind::bytes, false, 0, from.length};
   if (!post_data(wr, written, false)) return false;
-  placed_bytes_underway_ += from.length;
+  placed_bytes_in_flight_ += from.length;
   credits_->record_sent();
   const iovec part{const_cast<std::byte*>(record.data()), record.size()};
   ibv_send_wr head{};
   head.opcode = IBV_WR_SEND;
-  if (word_bytes + record.size() <= inline_bytes_) head.send_flags = IBV_SEND_INLINE;
+  if (credit_update_bytes + record.size() <= inline_bytes_) head.send_flags = IBV_SEND_INLINE;
   // If this fails the lane is lost, and the memory is released once it is quiesced.
   send_slot(memory_.record_out(records_out_++ % has_.records), {&part, 1}, record.size(), head,
-            {load::record, true, what.token, 0});
+            {payload_kind::record, true, what.token, 0});
   return true;
 }
 
 /// Limited to the bytes of the slots, but at least one placement: urgent data waits behind it.
 bool endpoint::may_place(std::size_t bytes) const noexcept {
-  const std::uint64_t most = std::uint64_t{has_.chunks} * has_.chunk_bytes;
-  return credits_->may_send_record() && records_underway_ < has_.records &&
-         placed_underway_ < has_.chunks &&
-         (placed_underway_ == 0 || placed_bytes_underway_ + bytes <= most);
+  const std::uint64_t max_bytes = std::uint64_t{has_.chunks} * has_.chunk_bytes;
+  return credits_->may_send_record() && records_in_flight_ < has_.records &&
+         placed_in_flight_ < has_.chunks &&
+         (placed_in_flight_ == 0 || placed_bytes_in_flight_ + bytes <= max_bytes);
 }
 
-std::uint32_t& endpoint::underway(load of) noexcept {
-  if (of == load::record) return records_underway_;
-  return of == load::chunk ? chunks_underway_ : placed_underway_;
+std::uint32_t& endpoint::in_flight(payload_kind of) noexcept {
+  if (of == payload_kind::record) return records_in_flight_;
+  return of == payload_kind::chunk ? chunks_in_flight_ : placed_in_flight_;
 }
 
 std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                                ibv_send_wr& wr, const posted& what) {
-  gather(parts, slot + word_bytes, bytes);
-  word said = credits_->say();
-  said.body_bytes = static_cast<std::uint32_t>(bytes);
-  encode(said, std::span<std::byte, word_bytes>(slot, word_bytes));
+                                ibv_send_wr& wr, const posted_send& what) {
+  copy_parts(parts, slot + credit_update_bytes, bytes);
+  credit_update update = credits_->next_update();
+  update.body_bytes = static_cast<std::uint32_t>(bytes);
+  encode(update, std::span<std::byte, credit_update_bytes>(slot, credit_update_bytes));
   ibv_sge from{reinterpret_cast<std::uint64_t>(slot),
-               static_cast<std::uint32_t>(word_bytes + bytes), local_->lkey};
+               static_cast<std::uint32_t>(credit_update_bytes + bytes), local_mr_->lkey};
   wr.sg_list = &from;
   wr.num_sge = 1;
-  const bool is_told =
-      what.of == load::chunk || what.ends_placement || unsignalled_ + 1 >= most_unsignalled;
-  return post_data(wr, what, is_told) ? bytes : 0;
+  const bool is_signalled =
+      what.of == payload_kind::chunk || what.ends_placement || unsignalled_ + 1 >= max_unsignalled;
+  return post_data(wr, what, is_signalled) ? bytes : 0;
 }
 
-/// @param is_told  by a completion, which covers all requests before it
-bool endpoint::post_data(ibv_send_wr& wr, const posted& what, bool is_told) {
+/// @param is_signalled  by a completion, which covers all requests before it
+bool endpoint::post_data(ibv_send_wr& wr, const posted_send& what, bool is_signalled) {
   wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_ + 1);
-  if (is_told) wr.send_flags |= IBV_SEND_SIGNALED;
+  if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
   if (!post(data_.get(), wr)) return false;
   ++posted_;
   outgoing_[posted_ % outgoing_.size()] = what;
-  ++underway(what.of);
-  unsignalled_ = is_told ? 0 : unsignalled_ + 1;
+  ++in_flight(what.of);
+  unsignalled_ = is_signalled ? 0 : unsignalled_ + 1;
   return true;
 }
 
@@ -178,149 +180,152 @@ void endpoint::flush() {
   if (unsignalled_ == 0 || !failure_.empty() || !credits_) return;
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.wr.rdma.remote_addr = theirs_.chunks_at;
-  wr.wr.rdma.rkey = theirs_.key;
+  wr.wr.rdma.remote_addr = remote_info_.chunks_at;
+  wr.wr.rdma.rkey = remote_info_.key;
   post_data(wr, {}, true);
 }
 
-void endpoint::say_word() {
-  if (!failure_.empty() || !credits_ || !credits_->owes_word()) return;
-  if (!credits_->may_send_word() || words_underway_ == has_.words) return;
-  post_word();
+void endpoint::send_due_update() {
+  if (!failure_.empty() || !credits_ || !credits_->update_due()) return;
+  if (!credits_->may_send_update() || updates_in_flight_ == has_.updates) return;
+  post_update();
 }
 
 /// Sends an empty record and a credit update.
-bool endpoint::greet() {
+bool endpoint::send_path_check() {
   send_record({}, 0);
   flush();
-  post_word();
+  post_update();
   return failure_.empty();
 }
 
-void endpoint::post_word() {
-  std::byte* const slot = memory_.word_out(words_out_++ % has_.words);
-  credits_->word_sent();
-  encode(credits_->say(), std::span<std::byte, word_bytes>(slot, word_bytes));
-  ibv_sge from{reinterpret_cast<std::uint64_t>(slot), word_bytes, local_->lkey};
+void endpoint::post_update() {
+  std::byte* const slot = memory_.update_out(updates_out_++ % has_.updates);
+  credits_->update_sent();
+  encode(credits_->next_update(),
+         std::span<std::byte, credit_update_bytes>(slot, credit_update_bytes));
+  ibv_sge from{reinterpret_cast<std::uint64_t>(slot), credit_update_bytes, local_mr_->lkey};
   ibv_send_wr wr{};
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::word_out), 0, words_out_);
+  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::update_out), 0, updates_out_);
   wr.sg_list = &from;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_SIGNALED;
-  if (post(control_.get(), wr)) ++words_underway_;
+  if (post(control_.get(), wr)) ++updates_in_flight_;
 }
 
 bool endpoint::poll() {
-  ibv_wc came_now[completions_per_look];
-  const int count = ibv_poll_cq(cq_.get(), completions_per_look, came_now);
+  ibv_wc completions[completions_per_poll];
+  const int count = ibv_poll_cq(cq_.get(), completions_per_poll, completions);
   if (count < 0) fail(fmt::format("{}: its completion queue is broken", on_->text()));
-  for (int i = 0; i < count; ++i) came(came_now[i]);
+  for (int i = 0; i < count; ++i) on_completion(completions[i]);
   return count > 0;
 }
 
 /// In a completion with an error only id, status and queue pair number are valid.
-void endpoint::came(const ibv_wc& wc) {
+void endpoint::on_completion(const ibv_wc& wc) {
   const auto what = static_cast<kind>(wc.wr_id >> 56);
   const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 32 & 0xffffff);
   const auto generation = static_cast<std::uint32_t>(wc.wr_id);
-  const bool is_receive = what == kind::record_in || what == kind::word_in;
-  if (is_receive) --receives_underway_;
-  if (what == kind::data_out) left(generation);
-  if (what == kind::word_out) --words_underway_;
+  const bool is_receive = what == kind::record_in || what == kind::update_in;
+  if (is_receive) --posted_receives_;
+  if (what == kind::data_out) retire(generation);
+  if (what == kind::update_out) --updates_in_flight_;
   if (wc.status != IBV_WC_SUCCESS) {
     failed(what, wc.status);
     return;
   }
-  if (what == kind::word_out) say_word();  // an update for which the queue was full
+  if (what == kind::update_out) send_due_update();  // an update for which the queue was full
   if (!is_receive || !failure_.empty()) return;
   const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
   if (index >= generations_.size() || generations_[index] != generation) {
     fail(fmt::format("{}: a completion of a request that was completed before", on_->text()));
   } else if (what == kind::record_in) {
-    came_record(wc, slot);
+    on_record(wc, slot);
   } else {
-    came_word(wc, slot);
+    on_update(wc, slot);
   }
 }
 
 void endpoint::failed(kind what, ibv_wc_status status) {
   if (!failure_.empty()) return;
-  const status_words text = words_for(status);
+  const status_text text = text_for(status);
   // For these statuses an asynchronous event may have reported the cause.
   const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
   const bool of_data = what == kind::record_in || what == kind::data_out;
-  const bool receives = what == kind::record_in || what == kind::word_in;
+  const bool receives = what == kind::record_in || what == kind::update_in;
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
                    of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
-                   of_data ? theirs_.data_pair : theirs_.control_pair,
+                   of_data ? remote_info_.data_pair : remote_info_.control_pair,
                    receives ? "receiving" : "sending", text.what, text.cause, text.advice),
        is_cause);
 }
 
-void endpoint::came_record(const ibv_wc& wc, std::uint32_t slot) {
-  arrival it;
+void endpoint::on_record(const ibv_wc& wc, std::uint32_t slot) {
+  received_record it;
   it.receive = slot;
   it.is_chunk = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   const std::byte* from = memory_.record_in(slot);
   if (it.is_chunk) {
     const std::uint32_t to = be32toh(wc.imm_data);
-    if (!credits_ || !credits_->chunk_came(to) || wc.byte_len > has_.chunk_bytes) {
+    if (!credits_ || !credits_->chunk_arrived(to) || wc.byte_len > has_.chunk_bytes) {
       fail(fmt::format("the peer reports {} bytes written into slot {}, which is out of turn",
                        wc.byte_len, to));
       return;
     }
     from = memory_.chunk_in(to);
   }
-  if (!hear({from, wc.byte_len}, wc.byte_len - static_cast<std::uint32_t>(word_bytes))) return;
-  it.bytes = {from + word_bytes, wc.byte_len - word_bytes};
-  greeted_records_ = true;
+  if (!apply_update({from, wc.byte_len},
+                    wc.byte_len - static_cast<std::uint32_t>(credit_update_bytes)))
+    return;
+  it.bytes = {from + credit_update_bytes, wc.byte_len - credit_update_bytes};
+  data_path_works_ = true;
   received_bytes_ += wc.byte_len;
   arrived_[(arrived_first_ + arrived_count_++) % arrived_.size()] = it;
 }
 
-void endpoint::came_word(const ibv_wc& wc, std::uint32_t slot) {
-  if (wc.byte_len != word_bytes || !hear({memory_.word_in(slot), word_bytes}, 0)) {
+void endpoint::on_update(const ibv_wc& wc, std::uint32_t slot) {
+  if (wc.byte_len != credit_update_bytes ||
+      !apply_update({memory_.update_in(slot), credit_update_bytes}, 0)) {
     fail("the peer sent an invalid credit update");
     return;
   }
-  greeted_words_ = true;
-  received_bytes_ += word_bytes;
-  credits_->word_taken();
-  post_word_receive(slot);
-  say_word();
+  control_path_works_ = true;
+  received_bytes_ += credit_update_bytes;
+  credits_->update_taken();
+  post_update_receive(slot);
+  send_due_update();
 }
 
-bool endpoint::hear(std::span<const std::byte> record, std::uint32_t body_bytes) {
-  if (record.size() < word_bytes || !credits_) {
+bool endpoint::apply_update(std::span<const std::byte> record, std::uint32_t body_bytes) {
+  if (record.size() < credit_update_bytes || !credits_) {
     fail("the peer sent a record without a credit update");
     return false;
   }
-  const word said = decode(record.first<word_bytes>());
-  if (said.body_bytes != body_bytes) {
-    fail(
-        fmt::format("the peer announced {} bytes and sent {}", said.body_bytes, body_bytes));
+  const credit_update update = decode(record.first<credit_update_bytes>());
+  if (update.body_bytes != body_bytes) {
+    fail(fmt::format("the peer announced {} bytes and sent {}", update.body_bytes, body_bytes));
     return false;
   }
-  if (!credits_->hear(said)) {
+  if (!credits_->apply_update(update)) {
     fail("the peer returned credits that were never used");
     return false;
   }
   return true;
 }
 
-void endpoint::left(std::uint32_t number) {
-  while (static_cast<std::int32_t>(number - left_) > 0) {
-    ++left_;
-    const posted& what = outgoing_[left_ % outgoing_.size()];
-    --underway(what.of);
-    placed_bytes_underway_ -= what.bytes;
+void endpoint::retire(std::uint32_t number) {
+  while (static_cast<std::int32_t>(number - retired_) > 0) {
+    ++retired_;
+    const posted_send& what = outgoing_[retired_ % outgoing_.size()];
+    --in_flight(what.of);
+    placed_bytes_in_flight_ -= what.bytes;
     if (what.ends_placement) ended_.push_back(what.token);
   }
 }
 
 void endpoint::release_front() {
-  const arrival& it = front();
+  const received_record& it = front();
   if (it.is_chunk) {
     credits_->chunk_taken();
   } else {
@@ -330,7 +335,7 @@ void endpoint::release_front() {
   arrived_first_ = (arrived_first_ + 1) % arrived_.size();
   --arrived_count_;
   post_record_receive(slot);
-  say_word();
+  send_due_update();
 }
 
 }  // namespace tandem::verbs

@@ -8,9 +8,9 @@
 namespace tandem::verbs {
 namespace {
 
-std::string interface_of(const gid_wish& wish) {
-  return wish.interface.empty() ? fmt::format("interface {}", wish.interface_index)
-                                : wish.interface;
+std::string interface_of(const gid_requirement& requirement) {
+  return requirement.interface.empty() ? fmt::format("interface {}", requirement.interface_index)
+                                       : requirement.interface;
 }
 
 std::string list(const std::vector<asio::ip::address>& addresses) {
@@ -27,38 +27,39 @@ bool is_link_local(const asio::ip::address& where) {
 }
 
 /// The position of an address in the requirement; its size where it is not listed.
-std::size_t place(const asio::ip::address& where, const gid_wish& wish) {
-  const auto found = std::find(wish.addresses.begin(), wish.addresses.end(), where);
-  return static_cast<std::size_t>(found - wish.addresses.begin());
+std::size_t address_position(const asio::ip::address& where, const gid_requirement& requirement) {
+  const auto found = std::find(requirement.addresses.begin(), requirement.addresses.end(), where);
+  return static_cast<std::size_t>(found - requirement.addresses.begin());
 }
 
 /// Why an entry of an Ethernet port cannot be used; empty: it can.
-std::string unfit(const gid_entry& one, const gid_wish& wish) {
+std::string why_unusable(const gid_entry& one, const gid_requirement& requirement) {
   if (is_empty(one.raw)) return "empty";
   if (one.kind == gid_kind::roce_v1) return "RoCE v1 is not routed; only v2 is used";
   if (one.kind != gid_kind::roce_v2) return "not RoCE v2";
-  if (wish.interface_index != 0 && one.interface_index != wish.interface_index) {
+  if (requirement.interface_index != 0 && one.interface_index != requirement.interface_index) {
     if (one.interface_index == 0) return "of no interface here (of another network namespace?)";
-    return fmt::format("of interface {}, not {} ({})", one.interface_index, interface_of(wish),
-                       wish.interface_index);
+    return fmt::format("of interface {}, not {} ({})", one.interface_index,
+                       interface_of(requirement), requirement.interface_index);
   }
   const asio::ip::address where = address_of(one.raw);
   if (is_link_local(where)) return "link-local";
   if (where.is_unspecified()) return "unspecified";
   if (where.is_multicast()) return "multicast";
-  if (!wish.addresses.empty() && place(where, wish) == wish.addresses.size()) {
-    return fmt::format("not an address that the rail uses ({})", list(wish.addresses));
+  if (!requirement.addresses.empty() &&
+      address_position(where, requirement) == requirement.addresses.size()) {
+    return fmt::format("not an address that the rail uses ({})", list(requirement.addresses));
   }
   return {};
 }
 
 /// The sort key of an entry: the smallest is preferred.
-auto rank(const gid_entry& one, const gid_wish& wish) {
+auto preference(const gid_entry& one, const gid_requirement& requirement) {
   const asio::ip::address where = address_of(one.raw);
-  return std::tuple(where.is_v6(), place(where, wish), one.index);
+  return std::tuple(where.is_v6(), address_position(where, requirement), one.index);
 }
 
-std::string inactive(const port& of, const gid_wish& wish) {
+std::string inactive(const port& of, const gid_requirement& requirement) {
   if (!of.ethernet) {
     return fmt::format(
         "{} is not active: check the cable, and that a subnet manager runs (opensm, or the "
@@ -66,17 +67,19 @@ std::string inactive(const port& of, const gid_wish& wish) {
         name(of));
   }
   return fmt::format("{} is not active: check the cable, and ip link set {} up", name(of),
-                     wish.interface.empty() ? "INTERFACE" : wish.interface);
+                     requirement.interface.empty() ? "INTERFACE" : requirement.interface);
 }
 
-std::string none_usable(const port& of, const gid_wish& wish, const gid_choice& so_far) {
+std::string none_usable(const port& of, const gid_requirement& requirement,
+                        const gid_choice& so_far) {
   if (!of.ethernet) {
     return fmt::format("{} has no GID: a subnet manager must set it up (opensm, or the switch's)",
                        name(of));
   }
   std::string wanted = "RoCE v2";
-  if (wish.interface_index != 0) wanted += fmt::format(" of {}", interface_of(wish));
-  if (!wish.addresses.empty()) wanted += fmt::format(" with {}", list(wish.addresses));
+  if (requirement.interface_index != 0) wanted += fmt::format(" of {}", interface_of(requirement));
+  if (!requirement.addresses.empty())
+    wanted += fmt::format(" with {}", list(requirement.addresses));
   std::string reasons;
   for (const std::string& one : so_far.left_out) reasons += (reasons.empty() ? "" : ", ") + one;
   return fmt::format(
@@ -123,19 +126,20 @@ gid_choice choose_infiniband(const port& of) {
 
 }  // namespace
 
-gid_choice choose_gid(const port& of, const gid_wish& wish) {
-  if (!of.active) return {std::nullopt, inactive(of, wish), {}};
+gid_choice choose_gid(const port& of, const gid_requirement& requirement) {
+  if (!of.active) return {std::nullopt, inactive(of, requirement), {}};
   if (!of.ethernet) return choose_infiniband(of);
   gid_choice found;
   std::vector<gid_entry> fit;
   std::vector<std::string> reasons;
   for (const gid_entry& one : of.gids) {
-    reasons.push_back(unfit(one, wish));
+    reasons.push_back(why_unusable(one, requirement));
     if (reasons.back().empty()) fit.push_back(one);
   }
-  const auto best = std::min_element(fit.begin(), fit.end(), [&wish](const auto& a, const auto& b) {
-    return rank(a, wish) < rank(b, wish);
-  });
+  const auto best =
+      std::min_element(fit.begin(), fit.end(), [&requirement](const auto& a, const auto& b) {
+        return preference(a, requirement) < preference(b, requirement);
+      });
   if (best != fit.end()) found.chosen = *best;
   std::size_t left_out = 0;
   for (std::size_t i = 0; i < of.gids.size(); ++i) {
@@ -146,7 +150,7 @@ gid_choice choose_gid(const port& of, const gid_wish& wish) {
   if (left_out > max_gids_left_out) {
     found.left_out.push_back(fmt::format("{} more", left_out - max_gids_left_out));
   }
-  found.why = found.chosen ? describe(*found.chosen) : none_usable(of, wish, found);
+  found.why = found.chosen ? describe(*found.chosen) : none_usable(of, requirement, found);
   return found;
 }
 

@@ -13,7 +13,7 @@ namespace tandem::verbs {
 namespace asio = boost::asio;
 
 /// The network interface that a GID has to belong to.
-struct gid_wish {
+struct gid_requirement {
   std::string interface;                     ///< its name, for messages
   int interface_index = 0;                   ///< 0: any
   std::vector<asio::ip::address> addresses;  ///< one of these; empty: any
@@ -32,10 +32,10 @@ struct gid_choice {
 constexpr std::size_t max_gids_left_out = 8;
 
 /// InfiniBand: the first non-zero entry, which is index 0 on a port configured by a subnet manager.
-/// Ethernet: RoCE v2 on the interface of `wish`, with one of its addresses, IPv4 before IPv6 as
-/// NCCL does, then in the order of those addresses; never link-local, unspecified or multicast. A
-/// port that is not active has none.
-gid_choice choose_gid(const port& of, const gid_wish& wish = {});
+/// Ethernet: RoCE v2 on the interface of `requirement`, with one of its addresses, IPv4 before IPv6
+/// as NCCL does, then in the order of those addresses; never link-local, unspecified or multicast.
+/// A port that is not active has none.
+gid_choice choose_gid(const port& of, const gid_requirement& requirement = {});
 
 /// The address in a GID of RoCE v2: `::ffff:10.9.0.1` is IPv4.
 asio::ip::address address_of(const gid_bytes& gid);

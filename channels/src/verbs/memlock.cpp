@@ -22,18 +22,19 @@ std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > unlimited - 2 * mega ? unlimited : (bytes / mega + 2) * mega;
 }
 
-std::string words(std::uint64_t bytes) {
+std::string limit_text(std::uint64_t bytes) {
   return bytes == unlimited ? "unlimited" : format_bytes(bytes);
 }
 
-std::string how_to_raise(std::uint64_t least, const memlock_limit& limit) {
-  const bool by_itself = limit.hard_bytes >= least;
+std::string how_to_raise(std::uint64_t min_bytes, const memlock_limit& limit) {
+  const bool by_itself = limit.hard_bytes >= min_bytes;
   return fmt::format(
       "raise it: ulimit -l {}{}, or \"* - memlock unlimited\" in a file of "
       "/etc/security/limits.d and a new login, LimitMEMLOCK=infinity in a systemd unit, docker run "
       "--ulimit memlock=-1",
-      least == unlimited ? "unlimited" : std::to_string(least / kilo),
-      by_itself ? "" : fmt::format(" (as root: the hard limit is {})", words(limit.hard_bytes)));
+      min_bytes == unlimited ? "unlimited" : std::to_string(min_bytes / kilo),
+      by_itself ? ""
+                : fmt::format(" (as root: the hard limit is {})", limit_text(limit.hard_bytes)));
 }
 
 }  // namespace
@@ -60,19 +61,19 @@ error registration_error(std::string_view device, std::uint64_t wanted_bytes,
   const std::uint64_t needed = sum(wanted_bytes, registered_bytes);
   if (limit.soft_bytes >= needed) {
     detail += fmt::format("; the limit of locked memory (RLIMIT_MEMLOCK) is {}, which is enough",
-                          words(limit.soft_bytes));
+                          limit_text(limit.soft_bytes));
     return error(errc::limit_exceeded, std::move(detail),
                  "this machine is out of memory, or the device out of registrations (max_mr of "
                  "ibv_devinfo -v)");
   }
-  const std::uint64_t least = round_up(needed);
-  detail +=
-      fmt::format("; the limit of locked memory (RLIMIT_MEMLOCK) is {}", words(limit.soft_bytes));
+  const std::uint64_t min_bytes = round_up(needed);
+  detail += fmt::format("; the limit of locked memory (RLIMIT_MEMLOCK) is {}",
+                        limit_text(limit.soft_bytes));
   if (registered_bytes != 0) {
     detail += fmt::format(", {} are registered already", format_bytes(registered_bytes));
   }
-  detail += fmt::format(", it should be at least {}", words(least));
-  return error(errc::limit_exceeded, std::move(detail), how_to_raise(least, limit));
+  detail += fmt::format(", it should be at least {}", limit_text(min_bytes));
+  return error(errc::limit_exceeded, std::move(detail), how_to_raise(min_bytes, limit));
 }
 
 }  // namespace tandem::verbs

@@ -3,38 +3,38 @@
 #include <tandem/detail/ibverbs.hpp>
 #include <utility>
 
-#include "verbs/census.hpp"
+#include "verbs/object_counts.hpp"
 
 namespace tandem::verbs {
 
 /// Owner of a libibverbs object, which it releases by the matching function.
-template <class Thing, int (*detail::ibverbs::*Release)(Thing*)>
+template <class Object, int (*detail::ibverbs::*Release)(Object*)>
 class owned {
  public:
   owned() = default;
-  owned(const detail::ibverbs& by, Thing* what) noexcept : by_(&by), what_(what) {
-    if (what != nullptr) ++census::of<Thing>();
+  owned(const detail::ibverbs& by, Object* what) noexcept : by_(&by), object_(what) {
+    if (what != nullptr) ++object_counts::of<Object>();
   }
   ~owned() { reset(); }
-  owned(owned&& other) noexcept : by_(other.by_), what_(std::exchange(other.what_, nullptr)) {}
+  owned(owned&& other) noexcept : by_(other.by_), object_(std::exchange(other.object_, nullptr)) {}
   owned& operator=(owned&& other) noexcept {
     reset();
     by_ = other.by_;
-    what_ = std::exchange(other.what_, nullptr);
+    object_ = std::exchange(other.object_, nullptr);
     return *this;
   }
   void reset() noexcept {
-    if (what_ == nullptr) return;
+    if (object_ == nullptr) return;
     // An object whose release fails stays counted.
-    if ((by_->*Release)(std::exchange(what_, nullptr)) == 0) --census::of<Thing>();
+    if ((by_->*Release)(std::exchange(object_, nullptr)) == 0) --object_counts::of<Object>();
   }
-  Thing* get() const noexcept { return what_; }
-  Thing* operator->() const noexcept { return what_; }
-  explicit operator bool() const noexcept { return what_ != nullptr; }
+  Object* get() const noexcept { return object_; }
+  Object* operator->() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
 
  private:
   const detail::ibverbs* by_ = nullptr;
-  Thing* what_ = nullptr;
+  Object* object_ = nullptr;
 };
 
 using owned_context = owned<ibv_context, &detail::ibverbs::close_device>;

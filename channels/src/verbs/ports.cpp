@@ -22,7 +22,7 @@ using detail::ibverbs;
 
 constexpr std::string_view see_dmesg = "dmesg may say more";
 
-std::string words_of(int failure) {
+std::string errno_text(int failure) {
   return std::generic_category().message(failure);
 }
 
@@ -31,9 +31,9 @@ std::string file_of(const ibv_device& device) {
 }
 
 /// The library searches elsewhere for a file without access, and then reports that none exists.
-int open_failure(int said, const ibv_device& device) {
+int open_failure(int lines, const ibv_device& device) {
   if (::access(file_of(device).c_str(), R_OK | W_OK) != 0 && errno == EACCES) return EACCES;
-  return said != 0 ? said : EIO;
+  return lines != 0 ? lines : EIO;
 }
 
 /// What to do about `failure` of a call on this device.
@@ -119,7 +119,7 @@ class device_reader {
 
  private:
   void failed(std::string_view call, int failure) {
-    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, words_of(failure),
+    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, errno_text(failure),
                                     advice_for(failure, device_)));
   }
 
@@ -129,7 +129,7 @@ class device_reader {
       return failed("ibv_query_device", why);
     }
     std::vector<port> found;
-    std::size_t places = 0;
+    std::size_t entries = 0;
     for (int number = 1; number <= device.phys_port_cnt; ++number) {
       ibv_port_attr attributes{};
       const auto narrow = static_cast<std::uint8_t>(number);
@@ -137,7 +137,7 @@ class device_reader {
         failed(fmt::format("ibv_query_port {}", number), why);
         continue;
       }
-      places += gid_places(attributes);
+      entries += gid_table_size(attributes);
       port one = port_of(attributes);
       one.device = name_;
       one.number = narrow;
@@ -145,14 +145,14 @@ class device_reader {
       one.limits = limits_of(device);
       found.push_back(std::move(one));
     }
-    if (!found.empty() && places > 0 && !add_gids(of, places, found)) return;
+    if (!found.empty() && entries > 0 && !add_gids(of, entries, found)) return;
     into.insert(into.end(), std::make_move_iterator(found.begin()),
                 std::make_move_iterator(found.end()));
   }
 
-  bool add_gids(ibv_context* of, std::size_t places, std::vector<port>& into) {
+  bool add_gids(ibv_context* of, std::size_t entries, std::vector<port>& into) {
     std::vector<ibv_gid_entry> table;
-    if (const int why = read_gids(driver_, of, places, table); why != 0) {
+    if (const int why = read_gids(driver_, of, entries, table); why != 0) {
       failed("ibv_query_gid_table", why);
       return false;
     }
@@ -174,8 +174,8 @@ class device_reader {
 
 std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* problems,
                              std::string_view only) {
-  std::vector<std::string> unasked;
-  std::vector<std::string>& said = problems != nullptr ? *problems : unasked;
+  std::vector<std::string> ignored_lines;
+  std::vector<std::string>& lines = problems != nullptr ? *problems : ignored_lines;
   std::vector<port> found;
   int count = 0;
   errno = 0;
@@ -183,13 +183,13 @@ std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* pr
   if (list == nullptr) {
     const int failure = errno != 0 ? errno : EIO;
     const bool none = failure == ENOSYS;
-    said.push_back(fmt::format(
-        "ibv_get_device_list: {}; {}", words_of(failure),
+    lines.push_back(fmt::format(
+        "ibv_get_device_list: {}; {}", errno_text(failure),
         none ? "the kernel has no RDMA: modprobe ib_uverbs and the NIC's own module" : see_dmesg));
     return found;
   }
   for (int i = 0; i < count; ++i) {
-    device_reader one(driver, *list[i], said);
+    device_reader one(driver, *list[i], lines);
     if (only.empty() || one.name() == only) one.read(found);
   }
   driver.free_device_list(list);

@@ -21,7 +21,7 @@ std::string port_guid(const gid_bytes& gid) {
   return text;
 }
 
-bool stands_on(const port& one, const rails::nic& on) {
+bool is_on_interface(const port& one, const rails::nic& on) {
   constexpr std::size_t letters = 20 * 3 - 1;  // of IP over InfiniBand: queue pair, then the GID
   return std::any_of(one.gids.begin(), one.gids.end(), [&](const gid_entry& gid) {
     if (one.ethernet) return on.index != 0 && gid.interface_index == on.index;
@@ -29,12 +29,13 @@ bool stands_on(const port& one, const rails::nic& on) {
   });
 }
 
-gid_wish wish_of(const rails::nic& on, const std::vector<rails::nic_address>& addresses) {
-  gid_wish wish{on.name, on.index, {}};
+gid_requirement requirement_of(const rails::nic& on,
+                               const std::vector<rails::nic_address>& addresses) {
+  gid_requirement requirement{on.name, on.index, {}};
   for (const rails::nic_address& a : addresses.empty() ? on.addresses : addresses) {
-    if (a.unusable.empty()) wish.addresses.push_back(a.where);
+    if (a.unusable.empty()) requirement.addresses.push_back(a.where);
   }
-  return wish;
+  return requirement;
 }
 
 rdma_end end_of(const port& on, const gid_choice& gid) {
@@ -54,7 +55,7 @@ rdma_end end_of(const port& on, const gid_choice& gid) {
   return found;
 }
 
-std::string nothing_on(const rails::nic& on, const std::vector<port>& ports) {
+std::string no_device_on(const rails::nic& on, const std::vector<port>& ports) {
   std::string others;
   for (std::size_t i = 0; i < ports.size() && i < max_ports_named; ++i) {
     others += (others.empty() ? "" : ", ") + name(ports[i]);
@@ -70,26 +71,27 @@ std::string nothing_on(const rails::nic& on, const std::vector<port>& ports) {
 
 rdma_choice choose_rdma(const std::vector<port>& ports, const rails::nic& on,
                         const std::vector<rails::nic_address>& addresses) {
-  const gid_wish wish = wish_of(on, addresses);
+  const gid_requirement requirement = requirement_of(on, addresses);
   std::vector<std::pair<const port*, gid_choice>> there;
   for (const port& one : ports) {
-    if (stands_on(one, on)) there.emplace_back(&one, choose_gid(one, wish));
+    if (is_on_interface(one, on)) there.emplace_back(&one, choose_gid(one, requirement));
   }
-  if (there.empty()) return {std::nullopt, nothing_on(on, ports), {}};
-  const auto rank = [](const auto& c) {
+  if (there.empty()) return {std::nullopt, no_device_on(on, ports), {}};
+  const auto preference = [](const auto& c) {
     return std::tuple(!c.second.chosen, !c.first->active, -c.first->speed_mbit,
                       std::string_view(c.first->device), c.first->number);
   };
-  std::stable_sort(there.begin(), there.end(),
-                   [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  std::stable_sort(there.begin(), there.end(), [&preference](const auto& a, const auto& b) {
+    return preference(a) < preference(b);
+  });
   rdma_choice found;
   const auto& [best, gid] = there.front();
   found.left_out = gid.left_out;
   for (std::size_t i = 1; i < there.size() && i <= max_ports_named; ++i) {
     const auto& [other, other_gid] = there[i];
-    found.left_out.push_back(other_gid.chosen ? fmt::format("{}: {} is on {} too", name(*other),
-                                                            name(*best), on.name)
-                                              : other_gid.why);
+    found.left_out.push_back(
+        other_gid.chosen ? fmt::format("{}: {} is on {} too", name(*other), name(*best), on.name)
+                         : other_gid.why);
   }
   found.why = gid.why;
   if (!gid.chosen) return found;

@@ -3,7 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tandem/region.hpp>
+#include <tandem/memory.hpp>
 #include <vector>
 
 #include "verbs/registry.hpp"

@@ -7,18 +7,18 @@
 #include <cstring>
 #include <utility>
 
-#include "verbs/abilities.hpp"
 #include "verbs/adapter.hpp"
+#include "verbs/capabilities.hpp"
 
 namespace tandem::verbs {
 namespace {
 
 /// Keeps the registration alive, and the device, which is released last.
-struct lease final : rails::reached_memory {
-  lease(std::shared_ptr<adapter> with, std::shared_ptr<owned_mr> of)
+struct held_registration final : rails::registered_memory {
+  held_registration(std::shared_ptr<adapter> with, std::shared_ptr<owned_mr> of)
       : on(std::move(with)), mr(std::move(of)) {
     local_key = (*mr)->lkey;
-    peer_key = (*mr)->rkey;
+    remote_key = (*mr)->rkey;
   }
   std::shared_ptr<adapter> on;
   std::shared_ptr<owned_mr> mr;
@@ -35,11 +35,11 @@ bool contains(const mutable_view& all, const const_view& part) noexcept {
 
 }  // namespace
 
-owned_mr registry::register_memory(mutable_view what, const dmabuf& exported, memory_way how,
-                                   int access) {
+owned_mr registry::register_memory(mutable_view what, const dmabuf& exported,
+                                   registration_method how, int access) {
   const auto at = reinterpret_cast<std::uint64_t>(what.data);
   const int relaxed = access | IBV_ACCESS_RELAXED_ORDERING;
-  if (how == memory_way::dmabuf) {
+  if (how == registration_method::dmabuf) {
     return {driver_, driver_.reg_dmabuf_mr(domain_, exported.offset_bytes, what.bytes, at,
                                            exported.descriptor, relaxed)};
   }
@@ -52,7 +52,7 @@ owned_mr registry::register_memory(mutable_view what, const dmabuf& exported, me
 
 void registry::add(id which, mutable_view memory, const dmabuf& exported) {
   entries_.push_front({which, memory, exported, nullptr, {}, false});
-  ensure(entries_.front());
+  ensure_registered(entries_.front());
 }
 
 void registry::remove(id which) noexcept {
@@ -69,18 +69,18 @@ void registry::forget(entry& which) noexcept {
 }
 
 /// A failed registration is tried again at the next use: memory may have been unlocked by then.
-bool registry::ensure(entry& which) {
-  if (which.mr || which.is_out_of_reach) return which.mr != nullptr;
-  const memory_choice choice = find_memory_way(driver_, domain_, which.memory.kind,
-                                               which.exported.descriptor >= 0, dmabuf_probe_);
+bool registry::ensure_registered(entry& which) {
+  if (which.mr || which.is_unregistrable) return which.mr != nullptr;
+  const registration_choice choice = find_registration_method(
+      driver_, domain_, which.memory.kind, which.exported.descriptor >= 0, dmabuf_probe_);
   which.why = choice.why;
-  which.is_out_of_reach = choice.how == memory_way::none;
-  if (which.is_out_of_reach) return false;
-  make_room(which.memory.bytes);
+  which.is_unregistrable = choice.how == registration_method::none;
+  if (which.is_unregistrable) return false;
+  evict_idle(which.memory.bytes);
   owned_mr made = register_memory(which.memory, which.exported, choice.how, for_both);
   if (!made && errno == ENOMEM) {
     const bounds before = std::exchange(bounds_, bounds{0, 0});
-    make_room(0);  // all that is idle
+    evict_idle(0);  // all that is idle
     bounds_ = before;
     made = register_memory(which.memory, which.exported, choice.how, for_both);
   }
@@ -94,7 +94,7 @@ bool registry::ensure(entry& which) {
 }
 
 /// Evicts idle regions to fit one more of so many bytes. Those used by operations stay.
-void registry::make_room(std::uint64_t bytes) {
+void registry::evict_idle(std::uint64_t bytes) {
   const std::size_t one = bytes > 0 ? 1 : 0;
   for (auto last = entries_.rbegin(); last != entries_.rend(); ++last) {
     const bool fits =
@@ -112,7 +112,7 @@ std::size_t registry::registered_regions() const noexcept {
 std::string registry::describe(id which) const {
   for (const entry& one : entries_) {
     if (one.which != which) continue;
-    const bool is_over = one.mr || one.is_out_of_reach;
+    const bool is_over = one.mr || one.is_unregistrable;
     const std::string_view now = is_over ? "" : "; tried again at the next use";
     return fmt::format("{}: {}{}", device_, one.why, now);
   }
@@ -128,23 +128,22 @@ registry::entry* registry::find(const const_view& what) noexcept {
   return &*at;
 }
 
-bool registry::reaches(const const_view& what) {
+bool registry::is_zero_copy(const const_view& what) {
   entry* const in = find(what);
-  return in != nullptr && ensure(*in);
+  return in != nullptr && ensure_registered(*in);
 }
 
-std::shared_ptr<const rails::reached_memory> registry::reach(mutable_view what, bool by_peer,
-                                                             std::uint64_t least_bytes,
-                                                             std::shared_ptr<adapter> on) {
+std::shared_ptr<const rails::registered_memory> registry::registration_for(
+    mutable_view what, bool by_peer, std::uint64_t min_bytes, std::shared_ptr<adapter> on) {
   if (entry* const in = find(what)) {
-    if (!ensure(*in)) return nullptr;
-    return std::make_shared<lease>(std::move(on), in->mr);
+    if (!ensure_registered(*in)) return nullptr;
+    return std::make_shared<held_registration>(std::move(on), in->mr);
   }
-  if (what.kind != memory_kind::host || what.bytes < least_bytes) return nullptr;
-  owned_mr made = register_memory(what, {}, memory_way::plain, by_peer ? for_both : 0);
+  if (what.kind != memory_kind::host || what.bytes < min_bytes) return nullptr;
+  owned_mr made = register_memory(what, {}, registration_method::plain, by_peer ? for_both : 0);
   if (!made) return nullptr;
   auto kept = std::make_shared<owned_mr>(std::move(made));
-  return std::make_shared<lease>(std::move(on), std::move(kept));
+  return std::make_shared<held_registration>(std::move(on), std::move(kept));
 }
 
 }  // namespace tandem::verbs

@@ -7,11 +7,10 @@
 #include <memory>
 #include <string>
 #include <tandem/memory.hpp>
-#include <tandem/region.hpp>
 
-#include "rails/wire.hpp"
-#include "verbs/memory_way.hpp"
+#include "rails/lane_connection.hpp"
 #include "verbs/owned.hpp"
+#include "verbs/registration_method.hpp"
 
 namespace tandem::verbs {
 
@@ -44,9 +43,9 @@ class registry {
   registry(const registry&) = delete;
   registry& operator=(const registry&) = delete;
 
-  void bound(const bounds& most) {
-    bounds_ = most;
-    make_room(0);
+  void bound(const bounds& limits) {
+    bounds_ = limits;
+    evict_idle(0);
   }
 
   /// @param exported  its descriptor stays open until `remove`
@@ -57,13 +56,13 @@ class registry {
   std::string describe(id which) const;
 
   /// The registration by which the NIC reads `what`, or the peer's NIC writes it: that of its
-  /// region, or one of its own from `least_bytes` on. Null: the payload is copied.
+  /// region, or one of its own from `min_bytes` on. Null: the payload is copied.
   /// @param on  kept alive by the result
-  std::shared_ptr<const rails::reached_memory> reach(mutable_view what, bool by_peer,
-                                                     std::uint64_t least_bytes,
-                                                     std::shared_ptr<adapter> on);
+  std::shared_ptr<const rails::registered_memory> registration_for(mutable_view what, bool by_peer,
+                                                                   std::uint64_t min_bytes,
+                                                                   std::shared_ptr<adapter> on);
   /// True for memory within a region registered with the NIC.
-  bool reaches(const const_view& what);
+  bool is_zero_copy(const const_view& what);
 
   std::size_t registered_regions() const noexcept;
   std::uint64_t registered_bytes() const noexcept { return registered_bytes_; }
@@ -73,15 +72,16 @@ class registry {
     id which = 0;
     mutable_view memory;
     dmabuf exported;
-    std::shared_ptr<owned_mr> mr;  // null: not registered now
-    std::string why;               // how it was registered, or why not
-    bool is_out_of_reach = false;  // a later attempt would fail too
+    std::shared_ptr<owned_mr> mr;   // null: not registered now
+    std::string why;                // how it was registered, or why not
+    bool is_unregistrable = false;  // a later attempt would fail too
   };
 
   entry* find(const const_view& what) noexcept;
-  owned_mr register_memory(mutable_view what, const dmabuf& exported, memory_way how, int access);
-  bool ensure(entry& which);
-  void make_room(std::uint64_t bytes);
+  owned_mr register_memory(mutable_view what, const dmabuf& exported, registration_method how,
+                           int access);
+  bool ensure_registered(entry& which);
+  void evict_idle(std::uint64_t bytes);
   void forget(entry& which) noexcept;
 
   const detail::ibverbs& driver_;

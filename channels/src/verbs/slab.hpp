@@ -12,7 +12,7 @@ namespace tandem::verbs {
 /// the local area, which only this end's NIC accesses.
 class slab {
  public:
-  explicit slab(const room& has);
+  explicit slab(const queue_depths& has);
 
   std::span<std::byte> chunk_area() noexcept { return {base(), chunks_in_bytes_}; }
   std::span<std::byte> local_area() noexcept {
@@ -28,8 +28,10 @@ class slab {
     return records_ + std::size_t{slot} * has_.record_bytes;
   }
   std::byte* record_out(std::uint32_t slot) noexcept { return record_in(has_.records + slot); }
-  std::byte* word_in(std::uint32_t slot) noexcept { return words_ + slot * word_bytes; }
-  std::byte* word_out(std::uint32_t slot) noexcept { return word_in(has_.words + slot); }
+  std::byte* update_in(std::uint32_t slot) noexcept {
+    return updates_ + slot * credit_update_bytes;
+  }
+  std::byte* update_out(std::uint32_t slot) noexcept { return update_in(has_.updates + slot); }
 
  private:
   struct release {
@@ -37,11 +39,11 @@ class slab {
   };
   std::byte* base() noexcept { return memory_.get(); }
 
-  const room has_;
+  const queue_depths has_;
   std::size_t chunks_in_bytes_ = 0, all_bytes_ = 0;
   std::unique_ptr<std::byte, release> memory_;
   std::byte* records_ = nullptr;
-  std::byte* words_ = nullptr;
+  std::byte* updates_ = nullptr;
 };
 
 }  // namespace tandem::verbs

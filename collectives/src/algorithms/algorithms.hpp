@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "algorithms/blocks.hpp"
 #include "algorithms/ring.hpp"
@@ -99,8 +99,8 @@ constexpr std::size_t direct_window = 4;
 /// all_to_all: sends block i of `from` to rank i and receives block i of `into` from it, to the
 /// rank ahead and from the rank behind at distance 1, 2, ...; up to `window` distances at once
 /// (pairwise exchange with 1). (n - 1) L + (n - 1) / n T. Empty blocks are not sent.
-asio::awaitable<void> swap_with_each(call& c, const_view from, blocks sent, mutable_view into,
-                                     blocks received, std::size_t window);
+asio::awaitable<void> exchange_with_all(call& c, const_view from, blocks sent, mutable_view into,
+                                        blocks received, std::size_t window);
 /// all_to_all of equal blocks in ceil(log2 n) rounds of about half of all blocks (Bruck et al.
 /// 1997). ceil(log2 n) (L + T / 2). Scratch: 2 B.
 asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view into, blocks cut);
@@ -126,13 +126,13 @@ asio::awaitable<void> fold_out(call& c, mutable_view data);
 /// For the lower rank: combines the neighbour's data after its own.
 asio::awaitable<void> fold_in(call& c, mutable_view data, mutable_view theirs, reducer by);
 /// Sends `mine` to all other ranks and receives their blocks into `all`.
-asio::awaitable<void> give_to_all(call& c, const_view mine, mutable_view all, blocks cut);
+asio::awaitable<void> send_to_all(call& c, const_view mine, mutable_view all, blocks cut);
 
 // A group of one.
 
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into);
+asio::awaitable<void> single_rank(std::shared_ptr<group> in, const_view from, mutable_view into);
 /// Prepares the data with `by`, as a reduction over one rank.
-asio::awaitable<void> alone(std::shared_ptr<group> in, const_view from, mutable_view into,
-                            reducer by);
+asio::awaitable<void> single_rank(std::shared_ptr<group> in, const_view from, mutable_view into,
+                                  reducer by);
 
 }  // namespace tandem::detail

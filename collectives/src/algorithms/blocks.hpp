@@ -34,21 +34,21 @@ class blocks {
         each_bytes_(bytes_each) {}
   explicit blocks(std::span<const std::size_t> bytes_of_rank);
   /// Blocks at any offsets, in any order; `offset(ranks())` and `total()` are then meaningless.
-  explicit blocks(std::vector<extent> places) noexcept
-      : ranks_(static_cast<int>(places.size())), places_(std::move(places)) {}
+  explicit blocks(std::vector<extent> extents) noexcept
+      : ranks_(static_cast<int>(extents.size())), extents_(std::move(extents)) {}
 
   int ranks() const noexcept { return ranks_; }
   std::size_t offset(int of) const noexcept {
     const auto s = static_cast<std::size_t>(of);
     if (is_even_) return each_bytes_ * s;
-    if (places_.empty()) {
+    if (extents_.empty()) {
       return elements_ * s / static_cast<std::size_t>(ranks_) * element_bytes_;
     }
-    return of < ranks_ ? places_[s].offset : places_.back().offset + places_.back().bytes;
+    return of < ranks_ ? extents_[s].offset : extents_.back().offset + extents_.back().bytes;
   }
   std::size_t bytes(int of) const noexcept {
     if (is_even_) return each_bytes_;
-    if (!places_.empty()) return places_[static_cast<std::size_t>(of)].bytes;
+    if (!extents_.empty()) return extents_[static_cast<std::size_t>(of)].bytes;
     return offset(of + 1) - offset(of);
   }
   std::size_t total() const noexcept { return offset(ranks_); }
@@ -69,7 +69,7 @@ class blocks {
   int ranks_;
   bool is_even_ = false;  // all blocks have each_bytes_, which saves a division per lookup
   std::size_t each_bytes_ = 0;
-  std::vector<extent> places_;  // explicit extents; empty: computed
+  std::vector<extent> extents_;  // explicit extents; empty: computed
 };
 
 inline mutable_view at(mutable_view of, extent where) noexcept {

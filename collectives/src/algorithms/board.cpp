@@ -22,9 +22,10 @@ error mismatch(int peer, std::string detail) {
 /// The data that another rank has written. Throws if it belongs to another call or has another
 /// length.
 const std::byte* taken(const call& c, int rank, std::size_t bytes) {
-  const board::brought there = c.at_board.of(rank);
+  const board::contribution there = c.board_io.of(rank);
   const int peer = c.in->member(rank);
-  if (there.note != c.note()) throw mismatch(peer, c.in->difference(c.number(), there.note, peer));
+  if (there.signature != c.signature())
+    throw mismatch(peer, c.in->difference(c.number(), there.signature, peer));
   if (there.bytes == bytes) return there.data;
   throw mismatch(
       peer, fmt::format("rank {} wrote {} bytes where {} were expected", peer, there.bytes, bytes));
@@ -32,7 +33,7 @@ const std::byte* taken(const call& c, int rank, std::size_t bytes) {
 
 /// The same for any rank, also this one.
 const std::byte* of_rank(const call& c, int rank, std::size_t bytes) {
-  return rank == c.in->rank() ? c.at_board.place() : taken(c, rank, bytes);
+  return rank == c.in->rank() ? c.board_io.slot() : taken(c, rank, bytes);
 }
 
 /// Combines contributions pairwise: the result of a pair replaces its first operand, in scratch
@@ -41,21 +42,21 @@ class combination {
  public:
   combination(const call& c, const board_call& given) noexcept : call_(c), given_(given) {}
 
-  void bring(int number, const void* what) noexcept {
-    brought_[static_cast<std::size_t>(number)] = what;
+  void set_operand(int number, const void* what) noexcept {
+    operands_[static_cast<std::size_t>(number)] = what;
   }
   void operator()(int lower, int higher, bool is_last) {
     const std::size_t bytes = given_.from.bytes;
     const auto first = static_cast<std::size_t>(lower);
     void* const into = is_last ? given_.into.data : call_.scratch(first * bytes, bytes).data;
-    given_.by->combine(into, brought_[first], brought_[static_cast<std::size_t>(higher)], bytes);
-    brought_[first] = into;
+    given_.by->combine(into, operands_[first], operands_[static_cast<std::size_t>(higher)], bytes);
+    operands_[first] = into;
   }
 
  private:
   const call& call_;
   const board_call& given_;
-  std::array<const void*, static_cast<std::size_t>(board::most_ranks)> brought_{};
+  std::array<const void*, static_cast<std::size_t>(board::max_ranks)> operands_{};
 };
 
 /// Copies; does nothing for an empty view, whose address may be null.
@@ -68,9 +69,9 @@ void put(void* to, const void* from, std::size_t bytes) {
 template <class Write>
 bool has_written(call& c, board_call& given, std::size_t bytes, const Write& write) {
   if (given.has_written) return true;
-  if (!c.at_board.may_write()) return false;
-  write(c.at_board.place());
-  c.at_board.publish(bytes);
+  if (!c.board_io.may_write()) return false;
+  write(c.board_io.slot());
+  c.board_io.publish(bytes);
   return given.has_written = true;
 }
 
@@ -85,7 +86,7 @@ bool has_prepared(call& c, board_call& given) {
 }
 
 bool have_all(call& c) {
-  return c.at_board.have(0, c.in->size());
+  return c.board_io.have(0, c.in->size());
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ bool board_broadcast(call& c, board_call& given) {
   const mutable_view& data = given.into;
   const int root = given.root;
   if (c.in->rank() == root) return has_copied(c, given, data);
-  if (!c.at_board.have(root, root + 1)) return false;
+  if (!c.board_io.have(root, root + 1)) return false;
   put(data.data, taken(c, root, data.bytes), data.bytes);
   return true;
 }
@@ -113,7 +114,7 @@ bool board_reduce(call& c, board_call& given) {
   if (c.in->rank() != root) return true;
   if (!have_all(c)) return false;
   combination from(c, given);
-  for (int v = 0; v < n; ++v) from.bring(v, of_rank(c, around(root, v, n), given.from.bytes));
+  for (int v = 0; v < n; ++v) from.set_operand(v, of_rank(c, around(root, v, n), given.from.bytes));
   join_pairs(n, from);
   given.by->finish(given.into);
   return true;
@@ -123,7 +124,7 @@ bool board_all_reduce(call& c, board_call& given) {
   const int n = c.in->size();
   if (!has_prepared(c, given) || !have_all(c)) return false;
   combination from(c, given);
-  for (int r = 0; r < n; ++r) from.bring(r, of_rank(c, r, given.from.bytes));
+  for (int r = 0; r < n; ++r) from.set_operand(r, of_rank(c, r, given.from.bytes));
   join_folded(fold(n, c.in->rank()), from);
   given.by->finish(given.into);
   return true;
@@ -169,17 +170,17 @@ bool board_all_to_all(call& c, board_call& given) {
   return true;
 }
 
-asio::awaitable<void> carry_out(lease place, board_call given) {
-  call& c = *place;
+asio::awaitable<void> run_call(lease slot, board_call given) {
+  call& c = *slot;
   c.open(*c.in, call::kind::collective);
-  c.go_to_board();
+  c.open_board();
   std::exception_ptr failure;
   try {
-    while (!given.how(c, given)) co_await c.at_board.wait();
+    while (!given.run_step(c, given)) co_await c.board_io.wait();
   } catch (...) {
     failure = std::current_exception();
   }
-  if (failure) std::rethrow_exception(end_in_failure(c, failure));
+  if (failure) std::rethrow_exception(fail_call(c, failure));
 }
 
 }  // namespace tandem::detail

@@ -7,7 +7,7 @@
 
 /// Short collectives of ranks that share a board: each rank writes its data once, and the others
 /// read it. One L, and up to n B of reading at a rank; no messages.
-/// @pre the group has a board, and each rank writes at most `board::most_bytes`.
+/// @pre the group has a board, and each rank writes at most `board::max_bytes`.
 namespace tandem::detail {
 
 /// The arguments and state of a call on the board. The step is not a coroutine: if it returns false
@@ -15,17 +15,17 @@ namespace tandem::detail {
 struct board_call {
   using step = bool (*)(call& c, board_call& given);
   board_call(step step_fn, const_view input, mutable_view output, int root_rank = 0) noexcept
-      : how(step_fn), from(input), into(output), root(root_rank) {}
+      : run_step(step_fn), from(input), into(output), root(root_rank) {}
   board_call(step step_fn, const_view input, mutable_view output, reducer op,
              int root_rank = 0) noexcept
-      : how(step_fn), from(input), into(output), by(op), root(root_rank) {}
+      : run_step(step_fn), from(input), into(output), by(op), root(root_rank) {}
   board_call(step step_fn, const_view input, mutable_view output, blocks partition) noexcept
-      : how(step_fn), from(input), into(output), cut(std::move(partition)) {}
+      : run_step(step_fn), from(input), into(output), cut(std::move(partition)) {}
   board_call(step step_fn, const_view input, mutable_view output, reducer op,
              blocks partition) noexcept
-      : how(step_fn), from(input), into(output), by(op), cut(std::move(partition)) {}
+      : run_step(step_fn), from(input), into(output), by(op), cut(std::move(partition)) {}
 
-  step how;
+  step run_step;
   const_view from;
   mutable_view into;
   std::optional<reducer> by;
@@ -52,6 +52,6 @@ inline std::size_t board_scratch(const group& g, std::size_t bytes) noexcept {
 }
 
 /// Runs a call on the board of its group.
-asio::awaitable<void> carry_out(lease place, board_call given);
+asio::awaitable<void> run_call(lease slot, board_call given);
 
 }  // namespace tandem::detail

@@ -22,8 +22,8 @@ asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view al
     if (end <= n) return cut.offset(end) - cut.offset(first);
     return cut.total() - cut.offset(first) + cut.offset(end - n);
   };
-  const mutable_view turned = c.scratch(0, cut.total());
-  c.copy(turned.part(0, mine.bytes), mine);
+  const mutable_view rotated = c.scratch(0, cut.total());
+  c.copy(rotated.part(0, mine.bytes), mine);
   const int rounds = std::bit_width(static_cast<unsigned>(n - 1));
   for (int round = 0; round < rounds; ++round) {
     c.at("bruck", round, rounds);
@@ -31,14 +31,14 @@ asio::awaitable<void> bruck_all_gather(call& c, const_view mine, mutable_view al
     const int count = std::min(distance, n - distance);
     const int from = around(rank, distance, n);
     const int to = around(rank, -distance, n);
-    const const_view given = turned.part(0, bytes_ahead(rank, count));
-    const mutable_view got = turned.part(bytes_ahead(rank, distance), bytes_ahead(from, count));
+    const const_view given = rotated.part(0, bytes_ahead(rank, count));
+    const mutable_view got = rotated.part(bytes_ahead(rank, distance), bytes_ahead(from, count));
     co_await exchange(c, to, given, from, got);
   }
   const std::size_t to_end = cut.total() - cut.offset(rank);
-  c.copy(all.part(cut.offset(rank), to_end), turned.part(0, to_end));
+  c.copy(all.part(cut.offset(rank), to_end), rotated.part(0, to_end));
   const std::size_t rest = cut.offset(rank);
-  c.copy(all.part(0, rest), turned.part(to_end, rest));
+  c.copy(all.part(0, rest), rotated.part(to_end, rest));
 }
 
 }  // namespace tandem::detail

@@ -9,16 +9,16 @@ asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view in
   const int rank = c.in->rank();
   const std::size_t each = cut.bytes(0);
   // Block j must move j ranks ahead; in round k all blocks whose index has bit k move by 2^k.
-  const mutable_view turned = c.scratch(0, cut.total());
+  const mutable_view rotated = c.scratch(0, cut.total());
   const mutable_view packed = c.scratch(cut.total(), cut.total());
-  for (int j = 0; j < n; ++j) c.copy(cut.in(turned, j), cut.in(from, around(rank, j, n)));
+  for (int j = 0; j < n; ++j) c.copy(cut.in(rotated, j), cut.in(from, around(rank, j, n)));
   const int rounds = std::bit_width(static_cast<unsigned>(n - 1));
   for (int round = 0; round < rounds; ++round) {
     c.at("bruck", round, rounds);
     const int bit = 1 << round;
     int count = 0;
     for (int j = bit; j < n; ++j) {
-      if ((j & bit) != 0) c.copy(cut.in(packed, count++), cut.in(turned, j));
+      if ((j & bit) != 0) c.copy(cut.in(packed, count++), cut.in(rotated, j));
     }
     const int to = around(rank, bit, n);
     const int behind = around(rank, -bit, n);
@@ -27,10 +27,10 @@ asio::awaitable<void> bruck_all_to_all(call& c, const_view from, mutable_view in
     const mutable_view got = packed.part(bytes, bytes);
     co_await exchange(c, to, given, behind, got);
     for (int j = bit, k = count; j < n; ++j) {
-      if ((j & bit) != 0) c.copy(cut.in(turned, j), cut.in(packed, k++));
+      if ((j & bit) != 0) c.copy(cut.in(rotated, j), cut.in(packed, k++));
     }
   }
-  for (int j = 0; j < n; ++j) c.copy(cut.in(into, around(rank, -j, n)), cut.in(turned, j));
+  for (int j = 0; j < n; ++j) c.copy(cut.in(into, around(rank, -j, n)), cut.in(rotated, j));
 }
 
 }  // namespace tandem::detail

@@ -10,8 +10,8 @@ asio::awaitable<void> direct_all_reduce(call& c, const_view from, mutable_view d
   const mutable_view all = c.scratch(0, cut.total());
   const mutable_view own = cut.in(all, c.in->rank());
   by.prepare(own.data, from.data, own.bytes);
-  if (c.unsettled()) co_await c.settle();
-  co_await give_to_all(c, own, all, cut);
+  if (c.outstanding()) co_await c.synchronize();
+  co_await send_to_all(c, own, all, cut);
   join_folded(as, [&](int lower, int higher, bool is_last) {
     const mutable_view before = cut.in(all, lower);
     by.combine(is_last ? data.data : before.data, before.data, cut.in(all, higher).data,

@@ -13,7 +13,7 @@ struct fold {
       : size(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),
         folded(ranks - size),
         is_folded(rank < 2 * folded),
-        goes_on(!is_folded || rank % 2 == 0),
+        continues(!is_folded || rank % 2 == 0),
         index(is_folded ? rank / 2 : rank - folded) {}
 
   int steps() const noexcept { return std::countr_zero(static_cast<unsigned>(size)); }
@@ -25,7 +25,7 @@ struct fold {
   int size;        ///< ranks that continue
   int folded;      ///< pairs
   bool is_folded;  ///< this rank is in a pair
-  bool goes_on;
+  bool continues;
   int index;  ///< among the ranks that continue
 };
 

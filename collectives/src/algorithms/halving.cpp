@@ -5,7 +5,7 @@ namespace tandem::detail {
 namespace {
 
 /// The contiguous blocks of the ranks with indices [first, last) in the folded group.
-extent stretch(const fold& as, const blocks& cut, int first, int last) noexcept {
+extent block_range(const fold& as, const blocks& cut, int first, int last) noexcept {
   const int from = as.rank_of(first);
   const int to = as.rank_of(last - 1) + as.width_of(last - 1);
   return {cut.offset(from), cut.offset(to) - cut.offset(from)};
@@ -17,7 +17,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
                                              blocks cut) {
   const fold as(c.in->size(), c.in->rank());
   const mutable_view work = c.scratch(0, all.bytes);
-  const mutable_view landing = c.scratch(all.bytes, all.bytes);
+  const mutable_view recv_view = c.scratch(all.bytes, all.bytes);
   // Until the first combination the data is read from the caller's view.
   const_view have = all;
   if (by.prepares()) {
@@ -26,12 +26,12 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
   }
   if (as.is_folded) {
     c.at("halving, fold", 0, 1);
-    if (!as.goes_on) {
+    if (!as.continues) {
       // Sends all its data and receives its block of the result.
       co_await exchange(c, c.in->rank() - 1, have, c.in->rank() - 1, mine);
       co_return;
     }
-    const mutable_view theirs = landing;
+    const mutable_view theirs = recv_view;
     co_await recv_from(c, c.in->rank() + 1, theirs);
     by.combine(work.data, have.data, theirs.data, all.bytes);
     have = work;
@@ -44,11 +44,11 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
     const bool keeps_upper = as.index >= middle;
     const int peer =
         as.rank_of(keeps_upper ? as.index - (middle - first) : as.index + (middle - first));
-    const extent lower = stretch(as, cut, first, middle);
-    const extent upper = stretch(as, cut, middle, last);
+    const extent lower = block_range(as, cut, first, middle);
+    const extent upper = block_range(as, cut, middle, last);
     const extent kept = keeps_upper ? upper : lower;
     const const_view given = at(have, keeps_upper ? lower : upper);
-    const mutable_view theirs = landing.part(0, kept.bytes);
+    const mutable_view theirs = recv_view.part(0, kept.bytes);
     co_await exchange(c, peer, given, peer, theirs);
     const bool is_last = step + 1 == as.steps() && !as.is_folded;
     const mutable_view into = is_last ? mine : at(work, kept);
@@ -66,7 +66,7 @@ asio::awaitable<void> halving_reduce_scatter(call& c, const_view all, mutable_vi
     by.finish(mine);
     co_return;
   }
-  by.finish(at(work, stretch(as, cut, as.index, as.index + 1)));
+  by.finish(at(work, block_range(as, cut, as.index, as.index + 1)));
   c.copy(mine, cut.in(work, c.in->rank()));
   c.at("halving, unfold", 0, 1);
   const mutable_view of_neighbour = cut.in(work, c.in->rank() + 1);

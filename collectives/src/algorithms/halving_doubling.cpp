@@ -33,7 +33,7 @@ asio::awaitable<void> halving_doubling(call& c, const_view from, mutable_view da
   by.prepare(data.data, from.data, data.bytes);
   if (as.is_folded) {
     c.at("halving and doubling, fold", 0, 1);
-    if (!as.goes_on) {
+    if (!as.continues) {
       co_await fold_out(c, data);
       co_return;
     }

@@ -36,19 +36,19 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
     const int peer = around(walk.rank, i, n);
     if (!c.in->connected(peer)) co_await c.in->connect(peer);
   }
-  const auto place = [&](std::size_t i, std::size_t bytes) -> mutable_view {
+  const auto scratch_slot = [&](std::size_t i, std::size_t bytes) -> mutable_view {
     return c.scratch(i * cut.chunk_bytes, bytes);
   };
   const auto recv = [&](std::size_t piece) {
     const std::size_t bytes = walk.received(piece).bytes;
     if (bytes == 0) return;
     c.io.recv(c.transfers[piece % window], c.in->to(walk.from(piece)), c.flow,
-              place(piece % window, bytes));
+              scratch_slot(piece % window, bytes));
   };
-  const auto leaving = [&](std::size_t piece) {
+  const auto send_view = [&](std::size_t piece) {
     const const_view what = at(all, walk.sent(piece));
     if (what.bytes == 0 || !by.prepares()) return what;
-    const mutable_view prepared = place(window + piece % window, what.bytes);
+    const mutable_view prepared = scratch_slot(window + piece % window, what.bytes);
     by.prepare(prepared.data, what.data, what.bytes);
     return const_view(prepared);
   };
@@ -58,11 +58,11 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
   };
   for (std::size_t i = 0; i < std::min(window, walk.pieces()); ++i) recv(i);
   for (std::size_t i = 0; i < std::min(window, walk.pieces()); ++i) {
-    const const_view what = leaving(i);
-    if (c.unsettled()) co_await c.settle();
+    const const_view what = send_view(i);
+    if (c.outstanding()) co_await c.synchronize();
     send(i, what);
   }
-  const mutable_view running = place(2 * window, cut.chunk_bytes);
+  const mutable_view running = scratch_slot(2 * window, cut.chunk_bytes);
   const std::size_t first = cut.segments.offset(walk.rank);
   for (std::size_t i = 0; i < walk.pieces(); ++i) {
     c.at("pairwise", static_cast<int>(i), static_cast<int>(walk.pieces()));
@@ -72,9 +72,9 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
     while (!c.io.over(out)) co_await c.io.until(out);
     const extent where = walk.received(i);
     if (where.bytes > 0) {
-      const void* last = place(i % window, where.bytes).data;
+      const void* last = scratch_slot(i % window, where.bytes).data;
       if (walk.ahead(i) == 1 && n > 2) {
-        c.copy(running.part(0, where.bytes), place(i % window, where.bytes));
+        c.copy(running.part(0, where.bytes), scratch_slot(i % window, where.bytes));
       } else if (walk.ahead(i) > 1) {
         by.combine_after(running.data, last, where.bytes);
         last = running.data;
@@ -91,10 +91,10 @@ asio::awaitable<void> pairwise_reduce_scatter(call& c, const_view all, mutable_v
       }
     }
     if (i + window >= walk.pieces()) continue;
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     recv(i + window);
-    const const_view what = leaving(i + window);
-    if (c.unsettled()) co_await c.settle();
+    const const_view what = send_view(i + window);
+    if (c.outstanding()) co_await c.synchronize();
     send(i + window, what);
   }
 }

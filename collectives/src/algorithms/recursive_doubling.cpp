@@ -21,7 +21,7 @@ asio::awaitable<void> recursive_doubling(call& c, const_view from, mutable_view 
   by.prepare(data.data, from.data, data.bytes);
   if (as.is_folded) {
     c.at("recursive doubling, fold", 0, 1);
-    if (!as.goes_on) {
+    if (!as.continues) {
       co_await fold_out(c, data);
       co_return;
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <tandem/event.hpp>
+#include <tandem/async.hpp>
 
 #include "algorithms/blocks.hpp"
 
@@ -45,7 +45,7 @@ class slices {
  private:
   const blocks cut_;
   std::array<int, 3> done_{};
-  event changed_;
+  async_condition changed_;
 };
 
 }  // namespace tandem::detail

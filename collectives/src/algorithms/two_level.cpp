@@ -1,7 +1,7 @@
 #include "algorithms/two_level.hpp"
 
 #include <algorithm>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
 #include <utility>
 
 #include "algorithms/slices.hpp"
@@ -37,7 +37,7 @@ asio::awaitable<void> scatter_inside(call& c, reduction_level l) {
     const ring_cut cut = l.cut(*c.in, from.bytes);
     asio::awaitable<void> work = ring_reduce_scatter(c, from, mine, l.by.without_finish(), cut);
     co_await std::move(work);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(0);
   }
 }
@@ -49,7 +49,7 @@ asio::awaitable<void> reduce_across(call& c, reduction_level l, const group& wit
     const ring_cut cut = l.cut(*c.in, mine.bytes);
     asio::awaitable<void> work = ring_all_reduce(c, mine, mine, l.by.without_prepare(), cut);
     co_await std::move(work);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(1);
   }
 }
@@ -72,14 +72,14 @@ asio::awaitable<void> by_segments(call& c, levels& in, reduction_level l) {
   const std::size_t scatter = 3 * ring_walk::window * cut.chunk_bytes;
   const std::size_t reduce =
       ring_walk::window * l.cut(*in.across(), cut.segments.longest()).chunk_bytes;
-  lease first = level_of(c, in.within(), 1, inside_host, scatter);
-  lease second = level_of(c, in.across(), 2, across_hosts, reduce);
-  lease third = level_of(c, in.within(), 3, inside_host, 0);
+  lease first = acquire_level(c, in.within(), 1, inside_host, scatter);
+  lease second = acquire_level(c, in.across(), 2, across_hosts, reduce);
+  lease third = acquire_level(c, in.within(), 3, inside_host, 0);
   call &one = *first, &two = *second, &three = *third;
   std::vector<asio::awaitable<void>> parts;
-  parts.push_back(carry_out(std::move(first), scatter_inside(one, l), call::kind::level));
-  parts.push_back(carry_out(std::move(second), reduce_across(two, l, within), call::kind::level));
-  parts.push_back(carry_out(std::move(third), gather_inside(three, l), call::kind::level));
+  parts.push_back(run_call(std::move(first), scatter_inside(one, l), call::kind::level));
+  parts.push_back(run_call(std::move(second), reduce_across(two, l, within), call::kind::level));
+  parts.push_back(run_call(std::move(third), gather_inside(three, l), call::kind::level));
   co_await when_all(std::move(parts));
 }
 
@@ -88,19 +88,19 @@ asio::awaitable<void> reduce_inside(call& c, reduction_level l) {
     const const_view from = l.through.of(l.from, k);
     const mutable_view data = l.through.of(l.data, k);
     co_await chain_reduce(c, from, data, 0, l.by.without_finish(), l.chunk_bytes);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(0);
   }
 }
 
-asio::awaitable<void> reduce_firsts(call& c, reduction_level l) {
+asio::awaitable<void> reduce_leaders(call& c, reduction_level l) {
   for (int k = 0; k < l.through.count(); ++k) {
     co_await l.through.wait_for(0, k);
     const mutable_view data = l.through.of(l.data, k);
     const ring_cut cut = l.cut(*c.in, data.bytes);
     asio::awaitable<void> work = ring_all_reduce(c, data, data, l.by.without_prepare(), cut);
     co_await std::move(work);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(1);
   }
 }
@@ -116,23 +116,23 @@ asio::awaitable<void> pass_down(call& c, slices& through, mutable_view data, int
 }
 
 /// Otherwise the first rank of each host exchanges all data across hosts.
-asio::awaitable<void> by_first_ranks(call& c, levels& in, reduction_level l) {
+asio::awaitable<void> by_leaders(call& c, levels& in, reduction_level l) {
   const std::size_t chain = 2 * chain_window * std::max(l.chunk_bytes, l.by.element_bytes());
   std::vector<asio::awaitable<void>> parts;
-  lease first = level_of(c, in.within(), 1, inside_host, chain);
+  lease first = acquire_level(c, in.within(), 1, inside_host, chain);
   call& one = *first;
-  parts.push_back(carry_out(std::move(first), reduce_inside(one, l), call::kind::level));
+  parts.push_back(run_call(std::move(first), reduce_inside(one, l), call::kind::level));
   if (in.across()) {
     const std::size_t ring = ring_walk::window * l.longest_cut(*in.across()).chunk_bytes;
-    lease second = level_of(c, in.across(), 2, across_hosts, ring);
+    lease second = acquire_level(c, in.across(), 2, across_hosts, ring);
     call& two = *second;
-    parts.push_back(carry_out(std::move(second), reduce_firsts(two, l), call::kind::level));
+    parts.push_back(run_call(std::move(second), reduce_leaders(two, l), call::kind::level));
   }
-  lease third = level_of(c, in.within(), 3, inside_host, 0);
+  lease third = acquire_level(c, in.within(), 3, inside_host, 0);
   call& three = *third;
   const int after = in.across() ? 1 : 0;
   asio::awaitable<void> down = pass_down(three, l.through, l.data, 0, after, 2, l.chunk_bytes);
-  parts.push_back(carry_out(std::move(third), std::move(down), call::kind::level));
+  parts.push_back(run_call(std::move(third), std::move(down), call::kind::level));
   co_await when_all(std::move(parts));
 }
 
@@ -146,7 +146,7 @@ asio::awaitable<void> two_level_all_reduce(call& c, const_view from, mutable_vie
   if (in.where().equal()) {
     co_await by_segments(c, in, l);
   } else {
-    co_await by_first_ranks(c, in, l);
+    co_await by_leaders(c, in, l);
   }
 }
 
@@ -156,23 +156,23 @@ asio::awaitable<void> two_level_broadcast(call& c, mutable_view data, int root,
   const layout& where = in.where();
   const int host = where.host[static_cast<std::size_t>(c.in->rank())];
   const int root_host = where.host[static_cast<std::size_t>(root)];
-  const int head = host == root_host ? where.place[static_cast<std::size_t>(root)] : 0;
+  const int leader = host == root_host ? where.local_rank[static_cast<std::size_t>(root)] : 0;
   slices through(c.in->executor(), data.bytes, 1, chunk_bytes);
 
   std::vector<asio::awaitable<void>> parts;
-  const std::shared_ptr<group> heads = in.heads(root);
-  if (heads) {
-    lease first = level_of(c, heads, 1, across_hosts, 0);
+  const std::shared_ptr<group> leaders = in.leaders(root);
+  if (leaders) {
+    lease first = acquire_level(c, leaders, 1, across_hosts, 0);
     call& one = *first;
     asio::awaitable<void> down =
         pass_down(one, through, data, root_host, slices::none, 0, chunk_bytes);
-    parts.push_back(carry_out(std::move(first), std::move(down), call::kind::level));
+    parts.push_back(run_call(std::move(first), std::move(down), call::kind::level));
   }
-  lease second = level_of(c, in.within(), 2, inside_host, 0);
+  lease second = acquire_level(c, in.within(), 2, inside_host, 0);
   call& two = *second;
-  const int after = heads ? 0 : slices::none;
-  asio::awaitable<void> down = pass_down(two, through, data, head, after, 1, chunk_bytes);
-  parts.push_back(carry_out(std::move(second), std::move(down), call::kind::level));
+  const int after = leaders ? 0 : slices::none;
+  asio::awaitable<void> down = pass_down(two, through, data, leader, after, 1, chunk_bytes);
+  parts.push_back(run_call(std::move(second), std::move(down), call::kind::level));
   co_await when_all(std::move(parts));
 }
 

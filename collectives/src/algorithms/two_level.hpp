@@ -17,7 +17,7 @@ namespace tandem::detail {
 /// The subgroups of a group that form its levels, made on first use and kept.
 class levels {
  public:
-  explicit levels(const group& whole);
+  explicit levels(const group& parent);
 
   const layout& where() const noexcept { return where_; }
   /// The ranks of this rank's host, ascending.
@@ -27,7 +27,7 @@ class levels {
   const std::shared_ptr<group>& across() const noexcept { return across_; }
   /// The root and the first ranks of all other hosts, by host; null if this rank is not one of
   /// them.
-  std::shared_ptr<group> heads(int root);
+  std::shared_ptr<group> leaders(int root);
   /// By host: the rank that is a member of `across`. @pre all hosts have equally many ranks.
   const std::vector<int>& ranks_across() const noexcept { return ranks_across_; }
   /// All ranks, host by host.
@@ -36,13 +36,13 @@ class levels {
  private:
   std::shared_ptr<group> part(const std::vector<int>& ranks) const;
 
-  const group& whole_;
+  const group& parent_;
   const layout where_;
   std::shared_ptr<group> within_;
   std::shared_ptr<group> across_;
   std::shared_ptr<group> in_order_;
   std::vector<int> ranks_across_;
-  std::map<int, std::shared_ptr<group>> heads_;  // by root; -1: any root that is a first rank
+  std::map<int, std::shared_ptr<group>> leaders_;  // by root; -1: any root that is a first rank
 };
 
 /// With equally many ranks on each host, for every slice: reduce-scatter around a ring inside each
@@ -74,9 +74,9 @@ asio::awaitable<void> two_level_all_gather(call& c, const_view mine, mutable_vie
 /// Scratch: the longest block, for each host.
 asio::awaitable<void> two_level_reduce_scatter(call& c, const_view all, mutable_view mine,
                                                reducer by, blocks cut, std::size_t chunk_bytes);
-/// Takes a call from the pool of `part` as level `level` of `whole`; levels count from 1.
-lease level_of(const call& whole, std::shared_ptr<group> part, unsigned level, const char* name,
-               std::size_t scratch_bytes);
+/// Takes a call from the pool of `part` as level `level` of `parent`; levels count from 1.
+lease acquire_level(const call& parent, std::shared_ptr<group> part, unsigned level,
+                    const char* name, std::size_t scratch_bytes);
 constexpr auto inside_host = "inside the host";
 constexpr auto across_hosts = "across hosts";
 

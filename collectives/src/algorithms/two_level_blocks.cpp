@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
 #include <utility>
 
 #include "algorithms/slices.hpp"
@@ -41,7 +41,7 @@ asio::awaitable<void> gather_across(call& c, const block_levels& l, const_view m
     const ring_cut cut = l.ring(l.in.ranks_across(), k);
     asio::awaitable<void> work = ring_all_gather(c, own, all, cut);
     co_await std::move(work);
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(0);
   }
 }
@@ -65,7 +65,7 @@ class partial_sums {
   partial_sums(call& c, const block_levels& l) : l_(l) {
     std::size_t offset = 0;
     for (const int rank : l.in.ranks_across()) {
-      places_.push_back({offset, l.cut.bytes(rank)});
+      extents_.push_back({offset, l.cut.bytes(rank)});
       offset += l.cut.bytes(rank);
     }
     all_ = c.scratch(0, offset);
@@ -75,16 +75,16 @@ class partial_sums {
   /// Slice k of each block.
   blocks slice(int k) const {
     std::vector<extent> parts;
-    for (const extent& place : places_) {
-      const extent part = l_.part(place.bytes, k);
-      parts.push_back({place.offset + part.offset, part.bytes});
+    for (const extent& block : extents_) {
+      const extent part = l_.part(block.bytes, k);
+      parts.push_back({block.offset + part.offset, part.bytes});
     }
     return blocks(std::move(parts));
   }
 
  private:
   const block_levels& l_;
-  std::vector<extent> places_;
+  std::vector<extent> extents_;
   mutable_view all_;
 };
 
@@ -98,7 +98,7 @@ asio::awaitable<void> reduce_within(call& c, const block_levels& l, const_view a
       asio::awaitable<void> work = ring_reduce_scatter(c, all, sum, by.without_finish(), cut);
       co_await std::move(work);
     }
-    if (c.unsettled()) co_await c.settle();
+    if (c.outstanding()) co_await c.synchronize();
     l.through.pass(0);
   }
 }
@@ -121,20 +121,20 @@ asio::awaitable<void> two_level_all_gather(call& c, const_view mine, mutable_vie
   levels& in = c.in->hosts();
   if (!in.where().equal()) {
     const ring_cut pieces(cut.slice_of(in.where().in_order(), 1, 0, 1), 1, chunk_bytes);
-    lease only = level_of(c, in.in_order(), 1, "host by host", 0);
+    lease only = acquire_level(c, in.in_order(), 1, "host by host", 0);
     call& one = *only;
     asio::awaitable<void> work = ring_all_gather(one, mine, all, pieces);
-    co_await carry_out(std::move(only), std::move(work), call::kind::level);
+    co_await run_call(std::move(only), std::move(work), call::kind::level);
     co_return;
   }
   slices through(c.in->executor(), all.bytes, 1, chunk_bytes);
   const block_levels l{in, through, cut, 1, chunk_bytes};
-  lease first = level_of(c, in.across(), 1, across_hosts, 0);
-  lease second = level_of(c, in.within(), 2, inside_host, 0);
+  lease first = acquire_level(c, in.across(), 1, across_hosts, 0);
+  lease second = acquire_level(c, in.within(), 2, inside_host, 0);
   call &one = *first, &two = *second;
   std::vector<asio::awaitable<void>> parts;
-  parts.push_back(carry_out(std::move(first), gather_across(one, l, mine, all), call::kind::level));
-  parts.push_back(carry_out(std::move(second), gather_within(two, l, all), call::kind::level));
+  parts.push_back(run_call(std::move(first), gather_across(one, l, mine, all), call::kind::level));
+  parts.push_back(run_call(std::move(second), gather_within(two, l, all), call::kind::level));
   co_await when_all(std::move(parts));
 }
 
@@ -145,23 +145,23 @@ asio::awaitable<void> two_level_reduce_scatter(call& c, const_view all, mutable_
   if (!in.where().equal()) {
     const ring_cut pieces(cut.slice_of(in.where().in_order(), each, 0, 1), each, chunk_bytes);
     const std::size_t scratch = 3 * ring_walk::window * pieces.chunk_bytes;
-    lease only = level_of(c, in.in_order(), 1, "host by host", scratch);
+    lease only = acquire_level(c, in.in_order(), 1, "host by host", scratch);
     call& one = *only;
     asio::awaitable<void> work = ring_reduce_scatter(one, all, mine, by, pieces);
-    co_await carry_out(std::move(only), std::move(work), call::kind::level);
+    co_await run_call(std::move(only), std::move(work), call::kind::level);
     co_return;
   }
   slices through(c.in->executor(), all.bytes, each, chunk_bytes);
   const block_levels l{in, through, cut, each, chunk_bytes};
   const partial_sums sums(c, l);
-  lease first = level_of(c, in.within(), 1, inside_host, l.scratch_bytes());
-  lease second = level_of(c, in.across(), 2, across_hosts, l.scratch_bytes());
+  lease first = acquire_level(c, in.within(), 1, inside_host, l.scratch_bytes());
+  lease second = acquire_level(c, in.across(), 2, across_hosts, l.scratch_bytes());
   call &one = *first, &two = *second;
   std::vector<asio::awaitable<void>> parts;
   parts.push_back(
-      carry_out(std::move(first), reduce_within(one, l, all, sums, by), call::kind::level));
+      run_call(std::move(first), reduce_within(one, l, all, sums, by), call::kind::level));
   parts.push_back(
-      carry_out(std::move(second), scatter_across(two, l, sums, mine, by), call::kind::level));
+      run_call(std::move(second), scatter_across(two, l, sums, mine, by), call::kind::level));
   co_await when_all(std::move(parts));
 }
 

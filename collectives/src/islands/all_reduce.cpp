@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/event.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 #include "islands/level_reduction.hpp"
@@ -11,8 +10,8 @@ namespace detail {
 namespace {
 
 /// Slices are not shorter than this, because the start of one would take longer than its transfer.
-constexpr std::size_t least_slice_bytes = std::size_t{8} << 20;
-constexpr std::size_t most_slices = 8;
+constexpr std::size_t min_slice_bytes = std::size_t{8} << 20;
+constexpr std::size_t max_slices = 8;
 
 /// The slices that a level has completed; the next level waits for them.
 struct progress {
@@ -27,19 +26,19 @@ struct progress {
   }
 
   std::size_t slices = 0;
-  event moved;
+  async_condition moved;
 };
 
 /// One all_reduce through the levels.
-class passage {
+class leveled_all_reduce {
  public:
-  passage(island_parts& over, mutable_view view, const level_reduction& how)
+  leveled_all_reduce(island_parts& over, mutable_view view, const level_reduction& how)
       : with_(over),
         data_(view),
         by_(how),
         count_(view.bytes / how.element_bytes()),
         slices_(has_level_inside()
-                    ? std::clamp<std::size_t>(view.bytes / least_slice_bytes, 1, most_slices)
+                    ? std::clamp<std::size_t>(view.bytes / min_slice_bytes, 1, max_slices)
                     : 1),
         combined_(over.all.get_executor()),
         exchanged_(over.all.get_executor()) {}
@@ -48,7 +47,7 @@ class passage {
   asio::awaitable<void> combine();
   /// Combines this leader's part of each slice with the same leader of all other islands.
   asio::awaitable<void> exchange();
-  asio::awaitable<void> spread();
+  asio::awaitable<void> broadcast_slices();
 
  private:
   /// Whether any island has several ranks. The same on all ranks, as the number of slices is.
@@ -61,8 +60,8 @@ class passage {
   }
   /// This leader's part of a slice; empty if this rank is not a leader.
   mutable_view part(segment s) const noexcept {
-    if (!with_.exchanges()) return data_.part(0, 0);
-    const segment own = segment_of(s.count, with_.ranks.places, with_.place());
+    if (!with_.is_leader()) return data_.part(0, 0);
+    const segment own = segment_of(s.count, with_.ranks.leader_count, with_.local_rank());
     const std::size_t each = by_.element_bytes();
     return data_.part((s.first + own.first) * each, own.count * each);
   }
@@ -74,19 +73,19 @@ class passage {
   progress combined_, exchanged_;
 };
 
-asio::awaitable<void> passage::combine() {
+asio::awaitable<void> leveled_all_reduce::combine() {
   for (std::size_t k = 0; k < slices_; ++k) {
     if (with_.down) {
       const segment s = slice(k);
       with_.down->reduce_segments(at(s.first), bytes_at(part(s)), s.count, by_.element_bytes(),
-                                  with_.ranks.places, by_.vendor_type(), by_.inside());
-      co_await with_.done_with(*with_.down);
+                                  with_.ranks.leader_count, by_.vendor_type(), by_.inside());
+      co_await with_.synchronize_group(*with_.down);
     }
     combined_.step();
   }
 }
 
-asio::awaitable<void> passage::exchange() {
+asio::awaitable<void> leveled_all_reduce::exchange() {
   for (std::size_t k = 0; k < slices_; ++k) {
     co_await combined_.reach(k + 1);
     if (with_.across) {
@@ -98,15 +97,15 @@ asio::awaitable<void> passage::exchange() {
   }
 }
 
-asio::awaitable<void> passage::spread() {
+asio::awaitable<void> leveled_all_reduce::broadcast_slices() {
   if (!with_.up) co_return;
   for (std::size_t k = 0; k < slices_; ++k) {
     co_await exchanged_.reach(k + 1);
     const segment s = slice(k);
-    with_.up->spread_segments(at(s.first), s.count, by_.element_bytes(), with_.ranks.places,
-                              by_.vendor_type());
+    with_.up->broadcast_segments(at(s.first), s.count, by_.element_bytes(),
+                                 with_.ranks.leader_count, by_.vendor_type());
   }
-  co_await with_.done_with(*with_.up);
+  co_await with_.synchronize_group(*with_.up);
 }
 
 asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, data_type type,
@@ -115,14 +114,14 @@ asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, d
   if (p.islands() == 1) {
     const std::size_t count = data.bytes / by.element_bytes();
     p.down->all_reduce(bytes_at(data), count, by.vendor_type(), by.inside());
-    co_await p.done_with(*p.down);
+    co_await p.synchronize_group(*p.down);
     co_return;
   }
-  passage one(p, data, by);
+  leveled_all_reduce one(p, data, by);
   std::vector<asio::awaitable<void>> levels;
   levels.push_back(p.level("all_reduce", one.combine()));
   levels.push_back(p.level("all_reduce", one.exchange()));
-  levels.push_back(p.level("all_reduce", one.spread()));
+  levels.push_back(p.level("all_reduce", one.broadcast_slices()));
   co_await when_all(std::move(levels));
 }
 
@@ -135,11 +134,11 @@ asio::awaitable<void> islands::all_reduce(mutable_view data, data_type type, red
   if (!detail::level_reduction::is_possible(p, type, what.op)) {
     return tandem::all_reduce(p.all, data, type, what);
   }
-  if (const auto wrong = p.wrong_operands("all_reduce", data, type, what)) {
+  if (const auto wrong = p.check_operands("all_reduce", data, type, what)) {
     return detail::refuse(*wrong);
   }
-  if (data.bytes == 0) return detail::nothing(p.all.internals());
-  return p.carry_through("all_reduce", detail::all_reduce_in_levels(p, data, type, what));
+  if (data.bytes == 0) return detail::empty_call(p.all.internals());
+  return p.run_levels("all_reduce", detail::all_reduce_in_levels(p, data, type, what));
 }
 
 }  // namespace tandem

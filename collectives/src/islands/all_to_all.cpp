@@ -1,5 +1,5 @@
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/join.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 #include "algorithms/algorithms.hpp"
@@ -12,7 +12,7 @@ namespace detail {
 namespace {
 
 /// Exchanges blocks inside the island, and copies this rank's own block.
-asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view into) {
+asio::awaitable<void> exchange_inside(island_parts& p, const_view from, mutable_view into) {
   const std::size_t each = from.bytes / static_cast<std::size_t>(p.all.size());
   const auto offset = [each](int rank) { return static_cast<std::size_t>(rank) * each; };
   p.copy(bytes_at(into, offset(p.rank())), bytes_at(from, offset(p.rank())), each);
@@ -20,34 +20,34 @@ asio::awaitable<void> swap_inside(island_parts& p, const_view from, mutable_view
     vendor_calls calls(*p.down);
     for (const int q : p.mine()) {
       if (q == p.rank()) continue;
-      const int place = p.ranks.place_of[static_cast<std::size_t>(q)];
-      calls.send(bytes_at(from, offset(q)), each, nc::uint8, place);
-      calls.recv(bytes_at(into, offset(q)), each, nc::uint8, place);
+      const int local_rank = p.ranks.local_rank_of[static_cast<std::size_t>(q)];
+      calls.send(bytes_at(from, offset(q)), each, nc::uint8, local_rank);
+      calls.recv(bytes_at(into, offset(q)), each, nc::uint8, local_rank);
     }
     calls.end();
   }
-  co_await p.done_below();
+  co_await p.synchronize_down();
 }
 
 /// Exchanges blocks with all ranks of other islands at once.
-asio::awaitable<void> swap_abroad(island_parts& p, const_view from, mutable_view into) {
+asio::awaitable<void> exchange_outside(island_parts& p, const_view from, mutable_view into) {
   const std::shared_ptr<group>& g = p.all.internals();
   const std::size_t each = from.bytes / static_cast<std::size_t>(g->size());
-  const routes way(p.ranks);
-  blocks sent = way.abroad(g->rank(), each);
+  const routes route(p.ranks);
+  blocks sent = route.blocks_outside(g->rank(), each);
   blocks received = sent;
   const call_record record(collective::all_to_all, algorithm::direct, into.bytes);
   lease slot(g, record, 0, g->queue_for(into));
   call& c = *slot;
-  return carry_out(std::move(slot), swap_with_each(c, from, std::move(sent), into,
-                                                   std::move(received), direct_window));
+  return run_call(std::move(slot), exchange_with_all(c, from, std::move(sent), into,
+                                                     std::move(received), direct_window));
 }
 
 asio::awaitable<void> all_to_all_in_levels(island_parts& p, const_view from, mutable_view into) {
   std::vector<asio::awaitable<void>> both;
-  both.push_back(p.level("all_to_all", swap_inside(p, from, into)));
+  both.push_back(p.level("all_to_all", exchange_inside(p, from, into)));
   if (p.islands() > 1) {
-    both.push_back(p.level("all_to_all", swap_abroad(p, from, into)));
+    both.push_back(p.level("all_to_all", exchange_outside(p, from, into)));
   }
   co_await when_all(std::move(both));
 }
@@ -63,15 +63,15 @@ asio::awaitable<void> islands::all_to_all(const_view from, mutable_view into) {
   const group& g = *p.all.internals();
   const const_view block = into.part(0, into.bytes / static_cast<std::size_t>(g.size()));
   std::optional<error> not_carried;
-  if (p.islands() > 1) not_carried = wrong_memory(*p.all.internals(), name, into);
+  if (p.islands() > 1) not_carried = check_memory(*p.all.internals(), name, into);
   if (const auto wrong =
-          first_wrong(p.wrong_view(name, from), p.wrong_view(name, into), not_carried,
-                      wrong_pair(name, from, into), wrong_result(name, from, into),
-                      wrong_share(g, name, into, block))) {
+          first_error(p.check_view(name, from), p.check_view(name, into), not_carried,
+                      check_separate_views(name, from, into), check_result(name, from, into),
+                      check_equal_blocks(g, name, into, block))) {
     return refuse(*wrong);
   }
-  if (into.bytes == 0) return nothing(p.all.internals());
-  return p.carry_through(name, all_to_all_in_levels(p, from, into));
+  if (into.bytes == 0) return empty_call(p.all.internals());
+  return p.run_levels(name, all_to_all_in_levels(p, from, into));
 }
 
 }  // namespace tandem

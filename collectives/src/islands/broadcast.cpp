@@ -1,4 +1,4 @@
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "arguments.hpp"
 #include "islands/parts.hpp"
@@ -12,28 +12,28 @@ asio::awaitable<void> broadcast_inside(island_parts& p, mutable_view data, int r
   {
     vendor_calls calls(*p.down);
     calls.broadcast(bytes_at(data), bytes_at(data), data.bytes, nc::uint8,
-                    p.ranks.place_of[static_cast<std::size_t>(root)]);
+                    p.ranks.local_rank_of[static_cast<std::size_t>(root)]);
     calls.end();
   }
-  co_await p.done_with(*p.down);
+  co_await p.synchronize_group(*p.down);
 }
 
 asio::awaitable<void> broadcast_in_levels(island_parts& p, mutable_view data, int root) {
   const auto at_root = static_cast<std::size_t>(root);
-  const int places = p.ranks.places;
+  const int leader_count = p.ranks.leader_count;
   if (p.down && p.island() == p.ranks.island_of[at_root]) {
-    p.down->deal_segments(bytes_at(data), data.bytes, 1, places, nc::uint8,
-                          p.ranks.place_of[at_root]);
-    co_await p.done_with(*p.down);
+    p.down->scatter_segments(bytes_at(data), data.bytes, 1, leader_count, nc::uint8,
+                             p.ranks.local_rank_of[at_root]);
+    co_await p.synchronize_group(*p.down);
   }
   if (p.across) {
-    const segment s = segment_of(data.bytes, places, p.place());
+    const segment s = segment_of(data.bytes, leader_count, p.local_rank());
     const mutable_view part = data.part(s.first, s.count);
     co_await tandem::broadcast(*p.across, part, p.ranks.island_of[at_root]);
   }
   if (p.up) {
-    p.up->spread_segments(bytes_at(data), data.bytes, 1, places, nc::uint8);
-    co_await p.done_with(*p.up);
+    p.up->broadcast_segments(bytes_at(data), data.bytes, 1, leader_count, nc::uint8);
+    co_await p.synchronize_group(*p.up);
   }
 }
 
@@ -44,13 +44,13 @@ asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
   using namespace detail;
   island_parts& p = *parts_;
   if (!p.has_levels()) return tandem::broadcast(p.all, data, root);
-  if (const auto wrong = first_wrong(wrong_root(*p.all.internals(), "broadcast", root),
-                                     p.wrong_view("broadcast", data))) {
+  if (const auto wrong = first_error(check_root(*p.all.internals(), "broadcast", root),
+                                     p.check_view("broadcast", data))) {
     return refuse(*wrong);
   }
-  if (data.bytes == 0) return nothing(p.all.internals());
-  return p.carry_through("broadcast", p.islands() == 1 ? broadcast_inside(p, data, root)
-                                                       : broadcast_in_levels(p, data, root));
+  if (data.bytes == 0) return empty_call(p.all.internals());
+  return p.run_levels("broadcast", p.islands() == 1 ? broadcast_inside(p, data, root)
+                                                    : broadcast_in_levels(p, data, root));
 }
 
 }  // namespace tandem

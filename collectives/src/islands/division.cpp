@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <tandem/collectives/group_choice.hpp>
+#include <tandem/parallel.hpp>
 #include <tuple>
 
 namespace tandem::detail {
@@ -37,13 +37,13 @@ class rank_names {
   std::span<const int> numbers_;
 };
 
-std::string why_not(const std::vector<island_fact>& said, const std::vector<int>& ranks,
-                    rank_names called) {
+std::string fallback_reason(const std::vector<island_fact>& reported, const std::vector<int>& ranks,
+                            rank_names called) {
   if (ranks.size() < 2) return {};
-  const island_fact& first = said[static_cast<std::size_t>(ranks.front())];
+  const island_fact& first = reported[static_cast<std::size_t>(ranks.front())];
   std::map<std::string_view, int> rank_of_device;
   for (const int rank : ranks) {
-    const island_fact& one = said[static_cast<std::size_t>(rank)];
+    const island_fact& one = reported[static_cast<std::size_t>(rank)];
     if (one.library == 0) {
       return fmt::format("rank {} has no {}", called(rank), library_name(one.kind));
     }
@@ -61,16 +61,17 @@ std::string why_not(const std::vector<island_fact>& said, const std::vector<int>
   return {};
 }
 
-std::string text_of(const std::vector<island_fact>& said, const division& d, rank_names called) {
+std::string text_of(const std::vector<island_fact>& reported, const division& d,
+                    rank_names called) {
   std::string text =
       fmt::format("{} island{}: ", d.members.size(), d.members.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < d.members.size(); ++i) {
-    const island_fact& first = said[static_cast<std::size_t>(d.members[i].front())];
+    const island_fact& first = reported[static_cast<std::size_t>(d.members[i].front())];
     text += fmt::format("{}{} (rank{} {})", i == 0 ? "" : ", ",
                         name(static_cast<memory_kind>(first.kind)),
                         d.members[i].size() == 1 ? "" : "s", fmt::join(called(d.members[i]), ", "));
-    if (!d.why_not[i].empty()) {
-      text += fmt::format(" by Tandem, because {}", d.why_not[i]);
+    if (!d.fallback_reason[i].empty()) {
+      text += fmt::format(" by Tandem, because {}", d.fallback_reason[i]);
     } else if (d.members[i].size() > 1) {
       text += fmt::format(" by {}", library_text(first.kind, first.library));
     }
@@ -81,42 +82,42 @@ std::string text_of(const std::vector<island_fact>& said, const division& d, ran
 }  // namespace
 
 std::string library_text(std::int32_t kind, std::int32_t version) {
-  if (version == rank_facts::some_library) return std::string(library_name(kind));
+  if (version == rank_facts::unknown_version) return std::string(library_name(kind));
   return fmt::format("{} {}", library_name(kind), version_text(version));
 }
 
-division::division(const std::vector<island_fact>& said, std::span<const int> numbers)
-    : island_of(said.size()), place_of(said.size()) {
+division::division(const std::vector<island_fact>& reported, std::span<const int> numbers)
+    : island_of(reported.size()), local_rank_of(reported.size()) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+  for (std::size_t rank = 0; rank < reported.size(); ++rank) {
     const auto [at, is_new] =
-        known.emplace(std::pair(said[rank].kind, said[rank].colour), members.size());
+        known.emplace(std::pair(reported[rank].kind, reported[rank].colour), members.size());
     if (is_new) members.emplace_back();
     std::vector<int>& mine = members[at->second];
     island_of[rank] = static_cast<int>(at->second);
-    place_of[rank] = static_cast<int>(mine.size());
+    local_rank_of[rank] = static_cast<int>(mine.size());
     mine.push_back(static_cast<int>(rank));
-    const std::int32_t version = said[rank].library;
-    if (version != 0 && (oldest_library == 0 || version < oldest_library)) {
-      oldest_library = version;
+    const std::int32_t version = reported[rank].library;
+    if (version != 0 && (min_library_version == 0 || version < min_library_version)) {
+      min_library_version = version;
     }
   }
   const rank_names called(numbers);
-  places = static_cast<int>(said.size());
+  leader_count = static_cast<int>(reported.size());
   for (const std::vector<int>& ranks : members) {
-    places = std::min(places, static_cast<int>(ranks.size()));
-    why_not.push_back(detail::why_not(said, ranks, called));
+    leader_count = std::min(leader_count, static_cast<int>(ranks.size()));
+    fallback_reason.push_back(detail::fallback_reason(reported, ranks, called));
   }
-  text = text_of(said, *this, called);
+  text = text_of(reported, *this, called);
 }
 
-bool division::is_native() const noexcept {
-  return std::all_of(why_not.begin(), why_not.end(),
+bool division::can_use_libraries() const noexcept {
+  return std::all_of(fallback_reason.begin(), fallback_reason.end(),
                      [](const std::string& w) { return w.empty(); });
 }
 
-segment segment_of(std::size_t count, int places, int k) noexcept {
-  const auto n = static_cast<std::size_t>(places);
+segment segment_of(std::size_t count, int leader_count, int k) noexcept {
+  const auto n = static_cast<std::size_t>(leader_count);
   const auto at = static_cast<std::size_t>(k);
   // Computed without overflow: equal shares, and one more for each of the first `rest`.
   const std::size_t share = count / n, rest = count % n;

@@ -21,36 +21,36 @@ struct island_fact {
 };
 static_assert(sizeof(island_fact) == 64);
 
-/// "NCCL 2.28.3"; without the version if it is `rank_facts::some_library`.
+/// "NCCL 2.28.3"; without the version if it is `rank_facts::unknown_version`.
 std::string library_text(std::int32_t kind, std::int32_t version);
 
 /// The division of ranks into islands, computed from the facts of all ranks: the same on every
 /// rank.
 struct division {
   /// @param numbers  the rank numbers to use in texts; empty: 0, 1, 2...
-  explicit division(const std::vector<island_fact>& said, std::span<const int> numbers = {});
+  explicit division(const std::vector<island_fact>& reported, std::span<const int> numbers = {});
 
   /// The islands in the order of their first ranks; ranks ascending.
   std::vector<std::vector<int>> members;
-  std::vector<int> island_of;  ///< by rank
-  std::vector<int> place_of;   ///< by rank: its local rank in its island
+  std::vector<int> island_of;      ///< by rank
+  std::vector<int> local_rank_of;  ///< by rank: its local rank in its island
   /// Leaders of each island, which exchange data with other islands: the size of the smallest
   /// island.
-  int places = 0;
+  int leader_count = 0;
   /// By island: why it cannot use its vendor's library; empty: it can, or does not need it.
-  std::vector<std::string> why_not;
+  std::vector<std::string> fallback_reason;
   /// The lowest version that any rank has; 0: no rank has a library.
-  int oldest_library = 0;
+  int min_library_version = 0;
   std::string text;
 
   /// All islands can use their library, or do not need it.
-  bool is_native() const noexcept;
+  bool can_use_libraries() const noexcept;
 };
 
-/// Part `k` of `count` elements divided among `places` leaders.
+/// Part `k` of `count` elements divided among `leader_count` leaders.
 struct segment {
   std::size_t first = 0, count = 0;
 };
-segment segment_of(std::size_t count, int places, int k) noexcept;
+segment segment_of(std::size_t count, int leader_count, int k) noexcept;
 
 }  // namespace tandem::detail

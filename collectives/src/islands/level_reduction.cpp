@@ -3,7 +3,7 @@
 namespace tandem::detail {
 
 bool level_reduction::is_possible(const island_parts& in, data_type type, reduce_op op) noexcept {
-  return in.has_levels() && detail::vendor_type(type, in.ranks.oldest_library) &&
+  return in.has_levels() && detail::vendor_type(type, in.ranks.min_library_version) &&
          (vendor_op(op, type) || op == reduce_op::premultiplied_sum);
 }
 
@@ -11,7 +11,7 @@ level_reduction::level_reduction(island_parts& in, data_type type, reduction wha
     : in_(in),
       type_(type),
       across_(what),
-      vendor_type_(*detail::vendor_type(type, in.ranks.oldest_library)) {
+      vendor_type_(*detail::vendor_type(type, in.ranks.min_library_version)) {
   if (const std::optional<int> op = vendor_op(what.op, type)) {
     inside_ = *op;
     return;

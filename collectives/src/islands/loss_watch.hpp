@@ -14,10 +14,10 @@ class group;
 class loss_watch {
  public:
   /// Called at most once, on the group's executor, and never after the destructor.
-  using heard = std::function<void(const error& why)>;
+  using failure_handler = std::function<void(const error& why)>;
 
   /// @pre connected to `peer`, a rank of the group. One for each group and peer.
-  loss_watch(const group& of, int peer, heard what);
+  loss_watch(const group& of, int peer, failure_handler what);
   ~loss_watch();
   loss_watch(const loss_watch&) = delete;
   loss_watch& operator=(const loss_watch&) = delete;

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstring>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <utility>
 
 #include "islands/parts.hpp"
@@ -27,12 +27,12 @@ asio::awaitable<std::unique_ptr<islands>> islands::make(communicator& all, islan
   std::string why;
   const detail::nccl* const library = detail::find_nccl(mine.kind, why);
   detail::island_fact own = detail::own_fact(mine);
-  std::vector<detail::island_fact> said(static_cast<std::size_t>(all.size()));
+  std::vector<detail::island_fact> reported(static_cast<std::size_t>(all.size()));
   const const_view own_bytes(&own, sizeof own);
-  const mutable_view said_bytes(said.data(), said.size() * sizeof own);
-  co_await tandem::all_gather(all, own_bytes, said_bytes);
+  const mutable_view reported_bytes(reported.data(), reported.size() * sizeof own);
+  co_await tandem::all_gather(all, own_bytes, reported_bytes);
 
-  auto made = std::make_unique<detail::island_parts>(all, device, said);
+  auto made = std::make_unique<detail::island_parts>(all, device, reported);
   co_await made->level("islands::make", made->connect(library));
   co_return std::unique_ptr<islands>(new islands(std::move(made)));
 }

@@ -7,7 +7,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/plan.hpp>
 #include <utility>
 
 #include "arguments.hpp"
@@ -16,7 +16,7 @@ namespace tandem::detail {
 namespace {
 
 /// Time for the vendor's library to complete started work, unless a rank is missing.
-constexpr std::chrono::seconds closed_patience{1};
+constexpr std::chrono::seconds closed_grace{1};
 
 /// The chunk for copy engines and kernels: each has a fixed cost of some 10 us, in which a link
 /// between two devices transfers 4 MB.
@@ -30,7 +30,7 @@ plan with_long_chunks(const plan& agreed) {
 }
 
 /// The error that is reported to the other ranks.
-error told_of(std::exception_ptr failure, int rank, const char* call) {
+error reported_error(std::exception_ptr failure, int rank, const char* call) {
   try {
     std::rethrow_exception(failure);
   } catch (const error& ours) {
@@ -49,7 +49,7 @@ error told_of(std::exception_ptr failure, int rank, const char* call) {
 }
 
 /// Whether it is Tandem's own error: neither a cancellation nor another exception.
-bool was_ours(std::exception_ptr failure) {
+bool is_tandem_error(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const error&) {
@@ -62,27 +62,27 @@ bool was_ours(std::exception_ptr failure) {
 }  // namespace
 
 island_parts::island_parts(communicator& over, accelerator& of,
-                           const std::vector<island_fact>& said)
+                           const std::vector<island_fact>& reported)
     : all(over),
       device(of),
-      ranks(said),
+      ranks(reported),
       watch(over.get_executor(), of),
       own_(of),
-      patience_(over.get_executor()) {}
+      grace_timer_(over.get_executor()) {}
 
 asio::awaitable<void> island_parts::connect(const nccl* library) {
   inside = co_await all.split(island());
   if (islands() > 1) {
-    const int colour = exchanges() ? place() : -1;
+    const int colour = is_leader() ? local_rank() : -1;
     across = co_await all.split(colour, island());
   }
   if (across && !across->agreed().known().on_devices) {
     across->internals()->adopt(with_long_chunks(across->agreed()));
   }
-  if (!ranks.is_native() || !has_inside()) co_return;
+  if (!ranks.can_use_libraries() || !has_inside()) co_return;
   const int next = (inside->rank() + 1) % inside->size();
   co_await inside->internals()->connect(next);
-  listen();
+  watch_peer();
   down = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
   co_await down->start(*inside);
   if (islands() < 2) co_return;
@@ -90,9 +90,9 @@ asio::awaitable<void> island_parts::connect(const nccl* library) {
   co_await up->start(*inside);
 }
 
-std::optional<error> island_parts::wrong_view(const char* call, const const_view& data) const {
+std::optional<error> island_parts::check_view(const char* call, const const_view& data) const {
   if (across) {
-    if (auto wrong = wrong_memory(*across->internals(), call, data)) return wrong;
+    if (auto wrong = check_memory(*across->internals(), call, data)) return wrong;
   }
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
@@ -105,34 +105,35 @@ std::optional<error> island_parts::wrong_view(const char* call, const const_view
                "pass views on the device that this rank passed to `islands::make`");
 }
 
-std::optional<error> island_parts::wrong_operands(const char* call, const const_view& data,
+std::optional<error> island_parts::check_operands(const char* call, const const_view& data,
                                                   data_type type, reduction what) const {
-  if (auto wrong = wrong_view(call, data)) return wrong;
-  if (across) return wrong_elements(*across->internals(), call, data, type, what);
-  return wrong_numbers(call, data, type, what);
+  if (auto wrong = check_view(call, data)) return wrong;
+  if (across) return check_elements(*across->internals(), call, data, type, what);
+  return check_reduction(call, data, type, what);
 }
 
 /// A rank that waits inside the library receives no messages, so it needs a watch.
-void island_parts::listen() {
+void island_parts::watch_peer() {
   const group& in = *inside->internals();
   const int next = (inside->rank() + 1) % inside->size();
-  losses_ = std::make_unique<loss_watch>(in, next, [this](const error& why) { hear(why); });
+  loss_watch_ =
+      std::make_unique<loss_watch>(in, next, [this](const error& why) { on_peer_failure(why); });
 }
 
 /// A peer that has closed in an orderly way had finished its part, so work on the streams should
 /// complete soon: it gets a grace period.
-void island_parts::hear(const error& why) {
+void island_parts::on_peer_failure(const error& why) {
   if (why.code() == errc::channel_closed) return;
-  if (why.code() != errc::peer_closed) return give_up(why);
-  patience_.expires_after(closed_patience);
-  patience_.async_wait([this, why](const error_code& cancelled) {
-    if (!cancelled) give_up(why);
+  if (why.code() != errc::peer_closed) return abort_group(why);
+  grace_timer_.expires_after(closed_grace);
+  grace_timer_.async_wait([this, why](const error_code& cancelled) {
+    if (!cancelled) abort_group(why);
   });
 }
 
-void island_parts::give_up(const error& why) {
-  if (down) down->give_up(why);
-  if (up) up->give_up(why);
+void island_parts::abort_group(const error& why) {
+  if (down) down->abort_group(why);
+  if (up) up->abort_group(why);
 }
 
 /// Fails the fabric first: when_all cancels the other level, whose cancellation would otherwise be
@@ -145,15 +146,15 @@ asio::awaitable<void> island_parts::level(const char* call, asio::awaitable<void
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  const error told = told_of(failure, all.internals()->job_rank(), call);
-  all.internals()->fail(told);
-  give_up(told);
-  if (was_ours(failure)) throw told;
+  const error reported = reported_error(failure, all.internals()->job_rank(), call);
+  all.internals()->fail(reported);
+  abort_group(reported);
+  if (is_tandem_error(failure)) throw reported;
   std::rethrow_exception(failure);
 }
 
-asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaitable<void> work) {
-  all.internals()->check_alive();
+asio::awaitable<void> island_parts::run_levels(const char* call, asio::awaitable<void> work) {
+  all.internals()->throw_if_failed();
   std::exception_ptr failure;
   try {
     co_await level(call, std::move(work));
@@ -164,13 +165,13 @@ asio::awaitable<void> island_parts::carry_through(const char* call, asio::awaita
   // A cancelled coroutine has to be able to wait.
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
-  co_await settle();
+  co_await synchronize();
   co_await asio::this_coro::throw_if_cancelled(throws);
   std::rethrow_exception(failure);
 }
 
 /// Ignores device errors: a failed device accesses nothing any more.
-asio::awaitable<void> island_parts::settle() {
+asio::awaitable<void> island_parts::synchronize() {
   const std::array<accelerator::stream, 3> streams{own_.get(), down ? down->stream() : own_.get(),
                                                    up ? up->stream() : own_.get()};
   for (const accelerator::stream each : streams) {
@@ -190,17 +191,17 @@ mutable_view island_parts::scratch(std::size_t bytes) {
 }
 
 void island_parts::copy(void* to, const void* from, std::size_t bytes) {
-  if (to != from && bytes > 0) device.copy(to, from, bytes, below());
+  if (to != from && bytes > 0) device.copy(to, from, bytes, down_stream());
 }
 
-asio::awaitable<void> island_parts::done_below() {
-  co_await watch.reached(below());
-  if (down) down->check_alive();
+asio::awaitable<void> island_parts::synchronize_down() {
+  co_await watch.reached(down_stream());
+  if (down) down->throw_if_failed();
 }
 
-asio::awaitable<void> island_parts::done_with(const vendor_group& which) {
+asio::awaitable<void> island_parts::synchronize_group(const vendor_group& which) {
   co_await watch.reached(which.stream());
-  which.check_alive();
+  which.throw_if_failed();
 }
 
 }  // namespace tandem::detail

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
-#include <tandem/collectives/islands.hpp>
-#include <tandem/device_watch.hpp>
+#include <tandem/accelerator.hpp>
+#include <tandem/parallel.hpp>
 
 #include "call.hpp"
 #include "islands/division.hpp"
@@ -18,13 +18,13 @@ island_fact own_fact(const island_member& mine);
 /// and a stream for copies between them.
 class island_parts {
  public:
-  island_parts(communicator& over, accelerator& of, const std::vector<island_fact>& said);
+  island_parts(communicator& over, accelerator& of, const std::vector<island_fact>& reported);
   /// Every rank calls it, once. @param library  null: not available on this rank
   asio::awaitable<void> connect(const nccl* library);
 
   int rank() const noexcept { return all.rank(); }
   int island() const noexcept { return ranks.island_of[static_cast<std::size_t>(rank())]; }
-  int place() const noexcept { return ranks.place_of[static_cast<std::size_t>(rank())]; }
+  int local_rank() const noexcept { return ranks.local_rank_of[static_cast<std::size_t>(rank())]; }
   int islands() const noexcept { return static_cast<int>(ranks.members.size()); }
   const std::vector<int>& mine() const noexcept {
     return ranks.members[static_cast<std::size_t>(island())];
@@ -32,19 +32,19 @@ class island_parts {
   /// Whether its island has other ranks.
   bool has_inside() const noexcept { return mine().size() > 1; }
   /// Whether this rank is a leader: it transfers data to and from other islands.
-  bool exchanges() const noexcept { return place() < ranks.places; }
+  bool is_leader() const noexcept { return local_rank() < ranks.leader_count; }
   /// Whether calls use the levels; else the communicator's collectives. The same on all ranks.
-  bool has_levels() const noexcept { return all.size() > 1 && ranks.is_native(); }
+  bool has_levels() const noexcept { return all.size() > 1 && ranks.can_use_libraries(); }
 
   /// Checks a view of a call through the levels: the checks of the communicator's collectives, and
   /// that the memory is on this rank's device.
-  std::optional<error> wrong_view(const char* call, const const_view& data) const;
-  std::optional<error> wrong_operands(const char* call, const const_view& data, data_type type,
+  std::optional<error> check_view(const char* call, const const_view& data) const;
+  std::optional<error> check_operands(const char* call, const const_view& data, data_type type,
                                       reduction what) const;
 
   /// Runs the levels of a call. On failure ends the groups of both levels, reports the failure to
   /// every rank, and throws once nothing accesses a view any more.
-  asio::awaitable<void> carry_through(const char* call, asio::awaitable<void> work);
+  asio::awaitable<void> run_levels(const char* call, asio::awaitable<void> work);
 
   /// Runs one of several concurrent levels; the first failure is the one reported to the ranks.
   asio::awaitable<void> level(const char* call, asio::awaitable<void> work);
@@ -54,9 +54,9 @@ class island_parts {
   /// Queues a copy on the stream of `down`.
   void copy(void* to, const void* from, std::size_t bytes);
   /// Waits for all work on that stream.
-  asio::awaitable<void> done_below();
+  asio::awaitable<void> synchronize_down();
   /// Waits for all work on the stream of that group.
-  asio::awaitable<void> done_with(const vendor_group& which);
+  asio::awaitable<void> synchronize_group(const vendor_group& which);
 
   communicator& all;
   accelerator& device;
@@ -71,16 +71,16 @@ class island_parts {
   std::unique_ptr<vendor_group> down, up;
 
  private:
-  accelerator::stream below() const noexcept { return down ? down->stream() : own_.get(); }
-  void listen();
-  void hear(const error& why);
-  void give_up(const error& why);
-  asio::awaitable<void> settle();
+  accelerator::stream down_stream() const noexcept { return down ? down->stream() : own_.get(); }
+  void watch_peer();
+  void on_peer_failure(const error& why);
+  void abort_group(const error& why);
+  asio::awaitable<void> synchronize();
 
   device_stream own_;
   buffer scratch_;
-  std::unique_ptr<loss_watch> losses_;
-  asio::steady_timer patience_;
+  std::unique_ptr<loss_watch> loss_watch_;
+  asio::steady_timer grace_timer_;
 };
 
 inline std::byte* bytes_at(const mutable_view& of, std::size_t offset = 0) noexcept {

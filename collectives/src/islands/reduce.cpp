@@ -1,4 +1,4 @@
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "arguments.hpp"
 #include "islands/level_reduction.hpp"
@@ -14,10 +14,11 @@ asio::awaitable<void> reduce_inside(island_parts& p, const_view data, mutable_vi
   {
     vendor_calls calls(group);
     calls.reduce(bytes_at(data), bytes_at(result), data.bytes / by.element_bytes(),
-                 by.vendor_type(), by.inside(), p.ranks.place_of[static_cast<std::size_t>(root)]);
+                 by.vendor_type(), by.inside(),
+                 p.ranks.local_rank_of[static_cast<std::size_t>(root)]);
     calls.end();
   }
-  co_await p.done_with(group);
+  co_await p.synchronize_group(group);
 }
 
 /// Reduces segments to the leaders of each island, in scratch memory because the ranks' data does
@@ -30,28 +31,28 @@ asio::awaitable<void> reduce_in_levels(island_parts& p, const_view data, mutable
     co_return;
   }
   const auto at_root = static_cast<std::size_t>(root);
-  const int places = p.ranks.places, root_island = p.ranks.island_of[at_root];
+  const int leader_count = p.ranks.leader_count, root_island = p.ranks.island_of[at_root];
   const std::size_t each = by.element_bytes(), count = data.bytes / each;
-  const segment own = p.exchanges() ? segment_of(count, places, p.place()) : segment{};
+  const segment own = p.is_leader() ? segment_of(count, leader_count, p.local_rank()) : segment{};
   const bool is_root = p.rank() == root;
   mutable_view sums;
-  const_view brought = data;
+  const_view contribution = data;
   if (p.down) {
     sums = p.scratch(own.count * each);
-    brought = sums;
-    p.down->reduce_segments(bytes_at(data), bytes_at(sums), count, each, places, by.vendor_type(),
-                            by.inside());
-    co_await p.done_with(*p.down);
+    contribution = sums;
+    p.down->reduce_segments(bytes_at(data), bytes_at(sums), count, each, leader_count,
+                            by.vendor_type(), by.inside());
+    co_await p.synchronize_group(*p.down);
   }
   if (p.across) {
     const mutable_view into = is_root ? result.part(own.first * each, own.count * each) : sums;
     const reduction across = by.across();
-    co_await tandem::reduce(*p.across, brought, into, type, across, root_island);
+    co_await tandem::reduce(*p.across, contribution, into, type, across, root_island);
   }
   if (p.down && p.island() == root_island) {
-    p.down->collect_segments(bytes_at(sums), bytes_at(result), count, each, places,
-                             by.vendor_type(), p.ranks.place_of[at_root]);
-    co_await p.done_with(*p.down);
+    p.down->collect_segments(bytes_at(sums), bytes_at(result), count, each, leader_count,
+                             by.vendor_type(), p.ranks.local_rank_of[at_root]);
+    co_await p.synchronize_group(*p.down);
   }
 }
 
@@ -65,18 +66,18 @@ asio::awaitable<void> islands::reduce(const_view data, mutable_view result, data
   if (!level_reduction::is_possible(p, type, what.op)) {
     return tandem::reduce(p.all, data, result, type, what, root);
   }
-  if (const auto wrong = first_wrong(wrong_root(*p.all.internals(), "reduce", root),
-                                     p.wrong_operands("reduce", data, type, what))) {
+  if (const auto wrong = first_error(check_root(*p.all.internals(), "reduce", root),
+                                     p.check_operands("reduce", data, type, what))) {
     return refuse(*wrong);
   }
   if (p.rank() == root) {
-    if (const auto wrong = first_wrong(p.wrong_operands("reduce", result, type, what),
-                                       wrong_result("reduce", data, result))) {
+    if (const auto wrong = first_error(p.check_operands("reduce", result, type, what),
+                                       check_result("reduce", data, result))) {
       return refuse(*wrong);
     }
   }
-  if (data.bytes == 0) return nothing(p.all.internals());
-  return p.carry_through("reduce", reduce_in_levels(p, data, result, type, what, root));
+  if (data.bytes == 0) return empty_call(p.all.internals());
+  return p.run_levels("reduce", reduce_in_levels(p, data, result, type, what, root));
 }
 
 }  // namespace tandem

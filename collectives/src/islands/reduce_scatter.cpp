@@ -1,4 +1,4 @@
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "arguments.hpp"
 #include "islands/level_reduction.hpp"
@@ -9,98 +9,100 @@ namespace detail {
 namespace {
 
 /// One reduce_scatter through the levels.
-struct scattering {
-  scattering(island_parts& over, const_view brought, mutable_view own, const level_reduction& how)
-      : p(over), all(brought), mine(own), by(how), way(over.ranks) {}
+struct leveled_reduce_scatter {
+  leveled_reduce_scatter(island_parts& over, const_view contribution, mutable_view own,
+                         const level_reduction& how)
+      : p(over), all(contribution), mine(own), by(how), route(over.ranks) {}
 
   std::size_t count() const noexcept { return mine.bytes / by.element_bytes(); }
 
   /// Reduces the blocks of this leader inside the island, into its slots.
   asio::awaitable<const_view> combine();
   asio::awaitable<void> exchange(const_view sums, mutable_view into);
-  asio::awaitable<void> hand_on(const_view slots);
+  asio::awaitable<void> forward_blocks(const_view slots);
   asio::awaitable<void> run();
 
   island_parts& p;
   const const_view all;
   const mutable_view mine;
   const level_reduction& by;
-  const routes way;
+  const routes route;
 };
 
-asio::awaitable<const_view> scattering::combine() {
+asio::awaitable<const_view> leveled_reduce_scatter::combine() {
   const std::size_t each = mine.bytes;
-  if (!p.down && way.is_in_order()) co_return all;
-  const std::size_t slots = p.exchanges() ? way.slots(p.place()) : 0;
+  if (!p.down && route.is_in_order()) co_return all;
+  const std::size_t slots = p.is_leader() ? route.slots(p.local_rank()) : 0;
   const mutable_view sums = p.scratch(slots * each);
   if (p.down) {
     vendor_calls calls(*p.down);
     for (int q = 0; q < p.all.size(); ++q) {
-      const int carrier = way.carrier(q);
-      std::byte* const into = carrier == p.place() ? bytes_at(sums, way.slot(q) * each) : nullptr;
+      const int leader = route.leader(q);
+      std::byte* const into =
+          leader == p.local_rank() ? bytes_at(sums, route.slot(q) * each) : nullptr;
       calls.reduce(bytes_at(all, static_cast<std::size_t>(q) * each), into, count(),
-                   by.vendor_type(), by.inside(), carrier);
+                   by.vendor_type(), by.inside(), leader);
     }
     calls.end();
   } else {
     for (int q = 0; q < p.all.size(); ++q) {
-      p.copy(bytes_at(sums, way.slot(q) * each), bytes_at(all, static_cast<std::size_t>(q) * each),
-             each);
+      p.copy(bytes_at(sums, route.slot(q) * each),
+             bytes_at(all, static_cast<std::size_t>(q) * each), each);
     }
   }
-  co_await p.done_below();
+  co_await p.synchronize_down();
   co_return sums;
 }
 
-asio::awaitable<void> scattering::exchange(const_view sums, mutable_view into) {
-  std::vector<std::size_t> lengths = way.slots_by_island(p.place());
+asio::awaitable<void> leveled_reduce_scatter::exchange(const_view sums, mutable_view into) {
+  std::vector<std::size_t> lengths = route.slots_by_island(p.local_rank());
   for (std::size_t& length : lengths) length *= mine.bytes;
   const reduction across = by.across();
   co_await tandem::reduce_scatter_v(*p.across, sums, into, lengths, by.type(), across);
 }
 
 /// Sends the blocks from the leaders to the ranks that they belong to.
-asio::awaitable<void> scattering::hand_on(const_view slots) {
-  if (p.exchanges()) p.copy(mine.data, slots.data, mine.bytes);
+asio::awaitable<void> leveled_reduce_scatter::forward_blocks(const_view slots) {
+  if (p.is_leader()) p.copy(mine.data, slots.data, mine.bytes);
   {
     vendor_calls calls(*p.down);
-    if (p.exchanges()) {
+    if (p.is_leader()) {
       std::size_t at = 0;
-      for (const int ward : way.wards(p.island(), p.place())) {
+      for (const int ward : route.followers(p.island(), p.local_rank())) {
         at += mine.bytes;
         calls.send(bytes_at(slots, at), count(), by.vendor_type(),
-                   p.ranks.place_of[static_cast<std::size_t>(ward)]);
+                   p.ranks.local_rank_of[static_cast<std::size_t>(ward)]);
       }
     } else {
-      calls.recv(bytes_at(mine), count(), by.vendor_type(), way.carrier(p.rank()));
+      calls.recv(bytes_at(mine), count(), by.vendor_type(), route.leader(p.rank()));
     }
     calls.end();
   }
-  co_await p.done_below();
+  co_await p.synchronize_down();
 }
 
-asio::awaitable<void> scattering::run() {
+asio::awaitable<void> leveled_reduce_scatter::run() {
   if (p.islands() == 1) {
     p.down->reduce_scatter(bytes_at(all), bytes_at(mine), count(), by.vendor_type(), by.inside());
-    co_await p.done_below();
+    co_await p.synchronize_down();
     co_return;
   }
   const const_view sums = co_await combine();
   mutable_view into = mine;
-  const bool hands_on = p.exchanges() && !way.wards(p.island(), p.place()).empty();
-  if (hands_on) {
-    const std::size_t first = way.slot(p.rank()) * mine.bytes;
-    const std::size_t wards = way.wards(p.island(), p.place()).size();
-    into = p.scratch(sums.bytes).part(first, (1 + wards) * mine.bytes);
+  const bool forwards = p.is_leader() && !route.followers(p.island(), p.local_rank()).empty();
+  if (forwards) {
+    const std::size_t first = route.slot(p.rank()) * mine.bytes;
+    const std::size_t followers = route.followers(p.island(), p.local_rank()).size();
+    into = p.scratch(sums.bytes).part(first, (1 + followers) * mine.bytes);
   }
   if (p.across) co_await exchange(sums, into);
-  if (hands_on || !p.exchanges()) co_await hand_on(into);
+  if (forwards || !p.is_leader()) co_await forward_blocks(into);
 }
 
 asio::awaitable<void> reduce_scatter_in_levels(island_parts& p, const_view all, mutable_view mine,
                                                data_type type, reduction what) {
   const level_reduction by(p, type, what);
-  scattering one(p, all, mine, by);
+  leveled_reduce_scatter one(p, all, mine, by);
   co_await one.run();
 }
 
@@ -116,15 +118,16 @@ asio::awaitable<void> islands::reduce_scatter(const_view all, mutable_view mine,
     return tandem::reduce_scatter(p.all, all, mine, type, what);
   }
   const group& g = *p.all.internals();
-  if (const auto wrong =
-          first_wrong(p.wrong_operands(name, all, type, what),
-                      p.wrong_operands(name, mine, type, what), wrong_share(g, name, all, mine))) {
+  if (const auto wrong = first_error(p.check_operands(name, all, type, what),
+                                     p.check_operands(name, mine, type, what),
+                                     check_equal_blocks(g, name, all, mine))) {
     return refuse(*wrong);
   }
   const blocks cut(mine.bytes, g.size());
-  if (const auto wrong = wrong_place(name, mine, all, cut.at(g.rank()))) return refuse(*wrong);
-  if (all.bytes == 0) return nothing(p.all.internals());
-  return p.carry_through(name, reduce_scatter_in_levels(p, all, mine, type, what));
+  if (const auto wrong = check_block_position(name, mine, all, cut.at(g.rank())))
+    return refuse(*wrong);
+  if (all.bytes == 0) return empty_call(p.all.internals());
+  return p.run_levels(name, reduce_scatter_in_levels(p, all, mine, type, what));
 }
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 
 #include <boost/asio/post.hpp>
 #include <mutex>
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <thread>
@@ -15,41 +15,41 @@ namespace tandem::detail {
 namespace {
 
 /// Shared with the thread that initialises the library, which cannot be cancelled.
-struct beginning {
+struct start_state {
   std::mutex mutex;
   bool is_over = false;
-  bool is_left = false;  ///< abandoned: the thread aborts the communicator it has made
-  nc::result said = nc::success;
+  bool is_abandoned = false;  ///< abandoned: the thread aborts the communicator it has made
+  nc::result status = nc::success;
   nc::comm made = nullptr;
 };
 
 /// @param tell  notified on the executor when the initialisation has ended, unless it is abandoned
-void begin(const std::shared_ptr<beginning>& one, accelerator& device, const nccl& lib,
-           nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
-           event& tell) {
-  auto start = [one, &device, &lib, id, rank, size, executor, &tell] {
+void start_library(const std::shared_ptr<start_state>& state, accelerator& device, const nccl& lib,
+                   nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
+                   event& changed) {
+  auto start = [state, &device, &lib, id, rank, size, executor, &changed] {
     nc::comm made = nullptr;
-    nc::result said = nc::system_error;
+    nc::result status = nc::system_error;
     try {
-      const device_entered on(device);
-      said = lib.init_rank(&made, size, id, rank);
+      const device_guard on(device);
+      status = lib.init_rank(&made, size, id, rank);
     } catch (const error&) {
     }
     {
-      const std::lock_guard held(one->mutex);
-      one->is_over = true;
-      one->said = said;
-      if (!one->is_left) {
-        one->made = made;
-        asio::post(executor, [one, &tell] {
-          if (!one->is_left) tell.notify_all();
+      const std::lock_guard held(state->mutex);
+      state->is_over = true;
+      state->status = status;
+      if (!state->is_abandoned) {
+        state->made = made;
+        asio::post(executor, [state, &changed] {
+          if (!state->is_abandoned) changed.notify_all();
         });
         return;
       }
     }
     if (made == nullptr) return;
     try {
-      const device_entered on(device);
+      const device_guard on(device);
       lib.abort(made);
     } catch (const error&) {
     }
@@ -67,33 +67,33 @@ void begin(const std::shared_ptr<beginning>& one, accelerator& device, const ncc
 class vendor_group::wait_for_start {
  public:
   wait_for_start(vendor_group& of, const asio::any_io_executor& executor)
-      : of_(of), told(executor) {
-    of_.starting_ = &told;
+      : of_(of), changed(executor) {
+    of_.start_changed_ = &changed;
   }
   ~wait_for_start() {
-    of_.starting_ = nullptr;
-    const std::lock_guard held(one->mutex);
-    one->is_left = true;
-    of_.comm_ = one->made;
+    of_.start_changed_ = nullptr;
+    const std::lock_guard held(state->mutex);
+    state->is_abandoned = true;
+    of_.comm_ = state->made;
   }
   wait_for_start(const wait_for_start&) = delete;
   wait_for_start& operator=(const wait_for_start&) = delete;
 
   bool is_over() const {
-    const std::lock_guard held(one->mutex);
-    return one->is_over;
+    const std::lock_guard held(state->mutex);
+    return state->is_over;
   }
-  nc::result said() const {
-    const std::lock_guard held(one->mutex);
-    return one->said;
+  nc::result status() const {
+    const std::lock_guard held(state->mutex);
+    return state->status;
   }
 
  private:
   vendor_group& of_;
 
  public:
-  const std::shared_ptr<beginning> one = std::make_shared<beginning>();
-  event told;
+  const std::shared_ptr<start_state> state = std::make_shared<start_state>();
+  event changed;
 };
 
 vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int size)
@@ -101,67 +101,67 @@ vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int s
 
 /// Aborts, because kernels on the stream may wait for a lost rank.
 vendor_group::~vendor_group() {
-  if (ending_.joinable()) ending_.join();
+  if (abort_thread_.joinable()) abort_thread_.join();
   if (comm_ == nullptr) return;
-  const device_entered on(device_);
+  const device_guard on(device_);
   lib_.abort(comm_);
 }
 
 /// While they wait for other ranks, the library's kernels poll an abort flag. The abort itself
 /// waits for all work of the device, including that of other aborted groups, so each abort needs a
 /// thread.
-void vendor_group::give_up(const error& why) {
+void vendor_group::abort_group(const error& why) {
   if (lost_) return;
   lost_ = why;
-  if (starting_ != nullptr) starting_->notify_all();
+  if (start_changed_ != nullptr) start_changed_->notify_all();
   const nc::comm comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
   const auto abort = [this, comm] {
     try {
-      const device_entered on(device_);
+      const device_guard on(device_);
       lib_.abort(comm);
     } catch (const error&) {  // the device is lost, so nothing runs on it any more
     }
   };
   try {
-    ending_ = start_threads("no thread to abort the vendor's communicator with",
-                            [&abort] { return std::thread(abort); });
-  } catch (const error& lack) {
-    log(log_level::error, "islands", lack.what());  // its kernels wait until the process ends
+    abort_thread_ = start_threads("no thread to abort the vendor's communicator with",
+                                  [&abort] { return std::thread(abort); });
+  } catch (const error& failure) {
+    log(log_level::error, "islands", failure.what());  // its kernels wait until the process ends
   }
 }
 
-void vendor_group::check_alive() const {
+void vendor_group::throw_if_failed() const {
   if (lost_) throw error(*lost_);
 }
 
-void vendor_group::must(nc::result said, const char* call) const {
-  if (said == nc::success || said == nc::in_progress) return;
+void vendor_group::check_status(nc::result status, const char* call) const {
+  if (status == nc::success || status == nc::in_progress) return;
   const char* const last = lib_.last_error != nullptr ? lib_.last_error(comm_) : nullptr;
   throw error(errc::device_failed,
               fmt::format("{} on {}, rank {} of an island of {}: {}{}{}", call, device_.text(),
-                          rank_, size_, lib_.error_string(said),
+                          rank_, size_, lib_.error_string(status),
                           last != nullptr && *last != 0 ? ": " : "", last != nullptr ? last : ""),
               "set NCCL_DEBUG=WARN for the library's diagnostics");
 }
 
 asio::awaitable<void> vendor_group::start(communicator& inside) {
   nc::unique_id id{};
-  if (rank_ == 0) must(lib_.get_unique_id(&id), "ncclGetUniqueId");
+  if (rank_ == 0) check_status(lib_.get_unique_id(&id), "ncclGetUniqueId");
   const mutable_view bytes(id.bytes);
   co_await tandem::broadcast(inside, bytes, 0);
-  check_alive();
+  throw_if_failed();
 
   const asio::any_io_executor executor = inside.get_executor();
-  nc::result said = nc::success;
+  nc::result status = nc::success;
   {
     wait_for_start waiting(*this, executor);
-    begin(waiting.one, device_, lib_, id, rank_, size_, executor, waiting.told);
-    while (!waiting.is_over() && !lost_) co_await waiting.told.wait();
-    said = waiting.said();
+    start_library(waiting.state, device_, lib_, id, rank_, size_, executor, waiting.changed);
+    while (!waiting.is_over() && !lost_) co_await waiting.changed.wait();
+    status = waiting.status();
   }
-  check_alive();
-  must(said, "ncclCommInitRank");
+  throw_if_failed();
+  check_status(status, "ncclCommInitRank");
 }
 
 }  // namespace tandem::detail

@@ -3,10 +3,10 @@
 #include <memory>
 #include <optional>
 #include <tandem/accelerator.hpp>
-#include <tandem/collectives/communicator.hpp>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/detail/nccl.hpp>
-#include <tandem/event.hpp>
 #include <thread>
 
 #include "islands/division.hpp"
@@ -21,12 +21,12 @@ std::optional<int> vendor_type(data_type type, int version) noexcept;
 std::optional<int> vendor_op(reduce_op op, data_type type) noexcept;
 
 /// Makes the device current on the calling thread, as the libraries require.
-class device_entered {
+class device_guard {
  public:
-  explicit device_entered(accelerator& of) : of_(of) { of_.enter(); }
-  ~device_entered() { of_.leave(); }
-  device_entered(const device_entered&) = delete;
-  device_entered& operator=(const device_entered&) = delete;
+  explicit device_guard(accelerator& of) : of_(of) { of_.enter(); }
+  ~device_guard() { of_.leave(); }
+  device_guard(const device_guard&) = delete;
+  device_guard& operator=(const device_guard&) = delete;
 
  private:
   accelerator& of_;
@@ -51,23 +51,23 @@ class vendor_group {
 
   /// Aborts the communicator because a rank is lost: work on the stream ends, and every later call
   /// throws `why`.
-  void give_up(const error& why);
+  void abort_group(const error& why);
   /// Throws the reason if the group was aborted. Call it after waiting for the stream.
-  void check_alive() const;
+  void throw_if_failed() const;
 
-  /// Divides `count` elements into `places` segments and reduces segment k to `into` of rank k,
-  /// which may be its segment of `from`; `into` is ignored on other ranks.
+  /// Divides `count` elements into `leader_count` segments and reduces segment k to `into` of rank
+  /// k, which may be its segment of `from`; `into` is ignored on other ranks.
   void reduce_segments(const std::byte* from, std::byte* into, std::size_t count,
-                       std::size_t element_bytes, int places, int type, int op);
+                       std::size_t element_bytes, int leader_count, int type, int op);
   /// Broadcasts segment k from rank k to all, in place.
-  void spread_segments(std::byte* data, std::size_t count, std::size_t element_bytes, int places,
-                       int type);
+  void broadcast_segments(std::byte* data, std::size_t count, std::size_t element_bytes,
+                          int leader_count, int type);
   /// Sends segment k of the root's data to rank k.
-  void deal_segments(std::byte* data, std::size_t count, std::size_t element_bytes, int places,
-                     int type, int root);
+  void scatter_segments(std::byte* data, std::size_t count, std::size_t element_bytes,
+                        int leader_count, int type, int root);
   /// Sends segment k from `part` of rank k to the root's data, which already has the root's own.
   void collect_segments(const std::byte* part, std::byte* data, std::size_t count,
-                        std::size_t element_bytes, int places, int type, int root);
+                        std::size_t element_bytes, int leader_count, int type, int root);
   /// In place.
   void all_reduce(std::byte* data, std::size_t count, int type, int op);
   /// Reduces block k of all ranks' data to `mine` of rank k.
@@ -80,7 +80,7 @@ class vendor_group {
  private:
   friend class vendor_calls;
   class wait_for_start;
-  void must(nc::result said, const char* call) const;
+  void check_status(nc::result status, const char* call) const;
 
   accelerator& device_;
   const nccl& lib_;
@@ -88,8 +88,8 @@ class vendor_group {
   device_stream stream_;
   nc::comm comm_ = nullptr;
   std::optional<error> lost_;
-  event* starting_ = nullptr;  // notified to end the wait for the initialisation
-  std::thread ending_;         // runs the abort
+  async_condition* start_changed_ = nullptr;  // notified to end the wait for the initialisation
+  std::thread abort_thread_;                  // runs the abort
 };
 
 /// Calls that the library launches as one group (ncclGroupStart, ncclGroupEnd) on the group's
@@ -114,7 +114,7 @@ class vendor_calls {
 
  private:
   const vendor_group& by_;
-  const device_entered on_;
+  const device_guard on_;
   bool ended_ = false;
 };
 

@@ -95,12 +95,13 @@ std::optional<int> vendor_op(reduce_op op, data_type type) noexcept {
 int vendor_group::make_factor(double factor, data_type type, int vendor) {
   // Rounded as the host's reduction rounds it.
   std::array<std::byte, 8> bytes = one_of(type);
-  check_alive();
+  throw_if_failed();
   const reducer by(type, premultiplied_sum(factor), size_);
   by.prepare(mutable_view(bytes.data(), by.element_bytes()));
   int op = 0;
-  must(lib_.make_premultiplied_sum(&op, bytes.data(), vendor, nc::scalar_in_host_memory, comm_),
-       "ncclRedOpCreatePreMulSum");
+  check_status(
+      lib_.make_premultiplied_sum(&op, bytes.data(), vendor, nc::scalar_in_host_memory, comm_),
+      "ncclRedOpCreatePreMulSum");
   return op;
 }
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/islands.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/parallel.hpp>
 
 #include "islands/parts.hpp"
 #include "islands/weighted_share.hpp"

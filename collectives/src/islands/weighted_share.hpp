@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <tandem/collectives/communicator.hpp>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
 
 namespace tandem::detail {
 

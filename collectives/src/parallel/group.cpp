@@ -1,4 +1,4 @@
-#include <tandem/collectives/parallel_groups.hpp>
+#include <tandem/parallel.hpp>
 #include <utility>
 
 #include "islands/weighted_share.hpp"

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <tandem/collectives/parallel_layout.hpp>
 #include <tandem/error.hpp>
+#include <tandem/parallel.hpp>
 #include <tandem/settings.hpp>
 #include <utility>
 
 namespace tandem {
 namespace {
 
-constexpr int most_ranks = 65536;
-constexpr std::size_t longest_name = 32;
+constexpr int max_ranks = 65536;
+constexpr std::size_t max_name_length = 32;
 constexpr std::string_view layout_syntax =
     "write NAME=SIZE, separated by commas, outermost first: pipeline=2,data=2,tensor=2";
 constexpr std::string_view usual_names[] = {"tensor", "data", "pipeline", "expert"};
@@ -32,7 +32,7 @@ bool is_name(std::string_view word) noexcept {
   const auto fits = [](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
   };
-  return !word.empty() && word.size() <= longest_name && is_letter(word[0]) &&
+  return !word.empty() && word.size() <= max_name_length && is_letter(word[0]) &&
          std::ranges::all_of(word, fits);
 }
 
@@ -44,10 +44,10 @@ parallel_layout::dimension read_dimension(std::string_view part) {
   const std::string_view text = part.substr(equal + 1);
   int size = 0;
   const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), size);
-  const bool whole = failed == std::errc() && rest == text.data() + text.size();
-  if (!whole || size < 1 || size > most_ranks) {
+  const bool is_number = failed == std::errc() && rest == text.data() + text.size();
+  if (!is_number || size < 1 || size > max_ranks) {
     refuse_layout(part, fmt::format("\"{}\" is not a valid size", text),
-                  fmt::format("give a number from 1 to {}", most_ranks));
+                  fmt::format("give a number from 1 to {}", max_ranks));
   }
   return {std::string(name), size};
 }
@@ -67,7 +67,7 @@ void parallel_layout::check_name(std::string_view name) {
   throw error(
       errc::bad_option, fmt::format("layout: \"{}\" is not a valid name", name.substr(0, 80)),
       near.empty() ? fmt::format("use up to {} letters, digits, _ and -, starting with a letter",
-                                 longest_name)
+                                 max_name_length)
                    : fmt::format("did you mean {}?", near));
 }
 
@@ -83,8 +83,8 @@ parallel_layout parallel_layout::parse(std::string_view text) {
       refuse_layout(part, fmt::format("{} is given twice", one.name), "give each name once");
     }
     ranks *= one.size;
-    if (ranks > most_ranks) {
-      refuse_layout(part, fmt::format("more than {} ranks in total", most_ranks),
+    if (ranks > max_ranks) {
+      refuse_layout(part, fmt::format("more than {} ranks in total", max_ranks),
                     "choose smaller sizes");
     }
     result.dimensions_.push_back(std::move(one));

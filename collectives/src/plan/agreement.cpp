@@ -6,18 +6,18 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/crc32c.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <utility>
 
 namespace tandem::detail {
 namespace {
 
-constexpr std::size_t most_listed = 8;
+constexpr std::size_t max_listed = 8;
 
 std::string ranks_text(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return fmt::format("rank {}", ranks[0]);
-  const std::size_t listed = std::min(ranks.size(), most_listed);
+  const std::size_t listed = std::min(ranks.size(), max_listed);
   const std::vector<int> shown(ranks.begin(), ranks.begin() + static_cast<long>(listed));
   const std::size_t rest = ranks.size() - listed;
   return fmt::format("ranks {}{}", fmt::join(shown, ", "),

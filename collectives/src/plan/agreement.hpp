@@ -4,9 +4,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tandem/collectives/communicator.hpp>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/communicator.hpp>
 #include <tandem/error.hpp>
+#include <tandem/plan.hpp>
 #include <vector>
 
 namespace tandem::detail {

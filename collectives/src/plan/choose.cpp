@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/board.hpp>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/detail/board.hpp>
+#include <tandem/plan.hpp>
 #include <utility>
 
 #include "plan/cost.hpp"
@@ -11,9 +11,9 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t least_bytes = 8;
-constexpr std::size_t most_bytes = std::size_t{1} << 30;
-constexpr std::size_t least_chunk_bytes = 64 * 1024;
+constexpr std::size_t min_bytes = 8;
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
+constexpr std::size_t min_chunk_bytes = 64 * 1024;
 /// The chunk for copy engines and kernels: each has a fixed cost of some 10 us, in which a link
 /// between two devices transfers 4 MB.
 constexpr std::size_t device_chunk_bytes = std::size_t{16} << 20;
@@ -39,7 +39,7 @@ std::vector<candidate> candidates_of(collective what, const detail::layout& wher
     const std::vector<detail::step> steps = detail::steps_of(what, how, where);
     std::size_t chunk = longest;
     result.push_back({how, chunk, steps});
-    while (has_chunks(what, how) && chunk / 2 >= least_chunk_bytes) {
+    while (has_chunks(what, how) && chunk / 2 >= min_chunk_bytes) {
       chunk /= 2;
       result.push_back({how, chunk, steps});
     }
@@ -52,7 +52,7 @@ std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& k
   std::vector<estimate> result;
   for (const candidate& c : of) {
     // A rule applies up to the next power of two.
-    if (c.how == algorithm::board && bytes >= board::most_bytes) continue;
+    if (c.how == algorithm::board && bytes >= board::max_bytes) continue;
     result.push_back({&c, detail::predict_ns(c.steps, known, bytes, c.chunk_bytes)});
   }
   // Among equal predictions the ring comes last: the model does not include its chunk bookkeeping,
@@ -86,7 +86,7 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     return;
   }
   const candidate* kept = nullptr;
-  for (std::size_t bytes = least_bytes; bytes <= most_bytes; bytes *= 2) {
+  for (std::size_t bytes = min_bytes; bytes <= max_bytes; bytes *= 2) {
     const std::vector<estimate> sorted = estimates(candidates, known, bytes);
     const std::uint64_t best = sorted.front().ns;
     const auto current = std::ranges::find(sorted, kept, &estimate::of);

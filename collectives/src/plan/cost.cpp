@@ -45,13 +45,13 @@ std::uint64_t announcing_ns(const facts& known, std::uint64_t bytes, std::uint64
   return latencies * known.within.latency_ns;
 }
 
-bool is_crowded(const step& s, const facts& known) {
+bool is_oversubscribed(const step& s, const facts& known) {
   return known.cores > 0 && s.busy > known.cores && !known.on_devices;
 }
 
 /// The time in which all ranks of a host copy, at the same time.
 std::uint64_t copied_ns(const step& s, const facts& known, std::uint64_t bytes) {
-  const std::uint64_t each = is_crowded(s, known) ? divide_up(s.busy, known.cores) : 1;
+  const std::uint64_t each = is_oversubscribed(s, known) ? divide_up(s.busy, known.cores) : 1;
   return s.times *
          (transfer_ns(each * bytes, known.combine_bytes_per_us) + known.combine_latency_ns);
 }
@@ -59,7 +59,7 @@ std::uint64_t copied_ns(const step& s, const facts& known, std::uint64_t bytes) 
 /// The number of turns for the messages inside a host, each of which occupies two cores: one if
 /// there are enough cores for all of them.
 std::uint64_t turns(const step& s, const facts& known) {
-  return is_crowded(s, known) ? divide_up(2 * s.busy, known.cores) : 1;
+  return is_oversubscribed(s, known) ? divide_up(2 * s.busy, known.cores) : 1;
 }
 
 /// The latency of short messages inside a host: each needs a core, and each rank a turn on one.

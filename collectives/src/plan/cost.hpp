@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <string>
-#include <tandem/collectives/facts.hpp>
+#include <tandem/plan.hpp>
 
 #include "plan/steps.hpp"
 

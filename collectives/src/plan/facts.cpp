@@ -4,17 +4,17 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <tandem/collectives/facts.hpp>
 #include <tandem/error.hpp>
+#include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
 
 namespace tandem {
 namespace {
 
-constexpr std::uint64_t most_latency_ns = 10'000'000'000;
-constexpr std::uint64_t most_bytes_per_us = 1'000'000'000;
-constexpr std::size_t most_ranks = 1 << 16;
-constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr std::uint64_t max_latency_ns = 10'000'000'000;
+constexpr std::uint64_t max_bytes_per_us = 1'000'000'000;
+constexpr std::size_t max_ranks = 1 << 16;
+constexpr std::size_t max_file_bytes = 16 << 20;
 
 /// One line of a profile, split into key and value.
 struct line_reader {
@@ -27,7 +27,7 @@ struct line_reader {
                 fmt::format("profile, line {}: {}: {}", number, key.substr(0, 60), why),
                 std::move(advice));
   }
-  std::uint64_t whole(std::uint64_t least, std::uint64_t most) const {
+  std::uint64_t read_integer(std::uint64_t least, std::uint64_t most) const {
     std::uint64_t result = 0;
     const char* const end = value.data() + value.size();
     const auto [rest, failed] = std::from_chars(value.data(), end, result);
@@ -37,17 +37,17 @@ struct line_reader {
     if (result < least || result > most) refuse(fmt::format("outside {} to {}", least, most));
     return result;
   }
-  std::string word() const {
+  std::string read_word() const {
     if (value.empty() || value.size() > 255) refuse("must have 1 to 255 characters");
     return std::string(value);
   }
 };
 
 void read_path(path_facts& into, std::string_view key, const line_reader& line) {
-  if (key == "channel") into.channel = line.word();
-  if (key == "rails") into.rails = line.whole(0, 1 << 10);
-  if (key == "latency_ns") into.latency_ns = line.whole(1, most_latency_ns);
-  if (key == "bytes_per_us") into.bytes_per_us = line.whole(1, most_bytes_per_us);
+  if (key == "channel") into.channel = line.read_word();
+  if (key == "rails") into.rails = line.read_integer(0, 1 << 10);
+  if (key == "latency_ns") into.latency_ns = line.read_integer(1, max_latency_ns);
+  if (key == "bytes_per_us") into.bytes_per_us = line.read_integer(1, max_bytes_per_us);
 }
 
 constexpr std::array<std::string_view, 13> keys{"host",
@@ -64,22 +64,22 @@ constexpr std::array<std::string_view, 13> keys{"host",
                                                 "combine.bytes_per_us",
                                                 "combine.latency_ns"};
 /// Marks a value that no line has set.
-constexpr std::uint64_t unsaid = ~std::uint64_t{0};
+constexpr std::uint64_t unset = ~std::uint64_t{0};
 
 void read(facts& into, const line_reader& line) {
   if (line.key == "host") {
-    if (into.host_of_rank.size() == most_ranks) line.refuse("too many ranks");
-    into.host_of_rank.push_back(line.word());
+    if (into.host_of_rank.size() == max_ranks) line.refuse("too many ranks");
+    into.host_of_rank.push_back(line.read_word());
   } else if (line.key == "cores") {
-    const std::uint64_t cores = line.whole(0, most_ranks);
+    const std::uint64_t cores = line.read_integer(0, max_ranks);
     if (into.cores == 0 || (cores > 0 && cores < into.cores)) into.cores = cores;
   } else if (line.key == "memory") {
     if (line.value != "host" && line.value != "device") line.refuse("neither host nor device");
     into.on_devices = into.on_devices || line.value == "device";
   } else if (line.key == "combine.latency_ns") {
-    into.combine_latency_ns = line.whole(0, most_latency_ns);
+    into.combine_latency_ns = line.read_integer(0, max_latency_ns);
   } else if (line.key == "combine.bytes_per_us") {
-    into.combine_bytes_per_us = line.whole(1, most_bytes_per_us);
+    into.combine_bytes_per_us = line.read_integer(1, max_bytes_per_us);
   } else if (std::ranges::find(keys, line.key) != keys.end()) {
     const std::size_t dot = line.key.find('.');
     read_path(line.key.starts_with("within") ? into.within : into.across, line.key.substr(dot + 1),
@@ -130,7 +130,7 @@ std::string facts::text() const {
                      cores);
 }
 
-void facts::lie_on_devices() noexcept {
+void facts::use_devices() noexcept {
   on_devices = true;
   combine_bytes_per_us = 1'000'000;
   combine_latency_ns = 15'000;
@@ -138,7 +138,7 @@ void facts::lie_on_devices() noexcept {
 
 facts facts::parse(std::string_view text) {
   facts result;
-  result.combine_bytes_per_us = result.combine_latency_ns = unsaid;
+  result.combine_bytes_per_us = result.combine_latency_ns = unset;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
@@ -151,16 +151,16 @@ facts facts::parse(std::string_view text) {
     read(result, {line.substr(0, blank), value, number});
   }
   facts usual;
-  if (result.on_devices) usual.lie_on_devices();
-  if (result.combine_bytes_per_us == unsaid) {
+  if (result.on_devices) usual.use_devices();
+  if (result.combine_bytes_per_us == unset) {
     result.combine_bytes_per_us = usual.combine_bytes_per_us;
   }
-  if (result.combine_latency_ns == unsaid) result.combine_latency_ns = usual.combine_latency_ns;
+  if (result.combine_latency_ns == unset) result.combine_latency_ns = usual.combine_latency_ns;
   return result;
 }
 
 facts facts::load(const std::string& file) {
-  std::string text(most_file_bytes, '\0');
+  std::string text(max_file_bytes, '\0');
   std::ifstream from(file, std::ios::binary);
   from.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(from.gcount()));

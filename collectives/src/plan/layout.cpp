@@ -11,7 +11,7 @@ layout::layout(const std::vector<std::string>& host_of_rank) {
     const auto [found, fresh] = numbers.emplace(name, hosts());
     if (fresh) members.emplace_back();
     std::vector<int>& here = members[static_cast<std::size_t>(found->second)];
-    place.push_back(static_cast<int>(here.size()));
+    local_rank.push_back(static_cast<int>(here.size()));
     here.push_back(static_cast<int>(host.size()));
     host.push_back(found->second);
   }
@@ -22,7 +22,7 @@ bool layout::equal() const noexcept {
       members, [this](const std::vector<int>& m) { return m.size() == members[0].size(); });
 }
 
-std::size_t layout::most_ranks() const noexcept {
+std::size_t layout::max_ranks_per_host() const noexcept {
   std::size_t most = 0;
   for (const std::vector<int>& here : members) most = std::max(most, here.size());
   return most;

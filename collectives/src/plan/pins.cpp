@@ -11,7 +11,7 @@ namespace tandem::detail {
 namespace {
 
 constexpr std::string_view syntax = "write OPERATION[:FROM-BELOW]=ALGORITHM[/CHUNK]";
-constexpr std::size_t least_chunk_bytes = 1024;
+constexpr std::size_t min_chunk_bytes = 1024;
 
 [[noreturn]] void refuse(std::string_view pin, std::string_view why, std::string advice) {
   throw error(errc::bad_option, fmt::format("plan {}: {}", pin.substr(0, 80), why),
@@ -19,19 +19,19 @@ constexpr std::size_t least_chunk_bytes = 1024;
 }
 
 collective read_collective(std::string_view pin, std::string_view word) {
-  std::vector<std::string_view> words;
+  std::vector<std::string_view> choices;
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto what = static_cast<collective>(i);
     if (name(what) == word) return what;
-    words.push_back(name(what));
+    choices.push_back(name(what));
   }
-  refuse(pin, fmt::format("{}: no such operation", word), near_or_all(word, words));
+  refuse(pin, fmt::format("{}: no such operation", word), suggestion_for(word, choices));
 }
 
 algorithm read_algorithm(std::string_view pin, std::string_view word, collective what) {
   if (const auto found = find_algorithm(what, word)) return *found;
   refuse(pin, fmt::format("{}: no algorithm of {}", word, name(what)),
-         near_or_all(word, algorithm_names(what)));
+         suggestion_for(word, algorithm_names(what)));
 }
 
 std::size_t read_bytes(std::string_view pin, std::string_view text) {
@@ -68,7 +68,7 @@ pin read_pin(std::string_view text) {
   result.how = read_algorithm(text, right.substr(0, slash), result.what);
   if (slash < right.size()) {
     result.chunk_bytes = read_bytes(text, right.substr(slash + 1));
-    if (result.chunk_bytes < least_chunk_bytes) {
+    if (result.chunk_bytes < min_chunk_bytes) {
       refuse(text, "the chunk is less than 1K", "give 1K or more");
     }
   } else if (result.how == algorithm::automatic) {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <string_view>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/plan.hpp>
 #include <vector>
 
 namespace tandem::detail {

@@ -14,12 +14,12 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::uint16_t probe_tag = 0xffff;
 constexpr std::size_t short_bytes = 8;
-constexpr std::size_t least_bytes = 64 * 1024;
-constexpr std::size_t most_bytes = 4 * 1024 * 1024, most_device_bytes = 64 * 1024 * 1024;
+constexpr std::size_t min_bytes = 64 * 1024;
+constexpr std::size_t max_bytes = 4 * 1024 * 1024, max_device_bytes = 64 * 1024 * 1024;
 constexpr int warm_trips = 5, short_trips = 101, long_trips = 4;
 /// The 20th percentile: up to half of the trips may have shared their core with another rank.
-constexpr int quiet_trip = short_trips / 5;
-constexpr auto long_enough = std::chrono::milliseconds(8);
+constexpr int sampled_trip = short_trips / 5;
+constexpr auto min_duration = std::chrono::milliseconds(8);
 
 /// A pair of ranks to measure; the first one drives the measurement.
 struct pair {
@@ -48,38 +48,38 @@ asio::awaitable<std::uint64_t> round_trip_ns(communicator& all, int peer, mutabl
 }
 
 /// Sends each message back, until an empty one arrives.
-asio::awaitable<void> echo(communicator& all, int peer, const buffer& room) {
+asio::awaitable<void> echo(communicator& all, int peer, const buffer& scratch) {
   while (true) {
-    const std::size_t bytes = co_await all.recv(peer, room.view(), probe_tag);
+    const std::size_t bytes = co_await all.recv(peer, scratch.view(), probe_tag);
     if (bytes == 0) co_return;
-    const mutable_view back = room.view().part(0, bytes);
+    const mutable_view back = scratch.view().part(0, bytes);
     co_await all.send(peer, back, probe_tag);
   }
 }
 
-asio::awaitable<std::uint64_t> latency_ns(communicator& all, int peer, mutable_view room) {
-  const mutable_view data = room.part(0, short_bytes);
+asio::awaitable<std::uint64_t> latency_ns(communicator& all, int peer, mutable_view scratch) {
+  const mutable_view data = scratch.part(0, short_bytes);
   std::vector<std::uint64_t> trips;
   for (int i = 0; i < warm_trips + short_trips; ++i) {
     const std::uint64_t trip = co_await round_trip_ns(all, peer, data);
     if (i >= warm_trips) trips.push_back(trip);
   }
-  std::ranges::nth_element(trips, trips.begin() + quiet_trip);
-  co_return trips[quiet_trip] / 2;
+  std::ranges::nth_element(trips, trips.begin() + sampled_trip);
+  co_return trips[sampled_trip] / 2;
 }
 
-asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable_view room) {
+asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable_view scratch) {
   std::uint64_t before_ns = 0, ns = 0;
-  std::size_t bytes = least_bytes;
+  std::size_t bytes = min_bytes;
   while (true) {
-    const mutable_view data = room.part(0, bytes);
+    const mutable_view data = scratch.part(0, bytes);
     before_ns = ns;
     ns = 0;
     for (int i = 0; i < long_trips; ++i) {
       const std::uint64_t trip = co_await round_trip_ns(all, peer, data);
       ns = i == 0 ? trip : std::min(ns, trip);
     }
-    const bool over = bytes == room.bytes || std::chrono::nanoseconds(ns) >= long_enough;
+    const bool over = bytes == scratch.bytes || std::chrono::nanoseconds(ns) >= min_duration;
     if (over) break;
     bytes *= 2;
   }
@@ -90,10 +90,10 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
   co_return std::max<std::uint64_t>(2 * more_bytes * 1000 / more_ns, 1);
 }
 
-asio::awaitable<std::string> lead(communicator& all, int peer, std::string_view name,
-                                  const buffer& room) {
-  const std::uint64_t latency = co_await latency_ns(all, peer, room.view());
-  const std::uint64_t rate = co_await bytes_per_us(all, peer, room.view());
+asio::awaitable<std::string> measure_pair(communicator& all, int peer, std::string_view name,
+                                          const buffer& scratch) {
+  const std::uint64_t latency = co_await latency_ns(all, peer, scratch.view());
+  const std::uint64_t rate = co_await bytes_per_us(all, peer, scratch.view());
   co_await all.send(peer, const_view(), probe_tag);
   const group& of = *all.internals();
   const path_facts found{.channel = std::string(of.over().kind_to(of.member(peer))),
@@ -120,16 +120,16 @@ asio::awaitable<std::string> probe(communicator& all, const layout& where, const
   };
   if (!is_in(within) && !is_in(across)) co_return found;
   // Devices are so much faster that messages of the host's length would measure only latency.
-  const buffer room(on_devices ? most_device_bytes : most_bytes, like.kind, like.device);
+  const buffer scratch(on_devices ? max_device_bytes : max_bytes, like.kind, like.device);
   if (is_in(within) && within->first == all.rank()) {
-    found += co_await lead(all, within->second, "within", room);
+    found += co_await measure_pair(all, within->second, "within", scratch);
   } else if (is_in(within)) {
-    co_await echo(all, within->first, room);
+    co_await echo(all, within->first, scratch);
   }
   if (is_in(across) && across->first == all.rank()) {
-    found += co_await lead(all, across->second, "across", room);
+    found += co_await measure_pair(all, across->second, "across", scratch);
   } else if (is_in(across)) {
-    co_await echo(all, across->first, room);
+    co_await echo(all, across->first, scratch);
   }
   co_return found;
 }

@@ -2,8 +2,8 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <string>
-#include <tandem/collectives/communicator.hpp>
-#include <tandem/collectives/facts.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/plan.hpp>
 
 #include "plan/layout.hpp"
 

@@ -48,44 +48,44 @@ step step_of(const layout& where, const std::vector<message>& messages, std::uin
   return result;
 }
 
-void step_list::add(const step& one) {
-  if (one.times == 0 || (one.inside + one.outside == 0 && !one.local)) return;
+void step_list::add(const step& new_step) {
+  if (new_step.times == 0 || (new_step.inside + new_step.outside == 0 && !new_step.local)) return;
   if (!steps_.empty()) {
-    step same = one;
+    step same = new_step;
     same.times = steps_.back().times;
     if (same == steps_.back()) {
-      steps_.back().times += one.times;
+      steps_.back().times += new_step.times;
       return;
     }
   }
-  steps_.push_back(one);
+  steps_.push_back(new_step);
 }
 
 void step_list::send(const std::vector<message>& sent, std::uint64_t part, std::uint64_t whole,
                      bool combines) {
-  step one = step_of(where_, sent, part, whole);
-  one.combines = combines;
-  add(one);
+  step new_step = step_of(where_, sent, part, whole);
+  new_step.combines = combines;
+  add(new_step);
 }
 
 void step_list::copy(std::uint64_t blocks) {
-  step one;
-  one.busy = where_.most_ranks();
-  one.part = blocks;
-  one.whole = static_cast<std::uint64_t>(n());
-  one.local = true;
-  add(one);
+  step new_step;
+  new_step.busy = where_.max_ranks_per_host();
+  new_step.part = blocks;
+  new_step.whole = static_cast<std::uint64_t>(n());
+  new_step.local = true;
+  add(new_step);
 }
 
 void step_list::shift(int ahead, std::uint64_t blocks, bool combines, bool chunked,
                       std::uint64_t times) {
   std::vector<message> sent;
   for (int r = 0; r < n(); ++r) sent.push_back({r, (r + ahead) % n()});
-  step one = step_of(where_, sent, blocks, static_cast<std::uint64_t>(n()));
-  one.combines = combines;
-  one.chunked = chunked;
-  one.times = times;
-  add(one);
+  step new_step = step_of(where_, sent, blocks, static_cast<std::uint64_t>(n()));
+  new_step.combines = combines;
+  new_step.chunked = chunked;
+  new_step.times = times;
+  add(new_step);
 }
 
 }  // namespace tandem::detail

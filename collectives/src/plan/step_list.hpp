@@ -23,7 +23,7 @@ class step_list {
   int n() const noexcept { return where_.ranks(); }
 
   /// Adds a step, unless it sends and copies nothing.
-  void add(const step& one);
+  void add(const step& new_step);
   /// Adds a step with these messages, each of part / whole of the data.
   void send(const std::vector<message>& sent, std::uint64_t part, std::uint64_t whole,
             bool combines = false);

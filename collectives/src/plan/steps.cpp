@@ -98,11 +98,11 @@ void tree_of_blocks(step_list& to, bool up) {
 void chain(step_list& to, bool combines) {
   std::vector<message> sent;
   for (int r = 0; r + 1 < to.n(); ++r) sent.push_back({r, r + 1});
-  step one = step_of(to.where(), sent, 1, 1);
-  one.times = static_cast<std::uint64_t>(to.n() - 1);
-  one.combines = combines;
-  one.piped = true;
-  to.add(one);
+  step new_step = step_of(to.where(), sent, 1, 1);
+  new_step.times = static_cast<std::uint64_t>(to.n() - 1);
+  new_step.combines = combines;
+  new_step.piped = true;
+  to.add(new_step);
 }
 
 /// Two ranks need no rotation of the gathered blocks.
@@ -128,21 +128,21 @@ void bruck_exchange(step_list& to) {
 /// Every rank sends `part` of n blocks to every other rank.
 void all_at_once(step_list& to, int part, bool combines) {
   const layout& where = to.where();
-  step one;
-  one.whole = static_cast<std::uint64_t>(to.n());
-  one.part = static_cast<std::uint64_t>(part);
-  one.combines = combines;
-  one.chunked = combines && part == 1;
+  step new_step;
+  new_step.whole = static_cast<std::uint64_t>(to.n());
+  new_step.part = static_cast<std::uint64_t>(part);
+  new_step.combines = combines;
+  new_step.chunked = combines && part == 1;
   for (const std::vector<int>& here : where.members) {
     const auto mine = static_cast<std::uint64_t>(here.size());
-    const std::uint64_t others = one.whole - mine;
-    one.inside = std::max(one.inside, mine - 1);
-    one.busy = std::max(one.busy, mine * (mine - 1));
-    one.running = std::max(one.running, mine);
-    one.outside = std::max(one.outside, others);
-    one.crossing = std::max(one.crossing, mine * others);
+    const std::uint64_t others = new_step.whole - mine;
+    new_step.inside = std::max(new_step.inside, mine - 1);
+    new_step.busy = std::max(new_step.busy, mine * (mine - 1));
+    new_step.running = std::max(new_step.running, mine);
+    new_step.outside = std::max(new_step.outside, others);
+    new_step.crossing = std::max(new_step.crossing, mine * others);
   }
-  to.add(one);
+  to.add(new_step);
 }
 
 /// Combining operations have several partners at once.
@@ -164,16 +164,16 @@ step inside_steps(std::uint64_t times, std::uint64_t busy, std::uint64_t whole) 
 
 /// On a board each contributor writes once, and the ranks that need the data read it. In operations
 /// with a root the other ranks need not run at the same time.
-void written_once(step_list& to, collective what) {
+void board_step(step_list& to, collective what) {
   const auto n = static_cast<std::uint64_t>(to.n());
   const bool has_root = what == collective::broadcast || what == collective::reduce;
   const bool has_blocks = what == collective::all_gather || what == collective::reduce_scatter ||
                           what == collective::all_to_all;
-  step one = inside_steps(1, has_root ? 1 : n, has_blocks ? n : 1);
-  one.part = what == collective::barrier ? 0 : what == collective::broadcast ? 1 : n - 1;
-  one.combines = what == collective::reduce || what == collective::all_reduce ||
-                 what == collective::reduce_scatter;
-  to.add(one);
+  step new_step = inside_steps(1, has_root ? 1 : n, has_blocks ? n : 1);
+  new_step.part = what == collective::barrier ? 0 : what == collective::broadcast ? 1 : n - 1;
+  new_step.combines = what == collective::reduce || what == collective::all_reduce ||
+                      what == collective::reduce_scatter;
+  to.add(new_step);
 }
 
 void dissemination(step_list& to) {
@@ -181,18 +181,18 @@ void dissemination(step_list& to) {
 }
 
 /// Around a ring of `hosts`, with `at_once` ranks of each in parallel.
-void around_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
-  step one{.times = hosts - 1,
-           .outside = 1,
-           .crossing = at_once,
-           .part = 1,
-           .whole = hosts * at_once,
-           .combines = true,
-           .chunked = true,
-           .level = 2};
-  to.add(one);
-  one.combines = false;
-  to.add(one);
+void ring_across_hosts(step_list& to, std::uint64_t hosts, std::uint64_t at_once) {
+  step new_step{.times = hosts - 1,
+                .outside = 1,
+                .crossing = at_once,
+                .part = 1,
+                .whole = hosts * at_once,
+                .combines = true,
+                .chunked = true,
+                .level = 2};
+  to.add(new_step);
+  new_step.combines = false;
+  to.add(new_step);
 }
 
 void two_level_all_reduce(step_list& to) {
@@ -203,15 +203,16 @@ void two_level_all_reduce(step_list& to) {
     return;
   }
   const auto hosts = static_cast<std::uint64_t>(where.hosts());
-  const std::uint64_t most_ranks = where.most_ranks();
-  step inside = inside_steps(most_ranks - 1, where.equal() ? most_ranks : most_ranks - 1,
-                             where.equal() ? most_ranks : 1);
+  const std::uint64_t max_ranks_per_host = where.max_ranks_per_host();
+  step inside = inside_steps(max_ranks_per_host - 1,
+                             where.equal() ? max_ranks_per_host : max_ranks_per_host - 1,
+                             where.equal() ? max_ranks_per_host : 1);
   inside.chunked = where.equal();
   inside.piped = !where.equal();
   inside.combines = true;
   inside.level = 1;
   to.add(inside);
-  around_hosts(to, hosts, where.equal() ? most_ranks : 1);
+  ring_across_hosts(to, hosts, where.equal() ? max_ranks_per_host : 1);
   inside.combines = false;
   inside.level = 3;
   to.add(inside);
@@ -225,7 +226,7 @@ void two_level_broadcast(step_list& to) {
           .part = 1,
           .level = 1,
           .piped = true});
-  const std::uint64_t hops = where.most_ranks() - 1;
+  const std::uint64_t hops = where.max_ranks_per_host() - 1;
   step inside = inside_steps(hops, hops, 1);
   inside.level = 2;
   inside.piped = true;
@@ -242,15 +243,15 @@ void two_level_blocks(step_list& to, bool combines) {
     for (std::size_t i = 0; i < order.size(); ++i) {
       sent.push_back({order[i], order[(i + 1) % order.size()]});
     }
-    step one = step_of(where, sent, 1, n);
-    one.times = n - 1;
-    one.combines = combines;
-    one.chunked = true;
-    to.add(one);
+    step new_step = step_of(where, sent, 1, n);
+    new_step.times = n - 1;
+    new_step.combines = combines;
+    new_step.chunked = true;
+    to.add(new_step);
     return;
   }
   const auto hosts = static_cast<std::uint64_t>(where.hosts());
-  const std::uint64_t ranks = where.most_ranks();
+  const std::uint64_t ranks = where.max_ranks_per_host();
   step inside = inside_steps(hosts * (ranks - 1), ranks, n);
   inside.combines = combines;
   inside.chunked = true;
@@ -320,7 +321,7 @@ std::vector<step> steps_of(collective what, algorithm how, const layout& where) 
       }
       break;
     case algorithm::board:
-      if (where.hosts() == 1) written_once(to, what);
+      if (where.hosts() == 1) board_step(to, what);
       break;
     case algorithm::automatic:
       break;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <tandem/collectives/algorithm.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 #include "plan/layout.hpp"

@@ -32,7 +32,8 @@ struct float16_format {
 
   static values load(const byte* p) { return from_halves(load_32(p)); }
   static void store(byte* p, values x) {
-    store_32(p, to_halves<_MM_FROUND_TO_NEAREST_INT>({one_nan(x.low), one_nan(x.high)}));
+    store_32(p,
+             to_halves<_MM_FROUND_TO_NEAREST_INT>({canonical_nan(x.low), canonical_nan(x.high)}));
   }
 };
 
@@ -50,7 +51,7 @@ struct bfloat16_format {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_16(p)), 16));
   }
   static __m256i upper(__m256 x) {
-    const __m256i bits = _mm256_castps_si256(one_nan(x));
+    const __m256i bits = _mm256_castps_si256(canonical_nan(x));
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i half = _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
     return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);

@@ -35,7 +35,7 @@ inline __m256i both(__m128i low, __m128i high) {
 inline __m256i in_order(__m256i packed) {
   return _mm256_permute4x64_epi64(packed, 0xd8);
 }
-inline __m256 one_nan(__m256 x) {
+inline __m256 canonical_nan(__m256 x) {
   const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc0'0000));
   return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }

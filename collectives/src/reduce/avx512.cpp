@@ -29,7 +29,7 @@ struct float16_format {
   static values load(const byte* p) { return from_halves(_mm512_loadu_si512(p)); }
   static void store(byte* p, values x) {
     _mm512_storeu_si512(p, to_halves<_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC>(
-                               {one_nan(x.low), one_nan(x.high)}));
+                               {canonical_nan(x.low), canonical_nan(x.high)}));
   }
 };
 
@@ -49,7 +49,7 @@ struct bfloat16_format {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
   }
   static __m256i upper(__m512 x) {
-    const __m512i bits = _mm512_castps_si512(one_nan(x));
+    const __m512i bits = _mm512_castps_si512(canonical_nan(x));
     const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i half = _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_add_epi32(bits, half), 16));

@@ -31,7 +31,7 @@ inline values over(values x, float by) {
 inline __m512i both(__m256i low, __m256i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
-inline __m512 one_nan(__m512 x) {
+inline __m512 canonical_nan(__m512 x) {
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc0'0000));
   return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan);
 }

@@ -84,7 +84,7 @@ struct by_blocks {
     }
   };
   static void multiply(void* into, const void* from, std::size_t count, double by) noexcept {
-    scale(into, from, count, multiplied{one_nan(static_cast<float>(by))});
+    scale(into, from, count, multiplied{canonical_nan(static_cast<float>(by))});
   }
   static void divide(void* into, const void* from, std::size_t count, double by) noexcept {
     scale(into, from, count, divided{static_cast<float>(by)});

@@ -9,14 +9,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <tandem/crc32c.hpp>
+#include <tandem/detail/crc32c.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 
 namespace tandem::detail {
 namespace {
 
-constexpr std::size_t longest_file = 64 << 20;
+constexpr std::size_t max_cached_bytes = 64 << 20;
 
 std::uint32_t sum_of(std::string_view text) {
   return crc32c(text.data(), text.size());
@@ -44,7 +44,7 @@ std::optional<std::string> read_own(const std::string& path) {
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 022) != 0) {
     return std::nullopt;
   }
-  if (found.st_size < 0 || static_cast<std::size_t>(found.st_size) > longest_file) {
+  if (found.st_size < 0 || static_cast<std::size_t>(found.st_size) > max_cached_bytes) {
     return std::nullopt;
   }
   std::string content(static_cast<std::size_t>(found.st_size), '\0');
@@ -74,20 +74,20 @@ std::string head_of(std::string_view key, std::size_t code_bytes, std::uint32_t 
 }
 
 /// Only logged: the next process compiles the kernels again.
-void not_kept(const std::string& path, int code) {
+void log_not_cached(const std::string& path, int code) {
   log(log_level::info, "reduce",
       fmt::format("compiled kernels are not cached in {}: {}", path,
                   failure_text(code, resource::file)));
 }
 
 /// False if the write would exceed RLIMIT_FSIZE, which would kill the process with SIGXFSZ.
-bool may_be_as_long(std::size_t bytes) noexcept {
+bool fits_file_size_limit(std::size_t bytes) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
          bytes <= limit.rlim_cur;
 }
 
-const char* variable(const char* name) {
+const char* path_variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value == '/' ? value : nullptr;
 }
@@ -95,10 +95,10 @@ const char* variable(const char* name) {
 }  // namespace
 
 std::string device_cache::folder_of_user() {
-  if (const char* const caches = variable("XDG_CACHE_HOME")) {
+  if (const char* const caches = path_variable("XDG_CACHE_HOME")) {
     return fmt::format("{}/tandem/kernels", caches);
   }
-  if (const char* const home = variable("HOME")) {
+  if (const char* const home = path_variable("HOME")) {
     return fmt::format("{}/.cache/tandem/kernels", home);
   }
   return {};
@@ -120,20 +120,20 @@ std::optional<std::string> device_cache::find(std::string_view key) const {
   return std::string(code);
 }
 
-void device_cache::keep(std::string_view key, std::string_view code) const noexcept {
+void device_cache::store(std::string_view key, std::string_view code) const noexcept {
   constexpr std::size_t max_head_bytes = 100;
-  if (folder_.empty() || !may_be_as_long(max_head_bytes + key.size() + code.size())) return;
+  if (folder_.empty() || !fits_file_size_limit(max_head_bytes + key.size() + code.size())) return;
   try {
     std::error_code ignored;
     std::filesystem::create_directories(folder_, ignored);
     const std::string path = path_of(key);
     std::string temporary = path + ".XXXXXX";
     const open_file file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (file.get() < 0) return not_kept(path, errno);
-    const bool whole = write_all(file.get(), head_of(key, code.size(), sum_of(code))) &&
-                       write_all(file.get(), code);
-    if (whole && ::rename(temporary.c_str(), path.c_str()) == 0) return;
-    not_kept(path, errno);
+    if (file.get() < 0) return log_not_cached(path, errno);
+    const bool is_written = write_all(file.get(), head_of(key, code.size(), sum_of(code))) &&
+                            write_all(file.get(), code);
+    if (is_written && ::rename(temporary.c_str(), path.c_str()) == 0) return;
+    log_not_cached(path, errno);
     ::unlink(temporary.c_str());
   } catch (const std::exception&) {  // out of memory
   }

@@ -20,7 +20,7 @@ class device_cache {
 
   std::optional<std::string> find(std::string_view key) const;
   /// Best effort: after a failure the next process compiles again.
-  void keep(std::string_view key, std::string_view code) const noexcept;
+  void store(std::string_view key, std::string_view code) const noexcept;
 
  private:
   std::string path_of(std::string_view key) const;

@@ -46,13 +46,13 @@ class program {
   }
 
  private:
-  void must(kernel_compiler::result said, std::string_view verb) {
-    if (said == 0) return;
+  void must(kernel_compiler::result status, std::string_view verb) {
+    if (status == 0) return;
     int major = 0, minor = 0;
     by_.version(&major, &minor);
     throw error(errc::device_failed,
                 fmt::format("kernel compiler {}.{} failed to {} the kernels: {}: {}", major, minor,
-                            verb, by_.error_string(said), log()),
+                            verb, by_.error_string(status), log()),
                 "the compiler may be too old or too new for the device: put the folder of "
                 "another version into LD_LIBRARY_PATH");
   }
@@ -90,10 +90,10 @@ std::string compile_kernels(data_type type, memory_kind kind, const std::string&
       fmt::format("{} {}.{} {}\n{}", name(kind), major, minor, fmt::join(options, " "), source);
   const device_cache cache(device_cache::folder_of_user());
   if (std::optional<std::string> found = cache.find(key)) return *std::move(found);
-  program whole(by, source);
-  whole.compile(options);
-  std::string code = whole.code();
-  cache.keep(key, code);
+  program compilation(by, source);
+  compilation.compile(options);
+  std::string code = compilation.code();
+  cache.store(key, code);
   return code;
 }
 

@@ -10,9 +10,9 @@ namespace tandem::detail {
 namespace {
 
 /// Indexed by kernel_work.
-constexpr std::string_view works[] = {"sum", "product", "minimum",  "maximum", "band",
-                                      "bor", "bxor",    "multiply", "divide"};
-static_assert(std::size(works) == kernel_work_count);
+constexpr std::string_view work_names[] = {"sum", "product", "minimum",  "maximum", "band",
+                                           "bor", "bxor",    "multiply", "divide"};
+static_assert(std::size(work_names) == kernel_work_count);
 
 struct kernels_of {
   std::string_view family, type;
@@ -52,7 +52,7 @@ kernel_work work_of(reduce_op op) noexcept {
 }
 
 std::string kernel_name(data_type type, kernel_work work) {
-  return fmt::format("tandem_{}_{}", works[static_cast<std::size_t>(work)], name(type));
+  return fmt::format("tandem_{}_{}", work_names[static_cast<std::size_t>(work)], name(type));
 }
 
 bool has_kernel(data_type type, kernel_work work) noexcept {

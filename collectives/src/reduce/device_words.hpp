@@ -3,7 +3,7 @@
 // run-time compilers do not have.
 #pragma once
 
-#define std tandem_words  // does not collide with a std namespace that the compiler defines
+#define std tandem_device_std  // does not collide with a std namespace that the compiler defines
 #define INT32_MAX 0x7fffffff
 #define INT32_MIN (-INT32_MAX - 1)
 #define TANDEM_ENTRY extern "C" __global__
@@ -15,7 +15,7 @@
 #define TANDEM_INDEPENDENT_ITERATIONS _Pragma("unroll")
 #endif
 
-namespace tandem_words {
+namespace tandem_device_std {
 
 using int8_t = signed char;
 using int16_t = short;
@@ -59,7 +59,7 @@ using make_unsigned_t = conditional_t<
 #define __builtin_isunordered(a, b) ((a) != (a) || (b) != (b))
 #endif
 #if defined(__CUDACC_RTC__) && __CUDACC_VER_MAJOR__ < 12
-#define __builtin_bit_cast(type, x) tandem_words::bit_cast<type>(x)
+#define __builtin_bit_cast(type, x) tandem_device_std::bit_cast<type>(x)
 template <class To, class From>
 inline To bit_cast(From x) {
   union {
@@ -70,4 +70,4 @@ inline To bit_cast(From x) {
 }
 #endif
 
-}  // namespace tandem_words
+}  // namespace tandem_device_std

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 
 /// The loops over elements, once for each instruction set. All give the same bits.
 namespace tandem::detail {

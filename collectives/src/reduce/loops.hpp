@@ -86,7 +86,7 @@ inline T combined(Op op, T a, T b) {
   if constexpr (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>) {
     return apply(op, a, b);
   } else {
-    return one_nan(apply(op, a, b));
+    return canonical_nan(apply(op, a, b));
   }
 }
 
@@ -125,7 +125,7 @@ struct plain {
     const wrapping<T> factor = scale_of<T>(by);
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
-      result[i] = one_nan(static_cast<T>(static_cast<wrapping<T>>(x[i]) * factor));
+      result[i] = canonical_nan(static_cast<T>(static_cast<wrapping<T>>(x[i]) * factor));
     }
   }
   static void divide(void* into, const void* from, std::size_t count, double by) noexcept {
@@ -134,7 +134,7 @@ struct plain {
     const auto divisor = static_cast<dividing<T>>(by);
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
-      result[i] = one_nan(static_cast<T>(static_cast<dividing<T>>(x[i]) / divisor));
+      result[i] = canonical_nan(static_cast<T>(static_cast<dividing<T>>(x[i]) / divisor));
     }
   }
 };
@@ -157,7 +157,7 @@ struct one_by_one {
   static void multiply(void* into, const void* from, std::size_t count, double by) noexcept {
     storage* const result = static_cast<storage*>(into);
     const storage* const x = static_cast<const storage*>(from);
-    const float factor = one_nan(static_cast<float>(by));
+    const float factor = canonical_nan(static_cast<float>(by));
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i)
       result[i] = Number::encode(Number::decode(x[i]) * factor);
@@ -178,33 +178,33 @@ struct one_by_one {
 template <class Number>
 struct by_bits {
   using storage = typename Number::storage;
-  using whole = std::make_signed_t<storage>;
-  static constexpr auto greatest = static_cast<whole>(Number::greatest);
-  static constexpr auto all_but_sign = static_cast<whole>(static_cast<storage>(-1) >> 1);
+  using signed_bits = std::make_signed_t<storage>;
+  static constexpr auto greatest = static_cast<signed_bits>(Number::greatest);
+  static constexpr auto all_but_sign = static_cast<signed_bits>(static_cast<storage>(-1) >> 1);
 
-  static storage magnitude(whole x) { return static_cast<storage>(x & all_but_sign); }
+  static storage magnitude(signed_bits x) { return static_cast<storage>(x & all_but_sign); }
   /// Inverts all bits but the sign of negative numbers.
-  static whole key(whole x) {
-    const auto negative = static_cast<whole>(x >> (8 * sizeof(whole) - 1));
-    return static_cast<whole>(x ^ (negative & all_but_sign));
+  static signed_bits key(signed_bits x) {
+    const auto negative = static_cast<signed_bits>(x >> (8 * sizeof(signed_bits) - 1));
+    return static_cast<signed_bits>(x ^ (negative & all_but_sign));
   }
-  static bool second(minimum, whole a, whole b) { return b < a; }
-  static bool second(maximum, whole a, whole b) { return a < b; }
+  static bool second(minimum, signed_bits a, signed_bits b) { return b < a; }
+  static bool second(maximum, signed_bits a, signed_bits b) { return a < b; }
 
   template <class Op>
   static void combine(void* into, const void* a, const void* b, std::size_t count) noexcept {
-    whole* const result = static_cast<whole*>(into);
-    const whole* const x = static_cast<const whole*>(a);
-    const whole* const y = static_cast<const whole*>(b);
+    signed_bits* const result = static_cast<signed_bits*>(into);
+    const signed_bits* const x = static_cast<const signed_bits*>(a);
+    const signed_bits* const y = static_cast<const signed_bits*>(b);
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
-      const whole p = x[i];
-      const whole q = y[i];
-      const whole chosen = second(Op{}, key(p), key(q)) ? q : p;
+      const signed_bits p = x[i];
+      const signed_bits q = y[i];
+      const signed_bits chosen = second(Op{}, key(p), key(q)) ? q : p;
       // One comparison detects a NaN in either operand.
       const storage of_p = magnitude(p), of_q = magnitude(q);
-      const auto longer = static_cast<whole>(of_p < of_q ? of_q : of_p);
-      result[i] = longer <= greatest ? chosen : static_cast<whole>(Number::nan);
+      const auto longer = static_cast<signed_bits>(of_p < of_q ? of_q : of_p);
+      result[i] = longer <= greatest ? chosen : static_cast<signed_bits>(Number::nan);
     }
   }
 };

@@ -38,14 +38,14 @@ struct narrow_number {
   static constexpr std::int32_t greatest = Infinity ? infinity : nan - 1;  ///< not NaN
   static constexpr std::int32_t rebias = (127 - bias) << 23;
   static constexpr std::int32_t float_infinity = 0x7f80'0000;
-  static constexpr std::int32_t least_normal = rebias + (1 << 23);
+  static constexpr std::int32_t min_normal = rebias + (1 << 23);
   static constexpr std::int32_t first_special = (Infinity ? infinity : nan) << shift;
 
   static float decode(Storage stored) {
     const std::int32_t bits = stored;
     const std::int32_t magnitude = (bits & (sign_bit - 1)) << shift;
     // A subnormal number 0.m 2^e is 1.m 2^e - 2^e.
-    const float subnormal = as_float(magnitude + least_normal) - as_float(least_normal);
+    const float subnormal = as_float(magnitude + min_normal) - as_float(min_normal);
     std::int32_t x = magnitude < (1 << 23) ? as_bits(subnormal) : magnitude + rebias;
     x = magnitude >= first_special ? magnitude | float_infinity : x;
     return as_float(x | ((bits & sign_bit) != 0 ? INT32_MIN : 0));
@@ -62,7 +62,7 @@ struct narrow_number {
     const std::int32_t finite = magnitude < float_infinity ? magnitude : float_infinity;
     const std::int32_t normal = ((finite + half) >> shift) - (rebias >> shift);
     const std::int32_t subnormal = as_bits(as_float(finite) + as_float(rounder)) - rounder;
-    std::int32_t x = magnitude < least_normal ? subnormal : normal;
+    std::int32_t x = magnitude < min_normal ? subnormal : normal;
     x = x < overflow ? x : overflow;
     x = magnitude > float_infinity ? nan : x;
     const std::int32_t sign = bits < 0 ? sign_bit : 0;
@@ -109,14 +109,14 @@ inline T quiet_nan() {
   constexpr std::int64_t bits = sizeof(T) == 4 ? 0x7fc0'0000 : 0x7ff8'0000'0000'0000;
   return of_bits<T>(static_cast<float_bits<T>>(bits));
 }
-inline float one_nan(float x) {
+inline float canonical_nan(float x) {
   return x == x ? x : quiet_nan<float>();
 }
-inline double one_nan(double x) {
+inline double canonical_nan(double x) {
   return x == x ? x : quiet_nan<double>();
 }
 template <class Integer>
-inline Integer one_nan(Integer x) {
+inline Integer canonical_nan(Integer x) {
   return x;
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t at(reduce_op op) {
 
 /// Enters the operations that all types have. `Order` has the loops of minimum and maximum.
 template <class Numbers, class Order, class Quotient = Numbers>
-constexpr void enter(kernel_table& table, data_type type) {
+constexpr void fill_row(kernel_table& table, data_type type) {
   combine_kernel(&row)[reduce_op_count] = table.combine[at(type)];
   row[at(reduce_op::sum)] = Numbers::template combine<sum>;
   row[at(reduce_op::average)] = Numbers::template combine<sum>;
@@ -30,9 +30,9 @@ constexpr void enter(kernel_table& table, data_type type) {
 
 /// Signed integers use the unsigned loops for sums, products and bitwise operations.
 template <class T>
-constexpr void enter_integer(kernel_table& table, data_type type) {
+constexpr void fill_integer_row(kernel_table& table, data_type type) {
   using unsigned_loops = plain<std::make_unsigned_t<T>>;
-  enter<unsigned_loops, plain<T>, plain<T>>(table, type);
+  fill_row<unsigned_loops, plain<T>, plain<T>>(table, type);
   combine_kernel(&row)[reduce_op_count] = table.combine[at(type)];
   row[at(reduce_op::band)] = unsigned_loops::template combine<band>;
   row[at(reduce_op::bor)] = unsigned_loops::template combine<bor>;
@@ -43,20 +43,20 @@ constexpr void enter_integer(kernel_table& table, data_type type) {
 template <class Narrow>
 constexpr kernel_table make_table() {
   kernel_table table{};
-  enter<plain<float>, plain<float>>(table, data_type::float32);
-  enter<plain<double>, plain<double>>(table, data_type::float64);
-  enter_integer<std::int8_t>(table, data_type::int8);
-  enter_integer<std::int16_t>(table, data_type::int16);
-  enter_integer<std::int32_t>(table, data_type::int32);
-  enter_integer<std::int64_t>(table, data_type::int64);
-  enter_integer<std::uint8_t>(table, data_type::uint8);
-  enter_integer<std::uint16_t>(table, data_type::uint16);
-  enter_integer<std::uint32_t>(table, data_type::uint32);
-  enter_integer<std::uint64_t>(table, data_type::uint64);
-  enter<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
-  enter<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
-  enter<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
-  enter<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
+  fill_row<plain<float>, plain<float>>(table, data_type::float32);
+  fill_row<plain<double>, plain<double>>(table, data_type::float64);
+  fill_integer_row<std::int8_t>(table, data_type::int8);
+  fill_integer_row<std::int16_t>(table, data_type::int16);
+  fill_integer_row<std::int32_t>(table, data_type::int32);
+  fill_integer_row<std::int64_t>(table, data_type::int64);
+  fill_integer_row<std::uint8_t>(table, data_type::uint8);
+  fill_integer_row<std::uint16_t>(table, data_type::uint16);
+  fill_integer_row<std::uint32_t>(table, data_type::uint32);
+  fill_integer_row<std::uint64_t>(table, data_type::uint64);
+  fill_row<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
+  fill_row<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
+  fill_row<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
+  fill_row<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
   return table;
 }
 

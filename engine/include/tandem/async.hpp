@@ -1,13 +1,55 @@
+/// Coroutines together: joins, conditions, deadlines, any completion token, and the loop that runs
+/// them.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <tandem/error.hpp>
 #include <utility>
+#include <vector>
+
+#pragma GCC visibility push(default)
 
 namespace tandem {
 
 namespace asio = boost::asio;
+
+/// A condition variable for coroutines of one executor: each `wait` returns at the next
+/// `notify_all`. Notifications are not stored, so check the condition before and after waiting.
+/// @par Cancellation  Terminal: `wait` throws operation_aborted.
+class async_condition {
+ public:
+  explicit async_condition(const asio::any_io_executor& executor)
+      : timer_(executor, asio::steady_timer::time_point::max()) {}
+
+  asio::awaitable<void> wait();
+  void notify_all() { timer_.cancel(); }
+
+ private:
+  asio::steady_timer timer_;
+};
+
+/// Runs all branches concurrently on the caller's executor and returns when all have ended.
+///
+/// @par Errors  The first failure cancels the others (terminal) and is thrown when the last branch
+///   has ended, so none of their buffers is in use any more. Later failures are dropped.
+/// @par Cancellation  Terminal: forwarded to each branch; completes when the last has ended.
+/// @par Cost  One allocation for the join, one coroutine frame per branch.
+asio::awaitable<void> when_all(std::vector<asio::awaitable<void>> branches);
+
+/// Runs all branches concurrently and returns every outcome: null for a branch that succeeded. A
+/// failure cancels no other branch; a cancellation of the caller is forwarded to each.
+asio::awaitable<std::vector<std::exception_ptr>> collect_all(
+    std::vector<asio::awaitable<void>> branches);
 
 /// Any awaitable of this library as an Asio operation for any completion token: a callback,
 /// `use_future`, `deferred`, `detached`, another `use_awaitable`. Signature
@@ -20,4 +62,57 @@ auto async(const Executor& executor, asio::awaitable<T> work, CompletionToken&& 
   return asio::co_spawn(executor, std::move(work), std::forward<CompletionToken>(token));
 }
 
+/// Runs `work` and cancels it (terminal) when `limit` has passed; then throws `errc::timed_out`
+/// with `phase` and `advice` in its context. Completes only when `work` has ended and accesses
+/// nothing any more, which may be after the deadline.
+asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
+                                    asio::awaitable<void> work, std::string phase,
+                                    std::string advice = {});
+
+/// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 60 us at the next
+/// event; polling occupies a core. The budget adapts: it halves each time a spin finds nothing,
+/// down to an eighth (to zero if the loop is crowded), and is restored when a sleep is so short
+/// that spinning would have caught the event.
+struct spin_policy {
+  std::chrono::microseconds max_spin{50};  ///< longest spin; 0: sleep at once
+  int polls_per_yield = 1;                 ///< yield the core after so many empty polls; 0: never
+  /// Other loops share this core: the loop's events depend on their running, so it yields the core
+  /// after every poll.
+  bool crowded = false;
+};
+
+/// Spin statistics of a loop.
+struct spin_stats {
+  std::uint64_t caught = 0;  ///< spins that found an event
+  std::uint64_t missed = 0;  ///< spins that ended in sleep
+};
+
+/// Cores that the loops of this host share, as far as this process may use them; 0 if it is bound
+/// to a single core, which is then its own.
+int cores_for_loops() noexcept;
+/// The policy for one of `loops_on_host` loops: crowded if they outnumber the cores.
+spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds max_spin) noexcept;
+
+/// Decides how long to spin next. Reads no clock and does no I/O.
+class spin_budget {
+ public:
+  explicit spin_budget(spin_policy policy) noexcept : policy_(policy), budget_(policy.max_spin) {}
+  std::chrono::nanoseconds next() const noexcept { return budget_; }
+  void caught() noexcept;
+  /// The spin found nothing and the loop then slept for `slept`.
+  void missed(std::chrono::nanoseconds slept) noexcept;
+  const spin_stats& stats() const noexcept { return stats_; }
+
+ private:
+  spin_policy policy_;
+  std::chrono::nanoseconds budget_;
+  spin_stats stats_;
+};
+
+/// Runs `context` on this thread until it is out of work or stopped, like `io_context::run`, with a
+/// bounded spin before each sleep. Exceptions of handlers propagate.
+spin_stats run(asio::io_context& context, spin_policy policy = {});
+
 }  // namespace tandem
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#pragma GCC visibility push(default)
+
 namespace tandem {
 
 using error_code = boost::system::error_code;
@@ -77,3 +79,5 @@ std::string describe(std::exception_ptr failure);
 
 template <>
 struct boost::system::is_error_code_enum<tandem::errc> : std::true_type {};
+
+#pragma GCC visibility pop

@@ -6,9 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tandem/board.hpp>
 #include <tandem/channel.hpp>
-#include <tandem/region.hpp>
+#include <tandem/detail/board.hpp>
+#include <tandem/memory.hpp>
+
+#pragma GCC visibility push(default)
 
 namespace tandem {
 
@@ -34,7 +36,7 @@ class fabric {
   /// "shm", "peer copies", "shared staging", "forwarding over tcp". Valid once a message of the
   /// peer has arrived; the same at both ends then.
   /// @pre as for `kind_to`.
-  virtual std::string way_to(int peer, memory_kind /*here*/, memory_kind /*there*/) const {
+  virtual std::string path_to(int peer, memory_kind /*here*/, memory_kind /*there*/) const {
     return std::string(kind_to(peer));
   }
 
@@ -88,3 +90,5 @@ class fabric {
 };
 
 }  // namespace tandem
+
+#pragma GCC visibility pop

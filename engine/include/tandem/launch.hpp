@@ -1,9 +1,13 @@
+/// The place of this process in the job, as its launcher says.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <tandem/settings.hpp>
+
+#pragma GCC visibility push(default)
 
 namespace tandem {
 
@@ -49,4 +53,10 @@ environment process_environment();
 ///   invalid address (a port or a URL in MASTER_ADDR). "[::1]" is the address ::1.
 std::optional<launch_info> find_launch(const environment& get = process_environment());
 
+/// The host identity that ranks on one host have in common: `settings::host`, else the host name
+/// and the boot id.
+std::string host_name(const settings& options);
+
 }  // namespace tandem
+
+#pragma GCC visibility pop

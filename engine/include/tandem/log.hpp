@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace tandem {
 
 enum class log_level { debug, info, warning, error };
@@ -11,8 +13,8 @@ std::string_view name(log_level level) noexcept;
 
 struct log_record {
   log_level level;
-  std::string_view room;  ///< the component that logs: "tcp", "rendezvous"
-  std::string_view text;  ///< lower case, one line, no end of line
+  std::string_view component;  ///< the component that logs: "tcp", "rendezvous"
+  std::string_view text;       ///< lower case, one line, no end of line
 };
 
 /// Called on the logging thread; must not throw or block for long.
@@ -20,10 +22,12 @@ using log_sink = std::function<void(const log_record&)>;
 
 /// Replaces the sink of the process and returns the previous one. The initial sink discards
 /// everything: the library itself prints nothing. Thread-safe.
-log_sink set_log_sink(log_sink sink, log_level least = log_level::info);
+log_sink set_log_sink(log_sink sink, log_level min_level = log_level::info);
 
 /// True if a record of this level reaches the sink; check before composing an expensive text.
-bool log_wants(log_level level) noexcept;
-void log(log_level level, std::string_view room, std::string_view text);
+bool log_enabled(log_level level) noexcept;
+void log(log_level level, std::string_view component, std::string_view text);
 
 }  // namespace tandem
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace tandem {
 
 /// Confidential bytes. Copies share them; the last one wipes them. Never printed or logged.
@@ -28,3 +30,5 @@ class secret {
 void wipe(std::span<std::byte> bytes) noexcept;
 
 }  // namespace tandem
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include <tandem/log.hpp>
 #include <tandem/secret.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace tandem {
 
 /// How long messages are copied between ranks that share memory.
@@ -40,7 +42,7 @@ struct settings {
   std::size_t max_flows = 4096;
   std::size_t socket_buffer_bytes = 0;
   std::string congestion;  ///< TCP congestion control, or "system"; empty: automatic
-  std::string rails;  ///< which NICs are rails; "auto": automatic; empty: none requested
+  std::string rails;       ///< which NICs are rails; "auto": automatic; empty: none requested
   rdma_use rdma = rdma_use::automatic;            ///< use by rails
   std::size_t rail_streams = 1;                   ///< TCP streams on each rail
   std::chrono::milliseconds rail_timeout{500};    ///< silence of a rail, while another is alive
@@ -70,8 +72,8 @@ struct settings {
   std::string profile;  ///< file of measured latencies and rates that replaces the probe
   std::string host;     ///< name that the ranks of one host share; empty: automatic
   log_level log = log_level::warning;
-  bool insecure = false;  ///< allows listening beyond loopback without a job secret
-  std::string secret_file;  ///< secret shared by all ranks of the job; mode 0600 or 0400
+  bool insecure = false;         ///< allows listening beyond loopback without a job secret
+  std::string secret_file;       ///< secret shared by all ranks of the job; mode 0600 or 0400
   std::string certificate_file;  ///< PEM, with its chain to one of `authorities_file`
   std::string key_file;          ///< PEM, private key of the certificate
   std::string authorities_file;  ///< PEM: peers with a certificate signed by these are trusted
@@ -110,6 +112,8 @@ std::string format_bytes(std::size_t bytes);
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 /// Advice for an invalid word: "did you mean ring?", or, if no candidate is near, "choose ring,
 /// tree".
-std::string near_or_all(std::string_view word, std::span<const std::string_view> candidates);
+std::string suggestion_for(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace tandem
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace tandem {
 
 namespace asio = boost::asio;
@@ -86,3 +88,5 @@ class store {
 };
 
 }  // namespace tandem
+
+#pragma GCC visibility pop

@@ -10,14 +10,14 @@ namespace tandem {
 namespace {
 
 /// The devices of one driver. A replaced driver (tests) is probed anew.
-struct shown {
+struct probed_devices {
   std::vector<std::unique_ptr<accelerator>> devices;
   std::string why_none = "not probed";
   unsigned replacements = ~0U;
 
   /// @param find, list  of the driver @param now  how often the driver has been replaced
   template <class Find, class List>
-  void look(Find find, List list, unsigned now) {
+  void probe(Find find, List list, unsigned now) {
     if (replacements == now) return;
     devices.clear();
     const auto* const driver = find(why_none);
@@ -29,7 +29,7 @@ struct shown {
   }
 };
 
-accelerators as_list(const shown& of) {
+accelerators as_list(const probed_devices& of) {
   accelerators all;
   all.why_none = of.why_none;
   for (const std::unique_ptr<accelerator>& each : of.devices) all.found.push_back(each.get());
@@ -37,8 +37,8 @@ accelerators as_list(const shown& of) {
 }
 
 std::mutex mutex;
-shown cuda_shown;
-shown hip_shown;
+probed_devices probed_cuda;
+probed_devices probed_hip;
 
 }  // namespace
 
@@ -54,11 +54,11 @@ void accelerator::copy_all(std::span<const piece> what, stream on) {
 accelerators find_accelerators(memory_kind kind) {
   const std::lock_guard lock(mutex);
   if (kind == memory_kind::hip) {
-    hip_shown.look(detail::find_hip, devices::hip_devices, detail::hip_replacements());
-    return as_list(hip_shown);
+    probed_hip.probe(detail::find_hip, devices::hip_devices, detail::hip_replacements());
+    return as_list(probed_hip);
   }
-  cuda_shown.look(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
-  return as_list(cuda_shown);
+  probed_cuda.probe(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
+  return as_list(probed_cuda);
 }
 
 accelerator& accelerator_at(memory_kind kind, int device) {

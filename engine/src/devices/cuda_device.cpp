@@ -31,7 +31,7 @@ cu::context cuda_device::context() {
   const std::lock_guard lock(mutex_);
   cu::context there = context_.load(std::memory_order_relaxed);
   if (there == nullptr) {
-    must(driver_.retain_primary(&there, id_), "cuDevicePrimaryCtxRetain");
+    require_success(driver_.retain_primary(&there, id_), "cuDevicePrimaryCtxRetain");
     context_.store(there, std::memory_order_release);
   }
   return there;
@@ -39,54 +39,58 @@ cu::context cuda_device::context() {
 
 void* cuda_device::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const current here(*this);
+  const scoped_device here(*this);
   cu::address into = 0;
-  const cu::result said = driver_.allocate(&into, bytes);
-  if (said != cu::success) must(said, fmt::format("cuMemAlloc({} bytes)", bytes));
+  const cu::result status = driver_.allocate(&into, bytes);
+  if (status != cu::success) require_success(status, fmt::format("cuMemAlloc({} bytes)", bytes));
   return pointer_to(into);
 }
 
 void cuda_device::free(void* which) noexcept {
   if (which == nullptr) return;
-  quietly([&] { driver_.free(address_of(which)); });
+  attempt_noexcept([&] { driver_.free(address_of(which)); });
 }
 
 void* cuda_device::allocate_pinned(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const current here(*this);
+  const scoped_device here(*this);
   void* into = nullptr;
-  const cu::result said = driver_.allocate_host(&into, bytes, cu::host_portable | cu::host_mapped);
-  if (said != cu::success) must(said, fmt::format("cuMemHostAlloc({} bytes)", bytes));
+  const cu::result status =
+      driver_.allocate_host(&into, bytes, cu::host_portable | cu::host_mapped);
+  if (status != cu::success)
+    require_success(status, fmt::format("cuMemHostAlloc({} bytes)", bytes));
   return into;
 }
 
 void cuda_device::free_pinned(void* which) noexcept {
   if (which == nullptr) return;
-  quietly([&] { driver_.free_host(which); });
+  attempt_noexcept([&] { driver_.free_host(which); });
 }
 
 void cuda_device::pin(void* from, std::size_t bytes) {
-  const current here(*this);
-  const cu::result said = driver_.register_host(from, bytes, cu::host_portable | cu::host_mapped);
-  if (said != cu::success) must(said, fmt::format("cuMemHostRegister({} bytes)", bytes));
+  const scoped_device here(*this);
+  const cu::result status = driver_.register_host(from, bytes, cu::host_portable | cu::host_mapped);
+  if (status != cu::success)
+    require_success(status, fmt::format("cuMemHostRegister({} bytes)", bytes));
 }
 
 void cuda_device::unpin(void* from) noexcept {
-  quietly([&] { driver_.unregister_host(from); });
+  attempt_noexcept([&] { driver_.unregister_host(from); });
 }
 
-void* cuda_device::reach(void* pinned) {
-  const current here(*this);
+void* cuda_device::device_pointer(void* pinned) {
+  const scoped_device here(*this);
   cu::address into = 0;
-  must(driver_.host_address(&into, pinned, 0), "cuMemHostGetDevicePointer");
+  require_success(driver_.host_address(&into, pinned, 0), "cuMemHostGetDevicePointer");
   return pointer_to(into);
 }
 
 accelerator::range cuda_device::allocation_of(const void* address) {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::address base = 0;
   range found;
-  must(driver_.address_range(&base, &found.bytes, address_of(address)), "cuMemGetAddressRange");
+  require_success(driver_.address_range(&base, &found.bytes, address_of(address)),
+                  "cuMemGetAddressRange");
   found.base = pointer_to(base);
   return found;
 }
@@ -98,46 +102,47 @@ std::uint64_t cuda_device::allocation_id(const void* address) noexcept {
 }
 
 bool cuda_device::owns(const void* address) noexcept {
-  bool mine = false;
-  quietly([&] {
+  bool is_owned = false;
+  attempt_noexcept([&] {
     unsigned type = 0;
     int ordinal = -1;
     const cu::address at = address_of(address);
-    mine = driver_.pointer_attribute(&type, cu::pointer_memory_type, at) == cu::success &&
-           type == cu::memory_type_device &&
-           driver_.pointer_attribute(&ordinal, cu::pointer_device_ordinal, at) == cu::success &&
-           ordinal == device();
+    is_owned = driver_.pointer_attribute(&type, cu::pointer_memory_type, at) == cu::success &&
+               type == cu::memory_type_device &&
+               driver_.pointer_attribute(&ordinal, cu::pointer_device_ordinal, at) == cu::success &&
+               ordinal == device();
   });
-  return mine;
+  return is_owned;
 }
 
 accelerator::stream cuda_device::make_stream() {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::stream into = nullptr;
-  must(driver_.create_stream(&into, cu::stream_non_blocking, 0), "cuStreamCreateWithPriority");
+  require_success(driver_.create_stream(&into, cu::stream_non_blocking, 0),
+                  "cuStreamCreateWithPriority");
   return into;
 }
 
 void cuda_device::free_stream(stream which) noexcept {
-  quietly([&] { driver_.destroy_stream(cuda_stream(which)); });
+  attempt_noexcept([&] { driver_.destroy_stream(cuda_stream(which)); });
 }
 
 void cuda_device::copy(void* to, const void* from, std::size_t bytes, stream on) {
   if (bytes == 0) return;
-  const current here(*this);
-  const cu::result said = driver_.copy(address_of(to), address_of(from), bytes, cuda_stream(on));
-  if (said != cu::success) must(said, fmt::format("cuMemcpyAsync({} bytes)", bytes));
+  const scoped_device here(*this);
+  const cu::result status = driver_.copy(address_of(to), address_of(from), bytes, cuda_stream(on));
+  if (status != cu::success) require_success(status, fmt::format("cuMemcpyAsync({} bytes)", bytes));
 }
 
 void cuda_device::copy_all(std::span<const piece> what, stream on) {
   if (driver_.copy_many == nullptr || what.size() < 2) return accelerator::copy_all(what, on);
-  constexpr std::size_t most = 32;  // copies a call: their arguments are on the stack
-  std::array<cu::address, most> to, from;
-  std::array<std::size_t, most> bytes;
-  const current here(*this);
+  constexpr std::size_t max_copies = 32;  // copies a call: their arguments are on the stack
+  std::array<cu::address, max_copies> to, from;
+  std::array<std::size_t, max_copies> bytes;
+  const scoped_device here(*this);
   while (!what.empty()) {
     std::size_t count = 0;
-    for (; !what.empty() && count < most; what = what.subspan(1)) {
+    for (; !what.empty() && count < max_copies; what = what.subspan(1)) {
       if (what.front().bytes == 0) continue;  // the driver refuses empty copies
       to[count] = address_of(what.front().to);
       from[count] = address_of(what.front().from);
@@ -146,92 +151,95 @@ void cuda_device::copy_all(std::span<const piece> what, stream on) {
     if (count == 0) return;
     cu::copy_attributes in_order{.source_order = cu::source_order_of_stream};
     std::size_t from_first = 0, failed = 0;
-    const cu::result said = driver_.copy_many(to.data(), from.data(), bytes.data(), count,
-                                              &in_order, &from_first, 1, &failed, cuda_stream(on));
-    if (said != cu::success) must(said, fmt::format("cuMemcpyBatchAsync({} copies)", count));
+    const cu::result status =
+        driver_.copy_many(to.data(), from.data(), bytes.data(), count, &in_order, &from_first, 1,
+                          &failed, cuda_stream(on));
+    if (status != cu::success)
+      require_success(status, fmt::format("cuMemcpyBatchAsync({} copies)", count));
   }
 }
 
 void cuda_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {
   if (bytes == 0) return;
-  const current here(*this);
-  must(driver_.fill(address_of(to), with, bytes, cuda_stream(on)), "cuMemsetD8Async");
+  const scoped_device here(*this);
+  require_success(driver_.fill(address_of(to), with, bytes, cuda_stream(on)), "cuMemsetD8Async");
 }
 
 void cuda_device::finish(stream which) {
-  const current here(*this);
-  must(driver_.synchronize_stream(cuda_stream(which)), "cuStreamSynchronize");
+  const scoped_device here(*this);
+  require_success(driver_.synchronize_stream(cuda_stream(which)), "cuStreamSynchronize");
 }
 
 bool cuda_device::is_capturing(stream which) {
-  const current here(*this);
+  const scoped_device here(*this);
   int status = 0;
-  must(driver_.is_capturing(cuda_stream(which), &status), "cuStreamIsCapturing");
+  require_success(driver_.is_capturing(cuda_stream(which), &status), "cuStreamIsCapturing");
   return status != 0;
 }
 
 void cuda_device::call(stream on, host_function what, void* with) {
-  const current here(*this);
-  must(driver_.launch_host(cuda_stream(on), what, with), "cuLaunchHostFunc");
+  const scoped_device here(*this);
+  require_success(driver_.launch_host(cuda_stream(on), what, with), "cuLaunchHostFunc");
 }
 
 void cuda_device::await_value(stream on, void* word, std::uint32_t value) {
-  const current here(*this);
-  must(driver_.wait_value(cuda_stream(on), address_of(word), value, cu::wait_value_geq),
-       "cuStreamWaitValue32");
+  const scoped_device here(*this);
+  require_success(driver_.wait_value(cuda_stream(on), address_of(word), value, cu::wait_value_geq),
+                  "cuStreamWaitValue32");
 }
 
 void cuda_device::write_value(stream on, void* word, std::uint32_t value) {
-  const current here(*this);
-  must(driver_.write_value(cuda_stream(on), address_of(word), value, 0), "cuStreamWriteValue32");
+  const scoped_device here(*this);
+  require_success(driver_.write_value(cuda_stream(on), address_of(word), value, 0),
+                  "cuStreamWriteValue32");
 }
 
 accelerator::event cuda_device::make_event() {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::event into = nullptr;
-  must(driver_.create_event(&into, cu::event_disable_timing), "cuEventCreate");
+  require_success(driver_.create_event(&into, cu::event_disable_timing), "cuEventCreate");
   return into;
 }
 
 void cuda_device::free_event(event which) noexcept {
-  quietly([&] { driver_.destroy_event(cuda_event(which)); });
+  attempt_noexcept([&] { driver_.destroy_event(cuda_event(which)); });
 }
 
 void cuda_device::record(event which, stream on) {
-  const current here(*this);
-  must(driver_.record_event(cuda_event(which), cuda_stream(on)), "cuEventRecord");
+  const scoped_device here(*this);
+  require_success(driver_.record_event(cuda_event(which), cuda_stream(on)), "cuEventRecord");
 }
 
 void cuda_device::await(stream which, event for_) {
-  const current here(*this);
-  must(driver_.wait_event(cuda_stream(which), cuda_event(for_), 0), "cuStreamWaitEvent");
+  const scoped_device here(*this);
+  require_success(driver_.wait_event(cuda_stream(which), cuda_event(for_), 0), "cuStreamWaitEvent");
 }
 
-bool cuda_device::is_reached(event which) {
-  const current here(*this);
-  const cu::result said = driver_.query_event(cuda_event(which));
-  if (said == cu::not_ready) return false;
-  must(said, "cuEventQuery");
+bool cuda_device::is_complete(event which) {
+  const scoped_device here(*this);
+  const cu::result status = driver_.query_event(cuda_event(which));
+  if (status == cu::not_ready) return false;
+  require_success(status, "cuEventQuery");
   return true;
 }
 
-bool cuda_device::reaches(int other_device) {
+bool cuda_device::can_access_peer(int other_device) {
   if (other_device == device()) return true;
   auto& other = static_cast<cuda_device&>(accelerator_at(memory_kind::cuda, other_device));
   int can = 0;
-  must(driver_.can_access_peer(&can, id_, other.id_), "cuDeviceCanAccessPeer");
+  require_success(driver_.can_access_peer(&can, id_, other.id_), "cuDeviceCanAccessPeer");
   if (can == 0) return false;
-  const cu::context theirs = other.context();
-  const current here(*this);
-  const cu::result said = driver_.enable_peer_access(theirs, 0);
-  if (said != cu::peer_access_already_enabled) must(said, "cuCtxEnablePeerAccess");
+  const cu::context peer_context = other.context();
+  const scoped_device here(*this);
+  const cu::result status = driver_.enable_peer_access(peer_context, 0);
+  if (status != cu::peer_access_already_enabled) require_success(status, "cuCtxEnablePeerAccess");
   return true;
 }
 
 accelerator::handle cuda_device::share(void* base) {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::ipc_handle made{};
-  must(driver_.get_ipc_handle(&made, address_of(base)), "cuIpcGetMemHandle");
+  require_success(driver_.get_ipc_handle(&made, address_of(base)), "cuIpcGetMemHandle");
   handle shared{};
   static_assert(sizeof(shared) == sizeof(made));
   std::memcpy(shared.data(), made.bytes.data(), shared.size());
@@ -239,17 +247,17 @@ accelerator::handle cuda_device::share(void* base) {
 }
 
 void* cuda_device::open(const handle& shared) {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::ipc_handle which{};
   std::memcpy(which.bytes.data(), shared.data(), shared.size());
   cu::address into = 0;
-  must(driver_.open_ipc_handle(&into, which, cu::ipc_lazy_enable_peer_access),
-       "cuIpcOpenMemHandle");
+  require_success(driver_.open_ipc_handle(&into, which, cu::ipc_lazy_enable_peer_access),
+                  "cuIpcOpenMemHandle");
   return pointer_to(into);
 }
 
 void cuda_device::close(void* opened) noexcept {
-  quietly([&] { driver_.close_ipc_handle(address_of(opened)); });
+  attempt_noexcept([&] { driver_.close_ipc_handle(address_of(opened)); });
 }
 
 /// The driver exports whole pages.
@@ -261,47 +269,48 @@ accelerator::dma_buf cuda_device::export_dma_buf(const void* address, std::size_
   const auto page = static_cast<cu::address>(::sysconf(_SC_PAGESIZE));
   const cu::address first = address_of(address) / page * page;
   const cu::address last = (address_of(address) + bytes + page - 1) / page * page;
-  const current here(*this);
+  const scoped_device here(*this);
   dma_buf made;
   made.offset_bytes = static_cast<std::size_t>(address_of(address) - first);
-  must(driver_.export_range(&made.descriptor, first, static_cast<std::size_t>(last - first),
-                            cu::dma_buf_descriptor, 0),
-       "cuMemGetHandleForAddressRange");
+  require_success(
+      driver_.export_range(&made.descriptor, first, static_cast<std::size_t>(last - first),
+                           cu::dma_buf_descriptor, 0),
+      "cuMemGetHandleForAddressRange");
   return made;
 }
 
 void cuda_device::flush_rdma() {
   if (!facts_.needs_rdma_flush || driver_.flush_rdma_writes == nullptr) return;
-  const current here(*this);
-  must(driver_.flush_rdma_writes(cu::flush_to_current_context, cu::flush_scope_owner),
-       "cuFlushGPUDirectRDMAWrites");
+  const scoped_device here(*this);
+  require_success(driver_.flush_rdma_writes(cu::flush_to_current_context, cu::flush_scope_owner),
+                  "cuFlushGPUDirectRDMAWrites");
 }
 
 accelerator::module cuda_device::load(const void* image) {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::module into = nullptr;
-  must(driver_.load_module(&into, image), "cuModuleLoadData");
+  require_success(driver_.load_module(&into, image), "cuModuleLoadData");
   return into;
 }
 
 void cuda_device::unload(module which) noexcept {
-  quietly([&] { driver_.unload_module(static_cast<cu::module>(which)); });
+  attempt_noexcept([&] { driver_.unload_module(static_cast<cu::module>(which)); });
 }
 
 accelerator::kernel cuda_device::find(module in, const char* name) {
-  const current here(*this);
+  const scoped_device here(*this);
   cu::function into = nullptr;
-  const cu::result said = driver_.find_function(&into, static_cast<cu::module>(in), name);
-  if (said != cu::success) must(said, fmt::format("cuModuleGetFunction({})", name));
+  const cu::result status = driver_.find_function(&into, static_cast<cu::module>(in), name);
+  if (status != cu::success) require_success(status, fmt::format("cuModuleGetFunction({})", name));
   return into;
 }
 
 void cuda_device::launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes,
                          stream on, void** arguments) {
-  const current here(*this);
-  must(driver_.launch(static_cast<cu::function>(what), blocks, 1, 1, threads, 1, 1, shared_bytes,
-                      cuda_stream(on), arguments, nullptr),
-       "cuLaunchKernel");
+  const scoped_device here(*this);
+  require_success(driver_.launch(static_cast<cu::function>(what), blocks, 1, 1, threads, 1, 1,
+                                 shared_bytes, cuda_stream(on), arguments, nullptr),
+                  "cuLaunchKernel");
 }
 
 }  // namespace tandem::devices

@@ -14,7 +14,7 @@
 namespace tandem::devices {
 
 /// Throws `errc::device_failed` for a result other than success, with the name and text of CUDA.
-void check(const detail::cuda& driver, detail::cu::result said, std::string_view call,
+void check(const detail::cuda& driver, detail::cu::result status, std::string_view call,
            std::string_view on);
 
 /// One CUDA device, by its primary context, which it shares with users of the CUDA runtime.
@@ -24,11 +24,11 @@ class cuda_device final : public accelerator {
 
   void enter() override {
     refuse_after_fork(text_);
-    must(driver_.push_context(context()), "cuCtxPushCurrent");
+    require_success(driver_.push_context(context()), "cuCtxPushCurrent");
   }
   void leave() noexcept override {
-    detail::cu::context was = nullptr;
-    driver_.pop_context(&was);
+    detail::cu::context previous = nullptr;
+    driver_.pop_context(&previous);
   }
 
   void* allocate(std::size_t bytes) override;
@@ -37,7 +37,7 @@ class cuda_device final : public accelerator {
   void free_pinned(void* which) noexcept override;
   void pin(void* from, std::size_t bytes) override;
   void unpin(void* from) noexcept override;
-  void* reach(void* pinned) override;
+  void* device_pointer(void* pinned) override;
   range allocation_of(const void* address) override;
   std::uint64_t allocation_id(const void* address) noexcept override;
   bool owns(const void* address) noexcept override;
@@ -57,9 +57,9 @@ class cuda_device final : public accelerator {
   void free_event(event which) noexcept override;
   void record(event which, stream on) override;
   void await(stream which, event for_) override;
-  bool is_reached(event which) override;
+  bool is_complete(event which) override;
 
-  bool reaches(int other_device) override;
+  bool can_access_peer(int other_device) override;
   handle share(void* base) override;
   void* open(const handle& shared) override;
   void close(void* opened) noexcept override;
@@ -74,12 +74,12 @@ class cuda_device final : public accelerator {
 
  private:
   /// Makes this device current on the calling thread until the end of the scope.
-  class current {
+  class scoped_device {
    public:
-    explicit current(cuda_device& of) : of_(of) { of.enter(); }
-    ~current() { of_.leave(); }
-    current(const current&) = delete;
-    current& operator=(const current&) = delete;
+    explicit scoped_device(cuda_device& of) : of_(of) { of.enter(); }
+    ~scoped_device() { of_.leave(); }
+    scoped_device(const scoped_device&) = delete;
+    scoped_device& operator=(const scoped_device&) = delete;
 
    private:
     cuda_device& of_;
@@ -87,9 +87,9 @@ class cuda_device final : public accelerator {
 
   /// For callers that must not throw: runs `what` with this device current; errors are ignored.
   template <class Function>
-  void quietly(Function what) noexcept {
+  void attempt_noexcept(Function what) noexcept {
     try {
-      const current here(*this);
+      const scoped_device here(*this);
       what();
     } catch (const error&) {
     }
@@ -97,7 +97,9 @@ class cuda_device final : public accelerator {
 
   int attribute(int which);
   detail::cu::context context();
-  void must(detail::cu::result said, std::string_view call) { check(driver_, said, call, text_); }
+  void require_success(detail::cu::result status, std::string_view call) {
+    check(driver_, status, call, text_);
+  }
 
   const detail::cuda& driver_;
   detail::cu::device id_ = 0;

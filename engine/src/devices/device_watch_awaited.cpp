@@ -1,11 +1,11 @@
 // The coroutine interface of `device_watch`, and `hold`.
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
+#include <tandem/accelerator.hpp>
 #include <tandem/detail/waiting.hpp>
-#include <tandem/device_watch.hpp>
 #include <utility>
 
-#include "devices/held_words.hpp"
+#include "devices/stream_hold_words.hpp"
 
 namespace tandem {
 namespace {

@@ -7,12 +7,12 @@
 
 namespace tandem::devices {
 
-error refused(const refusal& said, std::string_view on) {
+error call_error(const call_failure& failure, std::string_view on) {
   return error(errc::device_failed,
-               said.text.empty() || said.text == said.name
-                   ? fmt::format("{} on {}: {}", said.call, on, said.name)
-                   : fmt::format("{} on {}: {}: {}", said.call, on, said.name, said.text),
-               std::string(said.advice));
+               failure.text.empty() || failure.text == failure.name
+                   ? fmt::format("{} on {}: {}", failure.call, on, failure.name)
+                   : fmt::format("{} on {}: {}: {}", failure.call, on, failure.name, failure.text),
+               std::string(failure.advice));
 }
 
 int numa_node_of(const std::string& pci) {

@@ -7,7 +7,7 @@
 namespace tandem::devices {
 
 /// A failed driver call, as text.
-struct refusal {
+struct call_failure {
   std::string_view call;  ///< "cuMemAlloc(4096 bytes)"
   std::string name;       ///< "CUDA_ERROR_OUT_OF_MEMORY"
   std::string text;       ///< "out of memory"
@@ -15,7 +15,7 @@ struct refusal {
 };
 
 /// "cuMemAlloc(4096 bytes) on cuda:0 (NVIDIA H200): CUDA_ERROR_OUT_OF_MEMORY: out of memory".
-error refused(const refusal& said, std::string_view on);
+error call_error(const call_failure& failure, std::string_view on);
 
 /// NUMA node of the host for the device at this PCI address; -1: unknown.
 int numa_node_of(const std::string& pci);

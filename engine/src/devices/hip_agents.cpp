@@ -17,23 +17,23 @@ struct search {
 };
 
 template <class Value>
-bool ask(const hsa& in, amd::agent of, int which, Value& into) {
+bool query(const hsa& in, amd::agent of, int which, Value& into) {
   return in.agent_info(of, which, &into) == amd::success;
 }
 
-amd::result look_at(amd::agent which, void* with) {
-  search& looking = *static_cast<search*>(with);
+amd::result match_agent(amd::agent which, void* with) {
+  search& target = *static_cast<search*>(with);
   std::uint32_t device = 0;
-  std::uint32_t place = 0;
+  std::uint32_t bdf_id = 0;
   std::uint32_t domain = 0;
-  if (!ask(looking.in, which, amd::agent_device, device) || device != amd::device_gpu ||
-      !ask(looking.in, which, amd::agent_place, place) ||
-      !ask(looking.in, which, amd::agent_domain, domain)) {
+  if (!query(target.in, which, amd::agent_device, device) || device != amd::device_gpu ||
+      !query(target.in, which, amd::agent_place, bdf_id) ||
+      !query(target.in, which, amd::agent_domain, domain)) {
     return amd::success;
   }
-  if (domain != looking.domain || place >> 3 != looking.bus_and_device) return amd::success;
+  if (domain != target.domain || bdf_id >> 3 != target.bus_and_device) return amd::success;
   std::array<char, 65> name{};  // 64 characters at most (HSA specification)
-  if (ask(looking.in, which, amd::agent_name, name)) looking.found = name.data();
+  if (query(target.in, which, amd::agent_name, name)) target.found = name.data();
   return amd::success;
 }
 
@@ -42,14 +42,14 @@ amd::result look_at(amd::agent which, void* with) {
 std::string architecture_at(const hsa& from, std::string_view pci) {
   unsigned bus = 0;
   unsigned device = 0;
-  search looking{from, 0, 0, {}};
+  search target{from, 0, 0, {}};
   if (from.iterate_agents == nullptr || from.agent_info == nullptr ||
-      std::sscanf(std::string(pci).c_str(), "%x:%x:%x", &looking.domain, &bus, &device) != 3) {
+      std::sscanf(std::string(pci).c_str(), "%x:%x:%x", &target.domain, &bus, &device) != 3) {
     return {};
   }
-  looking.bus_and_device = bus << 5 | device;
-  from.iterate_agents(look_at, &looking);
-  return looking.found;
+  target.bus_and_device = bus << 5 | device;
+  from.iterate_agents(match_agent, &target);
+  return target.found;
 }
 
 bool exports_dma_buf(const hsa& from) {

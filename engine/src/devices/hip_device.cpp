@@ -20,230 +20,239 @@ amd::event hip_event(accelerator::event handle) noexcept {
 }
 /// The devices that were current on this thread before each `enter`. Trivially destructible: the
 /// last buffers may be destroyed after the thread's own objects.
-struct before {
-  std::array<int, 16> was;
+struct entered_devices {
+  std::array<int, 16> previous;
   std::size_t depth;
 };
-constinit thread_local before entered{};
+constinit thread_local entered_devices entered{};
 
 /// HIP takes non-const pointers where it only looks addresses up.
-void* plain(const void* pointer) noexcept {
+void* mutable_pointer(const void* pointer) noexcept {
   return const_cast<void*>(pointer);
 }
 
 }  // namespace
 
-int hip_device::take_thread() {
+int hip_device::make_current() {
   refuse_after_fork(text_);
-  int was = 0;
-  must(driver_.get_device(&was), "hipGetDevice");
-  if (was != device()) must(driver_.set_device(device()), "hipSetDevice");
-  return was;
+  int previous = 0;
+  require_success(driver_.get_device(&previous), "hipGetDevice");
+  if (previous != device()) require_success(driver_.set_device(device()), "hipSetDevice");
+  return previous;
 }
 
-void hip_device::give_thread(int back) noexcept {
-  if (back != device()) driver_.set_device(back);
+void hip_device::restore_current(int previous) noexcept {
+  if (previous != device()) driver_.set_device(previous);
 }
 
 void hip_device::enter() {
-  if (entered.depth == entered.was.size()) {
+  if (entered.depth == entered.previous.size()) {
     throw error(errc::bad_input, "too many nested calls of accelerator::enter on one thread");
   }
-  entered.was[entered.depth] = take_thread();
+  entered.previous[entered.depth] = make_current();
   ++entered.depth;
 }
 
 void hip_device::leave() noexcept {
-  if (entered.depth > 0) give_thread(entered.was[--entered.depth]);
+  if (entered.depth > 0) restore_current(entered.previous[--entered.depth]);
 }
 
 void* hip_device::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const current here(*this);
+  const scoped_device here(*this);
   void* into = nullptr;
-  const amd::result said = driver_.allocate(&into, bytes);
-  if (said != amd::success) must(said, fmt::format("hipMalloc({} bytes)", bytes));
+  const amd::result status = driver_.allocate(&into, bytes);
+  if (status != amd::success) require_success(status, fmt::format("hipMalloc({} bytes)", bytes));
   return into;
 }
 
 void hip_device::free(void* which) noexcept {
   if (which == nullptr) return;
-  quietly([&] { return driver_.free(which); });
+  attempt_noexcept([&] { return driver_.free(which); });
 }
 
 void* hip_device::allocate_pinned(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const current here(*this);
+  const scoped_device here(*this);
   void* into = nullptr;
-  const amd::result said = driver_.allocate_host(
+  const amd::result status = driver_.allocate_host(
       &into, bytes, amd::host_portable | amd::host_mapped | amd::host_coherent);
-  if (said != amd::success) must(said, fmt::format("hipHostMalloc({} bytes)", bytes));
+  if (status != amd::success)
+    require_success(status, fmt::format("hipHostMalloc({} bytes)", bytes));
   return into;
 }
 
 void hip_device::free_pinned(void* which) noexcept {
   if (which == nullptr) return;
-  quietly([&] { return driver_.free_host(which); });
+  attempt_noexcept([&] { return driver_.free_host(which); });
 }
 
 void hip_device::pin(void* from, std::size_t bytes) {
-  const current here(*this);
-  const amd::result said =
+  const scoped_device here(*this);
+  const amd::result status =
       driver_.register_host(from, bytes, amd::host_portable | amd::host_mapped);
-  if (said != amd::success) must(said, fmt::format("hipHostRegister({} bytes)", bytes));
+  if (status != amd::success)
+    require_success(status, fmt::format("hipHostRegister({} bytes)", bytes));
 }
 
 void hip_device::unpin(void* from) noexcept {
-  quietly([&] { return driver_.unregister_host(from); });
+  attempt_noexcept([&] { return driver_.unregister_host(from); });
 }
 
-void* hip_device::reach(void* pinned) {
-  const current here(*this);
+void* hip_device::device_pointer(void* pinned) {
+  const scoped_device here(*this);
   void* into = nullptr;
-  must(driver_.host_address(&into, pinned, 0), "hipHostGetDevicePointer");
+  require_success(driver_.host_address(&into, pinned, 0), "hipHostGetDevicePointer");
   return into;
 }
 
 accelerator::range hip_device::allocation_of(const void* address) {
-  const current here(*this);
+  const scoped_device here(*this);
   range found;
-  must(driver_.address_range(&found.base, &found.bytes, plain(address)), "hipMemGetAddressRange");
+  require_success(driver_.address_range(&found.base, &found.bytes, mutable_pointer(address)),
+                  "hipMemGetAddressRange");
   return found;
 }
 
 std::uint64_t hip_device::allocation_id(const void* address) noexcept {
   unsigned long long id = 0;
-  const bool known = quietly(
-      [&] { return driver_.pointer_attribute(&id, amd::pointer_buffer_id, plain(address)); });
+  const bool known = attempt_noexcept([&] {
+    return driver_.pointer_attribute(&id, amd::pointer_buffer_id, mutable_pointer(address));
+  });
   return known ? id : 0;
 }
 
 bool hip_device::owns(const void* address) noexcept {
   int type = 0;
   int ordinal = -1;
-  return quietly([&] {
-           return driver_.pointer_attribute(&type, amd::pointer_memory_type, plain(address));
+  return attempt_noexcept([&] {
+           return driver_.pointer_attribute(&type, amd::pointer_memory_type,
+                                            mutable_pointer(address));
          }) &&
-         type == amd::memory_type_device(major_) && quietly([&] {
-           return driver_.pointer_attribute(&ordinal, amd::pointer_device_ordinal, plain(address));
+         type == amd::memory_type_device(major_) && attempt_noexcept([&] {
+           return driver_.pointer_attribute(&ordinal, amd::pointer_device_ordinal,
+                                            mutable_pointer(address));
          }) &&
          ordinal == device();
 }
 
 accelerator::stream hip_device::make_stream() {
-  const current here(*this);
+  const scoped_device here(*this);
   constexpr int highest = -1;  // of -1, 0 and 1; clamped to what the device has
   amd::stream into = nullptr;
-  must(driver_.create_stream(&into, amd::stream_non_blocking, highest),
-       "hipStreamCreateWithPriority");
+  require_success(driver_.create_stream(&into, amd::stream_non_blocking, highest),
+                  "hipStreamCreateWithPriority");
   return into;
 }
 
 void hip_device::free_stream(stream which) noexcept {
-  quietly([&] { return driver_.destroy_stream(hip_stream(which)); });
+  attempt_noexcept([&] { return driver_.destroy_stream(hip_stream(which)); });
 }
 
 void hip_device::copy(void* to, const void* from, std::size_t bytes, stream on) {
   if (bytes == 0) return;
-  const current here(*this);
-  const amd::result said = driver_.copy(to, from, bytes, amd::copy_any, hip_stream(on));
-  if (said != amd::success) must(said, fmt::format("hipMemcpyAsync({} bytes)", bytes));
+  const scoped_device here(*this);
+  const amd::result status = driver_.copy(to, from, bytes, amd::copy_any, hip_stream(on));
+  if (status != amd::success)
+    require_success(status, fmt::format("hipMemcpyAsync({} bytes)", bytes));
 }
 
 void hip_device::fill(void* to, std::uint8_t with, std::size_t bytes, stream on) {
   if (bytes == 0) return;
-  const current here(*this);
-  must(driver_.fill(to, with, bytes, hip_stream(on)), "hipMemsetAsync");
+  const scoped_device here(*this);
+  require_success(driver_.fill(to, with, bytes, hip_stream(on)), "hipMemsetAsync");
 }
 
 void hip_device::finish(stream which) {
-  const current here(*this);
-  must(driver_.synchronize_stream(hip_stream(which)), "hipStreamSynchronize");
+  const scoped_device here(*this);
+  require_success(driver_.synchronize_stream(hip_stream(which)), "hipStreamSynchronize");
 }
 
 bool hip_device::is_capturing(stream which) {
-  const current here(*this);
+  const scoped_device here(*this);
   int status = 0;
-  must(driver_.is_capturing(hip_stream(which), &status), "hipStreamIsCapturing");
+  require_success(driver_.is_capturing(hip_stream(which), &status), "hipStreamIsCapturing");
   return status != 0;
 }
 
 void hip_device::call(stream on, host_function what, void* with) {
-  const current here(*this);
-  must(driver_.launch_host(hip_stream(on), what, with), "hipLaunchHostFunc");
+  const scoped_device here(*this);
+  require_success(driver_.launch_host(hip_stream(on), what, with), "hipLaunchHostFunc");
 }
 
 void hip_device::await_value(stream on, void* word, std::uint32_t value) {
-  const current here(*this);
-  must(driver_.wait_value(hip_stream(on), word, value, amd::wait_value_geq, ~0U),
-       "hipStreamWaitValue32");
+  const scoped_device here(*this);
+  require_success(driver_.wait_value(hip_stream(on), word, value, amd::wait_value_geq, ~0U),
+                  "hipStreamWaitValue32");
 }
 
 void hip_device::write_value(stream on, void* word, std::uint32_t value) {
-  const current here(*this);
-  must(driver_.write_value(hip_stream(on), word, value, 0), "hipStreamWriteValue32");
+  const scoped_device here(*this);
+  require_success(driver_.write_value(hip_stream(on), word, value, 0), "hipStreamWriteValue32");
 }
 
 /// Released to system scope: a NIC, which does not snoop the device's caches, may read the memory
 /// that the event covers.
 accelerator::event hip_device::make_event() {
-  const current here(*this);
+  const scoped_device here(*this);
   amd::event into = nullptr;
-  must(driver_.create_event(&into, amd::event_disable_timing | amd::event_release_to_system),
-       "hipEventCreateWithFlags");
+  require_success(
+      driver_.create_event(&into, amd::event_disable_timing | amd::event_release_to_system),
+      "hipEventCreateWithFlags");
   return into;
 }
 
 void hip_device::free_event(event which) noexcept {
-  quietly([&] { return driver_.destroy_event(hip_event(which)); });
+  attempt_noexcept([&] { return driver_.destroy_event(hip_event(which)); });
 }
 
 void hip_device::record(event which, stream on) {
-  const current here(*this);
-  must(driver_.record_event(hip_event(which), hip_stream(on)), "hipEventRecord");
+  const scoped_device here(*this);
+  require_success(driver_.record_event(hip_event(which), hip_stream(on)), "hipEventRecord");
 }
 
 void hip_device::await(stream which, event for_) {
-  const current here(*this);
-  must(driver_.wait_event(hip_stream(which), hip_event(for_), 0), "hipStreamWaitEvent");
+  const scoped_device here(*this);
+  require_success(driver_.wait_event(hip_stream(which), hip_event(for_), 0), "hipStreamWaitEvent");
 }
 
-bool hip_device::is_reached(event which) {
-  const current here(*this);
-  const amd::result said = driver_.query_event(hip_event(which));
-  if (said == amd::not_ready) {
+bool hip_device::is_complete(event which) {
+  const scoped_device here(*this);
+  const amd::result status = driver_.query_event(hip_event(which));
+  if (status == amd::not_ready) {
     driver_.last_error();
     return false;
   }
-  must(said, "hipEventQuery");
+  require_success(status, "hipEventQuery");
   return true;
 }
 
 accelerator::module hip_device::load(const void* image) {
-  const current here(*this);
+  const scoped_device here(*this);
   amd::module into = nullptr;
-  must(driver_.load_module(&into, image), "hipModuleLoadData");
+  require_success(driver_.load_module(&into, image), "hipModuleLoadData");
   return into;
 }
 
 void hip_device::unload(module which) noexcept {
-  quietly([&] { return driver_.unload_module(static_cast<amd::module>(which)); });
+  attempt_noexcept([&] { return driver_.unload_module(static_cast<amd::module>(which)); });
 }
 
 accelerator::kernel hip_device::find(module in, const char* name) {
-  const current here(*this);
+  const scoped_device here(*this);
   amd::function into = nullptr;
-  const amd::result said = driver_.find_function(&into, static_cast<amd::module>(in), name);
-  if (said != amd::success) must(said, fmt::format("hipModuleGetFunction({})", name));
+  const amd::result status = driver_.find_function(&into, static_cast<amd::module>(in), name);
+  if (status != amd::success)
+    require_success(status, fmt::format("hipModuleGetFunction({})", name));
   return into;
 }
 
 void hip_device::launch(kernel what, unsigned blocks, unsigned threads, unsigned shared_bytes,
                         stream on, void** arguments) {
-  const current here(*this);
-  must(driver_.launch(static_cast<amd::function>(what), blocks, 1, 1, threads, 1, 1, shared_bytes,
-                      hip_stream(on), arguments, nullptr),
-       "hipModuleLaunchKernel");
+  const scoped_device here(*this);
+  require_success(driver_.launch(static_cast<amd::function>(what), blocks, 1, 1, threads, 1, 1,
+                                 shared_bytes, hip_stream(on), arguments, nullptr),
+                  "hipModuleLaunchKernel");
 }
 
 }  // namespace tandem::devices

@@ -9,7 +9,7 @@ namespace tandem::devices {
 
 /// Throws `errc::device_failed` for a result other than success, and clears HIP's error of this
 /// thread, which an error check of the application would take for its own.
-void check(const detail::hip& driver, detail::amd::result said, std::string_view call,
+void check(const detail::hip& driver, detail::amd::result status, std::string_view call,
            std::string_view on);
 
 /// One HIP device.
@@ -31,7 +31,7 @@ class hip_device final : public accelerator {
   void free_pinned(void* which) noexcept override;
   void pin(void* from, std::size_t bytes) override;
   void unpin(void* from) noexcept override;
-  void* reach(void* pinned) override;
+  void* device_pointer(void* pinned) override;
   range allocation_of(const void* address) override;
   std::uint64_t allocation_id(const void* address) noexcept override;
   bool owns(const void* address) noexcept override;
@@ -52,9 +52,9 @@ class hip_device final : public accelerator {
   void free_event(event which) noexcept override;
   void record(event which, stream on) override;
   void await(stream which, event for_) override;
-  bool is_reached(event which) override;
+  bool is_complete(event which) override;
 
-  bool reaches(int other_device) override;
+  bool can_access_peer(int other_device) override;
   handle share(void* base) override;
   void* open(const handle& shared) override;
   void close(void* opened) noexcept override;
@@ -72,23 +72,23 @@ class hip_device final : public accelerator {
 
  private:
   /// Makes this device current on the calling thread until the end of the scope.
-  class current {
+  class scoped_device {
    public:
-    explicit current(hip_device& of) : of_(of), was_(of.take_thread()) {}
-    ~current() { of_.give_thread(was_); }
-    current(const current&) = delete;
-    current& operator=(const current&) = delete;
+    explicit scoped_device(hip_device& of) : of_(of), previous_(of.make_current()) {}
+    ~scoped_device() { of_.restore_current(previous_); }
+    scoped_device(const scoped_device&) = delete;
+    scoped_device& operator=(const scoped_device&) = delete;
 
    private:
     hip_device& of_;
-    const int was_;
+    const int previous_;
   };
 
   /// For callers that must not throw: runs `what` with this device current; true: it succeeded.
   template <class Function>
-  bool quietly(Function what) noexcept {
+  bool attempt_noexcept(Function what) noexcept {
     try {
-      const current here(*this);
+      const scoped_device here(*this);
       if (what() == detail::amd::success) return true;
       driver_.last_error();
     } catch (const error&) {
@@ -97,12 +97,12 @@ class hip_device final : public accelerator {
   }
 
   /// Makes this device current on the calling thread; returns the previous one.
-  int take_thread();
-  void give_thread(int back) noexcept;
-  void describe();
+  int make_current();
+  void restore_current(int previous) noexcept;
+  void read_facts();
   int attribute(int which);
-  void must(detail::amd::result said, std::string_view call) const {
-    check(driver_, said, call, text_);
+  void require_success(detail::amd::result status, std::string_view call) const {
+    check(driver_, status, call, text_);
   }
 
   const detail::hip& driver_;

@@ -40,14 +40,14 @@ std::string_view hip_advice_for(amd::result code) noexcept {
 }
 
 /// From MI200 on, writes of NICs bypass the HDP cache, so RCCL does not flush it there.
-bool has_hdp_in_the_way(std::string_view architecture) noexcept {
+bool needs_hdp_flush(std::string_view architecture) noexcept {
   return architecture != "gfx90a" && !architecture.starts_with("gfx94") &&
          !architecture.starts_with("gfx95");
 }
 
 /// Without dma-buf, NICs can register device memory if its driver has registered with the peer
 /// memory interface of the kernel's RDMA stack.
-bool is_peer_memory() {
+bool has_peer_memory_module() {
   std::error_code ignored;
   return std::filesystem::exists("/sys/kernel/mm/memory_peers/amdkfd/version", ignored);
 }
@@ -58,14 +58,14 @@ bool is_all_zero(const amd::uuid& id) noexcept {
 
 }  // namespace
 
-void check(const hip& driver, amd::result said, std::string_view call, std::string_view on) {
-  if (said == amd::success) return;
+void check(const hip& driver, amd::result status, std::string_view call, std::string_view on) {
+  if (status == amd::success) return;
   driver.last_error();
-  const char* const name = driver.error_name(said);
-  const char* const text = driver.error_string(said);
-  throw refused({call, name != nullptr ? name : fmt::format("HIP error {}", said),
-                 text != nullptr ? text : "", hip_advice_for(said)},
-                on);
+  const char* const name = driver.error_name(status);
+  const char* const text = driver.error_string(status);
+  throw call_error({call, name != nullptr ? name : fmt::format("HIP error {}", status),
+                    text != nullptr ? text : "", hip_advice_for(status)},
+                   on);
 }
 
 hip_device::hip_device(const hip& driver, int ordinal) : driver_(driver) {
@@ -73,39 +73,39 @@ hip_device::hip_device(const hip& driver, int ordinal) : driver_(driver) {
   facts_.device = ordinal;
   text_ = text();
   std::array<char, 256> name{};
-  must(driver_.device_name(name.data(), static_cast<int>(name.size()), ordinal),
-       "hipDeviceGetName");
+  require_success(driver_.device_name(name.data(), static_cast<int>(name.size()), ordinal),
+                  "hipDeviceGetName");
   facts_.name = name.data();
   text_ = text();
-  must(driver_.device_pci(name.data(), static_cast<int>(name.size()), ordinal),
-       "hipDeviceGetPCIBusId");
+  require_success(driver_.device_pci(name.data(), static_cast<int>(name.size()), ordinal),
+                  "hipDeviceGetPCIBusId");
   facts_.pci = lower_case(name.data());
-  describe();
+  read_facts();
 }
 
-void hip_device::describe() {
+void hip_device::read_facts() {
   amd::uuid uuid{};
-  must(driver_.device_uuid(&uuid, device()), "hipDeviceGetUuid");
+  require_success(driver_.device_uuid(&uuid, device()), "hipDeviceGetUuid");
   if (is_all_zero(uuid)) {  // a card without one: on one host the PCI address is unique
     std::memcpy(uuid.bytes.data(), facts_.pci.data(),
                 std::min(facts_.pci.size(), uuid.bytes.size()));
   }
   facts_.uuid = hexadecimal(uuid.bytes.data());
   int version = 0;
-  must(driver_.runtime_version(&version), "hipRuntimeGetVersion");
+  require_success(driver_.runtime_version(&version), "hipRuntimeGetVersion");
   major_ = amd::major_of(version);
   facts_.driver = fmt::format("{}.{}", major_, amd::minor_of(version));
   facts_.architecture = architecture_at(driver_.below, facts_.pci);
-  must(driver_.device_memory(&facts_.memory_bytes, device()), "hipDeviceTotalMem");
+  require_success(driver_.device_memory(&facts_.memory_bytes, device()), "hipDeviceTotalMem");
   facts_.multiprocessors = attribute(amd::multiprocessor_count);
   facts_.copy_engines = attribute(amd::async_engine_count);
   facts_.numa_node = numa_node_of(facts_.pci);
-  facts_.has_stream_values = attribute(amd::can_use_stream_wait_value) != 0;
+  facts_.has_stream_memory_ops = attribute(amd::can_use_stream_wait_value) != 0;
   facts_.exports_dma_buf = devices::exports_dma_buf(driver_.below);
-  facts_.takes_rdma = facts_.exports_dma_buf || is_peer_memory();
+  facts_.supports_rdma = facts_.exports_dma_buf || has_peer_memory_module();
   // RCCL flushes after every write of a NIC, on every GPU.
-  facts_.needs_rdma_flush = facts_.takes_rdma;
-  if (!has_hdp_in_the_way(facts_.architecture)) return;
+  facts_.needs_rdma_flush = facts_.supports_rdma;
+  if (!needs_hdp_flush(facts_.architecture)) return;
   alignas(std::uint64_t) int at[2] = {};
   if (driver_.device_attribute(at, amd::hdp_memory_flush_register, device()) == amd::success) {
     std::memcpy(&flush_register_, at, sizeof(flush_register_));
@@ -117,12 +117,12 @@ void hip_device::describe() {
 /// 0 for an attribute that this version of HIP does not know.
 int hip_device::attribute(int which) {
   int value = 0;
-  const amd::result said = driver_.device_attribute(&value, which, device());
-  if (said == amd::invalid_value) {
+  const amd::result status = driver_.device_attribute(&value, which, device());
+  if (status == amd::invalid_value) {
     driver_.last_error();
     return 0;
   }
-  must(said, "hipDeviceGetAttribute");
+  require_success(status, "hipDeviceGetAttribute");
   return value;
 }
 

@@ -10,25 +10,25 @@ namespace tandem::devices {
 
 namespace amd = detail::amd;
 
-bool hip_device::reaches(int other_device) {
+bool hip_device::can_access_peer(int other_device) {
   if (other_device == device()) return true;
   int can = 0;
-  must(driver_.can_access_peer(&can, device(), other_device), "hipDeviceCanAccessPeer");
+  require_success(driver_.can_access_peer(&can, device(), other_device), "hipDeviceCanAccessPeer");
   if (can == 0) return false;
-  const current here(*this);
-  const amd::result said = driver_.enable_peer_access(other_device, 0);
-  if (said == amd::peer_access_already_enabled) {
+  const scoped_device here(*this);
+  const amd::result status = driver_.enable_peer_access(other_device, 0);
+  if (status == amd::peer_access_already_enabled) {
     driver_.last_error();
   } else {
-    must(said, "hipDeviceEnablePeerAccess");
+    require_success(status, "hipDeviceEnablePeerAccess");
   }
   return true;
 }
 
 accelerator::handle hip_device::share(void* base) {
-  const current here(*this);
+  const scoped_device here(*this);
   amd::ipc_handle made{};
-  must(driver_.get_ipc_handle(&made, base), "hipIpcGetMemHandle");
+  require_success(driver_.get_ipc_handle(&made, base), "hipIpcGetMemHandle");
   handle shared{};
   static_assert(sizeof(shared) == sizeof(made));
   std::memcpy(shared.data(), made.bytes.data(), shared.size());
@@ -36,17 +36,17 @@ accelerator::handle hip_device::share(void* base) {
 }
 
 void* hip_device::open(const handle& shared) {
-  const current here(*this);
+  const scoped_device here(*this);
   amd::ipc_handle which{};
   std::memcpy(which.bytes.data(), shared.data(), shared.size());
   void* into = nullptr;
-  must(driver_.open_ipc_handle(&into, which, amd::ipc_lazy_enable_peer_access(major_)),
-       "hipIpcOpenMemHandle");
+  require_success(driver_.open_ipc_handle(&into, which, amd::ipc_lazy_enable_peer_access(major_)),
+                  "hipIpcOpenMemHandle");
   return into;
 }
 
 void hip_device::close(void* opened) noexcept {
-  quietly([&] { return driver_.close_ipc_handle(opened); });
+  attempt_noexcept([&] { return driver_.close_ipc_handle(opened); });
 }
 
 accelerator::dma_buf hip_device::export_dma_buf(const void* address, std::size_t bytes) {
@@ -55,15 +55,15 @@ accelerator::dma_buf hip_device::export_dma_buf(const void* address, std::size_t
                 "it needs ROCm 5.6 or newer, and a kernel with CONFIG_DMABUF_MOVE_NOTIFY and "
                 "CONFIG_PCI_P2PDMA");
   }
-  const current here(*this);
+  const scoped_device here(*this);
   dma_buf made;
   std::uint64_t offset_bytes = 0;
-  const amd::result said =
+  const amd::result status =
       driver_.below.export_dma_buf(address, bytes, &made.descriptor, &offset_bytes);
-  if (said != amd::success) {
-    throw refused({"hsa_amd_portable_export_dmabuf", fmt::format("HSA error {:#x}", said), "",
-                   "the range must lie in one allocation of this device"},
-                  text_);
+  if (status != amd::success) {
+    throw call_error({"hsa_amd_portable_export_dmabuf", fmt::format("HSA error {:#x}", status), "",
+                      "the range must lie in one allocation of this device"},
+                     text_);
   }
   made.offset_bytes = static_cast<std::size_t>(offset_bytes);
   return made;
@@ -72,11 +72,11 @@ accelerator::dma_buf hip_device::export_dma_buf(const void* address, std::size_t
 void hip_device::flush_rdma() {
   if (!facts_.needs_rdma_flush) return;
   if (driver_.flush_rdma_writes != nullptr) {
-    const current here(*this);
-    const amd::result said =
+    const scoped_device here(*this);
+    const amd::result status =
         driver_.flush_rdma_writes(amd::flush_to_current_device, amd::flush_scope_owner);
-    if (said != amd::not_supported) {
-      must(said, "hipDeviceFlushGPUDirectRDMAWrites");
+    if (status != amd::not_supported) {
+      require_success(status, "hipDeviceFlushGPUDirectRDMAWrites");
       return;
     }
     driver_.last_error();

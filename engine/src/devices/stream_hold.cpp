@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "devices/device_word.hpp"
-#include "devices/held_words.hpp"
+#include "devices/stream_hold_words.hpp"
 
 namespace tandem {
 
 stream_hold::words::words(accelerator& of) : of_(of) {
-  if (!of.facts().has_stream_values) {
+  if (!of.facts().has_stream_memory_ops) {
     throw error(errc::unsupported_memory,
                 fmt::format("streams of {} cannot wait for a value in memory", of.text()),
                 "wait for the operation before queueing work that needs its result");
@@ -24,9 +24,9 @@ stream_hold::words::~words() {
 
 bool stream_hold::words::all_read(const pages& in) noexcept {
   for (const pinned_buffer& page : in) {
-    auto* const pairs = reinterpret_cast<pair*>(page.data());
+    auto* const slots = reinterpret_cast<hold_slot*>(page.data());
     for (std::size_t i = 0; i < per_page; ++i) {
-      if (load(pairs[i].read) != load(pairs[i].released)) return false;
+      if (load(slots[i].read) != load(slots[i].released)) return false;
     }
   }
   return true;
@@ -35,29 +35,29 @@ bool stream_hold::words::all_read(const pages& in) noexcept {
 /// Frees pages that streams have read completely; keeps the others for a later call. Pages of a
 /// driver that was replaced are never freed.
 void stream_hold::words::free_later(pages what) {
-  struct kept {
+  struct retired_entry {
     pages held;
     unsigned driver;
   };
   struct list {
     std::mutex mutex;
-    std::vector<kept> all;
+    std::vector<retired_entry> all;
   };
-  static list& waiting = *new list;
+  static list& retired = *new list;
   const unsigned driver = detail::cuda_replacements();
-  const std::lock_guard lock(waiting.mutex);
-  if (!what.empty()) waiting.all.push_back({std::move(what), driver});
-  std::erase_if(waiting.all, [driver](const kept& each) {
+  const std::lock_guard lock(retired.mutex);
+  if (!what.empty()) retired.all.push_back({std::move(what), driver});
+  std::erase_if(retired.all, [driver](const retired_entry& each) {
     return each.driver == driver && all_read(each.held);
   });
 }
 
-stream_hold::words::pair& stream_hold::words::at(std::uint32_t which) const noexcept {
-  return reinterpret_cast<pair*>(pages_[which / per_page].data())[which % per_page];
+stream_hold::words::hold_slot& stream_hold::words::at(std::uint32_t which) const noexcept {
+  return reinterpret_cast<hold_slot*>(pages_[which / per_page].data())[which % per_page];
 }
 
 void stream_hold::words::grow() {
-  pinned_buffer page(of_, per_page * sizeof(pair));
+  pinned_buffer page(of_, per_page * sizeof(hold_slot));
   std::memset(page.data(), 0, page.size());
   const auto first = static_cast<std::uint32_t>(pages_.size() * per_page);
   pages_.push_back(std::move(page));
@@ -68,10 +68,10 @@ std::uint32_t stream_hold::words::take(accelerator::stream stream) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) grow();
   const std::uint32_t which = free_.back();
-  pair& word = at(which);
+  hold_slot& word = at(which);
   const std::uint32_t value = word.released + 1;
-  void* const read = of_.reach(&word.read);
-  of_.await_value(stream, of_.reach(&word.released), value);
+  void* const read = of_.device_pointer(&word.read);
+  of_.await_value(stream, of_.device_pointer(&word.released), value);
   free_.pop_back();
   try {
     of_.write_value(stream, read, value);

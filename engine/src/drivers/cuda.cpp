@@ -15,7 +15,7 @@ std::atomic<unsigned> cuda_replaced_times{0};
 
 void fill(cuda& into, symbols& in) {
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
-#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_optional(into.member, #name);
 #include "drivers/cuda_functions.inc"
 }
 
@@ -26,9 +26,9 @@ struct opened_cuda {
   opened_cuda() {
     void* const found = ::dlopen(cuda_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
-      const char* const said = ::dlerror();
+      const char* const message = ::dlerror();
       why = fmt::format("no CUDA here: {}; install NVIDIA's driver, 11.2 or newer",
-                        said != nullptr ? said : cuda_library);
+                        message != nullptr ? message : cuda_library);
       return;
     }
     symbols in(found);
@@ -38,9 +38,9 @@ struct opened_cuda {
                         cuda_library, in.missing());
       return;
     }
-    const cu::result began = functions.init(0);
-    if (began == cu::success) return;
-    if (began == cu::stub_library) {
+    const cu::result init_status = functions.init(0);
+    if (init_status == cu::success) return;
+    if (init_status == cu::stub_library) {
       why = fmt::format(
           "no CUDA here: the {} that was found is the toolkit's stub for linking; remove "
           "its folder from LD_LIBRARY_PATH",
@@ -48,11 +48,11 @@ struct opened_cuda {
       return;
     }
     const char* name = nullptr;
-    functions.error_name(began, &name);
+    functions.error_name(init_status, &name);
     why = fmt::format(
         "no CUDA here: cuInit returned {}; check that nvidia-smi lists a GPU and that "
         "/dev/nvidia* can be opened",
-        name != nullptr ? name : std::to_string(began));
+        name != nullptr ? name : std::to_string(init_status));
   }
 };
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <tandem/detail/hip.hpp>
 
-#include "drivers/hip_absence.hpp"
+#include "drivers/hip_unavailable.hpp"
 #include "drivers/open_library.hpp"
 #include "drivers/symbols.hpp"
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
                                      "libamdhip64.so"};
-constexpr const char* libraries_below[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so"};
-constexpr const char* needed =
+constexpr const char* hsa_libraries[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so"};
+constexpr const char* install_advice =
     "install ROCm 5.3 or newer, or put its libraries' folder into "
     "LD_LIBRARY_PATH";
 
@@ -22,7 +22,7 @@ std::atomic<unsigned> hip_replaced_times{0};
 
 void fill(hip& into, symbols& in) {
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
-#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_optional(into.member, #name);
 #include "drivers/hip_functions.inc"
 }
 
@@ -30,7 +30,7 @@ void fill(hip& into, symbols& in) {
 bool fill(hsa& into, void* handle) {
   symbols in(handle);
 #define TANDEM_FUNCTION(member, name) in.find(into.member, #name);
-#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_if_there(into.member, #name);
+#define TANDEM_OPTIONAL_FUNCTION(member, name) in.find_optional(into.member, #name);
 #include "drivers/hsa_functions.inc"
   if (in.missing().empty()) return true;
   into = {};
@@ -45,36 +45,37 @@ struct opened_hip {
     std::string failure;
     void* const found = open_library(libraries, "libamdhip64", failure);
     if (found == nullptr) {
-      why = fmt::format("no HIP here: {}; {}", failure, needed);
+      why = fmt::format("no HIP here: {}; {}", failure, install_advice);
       return;
     }
     symbols in(found);
     fill(functions, in);
     if (!in.missing().empty()) {
       why = fmt::format("no HIP here: the libamdhip64 that was found has no {}; {}", in.missing(),
-                        needed);
+                        install_advice);
       return;
     }
     if (!fill(functions.below, found)) {
-      void* const below = open_library(libraries_below, "libhsa-runtime64", failure);
+      void* const below = open_library(hsa_libraries, "libhsa-runtime64", failure);
       if (below != nullptr) fill(functions.below, below);
     }
-    begin();
+    initialise();
   }
 
-  void begin() {
+  void initialise() {
     int count = 0;
-    const amd::result began = functions.init(0);
-    const amd::result counted = began == amd::success ? functions.device_count(&count) : began;
-    if (counted == amd::success && count > 0) return;
-    const char* const name = functions.error_name(counted);
-    const std::string said =
-        fmt::format("{} returned {}", began == amd::success ? "hipGetDeviceCount" : "hipInit",
-                    counted == amd::success ? "0"
-                    : name != nullptr       ? name
-                                            : std::to_string(counted));
+    const amd::result init_status = functions.init(0);
+    const amd::result count_status =
+        init_status == amd::success ? functions.device_count(&count) : init_status;
+    if (count_status == amd::success && count > 0) return;
+    const char* const name = functions.error_name(count_status);
+    const std::string message =
+        fmt::format("{} returned {}", init_status == amd::success ? "hipGetDeviceCount" : "hipInit",
+                    count_status == amd::success ? "0"
+                    : name != nullptr            ? name
+                                                 : std::to_string(count_status));
     functions.last_error();
-    why = why_no_device(said, kernel_refuses());
+    why = no_device_reason(message, kfd_open_error());
   }
 };
 

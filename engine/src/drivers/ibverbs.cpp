@@ -20,8 +20,9 @@ struct opened_ibverbs {
   opened_ibverbs() {
     void* const found = ::dlopen(ibverbs_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
-      const char* const said = ::dlerror();
-      why = fmt::format("no RDMA here: {}; {}", said != nullptr ? said : ibverbs_library, package);
+      const char* const message = ::dlerror();
+      why = fmt::format("no RDMA here: {}; {}", message != nullptr ? message : ibverbs_library,
+                        package);
       return;
     }
     symbols in(found);
@@ -38,7 +39,7 @@ struct opened_ibverbs {
   /// pages for the child instead.
   static void protect_from_fork(symbols& in) {
     int (*fork_init)() = nullptr;
-    in.find_if_there(fork_init, "ibv_fork_init");
+    in.find_optional(fork_init, "ibv_fork_init");
     if (fork_init != nullptr) fork_init();
   }
 
@@ -54,8 +55,8 @@ struct opened_ibverbs {
     in.find(functions.alloc_pd, "ibv_alloc_pd");
     in.find(functions.dealloc_pd, "ibv_dealloc_pd");
     in.find(functions.reg_mr, "ibv_reg_mr");
-    in.find_if_there(functions.reg_mr_iova2, "ibv_reg_mr_iova2");
-    in.find_if_there(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
+    in.find_optional(functions.reg_mr_iova2, "ibv_reg_mr_iova2");
+    in.find_optional(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
     in.find(functions.dereg_mr, "ibv_dereg_mr");
     in.find(functions.create_comp_channel, "ibv_create_comp_channel");
     in.find(functions.destroy_comp_channel, "ibv_destroy_comp_channel");

@@ -13,11 +13,11 @@ namespace tandem::detail {
 namespace {
 
 /// Names of one vendor's libraries and functions.
-struct names {
+struct vendor_names {
   std::span<const char* const> libraries;  ///< newest first
   const char* prefix;                      ///< of function names
   const char* code;                        ///< the compiled code, in function names
-  const char* needed;
+  const char* install_advice;
 };
 
 constexpr const char* nvrtc_libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
@@ -26,15 +26,15 @@ constexpr const char* nvrtc_libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "
 constexpr const char* hiprtc_libraries[] = {"libhiprtc.so.7",   "libhiprtc.so.6",
                                             "libhiprtc.so.5",   "libhiprtc.so",
                                             "libamdhip64.so.6", "libamdhip64.so.5"};
-constexpr names nvrtc{nvrtc_libraries, "nvrtc", "CUBIN",
-                      "install NVRTC 11.2 or newer (CUDA's toolkit, or pip install "
-                      "nvidia-cuda-nvrtc-cu12 and its folder in LD_LIBRARY_PATH)"};
-constexpr names hiprtc{
+constexpr vendor_names nvrtc{nvrtc_libraries, "nvrtc", "CUBIN",
+                             "install NVRTC 11.2 or newer (CUDA's toolkit, or pip install "
+                             "nvidia-cuda-nvrtc-cu12 and its folder in LD_LIBRARY_PATH)"};
+constexpr vendor_names hiprtc{
     hiprtc_libraries, "hiprtc", "Code",
     "install hipRTC of ROCm 5 or newer (package hip-runtime-amd, or the folder of ROCm's "
     "libraries in LD_LIBRARY_PATH)"};
 
-std::vector<std::string> folders_here() {
+std::vector<std::string> mapped_vendor_folders() {
   std::ifstream file("/proc/self/maps");
   const std::string maps(std::istreambuf_iterator<char>(file), {});
   return folders_of_vendor(maps);
@@ -51,7 +51,7 @@ void* open_first(std::span<const char* const> libraries, const std::string& fold
 void* open_any(std::span<const char* const> libraries) {
   if (void* const found = open_first(libraries, {}, RTLD_NOLOAD)) return found;
   if (void* const found = open_first(libraries, {}, 0)) return found;
-  const std::vector<std::string> folders = folders_here();
+  const std::vector<std::string> folders = mapped_vendor_folders();
   for (const std::string& folder : folders) {
     if (void* const found = open_first(libraries, folder, 0)) return found;
   }
@@ -62,10 +62,11 @@ struct opened_compiler {
   kernel_compiler functions{};
   std::string why;  ///< empty: available
 
-  explicit opened_compiler(const names& by) {
+  explicit opened_compiler(const vendor_names& by) {
     void* const found = open_any(by.libraries);
     if (found == nullptr) {
-      why = fmt::format("no kernel compiler here: there is no {}; {}", by.libraries[0], by.needed);
+      why = fmt::format("no kernel compiler here: there is no {}; {}", by.libraries[0],
+                        by.install_advice);
       return;
     }
     symbols in(found);
@@ -83,7 +84,7 @@ struct opened_compiler {
     find(functions.destroy, "DestroyProgram");
     if (in.missing().empty()) return;
     why = fmt::format("no kernel compiler here: {} has no {}; {}", by.prefix, in.missing(),
-                      by.needed);
+                      by.install_advice);
   }
 };
 
@@ -93,7 +94,7 @@ std::atomic<const kernel_compiler*>& replacement(memory_kind of) noexcept {
   return replacements[of == memory_kind::hip ? 1 : 0];
 }
 
-const opened_compiler& own(memory_kind of) {
+const opened_compiler& loaded_compiler(memory_kind of) {
   if (of == memory_kind::hip) {
     static const opened_compiler here(hiprtc);
     return here;
@@ -146,7 +147,7 @@ std::vector<std::string> folders_of_vendor(std::string_view maps) {
 
 const kernel_compiler* find_kernel_compiler(memory_kind of, std::string& why) {
   if (const kernel_compiler* const by = replacement(of).load()) return by;
-  const opened_compiler& here = own(of);
+  const opened_compiler& here = loaded_compiler(of);
   why = here.why;
   return why.empty() ? &here.functions : nullptr;
 }

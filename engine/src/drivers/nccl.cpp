@@ -15,7 +15,7 @@ std::atomic<const nccl*> nccl_replacement{nullptr};
 void fill(nccl& into, symbols& in) {
   in.find(into.version, "ncclGetVersion");
   in.find(into.error_string, "ncclGetErrorString");
-  in.find_if_there(into.last_error, "ncclGetLastError");
+  in.find_optional(into.last_error, "ncclGetLastError");
   in.find(into.get_unique_id, "ncclGetUniqueId");
   in.find(into.init_rank, "ncclCommInitRank");
   in.find(into.destroy, "ncclCommDestroy");

@@ -22,8 +22,9 @@ void* in_process(std::span<const char* const> names, std::string_view stem) {
 }
 
 /// True where the loader did not find the file itself; else one of its dependencies is missing.
-bool says_missing(std::string_view said, std::string_view name) noexcept {
-  return said.starts_with(name) && said.find("cannot open shared object file") != said.npos;
+bool is_not_found(std::string_view message, std::string_view name) noexcept {
+  return message.starts_with(name) &&
+         message.find("cannot open shared object file") != message.npos;
 }
 
 }  // namespace
@@ -34,8 +35,8 @@ void* open_library(std::span<const char* const> names, std::string_view stem,
   failure.clear();
   for (const char* const name : names) {
     if (void* const found = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return found;
-    const char* const said = ::dlerror();
-    if (failure.empty() && said != nullptr && !says_missing(said, name)) failure = said;
+    const char* const message = ::dlerror();
+    if (failure.empty() && message != nullptr && !is_not_found(message, name)) failure = message;
   }
   if (failure.empty()) failure = fmt::format("the loader finds no {}", fmt::join(names, ", no "));
   return nullptr;

@@ -12,11 +12,11 @@ class symbols {
   explicit symbols(void* in) : in_(in) {}
   template <class Function>
   void find(Function*& into, const char* name) {
-    find_if_there(into, name);
+    find_optional(into, name);
     if (into == nullptr && missing_.empty()) missing_ = name;
   }
   template <class Function>
-  void find_if_there(Function*& into, const char* name) {
+  void find_optional(Function*& into, const char* name) {
     into = reinterpret_cast<Function*>(::dlsym(in_, name));
   }
   const std::string& missing() const noexcept { return missing_; }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "rendezvous/host_text.hpp"
-#include "rendezvous/store_link.hpp"
+#include "rendezvous/store_connection.hpp"
 
 namespace tandem::rendezvous {
 namespace {
@@ -36,12 +36,12 @@ ip::address preferred(const addresses& all) {
   return v4 == all.end() ? all.front() : *v4;
 }
 
-ip::address every_interface(const std::function<bool(const ip::address&)>& is_here) {
+ip::address any_interface_address(const std::function<bool(const ip::address&)>& is_here) {
   const ip::address both = ip::address_v6::any();
   return is_here(both) ? both : ip::address(ip::address_v4::any());
 }
 
-bool stands_for_loopback_only(const host_facts& known) {
+bool resolves_to_loopback_only(const host_facts& known) {
   return !is_loopback_host(known.host) &&
          loopback_of(known.resolved).size() == known.resolved.size();
 }
@@ -62,7 +62,7 @@ host_facts facts_of(const launch_info& who, bool is_open, addresses resolved) {
 addresses allowed_addresses(const host_facts& known) {
   if (known.is_open) return known.resolved;
   addresses here = loopback_of(known.resolved);
-  const std::string where = show(known.host, known.port);
+  const std::string where = endpoint_text(known.host, known.port);
   if (here.empty()) {
     const bool is_name = !numeric_address(known.host);
     throw error(errc::bad_input,
@@ -85,8 +85,8 @@ listen_address choose_listen_address(const host_facts& known,
                                      const std::function<bool(const ip::address&)>& is_here) {
   const auto at = [&known](const ip::address& address, const std::string& note) {
     const boost::asio::ip::tcp::endpoint where(address, known.port);
-    return listen_address{where,
-                          note.empty() ? show(where) : fmt::format("{} ({})", show(where), note)};
+    return listen_address{where, note.empty() ? endpoint_text(where)
+                                              : fmt::format("{} ({})", endpoint_text(where), note)};
   };
   const addresses allowed = allowed_addresses(known);
   if (numeric_address(known.host)) {
@@ -101,22 +101,22 @@ listen_address choose_listen_address(const host_facts& known,
         errc::bad_input,
         fmt::format("rank 0 cannot listen on {}: {}, and no interface of this host has that "
                     "address (it has {})",
-                    show(known.host, known.port), name, addresses_here()),
+                    endpoint_text(known.host, known.port), name, local_addresses_text()),
         "start rank 0 on that host, or give an address of rank 0's own machine "
         "(TANDEM_RENDEZVOUS or MASTER_ADDR)");
   }
   const bool only_loopback = loopback_of(here).size() == here.size();
-  const bool must_stay = !known.is_open || known.is_one_host || is_loopback_host(known.host);
-  if (only_loopback && must_stay) {
+  const bool may_use_loopback = !known.is_open || known.is_one_host || is_loopback_host(known.host);
+  if (only_loopback && may_use_loopback) {
     return at(preferred(here), fmt::format("loopback: ranks of this host only; {}", name));
   }
-  if (stands_for_loopback_only(known) || known.resolved.size() > 1) {
-    return at(every_interface(is_here), fmt::format("all interfaces; {}", name));
+  if (resolves_to_loopback_only(known) || known.resolved.size() > 1) {
+    return at(any_interface_address(is_here), fmt::format("all interfaces; {}", name));
   }
   return at(here.front(), name);
 }
 
-bool is_address_here(const ip::address& address) {
+bool is_local_address(const ip::address& address) {
   const boost::asio::ip::tcp::endpoint any_port(address, 0);
   const int probe = ::socket(any_port.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return errno != EAFNOSUPPORT;
@@ -126,7 +126,7 @@ bool is_address_here(const ip::address& address) {
   return why != EADDRNOTAVAIL && why != EINVAL && why != ENODEV;
 }
 
-std::string addresses_here() {
+std::string local_addresses_text() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return "unknown addresses";
   std::string text;

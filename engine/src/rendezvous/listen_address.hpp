@@ -41,9 +41,9 @@ listen_address choose_listen_address(
     const host_facts& known, const std::function<bool(const boost::asio::ip::address&)>& is_here);
 
 /// Whether a socket of this host can be bound to it.
-bool is_address_here(const boost::asio::ip::address& address);
+bool is_local_address(const boost::asio::ip::address& address);
 /// All addresses of this host: "10.0.0.1 (eth0), 127.0.0.1 (lo)".
-std::string addresses_here();
+std::string local_addresses_text();
 /// "127.0.1.1, 10.0.0.1".
 std::string list(const std::vector<boost::asio::ip::address>& all);
 

@@ -56,41 +56,42 @@ store_client::store_client(const asio::any_io_executor& executor, launch_info wh
       who_(std::move(who)),
       options_(std::move(options)),
       trust_(std::move(trust)),
-      where_(show(who_.address, who_.port)),
+      where_(endpoint_text(who_.address, who_.port)),
       started_(std::chrono::steady_clock::now()),
       changed_(executor) {}
 
 // --- joining
 
-asio::awaitable<bool> store_client::greet(pointer self, tcp::socket socket, time_point until) {
+asio::awaitable<bool> store_client::handshake(pointer self, tcp::socket socket, time_point until) {
   error_code ignored;
-  self->way_ = way_of(socket);
-  self->cutter_ = frame_cutter(most_reply_bytes);
-  self->stage_ = stage::greeting;
+  self->socket_addresses_ = addresses_of(socket);
+  self->splitter_ = frame_splitter(max_reply_bytes);
+  self->stage_ = stage::handshaking;
   std::unique_ptr<trust::tls_session> session;
   if (self->trust_) {
     session =
         std::make_unique<trust::tls_session>(self->trust_, trust::tls_session::side::connects);
   }
-  self->link_ = std::make_shared<store_link>(std::move(socket), 0, std::move(session));
+  self->connection_ = std::make_shared<store_connection>(std::move(socket), 0, std::move(session));
   const time_point meet_by = self->started_ + self->options_.meet_timeout;
   const hello_request hello{self->who_.rank, self->who_.size, wire_ms(self->options_.meet_timeout),
                             wire_ms(meet_by - std::chrono::steady_clock::now()), self->who_.job};
-  self->link_->send(encode_opening() + encode(store_request(hello)));
-  self->link_->start(self);
+  self->connection_->send(encode_opening() + encode(store_request(hello)));
+  self->connection_->start(self);
   self->changed_.expires_at(until);
-  while (self->stage_ == stage::greeting) {
+  while (self->stage_ == stage::handshaking) {
     co_await self->changed_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     if (!ignored) break;
   }
-  if (self->stage_ == stage::over) throw *self->failure_;
-  if (self->stage_ == stage::greeting) {
+  if (self->stage_ == stage::closed) throw *self->failure_;
+  if (self->stage_ == stage::handshaking) {
     // The last attempt may have had no time for a reply: an earlier failure says more.
-    if (self->trouble_.empty()) self->trouble_ = "accepts connections but sends no reply";
-    self->link_->close();
-    self->stage_ = stage::apart;
+    if (self->handshake_failure_.empty())
+      self->handshake_failure_ = "accepts connections but sends no reply";
+    self->connection_->close();
+    self->stage_ = stage::disconnected;
   }
-  co_return self->stage_ != stage::apart;
+  co_return self->stage_ != stage::disconnected;
 }
 
 asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until) {
@@ -106,44 +107,45 @@ asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until)
       errc::timed_out,
       fmt::format("rank 0 at {} accepted this rank and then stopped responding", self->where_),
       "check rank 0: is it stopped?");
-  throw self->here(late);
+  throw self->with_rank(late);
 }
 
 // --- replies and notices
 
-void store_client::received(store_link& from, std::string_view bytes) {
-  if (&from != link_.get()) return;
-  cutter_.feed(bytes);
-  while (const auto body = cutter_.next()) {
+void store_client::received(store_connection& from, std::string_view bytes) {
+  if (&from != connection_.get()) return;
+  splitter_.feed(bytes);
+  while (const auto body = splitter_.next()) {
     std::optional<store_reply> reply = decode_reply(*body);
     if (!reply) {
-      over(here(error(errc::protocol_violation,
-                      fmt::format("rank 0's store at {} sent an invalid reply ('{}')", where_,
-                                  printable(*body)))));
+      closed(with_rank(error(errc::protocol_violation,
+                             fmt::format("rank 0's store at {} sent an invalid reply ('{}')",
+                                         where_, printable(*body)))));
       return;
     }
     on(std::move(*reply));
-    if (stage_ == stage::over || left_) return;
+    if (stage_ == stage::closed || left_) return;
   }
   check_stream();
 }
 
 void store_client::check_stream() {
-  switch (cutter_.at()) {
-    case frame_cutter::state::stranger:
-      over(here(no_store(cutter_.rest())));
+  switch (splitter_.at()) {
+    case frame_splitter::state::foreign:
+      closed(with_rank(not_a_store_error(splitter_.rest())));
       break;
-    case frame_cutter::state::other_version:
-      over(here(error(errc::version_mismatch,
-                      fmt::format("rank 0's store at {} uses protocol version {}, this rank "
-                                  "version {}",
-                                  where_, cutter_.version(), store_version),
-                      "build all ranks from one version of Tandem")));
+    case frame_splitter::state::other_version:
+      closed(with_rank(error(errc::version_mismatch,
+                             fmt::format("rank 0's store at {} uses protocol version {}, this rank "
+                                         "version {}",
+                                         where_, splitter_.version(), store_version),
+                             "build all ranks from one version of Tandem")));
       break;
-    case frame_cutter::state::broken:
-      over(here(error(errc::protocol_violation,
-                      fmt::format("rank 0's store at {} sent an empty frame or one beyond {} bytes",
-                                  where_, most_reply_bytes))));
+    case frame_splitter::state::broken:
+      closed(with_rank(
+          error(errc::protocol_violation,
+                fmt::format("rank 0's store at {} sent an empty frame or one beyond {} bytes",
+                            where_, max_reply_bytes))));
       break;
     default:
       break;
@@ -152,13 +154,13 @@ void store_client::check_stream() {
 
 void store_client::on(store_reply reply) {
   if (auto* refused = std::get_if<refused_reply>(&reply)) {
-    over(here(refused->reason));
+    closed(with_rank(refused->reason));
   } else if (auto* notice = std::get_if<notice_reply>(&reply)) {
     lost(notice->reason);
   } else if (std::holds_alternative<leaving_reply>(reply)) {
     rank_0_leaving_ = true;
   } else if (std::holds_alternative<accepted_reply>(reply)) {
-    if (stage_ == stage::greeting) stage_ = stage::waiting;
+    if (stage_ == stage::handshaking) stage_ = stage::waiting;
     changed_.cancel();
   } else if (auto* started = std::get_if<started_reply>(&reply)) {
     if (stage_ == stage::waiting) {
@@ -185,48 +187,48 @@ void store_client::answer(std::uint64_t id, store_reply reply) {
   found->second->done.cancel();
 }
 
-void store_client::ended(store_link& from, const error_code& why) {
+void store_client::ended(store_connection& from, const error_code& why) {
   from.close();
-  if (&from != link_.get()) return;
+  if (&from != connection_.get()) return;
   log(log_level::debug, "rendezvous",
       fmt::format("the connection to {} ended: {}", where_, why.message()));
-  if (stage_ == stage::greeting) {
-    trouble_ = "closes connections before the handshake";
-    stage_ = stage::apart;
+  if (stage_ == stage::handshaking) {
+    handshake_failure_ = "closes connections before the handshake";
+    stage_ = stage::disconnected;
     changed_.cancel();
   } else if (rank_0_leaving_) {
-    over(error(errc::peer_closed, "rank 0 has left, which closed the store",
-               "let rank 0 leave last, or send requests before it leaves"));
+    closed(error(errc::peer_closed, "rank 0 has left, which closed the store",
+                 "let rank 0 leave last, or send requests before it leaves"));
   } else {
-    lost(rank_0_gone(detail::lost_packets_text(why)));
-    over(*failure_);
+    lost(rank_0_lost_error(detail::lost_packets_text(why)));
+    closed(*failure_);
   }
 }
 
-void store_client::untrusted(store_link& from, const trust::tls_session& session) {
-  if (&from != link_.get()) {
+void store_client::untrusted(store_connection& from, const trust::tls_session& session) {
+  if (&from != connection_.get()) {
     from.close();
     return;
   }
-  const error why = here(distrust(session));
-  if (stage_ != stage::greeting) lost(why);
-  over(why);
+  const error why = with_rank(authentication_error(session));
+  if (stage_ != stage::handshaking) lost(why);
+  closed(why);
 }
 
-error store_client::no_store(std::string_view said) const {
-  return error(
-      errc::not_tandem,
-      fmt::format("{} answers but is not a Tandem store (got '{}')", where_, printable(said)),
-      "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
+error store_client::not_a_store_error(std::string_view received_text) const {
+  return error(errc::not_tandem,
+               fmt::format("{} answers but is not a Tandem store (got '{}')", where_,
+                           printable(received_text)),
+               "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
 }
 
-error store_client::distrust(const trust::tls_session& session) const {
-  if (is_opening(session.not_tls())) {
+error store_client::authentication_error(const trust::tls_session& session) const {
+  if (is_opening(session.non_tls_bytes())) {
     return error(errc::not_trusted,
                  fmt::format("rank 0's store at {} has no secret, this rank has one", where_),
                  "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
   }
-  if (!session.not_tls().empty()) return no_store(session.not_tls());
+  if (!session.non_tls_bytes().empty()) return not_a_store_error(session.non_tls_bytes());
   error_context c;
   c.peer = 0;
   c.detail = fmt::format("mutual authentication with rank 0's store at {} failed: {}", where_,
@@ -237,7 +239,7 @@ error store_client::distrust(const trust::tls_session& session) const {
   return error(make_error_code(errc::not_trusted), std::move(c));
 }
 
-error store_client::rank_0_gone(const std::string& how) const {
+error store_client::rank_0_lost_error(const std::string& how) const {
   error_context c;
   c.peer = 0;
   c.detail = fmt::format("rank 0 is gone: its store at {} closed unexpectedly{}", where_,
@@ -246,7 +248,7 @@ error store_client::rank_0_gone(const std::string& how) const {
   return error(make_error_code(errc::peer_lost), std::move(c));
 }
 
-error store_client::here(const error& inner) const {
+error store_client::with_rank(const error& inner) const {
   error_context outer;
   outer.rank = who_.rank;
   return with_context(inner, outer);
@@ -257,10 +259,10 @@ void store_client::wake_all() {
   for (const auto& [id, each] : waiters_) each->done.cancel();
 }
 
-void store_client::over(const error& why) {
-  stage_ = stage::over;
+void store_client::closed(const error& why) {
+  stage_ = stage::closed;
   if (!failure_) failure_ = why;
-  if (link_) link_->close();
+  if (connection_) connection_->close();
   wake_all();
 }
 
@@ -268,7 +270,7 @@ void store_client::lost(const error& cause) {
   if (failure_) return;
   failure_ = cause;
   if (stage_ != stage::running) {
-    over(cause);
+    closed(cause);
     return;
   }
   wake_all();
@@ -286,33 +288,34 @@ void store_client::on_lost(store::lost_handler handler) {
   asio::post(executor_, [self = shared_from_this()] {
     if (!self->cause_ || !self->lost_handler_) return;
     const error cause = *std::exchange(self->cause_, {});
-    const store::lost_handler told = std::exchange(self->lost_handler_, {});
-    told(cause);
+    const store::lost_handler pending_handler = std::exchange(self->lost_handler_, {});
+    pending_handler(cause);
   });
 }
 
 // --- requests
 
-asio::awaitable<store_reply> store_client::ask(pointer self, std::uint64_t id,
-                                               store_request request,
-                                               std::chrono::milliseconds limit, std::string what) {
+asio::awaitable<store_reply> store_client::send_request(pointer self, std::uint64_t id,
+                                                        store_request request,
+                                                        std::chrono::milliseconds limit,
+                                                        std::string what) {
   if (self->failure_) throw *self->failure_;
   std::string frame = encode(request);
-  if (frame.size() > frame_header_bytes + most_frame_bytes) {
+  if (frame.size() > frame_header_bytes + max_frame_bytes) {
     const error large(errc::limit_exceeded, fmt::format("{}: {} bytes", what, frame.size()),
-                      fmt::format("a message to the store has at most {} bytes", most_frame_bytes));
-    throw self->here(large);
+                      fmt::format("a message to the store has at most {} bytes", max_frame_bytes));
+    throw self->with_rank(large);
   }
-  waiter mine(*self, id);
-  self->link_->send(std::move(frame));
-  mine.done.expires_after(limit);
+  waiter pending(*self, id);
+  self->connection_->send(std::move(frame));
+  pending.done.expires_after(limit);
   error_code stopped;
-  co_await mine.done.async_wait(asio::redirect_error(asio::use_awaitable, stopped));
-  if (mine.reply) {
-    if (const auto* failed = std::get_if<failed_reply>(&*mine.reply)) {
-      throw self->here(failed->reason);
+  co_await pending.done.async_wait(asio::redirect_error(asio::use_awaitable, stopped));
+  if (pending.reply) {
+    if (const auto* failed = std::get_if<failed_reply>(&*pending.reply)) {
+      throw self->with_rank(failed->reason);
     }
-    co_return std::move(*mine.reply);
+    co_return std::move(*pending.reply);
   }
   if (self->failure_) throw *self->failure_;
   if (stopped) throw boost::system::system_error(stopped, what);
@@ -328,8 +331,8 @@ asio::awaitable<void> store_client::set(pointer self, std::string key, std::stri
   const std::uint64_t id = self->next_id_++;
   std::string what = fmt::format("setting '{}'", printable(key));
   store_request request = set_request{id, std::move(key), std::move(value)};
-  store_reply reply =
-      co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));
+  store_reply reply = co_await send_request(self, id, std::move(request),
+                                            self->options_.operation_timeout, std::move(what));
   expect<done_reply>(std::move(reply));
 }
 
@@ -340,7 +343,8 @@ asio::awaitable<std::vector<std::string>> store_client::get(pointer self,
   const std::size_t count = keys.size();
   std::string what = fmt::format("reading {} {}", count, count == 1 ? "key" : "keys");
   store_request request = get_request{id, wire_ms(limit), std::move(keys)};
-  store_reply reply = co_await ask(self, id, std::move(request), limit + grace, std::move(what));
+  store_reply reply =
+      co_await send_request(self, id, std::move(request), limit + grace, std::move(what));
   values_reply found = expect<values_reply>(std::move(reply));
   if (found.values.size() != count) {
     throw error(errc::protocol_violation, "rank 0's store sent the wrong number of values");
@@ -353,8 +357,8 @@ asio::awaitable<std::int64_t> store_client::add(pointer self, std::string key,
   const std::uint64_t id = self->next_id_++;
   std::string what = fmt::format("adding to '{}'", printable(key));
   store_request request = add_request{id, std::move(key), amount};
-  store_reply reply =
-      co_await ask(self, id, std::move(request), self->options_.operation_timeout, std::move(what));
+  store_reply reply = co_await send_request(self, id, std::move(request),
+                                            self->options_.operation_timeout, std::move(what));
   co_return expect<number_reply>(std::move(reply)).value;
 }
 
@@ -362,18 +366,18 @@ asio::awaitable<std::int64_t> store_client::add(pointer self, std::string key,
 
 void store_client::report(const error& reason) {
   if (left_ || failure_ || stage_ != stage::running) return;
-  link_->send(encode(store_request(report_request{reason})));
+  connection_->send(encode(store_request(report_request{reason})));
 }
 
 void store_client::leave() {
   if (std::exchange(left_, true)) return;
   lost_handler_ = {};
   cause_.reset();
-  if (link_) {
-    link_->send(encode(store_request(leave_request{})));
-    link_->finish();
+  if (connection_) {
+    connection_->send(encode(store_request(leave_request{})));
+    connection_->finish();
   }
-  stage_ = stage::over;
+  stage_ = stage::closed;
   if (!failure_) failure_ = error(errc::channel_closed, "this rank has left the store");
   wake_all();
 }
@@ -381,7 +385,7 @@ void store_client::leave() {
 void store_client::stop() noexcept {
   lost_handler_ = {};
   cause_.reset();
-  if (!left_) over(error(errc::channel_closed, "this rank's store was destroyed"));
+  if (!left_) closed(error(errc::channel_closed, "this rank's store was destroyed"));
 }
 
 }  // namespace tandem::rendezvous

@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/store_link.hpp"
-#include "rendezvous/store_wire.hpp"
+#include "rendezvous/store_connection.hpp"
+#include "rendezvous/store_protocol.hpp"
 #include "trust/credentials.hpp"
 
 namespace tandem::rendezvous {
 
 /// The client end of the store, one for each rank. Any number of requests may be in flight.
 /// Coroutines take the client by shared pointer: it outlives the store object while they wait.
-class store_client final : public store_link::listener,
+class store_client final : public store_connection::observer,
                            public std::enable_shared_from_this<store_client> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -35,7 +35,7 @@ class store_client final : public store_link::listener,
   /// Sends the hello over a connected socket. True: rank 0 has accepted this rank. False: it closed
   /// the connection or did not reply, see `handshake_failure`; to be retried.
   /// @par Errors  failures that a retry would not change.
-  static asio::awaitable<bool> greet(pointer self, tcp::socket socket, time_point until);
+  static asio::awaitable<bool> handshake(pointer self, tcp::socket socket, time_point until);
   /// Waits until all ranks have joined. @par Errors  the error that rank 0 reports.
   static asio::awaitable<void> wait_for_all(pointer self, time_point until);
 
@@ -52,38 +52,42 @@ class store_client final : public store_link::listener,
 
   const launch_info& who() const noexcept { return who_; }
   const secret& data_key() const noexcept { return data_key_; }
-  const std::string& local_address() const noexcept { return way_.local_address; }
-  void set_local_address(std::string address) { way_.local_address = std::move(address); }
+  const std::string& local_address() const noexcept { return socket_addresses_.local_address; }
+  void set_local_address(std::string address) {
+    socket_addresses_.local_address = std::move(address);
+  }
   /// This rank runs on rank 0's host, judging by addresses.
-  bool is_beside_rank_0() const noexcept { return way_.peer_is_here; }
+  bool is_on_host_of_rank_0() const noexcept { return socket_addresses_.is_same_host; }
   const std::string& where() const noexcept { return where_; }
-  const std::string& trouble() const noexcept { return trouble_; }
+  const std::string& handshake_failure() const noexcept { return handshake_failure_; }
 
  private:
   enum class stage {
-    apart,     ///< no connection: not yet, or closed before rank 0 accepted this rank
-    greeting,  ///< hello sent
-    waiting,   ///< accepted; other ranks are missing
-    running,   ///< all ranks have joined
-    over       ///< closed for good; the reason is in `failure_`
+    disconnected,  ///< no connection: not yet, or closed before rank 0 accepted this rank
+    handshaking,   ///< hello sent
+    waiting,       ///< accepted; other ranks are missing
+    running,       ///< all ranks have joined
+    closed         ///< closed for good; the reason is in `failure_`
   };
   struct waiter;
 
-  void received(store_link& from, std::string_view bytes) override;
-  void ended(store_link& from, const error_code& why) override;
-  void untrusted(store_link& from, const trust::tls_session& session) override;
+  void received(store_connection& from, std::string_view bytes) override;
+  void ended(store_connection& from, const error_code& why) override;
+  void untrusted(store_connection& from, const trust::tls_session& session) override;
   void on(store_reply reply);
   void check_stream();
   void answer(std::uint64_t id, store_reply reply);
   void wake_all();
-  void over(const error& why);
+  void closed(const error& why);
   void lost(const error& cause);
-  error rank_0_gone(const std::string& how) const;
-  error no_store(std::string_view said) const;
-  error distrust(const trust::tls_session& session) const;
-  error here(const error& inner) const;
-  static asio::awaitable<store_reply> ask(pointer self, std::uint64_t id, store_request request,
-                                          std::chrono::milliseconds limit, std::string what);
+  error rank_0_lost_error(const std::string& how) const;
+  error not_a_store_error(std::string_view received_text) const;
+  error authentication_error(const trust::tls_session& session) const;
+  error with_rank(const error& inner) const;
+  static asio::awaitable<store_reply> send_request(pointer self, std::uint64_t id,
+                                                   store_request request,
+                                                   std::chrono::milliseconds limit,
+                                                   std::string what);
 
   asio::any_io_executor executor_;
   launch_info who_;
@@ -92,12 +96,12 @@ class store_client final : public store_link::listener,
   secret data_key_;
   std::string where_;
   time_point started_;
-  stage stage_ = stage::apart;
-  std::shared_ptr<store_link> link_;
-  frame_cutter cutter_{most_reply_bytes};
+  stage stage_ = stage::disconnected;
+  std::shared_ptr<store_connection> connection_;
+  frame_splitter splitter_{max_reply_bytes};
   asio::steady_timer changed_;  ///< cancelled whenever `stage_` changes
-  std::string trouble_;
-  reached_by way_;
+  std::string handshake_failure_;
+  socket_addresses socket_addresses_;
   std::optional<error> failure_;  ///< of every request from now on
   std::optional<error> cause_;    ///< for a handler that is not set yet
   store::lost_handler lost_handler_;

@@ -13,7 +13,7 @@ void warn(const std::string& text) {
   log(log_level::warning, "rendezvous", text);
 }
 
-error blame(errc code, int peer, std::string detail, std::string advice) {
+error peer_error(errc code, int peer, std::string detail, std::string advice) {
   error_context c;
   c.peer = peer;
   c.detail = std::move(detail);
@@ -23,33 +23,33 @@ error blame(errc code, int peer, std::string detail, std::string advice) {
 
 }  // namespace
 
-store_core::store_core(plan how)
-    : plan_(std::move(how)),
-      seats_(static_cast<std::size_t>(plan_.size)),
-      keys_(plan_.limits.keys) {}
+store_core::store_core(parameters how)
+    : parameters_(std::move(how)),
+      rank_slots_(static_cast<std::size_t>(parameters_.size)),
+      keys_(parameters_.limits.keys) {}
 
-void store_core::opened(connection from, std::string address, time_point now) {
-  const time_point by = now + plan_.limits.identify;
-  make_room(now);
+void store_core::opened(connection_id from, std::string address, time_point now) {
+  const time_point by = now + parameters_.limits.identify_timeout;
+  evict_unidentified(now);
   clients_[from] = client{std::move(address), -1, by};
   identifying_.emplace(by, from);
 }
 
-void store_core::make_room(time_point now) {
-  if (identifying_.size() < plan_.limits.strangers) return;
-  const auto is_silent = [this](const auto& one) { return !clients_[one.second].spoke; };
+void store_core::evict_unidentified(time_point now) {
+  if (identifying_.size() < parameters_.limits.max_unidentified) return;
+  const auto is_silent = [this](const auto& one) { return !clients_[one.second].has_sent; };
   const auto found = std::find_if(identifying_.begin(), identifying_.end(), is_silent);
-  const auto going = found == identifying_.end() ? identifying_.begin() : found;
-  drop(going->second, "crowd",
+  const auto victim = found == identifying_.end() ? identifying_.begin() : found;
+  drop(victim->second, "crowd",
        fmt::format("{} connections have not identified themselves", identifying_.size()), now);
 }
 
-void store_core::heard(connection from) {
+void store_core::bytes_arrived(connection_id from) {
   const auto found = clients_.find(from);
-  if (found != clients_.end()) found->second.spoke = true;
+  if (found != clients_.end()) found->second.has_sent = true;
 }
 
-void store_core::received(connection from, store_request request, time_point now) {
+void store_core::received(connection_id from, store_request request, time_point now) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   const int rank = found->second.rank;
@@ -64,11 +64,11 @@ void store_core::received(connection from, store_request request, time_point now
     leave(rank);
   } else {
     keys_.received(from, std::move(request), now);
-    deliver();
+    send_replies();
   }
 }
 
-void store_core::untrusted(connection from, const std::string& why, time_point now) {
+void store_core::untrusted(connection_id from, const std::string& why, time_point now) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   if (found->second.rank >= 0) {
@@ -78,33 +78,33 @@ void store_core::untrusted(connection from, const std::string& why, time_point n
   }
 }
 
-void store_core::malformed(connection from, const std::string& why, time_point now) {
+void store_core::malformed(connection_id from, const std::string& why, time_point now) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   const int rank = found->second.rank;
   drop(from, "bytes", why, now);
   if (rank >= 0) {
-    lose(rank, errc::protocol_violation,
-         fmt::format("rank {} violated the protocol of rank 0's store: {}", rank, why));
+    rank_lost(rank, errc::protocol_violation,
+              fmt::format("rank {} violated the protocol of rank 0's store: {}", rank, why));
   }
 }
 
-void store_core::closed(connection from, const std::string& how) {
+void store_core::closed(connection_id from, const std::string& how) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   const int rank = found->second.rank;
   forget(from);
   if (rank < 0) return;
-  lose(rank, errc::peer_lost,
-       fmt::format("rank {} is gone: its connection to rank 0's store closed unexpectedly{}", rank,
-                   how.empty() ? "" : fmt::format(" ({})", how)));
+  rank_lost(rank, errc::peer_lost,
+            fmt::format("rank {} is gone: its connection to rank 0's store closed unexpectedly{}",
+                        rank, how.empty() ? "" : fmt::format(" ({})", how)));
 }
 
 void store_core::put(std::string key, std::string value, time_point now) {
-  constexpr connection nobody = 0;
-  keys_.received(nobody, set_request{0, std::move(key), std::move(value)}, now);
+  constexpr connection_id server_itself = 0;
+  keys_.received(server_itself, set_request{0, std::move(key), std::move(value)}, now);
   for (store_keys::answer& a : keys_.take()) {
-    if (a.to != nobody) send(a.to, std::move(a.message));
+    if (a.to != server_itself) send(a.to, std::move(a.message));
   }
 }
 
@@ -112,109 +112,109 @@ void store_core::tick(time_point now) {
   while (!identifying_.empty() && identifying_.begin()->first <= now) {
     drop(identifying_.begin()->second, "silent",
          fmt::format("handshake timeout: not identified within {}",
-                     detail::to_text(plan_.limits.identify)),
+                     detail::to_text(parameters_.limits.identify_timeout)),
          now);
   }
   keys_.tick(now);
-  deliver();
-  if (phase_ == phase::meeting && plan_.meet_by <= now) fail(missing_ranks());
+  send_replies();
+  if (phase_ == phase::meeting && parameters_.meet_by <= now) fail(missing_ranks());
 }
 
 std::optional<store_core::time_point> store_core::next_deadline() const {
   std::optional<time_point> next;
   const auto consider = [&next](time_point at) { next = std::min(next.value_or(at), at); };
-  if (phase_ == phase::meeting) consider(plan_.meet_by);
+  if (phase_ == phase::meeting) consider(parameters_.meet_by);
   if (!identifying_.empty()) consider(identifying_.begin()->first);
   if (const auto waits = keys_.next_deadline()) consider(*waits);
   return next;
 }
 
-bool store_core::identified(connection from) const {
+bool store_core::identified(connection_id from) const {
   const auto found = clients_.find(from);
   return found != clients_.end() && found->second.rank >= 0;
 }
 
 // --- membership
 
-std::optional<error> store_core::objection(const hello_request& hello) const {
-  if (hello.job != plan_.job) {
+std::optional<error> store_core::check_hello(const hello_request& hello) const {
+  if (hello.job != parameters_.job) {
     return error(errc::job_mismatch,
                  fmt::format("the store at {} serves job '{}', this rank belongs to job '{}'",
-                             plan_.where, printable(plan_.job), printable(hello.job)),
+                             parameters_.where, printable(parameters_.job), printable(hello.job)),
                  "give each job a port of its own (TANDEM_RENDEZVOUS or MASTER_PORT)");
   }
-  if (hello.size != plan_.size) {
+  if (hello.size != parameters_.size) {
     return error(errc::size_mismatch,
                  fmt::format("rank {} was started as one of {} ranks, rank 0 at {} as one of {}",
-                             hello.rank, hello.size, plan_.where, plan_.size),
+                             hello.rank, hello.size, parameters_.where, parameters_.size),
                  "start all ranks with one size (WORLD_SIZE or TANDEM_SIZE)");
   }
-  if (hello.rank < 0 || hello.rank >= plan_.size) {
+  if (hello.rank < 0 || hello.rank >= parameters_.size) {
     return error(
         errc::bad_input,
-        fmt::format("rank {} is out of range in a job of {} ranks", hello.rank, plan_.size),
-        fmt::format("ranks count from 0 to {}", plan_.size - 1));
+        fmt::format("rank {} is out of range in a job of {} ranks", hello.rank, parameters_.size),
+        fmt::format("ranks count from 0 to {}", parameters_.size - 1));
   }
   if (cause_) return *cause_;
-  const seat& wanted = seats_[static_cast<std::size_t>(hello.rank)];
-  if (wanted.is == presence::absent) return {};
-  const char* state = wanted.is == presence::here ? "joined" : "joined and disconnected";
+  const rank_slot& slot = rank_slots_[static_cast<std::size_t>(hello.rank)];
+  if (slot.state == presence::absent) return {};
+  const char* state = slot.state == presence::connected ? "joined" : "joined and disconnected";
   return error(
       errc::rank_taken,
-      fmt::format("rank {} of the job at {} has already {}", hello.rank, plan_.where, state),
+      fmt::format("rank {} of the job at {} has already {}", hello.rank, parameters_.where, state),
       "start each rank once (RANK or TANDEM_RANK), and each job on a port of its own");
 }
 
-void store_core::on(connection from, const hello_request& hello, time_point now) {
-  if (const std::optional<error> why = objection(hello)) {
+void store_core::on(connection_id from, const hello_request& hello, time_point now) {
+  if (const std::optional<error> why = check_hello(hello)) {
     ++dropped_;
     warn(fmt::format("refused {}: {}", clients_[from].address, why->what()));
     forget(from);
     send(from, refused_reply{*why}, true);
     return;
   }
-  seat_taken(from, hello, now);
+  admit_rank(from, hello, now);
 }
 
-void store_core::seat_taken(connection from, const hello_request& hello, time_point now) {
+void store_core::admit_rank(connection_id from, const hello_request& hello, time_point now) {
   client& who = clients_[from];
   identifying_.erase({who.identify_by, from});
   who.rank = hello.rank;
-  seats_[static_cast<std::size_t>(hello.rank)] = {presence::here, from};
+  rank_slots_[static_cast<std::size_t>(hello.rank)] = {presence::connected, from};
   send(from, accepted_reply{});
   // The earliest deadline of any rank holds for all, so that all end with the same error.
   const time_point by = now + std::chrono::milliseconds(hello.left_ms);
-  if (by < plan_.meet_by) {
-    plan_.meet_by = by;
-    plan_.meet_timeout = std::chrono::milliseconds(hello.limit_ms);
+  if (by < parameters_.meet_by) {
+    parameters_.meet_by = by;
+    parameters_.meet_timeout = std::chrono::milliseconds(hello.limit_ms);
   }
-  if (++present_ == plan_.size) {
+  if (++present_ == parameters_.size) {
     phase_ = phase::running;
-    tell_all(started_reply{std::string(plan_.data_key.text())});
+    send_to_all(started_reply{std::string(parameters_.data_key.text())});
   }
 }
 
 void store_core::leave(int rank) {
-  seat& place = seats_[static_cast<std::size_t>(rank)];
-  if (place.is != presence::here) return;
-  const connection by = place.by;
+  rank_slot& slot = rank_slots_[static_cast<std::size_t>(rank)];
+  if (slot.state != presence::connected) return;
+  const connection_id by = slot.by;
   forget(by);
   if (phase_ == phase::meeting) {
-    lose(rank, errc::peer_lost, fmt::format("rank {} left before all ranks had joined", rank));
+    rank_lost(rank, errc::peer_lost, fmt::format("rank {} left before all ranks had joined", rank));
   }
-  if (place.is == presence::here) --present_;
-  place.is = presence::left;
+  if (slot.state == presence::connected) --present_;
+  slot.state = presence::left;
   outputs_.push_back({by, {}, true});
-  if (rank == 0) tell_all(leaving_reply{});
+  if (rank == 0) send_to_all(leaving_reply{});
 }
 
 void store_core::report(int rank, const error& reason) {
-  if (seats_[static_cast<std::size_t>(rank)].is != presence::here) return;
+  if (rank_slots_[static_cast<std::size_t>(rank)].state != presence::connected) return;
   error_context outer;
   outer.rank = rank;
   outer.peer = rank;
   error full = with_context(reason, outer);
-  if (full.context().peer >= plan_.size) {
+  if (full.context().peer >= parameters_.size) {
     error_context corrected = full.context();
     corrected.peer = rank;
     full = error(full.code(), std::move(corrected));
@@ -222,12 +222,12 @@ void store_core::report(int rank, const error& reason) {
   fail(full);
 }
 
-void store_core::lose(int rank, errc code, const std::string& why) {
-  seat& place = seats_[static_cast<std::size_t>(rank)];
-  if (place.is != presence::here) return;
-  place.is = presence::gone;
+void store_core::rank_lost(int rank, errc code, const std::string& why) {
+  rank_slot& slot = rank_slots_[static_cast<std::size_t>(rank)];
+  if (slot.state != presence::connected) return;
+  slot.state = presence::lost;
   --present_;
-  fail(blame(code, rank, why, fmt::format("check the last output of rank {}", rank)));
+  fail(peer_error(code, rank, why, fmt::format("check the last output of rank {}", rank)));
 }
 
 void store_core::fail(const error& cause) {
@@ -235,32 +235,33 @@ void store_core::fail(const error& cause) {
   phase_ = phase::failed;
   cause_ = cause;
   keys_.fail(cause);
-  tell_all(notice_reply{cause});
+  send_to_all(notice_reply{cause});
 }
 
 error store_core::missing_ranks() const {
   std::vector<std::string> missing;
   int first = -1;
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    if (seats_[static_cast<std::size_t>(rank)].is != presence::absent) continue;
+  for (int rank = 0; rank < parameters_.size; ++rank) {
+    if (rank_slots_[static_cast<std::size_t>(rank)].state != presence::absent) continue;
     if (missing.empty()) first = rank;
     missing.push_back(std::to_string(rank));
   }
   const bool one = missing.size() == 1;
-  return blame(
+  return peer_error(
       errc::rank_missing, first,
       fmt::format("{} {} did not join within {}: {} of {} {} connected", one ? "rank" : "ranks",
-                  names(missing), detail::to_text(plan_.meet_timeout), present_, plan_.size,
-                  present_ == 1 ? "is" : "are"),
-      fmt::format(
-          "start {0}, or check that {1} can reach {2}{3}", one ? "it" : "them", one ? "it" : "they",
-          plan_.where,
-          plan_.listens.empty() ? "" : fmt::format("; rank 0 listens on {}", plan_.listens)));
+                  list_text(missing), detail::to_text(parameters_.meet_timeout), present_,
+                  parameters_.size, present_ == 1 ? "is" : "are"),
+      fmt::format("start {0}, or check that {1} can reach {2}{3}", one ? "it" : "them",
+                  one ? "it" : "they", parameters_.where,
+                  parameters_.listen_text.empty()
+                      ? ""
+                      : fmt::format("; rank 0 listens on {}", parameters_.listen_text)));
 }
 
 // --- connections
 
-void store_core::forget(connection from) {
+void store_core::forget(connection_id from) {
   const auto found = clients_.find(from);
   if (found == clients_.end()) return;
   keys_.forget(from);
@@ -268,26 +269,26 @@ void store_core::forget(connection from) {
   clients_.erase(found);
 }
 
-void store_core::drop(connection from, std::string_view kind, const std::string& why,
+void store_core::drop(connection_id from, std::string_view kind, const std::string& why,
                       time_point now) {
   ++dropped_;
-  strangers_.add(
+  dropped_log_.add(
       kind, fmt::format("dropped the connection from {}: {}", clients_[from].address, why), now);
   forget(from);
   outputs_.push_back({from, {}, true});
 }
 
-void store_core::tell_all(const store_reply& message) {
-  for (const seat& place : seats_) {
-    if (place.is == presence::here) send(place.by, message);
+void store_core::send_to_all(const store_reply& message) {
+  for (const rank_slot& slot : rank_slots_) {
+    if (slot.state == presence::connected) send(slot.by, message);
   }
 }
 
-void store_core::deliver() {
+void store_core::send_replies() {
   for (store_keys::answer& a : keys_.take()) send(a.to, std::move(a.message));
 }
 
-void store_core::send(connection to, store_reply message, bool close) {
+void store_core::send(connection_id to, store_reply message, bool close) {
   outputs_.push_back({to, std::move(message), close});
 }
 

@@ -7,16 +7,16 @@
 
 namespace tandem::rendezvous {
 
-std::string names(const std::vector<std::string>& all) {
-  constexpr std::size_t most = 16;
-  const std::size_t shown = std::min(all.size(), most);
+std::string list_text(const std::vector<std::string>& all) {
+  constexpr std::size_t max_listed = 16;
+  const std::size_t shown = std::min(all.size(), max_listed);
   std::string text = fmt::format(
       "{}", fmt::join(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (all.size() > most) text += fmt::format(" and {} more", all.size() - most);
+  if (all.size() > max_listed) text += fmt::format(" and {} more", all.size() - max_listed);
   return text;
 }
 
-void store_keys::received(connection from, store_request request, time_point now) {
+void store_keys::received(connection_id from, store_request request, time_point now) {
   if (auto* value = std::get_if<set_request>(&request)) {
     set(from, *value);
   } else if (const auto* amount = std::get_if<add_request>(&request)) {
@@ -32,7 +32,7 @@ void store_keys::tick(time_point now) {
   }
 }
 
-void store_keys::forget(connection from) {
+void store_keys::forget(connection_id from) {
   if (!waits_of_.contains(from)) return;
   for (auto at = waits_.begin(); at != waits_.end();) {
     const auto here = at++;
@@ -50,16 +50,16 @@ std::optional<store_keys::time_point> store_keys::next_deadline() const {
   return deadlines_.begin()->first;
 }
 
-std::optional<error> store_keys::room_for(const std::string& key, std::size_t bytes,
-                                          bool fresh) const {
+std::optional<error> store_keys::check_limits(const std::string& key, std::size_t bytes,
+                                              bool is_new) const {
   if (cause_) return *cause_;
   if (key.empty() || key.size() > limits_.key_bytes) {
     return error(errc::limit_exceeded, fmt::format("a key of {} bytes", key.size()),
                  fmt::format("use 1 to {} bytes", limits_.key_bytes));
   }
   const std::size_t held = values_.size() + counters_.size();
-  const std::size_t added = bytes + (fresh ? key.size() : 0);
-  if ((fresh && held >= limits_.keys) || bytes_ + added > limits_.total_bytes) {
+  const std::size_t added = bytes + (is_new ? key.size() : 0);
+  if ((is_new && held >= limits_.keys) || bytes_ + added > limits_.total_bytes) {
     return error(
         errc::limit_exceeded, fmt::format("the store is full: {} keys, {} bytes", held, bytes_),
         fmt::format("it is for addresses and other small values: at most {} keys, {} bytes",
@@ -68,28 +68,28 @@ std::optional<error> store_keys::room_for(const std::string& key, std::size_t by
   return {};
 }
 
-void store_keys::set(connection from, set_request& request) {
+void store_keys::set(connection_id from, set_request& request) {
   const auto old = values_.find(request.key);
-  const bool fresh = old == values_.end();
-  const std::size_t old_bytes = fresh ? 0 : old->second.size();
+  const bool is_new = old == values_.end();
+  const std::size_t old_bytes = is_new ? 0 : old->second.size();
   const std::size_t new_bytes = request.value.size();
   const std::size_t growth = new_bytes - std::min(new_bytes, old_bytes);
-  if (const std::optional<error> why = room_for(request.key, growth, fresh)) {
+  if (const std::optional<error> why = check_limits(request.key, growth, is_new)) {
     reply(from, failed_reply{request.id, *why});
     return;
   }
-  bytes_ += new_bytes + (fresh ? request.key.size() : 0);
+  bytes_ += new_bytes + (is_new ? request.key.size() : 0);
   bytes_ -= old_bytes;
   values_[request.key] = std::move(request.value);
   reply(from, done_reply{request.id});
-  if (fresh) arrived(request.key);
+  if (is_new) complete_reads(request.key);
 }
 
-void store_keys::add(connection from, const add_request& request) {
+void store_keys::add(connection_id from, const add_request& request) {
   const auto old = counters_.find(request.key);
-  const bool fresh = old == counters_.end();
-  std::optional<error> why = room_for(request.key, fresh ? sizeof(std::int64_t) : 0, fresh);
-  std::int64_t value = fresh ? 0 : old->second;
+  const bool is_new = old == counters_.end();
+  std::optional<error> why = check_limits(request.key, is_new ? sizeof(std::int64_t) : 0, is_new);
+  std::int64_t value = is_new ? 0 : old->second;
   if (!why && __builtin_add_overflow(value, request.amount, &value)) {
     why =
         error(errc::limit_exceeded, fmt::format("counter '{}' overflows", printable(request.key)));
@@ -98,12 +98,12 @@ void store_keys::add(connection from, const add_request& request) {
     reply(from, failed_reply{request.id, *why});
     return;
   }
-  if (fresh) bytes_ += request.key.size() + sizeof(std::int64_t);
+  if (is_new) bytes_ += request.key.size() + sizeof(std::int64_t);
   counters_[request.key] = value;
   reply(from, number_reply{request.id, value});
 }
 
-void store_keys::get(connection from, get_request& request, time_point now) {
+void store_keys::get(connection_id from, get_request& request, time_point now) {
   if (cause_) {
     reply(from, failed_reply{request.id, *cause_});
     return;
@@ -133,7 +133,7 @@ void store_keys::get(connection from, get_request& request, time_point now) {
   if (by <= now) time_out(id);
 }
 
-void store_keys::arrived(const std::string& key) {
+void store_keys::complete_reads(const std::string& key) {
   const auto found = waiting_for_.find(key);
   if (found == waiting_for_.end()) return;
   const std::set<wait_id> waiting = std::move(found->second);
@@ -147,7 +147,7 @@ void store_keys::arrived(const std::string& key) {
   }
 }
 
-void store_keys::reply_values(connection to, const get_request& request) {
+void store_keys::reply_values(connection_id to, const get_request& request) {
   std::size_t bytes = 13;  // kind, id, count
   for (const std::string& key : request.keys) bytes += 4 + values_.at(key).size();
   if (bytes > limits_.reply_bytes) {
@@ -169,7 +169,7 @@ void store_keys::time_out(wait_id id) {
   for (const std::string& key : w.missing) missing.push_back(fmt::format("'{}'", printable(key)));
   const error why(errc::timed_out,
                   fmt::format("{} {} missing in rank 0's store: not set within {}",
-                              missing.size() == 1 ? "key" : "keys", names(missing),
+                              missing.size() == 1 ? "key" : "keys", list_text(missing),
                               detail::to_text(std::chrono::milliseconds(w.request.limit_ms))),
                   "check the rank that sets it");
   reply(w.from, failed_reply{w.request.id, why});

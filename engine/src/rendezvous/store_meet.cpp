@@ -5,21 +5,21 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <tandem/deadline.hpp>
+#include <tandem/async.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/resources.hpp>
+#include <tandem/detail/trust.hpp>
 #include <tandem/log.hpp>
 #include <tandem/store.hpp>
-#include <tandem/trust.hpp>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/dialled_addresses.hpp"
 #include "rendezvous/host_text.hpp"
 #include "rendezvous/listen_address.hpp"
+#include "rendezvous/server_addresses.hpp"
 #include "rendezvous/store_client.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -28,10 +28,10 @@ namespace rendezvous {
 namespace {
 
 using time_point = std::chrono::steady_clock::time_point;
-constexpr std::chrono::milliseconds first_pause{10};
-constexpr std::chrono::milliseconds longest_pause{250};
+constexpr std::chrono::milliseconds first_backoff{10};
+constexpr std::chrono::milliseconds max_backoff{250};
 /// An address that drops packets must not use up the time for the other addresses.
-constexpr std::chrono::milliseconds longest_connect{3'000};
+constexpr std::chrono::milliseconds max_connect_time{3'000};
 constexpr auto check_address =
     "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and "
     "MASTER_PORT)";
@@ -120,7 +120,7 @@ void check(const launch_info& who) {
               "ranks count from 0 to size - 1, and the store needs an address and a port");
 }
 
-asio::awaitable<void> pause(std::chrono::milliseconds time, time_point until) {
+asio::awaitable<void> sleep_for(std::chrono::milliseconds time, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, std::min(std::chrono::steady_clock::now() + time, until));
   co_await timer.async_wait(asio::use_awaitable);
@@ -136,7 +136,8 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor ex
     co_return one;
   }
   for (bool first = true;; first = false) {
-    const std::shared_ptr<lookup> answer = co_await look_up(executor, who.address, who.port, until);
+    const std::shared_ptr<lookup> answer =
+        co_await lookup_until(executor, who.address, who.port, until);
     if (!answer->found.empty()) co_return answer->addresses();
     const std::string why = answer->why_no_address();
     if (std::chrono::steady_clock::now() >= until) {
@@ -149,13 +150,13 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor ex
       log(log_level::warning, "rendezvous",
           fmt::format("host '{}' has no address yet ({}); trying again", who.address, why));
     }
-    co_await pause(longest_pause, until);
+    co_await sleep_for(max_backoff, until);
   }
 }
 
 /// Adds this rank to an error of `choose`.
 template <class Choose>
-auto refused_as(const launch_info& who, Choose choose) {
+auto add_rank_to_error(const launch_info& who, Choose choose) {
   try {
     return choose();
   } catch (const error& refusal) {
@@ -183,7 +184,7 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
                                     detail::connect_tries& tries) {
   using duration = std::chrono::steady_clock::duration;
   const duration left = until - std::chrono::steady_clock::now();
-  const duration limit = std::clamp<duration>(left, first_pause, longest_connect);
+  const duration limit = std::clamp<duration>(left, first_backoff, max_connect_time);
   error_code why;
   try {
     co_await with_deadline(limit, connect_once(socket, to), "connect");
@@ -198,8 +199,8 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
   co_return why;
 }
 
-[[noreturn]] void nobody_answered(const store_client& client, const dialled_addresses& where,
-                                  const detail::connect_tries& tries, const settings& options) {
+[[noreturn]] void throw_unreachable(const store_client& client, const server_addresses& where,
+                                    const detail::connect_tries& tries, const settings& options) {
   const launch_info& who = client.who();
   std::string detail = fmt::format("rank 0 is unreachable at {} for {}", client.where(),
                                    detail::to_text(options.meet_timeout));
@@ -215,45 +216,47 @@ asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_
 }
 
 /// Connects, with retries, until rank 0 has accepted this rank.
-asio::awaitable<void> knock(std::shared_ptr<store_client> client, dialled_addresses where,
-                            settings options, time_point until) {
+asio::awaitable<void> connect_until_accepted(std::shared_ptr<store_client> client,
+                                             server_addresses where, settings options,
+                                             time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   error_code refused;
   detail::connect_tries tries;
-  std::chrono::milliseconds wait = first_pause;
+  std::chrono::milliseconds wait = first_backoff;
   while (std::chrono::steady_clock::now() < until) {
     const endpoints all = where.all();
     for (const tcp::endpoint& to : all) {
       tcp::socket socket(executor);
       refused = co_await connect(socket, to, until, tries);
       if (refused) continue;
-      const bool accepted = co_await store_client::greet(client, std::move(socket), until);
+      const bool accepted = co_await store_client::handshake(client, std::move(socket), until);
       if (accepted) co_return;
     }
-    co_await pause(wait, until);
-    wait = std::min(2 * wait, longest_pause);
+    co_await sleep_for(wait, until);
+    wait = std::min(2 * wait, max_backoff);
     where.refresh();
   }
-  if (refused || client->trouble().empty()) nobody_answered(*client, where, tries, options);
+  if (refused || client->handshake_failure().empty())
+    throw_unreachable(*client, where, tries, options);
   fail(client->who(), errc::not_tandem,
-       fmt::format("{} {} for {}", client->where(), client->trouble(),
+       fmt::format("{} {} for {}", client->where(), client->handshake_failure(),
                    detail::to_text(options.meet_timeout)),
        "another program may use this port, or rank 0 is stopped");
 }
 
 /// A rank that is connected to rank 0 by an address that other hosts cannot use (loopback, or one
 /// of several families) publishes the address that ranks of other hosts used.
-asio::awaitable<void> find_address_for_others(std::shared_ptr<store_client> client,
-                                              settings options) {
-  if (numeric_address(client->who().address) || !client->is_beside_rank_0()) co_return;
-  std::vector<std::string> keys(1, address_for_others);
+asio::awaitable<void> find_address_for_other_hosts(std::shared_ptr<store_client> client,
+                                                   settings options) {
+  if (numeric_address(client->who().address) || !client->is_on_host_of_rank_0()) co_return;
+  std::vector<std::string> keys(1, address_for_other_hosts);
   std::vector<std::string> found =
       co_await store_client::get(client, std::move(keys), options.meet_timeout);
   if (!found.front().empty()) client->set_local_address(std::move(found.front()));
 }
 
-std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
-                                                     const settings& options) {
+std::shared_ptr<const trust::credentials> load_credentials(const launch_info& who,
+                                                           const settings& options) {
   try {
     return trust::credentials::load(options, who.job);
   } catch (const error& e) {
@@ -264,7 +267,7 @@ std::shared_ptr<const trust::credentials> find_trust(const launch_info& who,
 }
 
 /// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank.
-void reserve_for(const launch_info& who) {
+void reserve_descriptors_for(const launch_info& who) {
   const auto served = who.rank == 0 ? static_cast<std::uint64_t>(who.size) + 1 : 0;
   const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
                                        who.rank == 0 ? ", which serves the store," : "");
@@ -287,34 +290,34 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
-  reserve_for(who);
-  const std::shared_ptr<const trust::credentials> trust = find_trust(who, options);
+  reserve_descriptors_for(who);
+  const std::shared_ptr<const trust::credentials> trust = load_credentials(who, options);
   const bool is_open = options.insecure || trust;
   std::vector<asio::ip::address> found = co_await resolve(executor, who, options, until);
   const host_facts known = facts_of(who, is_open, std::move(found));
-  const auto allowed = refused_as(who, [&known] { return allowed_addresses(known); });
+  const auto allowed = add_rank_to_error(who, [&known] { return allowed_addresses(known); });
   std::shared_ptr<store_server> server;
   if (who.rank == 0) {
     const listen_address at =
-        refused_as(who, [&known] { return choose_listen_address(known, is_address_here); });
-    store_core::plan plan;
-    plan.size = who.size;
-    plan.job = who.job;
-    plan.where = show(who.address, who.port);
-    plan.listens = at.text;
-    plan.meet_timeout = options.meet_timeout;
-    plan.meet_by = until;
-    if (trust) plan.data_key = make_data_key();
+        add_rank_to_error(who, [&known] { return choose_listen_address(known, is_local_address); });
+    store_core::parameters parameters;
+    parameters.size = who.size;
+    parameters.job = who.job;
+    parameters.where = endpoint_text(who.address, who.port);
+    parameters.listen_text = at.text;
+    parameters.meet_timeout = options.meet_timeout;
+    parameters.meet_by = until;
+    if (trust) parameters.data_key = make_data_key();
     log(log_level::debug, "rendezvous", "rank 0 listens on " + at.text);
-    server = store_server::listen(executor, at.at, std::move(plan), trust);
+    server = store_server::listen(executor, at.at, std::move(parameters), trust);
   }
   auto client = std::make_shared<store_client>(executor, who, options, trust);
   // From here on the destructor closes everything after a failure.
   auto joined = std::make_shared<joined_store>(client, server);
-  dialled_addresses where(executor, who, is_open, with_port(allowed, who.port));
-  co_await knock(client, std::move(where), options, until);
+  server_addresses where(executor, who, is_open, with_port(allowed, who.port));
+  co_await connect_until_accepted(client, std::move(where), options, until);
   co_await store_client::wait_for_all(client, until);
-  co_await find_address_for_others(client, options);
+  co_await find_address_for_other_hosts(client, options);
   co_return joined;
 }
 

@@ -14,10 +14,10 @@ namespace tandem::rendezvous {
 namespace {
 
 /// A client that sends requests and never reads must not fill rank 0's memory.
-constexpr std::size_t most_queued_bytes = 4 * most_reply_bytes;
+constexpr std::size_t max_queued_bytes = 4 * max_reply_bytes;
 
 /// How long accept may lack file descriptors before the job fails.
-constexpr std::chrono::seconds longest_lack{2};
+constexpr std::chrono::seconds descriptor_grace{2};
 
 /// The first bytes of a TLS handshake (RFC 8446, section 5.1).
 constexpr std::string_view tls_opening("\x16\x03", 2);
@@ -28,19 +28,20 @@ std::chrono::steady_clock::time_point now() {
 
 }  // namespace
 
-store_server::store_server(const asio::any_io_executor& executor, store_core::plan plan,
+store_server::store_server(const asio::any_io_executor& executor, store_core::parameters parameters,
                            trust_pointer trust)
-    : core_(std::move(plan)),
+    : core_(std::move(parameters)),
       trust_(std::move(trust)),
       acceptor_(executor),
       timer_(executor),
-      accept_again_(executor) {}
+      accept_retry_timer_(executor) {}
 
 std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& executor,
-                                                   const tcp::endpoint& at, store_core::plan plan,
+                                                   const tcp::endpoint& at,
+                                                   store_core::parameters parameters,
                                                    trust_pointer trust) {
-  const std::string where = show(at);
-  auto server = std::make_shared<store_server>(executor, std::move(plan), std::move(trust));
+  const std::string where = endpoint_text(at);
+  auto server = std::make_shared<store_server>(executor, std::move(parameters), std::move(trust));
   server->bind(at, where);
   server->accept();
   server->arm_timer();
@@ -71,11 +72,12 @@ void store_server::bind(const tcp::endpoint& at, const std::string& where) {
                                          fmt::format("rank 0 cannot listen on {}", where)),
                        c);
   }
-  const bool elsewhere = failed == boost::system::errc::address_not_available;
+  const bool is_foreign_address = failed == boost::system::errc::address_not_available;
   c.detail = fmt::format(
       "rank 0 cannot listen on {}: {}", where,
-      elsewhere ? "no interface of this host has that address (it has " + addresses_here() + ")"
-                : failed.message());
+      is_foreign_address
+          ? "no interface of this host has that address (it has " + local_addresses_text() + ")"
+          : failed.message());
   c.advice =
       "give an address of rank 0's own machine (TANDEM_RENDEZVOUS or MASTER_ADDR) and a port it "
       "may use";
@@ -98,86 +100,88 @@ void store_server::accept() {
 void store_server::accepted(const error_code& failed, tcp::socket socket) {
   if (failed) {
     refused_.add("accept", "cannot accept a connection: " + failed.message(), now());
-    if (detail::is_exhausted(failed, detail::resource::descriptor)) lack_descriptors(failed);
+    if (detail::is_exhausted(failed, detail::resource::descriptor)) out_of_descriptors(failed);
     // An immediate retry would only fail again.
-    accept_again_.expires_after(std::chrono::milliseconds(100));
-    accept_again_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+    accept_retry_timer_.expires_after(std::chrono::milliseconds(100));
+    accept_retry_timer_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
       const auto self = weak.lock();
       if (!cancelled && self) self->accept();
     });
     return;
   }
-  lacking_since_.reset();
+  out_of_descriptors_since_.reset();
   error_code gone;
   const tcp::endpoint from = socket.remote_endpoint(gone);
-  const reached_by way = way_of(socket);
+  const socket_addresses addresses = addresses_of(socket);
   const std::uint64_t id = next_id_++;
   std::unique_ptr<trust::tls_session> session;
   if (trust_) {
     session = std::make_unique<trust::tls_session>(trust_, trust::tls_session::side::accepts);
   }
-  auto link = std::make_shared<store_link>(std::move(socket), id, std::move(session));
-  connections_[id].link = link;
-  connections_[id].way = way;
-  core_.opened(id, gone ? "a closed connection" : show(from), now());
-  link->start(weak_from_this());
-  carry_out();
+  auto connection = std::make_shared<store_connection>(std::move(socket), id, std::move(session));
+  connections_[id].connection = connection;
+  connections_[id].addresses = addresses;
+  core_.opened(id, gone ? "a closed connection" : endpoint_text(from), now());
+  connection->start(weak_from_this());
+  apply_outputs();
 }
 
 /// A lasting shortage keeps missing ranks out, so the connected ranks get it as the cause. Once all
 /// have joined it affects unauthenticated peers only.
-void store_server::lack_descriptors(const error_code& failed) {
-  if (!lacking_since_) lacking_since_ = now();
-  if (now() - *lacking_since_ < longest_lack || !core_.is_meeting()) return;
+void store_server::out_of_descriptors(const error_code& failed) {
+  if (!out_of_descriptors_since_) out_of_descriptors_since_ = now();
+  if (now() - *out_of_descriptors_since_ < descriptor_grace || !core_.is_meeting()) return;
   core_.report(0, detail::exhausted(failed.value(), detail::resource::descriptor,
                                     "rank 0's store cannot accept more ranks"));
-  carry_out();
+  apply_outputs();
 }
 
-void store_server::received(store_link& from, std::string_view bytes) {
+void store_server::received(store_connection& from, std::string_view bytes) {
   const auto found = connections_.find(from.id());
   if (found == connections_.end()) return;
-  core_.heard(from.id());
-  found->second.cutter.feed(bytes);
-  cut(found->second);
-  carry_out();
+  core_.bytes_arrived(from.id());
+  found->second.splitter.feed(bytes);
+  process_frames(found->second);
+  apply_outputs();
 }
 
-void store_server::cut(connection& from) {
-  const std::uint64_t id = from.link->id();
-  frame_cutter& cutter = from.cutter;
-  const auto at = cutter.at();
-  const bool ours = at == frame_cutter::state::open || at == frame_cutter::state::other_version;
-  if (ours && !from.greeted) {
-    from.greeted = true;
-    from.link->send(encode_opening());
+void store_server::process_frames(peer_entry& from) {
+  const std::uint64_t id = from.connection->id();
+  frame_splitter& splitter = from.splitter;
+  const auto at = splitter.at();
+  const bool is_tandem =
+      at == frame_splitter::state::open || at == frame_splitter::state::other_version;
+  if (is_tandem && !from.opening_sent) {
+    from.opening_sent = true;
+    from.connection->send(encode_opening());
   }
-  while (const auto body = cutter.next()) {
+  while (const auto body = splitter.next()) {
     std::optional<store_request> request = decode_request(*body);
     if (!request) {
       core_.malformed(id, fmt::format("invalid request ('{}')", printable(*body)), now());
       return;
     }
     core_.received(id, std::move(*request), now());
-    if (core_.identified(id)) cutter.set_limit(most_frame_bytes);
+    if (core_.identified(id)) splitter.set_limit(max_frame_bytes);
   }
-  switch (cutter.at()) {
-    case frame_cutter::state::stranger:
-      if (cutter.rest().starts_with(tls_opening)) {
-        from.link->send(encode_opening());  // tells the peer that rank 0 has no secret
+  switch (splitter.at()) {
+    case frame_splitter::state::foreign:
+      if (splitter.rest().starts_with(tls_opening)) {
+        from.connection->send(encode_opening());  // tells the peer that rank 0 has no secret
         core_.untrusted(id, "it uses TLS: it has a secret, and rank 0 has none", now());
         break;
       }
       core_.malformed(
-          id, fmt::format("it is not a Tandem rank (sent '{}')", printable(cutter.rest())), now());
+          id, fmt::format("it is not a Tandem rank (sent '{}')", printable(splitter.rest())),
+          now());
       break;
-    case frame_cutter::state::other_version:
+    case frame_splitter::state::other_version:
       core_.malformed(id,
                       fmt::format("it uses version {} of the store's protocol, rank 0 {}",
-                                  cutter.version(), store_version),
+                                  splitter.version(), store_version),
                       now());
       break;
-    case frame_cutter::state::broken:
+    case frame_splitter::state::broken:
       core_.malformed(id, "an empty frame, or one longer than the limit", now());
       break;
     default:
@@ -185,29 +189,30 @@ void store_server::cut(connection& from) {
   }
 }
 
-void store_server::ended(store_link& from, const error_code& why) {
+void store_server::ended(store_connection& from, const error_code& why) {
   log(log_level::debug, "rendezvous",
       fmt::format("connection {} ended: {}", from.id(), why.message()));
   from.close();
   connections_.erase(from.id());
   core_.closed(from.id(), detail::lost_packets_text(why));
-  carry_out();
+  apply_outputs();
 }
 
-void store_server::untrusted(store_link& from, const trust::tls_session& session) {
-  if (is_opening(session.not_tls())) {
+void store_server::untrusted(store_connection& from, const trust::tls_session& session) {
+  if (is_opening(session.non_tls_bytes())) {
     const error why(errc::not_trusted, "rank 0's store has a secret, this rank has none",
                     "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
-    from.send_in_the_clear(encode_opening() + encode(store_reply(refused_reply{why})));
+    from.send_unencrypted(encode_opening() + encode(store_reply(refused_reply{why})));
     core_.untrusted(from.id(), "it has no secret, and rank 0 has one", now());
-  } else if (!session.not_tls().empty()) {
+  } else if (!session.non_tls_bytes().empty()) {
     core_.malformed(
-        from.id(), fmt::format("it is not a Tandem rank (sent '{}')", printable(session.not_tls())),
+        from.id(),
+        fmt::format("it is not a Tandem rank (sent '{}')", printable(session.non_tls_bytes())),
         now());
   } else {
     core_.untrusted(from.id(), session.why(), now());
   }
-  carry_out();
+  apply_outputs();
 }
 
 /// Called before the messages that all have joined are sent.
@@ -216,29 +221,29 @@ void store_server::publish_address() {
   published_ = true;
   std::string address;
   for (const auto& [id, each] : connections_) {
-    if (!address.empty() || each.way.peer_is_here || !core_.identified(id)) continue;
-    address = each.way.local_address;
+    if (!address.empty() || each.addresses.is_same_host || !core_.identified(id)) continue;
+    address = each.addresses.local_address;
   }
-  core_.put(address_for_others, std::move(address), now());
+  core_.put(address_for_other_hosts, std::move(address), now());
 }
 
-void store_server::carry_out() {
+void store_server::apply_outputs() {
   publish_address();
   for (auto outputs = core_.take(); !outputs.empty(); outputs = core_.take()) {
     for (store_core::output& out : outputs) {
       const auto found = connections_.find(out.to);
       if (found == connections_.end()) continue;
-      const std::shared_ptr<store_link> link = found->second.link;
-      if (out.message) link->send(encode(*out.message));
+      const std::shared_ptr<store_connection> connection = found->second.connection;
+      if (out.message) connection->send(encode(*out.message));
       if (out.close) {
         connections_.erase(found);
-        link->finish();
-      } else if (link->queued_bytes() > most_queued_bytes) {
-        core_.malformed(link->id(), "it does not read its replies", now());
+        connection->finish();
+      } else if (connection->queued_bytes() > max_queued_bytes) {
+        core_.malformed(connection->id(), "it does not read its replies", now());
       }
     }
   }
-  if (core_.over()) {
+  if (core_.is_finished()) {
     stop();
     return;
   }
@@ -257,20 +262,20 @@ void store_server::arm_timer() {
     const auto self = weak.lock();
     if (cancelled || !self || self->stopped_) return;
     self->core_.tick(now());
-    self->carry_out();
+    self->apply_outputs();
   });
 }
 
 void store_server::leave() {
   if (stopped_) return;
   core_.leave(0);
-  carry_out();
+  apply_outputs();
 }
 
 void store_server::report(const error& reason) {
   if (stopped_) return;
   core_.report(0, reason);
-  carry_out();
+  apply_outputs();
 }
 
 void store_server::stop() noexcept {
@@ -278,9 +283,9 @@ void store_server::stop() noexcept {
   error_code ignored;
   acceptor_.close(ignored);
   timer_.cancel();
-  accept_again_.cancel();
+  accept_retry_timer_.cancel();
   const auto connections = std::exchange(connections_, {});
-  for (const auto& [id, each] : connections) each.link->close();
+  for (const auto& [id, each] : connections) each.connection->close();
 }
 
 }  // namespace tandem::rendezvous

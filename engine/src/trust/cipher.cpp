@@ -1,7 +1,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <tandem/cipher.hpp>
+#include <tandem/detail/cipher.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::trust {
@@ -26,10 +26,11 @@ void cipher::deleter::operator()(evp_cipher_ctx_st* context) const noexcept {
   EVP_CIPHER_CTX_free(context);
 }
 
-cipher::cipher(const secret& key, way which) : context_(EVP_CIPHER_CTX_new()), way_(which) {
+cipher::cipher(const secret& key, direction which)
+    : context_(EVP_CIPHER_CTX_new()), direction_(which) {
   require(context_ != nullptr ? 1 : 0);
-  const int seals = way_ == way::seals ? 1 : 0;
-  require(EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, nullptr, nullptr, seals));
+  const int encrypt = direction_ == direction::encrypt ? 1 : 0;
+  require(EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, nullptr, nullptr, encrypt));
   change_key(key);
 }
 
@@ -44,9 +45,9 @@ void cipher::begin(const nonce& once) {
 }
 
 void cipher::update(std::span<const std::byte> from, std::byte* to) {
-  constexpr std::size_t most = std::size_t{1} << 30;  // the interface counts in `int`
+  constexpr std::size_t max_update_bytes = std::size_t{1} << 30;  // the interface counts in `int`
   while (!from.empty()) {
-    const std::size_t bytes = std::min(from.size(), most);
+    const std::size_t bytes = std::min(from.size(), max_update_bytes);
     int done = 0;
     require(EVP_CipherUpdate(context_.get(), raw(to), &done, raw(from.data()),
                              static_cast<int>(bytes)));

@@ -17,7 +17,7 @@ constexpr auto suites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr unsigned char psk_suite[] = {0x13, 0x01};  // the first of them
 constexpr unsigned char session_context[] = "tandem";
 
-std::string words_of_openssl() {
+std::string openssl_error_text() {
   const unsigned long number = ERR_peek_last_error();
   const char* const reason = ERR_reason_error_string(number);
   std::string text = reason != nullptr ? reason : "unknown cause";
@@ -34,7 +34,7 @@ context_pointer make_context() {
                     SSL_CTX_set_num_tickets(c, 0) == 1 && SSL_CTX_set_max_early_data(c, 0) == 1 &&
                     SSL_CTX_set_session_id_context(c, session_context, sizeof session_context) == 1;
   if (!good) {
-    throw error(errc::bad_input, "OpenSSL cannot do TLS 1.3: " + words_of_openssl(),
+    throw error(errc::bad_input, "OpenSSL cannot do TLS 1.3: " + openssl_error_text(),
                 "is it installed and configured on this machine?");
   }
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
@@ -67,18 +67,18 @@ SSL_SESSION* session_of_key(SSL* session) {
 
 int offer_key(SSL* session, const EVP_MD*, const unsigned char** identity, std::size_t* bytes,
               SSL_SESSION** made) {
-  const std::string& mine = of(session).identity();
-  *identity = reinterpret_cast<const unsigned char*>(mine.data());
-  *bytes = mine.size();
+  const std::string& own_identity = of(session).identity();
+  *identity = reinterpret_cast<const unsigned char*>(own_identity.data());
+  *bytes = own_identity.size();
   *made = session_of_key(session);
   return *made != nullptr ? 1 : 0;
 }
 
 /// Sets the flag of the session where the peer belongs to another job.
 int find_key(SSL* session, const unsigned char* identity, std::size_t bytes, SSL_SESSION** made) {
-  const std::string_view theirs(reinterpret_cast<const char*>(identity), bytes);
+  const std::string_view peer_identity(reinterpret_cast<const char*>(identity), bytes);
   *made = nullptr;
-  if (theirs != of(session).identity()) {
+  if (peer_identity != of(session).identity()) {
     if (auto* const other_job = static_cast<bool*>(SSL_get_app_data(session))) *other_job = true;
     return 1;
   }
@@ -96,7 +96,7 @@ std::string identity_of(const std::string& job) {
 }
 
 [[noreturn]] void refuse_file(const char* what, const std::string& path) {
-  throw error(errc::bad_input, fmt::format("{} {}: {}", what, path, words_of_openssl()),
+  throw error(errc::bad_input, fmt::format("{} {}: {}", what, path, openssl_error_text()),
               "give PEM files: a certificate, its private key, and the certificate authorities");
 }
 

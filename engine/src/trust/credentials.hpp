@@ -2,8 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <tandem/detail/trust.hpp>
 #include <tandem/settings.hpp>
-#include <tandem/trust.hpp>
 
 struct ssl_ctx_st;
 

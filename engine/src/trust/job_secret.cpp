@@ -7,14 +7,14 @@
 #include <cerrno>
 #include <cstring>
 #include <tandem/detail/resources.hpp>
+#include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
-#include <tandem/trust.hpp>
 
 namespace tandem::trust {
 namespace {
 
-constexpr std::size_t least_secret_bytes = 16;
-constexpr std::size_t most_secret_bytes = 4096;
+constexpr std::size_t min_secret_bytes = 16;
+constexpr std::size_t max_secret_bytes = 4096;
 
 class open_file {
  public:
@@ -61,7 +61,7 @@ secret read_file(const std::string& path) {
   struct stat found {};
   if (::fstat(file.fd(), &found) != 0) refuse(path, std::strerror(errno), {});
   check_file(found, path);
-  std::array<std::byte, most_secret_bytes + 1> content;
+  std::array<std::byte, max_secret_bytes + 1> content;
   std::size_t size = 0;
   while (size < content.size()) {
     const ssize_t n = ::read(file.fd(), content.data() + size, content.size() - size);
@@ -70,13 +70,13 @@ secret read_file(const std::string& path) {
     if (n == 0) break;
     size += static_cast<std::size_t>(n);
   }
-  const bool too_long = size > most_secret_bytes;
+  const bool too_long = size > max_secret_bytes;
   if (size > 0 && content[size - 1] == std::byte{'\n'}) --size;
   if (size > 0 && content[size - 1] == std::byte{'\r'}) --size;
   secret found_secret{std::span<const std::byte>(content.data(), too_long ? 0 : size)};
   wipe(content);
   if (too_long) {
-    refuse(path, fmt::format("longer than {} bytes", most_secret_bytes), "is it the right file?");
+    refuse(path, fmt::format("longer than {} bytes", max_secret_bytes), "is it the right file?");
   }
   return found_secret;
 }
@@ -88,12 +88,12 @@ secret job_secret(const settings& options) {
   const bool by_file = !options.secret_file.empty();
   secret found = by_file ? read_file(options.secret_file) : options.job_secret;
   const std::size_t bytes = found.bytes().size();
-  if (bytes >= least_secret_bytes || (bytes == 0 && !by_file)) return found;
+  if (bytes >= min_secret_bytes || (bytes == 0 && !by_file)) return found;
   const std::string where =
       by_file ? fmt::format("secret file {}", options.secret_file) : "TANDEM_SECRET";
   throw error(errc::bad_input,
               fmt::format("{}: {} bytes are too few for a secret (at least {})", where, bytes,
-                          least_secret_bytes),
+                          min_secret_bytes),
               by_file ? fmt::format("create another: (umask 077; openssl rand -hex 32 > {})",
                                     options.secret_file)
                       : "set it to what 'openssl rand -hex 32' prints");

@@ -2,8 +2,8 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
-#include <tandem/trust.hpp>
 #include <vector>
 
 namespace tandem::trust {
@@ -13,7 +13,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-[[noreturn]] void broken(const char* what) {
+[[noreturn]] void throw_openssl_error(const char* what) {
   throw error(errc::bad_input, what, "is OpenSSL installed and configured on this machine?");
 }
 
@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 void random_bytes(std::span<std::byte> into) {
   auto* const to = reinterpret_cast<unsigned char*>(into.data());
   if (RAND_bytes(to, static_cast<int>(into.size())) != 1) {
-    broken("OpenSSL cannot generate random bytes");
+    throw_openssl_error("OpenSSL cannot generate random bytes");
   }
 }
 
@@ -39,7 +39,8 @@ digest hmac_sha256(std::span<const std::byte> key,
            reinterpret_cast<const unsigned char*>(message.data()), message.size(),
            reinterpret_cast<unsigned char*>(result.data()), &length);
   wipe(message);
-  if (made == nullptr || length != result.size()) broken("OpenSSL cannot compute HMAC-SHA256");
+  if (made == nullptr || length != result.size())
+    throw_openssl_error("OpenSSL cannot compute HMAC-SHA256");
   return result;
 }
 

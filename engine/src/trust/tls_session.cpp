@@ -16,26 +16,26 @@ namespace tandem::trust {
 namespace {
 
 constexpr std::size_t piece_bytes = 4096;
-constexpr std::size_t most_not_tls_bytes = 40;
+constexpr std::size_t max_non_tls_bytes = 40;
 /// Record types with which a TLS connection may begin (RFC 8446, section 5.1).
 constexpr char alert_record = 21, handshake_record = 22;
 
-constexpr auto other_secret = "job secret mismatch";
-constexpr auto other_proof = "one end uses certificates, the other a job secret";
+constexpr auto secret_mismatch = "job secret mismatch";
+constexpr auto credential_mismatch = "one end uses certificates, the other a job secret";
 
 /// The meaning of the alert that the peer sent (RFC 8446, section 6.2).
-std::string words_of_alert(int alert, bool has_secret) {
+std::string alert_text(int alert, bool has_secret) {
   switch (alert) {
     case SSL_AD_ILLEGAL_PARAMETER:
     case SSL_AD_DECRYPT_ERROR:
-      if (has_secret) return other_secret;
+      if (has_secret) return secret_mismatch;
       break;
     case SSL_AD_HANDSHAKE_FAILURE:
     case SSL_AD_UNKNOWN_PSK_IDENTITY:
       if (has_secret) return "it belongs to another job, or uses certificates instead of a secret";
-      return other_proof;
+      return credential_mismatch;
     case SSL_AD_CERTIFICATE_REQUIRED:
-      return other_proof;
+      return credential_mismatch;
     default:
       break;
   }
@@ -70,7 +70,7 @@ void tls_session::receive(std::string_view bytes) {
   while (!bytes.empty() && (state_ == state::handshaking || state_ == state::open)) {
     if (received_bytes_ == 0 && bytes.front() != handshake_record &&
         bytes.front() != alert_record) {
-      not_tls_ = bytes.substr(0, most_not_tls_bytes);
+      non_tls_bytes_ = bytes.substr(0, max_non_tls_bytes);
       fail("it does not speak TLS");
       return;
     }
@@ -79,7 +79,7 @@ void tls_session::receive(std::string_view bytes) {
     received_bytes_ += piece.size();
     BIO_write(from_network_, piece.data(), static_cast<int>(piece.size()));
     advance();
-    if (state_ == state::handshaking && received_bytes_ > most_handshake_bytes) {
+    if (state_ == state::handshaking && received_bytes_ > max_handshake_bytes) {
       fail(fmt::format("no complete TLS handshake in {} bytes", received_bytes_));
     }
   }
@@ -103,7 +103,7 @@ void tls_session::advance() {
     }
     // With a secret, only a handshake by the pre-shared key authenticates the peer.
     if (credentials_->has_secret() && SSL_session_reused(ssl_.get()) != 1) {
-      fail(other_proof);
+      fail(credential_mismatch);
       return;
     }
     state_ = state::open;
@@ -153,26 +153,27 @@ std::string tls_session::last_error() const {
   if (other_job_) return "it belongs to another job";
   // OpenSSL reports a received alert as SSL_AD_REASON_OFFSET (1000) + the number of the alert.
   if (reason > SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + 255) {
-    return words_of_alert(reason - SSL_AD_REASON_OFFSET, has_secret);
+    return alert_text(reason - SSL_AD_REASON_OFFSET, has_secret);
   }
-  if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return other_secret;
+  if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return secret_mismatch;
   if (has_secret &&
       (reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_NO_SHARED_CIPHER ||
        reason == SSL_R_CERTIFICATE_VERIFY_FAILED)) {
-    return other_proof;
+    return credential_mismatch;
   }
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    const long verdict = SSL_get_verify_result(ssl_.get());
-    std::string text =
-        fmt::format("certificate verification failed: {}", X509_verify_cert_error_string(verdict));
-    if (verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID) {
+    const long verify_result = SSL_get_verify_result(ssl_.get());
+    std::string text = fmt::format("certificate verification failed: {}",
+                                   X509_verify_cert_error_string(verify_result));
+    if (verify_result == X509_V_ERR_CERT_HAS_EXPIRED ||
+        verify_result == X509_V_ERR_CERT_NOT_YET_VALID) {
       text += fmt::format(" by this host's clock ({:%Y-%m-%d %H:%M} UTC); is that right?",
                           fmt::gmtime(std::time(nullptr)));
     }
     return text;
   }
-  const char* const words = ERR_reason_error_string(number);
-  return fmt::format("TLS error: {}", words != nullptr ? words : "unknown cause");
+  const char* const reason_text = ERR_reason_error_string(number);
+  return fmt::format("TLS error: {}", reason_text != nullptr ? reason_text : "unknown cause");
 }
 
 std::string tls_session::take_outgoing() {

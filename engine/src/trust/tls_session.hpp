@@ -25,7 +25,7 @@ class tls_session {
     failed  ///< see `why`; the outgoing bytes are an alert for the peer
   };
   /// Enough for a handshake by a secret, and by a chain of several certificates.
-  static constexpr std::size_t most_handshake_bytes = 16 * 1024;
+  static constexpr std::size_t max_handshake_bytes = 16 * 1024;
 
   /// @par Errors `errc::limit_exceeded` where memory runs out.
   tls_session(std::shared_ptr<const credentials> with, side which);
@@ -46,7 +46,7 @@ class tls_session {
   /// What went wrong, as text for a person: "job secret mismatch".
   const std::string& why() const noexcept { return why_; }
   /// The first bytes of a peer that does not use TLS. They are not authenticated.
-  const std::string& not_tls() const noexcept { return not_tls_; }
+  const std::string& non_tls_bytes() const noexcept { return non_tls_bytes_; }
 
  private:
   void advance();
@@ -65,7 +65,7 @@ class tls_session {
   std::string pending_;
   std::string plain_;
   std::string why_;
-  std::string not_tls_;
+  std::string non_tls_bytes_;
 };
 
 }  // namespace tandem::trust

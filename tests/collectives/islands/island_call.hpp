@@ -3,9 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <string>
 #include <tandem/accelerator.hpp>
-#include <tandem/collectives/islands.hpp>
-#include <tandem/collectives/parallel_groups.hpp>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/parallel.hpp>
+#include <tandem/plan.hpp>
 
 namespace tandem::test {
 

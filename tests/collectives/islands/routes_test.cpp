@@ -23,19 +23,19 @@ using lengths = std::vector<std::size_t>;
 
 TEST(routes, share_blocks_among_the_places_of_the_smallest_island) {
   const division d = divided({0, 1, 0, 1, 0});  // ranks 0, 2, 4 and 1, 3
-  const routes way(d);
-  EXPECT_EQ(way.carrier(4), 0);
-  EXPECT_EQ(way.carrier(2), 1);
-  EXPECT_EQ(way.slots(0), 3U);  // of ranks 0, 4 and 1
-  EXPECT_EQ(way.slots(1), 2U);
-  EXPECT_EQ(way.slot(0), 0U);
-  EXPECT_EQ(way.slot(4), 1U);
-  EXPECT_EQ(way.slot(1), 2U);
-  EXPECT_EQ(way.slots_by_island(0), (lengths{2, 1}));
-  EXPECT_EQ(way.slots_by_island(1), (lengths{1, 1}));
-  EXPECT_EQ(way.wards(0, 0), std::vector<int>{4});
-  EXPECT_TRUE(way.wards(0, 1).empty());
-  EXPECT_FALSE(way.is_in_order());
+  const routes route(d);
+  EXPECT_EQ(route.leader(4), 0);
+  EXPECT_EQ(route.leader(2), 1);
+  EXPECT_EQ(route.slots(0), 3U);  // of ranks 0, 4 and 1
+  EXPECT_EQ(route.slots(1), 2U);
+  EXPECT_EQ(route.slot(0), 0U);
+  EXPECT_EQ(route.slot(4), 1U);
+  EXPECT_EQ(route.slot(1), 2U);
+  EXPECT_EQ(route.slots_by_island(0), (lengths{2, 1}));
+  EXPECT_EQ(route.slots_by_island(1), (lengths{1, 1}));
+  EXPECT_EQ(route.followers(0, 0), std::vector<int>{4});
+  EXPECT_TRUE(route.followers(0, 1).empty());
+  EXPECT_FALSE(route.is_in_order());
 }
 
 TEST(routes, are_in_order_where_ranks_follow_each_other) {
@@ -43,7 +43,7 @@ TEST(routes, are_in_order_where_ranks_follow_each_other) {
   EXPECT_TRUE(routes(apart).is_in_order());
   const division uneven = divided({0, 0, 0, 1});
   EXPECT_TRUE(routes(uneven).is_in_order());
-  EXPECT_EQ(routes(uneven).wards(0, 0), (std::vector<int>{1, 2}));
+  EXPECT_EQ(routes(uneven).followers(0, 0), (std::vector<int>{1, 2}));
   const division mixed = divided({0, 1, 0}), square = divided({0, 0, 1, 1});
   EXPECT_FALSE(routes(mixed).is_in_order());
   EXPECT_FALSE(routes(square).is_in_order());
@@ -53,32 +53,33 @@ TEST(routes, give_every_block_a_slot_of_its_own) {
   for (const std::vector<int>& colours :
        std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 1, 2, 0, 2}, {0, 1, 1, 0, 0, 1, 1, 1}}) {
     const division d = divided(colours);
-    const routes way(d);
+    const routes route(d);
     std::set<std::pair<int, std::size_t>> taken;
     std::size_t all = 0;
-    for (int place = 0; place < d.places; ++place) {
-      all += way.slots(place);
+    for (int leader_index = 0; leader_index < d.leader_count; ++leader_index) {
+      all += route.slots(leader_index);
       std::size_t next = 0;
       for (std::size_t i = 0; i < d.members.size(); ++i) {
-        const std::size_t own = way.slots_by_island(place)[i];
-        const std::vector<int> wards = way.wards(static_cast<int>(i), place);
-        EXPECT_EQ(own, 1 + wards.size());
-        EXPECT_EQ(way.slot(d.members[i][static_cast<std::size_t>(place)]), next);
-        for (std::size_t k = 0; k < wards.size(); ++k) EXPECT_EQ(way.slot(wards[k]), next + 1 + k);
+        const std::size_t own = route.slots_by_island(leader_index)[i];
+        const std::vector<int> followers = route.followers(static_cast<int>(i), leader_index);
+        EXPECT_EQ(own, 1 + followers.size());
+        EXPECT_EQ(route.slot(d.members[i][static_cast<std::size_t>(leader_index)]), next);
+        for (std::size_t k = 0; k < followers.size(); ++k)
+          EXPECT_EQ(route.slot(followers[k]), next + 1 + k);
         next += own;
       }
     }
     EXPECT_EQ(all, colours.size());
     for (int r = 0; r < static_cast<int>(colours.size()); ++r) {
-      EXPECT_LT(way.slot(r), way.slots(way.carrier(r)));
-      EXPECT_TRUE(taken.emplace(way.carrier(r), way.slot(r)).second);
+      EXPECT_LT(route.slot(r), route.slots(route.leader(r)));
+      EXPECT_TRUE(taken.emplace(route.leader(r), route.slot(r)).second);
     }
   }
 }
 
 TEST(routes, lead_abroad_only_from_island_to_island) {
   const division d = divided({0, 1, 0});
-  const blocks from_first = routes(d).abroad(0, 100);
+  const blocks from_first = routes(d).blocks_outside(0, 100);
   for (const int own : {0, 2}) EXPECT_EQ(from_first.bytes(own), 0U);
   EXPECT_EQ(from_first.bytes(1), 100U);
   EXPECT_EQ(from_first.offset(1), 100U);

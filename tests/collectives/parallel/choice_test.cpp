@@ -3,8 +3,8 @@
 
 #include <map>
 #include <string>
-#include <tandem/channels/devices.hpp>
-#include <tandem/collectives/group_choice.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/parallel.hpp>
 #include <utility>
 #include <vector>
 
@@ -29,12 +29,12 @@ std::string one_way(int, int) {
 
 std::vector<group_choice> choices(const char* layout, std::size_t dimension,
                                   const std::vector<rank_facts>& said,
-                                  const way_between& way = one_way) {
+                                  const transport_between& way = one_way) {
   return choose_backends(parallel_layout::parse(layout).groups(dimension), said, way);
 }
 
 std::string text(const char* layout, std::size_t dimension, const std::vector<rank_facts>& said,
-                 const way_between& way = one_way) {
+                 const transport_between& way = one_way) {
   return text_of(choices(layout, dimension, said, way));
 }
 
@@ -115,13 +115,13 @@ TEST(GroupChoice, OfOneRankIsNothing) {
 }
 
 TEST(GroupChoice, NamesNoVersionThatNobodyAskedFor) {
-  const std::vector<rank_facts> said = ranks_on({cuda, cuda}, rank_facts::some_library);
+  const std::vector<rank_facts> said = ranks_on({cuda, cuda}, rank_facts::unknown_version);
   EXPECT_EQ(choices("tensor=2", 0, said)[0].by, "NCCL");
 }
 
 TEST(GroupChoice, AsksForEachWayThatTheGroupTakesOnce) {
   std::map<std::pair<int, int>, int> asked;
-  const way_between count = [&asked](int from, int to) {
+  const transport_between count = [&asked](int from, int to) {
     ++asked[{from, to}];
     return std::string("x");
   };
@@ -137,7 +137,7 @@ TEST(GroupChoice, AsksForEachWayThatTheGroupTakesOnce) {
 }
 
 TEST(GroupChoice, SaysWhereTheWaysDiffer) {
-  const way_between way = [](int from, int to) {
+  const transport_between way = [](int from, int to) {
     return std::string(from / 2 == to / 2 ? "shm" : "tcp");
   };
   EXPECT_EQ(choices("a=2", 0, ranks_on({host, host}), way)[0].by, "shm");
@@ -148,14 +148,14 @@ TEST(GroupChoice, SaysWhereTheWaysDiffer) {
 }
 
 TEST(WayOf, SaysHowMemoryOfBothEndsTravels) {
-  using devices::way_of;
-  const devices::common_ground none, stages{false, true}, all{true, true};
-  EXPECT_EQ(way_of(host, host, all, "shm"), "shm");
-  EXPECT_EQ(way_of(cuda, cuda, all, "shm"), "peer copies");
-  EXPECT_EQ(way_of(cuda, hip, all, "shm"), "shared staging");
-  EXPECT_EQ(way_of(hip, hip, stages, "tcp"), "shared staging");
-  EXPECT_EQ(way_of(cuda, hip, none, "tcp"), "forwarding over tcp");
-  EXPECT_EQ(way_of(host, cuda, all, "shm"), "forwarding over shm");
+  using devices::expected_transport;
+  const devices::pair_capabilities none, stages{false, true}, all{true, true};
+  EXPECT_EQ(expected_transport(host, host, all, "shm"), "shm");
+  EXPECT_EQ(expected_transport(cuda, cuda, all, "shm"), "peer copies");
+  EXPECT_EQ(expected_transport(cuda, hip, all, "shm"), "shared staging");
+  EXPECT_EQ(expected_transport(hip, hip, stages, "tcp"), "shared staging");
+  EXPECT_EQ(expected_transport(cuda, hip, none, "tcp"), "forwarding over tcp");
+  EXPECT_EQ(expected_transport(host, cuda, all, "shm"), "forwarding over shm");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // library.
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/collectives.hpp>
+#include <tandem/collectives.hpp>
 
 #include "collectives/parallel/rig.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <tandem/accelerator.hpp>
-#include <tandem/collectives/parallel_groups.hpp>
+#include <tandem/parallel.hpp>
 #include <vector>
 
 namespace tandem::test {

@@ -1,8 +1,8 @@
 // How ranks divide into groups, and what is said of a layout that is none.
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/parallel_layout.hpp>
 #include <tandem/error.hpp>
+#include <tandem/parallel.hpp>
 
 namespace tandem {
 namespace {

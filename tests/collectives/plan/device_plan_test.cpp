@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <tandem/collectives/agree.hpp>
-#include <tandem/collectives/collectives.hpp>
-#include <tandem/collectives/plan.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/plan.hpp>
 
 #include "collectives/device_job.hpp"
 

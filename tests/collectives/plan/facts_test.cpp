@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <tandem/collectives/facts.hpp>
 #include <tandem/error.hpp>
+#include <tandem/plan.hpp>
 
 #include "support/temporary_folder.hpp"
 
@@ -62,7 +62,7 @@ TEST(Facts, OfDevicesKnowHowTheyCombine) {
   EXPECT_FALSE(facts::parse("memory host").on_devices);
   EXPECT_EQ(facts::parse("memory host").combine_latency_ns, 0u);
   facts devices;
-  devices.lie_on_devices();
+  devices.use_devices();
   EXPECT_EQ(facts::parse("memory device"), devices);
   EXPECT_EQ(facts::parse("memory device\nmemory host"), devices) << "one rank with a device counts";
   EXPECT_EQ(facts::parse(devices.text()), devices);

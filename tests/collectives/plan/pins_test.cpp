@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/plan.hpp>
 #include <tandem/error.hpp>
+#include <tandem/plan.hpp>
 
 namespace tandem {
 namespace {

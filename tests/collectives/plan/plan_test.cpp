@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <tandem/collectives/plan.hpp>
+#include <tandem/plan.hpp>
 
 #include "plan/cost.hpp"
 #include "plan/steps.hpp"
@@ -95,7 +95,7 @@ facts two_devices() {
   facts known = cluster({"a", "a"});
   known.within = {"shm", 0, 9'500, 380'000};
   known.cores = 2;
-  known.lie_on_devices();
+  known.use_devices();
   return known;
 }
 

@@ -39,17 +39,17 @@ class DeviceCache : public testing::Test {
 
 TEST_F(DeviceCache, GivesBackWhatWasKept) {
   EXPECT_EQ(cache.find("key"), std::nullopt);
-  cache.keep("key", code);
+  cache.store("key", code);
   EXPECT_EQ(cache.find("key"), code);
   EXPECT_EQ(cache.find("other"), std::nullopt);
   EXPECT_EQ(cache.find("ke"), std::nullopt);
-  cache.keep("key", "newer");
+  cache.store("key", "newer");
   EXPECT_EQ(cache.find("key"), "newer");
   EXPECT_EQ(device_cache(where).find("key"), "newer");
 }
 
 TEST_F(DeviceCache, TakesAnotherKeyInItsPlaceForNone) {
-  cache.keep("key", code);
+  cache.store("key", code);
   std::string changed = content();
   changed.replace(changed.find("key"), 3, "kez");
   write(changed);
@@ -57,7 +57,7 @@ TEST_F(DeviceCache, TakesAnotherKeyInItsPlaceForNone) {
 }
 
 TEST_F(DeviceCache, FindsNothingInAFileThatIsCutOrChanged) {
-  cache.keep("key", code);
+  cache.store("key", code);
   const std::string whole = content();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write(whole.substr(0, length));
@@ -71,12 +71,12 @@ TEST_F(DeviceCache, FindsNothingInAFileThatIsCutOrChanged) {
   }
   write(whole + "x");
   EXPECT_EQ(cache.find("key"), std::nullopt);
-  cache.keep("key", code);
+  cache.store("key", code);
   EXPECT_EQ(cache.find("key"), code) << "a bad file is replaced";
 }
 
 TEST_F(DeviceCache, FindsNothingThatOthersMayWrite) {
-  cache.keep("key", code);
+  cache.store("key", code);
   for (const mode_t mode : {0620, 0602}) {
     ASSERT_EQ(::chmod(file().c_str(), mode), 0);
     EXPECT_EQ(cache.find("key"), std::nullopt);
@@ -92,10 +92,10 @@ TEST_F(DeviceCache, FindsNothingThatOthersMayWrite) {
 
 TEST_F(DeviceCache, DoesWithoutAFolder) {
   const device_cache none{""};
-  none.keep("key", code);
+  none.store("key", code);
   EXPECT_EQ(none.find("key"), std::nullopt);
   const device_cache nowhere{folder.file("file", "is no folder") + "/x"};
-  nowhere.keep("key", code);
+  nowhere.store("key", code);
   EXPECT_EQ(nowhere.find("key"), std::nullopt);
 }
 

@@ -189,11 +189,11 @@ std::vector<element> special_elements(data_type type) {
     int exponent_bits = type == data_type::float64 ? 11 : 8;
     if (is_narrow(type)) exponent_bits = facts_of(type).exponent_bits;
     const int mantissa_bits = static_cast<int>(8 * bytes_of(type)) - 1 - exponent_bits;
-    const element least_normal = element{1} << mantissa_bits;
+    const element min_normal = element{1} << mantissa_bits;
     const element one = ((element{1} << (exponent_bits - 1)) - 1) << mantissa_bits;
     const element infinity = ((element{1} << exponent_bits) - 1) << mantissa_bits;
-    for (const element near : {least_normal, one, one + least_normal, infinity}) {
-      found.insert(found.end(), {near - 1, near, near + 1, near + least_normal / 2});
+    for (const element near : {min_normal, one, one + min_normal, infinity}) {
+      found.insert(found.end(), {near - 1, near, near + 1, near + min_normal / 2});
     }
   }
   const std::size_t positive = found.size();

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <string>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 #include <vector>
 
 /// Reductions one element at a time, in the plainest words there are: what the kernels must equal.

@@ -83,7 +83,7 @@ amd::result hipDeviceGetAttribute(int* into, int which, int of) {
   const amd::result said = about(of, [&](const cuda& in, cu::device device) {
     return in.device_attribute(into, in_cuda(which), device);
   });
-  if (which == amd::can_use_stream_wait_value && !pretended().has_stream_values) *into = 0;
+  if (which == amd::can_use_stream_wait_value && !pretended().has_stream_memory_ops) *into = 0;
   return said;
 }
 

@@ -15,7 +15,7 @@ struct pretence {
   int version = 60241134;  ///< HIP_VERSION
   std::string architecture = "gfx942";
   bool has_dma_buf = true;
-  bool has_stream_values = true;
+  bool has_stream_memory_ops = true;
   bool has_unique_ids = true;
 };
 pretence& pretended() noexcept;

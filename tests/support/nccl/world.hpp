@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <map>
 #include <optional>
-#include <tandem/collectives/reduction.hpp>
+#include <tandem/collectives.hpp>
 
 #include "support/cuda/world.hpp"
 #include "support/nccl/double.hpp"

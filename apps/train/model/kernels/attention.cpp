@@ -11,8 +11,8 @@ void causal_softmax(index rows, index length, Scalar scale, Scalar* scores) {
   for (index r = 0; r < rows; ++r) {
     const index seen = r % length + 1;
     row<Scalar> past(scores + r * length, seen);
-    const Scalar most = past.maxCoeff();
-    past = ((past - most) * scale).exp();
+    const Scalar max_score = past.maxCoeff();
+    past = ((past - max_score) * scale).exp();
     past *= 1 / past.sum();
     row<Scalar>(scores + r * length + seen, length - seen).setZero();
   }

@@ -50,8 +50,8 @@ void rms_norm_forward(index rows, index columns, double epsilon, const Scalar* x
                       const Scalar* weight, Scalar* normed, Scalar* inverse, Scalar* y);
 /// y = normed * weight again, for the backward pass.
 template <class Scalar>
-void rms_norm_again(index rows, index columns, const Scalar* normed, const Scalar* weight,
-                    Scalar* y);
+void rms_norm_recompute(index rows, index columns, const Scalar* normed, const Scalar* weight,
+                        Scalar* y);
 /// dx += the input's gradient, dweight += the weight's, given dy, the output's.
 template <class Scalar>
 void rms_norm_backward(index rows, index columns, const Scalar* dy, const Scalar* normed,

@@ -19,8 +19,8 @@ void rms_norm_forward(index rows, index columns, double epsilon, const Scalar* x
 }
 
 template <class Scalar>
-void rms_norm_again(index rows, index columns, const Scalar* normed, const Scalar* weight,
-                    Scalar* y) {
+void rms_norm_recompute(index rows, index columns, const Scalar* normed, const Scalar* weight,
+                        Scalar* y) {
   const const_row<Scalar> gain(weight, columns);
   for (index r = 0; r < rows; ++r)
     row<Scalar>(y + r * columns, columns) = const_row<Scalar>(normed + r * columns, columns) * gain;
@@ -43,7 +43,7 @@ void rms_norm_backward(index rows, index columns, const Scalar* dy, const Scalar
 #define TANDEM_INSTANTIATE(Scalar)                                                            \
   template void rms_norm_forward(index, index, double, const Scalar*, const Scalar*, Scalar*, \
                                  Scalar*, Scalar*);                                           \
-  template void rms_norm_again(index, index, const Scalar*, const Scalar*, Scalar*);          \
+  template void rms_norm_recompute(index, index, const Scalar*, const Scalar*, Scalar*);      \
   template void rms_norm_backward(index, index, const Scalar*, const Scalar*, const Scalar*,  \
                                   const Scalar*, Scalar*, Scalar*);
 TANDEM_INSTANTIATE(float)

@@ -41,11 +41,11 @@ double cross_entropy(index rows, index columns, double scale, const std::uint8_t
   double loss = 0;
   for (index r = 0; r < rows; ++r) {
     row<Scalar> scores(logits + r * columns, columns);
-    const Scalar most = scores.maxCoeff(), wanted = scores[targets[r]];
-    scores = (scores - most).exp();
+    const Scalar max_score = scores.maxCoeff(), target_score = scores[targets[r]];
+    scores = (scores - max_score).exp();
     const Scalar sum = scores.sum();
     loss += std::log(static_cast<double>(sum)) +
-            (static_cast<double>(most) - static_cast<double>(wanted));
+            (static_cast<double>(max_score) - static_cast<double>(target_score));
     scores *= static_cast<Scalar>(scale) / sum;
     scores[targets[r]] -= static_cast<Scalar>(scale);
   }

@@ -1,0 +1,259 @@
+/// The collectives, their algorithms and reductions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tandem/communicator.hpp>
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+namespace tandem {
+
+/// The collective operations. A `_v` variant counts as the same operation.
+enum class collective : std::uint8_t {
+  barrier,
+  broadcast,
+  reduce,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  gather,
+  scatter,
+  all_to_all,
+};
+inline constexpr std::size_t collective_count = 9;
+
+/// How a collective is carried out. The declarations in `src/algorithms/algorithms.hpp` give each
+/// algorithm's order of combination, cost and source.
+enum class algorithm : std::uint8_t {
+  automatic,           ///< the plan decides, by operation and length
+  ring,                ///< chunks from neighbour to neighbour, all links busy
+  recursive_doubling,  ///< exchange with a partner at distance 1, 2, 4...
+  halving_doubling,    ///< reduce-scatter by halves, then all-gather by doubles
+  tree,                ///< whole messages down or up a binomial tree
+  chain,               ///< chunks from rank to rank, each forwarded while the next arrives
+  bruck,               ///< log2 n rounds, each forwarding the blocks received so far
+  pairwise,            ///< one partner after the other
+  direct,              ///< all partners at once
+  two_level,           ///< inside each host, then across hosts
+  board,               ///< each rank writes once to shared memory that all ranks of the host read
+};
+inline constexpr std::size_t algorithm_count = 11;
+
+std::string_view name(collective what) noexcept;
+std::string_view name(algorithm how) noexcept;
+
+/// The algorithms of an operation, without `automatic`.
+std::span<const algorithm> algorithms_of(collective what) noexcept;
+/// Their names, "automatic" first: the choices of a user.
+std::vector<std::string_view> algorithm_names(collective what);
+/// The algorithm with that name; empty if the operation has none.
+std::optional<algorithm> find_algorithm(collective what, std::string_view name) noexcept;
+/// The algorithm used instead of `algorithm::board` where ranks share no board, and for long calls.
+algorithm without_board(collective what) noexcept;
+/// Whether the operation has that algorithm; true for `automatic`.
+bool is_defined(collective what, algorithm how) noexcept;
+
+}  // namespace tandem
+
+/// Element types of collectives, and the operations that combine elements.
+namespace tandem {
+
+/// The type of one element, in the processor's byte order. float16 is IEEE 754's binary16, bfloat16
+/// the upper half of a float32. The float8 types are those of the OCP 8-bit Floating Point
+/// Specification 1.0: e4m3 has no infinity and a single NaN (0x7f, 0xff), e5m2 is the upper half of
+/// a float16.
+enum class data_type : std::uint8_t {
+  float32,
+  float64,
+  int32,
+  int64,
+  int8,
+  int16,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float16,
+  bfloat16,
+  float8_e4m3,
+  float8_e5m2,
+};
+
+/// The operation that combines two elements. `band`, `bor` and `bxor` combine the bits of integers.
+/// `average` is the sum, divided once by the number of ranks; `premultiplied_sum` is the sum of
+/// each rank's data times its own `reduction::factor`.
+///
+/// Results have the same bits on every processor in its default floating-point mode (round to
+/// nearest even, subnormal numbers kept):
+/// - Integers wrap around, also in the sum of an average; an average is truncated toward zero.
+/// - float16, bfloat16 and float8: every single step (a combination of two elements, a
+///   multiplication, a division) converts to float32, which is exact, computes there, and rounds
+///   once to nearest even. Overflow gives infinity, for e4m3 NaN, never a finite number (NCCL gives
+///   the largest number there). Averages overflow where their sums do; a premultiplied_sum by 1 / n
+///   does not.
+/// - minimum and maximum of floating point are those of IEEE 754-2019: NaN if any operand of any
+///   rank is NaN, and -0 is less than +0. Their results do not depend on the order of combination:
+///   all algorithms and roots give the same bits.
+/// - A NaN result of any step is the positive quiet NaN without payload: float32 0x7fc00000,
+///   float64 0x7ff8000000000000, float16 0x7e00, bfloat16 0x7fc0, e5m2 0x7e, e4m3 0x7f, whatever
+///   sign and payload the operands have. In a group of two or more ranks each element goes through
+///   a step, so all NaNs have these bits. A group of one combines nothing: its elements are
+///   unchanged, except for the multiplication of premultiplied_sum.
+///
+/// Sums and products that a vendor's library computes (`islands`) are NaN in the same cases; if all
+/// ranks are one island, the library determines the bits of the NaN, the same on all ranks.
+enum class reduce_op : std::uint8_t {
+  sum,
+  product,
+  minimum,
+  maximum,
+  average,
+  band,
+  bor,
+  bxor,
+  premultiplied_sum,
+};
+
+/// The size of one element; 0 for a value outside the enumeration.
+std::size_t bytes_of(data_type type) noexcept;
+std::string_view name(data_type type) noexcept;
+std::string_view name(reduce_op op) noexcept;
+/// False for a value outside its enumeration, and for a bitwise operation on a type that is not an
+/// integer.
+bool is_defined(data_type type, reduce_op op) noexcept;
+
+/// An operation with its parameter. Converts implicitly from any `reduce_op`.
+struct reduction {
+  constexpr reduction(reduce_op what, double by = 1) noexcept  // NOLINT: see above
+      : op(what), factor(by) {}
+
+  reduce_op op;
+  /// For premultiplied_sum only: the factor of this rank's elements, which may differ by rank.
+  /// Rounded to float32 unless the type is float64. For integer types an integer in the type's
+  /// range.
+  double factor;
+};
+
+/// Shorthand for the operation with its factor.
+constexpr reduction premultiplied_sum(double factor) noexcept {
+  return {reduce_op::premultiplied_sum, factor};
+}
+
+}  // namespace tandem
+
+/// Collectives: every rank of a communicator calls them in the same order and with the same sizes,
+/// types and settings.
+///
+/// Views hold bytes; n is the number of ranks and r the rank of the caller. "All" views hold n
+/// blocks in rank order, of equal length, or, with `_v`, of the given lengths, which may be 0 and
+/// are the same list on every rank. A view that is written to must not overlap any other view of
+/// the call, except in place, which is requested by passing the same address: the block is then the
+/// caller's own block inside the "all" view, whether the call reads the block and writes "all" or
+/// the other way around. Views that are only read are not changed.
+///
+/// @par Memory  All views of one call on one rank lie in host memory, or all on one accelerator;
+/// ranks may choose differently, and the bits of the result are the same. The contents of a device
+/// view must be complete when the call starts (`device_watch::reached` of the stream that writes
+/// them), and the result is complete when the call completes. The first call that combines a type
+/// on a device compiles its kernels, which takes about a second, unless the user's cache has them.
+/// @par Algorithms  `automatic` follows the communicator's plan. All ranks pass the same.
+/// @par Concurrency  Up to 64 may be in progress at once on one communicator; they are matched by
+/// the order in which they start, so start them in the same order on every rank. One more fails
+/// with `errc::limit_exceeded`.
+/// @par Errors  As under communicator, Failure. `errc::call_mismatch`: ranks make different calls
+/// (operation, length, type, reduction, root, algorithm); the error on every rank names both.
+/// `errc::bad_input`: invalid arguments, as far as this rank alone can detect them.
+/// `errc::unsupported_memory`: the device does not exist, or a channel does not carry its memory;
+/// `errc::device_failed` before anything is sent: no kernel compiler. The error's phase reports the
+/// progress made: "all_reduce, ring step 2 of 6, recv: waiting for a message".
+/// @par Cancellation  Terminal. It ends the communicator, because the other ranks cannot finish
+/// without this one; the call completes only when nothing accesses the views any more.
+/// @par Cost  Nothing is sent for zero bytes or in a group of one.
+namespace tandem {
+
+/// Returns when every rank has called it. Dissemination: ceil(log2 n) rounds of one empty message
+/// each way.
+asio::awaitable<void> barrier(communicator& among);
+
+/// Copies the root's `data` into every other rank's `data`, of the same length everywhere.
+/// Algorithms: tree, chain, two_level.
+asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root,
+                                algorithm how = algorithm::automatic);
+
+/// Combines every rank's `data` element by element and leaves the result in all of them. `data` is
+/// aligned to its elements. All ranks pass the same type and operation; `reduce_op` defines the
+/// arithmetic. Algorithms: ring, recursive_doubling, halving_doubling, direct, two_level.
+///
+/// The order of combination depends on the number of ranks and the algorithm only, and each element
+/// is either combined once and copied, or combined from the same operands everywhere: the same
+/// ranks and data give the same bits on every rank and in every run, whichever instruction set the
+/// processors have. `src/algorithms/algorithms.hpp` documents the order of each algorithm.
+///
+/// @par Errors `errc::bad_input`: an undefined type, operation or combination of both, a factor
+/// that the type cannot represent, data whose length is not a multiple of the element size or that
+/// are not aligned.
+asio::awaitable<void> all_reduce(communicator& among, mutable_view data, data_type type,
+                                 reduction what, algorithm how = algorithm::automatic);
+/// The same out of place: writes to `result`, of the same length.
+asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_view result,
+                                 data_type type, reduction what,
+                                 algorithm how = algorithm::automatic);
+
+/// Writes the result to `result` at the root; `result` is ignored elsewhere. In place: `result` is
+/// `data`. Algorithms: tree, chain.
+asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view result,
+                             data_type type, reduction what, int root,
+                             algorithm how = algorithm::automatic);
+
+/// Gathers every rank's block on every rank. Algorithms: ring, bruck, direct, two_level.
+asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
+                                 algorithm how = algorithm::automatic);
+asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
+                                   std::span<const std::size_t> bytes_of_rank,
+                                   algorithm how = algorithm::automatic);
+
+/// Combines the ranks' `all` views block by block and writes block r of the result to `mine`.
+/// Algorithms: ring, pairwise, halving_doubling, two_level.
+asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
+                                     data_type type, reduction what,
+                                     algorithm how = algorithm::automatic);
+asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, mutable_view mine,
+                                       std::span<const std::size_t> bytes_of_rank, data_type type,
+                                       reduction what, algorithm how = algorithm::automatic);
+
+/// Gathers every rank's block in `all` at the root; `all` is ignored elsewhere. Algorithms: direct,
+/// tree (equal blocks only).
+asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
+                             algorithm how = algorithm::automatic);
+asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
+                               std::span<const std::size_t> bytes_of_rank, int root,
+                               algorithm how = algorithm::automatic);
+
+/// Copies block r of the root's `all` to `mine`; `all` is ignored elsewhere. Algorithms: direct,
+/// tree (equal blocks only).
+asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
+                              algorithm how = algorithm::automatic);
+asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
+                                std::span<const std::size_t> bytes_of_rank, int root,
+                                algorithm how = algorithm::automatic);
+
+/// Copies block i of rank r's `from` to block r of rank i's `into`. Not in place. Algorithms:
+/// pairwise, direct, bruck (equal blocks only).
+asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_view into,
+                                 algorithm how = algorithm::automatic);
+/// `sent` and `received` are lengths by rank; the length that rank r sends to rank i equals the
+/// length that i receives from r.
+asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
+                                   std::span<const std::size_t> sent, mutable_view into,
+                                   std::span<const std::size_t> received,
+                                   algorithm how = algorithm::automatic);
+
+}  // namespace tandem
+
+#pragma GCC visibility pop

@@ -1,0 +1,123 @@
+/// Groups of ranks, and the plan on which they agree.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <memory>
+#include <tandem/fabric.hpp>
+#include <tandem/memory.hpp>
+#include <tandem/settings.hpp>
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+namespace tandem {
+
+namespace asio = boost::asio;
+
+class plan;
+
+namespace detail {
+class group;
+}
+
+/// A group of ranks of one job that communicate: the whole job, a pipeline, the replicas of a
+/// stage.
+///
+/// Ranks in its calls are ranks of the group. All messages travel on the fabric's channels, on
+/// flows that only this group uses, so messages of groups that share a pair of ranks never mix:
+///
+///   bits 31..20  group id: 0 is the whole job, 1..4095 others
+///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines, 3 detection of mismatched calls
+///   bits 15..0   the caller's tag; for a collective, its number modulo 64 plus its
+///                level times 64; for a pipeline, the direction
+///
+/// @par Cost  A send or receive allocates nothing beyond coroutine frames. Collectives keep their
+///   scratch memory here: a call allocates only when more calls, or longer ones, are in progress at
+///   once than ever before.
+/// @par Lifetime  The fabric outlives the communicator, and the communicator every call on it.
+///   Movable while no call is in progress.
+/// @par Executor  The fabric's; every call is awaited there.
+/// @par Failure  An error that ends a collective or a pipeline ends the communicator: every rank of
+///   the job receives it through `fabric::fail`, pending and later calls throw the same error, and
+///   the contents of the views that the call was to write are unspecified. Only rejected arguments
+///   (`bad_input`, `unsupported_memory`, `limit_exceeded`) change nothing.
+class communicator {
+ public:
+  /// All ranks of the job, group id 0.
+  communicator(fabric& over, const settings& options);
+  /// `members`: ranks of the job, ordered by their rank in the group. `group_id`: 1..4095, the same
+  /// on all members and used by no other group with a member in common.
+  /// @par Errors `errc::bad_input`: no members, a member listed twice or outside the job, this rank
+  /// not among them, an id out of range or in use by another communicator of this fabric.
+  communicator(fabric& over, const settings& options, std::vector<int> members,
+               std::uint16_t group_id);
+  /// Splits the group, as MPI_Comm_split does: ranks with the same colour form a group, ordered by
+  /// key, then by rank in this group. A rank with a negative colour joins none and gets null. Every
+  /// rank calls it, as a collective; the result can be split again. Only one split at a time on a
+  /// rank, because each chooses an id: the highest that is free.
+  /// @par Errors Those of the collectives; `errc::limit_exceeded` on every rank if no id is free.
+  /// @par Cost  An all_gather of 8 bytes per rank and an all_reduce of 512; where the ranks of a
+  ///   part share memory and this group has an agreed plan, also the board of `make_communicator`.
+  asio::awaitable<std::unique_ptr<communicator>> split(int colour, int key = 0);
+  communicator(communicator&&) noexcept;
+  communicator& operator=(communicator&&) noexcept;
+  ~communicator();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  asio::any_io_executor get_executor() const noexcept;
+  /// The plan of its collectives: the one agreed on in `make_communicator`; after `split`, the plan
+  /// for the ranks of the part; else `plan::standard`.
+  const plan& agreed() const noexcept;
+
+  /// Sends one message; completes when the view may be reused. The k-th send with a tag matches the
+  /// peer's k-th receive with that tag. Cancellation, deadlines and errors as for `channel::send`;
+  /// they end this operation only.
+  /// @par Errors `errc::bad_input` for a rank outside the group and for the caller's own rank;
+  /// `errc::limit_exceeded`: each tag is a flow, and `settings::max_flows` bounds them.
+  asio::awaitable<void> send(int to, const_view message, std::uint16_t tag = 0);
+  /// Receives the next message with that tag and returns its length in bytes, which may be less
+  /// than the view's.
+  asio::awaitable<std::size_t> recv(int from, mutable_view into, std::uint16_t tag = 0);
+  /// Sends and receives at once, so that ranks that exchange messages cannot deadlock. Completes
+  /// when both operations have, even if one fails; then throws its error.
+  asio::awaitable<std::size_t> sendrecv(int to, const_view message, int from, mutable_view into,
+                                        std::uint16_t tag = 0);
+
+  /// For the collectives.
+  const std::shared_ptr<detail::group>& internals() const noexcept { return group_; }
+
+ private:
+  std::shared_ptr<detail::group> group_;
+};
+
+/// Makes the communicator of all ranks of the job (group id 0) and agrees on its plan. Every rank
+/// of the job calls it.
+///
+/// Ranks exchange their host (`settings::host`, else the host name and boot id of this machine),
+/// their channel and their plan settings. One pair of ranks inside a host and one across hosts, the
+/// lowest ranks of each, measure latency and rate, unless `settings::profile` supplies them. All
+/// ranks compute `plan::of` from the exchanged facts and compare its hash.
+///
+/// Ranks that all share the memory of one host, up to 16, are then fully connected and share a
+/// `board` for short calls, about 70 KB for each rank.
+///
+/// @param like  an empty view of the memory, host or device, that most collectives of this rank
+///   will work on; the measurement uses such memory. One rank with device memory makes the plan one
+///   for devices. Calls on other memory are correct, but may be slower.
+/// @par Cost  Four small all_gathers, three more for a board, and a few milliseconds for each of
+///   the two pairs.
+/// @par Errors `errc::call_mismatch`, the same on every rank: what differs, and on which ranks; the
+///   fabric stays usable. `errc::unsupported_memory`: the device does not exist, or a channel does
+///   not carry its memory. `errc::bad_input` for a profile and `bad_option` for a pin that this
+///   rank cannot read: the error is sent to the other ranks and the fabric has failed. Also those
+///   of all_gather.
+/// @par Cancellation  As under collectives.
+asio::awaitable<communicator> make_communicator(fabric& over, settings options,
+                                                const_view like = {});
+
+}  // namespace tandem
+
+#pragma GCC visibility pop

@@ -1,0 +1,348 @@
+// Copies that take turns, without a channel: when the driver is asked, for what, and who hears of
+// it.
+#include "devices/copy_scheduler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "support/cuda/double.hpp"
+#include "support/pattern.hpp"
+
+namespace tandem::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr devices::copy_scheduler::limits of_calls{.calls = 3,
+                                                   .call_bytes = 1000,
+                                                   .contended_bytes = 400,
+                                                   .other_window = 20ms,
+                                                   .reader_window = 20ms};
+
+/// What became of one copy.
+struct heard {
+  device_wait wait;
+  int told = 0, destroyed = 0;
+  std::shared_ptr<const error> failure;
+  std::function<void()> lets_go = [] {};  ///< when it is destroyed
+
+  heard() {
+    wait.owner = this;
+    wait.done = [](device_wait& of, const std::shared_ptr<const error>& why) {
+      auto& self = *static_cast<heard*>(of.owner);
+      ++self.told;
+      self.failure = why;
+    };
+    wait.destroy = [](device_wait& of) noexcept {
+      auto& self = *static_cast<heard*>(of.owner);
+      ++self.destroyed;
+      self.lets_go();
+    };
+  }
+};
+
+class copy_scheduler_test : public testing::Test {
+ protected:
+  copy_scheduler_test() {
+    gpus_.manual(true);
+    EXPECT_TRUE(device_.can_access_peer(1));
+    turns_->share_with(*others_);
+    others_->share_with(*turns_);
+  }
+
+  ~copy_scheduler_test() override { destroy(); }
+
+  /// @param gap  to what was copied before, at both ends
+  heard& copy(std::size_t bytes, std::size_t gap = 64) {
+    all_.push_back(std::make_unique<heard>());
+    at_ += gap;
+    turns_->copy(to_.data() + at_, from_.data() + at_, bytes, all_.back()->wait);
+    at_ += bytes;
+    return *all_.back();
+  }
+  /// One of the others.
+  heard& copy_beside(std::size_t bytes) {
+    all_.push_back(std::make_unique<heard>());
+    others_->copy(to_.data() + 90'000, from_.data() + 90'000, bytes, all_.back()->wait);
+    return *all_.back();
+  }
+  std::size_t singles() const { return gpus_.calls("cuMemcpyAsync"); }
+  std::size_t batches() const { return gpus_.calls("cuMemcpyBatchAsync"); }
+  /// Until nothing is left to do.
+  void run() {
+    do {
+      context_->restart();
+      context_->poll();
+    } while (gpus_.run_all() > 0);
+  }
+  int told() const {
+    int count = 0;
+    for (const auto& each : all_) count += each->told;
+    return count;
+  }
+  /// Time goes by in no other way.
+  static void pass(std::chrono::milliseconds time) { now_ += time; }
+  /// The loop, and what stands on it.
+  void destroy() {
+    watch_.reset();
+    turns_.reset();
+    others_.reset();
+    context_.reset();
+  }
+
+  static cuda_double::options greedy() {
+    cuda_double::options as;
+    as.greedy_engines = true;
+    return as;
+  }
+
+  using turns = devices::copy_scheduler;
+  static inline turns::time_point now_{1h};
+  std::shared_ptr<turns> make_turns() {
+    return std::make_shared<turns>(*watch_, context_->get_executor(), of_calls,
+                                   [] { return now_; });
+  }
+
+  cuda_double gpus_{greedy()};
+  accelerator& device_ = accelerator_at(memory_kind::cuda, 0);
+  const buffer to_{100'000, memory_kind::cuda, 1}, from_{100'000, memory_kind::cuda, 0};
+  std::vector<std::unique_ptr<heard>> all_;
+  std::size_t at_ = 0;
+  std::optional<asio::io_context> context_{std::in_place};
+  std::optional<device_watch> watch_{std::in_place, context_->get_executor(), device_};
+  std::shared_ptr<turns> turns_ = make_turns(), others_ = make_turns();
+};
+
+TEST_F(copy_scheduler_test, the_first_goes_at_once_and_the_others_when_the_loop_has_looked) {
+  copy(100);
+  EXPECT_EQ(singles(), 1U);
+  copy(200);
+  copy(300);
+  EXPECT_EQ(singles() + batches(), 1U);
+  context_->poll();
+  EXPECT_EQ(batches(), 1U);
+  EXPECT_EQ(told(), 0);
+  run();
+  EXPECT_EQ(told(), 3);
+  EXPECT_EQ(singles() + batches(), 2U);
+  for (const auto& each : all_) EXPECT_FALSE(each->failure);
+}
+
+TEST_F(copy_scheduler_test, what_fills_a_call_waits_for_no_look) {
+  copy(100);
+  copy(400);
+  copy(400);
+  EXPECT_EQ(batches(), 0U);
+  copy(300);
+  EXPECT_EQ(batches(), 1U) << "of the first two: more would be too long";
+  EXPECT_EQ(singles(), 1U);
+  context_->poll();
+  EXPECT_EQ(singles(), 2U);
+  run();
+  EXPECT_EQ(told(), 4);
+}
+
+TEST_F(copy_scheduler_test, one_that_is_longer_than_a_call_is_one_of_its_own) {
+  copy(5000);
+  copy(5000);
+  copy(5000);
+  EXPECT_EQ(singles(), 3U) << "one works, one is behind it, and one more";
+  copy(5000);
+  context_->poll();
+  EXPECT_EQ(singles(), 3U);
+  run();
+  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(singles(), 4U);
+}
+
+TEST_F(copy_scheduler_test, what_lies_side_by_side_at_both_ends_is_one_copy) {
+  copy(100);
+  copy(300, 0);
+  copy(300, 0);
+  copy(300, 0);
+  context_->poll();
+  EXPECT_EQ(batches(), 0U);
+  EXPECT_EQ(singles(), 2U);
+  run();
+  EXPECT_EQ(told(), 4);
+}
+
+TEST_F(copy_scheduler_test, where_others_want_the_engine_each_has_one_call_at_a_time) {
+  copy_beside(100);
+  copy(100);
+  copy(100);
+  copy(100);
+  context_->poll();
+  EXPECT_EQ(singles(), 2U) << "one of each";
+  EXPECT_EQ(batches(), 0U);
+  run();
+  EXPECT_EQ(batches(), 1U);
+  EXPECT_EQ(told(), 4);
+}
+
+TEST_F(copy_scheduler_test, nobody_waits_for_all_that_follows) {
+  const auto keep_some_waiting = [this] {
+    for (; turns_->pending_bytes() < 20'000; at_ = 0) copy(3000);
+  };
+  const auto go_on = [&] {
+    gpus_.step();
+    context_->restart();
+    context_->poll();
+    keep_some_waiting();
+  };
+  keep_some_waiting();
+  for (int i = 0; i < 20; ++i) go_on();
+  const std::size_t before = gpus_.seen().copied_bytes;
+  heard& other = copy_beside(100);
+  for (int i = 0; i < 200 && other.told == 0; ++i) go_on();
+  EXPECT_EQ(other.told, 1);
+  EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100) << "what was under way then";
+  const std::size_t then = gpus_.seen().copied_bytes;
+  for (int i = 0; i < 20; ++i) go_on();
+  EXPECT_GT(gpus_.seen().copied_bytes, then) << "the others go on";
+}
+
+TEST_F(copy_scheduler_test, in_company_a_long_copy_is_cut) {
+  const std::vector<std::byte> text = pattern(5000, 3);
+  std::ranges::copy(text, gpus_.host(from_.data() + 64, text.size()));
+  copy_beside(100);
+  heard& whole = copy(5000);
+  for (std::size_t pieces = 1; pieces <= 13; ++pieces) {
+    EXPECT_EQ(singles(), 1 + pieces);
+    EXPECT_EQ(turns_->pending_bytes(), 5000 - 400 * (pieces - 1));
+    EXPECT_EQ(whole.told, 0);
+    gpus_.run_all();
+    context_->restart();
+    context_->poll();
+  }
+  EXPECT_EQ(whole.told, 1);
+  EXPECT_FALSE(whole.failure);
+  EXPECT_EQ(turns_->pending_bytes(), 0U);
+  EXPECT_EQ(singles(), 14U) << "12 of 400 and one of 200, though the other one was soon over";
+  EXPECT_TRUE(std::ranges::equal(text, std::span(gpus_.host(to_.data() + 64, 5000), 5000)));
+  EXPECT_EQ(*gpus_.host(to_.data() + 5064), std::byte{0});
+}
+
+TEST_F(copy_scheduler_test, company_is_expected_for_a_while_and_then_no_more) {
+  copy_beside(100);
+  run();
+  copy(5000);
+  EXPECT_EQ(turns_->pending_bytes(), 5000U);
+  pass(25ms);
+  gpus_.run_all();
+  context_->restart();
+  context_->poll();
+  EXPECT_EQ(singles(), 3U) << "the rest as a whole";
+  run();
+  EXPECT_EQ(told(), 2);
+}
+
+TEST_F(copy_scheduler_test, for_readers_a_long_copy_is_cut_too) {
+  turns_->expect_reader(true);
+  pass(25ms);
+  copy(700);
+  EXPECT_EQ(turns_->pending_bytes(), 700U);
+  run();
+  EXPECT_EQ(singles(), 2U);
+  turns_->expect_reader(false);
+  copy(700);
+  run();
+  EXPECT_EQ(singles(), 4U) << "another is thought to come";
+  pass(25ms);
+  copy(700);
+  run();
+  EXPECT_EQ(singles(), 5U);
+  turns_->note_reader();
+  copy(700);
+  run();
+  EXPECT_EQ(singles(), 7U);
+  EXPECT_EQ(told(), 4);
+}
+
+TEST_F(copy_scheduler_test, a_copy_whose_part_is_refused_fails_as_a_whole_when_none_is_under_way) {
+  for (const int part : {1, 2}) {
+    copy_beside(100);
+    run();
+    gpus_.fail("cuMemcpyAsync", part, 1);
+    heard& whole = copy(1500);
+    heard& next = copy(100);
+    EXPECT_EQ(whole.told, 0);
+    run();
+    EXPECT_EQ(whole.told, 1);
+    ASSERT_TRUE(whole.failure);
+    EXPECT_EQ(whole.failure->code(), errc::device_failed);
+    EXPECT_EQ(next.told, 1);
+    EXPECT_FALSE(next.failure);
+    EXPECT_EQ(turns_->pending_bytes(), 0U);
+  }
+}
+
+TEST_F(copy_scheduler_test, a_cut_copy_is_destroyed_once_with_the_loop) {
+  copy_beside(100);
+  copy(1500);
+  copy(300);
+  destroy();
+  for (const auto& each : all_) {
+    EXPECT_EQ(each->told + each->destroyed, 1);
+  }
+  gpus_.run_all();
+}
+
+TEST_F(copy_scheduler_test, who_is_refused_is_told_later_and_the_others_go_on) {
+  copy(100);
+  gpus_.fail("cuMemcpyBatchAsync", 1, 1);
+  gpus_.fail("cuMemcpyAsync", 2, 1);
+  heard& first = copy(500);
+  heard& second = copy(500);
+  EXPECT_EQ(told(), 0) << "from inside what asked for it";
+  context_->poll();
+  EXPECT_EQ(first.told + second.told, 1);
+  heard& refused = first.told > 0 ? first : second;
+  ASSERT_TRUE(refused.failure);
+  EXPECT_EQ(refused.failure->code(), errc::device_failed);
+  run();
+  EXPECT_EQ(told(), 3);
+  copy(100);
+  run();
+  EXPECT_EQ(told(), 4);
+}
+
+TEST_F(copy_scheduler_test, whoever_waits_is_destroyed_with_the_loop) {
+  copy(100);
+  copy(600);
+  copy(600);
+  copy(100);
+  gpus_.fail("cuMemcpyBatchAsync", 1, 1);
+  gpus_.fail("cuMemcpyAsync", 1, 1);
+  copy(900);
+  destroy();
+  for (const auto& each : all_) {
+    EXPECT_EQ(each->told + each->destroyed, 1);
+  }
+  EXPECT_EQ(told(), 0);
+  gpus_.run_all();
+}
+
+TEST_F(copy_scheduler_test, who_is_refused_with_nothing_under_way_is_destroyed_with_the_loop) {
+  copy_beside(100);
+  run();
+  gpus_.fail("cuMemcpyAsync", 1, 1);
+  heard& refused = copy(1500);
+  refused.lets_go = [this] {
+    watch_.reset();
+    turns_.reset();
+    others_.reset();
+  };
+  EXPECT_EQ(turns_->pending_bytes(), 0U);
+  context_.reset();
+  EXPECT_EQ(refused.told, 0);
+  EXPECT_EQ(refused.destroyed, 1);
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,141 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "devices/peer_staging.hpp"
+#include "support/cuda/double.hpp"
+#include "support/text.hpp"
+#include "unit/accelerator_rig.hpp"
+
+namespace tandem::devices {
+namespace {
+
+using test::cuda_at;
+using test::cuda_double;
+
+constexpr std::size_t capacity_bytes = 65536;
+constexpr std::uint32_t id = staging_id(memory_kind::cuda);
+
+class peer_staging_test : public testing::Test {
+ protected:
+  /// The answer to a description of `where`.
+  std::string answer_to(const shared_pages::location& where) {
+    peer_staging mine(where.bytes);
+    EXPECT_TRUE(mine.describe(describe_staging(id, where), why_)) << why_;
+    imports::answer said;
+    EXPECT_TRUE(mine.next(cuda_at(0), said));
+    EXPECT_EQ(said.id, id);
+    EXPECT_FALSE(mine.next(cuda_at(0), said)) << "answered once";
+    return said.why;
+  }
+  /// A descriptor of this process as a peer might name it.
+  static shared_pages::location location_of(int descriptor, std::size_t bytes = capacity_bytes) {
+    struct stat about {};
+    ::fstat(descriptor, &about);
+    return {static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(descriptor),
+            about.st_ino, bytes};
+  }
+
+  cuda_double world_;
+  std::string why_;
+};
+
+TEST_F(peer_staging_test, bytes_are_where_both_say) {
+  const shared_pages pages("tandem-test", capacity_bytes);
+  std::memset(pages.data() + 4096, 7, 100);
+  peer_staging mine(capacity_bytes);
+  ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_)) << why_;
+  imports::answer said;
+  ASSERT_TRUE(mine.next(cuda_at(0), said));
+  EXPECT_EQ(said.why, "");
+  const auto found = mine.find({id, 4096}, 100, cuda_at(1), why_);
+  ASSERT_TRUE(found) << why_;
+  EXPECT_NE(found->host_address, pages.data() + 4096) << "mapped once more";
+  EXPECT_EQ(std::memcmp(found->host_address, pages.data() + 4096, 100), 0);
+  EXPECT_EQ(world_.host(static_cast<const std::byte*>(found->from), 100), found->host_address);
+  EXPECT_EQ(world_.open().registrations, 1U) << "once for all devices of a vendor";
+}
+
+TEST_F(peer_staging_test, it_stays_mapped_though_its_owner_is_gone) {
+  auto pages = std::make_unique<shared_pages>("tandem-test", capacity_bytes);
+  pages->data()[5] = std::byte{9};
+  peer_staging mine(capacity_bytes);
+  ASSERT_TRUE(mine.describe(describe_staging(id, pages->where()), why_));
+  imports::answer said;
+  ASSERT_TRUE(mine.next(cuda_at(0), said));
+  pages.reset();
+  const auto found = mine.find({id, 5}, 1, cuda_at(0), why_);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(*found->host_address, std::byte{9});
+}
+
+TEST_F(peer_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
+  const shared_pages pages("tandem-test", capacity_bytes);
+  shared_allocation good = describe_staging(id, pages.where());
+  peer_staging mine(capacity_bytes);
+  shared_allocation bad = good;
+  bad.kind = memory_kind::cuda;
+  EXPECT_FALSE(mine.describe(bad, why_));
+  bad = good;
+  bad.bytes = capacity_bytes * 1024;
+  EXPECT_FALSE(mine.describe(bad, why_));
+  EXPECT_TRUE(test::says(why_, "67108864 bytes; expected 65536")) << why_;
+  EXPECT_TRUE(mine.describe(good, why_));
+  EXPECT_FALSE(mine.describe(good, why_)) << "twice";
+}
+
+TEST_F(peer_staging_test, references_outside_of_it_are_refused) {
+  const shared_pages pages("tandem-test", capacity_bytes);
+  peer_staging mine(capacity_bytes);
+  EXPECT_FALSE(mine.find({id, 0}, 1, cuda_at(0), why_)) << "not described";
+  ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_));
+  EXPECT_TRUE(mine.find({id, capacity_bytes - 1}, 1, cuda_at(0), why_));
+  EXPECT_FALSE(mine.find({id, capacity_bytes - 1}, 2, cuda_at(0), why_));
+  EXPECT_FALSE(mine.find({id, ~std::uint64_t{0}}, 2, cuda_at(0), why_));
+  EXPECT_FALSE(mine.find({id + 1, 0}, 1, cuda_at(0), why_)) << "of another vendor";
+}
+
+TEST_F(peer_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
+  const shared_pages pages("tandem-test", capacity_bytes);
+  shared_pages::location where = pages.where();
+  where.inode += 1;
+  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  where = pages.where();
+  where.bytes /= 2;
+  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  where = pages.where();
+  where.descriptor = 1'000'000;
+  EXPECT_NE(answer_to(where), "");
+  where = pages.where();
+  where.process = 0x7fff'ffff;
+  EXPECT_NE(answer_to(where), "");
+}
+
+TEST_F(peer_staging_test, memory_that_may_shrink_is_none) {
+  const int open_ended = ::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(::ftruncate(open_ended, capacity_bytes), 0);
+  EXPECT_TRUE(test::says(answer_to(location_of(open_ended)), "not that shared memory"));
+  ::close(open_ended);
+}
+
+TEST_F(peer_staging_test, pipes_and_devices_are_not_opened) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  EXPECT_TRUE(test::says(answer_to(location_of(ends[0])), "not that shared memory"));
+  const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
+  EXPECT_TRUE(test::says(answer_to(location_of(zero)), "not that shared memory"));
+  for (const int each : {ends[0], ends[1], zero}) ::close(each);
+}
+
+TEST_F(peer_staging_test, what_cannot_be_pinned_says_why) {
+  const shared_pages pages("tandem-test", capacity_bytes);
+  world_.fail("cuMemHostRegister", 1, 801);
+  EXPECT_TRUE(test::says(answer_to(pages.where()), "cuMemHostRegister"));
+}
+
+}  // namespace
+}  // namespace tandem::devices

@@ -1,0 +1,118 @@
+// The layout of a training job: pure, no process and no socket.
+#include <gtest/gtest.h>
+
+#include <tandem/error.hpp>
+
+#include "layout.hpp"
+
+namespace tandem::train {
+namespace {
+
+std::string refusal(const layout_options& wanted, int layers) {
+  try {
+    const layout made(wanted, layers);
+    return "accepted: " + made.text();
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code(), errc::bad_option);
+    return failure.what();
+  }
+}
+
+TEST(layout, default_is_two_islands_of_two_with_a_stage_each) {
+  const layout made({}, 4);
+  EXPECT_EQ(made.text(), "2 stages x 2 replicas, layers 2+2, nvidia ranks 0-1, amd ranks 2-3");
+  EXPECT_EQ(made.pipeline(1), (std::vector<int>{1, 3}));
+  EXPECT_EQ(made.replicas_of(1), (std::vector<int>{2, 3}));
+}
+
+TEST(layout, every_rank_knows_its_place) {
+  const layout made({.islands = "nvidia:2,amd:1,cpu:1", .stages = 4, .split = "1,3,2,1"}, 7);
+  const int islands[] = {0, 0, 1, 2};
+  const int first_layers[] = {0, 1, 4, 6};
+  const int layers[] = {1, 3, 2, 1};
+  for (int rank = 0; rank < 4; ++rank) {
+    const rank_location at = made.at(rank);
+    EXPECT_EQ(at.stage, rank);
+    EXPECT_EQ(at.replica, 0);
+    EXPECT_EQ(at.island, islands[rank]);
+    EXPECT_EQ(at.first_layer, first_layers[rank]);
+    EXPECT_EQ(at.layers, layers[rank]);
+  }
+}
+
+TEST(layout, every_rank_and_layer_has_exactly_one_owner) {
+  for (const int ranks : {1, 2, 4, 8, 12}) {
+    for (int stages = 1; stages <= ranks; ++stages) {
+      if (ranks % stages != 0 || (ranks > 1 && stages % 2 != 0)) continue;
+      const layout made({.ranks = ranks, .islands = {}, .stages = stages, .split = {}}, 13);
+      int layers = 0;
+      for (int stage = 0; stage < stages; ++stage) {
+        EXPECT_EQ(made.at(made.rank_of(stage, 0)).first_layer, layers);
+        layers += made.at(made.rank_of(stage, 0)).layers;
+      }
+      EXPECT_EQ(layers, 13);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const rank_location at = made.at(rank);
+        EXPECT_EQ(made.rank_of(at.stage, at.replica), rank);
+        EXPECT_EQ(made.pipeline(at.replica)[static_cast<std::size_t>(at.stage)], rank);
+        EXPECT_EQ(made.replicas_of(at.stage)[static_cast<std::size_t>(at.replica)], rank);
+      }
+    }
+  }
+}
+
+TEST(layout, layers_left_over_go_to_the_first_stages) {
+  EXPECT_EQ(layout({.ranks = 4, .islands = {}, .stages = 4, .split = {}}, 6).split(),
+            (std::vector<int>{2, 2, 1, 1}));
+}
+
+TEST(layout, one_rank_holds_everything) {
+  const layout made = layout::single(5);
+  EXPECT_EQ(made.ranks(), 1);
+  EXPECT_EQ(made.at(0).layers, 5);
+  EXPECT_EQ(layout({.ranks = 1, .islands = {}, .stages = 0, .split = {}}, 5).at(0).layers, 5);
+}
+
+TEST(layout, what_does_not_divide_is_refused_with_what_would) {
+  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 3, .split = {}}, 4),
+            "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
+  EXPECT_EQ(
+      refusal({.ranks = 4, .islands = {}, .stages = 1, .split = {}}, 4),
+      "stages of 4 ranks do not fill the islands: nvidia has 2; a stage may not span islands; "
+      "choose another number "
+      "of --stages or other --islands");
+  EXPECT_EQ(refusal({.ranks = 8, .islands = {}, .stages = 8, .split = {}}, 4),
+            "8 stages cannot share 4 layers; choose --stages 1 to 4 or a deeper --model");
+  EXPECT_EQ(refusal({.ranks = 3, .islands = {}, .stages = 0, .split = {}}, 4),
+            "3 ranks do not divide into two islands of equal size; choose the islands: --islands "
+            "nvidia:2,amd:1 --stages 3");
+  EXPECT_EQ(refusal({.ranks = 6, .islands = "nvidia:2,amd:2", .stages = 0, .split = {}}, 4),
+            "--islands nvidia:2,amd:2 has 4 ranks, but the job has 6; make the two numbers equal");
+}
+
+TEST(layout, a_wrong_split_is_refused_with_a_right_one) {
+  const std::string right = "; the model has 4 layers and the pipeline 2 stages: --split 2,2";
+  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "3,2"}, 4),
+            "--split 3,2 adds up to 5 layers" + right);
+  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "4"}, 4),
+            "--split 4 has 1 stages" + right);
+  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "4,0"}, 4),
+            "--split 4,0: every stage needs at least one layer" + right);
+  EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "2,x"}, 4),
+            "--split 2,x: every stage needs at least one layer" + right);
+}
+
+TEST(layout, malformed_islands_are_refused) {
+  for (const char* wrong : {"", "nvidia", "nvidia:", ":2", "nvidia:0", "nvidia:-1", "nvidia:2,",
+                            "a:2x", "a:99999999999"}) {
+    EXPECT_THROW(parse_islands(wrong), error) << wrong;
+  }
+  const std::vector<island> right = parse_islands("nvidia:3,amd:1");
+  ASSERT_EQ(right.size(), 2U);
+  EXPECT_EQ(right[0].name, "nvidia");
+  EXPECT_EQ(right[0].ranks, 3);
+  EXPECT_EQ(right[1].ranks, 1);
+}
+
+}  // namespace
+}  // namespace tandem::train

@@ -1,0 +1,37 @@
+// What a lane over RDMA has room for, whatever the settings ask.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "rails/rdma_lanes.hpp"
+#include "verbs/qp_info.hpp"
+
+namespace tandem::test {
+namespace {
+
+TEST(VerbsRoom, SuitsAPeerWhateverTheChunks) {
+  for (const std::size_t chunk_bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1024}, std::size_t{64} << 10,
+        std::size_t{1} << 20, std::size_t{1} << 31, std::numeric_limits<std::size_t>::max()}) {
+    settings options;
+    options.chunk_bytes = chunk_bytes;
+    verbs::qp_info one;
+    one.chunks_at = 4096;
+    one.control_pair = 1;
+    one.has = rails::queue_depths_for(options);
+    EXPECT_NO_THROW(verbs::decode(verbs::encode(one))) << chunk_bytes;
+    EXPECT_GT(one.has.chunk_bytes, one.has.record_bytes) << chunk_bytes;
+    EXPECT_LE(one.has.chunk_bytes, 256u << 10) << chunk_bytes;
+  }
+}
+
+TEST(VerbsRoom, ShortensWithTheChunks) {
+  settings options;
+  EXPECT_EQ(rails::queue_depths_for(options).chunk_bytes, 256u << 10);
+  options.chunk_bytes = 16 << 10;
+  EXPECT_EQ(rails::queue_depths_for(options).chunk_bytes, 32u << 10);
+}
+
+}  // namespace
+}  // namespace tandem::test
