@@ -26,7 +26,7 @@ struct start_state {
 /// @param tell  notified on the executor when the initialisation has ended, unless it is abandoned
 void start_library(const std::shared_ptr<start_state>& state, accelerator& device, const nccl& lib,
                    nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
-                   event& changed) {
+                   async_condition& changed) {
   auto start = [state, &device, &lib, id, rank, size, executor, &changed] {
     nc::comm made = nullptr;
     nc::result status = nc::system_error;
@@ -93,7 +93,7 @@ class vendor_group::wait_for_start {
 
  public:
   const std::shared_ptr<start_state> state = std::make_shared<start_state>();
-  event changed;
+  async_condition changed;
 };
 
 vendor_group::vendor_group(accelerator& device, const nccl& lib, int rank, int size)
