@@ -7,12 +7,14 @@
 #include <string>
 #include <string_view>
 #include <tandem/channel.hpp>
-#include <tandem/detail/board.hpp>
 #include <tandem/memory.hpp>
+#include <vector>
 
 #pragma GCC visibility push(default)
 
 namespace tandem {
+
+class board;
 
 /// One rank's connections to all ranks of a job. A channel to a peer is connected on first use.
 /// Communicators are built on this interface and do not depend on the transport.

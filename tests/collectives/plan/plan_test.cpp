@@ -258,7 +258,7 @@ TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
 TEST(Layout, NumbersHostsByTheirFirstRanks) {
   const layout where({"z", "a", "z", "b", "a", "z"});
   EXPECT_EQ(where.host, (std::vector<int>{0, 1, 0, 2, 1, 0}));
-  EXPECT_EQ(where.place, (std::vector<int>{0, 0, 1, 0, 1, 2}));
+  EXPECT_EQ(where.local_rank, (std::vector<int>{0, 0, 1, 0, 1, 2}));
   EXPECT_EQ(where.members[0], (std::vector<int>{0, 2, 5}));
   EXPECT_TRUE(where.two_levels());
   EXPECT_FALSE(where.equal());
