@@ -8,7 +8,7 @@
 #include <tandem/channel.hpp>
 
 #include "brute_force/stepping.hpp"
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 namespace {

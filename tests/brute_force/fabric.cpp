@@ -8,7 +8,7 @@
 #include <tandem/store.hpp>
 
 #include "brute_force/stepping.hpp"
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/reserved_port.hpp"
 

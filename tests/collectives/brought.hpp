@@ -3,7 +3,7 @@
 #include <tandem/collectives.hpp>
 #include <vector>
 
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 
 namespace tandem::test {
 

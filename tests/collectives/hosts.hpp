@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collectives/job.hpp"
-#include "group.hpp"
+#include "communicator/group.hpp"
 
 namespace tandem::test {
 

@@ -13,7 +13,7 @@
 #include <tandem/communicator.hpp>
 #include <vector>
 
-#include "share_board.hpp"
+#include "communicator/share_board.hpp"
 #include "support/fabric_maker.hpp"
 
 namespace tandem::test {

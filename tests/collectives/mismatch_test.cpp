@@ -5,9 +5,9 @@
 #include <random>
 #include <tandem/collectives.hpp>
 
-#include "call_log.hpp"
-#include "call_record.hpp"
 #include "collectives/job.hpp"
+#include "communicator/call_log.hpp"
+#include "communicator/call_record.hpp"
 
 namespace tandem {
 namespace {

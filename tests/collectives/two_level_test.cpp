@@ -5,10 +5,10 @@
 #include <tandem/collectives.hpp>
 #include <tandem/plan.hpp>
 
-#include "algorithms/slices.hpp"
 #include "collectives/hosts.hpp"
 #include "collectives/reference.hpp"
-#include "group.hpp"
+#include "communicator/group.hpp"
+#include "partition/slices.hpp"
 #include "plan/layout.hpp"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/pending_operation.hpp"
 
 namespace tandem::test {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "devices/flows.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 #include "support/expected_log.hpp"
 

@@ -4,7 +4,7 @@
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 #include "support/expected_log.hpp"
 #include "support/fabric_maker.hpp"

@@ -5,10 +5,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 #include "conformance/shm_peer.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 
 namespace tandem::test {

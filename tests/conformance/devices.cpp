@@ -2,9 +2,9 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 namespace {

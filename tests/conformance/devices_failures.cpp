@@ -4,9 +4,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 #include "support/pending_operation.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 

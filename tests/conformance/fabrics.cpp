@@ -7,7 +7,7 @@
 #include <tandem/fabric.hpp>
 #include <tandem/store.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/rdma/on_loopback.hpp"
 #include "support/reserved_port.hpp"

@@ -1,5 +1,5 @@
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 namespace {

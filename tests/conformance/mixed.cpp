@@ -4,9 +4,9 @@
 #include <tandem/channels.hpp>
 #include <tandem/fabric.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "mixed/fabric.hpp"
 #include "mixed/rank_location.hpp"
+#include "support/channel_case.hpp"
 #include "support/fabric_maker.hpp"
 
 namespace tandem::test {

@@ -4,8 +4,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <map>
 
-#include "conformance/channel_case.hpp"
 #include "mixed/shared_store.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <tandem/channel.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 #include "support/verbs_rig.hpp"
 

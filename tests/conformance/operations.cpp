@@ -7,7 +7,7 @@
 #include <tandem/async.hpp>
 #include <thread>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/pending_operation.hpp"
 
 namespace tandem::test {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "devices/link.hpp"
+#include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 
 namespace tandem::test {

@@ -6,7 +6,7 @@
 #include <tandem/async.hpp>
 #include <tandem/fabric.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/rdma/on_loopback.hpp"

@@ -5,8 +5,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
+#include "support/channel_case.hpp"
 #include "support/rails_rig.hpp"
 
 namespace tandem::test {

@@ -9,8 +9,8 @@
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
+#include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 #include "support/rails_rig.hpp"
 #include "support/reserved_port.hpp"

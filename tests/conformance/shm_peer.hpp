@@ -3,8 +3,8 @@
 #include <memory>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "shm/connect.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 

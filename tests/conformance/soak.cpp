@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 namespace {

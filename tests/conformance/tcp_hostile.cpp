@@ -3,8 +3,8 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/raw_peer.hpp"
+#include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 
 namespace tandem::test {

@@ -11,8 +11,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/raw_peer.hpp"
+#include "support/channel_case.hpp"
 #include "support/pending_operation.hpp"
 #include "support/reserved_port.hpp"
 

@@ -4,9 +4,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
 
-#include "conformance/channel_case.hpp"
 #include "conformance/pairs.hpp"
 #include "conformance/raw_peer.hpp"
+#include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 #include "tcp/proof.hpp"
 

@@ -1,7 +1,7 @@
 // The whole suite over RDMA, on devices in memory: one lane, two, one that TCP stands by for, and
 // lanes that are cut again and again.
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/verbs_rig.hpp"
 
 namespace tandem::test {

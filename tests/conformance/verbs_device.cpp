@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/named_device.hpp"
 #include "support/rails_rig.hpp"
 

@@ -3,7 +3,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "far/lanes.hpp"
 
 namespace tandem::test::far {

@@ -10,7 +10,7 @@
 #include "fuzz/targets.hpp"
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
-#include "rails/pairing.hpp"
+#include "nic/pairing.hpp"
 
 namespace tandem::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 tandem_test(gpu_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
-    collectives/reduce/slow.cpp
+    collectives/slow.cpp
     gpu/device.cpp
     gpu/reductions.cpp)
 
@@ -13,5 +13,5 @@ tandem_test(gpu_island_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
     collectives/islands/island_call.cpp
-    collectives/reduce/slow.cpp
+    collectives/slow.cpp
     gpu/islands.cpp)

@@ -8,7 +8,7 @@
 #include <tandem/accelerator.hpp>
 
 #include "collectives/nan_cases.hpp"
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 #include "reduce/device_kernels.hpp"
 
 namespace tandem::detail {

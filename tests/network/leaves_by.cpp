@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "rails/bind_nic.hpp"
+#include "nic/bind_nic.hpp"
 
 namespace tandem::rails {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
-#include "share_board.hpp"
+#include "communicator/share_board.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/reserved_port.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rails/nic.hpp"
+#include "nic/nic.hpp"
 #include "verbs/gid_choice.hpp"
 #include "verbs/ports.hpp"
 

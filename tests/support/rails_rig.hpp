@@ -5,7 +5,7 @@
 #include <tandem/channel.hpp>
 #include <tandem/settings.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "support/rig_lanes.hpp"
 #include "support/wire_tap.hpp"
 

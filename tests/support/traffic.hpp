@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test {
 

@@ -8,7 +8,7 @@
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
 
-#include "conformance/channel_case.hpp"
+#include "support/channel_case.hpp"
 #include "threads/loop_thread.hpp"
 
 namespace tandem::test {

@@ -5,7 +5,7 @@
 #include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
-#include "rails/bind_nic.hpp"
+#include "nic/bind_nic.hpp"
 
 namespace tandem::rails {
 namespace {

@@ -3,8 +3,8 @@
 #include <random>
 #include <tandem/error.hpp>
 
-#include "rails/pairing.hpp"
-#include "rails/rail_spec.hpp"
+#include "nic/pairing.hpp"
+#include "nic/rail_spec.hpp"
 
 namespace tandem::rails {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <tandem/error.hpp>
 
-#include "rails/selection.hpp"
+#include "nic/selection.hpp"
 
 namespace tandem::rails {
 namespace {

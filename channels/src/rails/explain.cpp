@@ -5,8 +5,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
-#include "rails/nic.hpp"
-#include "rails/selection.hpp"
+#include "nic/nic.hpp"
+#include "nic/selection.hpp"
 #include "verbs/capabilities.hpp"
 #include "verbs/local_ports.hpp"
 #include "verbs/rdma_nics.hpp"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "nic/lane_connection.hpp"
 #include "rails/core.hpp"
-#include "rails/lane_connection.hpp"
 
 namespace tandem::rails {
 

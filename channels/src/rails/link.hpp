@@ -11,13 +11,13 @@
 #include <tandem/detail/poller.hpp>
 #include <vector>
 
+#include "nic/lane_connection.hpp"
+#include "nic/nic.hpp"
 #include "protocol/session.hpp"
 #include "rails/core.hpp"
 #include "rails/device_copier.hpp"
-#include "rails/lane_connection.hpp"
 #include "rails/lane_reader.hpp"
 #include "rails/lane_writer.hpp"
-#include "rails/nic.hpp"
 #include "rails/registration_cache.hpp"
 
 namespace tandem::rails {

@@ -11,9 +11,9 @@
 #include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 
+#include "nic/bind_nic.hpp"
+#include "nic/selection.hpp"
 #include "protocol/channel_handle.hpp"
-#include "rails/bind_nic.hpp"
-#include "rails/selection.hpp"
 #include "rails/tcp_lane_connection.hpp"
 #include "tcp/connect.hpp"
 #include "tcp/fabric_handle.hpp"

@@ -5,10 +5,10 @@
 #include <tandem/detail/connect_failure.hpp>
 #include <vector>
 
-#include "rails/carrier_watch.hpp"
+#include "nic/carrier_watch.hpp"
+#include "nic/nic.hpp"
+#include "nic/pairing.hpp"
 #include "rails/link.hpp"
-#include "rails/nic.hpp"
-#include "rails/pairing.hpp"
 #include "rails/rdma_lanes.hpp"
 #include "tcp/fabric.hpp"
 

@@ -9,9 +9,9 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
-#include "rails/lane_connection.hpp"
-#include "rails/nic.hpp"
-#include "rails/selection.hpp"
+#include "nic/lane_connection.hpp"
+#include "nic/nic.hpp"
+#include "nic/selection.hpp"
 #include "sealed/connection.hpp"
 #include "verbs/credits.hpp"
 #include "verbs/rdma_nics.hpp"

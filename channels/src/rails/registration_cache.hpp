@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rails/lane_connection.hpp"
+#include "nic/lane_connection.hpp"
 
 namespace tandem::rails {
 

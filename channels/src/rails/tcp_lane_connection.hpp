@@ -2,7 +2,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-#include "rails/lane_connection.hpp"
+#include "nic/lane_connection.hpp"
 #include "sealed/connection.hpp"
 #include "sealed/stream.hpp"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rails/lane_connection.hpp"
+#include "nic/lane_connection.hpp"
 #include "verbs/adapter.hpp"
 #include "verbs/qp_info.hpp"
 #include "verbs/slab.hpp"

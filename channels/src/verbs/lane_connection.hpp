@@ -6,7 +6,7 @@
 #include <chrono>
 #include <memory>
 
-#include "rails/lane_connection.hpp"
+#include "nic/lane_connection.hpp"
 #include "verbs/endpoint.hpp"
 
 namespace tandem::verbs {

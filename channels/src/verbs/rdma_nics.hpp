@@ -5,8 +5,8 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
-#include "rails/nic.hpp"
-#include "rails/selection.hpp"
+#include "nic/nic.hpp"
+#include "nic/selection.hpp"
 #include "verbs/gid_choice.hpp"
 #include "verbs/ports.hpp"
 

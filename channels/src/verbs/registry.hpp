@@ -8,7 +8,7 @@
 #include <string>
 #include <tandem/memory.hpp>
 
-#include "rails/lane_connection.hpp"
+#include "nic/lane_connection.hpp"
 #include "verbs/owned.hpp"
 #include "verbs/registration_method.hpp"
 

@@ -2,9 +2,9 @@
 
 #include <tandem/collectives.hpp>
 
-#include "algorithms/blocks.hpp"
 #include "algorithms/ring.hpp"
-#include "call.hpp"
+#include "communicator/call.hpp"
+#include "partition/blocks.hpp"
 #include "reduce/reducer.hpp"
 
 /// The algorithms. x_r is the contribution of rank r, n the number of ranks, B the bytes of the

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "algorithms/fold.hpp"
+#include "partition/fold.hpp"
 
 namespace tandem::detail {
 namespace {

@@ -1,5 +1,5 @@
 #include "algorithms/algorithms.hpp"
-#include "algorithms/fold.hpp"
+#include "partition/fold.hpp"
 
 namespace tandem::detail {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "algorithms/blocks.hpp"
+#include "partition/blocks.hpp"
 
 namespace tandem::detail {
 

@@ -4,7 +4,7 @@
 #include <tandem/async.hpp>
 #include <utility>
 
-#include "algorithms/slices.hpp"
+#include "partition/slices.hpp"
 
 namespace tandem::detail {
 namespace {

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <map>
-#include <memory>
-
 #include "algorithms/algorithms.hpp"
-#include "plan/layout.hpp"
+#include "communicator/levels.hpp"
 
 /// Two-level algorithms, inside each host and across hosts: data crosses each host's link once, in
 /// whatever order the ranks are numbered. Slices of the data are pipelined through the levels, so
@@ -13,37 +10,6 @@
 ///
 /// Slice k of S slices of E elements is [E k / S, E (k + 1) / S).
 namespace tandem::detail {
-
-/// The subgroups of a group that form its levels, made on first use and kept.
-class levels {
- public:
-  explicit levels(const group& parent);
-
-  const layout& where() const noexcept { return where_; }
-  /// The ranks of this rank's host, ascending.
-  const std::shared_ptr<group>& within() const noexcept { return within_; }
-  /// If all hosts have equally many ranks: the ranks with this rank's local rank, by host.
-  /// Otherwise the first rank of each host; null if this rank is not one of them.
-  const std::shared_ptr<group>& across() const noexcept { return across_; }
-  /// The root and the first ranks of all other hosts, by host; null if this rank is not one of
-  /// them.
-  std::shared_ptr<group> leaders(int root);
-  /// By host: the rank that is a member of `across`. @pre all hosts have equally many ranks.
-  const std::vector<int>& ranks_across() const noexcept { return ranks_across_; }
-  /// All ranks, host by host.
-  const std::shared_ptr<group>& in_order();
-
- private:
-  std::shared_ptr<group> part(const std::vector<int>& ranks) const;
-
-  const group& parent_;
-  const layout where_;
-  std::shared_ptr<group> within_;
-  std::shared_ptr<group> across_;
-  std::shared_ptr<group> in_order_;
-  std::vector<int> ranks_across_;
-  std::map<int, std::shared_ptr<group>> leaders_;  // by root; -1: any root that is a first rank
-};
 
 /// With equally many ranks on each host, for every slice: reduce-scatter around a ring inside each
 /// host, all-reduce of each segment around a ring across hosts, all-gather inside. So element i of

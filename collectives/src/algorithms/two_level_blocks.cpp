@@ -2,8 +2,8 @@
 #include <tandem/async.hpp>
 #include <utility>
 
-#include "algorithms/slices.hpp"
 #include "algorithms/two_level.hpp"
+#include "partition/slices.hpp"
 
 namespace tandem::detail {
 namespace {

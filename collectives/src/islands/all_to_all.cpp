@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "algorithms/algorithms.hpp"
-#include "arguments.hpp"
 #include "islands/parts.hpp"
 #include "islands/routes.hpp"
+#include "operations/arguments.hpp"
 
 namespace tandem {
 namespace detail {

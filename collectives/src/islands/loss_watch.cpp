@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "group.hpp"
+#include "communicator/group.hpp"
 
 namespace tandem::detail {
 namespace {

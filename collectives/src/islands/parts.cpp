@@ -10,7 +10,7 @@
 #include <tandem/plan.hpp>
 #include <utility>
 
-#include "arguments.hpp"
+#include "operations/arguments.hpp"
 
 namespace tandem::detail {
 namespace {

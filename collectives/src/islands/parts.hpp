@@ -4,7 +4,7 @@
 #include <tandem/accelerator.hpp>
 #include <tandem/parallel.hpp>
 
-#include "call.hpp"
+#include "communicator/call.hpp"
 #include "islands/division.hpp"
 #include "islands/loss_watch.hpp"
 #include "islands/vendor_group.hpp"

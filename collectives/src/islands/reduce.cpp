@@ -1,7 +1,7 @@
 #include <tandem/collectives.hpp>
 
-#include "arguments.hpp"
 #include "islands/level_reduction.hpp"
+#include "operations/arguments.hpp"
 
 namespace tandem {
 namespace detail {

@@ -1,8 +1,8 @@
 #include <tandem/collectives.hpp>
 
-#include "arguments.hpp"
 #include "islands/level_reduction.hpp"
 #include "islands/routes.hpp"
+#include "operations/arguments.hpp"
 
 namespace tandem {
 namespace detail {

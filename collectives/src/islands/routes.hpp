@@ -1,7 +1,7 @@
 #pragma once
 
-#include "algorithms/blocks.hpp"
 #include "islands/division.hpp"
+#include "partition/blocks.hpp"
 
 namespace tandem::detail {
 

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "group.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/group.hpp"
 #include "islands/parts.hpp"
-#include "plan/agreement.hpp"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <span>
 
-#include "algorithms/slices.hpp"
+#include "partition/slices.hpp"
 
 namespace tandem::detail {
 namespace {

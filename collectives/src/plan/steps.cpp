@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "algorithms/fold.hpp"
+#include "partition/fold.hpp"
 #include "plan/step_list.hpp"
 
 namespace tandem::detail {

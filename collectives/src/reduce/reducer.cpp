@@ -1,6 +1,6 @@
 #include "reducer.hpp"
 
-#include "device_queue.hpp"
+#include "reduce/device_queue.hpp"
 
 namespace tandem::detail {
 

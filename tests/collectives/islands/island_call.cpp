@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "collectives/nan_cases.hpp"
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 
 namespace tandem::test {
 namespace {

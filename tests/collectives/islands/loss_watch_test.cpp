@@ -6,7 +6,7 @@
 #include <tandem/collectives.hpp>
 
 #include "collectives/job.hpp"
-#include "group.hpp"
+#include "communicator/group.hpp"
 
 namespace tandem::detail {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "collectives/parallel/hand_on.hpp"
 #include "collectives/parallel/rig.hpp"
-#include "group.hpp"
+#include "communicator/group.hpp"
 
 namespace tandem {
 namespace {

@@ -8,8 +8,8 @@
 #include <tandem/launch.hpp>
 
 #include "collectives/job.hpp"
-#include "plan/agreement.hpp"
-#include "plan/probe.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/probe.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace tandem {

@@ -6,8 +6,8 @@
 
 #include "collectives/brought.hpp"
 #include "collectives/job.hpp"
-#include "collectives/reduce/slow.hpp"
 #include "collectives/reference.hpp"
+#include "collectives/slow.hpp"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <tandem/error.hpp>
 
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 #include "reduce/device_kernels.hpp"
 #include "support/device_kernels.hpp"
 #include "support/environment_variable.hpp"

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "collectives/nan_cases.hpp"
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 #include "support/device_kernels.hpp"
 
 namespace tandem::detail {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 
 namespace tandem::detail {
 namespace {

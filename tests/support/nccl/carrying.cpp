@@ -2,7 +2,7 @@
 #include <cstring>
 #include <tandem/memory.hpp>
 
-#include "collectives/reduce/slow.hpp"
+#include "collectives/slow.hpp"
 #include "reduce/reducer.hpp"
 #include "support/nccl/world.hpp"
 
