@@ -1,7 +1,7 @@
 """Detects core migration by the hypervisor, from the cache-line latency that bench/shared_line.cpp measures.
 
 A cache line takes four times as long between cores that share no cache, and every program of two processes then takes
-two to six times as long. A hypervisor migrates its guests' cores every few seconds or minutes, so only runs with the
+two to six times as long. A hypervisor migrates its virtual machines' cores every few seconds or minutes, so only runs with the
 usual latency are compared; the others are kept and marked.
 """
 

@@ -2,9 +2,9 @@
 // of its own that the other polls. The lower bound of any message between two ranks of a host.
 // Prints the median of batches in nanoseconds, one way, and nothing else.
 //
-// A hypervisor migrates the virtual cores of its guests: between cores that share a cache a line
-// takes a quarter of the time that it takes between others, and a guest can only find out which it
-// has by measuring.
+// A hypervisor migrates the virtual cores of its virtual machines: between cores that share a cache
+// a line takes a quarter of the time that it takes between others, and a virtual machine can only
+// find out which it has by measuring.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -179,7 +179,7 @@ std::string render(const report& page) {
       "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
       "<meta name='color-scheme' content='light "
       "dark'>\n<title>{}</title>\n<style>{}</style></head>\n"
-      "<body><main>\n<h1>{}</h1>\n<p class='verdict'>{}</p>\n<p class='note'>{}</p>\n",
+      "<body><main>\n<h1>{}</h1>\n<p class='result'>{}</p>\n<p class='note'>{}</p>\n",
       escape(page.title), style_sheet, escape(page.title),
       escape(loss_comparison(page.joint, page.reference)), escape(page.note));
   html += loss_section(page) + difference_section(page) + speed_section(page) +

@@ -21,7 +21,7 @@ main { max-width:1060px; margin:0 auto; padding:32px 20px 64px; }
 h1 { font-size:28px; line-height:1.25; margin:0 0 8px; }
 h2 { font-size:18px; margin:0; }
 p { margin:4px 0 12px; }
-.verdict { font-size:18px; font-weight:600; }
+.result { font-size:18px; font-weight:600; }
 .note { border-left:4px solid var(--reference); padding-left:12px; }
 .quiet { color:var(--quiet); font-size:14px; }
 p.under { margin-top:14px; }

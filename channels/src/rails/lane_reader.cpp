@@ -83,7 +83,7 @@ lane_reader::outcome lane_reader::take_head(std::span<const std::byte> staged, s
   std::string why;
   const auto e = decode(staged.first<envelope_bytes>(), why);
   if (!e) return fail(outcome::broken, std::move(why));
-  if (e->kind == envelope_kind::packet) return take_parcel(*e, staged, used);
+  if (e->kind == envelope_kind::packet) return take_packet(*e, staged, used);
   const std::size_t whole = envelope_bytes + e->body_bytes;
   if (staged.size() < whole) return outcome::good;
   used = whole;
@@ -95,7 +95,7 @@ lane_reader::outcome lane_reader::take_head(std::span<const std::byte> staged, s
   return fail(outcome::violated, core_.why());
 }
 
-lane_reader::outcome lane_reader::take_parcel(const envelope& e, std::span<const std::byte> staged,
+lane_reader::outcome lane_reader::take_packet(const envelope& e, std::span<const std::byte> staged,
                                               std::size_t& used) {
   if (staged.size() < envelope_bytes + protocol::frame_bytes) return outcome::good;
   used = envelope_bytes + protocol::frame_bytes;

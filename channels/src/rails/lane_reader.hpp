@@ -38,7 +38,7 @@ class lane_reader {
   outcome receive_payload(std::size_t bytes);
   outcome parse(core::time_point now);
   outcome take_head(std::span<const std::byte> staged, std::size_t& used, core::time_point now);
-  outcome take_parcel(const envelope& e, std::span<const std::byte> staged, std::size_t& used);
+  outcome take_packet(const envelope& e, std::span<const std::byte> staged, std::size_t& used);
   outcome fail(outcome how, std::string why);
 
   core& core_;

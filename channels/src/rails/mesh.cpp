@@ -325,9 +325,9 @@ asio::awaitable<void> mesh::set_up_rdma_lane(std::size_t rail, sealed::connectio
     const auto* const known = dynamic_cast<const error*>(&e);
     const bool by_peer = known != nullptr && known->code() == errc::peer_closed;
     const std::string why = describe(e);
-    const bool is_news = !by_peer && !over->is_over() && rdma_failure_ != why;
+    const bool is_new = !by_peer && !over->is_over() && rdma_failure_ != why;
     if (!by_peer) rdma_failure_ = why;
-    log(is_news ? log_level::warning : log_level::info, "rails", why);
+    log(is_new ? log_level::warning : log_level::info, "rails", why);
   }
 }
 

@@ -80,7 +80,7 @@ class send_window {
   /// This chunk goes over a stream after all, though it was to be written by RDMA.
   void cancel_placement(packet& p);
   /// Sent after all frames of the session.
-  void send_last(const protocol::frame& goodbye) { close_frame_ = goodbye; }
+  void send_last(const protocol::frame& close_frame) { close_frame_ = close_frame; }
 
   std::uint64_t in_flight_bytes(std::uint16_t lane) const noexcept {
     return in_flight_bytes_[lane];

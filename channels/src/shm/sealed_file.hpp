@@ -9,7 +9,7 @@
 
 namespace tandem::shm {
 
-/// Anonymous memory (memfd) of sealed size: it cannot be truncated while somebody has it mapped. A
+/// Anonymous memory (memfd) of sealed size: it cannot be truncated while it is mapped. A
 /// closed descriptor, with errno, where the kernel has no memory. @param name  shown in /proc
 descriptor make_sealed_file(const char* name, std::size_t bytes) noexcept;
 
