@@ -84,7 +84,7 @@ static_assert(sizeof(cu::address) == sizeof(CUdeviceptr));
 
 }  // namespace
 
-TEST(abi, the_cuda_table_is_that_of_the_header) {
+TEST(abi, cuda_function_table_matches_the_header) {
   RecordProperty("CUDA_VERSION", CUDA_VERSION);
   SUCCEED() << "CUDA_VERSION " << CUDA_VERSION;
 }

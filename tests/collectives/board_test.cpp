@@ -70,7 +70,7 @@ std::vector<agreement> agreements(const std::string& over, const std::string& pi
   return found;
 }
 
-TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
+TEST(BoardPlan, UsesBoardForShortCallsInSharedMemory) {
   for (const agreement& of : agreements("shm")) {
     for (const plan& one : {*of.whole, *of.part}) {
       EXPECT_TRUE(one.known().has_board);
@@ -86,7 +86,7 @@ TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
   }
 }
 
-TEST(BoardPlan, HasItForThePartsThatShareAHost) {
+TEST(BoardPlan, UsesBoardForGroupsOnOneHost) {
   for (const agreement& of : agreements("mixed")) {
     EXPECT_FALSE(of.whole->known().has_board);
     EXPECT_NE(of.whole->choose(collective::all_reduce, 8).how, algorithm::board);
@@ -95,7 +95,7 @@ TEST(BoardPlan, HasItForThePartsThatShareAHost) {
   }
 }
 
-TEST(BoardPlan, IsForAFewRanksOfOneHost) {
+TEST(BoardPlan, LimitsBoardToFewRanksOfOneHost) {
   const std::vector<std::string> many(static_cast<std::size_t>(board::max_ranks), "one");
   std::vector<std::string> more(many);
   more.push_back("one");
@@ -108,14 +108,14 @@ TEST(BoardPlan, IsForAFewRanksOfOneHost) {
   EXPECT_FALSE(may_share_board("shm", std::vector<std::string>{"one", "other", "one"}));
 }
 
-TEST(BoardPlan, HasNoneOverASocket) {
+TEST(BoardPlan, UsesNoBoardOverSockets) {
   for (const agreement& of : agreements("tcp")) {
     EXPECT_FALSE(of.whole->known().has_board);
     EXPECT_FALSE(of.part->known().has_board);
   }
 }
 
-TEST(BoardPlan, ObeysPins) {
+TEST(BoardPlan, FollowsPins) {
   for (const agreement& of : agreements("shm", "all_reduce=ring,broadcast:1M-=board")) {
     EXPECT_EQ(of.whole->choose(collective::all_reduce, 8).how, algorithm::ring);
     EXPECT_EQ(of.whole->choose(collective::broadcast, 1u << 20).how, algorithm::board);
@@ -146,7 +146,7 @@ asio::awaitable<void> many_sums(communicator& among, int count) {
   }
 }
 
-TEST_F(BoardCall, MoreAtOnceThanItHasPlaces) {
+TEST_F(BoardCall, QueuesCallsBeyondItsSlots) {
   for (const int n : {2, 5}) {
     job ranks(kind("shm"), n, usual());
     EXPECT_EQ(ranks.run([&](int r) { return many_sums(ranks.world(r), 60); }), "");
@@ -162,7 +162,7 @@ asio::awaitable<void> hear_many(communicator& among, int count) {
   }
 }
 
-TEST_F(BoardCall, ARootThatIsAheadWaitsForRoom) {
+TEST_F(BoardCall, RootAheadWaitsForFreeSlot) {
   job ranks(kind("shm"), 3, usual());
   int done = 0;
   ranks.start([&](int r) { return r == 0 ? hear_many(ranks.world(0), 200) : nothing(); });
@@ -182,7 +182,7 @@ TEST_F(BoardCall, ARootThatIsAheadWaitsForRoom) {
   EXPECT_FALSE(ranks.code(0)) << ranks.text(0);
 }
 
-TEST_F(BoardCall, ThatDiffersIsAMismatchOnEveryRank) {
+TEST_F(BoardCall, DifferentCallsAreMismatchOnEveryRank) {
   for (const bool other_length : {false, true}) {
     job ranks(kind("shm"), 3, usual());
     std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
@@ -203,7 +203,7 @@ TEST_F(BoardCall, ThatDiffersIsAMismatchOnEveryRank) {
   }
 }
 
-TEST_F(BoardCall, ThatMeetsOneThatTravelsIsAMismatch) {
+TEST_F(BoardCall, BoardAgainstChannelCallIsMismatch) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::vector<std::int32_t>> data{std::vector<std::int32_t>(4),
                                               std::vector<std::int32_t>(40000)};
@@ -213,7 +213,7 @@ TEST_F(BoardCall, ThatMeetsOneThatTravelsIsAMismatch) {
   for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
 }
 
-TEST_F(BoardCall, EndsWithTheNameOfALostRank) {
+TEST_F(BoardCall, LostRankIsNamed) {
   for (const int which : board_calls()) {
     for (int lost = 0; lost < 3; ++lost) {
       SCOPED_TRACE(testing::Message() << test::every_call::name(which) << " without " << lost);
@@ -236,7 +236,7 @@ TEST_F(BoardCall, EndsWithTheNameOfALostRank) {
   }
 }
 
-TEST_F(BoardCall, ThatIsCancelledEndsTheOthers) {
+TEST_F(BoardCall, CancellationFailsOtherRanks) {
   job ranks(kind("shm"), 3, usual());
   std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
   ranks.start([&](int r) {
@@ -251,7 +251,7 @@ TEST_F(BoardCall, ThatIsCancelledEndsTheOthers) {
   EXPECT_EQ(ranks.why(1).peer, 0) << ranks.text(1);
 }
 
-TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
+TEST_F(BoardCall, HonorsOperationTimeout) {
   settings options = usual();
   options.operation_timeout = std::chrono::milliseconds(50);
   job ranks(kind("shm"), 2, options);
@@ -263,7 +263,7 @@ TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
   EXPECT_NE(ranks.text(0).find("all_reduce"), std::string::npos) << ranks.text(0);
 }
 
-TEST_F(BoardCall, NamesTheRootForWhichItHasWaited) {
+TEST_F(BoardCall, TimeoutNamesTheRoot) {
   settings options = usual();
   options.operation_timeout = std::chrono::milliseconds(50);
   job ranks(kind("shm"), 3, options);
@@ -277,7 +277,7 @@ TEST_F(BoardCall, NamesTheRootForWhichItHasWaited) {
   EXPECT_EQ(ranks.why(1).peer, 2) << ranks.text(1);
 }
 
-TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
+TEST_F(BoardCall, IsDestroyedWithItsLoop) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
@@ -285,7 +285,7 @@ TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
   EXPECT_EQ(ranks.running, 1);
 }
 
-TEST_F(BoardCall, OfARankThatHasLeftFails) {
+TEST_F(BoardCall, FailsForRankThatHasClosed) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });

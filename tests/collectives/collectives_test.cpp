@@ -49,7 +49,7 @@ void expect_reference(job& ranks, reduce_op op, algorithm how, std::size_t count
   }
 }
 
-TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
+TYPED_TEST(AllReduce, MatchesDocumentedOrderBitwise) {
   const std::size_t chunk = small_pieces().collective_chunk_bytes / sizeof(TypeParam);
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, small_pieces());
@@ -66,7 +66,7 @@ TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
   }
 }
 
-TEST(AllReduceChoice, IsByLength) {
+TEST(AllReduceChoice, DependsOnLength) {
   settings options;
   options.plan = "all_reduce:400-=ring";
   for (const std::size_t count : {std::size_t{99}, std::size_t{100}}) {
@@ -83,7 +83,7 @@ TEST(AllReduceChoice, IsByLength) {
   }
 }
 
-TEST(AllReduceChoice, CutsSegmentsInTwoToOverlapThem) {
+TEST(AllReduceChoice, SplitsSegmentsForOverlap) {
   // 4 segments of 256 KiB in chunks of at most 512 KiB: without a cut every step would wait for the
   // one before.
   job ranks(4);
@@ -108,7 +108,7 @@ asio::awaitable<void> many_at_once(communicator& among,
   co_await when_all(std::move(calls));
 }
 
-TEST(Collectives, SeveralAtOnceDoNotMix) {
+TEST(Collectives, ConcurrentCallsDoNotInterfere) {
   constexpr std::size_t calls = 64;
   job ranks(3, small_pieces());
   std::vector<std::vector<std::vector<std::int64_t>>> data(3);
@@ -128,7 +128,7 @@ TEST(Collectives, SeveralAtOnceDoNotMix) {
   }
 }
 
-TEST(Collectives, MoreAtOnceThanThereAreNumbersIsRefused) {
+TEST(Collectives, TooManyConcurrentCallsAreRefused) {
   job ranks(2, small_pieces());
   std::vector<std::vector<std::vector<std::int64_t>>> data(
       2, std::vector<std::vector<std::int64_t>>(66, std::vector<std::int64_t>(100)));
@@ -148,7 +148,7 @@ asio::awaitable<void> barriers(communicator& among, int times, std::vector<int>&
   }
 }
 
-TEST(Barrier, HoldsEveryRankUntilTheLastHasCome) {
+TEST(Barrier, BlocksUntilLastRankArrives) {
   for (int n = 1; n <= 9; ++n) {
     job ranks(n);
     std::vector<int> passed(static_cast<std::size_t>(n));
@@ -184,7 +184,7 @@ TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
   EXPECT_TRUE(chained && treed);
 }
 
-TEST(Broadcast, TakesTheChainWhereItIsShorter) {
+TEST(Broadcast, UsesChainWhereItIsFaster) {
   const auto takes_chain = [](int ranks, std::size_t bytes) {
     settings options;
     options.collective_chunk_bytes = 1 << 19;
@@ -198,7 +198,7 @@ TEST(Broadcast, TakesTheChainWhereItIsShorter) {
   EXPECT_FALSE(takes_chain(1000, 16 << 20));
 }
 
-TEST(Gather, PutsTheBlocksInRankOrder) {
+TEST(Gather, OrdersBlocksByRank) {
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, small_pieces());
     for (int root = 0; root < n; ++root) {
@@ -242,7 +242,7 @@ asio::awaitable<void> as_group(job& all, int rank, std::vector<int> members, std
   co_await relay(part, heard);
 }
 
-TEST(Communicator, GroupsOfOneJobDoNotMix) {
+TEST(Communicator, GroupsOfOneJobDoNotInterfere) {
   job ranks(5);
   std::vector<int> heard[2] = {std::vector<int>(3), std::vector<int>(2)};
   std::vector<std::int32_t> sums(5);

@@ -76,7 +76,7 @@ awaitable<void> many_groups(std::vector<costs>& found) {
   EXPECT_LE(mapped_boards(), 2) << "mappings end with their communicators";
 }
 
-TEST(Descriptors, DoNotGrowWithCommunicatorsOverSharedMemory) {
+TEST(Descriptors, SharedMemoryCommunicatorsUseNone) {
   std::vector<costs> found(2);
   test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
   // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.

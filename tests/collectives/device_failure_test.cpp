@@ -38,7 +38,7 @@ constexpr device_call long_sum{collective::all_reduce, algorithm::ring, data_typ
                                reduce_op::average, 3000};
 
 /// The double fails the test where memory goes while work on it is queued.
-TEST_F(DeviceFailure, ALossAfterAnyStepHandsBackWhatNobodyTouches) {
+TEST_F(DeviceFailure, LostRankAtAnyStepReturnsViewsUntouched) {
   for (const collective what : {collective::all_reduce, collective::reduce_scatter}) {
     for (const algorithm how : algorithms_of(what)) {
       if (how == algorithm::two_level) continue;
@@ -64,7 +64,7 @@ TEST_F(DeviceFailure, ALossAfterAnyStepHandsBackWhatNobodyTouches) {
   }
 }
 
-TEST_F(DeviceFailure, AJobThatIsDestroyedAfterAnyStepLeavesNothingQueued) {
+TEST_F(DeviceFailure, DestructionAtAnyStepLeavesNothingQueued) {
   bool over = false;
   for (int steps = 0; !over; steps += 1 + steps / 4) {
     SCOPED_TRACE(steps);
@@ -79,7 +79,7 @@ TEST_F(DeviceFailure, AJobThatIsDestroyedAfterAnyStepLeavesNothingQueued) {
   }
 }
 
-TEST_F(DeviceFailure, OfOneDeviceReachesEveryRank) {
+TEST_F(DeviceFailure, DeviceFailureReachesEveryRank) {
   device_job ranks(3, test::small_pieces(), test::device_or_host);
   start(ranks, long_sum);
   devices.gpus.break_device(1, 10);
@@ -88,7 +88,7 @@ TEST_F(DeviceFailure, OfOneDeviceReachesEveryRank) {
   for (const int r : {0, 1}) EXPECT_TRUE(ranks.code(r)) << r;
 }
 
-TEST_F(DeviceFailure, ViewsThatDoNotFitAreRefusedAndChangeNothing) {
+TEST_F(DeviceFailure, MismatchedViewsAreRefusedWithoutEffect) {
   device_job ranks(2, test::small_pieces(), test::every_other_device);
   std::vector<float> here(64, 1), block(32);
   const mutable_view there = ranks.there(0, mutable_view(here));
@@ -117,7 +117,7 @@ TEST_F(DeviceFailure, ViewsThatDoNotFitAreRefusedAndChangeNothing) {
   for (const int r : {0, 1}) EXPECT_FALSE(ranks.code(r)) << ranks.text(r);
 }
 
-TEST_F(DeviceFailure, AChannelThatCarriesNoSuchMemoryIsNamed) {
+TEST_F(DeviceFailure, NamesChannelWithoutDeviceMemory) {
   job ranks(3, test::small_pieces());
   test::device_mirror mirror(0);
   std::vector<float> here(64, 1);

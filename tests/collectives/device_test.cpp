@@ -71,7 +71,7 @@ class OnDevices : public testing::TestWithParam<device_of_rank> {
   test::devices_with_kernels devices;
 };
 
-TEST_P(OnDevices, EveryCallGivesTheBitsOfTheHost) {
+TEST_P(OnDevices, EveryCallMatchesHostBitwise) {
   const std::size_t chunk = test::small_pieces().collective_chunk_bytes;
   for (const int n : {1, 2, 3, 5}) {
     const std::size_t longest = n == 3 ? 5 * chunk / 4 + 1 : 7;
@@ -111,7 +111,7 @@ TEST_P(OnDevices, EveryTypeAndOperation) {
   EXPECT_LE(devices.compiler.compiled().size(), std::size(test::all_types));
 }
 
-TEST_P(OnDevices, LoseNoNanOfAnyRank) {
+TEST_P(OnDevices, PropagatesNanOfAnyRank) {
   constexpr int n = 3;
   device_job on_devices(n, test::small_pieces(), GetParam());
   for (const data_type type : test::floating_types) {
@@ -161,7 +161,7 @@ asio::awaitable<test::fabrics> over_rdma(int ranks, settings options) {
 }
 
 /// NICs read and write the ranks' devices, which do not reach each other.
-TEST_P(OnDevices, OverNicsThatReachThem) {
+TEST_P(OnDevices, OverGpuDirectNics) {
   const std::unique_ptr<test::rdma_double> nics = test::rdma_on_loopback();
   settings options = test::rdma_settings(rdma_use::on);
   options.collective_chunk_bytes = test::small_pieces().collective_chunk_bytes;
@@ -186,7 +186,7 @@ asio::awaitable<void> several(std::vector<asio::awaitable<void>> calls) {
   co_await when_all(std::move(calls));
 }
 
-TEST_P(OnDevices, SeveralAtOnceDoNotMix) {
+TEST_P(OnDevices, ConcurrentCallsDoNotInterfere) {
   constexpr int n = 3;
   job on_host(n, test::small_pieces());
   device_job on_devices(n, test::small_pieces(), GetParam());

@@ -35,7 +35,7 @@ void expect_one_end(job& ranks, int except, errc code, int culprit) {
   EXPECT_GT(failed, 0);
 }
 
-TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
+TEST(CollectiveFailure, LostRankIsNamedOnOtherRanks) {
   for (int which = 0; which < calls::count(); ++which) {
     for (int lost = 0; lost < 5; ++lost) {
       SCOPED_TRACE(testing::Message() << calls::name(which) << " without rank " << lost);
@@ -51,7 +51,7 @@ TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
   }
 }
 
-TEST(CollectiveFailure, WhatOneRankReportsEndsAll) {
+TEST(CollectiveFailure, ReportedFailureEndsAllRanks) {
   for (int which = 0; which < 3; ++which) {
     SCOPED_TRACE(calls::name(which));
     job ranks(4, small_pieces());
@@ -66,7 +66,7 @@ TEST(CollectiveFailure, WhatOneRankReportsEndsAll) {
   }
 }
 
-TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
+TEST(CollectiveFailure, CancellationOnOneRankFailsOthers) {
   for (int which = 0; which < 3; ++which) {
     SCOPED_TRACE(calls::name(which));
     job ranks(4, small_pieces());
@@ -91,7 +91,7 @@ TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
   }
 }
 
-TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
+TEST(CollectiveFailure, DifferentLengthsAreMismatchOnAllRanks) {
   for (const auto how : {algorithm::ring, algorithm::recursive_doubling}) {
     for (const std::size_t wrong_count : {std::size_t{40}, std::size_t{4000}}) {
       SCOPED_TRACE(testing::Message() << name(how) << " " << wrong_count);
@@ -110,7 +110,7 @@ TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
   }
 }
 
-TEST(CollectiveFailure, IsHeardByARankThatWaitsForAnother) {
+TEST(CollectiveFailure, ReachesRankWaitingForAnotherRank) {
   job ranks(3, small_pieces());
   std::vector<std::int32_t> block(4), longer(100), all(12);
   ranks.start([&](int r) {

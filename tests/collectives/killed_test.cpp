@@ -72,7 +72,7 @@ void expect_the_name_of(int lost, std::exception_ptr failure) {
 
 class Killed : public testing::TestWithParam<int> {};
 
-TEST_P(Killed, AfterAnyStepTheOthersEndWithItsName) {
+TEST_P(Killed, AtAnyStepOthersFailNamingTheRank) {
   for (int lost = 0; lost < ranks; ++lost) {
     bool ended = false;
     int failures = 0;

@@ -95,7 +95,7 @@ asio::awaitable<void> twice(communicator& among, mutable_view data, const differ
   co_await barrier(among);
 }
 
-TEST(CallMismatch, IsToldOnEveryRankWithBothCalls) {
+TEST(CallMismatch, IsReportedOnEveryRankWithBothCalls) {
   for (const difference& of : differences) {
     for (int n = 2; n <= 5; ++n) {
       for (int wrong = 0; wrong < n; ++wrong) {
@@ -130,7 +130,7 @@ asio::awaitable<void> of_other_groups(job& ranks, int r) {
   co_await barrier(part);
 }
 
-TEST(CallMismatch, OfGroupsIsFound) {
+TEST(CallMismatch, OfGroupsIsDetected) {
   job ranks(2);
   ASSERT_NE(ranks.run([&](int r) { return of_other_groups(ranks, r); }), "hangs");
   for (int r = 0; r < 2; ++r) {
@@ -148,7 +148,7 @@ asio::awaitable<void> two_at_once(communicator& among, std::int32_t* numbers, bo
   co_await all_reduce(among, second, i32, two);
 }
 
-TEST(CallMismatch, OfOrderIsFound) {
+TEST(CallMismatch, OfOrderIsDetected) {
   job ranks(2);
   std::int32_t numbers[2][2] = {};
   ASSERT_NE(ranks.run([&](int r) { return two_at_once(ranks.world(r), numbers[r], r == 1); }),
@@ -156,7 +156,7 @@ TEST(CallMismatch, OfOrderIsFound) {
   for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
 }
 
-TEST(CallRecord, SaysWhatWasCalled) {
+TEST(CallRecord, DescribesTheCall) {
   EXPECT_EQ(call_record(collective::barrier, algorithm::direct, 0).text(), "barrier (direct)");
   EXPECT_EQ(call_record(collective::broadcast, algorithm::tree, 8, 0).text(),
             "broadcast of 8 bytes with root 0 (tree)");
@@ -167,7 +167,7 @@ TEST(CallRecord, SaysWhatWasCalled) {
   EXPECT_EQ(call_record(0).text(), "no collective");
 }
 
-TEST(CallRecord, SaysSomethingOfAnyBits) {
+TEST(CallRecord, DescribesArbitraryBits) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 10'000; ++i) EXPECT_FALSE(call_record(random()).text().empty());
   EXPECT_FALSE(call_record(~std::uint64_t{0}).text().empty());
@@ -191,7 +191,7 @@ TEST(CallLog, FindsTheFirstDifference) {
   EXPECT_EQ(call_log(1).first_difference(call_log(2)), std::nullopt);
 }
 
-TEST(CallLog, DiffersForeverOnceItHas) {
+TEST(CallLog, StaysDifferentAfterFirstDifference) {
   call_log a(1), b(1);
   a.add(7);
   b.add(8);
@@ -202,7 +202,7 @@ TEST(CallLog, DiffersForeverOnceItHas) {
   EXPECT_EQ(a.first_difference(b), 1001 - call_log::capacity);
 }
 
-TEST(CallLog, TravelsWhole) {
+TEST(CallLog, SurvivesTransmission) {
   call_log a(5);
   for (std::uint64_t i = 0; i < 70; ++i) a.add(i * 0x0102030405060708);
   call_log back;

@@ -221,7 +221,7 @@ asio::awaitable<void> turn_around(communicator& among, int by, std::vector<int>&
   got[index(among.rank())] = length == sizeof theirs ? theirs : -2;
 }
 
-TEST(Sendrecv, TurnsAnyNumberOfRanks) {
+TEST(Sendrecv, ExchangesAmongAnyNumberOfRanks) {
   for (int n = 2; n <= 9; ++n) {
     for (int by = 1; by < n; ++by) {
       job ranks(n, test::small_pieces());
@@ -250,7 +250,7 @@ TEST(Sendrecv, CarriesLongMessagesOfUnequalLength) {
   EXPECT_EQ(into[1], from[0]);
 }
 
-TEST(Sendrecv, AFailureWaitsForTheOtherHalf) {
+TEST(Sendrecv, FailureWaitsForTheOtherDirection) {
   job ranks(2, test::small_pieces());
   const bytes longer(100);
   bytes into[2] = {bytes(10), bytes(10)};

@@ -86,7 +86,7 @@ TEST(NanOfOneRank, ReachesAllOverABoard) {
 }
 
 /// The numbers of the issue.
-TEST(NanOfOneRank, HidesNeitherItselfNorAnExtreme) {
+TEST(NanOfOneRank, PreservesNanAndExtremes) {
   const float nan = __builtin_nanf("");
   for (const std::vector<float>& brought : {std::vector<float>{0, 1, nan, 3}, {0, 1, 2, nan}}) {
     job ranks(4);
@@ -101,7 +101,7 @@ TEST(NanOfOneRank, HidesNeitherItselfNorAnExtreme) {
 }
 
 /// Sums and products, too, give every rank the same NaN, whatever ranks bring.
-TEST(NanOfOneRank, IsTheSameInSumsOnEveryRank) {
+TEST(NanOfOneRank, SumHasSameNanOnEveryRank) {
   for (const int n : {2, 3, 5}) {
     job ranks(n, test::small_pieces());
     for (const data_type type : test::floating_types) {

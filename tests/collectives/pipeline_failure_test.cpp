@@ -39,7 +39,7 @@ class bad_stage final : public integer_stage {
   int calls_left_;
 };
 
-TEST(Pipeline, AStageThatThrowsEndsAll) {
+TEST(Pipeline, ThrowingStageEndsAllRanks) {
   for (const pipeline_kind kind : both_kinds) {
     for (int bad = 0; bad < 3; ++bad) {
       for (int call = 0; call < 8; ++call) {
@@ -71,7 +71,7 @@ TEST(Pipeline, AStageThatThrowsEndsAll) {
   }
 }
 
-TEST(Pipeline, CancellingAStuckStageEndsAll) {
+TEST(Pipeline, CancellingBlockedStageEndsAllRanks) {
   job ranks(3, small_pieces());
   stage_list all = make_stages(3, 4, 200);
   all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, 3, 1, 3, 4);
@@ -89,7 +89,7 @@ TEST(Pipeline, CancellingAStuckStageEndsAll) {
   }
 }
 
-TEST(Pipeline, NeighboursOfUnequalLengthFail) {
+TEST(Pipeline, DifferentActivationSizesFail) {
   for (const std::size_t length : {std::size_t{10}, std::size_t{1000}}) {
     job ranks(2, small_pieces());
     stage_list all;
@@ -104,7 +104,7 @@ TEST(Pipeline, NeighboursOfUnequalLengthFail) {
   }
 }
 
-TEST(Pipeline, RefusesNonsense) {
+TEST(Pipeline, RefusesInvalidArguments) {
   job ranks(1);
   integer_stage work(0, 1, 4, 10);
   const auto run = [&](int) {

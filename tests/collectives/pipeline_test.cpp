@@ -40,7 +40,7 @@ expected serial(int stages, int micro_batch, std::size_t length) {
   return e;
 }
 
-TEST(Pipeline, ComputesWhatOneProcessWould) {
+TEST(Pipeline, MatchesSingleProcess) {
   for (const pipeline_kind kind : both_kinds) {
     for (int stages = 1; stages <= 4; ++stages) {
       job ranks(stages, small_pieces());
@@ -90,7 +90,7 @@ asio::awaitable<void> many_steps(communicator& stages, std::vector<integer_stage
   }
 }
 
-TEST(Pipeline, StepsFollowEachOtherWithoutABarrier) {
+TEST(Pipeline, StepsNeedNoBarrierBetween) {
   constexpr int steps = 10;
   job ranks(3, small_pieces());
   std::vector<stage_list> all;
@@ -124,7 +124,7 @@ class threaded_stage final : public integer_stage {
   asio::thread_pool& pool_;
 };
 
-TEST(Pipeline, TransfersGoOnWhileOtherThreadsCompute) {
+TEST(Pipeline, TransfersOverlapWithComputation) {
   asio::thread_pool pool(2);
   job ranks(3, small_pieces());
   std::vector<std::unique_ptr<threaded_stage>> all;
@@ -164,7 +164,7 @@ class diary final : public pipeline_observer {
   std::vector<piece> pieces;
 };
 
-TEST(Pipeline, TellsWhereTimeWent) {
+TEST(Pipeline, ReportsTimeByPhase) {
   job ranks(2, small_pieces());
   stage_list all = make_stages(2, 4, 1000);
   all[0] = std::make_unique<slow_stage>(0, 2, 4, 1000);

@@ -182,7 +182,7 @@ TEST(Reducing, EveryNumberOfRanksAndElements) {
 
 class ReducingOver : public testing::TestWithParam<test::fabric_kind> {};
 
-TEST_P(ReducingOver, GivesTheSameBits) {
+TEST_P(ReducingOver, MatchesReferenceBitwise) {
   const settings options = test::small_pieces();
   for (const int n : {2, 3, 5}) {
     job ranks(GetParam(), n, options);

@@ -101,7 +101,7 @@ call all_reduce_by(algorithm how) {
 
 constexpr std::size_t mib = 1024 * 1024;
 
-TEST(Rewritten, EveryAllReduceThatCachesHold) {
+TEST(Rewritten, MarksAllReduceThatFitsCaches) {
   for (const algorithm how : algorithms_of(collective::all_reduce)) {
     if (how == algorithm::board) continue;
     SCOPED_TRACE(name(how));
@@ -112,14 +112,14 @@ TEST(Rewritten, EveryAllReduceThatCachesHold) {
 }
 
 /// 2 MiB divided by the ranks and once more by the ranks.
-TEST(Rewritten, NoLongerOnes) {
+TEST(Rewritten, DoesNotMarkLongerCalls) {
   EXPECT_GT(messages_of({"a", "a"}, mib / 2, all_reduce_by(algorithm::ring)).marked, 0);
   const sent longer = messages_of({"a", "a"}, mib / 2 + 64, all_reduce_by(algorithm::ring));
   EXPECT_EQ(longer.marked, 0);
   EXPECT_GT(longer.others, 0);
 }
 
-TEST(Rewritten, NoCallThatLeavesWhatItSends) {
+TEST(Rewritten, DoesNotMarkCallsThatKeepInput) {
   const sent messages = messages_of({"a", "a", "a"}, mib / 8, [](communicator& among, auto data) {
     return broadcast(among, data, 0);
   });

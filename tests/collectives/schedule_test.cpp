@@ -30,7 +30,7 @@ TEST(Schedule, GpipeDoesAllForwardsFirst) {
   EXPECT_EQ(any, (pipeline_schedule{{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}}));
 }
 
-TEST(Schedule, HoldsWhatItPromisesForEveryShape) {
+TEST(Schedule, KeepsInvariantsForEveryShape) {
   for (const pipeline_kind kind : both_kinds) {
     for (int stages = 1; stages <= 8; ++stages) {
       for (int micro_batches = 0; micro_batches <= 16; ++micro_batches) {
@@ -59,25 +59,25 @@ TEST(Schedule, HoldsWhatItPromisesForEveryShape) {
   }
 }
 
-TEST(ScheduleCheck, FindsABackwardOutOfOrder) {
+TEST(ScheduleCheck, DetectsBackwardOutOfOrder) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::gpipe, 2, 2);
   std::swap(bad[1][2], bad[1][3]);
   EXPECT_EQ(check(bad).problem, "stage 1: backward of micro-batch 1 where 0 is expected");
 }
 
-TEST(ScheduleCheck, FindsAStepThatIsMissing) {
+TEST(ScheduleCheck, DetectsMissingStep) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 3, 4);
   bad[2].pop_back();
   EXPECT_EQ(check(bad).problem, "stage 2: 4 forwards and 3 backwards of 4 micro-batches");
 }
 
-TEST(ScheduleCheck, FindsABackwardBeforeItsForward) {
+TEST(ScheduleCheck, DetectsBackwardBeforeForward) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 1, 2);
   std::swap(bad[0][0], bad[0][1]);
   EXPECT_EQ(check(bad).problem, "stage 0: backward of micro-batch 0 before its forward");
 }
 
-TEST(ScheduleCheck, FindsStagesThatWaitForEachOther) {
+TEST(ScheduleCheck, DetectsDeadlock) {
   // The first stage wants a gradient before it has sent what the last one needs for it.
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 2, 3);
   bad[0] = make_schedule(pipeline_kind::one_f_one_b, 1, 2, 3);

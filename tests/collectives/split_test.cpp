@@ -32,7 +32,7 @@ asio::awaitable<void> divide_twice(communicator& world, seen& first, seen& secon
   co_await add_up(world, rank, whole);
 }
 
-TEST(Split, DividesAGroupAndItsParts) {
+TEST(Split, SplitsGroupsRecursively) {
   job ranks(9);
   std::vector<seen> first(9), second(9), whole(9);
   ASSERT_EQ(ranks.run([&](int r) {
@@ -59,7 +59,7 @@ asio::awaitable<void> leave_out(communicator& world, int colour, bool& in_none, 
   if (part) co_await add_up(*part, world.rank(), got);
 }
 
-TEST(Split, GivesNothingToThoseWithoutColour) {
+TEST(Split, ReturnsNullWithoutColour) {
   job ranks(4);
   bool in_none[4] = {};
   std::vector<seen> got(4);
@@ -79,7 +79,7 @@ asio::awaitable<void> divide_often(communicator& world, int times, seen& got) {
   }
 }
 
-TEST(Split, GivesIdsBack) {
+TEST(Split, ReleasesIds) {
   job ranks(2);
   std::vector<seen> got(2);
   ASSERT_EQ(ranks.run([&](int r) {
@@ -93,7 +93,7 @@ asio::awaitable<void> divide(communicator& world) {
   const std::unique_ptr<communicator> part = co_await world.split(0);
 }
 
-TEST(Split, SaysThatNoIdIsFree) {
+TEST(Split, ReportsExhaustedIds) {
   job ranks(2);
   // Some are taken at one rank, the others at the other one.
   ranks.fabrics[0]->groups()->set();
@@ -104,7 +104,7 @@ TEST(Split, SaysThatNoIdIsFree) {
   EXPECT_EQ(ranks.code(1), errc::limit_exceeded) << ranks.text(1);
 }
 
-TEST(Split, TwoGroupsOfOneIdAreRefused) {
+TEST(Split, DuplicateGroupIdsAreRefused) {
   job ranks(3);
   const communicator first(*ranks.fabrics[0], settings(), {0, 1}, 7);
   EXPECT_THROW(communicator(*ranks.fabrics[0], settings(), {0, 2}, 7), error);

@@ -68,7 +68,7 @@ void expect_all_gathered(job& ranks, const lengths& counts, bool in_place) {
   for (const auto& got : all) ASSERT_EQ(got, expected);
 }
 
-TEST(TwoLevelBlocks, AllGatherBringsEveryBlockToEveryRank) {
+TEST(TwoLevelBlocks, AllGatherDeliversEveryBlock) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const lengths& counts : lists(hosts.size())) {
@@ -152,7 +152,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
   }
 }
 
-TEST(TwoLevelBlocks, ReduceScatterGivesTheBitsOfTheDocumentedOrder) {
+TEST(TwoLevelBlocks, ReduceScatterMatchesDocumentedOrderBitwise) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const lengths& counts : lists(hosts.size())) {
@@ -182,7 +182,7 @@ void call(job& ranks, bool gathers, algorithm how) {
             "");
 }
 
-TEST(TwoLevelBlocks, CrossAsLittleAsTheyMust) {
+TEST(TwoLevelBlocks, MinimizeInterHostTraffic) {
   constexpr std::uint64_t block_bytes = 6000;
   for (const host_names& hosts : {layouts[0], layouts[1], layouts[2]}) {
     const std::uint64_t islands = static_cast<std::uint64_t>(layout(hosts).hosts());
@@ -203,7 +203,7 @@ TEST(TwoLevelBlocks, CrossAsLittleAsTheyMust) {
   }
 }
 
-TEST(TwoLevelBlocks, ThePlanTakesThemAcrossSlowLinks) {
+TEST(TwoLevelBlocks, PlanSelectsThemForSlowLinks) {
   facts known;
   known.across = {"tcp", 0, 30'000, 125};
   for (const host_names& hosts : {layouts[1], layouts[5]}) {
@@ -230,7 +230,7 @@ asio::awaitable<void> two_calls(communicator& among, buffers& data) {
                           algorithm::two_level);
 }
 
-TEST(TwoLevelBlocks, ARankThatIsLostAfterAnyStepEndsAll) {
+TEST(TwoLevelBlocks, LostRankAtAnyStepEndsAllRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     const auto begin = [&hosts](job& ranks) {
       auto data = std::make_unique<std::vector<buffers>>(hosts.size(), buffers(hosts.size()));
@@ -243,7 +243,7 @@ TEST(TwoLevelBlocks, ARankThatIsLostAfterAnyStepEndsAll) {
   }
 }
 
-TEST(TwoLevelBlocks, SeveralCallsAtOnceDoNotMix) {
+TEST(TwoLevelBlocks, ConcurrentCallsDoNotInterfere) {
   constexpr int calls = 12;
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<buffers>> data(4);

@@ -99,7 +99,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
   }
 }
 
-TEST(TwoLevel, AllReduceGivesTheBitsOfTheDocumentedOrder) {
+TEST(TwoLevel, AllReduceMatchesDocumentedOrderBitwise) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const std::size_t count : {0u, 1u, 2u, 5u, 1000u, 4099u}) {
@@ -138,7 +138,7 @@ TEST(TwoLevel, BroadcastReachesEveryRankFromEveryRoot) {
   }
 }
 
-TEST(TwoLevel, CrossesAsLittleAsItMust) {
+TEST(TwoLevel, MinimizesInterHostTraffic) {
   constexpr std::size_t count = 6000;
   constexpr std::size_t bytes = count * sizeof(double);
   for (const host_names& hosts : {layouts[0], layouts[1], layouts[2]}) {
@@ -168,7 +168,7 @@ TEST(TwoLevel, CrossesAsLittleAsItMust) {
   }
 }
 
-TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
+TEST(TwoLevel, PlanSelectsItForSlowLinks) {
   facts known;
   known.host_of_rank = {"a", "b", "a", "b"};
   known.across = {"tcp", 0, 30'000, 125};
@@ -183,7 +183,7 @@ TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
   }
 }
 
-TEST(TwoLevel, ALostRankEndsTheOthersWithItsName) {
+TEST(TwoLevel, LostRankIsNamedOnOtherRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     for (int lost = 0; lost < static_cast<int>(hosts.size()); ++lost) {
       SCOPED_TRACE(lost);
@@ -212,7 +212,7 @@ asio::awaitable<void> two_calls(communicator& among, std::vector<float>& data) {
   co_await broadcast(among, data, 1, algorithm::two_level);
 }
 
-TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
+TEST(TwoLevel, LostRankAtAnyStepEndsAllRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     const auto begin = [&hosts](job& ranks) {
       auto data = std::make_unique<std::vector<std::vector<float>>>(hosts.size(),
@@ -226,7 +226,7 @@ TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
   }
 }
 
-TEST(TwoLevel, CancellingOnOneRankEndsTheOthers) {
+TEST(TwoLevel, CancellationOnOneRankFailsOthers) {
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -245,7 +245,7 @@ TEST(TwoLevel, CancellingOnOneRankEndsTheOthers) {
   }
 }
 
-TEST(TwoLevel, AnErrorSaysOnWhichLevel) {
+TEST(TwoLevel, ErrorNamesTheLevel) {
   const std::unique_ptr<job> ranks = job_on(layouts[0]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -261,7 +261,7 @@ TEST(TwoLevel, AnErrorSaysOnWhichLevel) {
       << ranks->text(0);
 }
 
-TEST(TwoLevel, ACallThatDiffersIsNamed) {
+TEST(TwoLevel, MismatchedCallIsNamed) {
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -277,7 +277,7 @@ TEST(TwoLevel, ACallThatDiffersIsNamed) {
   }
 }
 
-TEST(TwoLevel, SeveralCallsAtOnceDoNotMix) {
+TEST(TwoLevel, ConcurrentCallsDoNotInterfere) {
   constexpr int calls = 20;
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<std::vector<std::int32_t>>> data(4);

@@ -14,7 +14,7 @@ namespace {
 
 class corpus : public testing::TestWithParam<target> {};
 
-TEST_P(corpus, does_no_harm) {
+TEST_P(corpus, replays_without_failure) {
   const target& one = GetParam();
   int inputs = 0;
   for (const auto& file :

@@ -195,7 +195,7 @@ class GpuIslands : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
+TEST_P(GpuIslands, MatchSerialResults) {
   const reserved_port port;
   const auto ranks_of_part = static_cast<int>(shape(GetParam()).colours.size());
   std::vector<std::unique_ptr<rank_process>> ranks;

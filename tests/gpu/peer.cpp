@@ -235,7 +235,7 @@ class gpu_peers : public testing::Test {
   }
 };
 
-TEST_F(gpu_peers, every_size_both_ways_at_once_and_no_kernel) {
+TEST_F(gpu_peers, every_size_in_both_directions_without_kernels) {
   expect_success("every_size");
 }
 TEST_F(gpu_peers, many_in_flight) {

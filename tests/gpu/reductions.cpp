@@ -89,7 +89,7 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
 
 /// NaNs of every kind with each other, with numbers, infinities and zeros, in either order, aligned
 /// and not; wanted are bits that are written down.
-TEST_P(OnGpu, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+TEST_P(OnGpu, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
     std::vector<test::element> some{
@@ -183,7 +183,7 @@ double gb_per_s(accelerator& on, accelerator::stream stream, std::size_t moved, 
 }
 
 /// Not a test of speed: it prints it, for whoever looks.
-TEST_P(OnGpu, ShowHowFastTheyAre) {
+TEST_P(OnGpu, PrintThroughput) {
   constexpr std::size_t length = std::size_t{256} << 20;
   const buffer a = on_device(length), b = on_device(length), into = on_device(length);
   const double copied = gb_per_s(*on, stream.get(), 2 * length,
@@ -206,7 +206,7 @@ TEST_P(OnGpu, ShowHowFastTheyAre) {
 }
 
 /// What a first call waits for.
-TEST_P(OnGpu, ShowHowLongCompilationTakes) {
+TEST_P(OnGpu, PrintCompilationTime) {
   const auto ms_of = [](auto what) {
     const auto begin = std::chrono::steady_clock::now();
     what();

@@ -72,7 +72,7 @@ std::vector<failing> stream_calls(stage& with, accelerator::module code) {
   };
 }
 
-TEST(hip_failures, every_call_that_fails_says_so_and_leaves_nothing) {
+TEST(hip_failures, failing_calls_report_and_release_everything) {
   hip_rig rig;
   rig.gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = hip_at(1);
@@ -97,7 +97,7 @@ TEST(hip_failures, every_call_that_fails_says_so_and_leaves_nothing) {
   of.unload(code);
 }
 
-TEST(hip_failures, a_descriptor_that_cannot_be_had) {
+TEST(hip_failures, dma_buf_export_failure) {
   const hip_rig rig;
   const buffer memory(64, memory_kind::hip, 0);
   hip_on_cuda::fail("hsa_amd_portable_export_dmabuf", 1, 0x1001);
@@ -105,7 +105,7 @@ TEST(hip_failures, a_descriptor_that_cannot_be_had) {
                {"hsa_amd_portable_export_dmabuf", "hip:0 (HIP on Double H200)", "0x1001"});
 }
 
-TEST(hip_failures, advice_is_that_of_the_failure) {
+TEST(hip_failures, advice_matches_the_failure) {
   const hip_rig rig;
   struct advised {
     amd::result code;
@@ -123,7 +123,7 @@ TEST(hip_failures, advice_is_that_of_the_failure) {
   }
 }
 
-TEST(hip_failures, giving_back_never_throws) {
+TEST(hip_failures, release_never_throws) {
   hip_rig rig;
   rig.gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = hip_at(1);
@@ -154,7 +154,7 @@ TEST(hip_failures, giving_back_never_throws) {
   give_all_back();
 }
 
-TEST(hip_failures, what_outlives_the_driver_is_let_go) {
+TEST(hip_failures, objects_may_outlive_the_driver) {
   std::optional<cuda_double> gpus;
   gpus.emplace();
   const hip_on_cuda hip;
@@ -167,7 +167,7 @@ TEST(hip_failures, what_outlives_the_driver_is_let_go) {
   EXPECT_FALSE(of.owns(memory));
 }
 
-TEST(hip_failures, not_in_a_child_of_who_used_it) {
+TEST(hip_failures, refused_in_forked_child) {
   const hip_rig rig;
   accelerator& of = hip_at(0);
   of.free(of.allocate(8));

@@ -58,12 +58,12 @@ awaitable<void> hears_of_the_failure(hip_rig& rig) {
   expect_error(failure, errc::device_failed, {"hipEventQuery", "hip:0"});
 }
 
-TEST(hip_streams, that_fail_tell_who_waits) {
+TEST(hip_streams, failure_reaches_waiters) {
   hip_rig rig(by_hand());
   run_test(hears_of_the_failure(rig));
 }
 
-TEST(hip_streams, are_held) {
+TEST(hip_streams, support_holds) {
   hip_rig rig(by_hand());
   asio::io_context context{1};
   accelerator& of = hip_at(0);

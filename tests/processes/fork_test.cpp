@@ -94,7 +94,7 @@ class forked : public testing::TestWithParam<fabric_kind> {};
 INSTANTIATE_TEST_SUITE_P(over, forked, testing::ValuesIn(fabric_kinds()),
                          [](const auto& of) { return of.param.name; });
 
-TEST_P(forked, child_holds_no_socket_and_exec_no_descriptor) {
+TEST_P(forked, child_inherits_no_socket_and_exec_no_descriptor) {
   run_test(holds_no_socket(&GetParam()));
 }
 
@@ -123,7 +123,7 @@ awaitable<void> is_refused(const fabric_kind* over) {
   EXPECT_EQ(received, sent);
 }
 
-TEST_P(forked, child_is_refused_and_closes_nothing) {
+TEST_P(forked, child_use_is_refused_and_closes_nothing) {
   run_test(is_refused(&GetParam()));
 }
 
@@ -147,13 +147,13 @@ int new_channel() {
   return heard;
 }
 
-TEST(forked_process, may_begin_anew) {
+TEST(forked_process, may_create_new_objects) {
   EXPECT_EQ(new_channel(), 7);
   EXPECT_EQ(in_child(new_channel), 7);
   EXPECT_EQ(in_child([] { return in_child(new_channel); }), 7);
 }
 
-TEST(forked_process, may_not_run_what_its_parent_ran) {
+TEST(forked_process, may_not_run_context_of_parent) {
   asio::io_context context(1);
   tandem::run(context);
   const auto refused = [&context] {
@@ -167,7 +167,7 @@ TEST(forked_process, may_not_run_what_its_parent_ran) {
   EXPECT_EQ(in_child(refused), 0);
 }
 
-TEST(forked_process, keeps_what_took_the_number_of_a_closed_socket) {
+TEST(forked_process, keeps_descriptor_that_reused_a_number) {
   const int socket = detail::open_socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GE(socket, 0);
   const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -181,7 +181,7 @@ TEST(forked_process, keeps_what_took_the_number_of_a_closed_socket) {
   ::close(file);
 }
 
-TEST(forked_process, has_a_copy_of_shared_buffers) {
+TEST(forked_process, gets_copy_of_shared_buffers) {
   auto made = std::make_unique<shm::shared_buffer>(3 << 20);
   std::memset(made->data(), 5, made->size());
   const auto writes = [&made] {
@@ -195,7 +195,7 @@ TEST(forked_process, has_a_copy_of_shared_buffers) {
   for (std::size_t i = 0; i < made->size(); ++i) ASSERT_EQ(made->data()[i], std::byte{5}) << i;
 }
 
-TEST(forked_process, finds_zeros_where_ranks_share_memory) {
+TEST(forked_process, reads_zeros_from_shared_rings) {
   constexpr std::size_t bytes = 8192;
   void* const shared =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -214,7 +214,7 @@ TEST(forked_process, finds_zeros_where_ranks_share_memory) {
   ::munmap(shared, bytes);
 }
 
-TEST(process_watch, knows_who_has_ended) {
+TEST(process_watch, detects_process_exit) {
   EXPECT_FALSE(shm::has_ended(::getpid()));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -242,7 +242,7 @@ awaitable<void> watch_child(pid_t child) {
   EXPECT_FALSE(is_told_wrongly);
 }
 
-TEST(process_watch, tells_once) {
+TEST(process_watch, notifies_once) {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();

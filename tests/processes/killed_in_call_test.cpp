@@ -218,7 +218,7 @@ asio::awaitable<void> left_alone(part mine, fabric& over, bool&) {
 
 class killed_after_the_store : public testing::TestWithParam<const way*> {};
 
-TEST_P(killed_after_the_store, is_noticed_by_whom_it_dialled) {
+TEST_P(killed_after_the_store, is_detected_by_the_rank_it_connected_to) {
   const reserved_port port;
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(all_ways)
 
 class killed_in : public testing::TestWithParam<std::tuple<const way*, int>> {};
 
-TEST_P(killed_in, any_step_ends_the_others_with_its_name) {
+TEST_P(killed_in, any_step_others_fail_naming_the_rank) {
   const auto [by, call] = GetParam();
   int failures = 0, lost = 0;
   lose(*by, call, 1, 0, failures);

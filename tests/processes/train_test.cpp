@@ -82,7 +82,7 @@ class train : public testing::Test {
 
 class bits : public train, public testing::WithParamInterface<const char*> {};
 
-TEST_P(bits, are_the_same_in_one_process_and_in_any_pipeline) {
+TEST_P(bits, match_in_one_process_and_any_pipeline) {
   const std::string common =
       std::string("--steps 5 --batch 8 --micro-batches 4 --no-reference --model ") + GetParam();
   const std::string alone = bits_of(common + " --ranks 1");
@@ -109,7 +109,7 @@ TEST_P(bits, with_replicas_runs_repeat_and_agree_with_one_process) {
 INSTANTIATE_TEST_SUITE_P(of, bits, testing::Values("llama-tiny", "qwen2-tiny"),
                          [](const auto& one) { return std::string(one.param, 5); });
 
-TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
+TEST_F(train, loss_decreases_and_report_is_written) {
   child run(command("--model llama-tiny --steps 60"));
   ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
   ASSERT_EQ(run.status(), 0) << run.output();
@@ -132,7 +132,7 @@ TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
   }
 }
 
-TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) {
+TEST_F(train, rails_give_same_bits_and_appear_in_all_outputs) {
   const std::string options = "--model llama-tiny --steps 20 --batch 8 --micro-batches 2 ";
   std::vector<std::string> words{TANDEM_COMMAND, "run", "-n", "4", "--"};
   const std::vector<std::string> ranks = command(options + "--rails 127.0.0.1 --rail-streams 2");
@@ -174,7 +174,7 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
-TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
+TEST_F(train, separate_channels_give_same_bits) {
   const std::string options =
       "--model llama-tiny --steps 10 --batch 8 --micro-batches 2 "
       "--no-reference --ranks 4 --channel ";
@@ -190,7 +190,7 @@ TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
   EXPECT_EQ(member(rails, "loss_bits"), member(mixed, "loss_bits"));
 }
 
-TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
+TEST_F(train, runs_with_a_profile_are_reproducible) {
   const std::string profile = (folder_ / "profile").string();
   std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
   const std::string options =
@@ -206,7 +206,7 @@ TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
       << run.output();
 }
 
-TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
+TEST_F(train, automatically_selected_rails_are_used) {
   const std::string options = "--model llama-tiny --steps 5 --no-reference --ranks 2 ";
   const std::string record = record_of(options + "--rails auto");
   EXPECT_NE(member(record, "rails").find(R"("lane": 0, )"), std::string::npos) << record;
@@ -217,7 +217,7 @@ TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
 using killing = std::tuple<int, const char*, const char*>;
 class killed : public train, public testing::WithParamInterface<killing> {};
 
-TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
+TEST_P(killed, rank_is_named_in_errors_of_all_others) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr seconds limit{20};
 #else
@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(mixed, killed,
                                           testing::Values("mixed")),
                          name_of);
 
-TEST_F(train, a_terminated_launcher_leaves_no_rank) {
+TEST_F(train, terminated_launcher_leaves_no_rank) {
   child run(command("--model llama-tiny --steps 1000000"));
   ASSERT_TRUE(run.wait_for_output("step 1/", patience)) << run.output();
   ASSERT_EQ(kill(run.id(), SIGTERM), 0);
@@ -285,7 +285,7 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--ranks 3", 2, "3 ranks do not divide into two islands");
 }
 
-TEST_F(train, ranks_that_want_different_things_say_what_and_who) {
+TEST_F(train, different_settings_are_named_with_ranks) {
   const reserved_port port;
   std::vector<std::unique_ptr<child>> ranks;
   for (int rank = 0; rank < 2; ++rank) {

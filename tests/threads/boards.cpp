@@ -38,7 +38,7 @@ std::uint64_t take_part(const test::board_pages& memory, int rank) {
   return wrong;
 }
 
-TEST(threads, a_board_brings_what_ranks_on_threads_of_their_own_write) {
+TEST(threads, board_transfers_between_threads) {
   const test::board_pages memory(ranks);
   std::atomic<std::uint64_t> wrong{0};
   std::vector<std::thread> all;

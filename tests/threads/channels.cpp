@@ -156,7 +156,7 @@ awaitable<void> connects(std::uint16_t port) {
   co_await traffic_and_leave(std::move(on));
 }
 
-TEST(threads, tcp_pairs_on_loops_of_their_own) {
+TEST(threads, tcp_pairs_on_separate_loops) {
   loop_thread loops[4];
   for (int pair = 0; pair < 2; ++pair) {
     tcp::listener door(loops[2 * pair].executor(), "127.0.0.1", 0, small_settings());
@@ -176,7 +176,7 @@ awaitable<void> connects_to_shm(std::string name, settings options) {
   co_await traffic_and_leave(std::move(on));
 }
 
-TEST(threads, shm_pairs_on_loops_of_their_own) {
+TEST(threads, shm_pairs_on_separate_loops) {
   for (const single_copy copies : {single_copy::off, single_copy::on}) {
     settings options = small_settings();
     options.shm_single_copy = copies;

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-TEST(threads, log_sink_is_replaced_under_fire) {
+TEST(threads, log_sink_is_replaced_during_logging) {
   const log_sink before = set_log_sink({});
   std::atomic<bool> stop{false};
   std::atomic<int> heard{0}, garbled{0};

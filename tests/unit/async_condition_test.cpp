@@ -33,7 +33,7 @@ awaitable<void> wakes_all() {
   co_await again.result();
 }
 
-TEST(async_condition, wakes_all_who_wait) {
+TEST(async_condition, wakes_all_waiters) {
   run_test(wakes_all());
 }
 

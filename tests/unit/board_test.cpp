@@ -14,7 +14,7 @@ namespace {
 using pages = test::board_pages;
 using side = test::board_side;
 
-TEST(Board, BringsWhatOthersRead) {
+TEST(Board, DeliversContributions) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
@@ -29,7 +29,7 @@ TEST(Board, BringsWhatOthersRead) {
   }
 }
 
-TEST(Board, KeepsWhatSomebodyMayStillRead) {
+TEST(Board, KeepsContributionsUntilRead) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (std::uint64_t call = 0; call < board::slots_per_rank; ++call) {
@@ -50,7 +50,7 @@ TEST(Board, KeepsWhatSomebodyMayStillRead) {
   EXPECT_EQ(a.slot_for(board::slots_per_rank + 2), nullptr);
 }
 
-TEST(Board, CallsThatDoNotUseItAreLeftOut) {
+TEST(Board, SkipsCallsThatDoNotUseIt) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
   for (const std::uint64_t call :
@@ -64,7 +64,7 @@ TEST(Board, CallsThatDoNotUseItAreLeftOut) {
   }
 }
 
-TEST(Board, RingsThoseThatSleepOnce) {
+TEST(Board, RingsBlockedRanksOnce) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
@@ -86,7 +86,7 @@ TEST(Board, RingsThoseThatSleepOnce) {
 
 /// Where the loop settles, the end of a call rings whom it sees sleep, and whoever fell asleep just
 /// then is found by the next look: of the loop, or with the next call.
-TEST(Board, RingsAgainWhereItsLoopSettles) {
+TEST(Board, RingsAgainWhenLoopBlocks) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
   a.has_loop = true;
@@ -113,7 +113,7 @@ TEST(Board, RingsAgainWhereItsLoopSettles) {
 
 /// Random ranks take random steps: each brings, reads all others, ends; up to so many calls at
 /// once.
-TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
+TEST(Board, AnyOrderOfStepsDeliversAllContributions) {
   constexpr int ranks = 3;
   constexpr std::uint64_t calls = 300, ahead = 40;
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -158,7 +158,7 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
   }
 }
 
-TEST(Board, WhatALiarWritesIsOnlyWrong) {
+TEST(Board, HostileContentGivesWrongDataOnly) {
   const pages memory(2);
   side a(memory, 0, 2);
   std::mt19937 random(1);

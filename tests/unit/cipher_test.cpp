@@ -66,7 +66,7 @@ TEST(cipher, published_values_in_any_pieces) {
   }
 }
 
-TEST(cipher, a_changed_key_is_another_cipher) {
+TEST(cipher, different_key_gives_different_text) {
   const known& zeros = published[0];
   cipher encrypt(key_of(published[1]), cipher::direction::encrypt);
   encrypt.change_key(key_of(zeros));
@@ -77,7 +77,7 @@ TEST(cipher, a_changed_key_is_another_cipher) {
   EXPECT_EQ(encrypt.finish(), array_of<cipher::tag>(zeros.tag));
 }
 
-TEST(cipher, another_tag_is_refused_and_the_next_text_opens) {
+TEST(cipher, wrong_tag_is_refused_and_next_record_opens) {
   const known& one = published[1];
   cipher decrypt(key_of(one), cipher::direction::decrypt);
   for (std::size_t bit = 0; bit <= 8 * cipher::tag_bytes; ++bit) {
@@ -91,7 +91,7 @@ TEST(cipher, another_tag_is_refused_and_the_next_text_opens) {
   }
 }
 
-TEST(cipher, a_key_has_32_bytes) {
+TEST(cipher, key_has_32_bytes) {
   const secret shorter(std::string_view("0123456789abcdef"));
   EXPECT_THROW(cipher(shorter, cipher::direction::encrypt), error);
   EXPECT_THROW(cipher(secret(), cipher::direction::decrypt), error);

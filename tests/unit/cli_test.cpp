@@ -71,7 +71,7 @@ TEST(CommandLine, KeepsDefaultsAndReadsEachKind) {
   EXPECT_TRUE(t.line.given("ranks"));
 }
 
-TEST(CommandLine, TheLastOfTwoWins) {
+TEST(CommandLine, LastOccurrenceWins) {
   sample s;
   s.line.parse(words{"ping", "--ranks", "3", "--ranks", "5"});
   EXPECT_EQ(s.ranks, 5);
@@ -91,7 +91,7 @@ TEST(CommandLine, EngineOptionsComeFromEnvironmentThenCommandLine) {
   EXPECT_EQ(inherited[0], std::make_pair(std::string("TANDEM_SPIN_US"), std::string("4")));
 }
 
-TEST(CommandLine, AWrongLineSaysWhichAndWhyAndTheNearest) {
+TEST(CommandLine, ErrorNamesOptionReasonAndNearest) {
   EXPECT_EQ(complaint({"ping", "--rnks", "3"}), "--rnks: no such option; did you mean --ranks?");
   EXPECT_EQ(complaint({"ping", "--eager-bites=1"}),
             "--eager-bites: no such option; did you mean --eager-bytes?");
@@ -139,7 +139,7 @@ words command_of(const words& args, int& ranks) {
   return command;
 }
 
-TEST(CommandLine, TheRestKeepsItsOwnOptions) {
+TEST(CommandLine, CommandKeepsItsOwnOptions) {
   int ranks = 0;
   EXPECT_EQ(command_of({"-n", "2", "ls", "-n", "7"}, ranks), (words{"ls", "-n", "7"}));
   EXPECT_EQ(ranks, 2);
@@ -151,7 +151,7 @@ TEST(CommandLine, TheRestKeepsItsOwnOptions) {
   EXPECT_THROW(command_of({"-n", "2", "--"}, ranks), error);
 }
 
-TEST(RunCommand, RefusesAWrongNumberOfRanks) {
+TEST(RunCommand, RefusesInvalidNumberOfRanks) {
   for (const words& args : {words{"--", "true"}, words{"-n", "0", "true"},
                             words{"-n", "99999", "true"}, words{"-n", "2"}}) {
     try {

@@ -38,7 +38,7 @@ TEST(duration_text, is_rounded) {
   EXPECT_EQ(to_text(12h), "43200 s");
 }
 
-TEST(connect_failure, names_the_cause_and_what_to_look_at) {
+TEST(connect_failure, names_cause_and_advice) {
   const endpoint to(asio::ip::make_address("10.0.0.2"), 29500);
   const endpoint v6(asio::ip::make_address("2001:db8::2"), 29500);
   struct {
@@ -89,7 +89,7 @@ boost::system::system_error thrown_by_asio() {
   return boost::system::system_error(error_code());
 }
 
-TEST(connect_failure, no_text_names_a_source_of_a_dependency) {
+TEST(connect_failure, texts_name_no_source_file_of_a_dependency) {
   const boost::system::system_error raw = thrown_by_asio();
   const std::string text = tandem::describe(raw);
   EXPECT_NE(text.find("Connection refused"), std::string::npos) << text;
@@ -146,7 +146,7 @@ std::string failed_text(asio::io_context& io, way by, const std::string& host, s
   return text;
 }
 
-TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
+TEST(connect_failure, every_reproducible_failure_is_explained) {
   tandem::test::expect_log("host 'no-such-host.invalid' has no address yet");
   asio::io_context io;
   const full_queue dropping(io);
@@ -176,7 +176,7 @@ TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
   }
 }
 
-TEST(connect_failure, nobody_is_his_own_peer) {
+TEST(connect_failure, self_connection_is_refused) {
   tandem::error_context c;
   c.rank = c.peer = 1;
   c.detail = "it broke";

@@ -118,7 +118,7 @@ class copy_scheduler_test : public testing::Test {
   std::shared_ptr<turns> turns_ = make_turns(), others_ = make_turns();
 };
 
-TEST_F(copy_scheduler_test, the_first_goes_at_once_and_the_others_when_the_loop_has_looked) {
+TEST_F(copy_scheduler_test, first_is_submitted_at_once_others_after_poll) {
   copy(100);
   EXPECT_EQ(singles(), 1U);
   copy(200);
@@ -133,7 +133,7 @@ TEST_F(copy_scheduler_test, the_first_goes_at_once_and_the_others_when_the_loop_
   for (const auto& each : all_) EXPECT_FALSE(each->failure);
 }
 
-TEST_F(copy_scheduler_test, what_fills_a_call_waits_for_no_look) {
+TEST_F(copy_scheduler_test, full_batch_is_submitted_at_once) {
   copy(100);
   copy(400);
   copy(400);
@@ -147,7 +147,7 @@ TEST_F(copy_scheduler_test, what_fills_a_call_waits_for_no_look) {
   EXPECT_EQ(told(), 4);
 }
 
-TEST_F(copy_scheduler_test, one_that_is_longer_than_a_call_is_one_of_its_own) {
+TEST_F(copy_scheduler_test, long_copy_is_a_call_of_its_own) {
   copy(5000);
   copy(5000);
   copy(5000);
@@ -160,7 +160,7 @@ TEST_F(copy_scheduler_test, one_that_is_longer_than_a_call_is_one_of_its_own) {
   EXPECT_EQ(singles(), 4U);
 }
 
-TEST_F(copy_scheduler_test, what_lies_side_by_side_at_both_ends_is_one_copy) {
+TEST_F(copy_scheduler_test, adjacent_copies_are_merged) {
   copy(100);
   copy(300, 0);
   copy(300, 0);
@@ -172,7 +172,7 @@ TEST_F(copy_scheduler_test, what_lies_side_by_side_at_both_ends_is_one_copy) {
   EXPECT_EQ(told(), 4);
 }
 
-TEST_F(copy_scheduler_test, where_others_want_the_engine_each_has_one_call_at_a_time) {
+TEST_F(copy_scheduler_test, contending_channels_submit_one_call_at_a_time) {
   copy_beside(100);
   copy(100);
   copy(100);
@@ -185,7 +185,7 @@ TEST_F(copy_scheduler_test, where_others_want_the_engine_each_has_one_call_at_a_
   EXPECT_EQ(told(), 4);
 }
 
-TEST_F(copy_scheduler_test, nobody_waits_for_all_that_follows) {
+TEST_F(copy_scheduler_test, copies_do_not_wait_for_later_ones) {
   const auto keep_some_waiting = [this] {
     for (; turns_->pending_bytes() < 20'000; at_ = 0) copy(3000);
   };
@@ -207,7 +207,7 @@ TEST_F(copy_scheduler_test, nobody_waits_for_all_that_follows) {
   EXPECT_GT(gpus_.seen().copied_bytes, then) << "the others go on";
 }
 
-TEST_F(copy_scheduler_test, in_company_a_long_copy_is_cut) {
+TEST_F(copy_scheduler_test, long_copy_is_split_under_contention) {
   const std::vector<std::byte> text = pattern(5000, 3);
   std::ranges::copy(text, gpus_.host(from_.data() + 64, text.size()));
   copy_beside(100);
@@ -228,7 +228,7 @@ TEST_F(copy_scheduler_test, in_company_a_long_copy_is_cut) {
   EXPECT_EQ(*gpus_.host(to_.data() + 5064), std::byte{0});
 }
 
-TEST_F(copy_scheduler_test, company_is_expected_for_a_while_and_then_no_more) {
+TEST_F(copy_scheduler_test, contention_is_assumed_for_a_while) {
   copy_beside(100);
   run();
   copy(5000);
@@ -242,7 +242,7 @@ TEST_F(copy_scheduler_test, company_is_expected_for_a_while_and_then_no_more) {
   EXPECT_EQ(told(), 2);
 }
 
-TEST_F(copy_scheduler_test, for_readers_a_long_copy_is_cut_too) {
+TEST_F(copy_scheduler_test, long_copy_is_split_for_readers) {
   turns_->expect_reader(true);
   pass(25ms);
   copy(700);
@@ -264,7 +264,7 @@ TEST_F(copy_scheduler_test, for_readers_a_long_copy_is_cut_too) {
   EXPECT_EQ(told(), 4);
 }
 
-TEST_F(copy_scheduler_test, a_copy_whose_part_is_refused_fails_as_a_whole_when_none_is_under_way) {
+TEST_F(copy_scheduler_test, split_copy_fails_once_no_part_is_in_flight) {
   for (const int part : {1, 2}) {
     copy_beside(100);
     run();
@@ -282,7 +282,7 @@ TEST_F(copy_scheduler_test, a_copy_whose_part_is_refused_fails_as_a_whole_when_n
   }
 }
 
-TEST_F(copy_scheduler_test, a_cut_copy_is_destroyed_once_with_the_loop) {
+TEST_F(copy_scheduler_test, split_copy_is_destroyed_once_with_the_loop) {
   copy_beside(100);
   copy(1500);
   copy(300);
@@ -293,7 +293,7 @@ TEST_F(copy_scheduler_test, a_cut_copy_is_destroyed_once_with_the_loop) {
   gpus_.run_all();
 }
 
-TEST_F(copy_scheduler_test, who_is_refused_is_told_later_and_the_others_go_on) {
+TEST_F(copy_scheduler_test, refusal_is_reported_later_and_others_continue) {
   copy(100);
   gpus_.fail("cuMemcpyBatchAsync", 1, 1);
   gpus_.fail("cuMemcpyAsync", 2, 1);
@@ -312,7 +312,7 @@ TEST_F(copy_scheduler_test, who_is_refused_is_told_later_and_the_others_go_on) {
   EXPECT_EQ(told(), 4);
 }
 
-TEST_F(copy_scheduler_test, whoever_waits_is_destroyed_with_the_loop) {
+TEST_F(copy_scheduler_test, pending_copies_are_destroyed_with_the_loop) {
   copy(100);
   copy(600);
   copy(600);
@@ -328,7 +328,7 @@ TEST_F(copy_scheduler_test, whoever_waits_is_destroyed_with_the_loop) {
   gpus_.run_all();
 }
 
-TEST_F(copy_scheduler_test, who_is_refused_with_nothing_under_way_is_destroyed_with_the_loop) {
+TEST_F(copy_scheduler_test, refused_copy_is_destroyed_with_the_loop) {
   copy_beside(100);
   run();
   gpus_.fail("cuMemcpyAsync", 1, 1);

@@ -28,7 +28,7 @@ void expect_copied(std::size_t bytes, std::size_t whole_bytes, std::size_t from_
   }
 }
 
-TEST(copy_part, copies_parts_of_any_length_to_any_place) {
+TEST(copy_part, copies_any_length_to_any_offset) {
   for (const std::size_t whole : {std::size_t{1}, streamed_bytes}) {
     for (const std::size_t bytes : {0, 1, 63, 64, 65, 127, 128, 129, 1000, 4096}) {
       for (const std::size_t at : {0, 1, 15, 16, 48, 63, 64}) {
@@ -39,7 +39,7 @@ TEST(copy_part, copies_parts_of_any_length_to_any_place) {
   }
 }
 
-TEST(copy_part, copies_what_no_cache_keeps) {
+TEST(copy_part, copies_with_streaming_stores) {
   expect_copied(streamed_bytes + 13, streamed_bytes + 13, 3, 5);
 }
 

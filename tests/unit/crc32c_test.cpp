@@ -50,7 +50,7 @@ TEST(crc32c, any_length_and_alignment_in_any_pieces) {
   }
 }
 
-TEST(crc32c, every_way_of_folding) {
+TEST(crc32c, every_folding_method) {
 #if defined(__x86_64__)
   std::mt19937 random(2);
   std::vector<unsigned char> bytes(4096);

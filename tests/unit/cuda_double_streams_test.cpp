@@ -6,7 +6,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(CudaDoubleStreams, NothingIsDoneBeforeItsTime) {
+TEST(CudaDoubleStreams, WorkRunsOnlyWhenDriven) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   char* const from = rig.pin("early");
@@ -20,7 +20,7 @@ TEST(CudaDoubleStreams, NothingIsDoneBeforeItsTime) {
   EXPECT_FALSE(rig.gpus.step());
 }
 
-TEST(CudaDoubleStreams, OneOrderOnEachAndNoneBetween) {
+TEST(CudaDoubleStreams, StreamsAreOrderedAndIndependent) {
   cuda_rig rig(by_hand());
   const cu::stream one = rig.stream(), other = rig.stream();
   const cu::address at = rig.filled("......");
@@ -37,7 +37,7 @@ TEST(CudaDoubleStreams, OneOrderOnEachAndNoneBetween) {
 }
 
 /// Which of two streams moves first, by seed.
-TEST(CudaDoubleStreams, ChanceChoosesAmongStreamsAndCanBeRepeated) {
+TEST(CudaDoubleStreams, StreamOrderIsRandomAndReproducible) {
   std::string orders;
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     std::string twice;
@@ -59,7 +59,7 @@ TEST(CudaDoubleStreams, ChanceChoosesAmongStreamsAndCanBeRepeated) {
   for (const char each : {'a', 'b', 'c'}) EXPECT_NE(orders.find(each), std::string::npos);
 }
 
-TEST(CudaDoubleStreams, EventsSayHowFarItHasCome) {
+TEST(CudaDoubleStreams, EventsReportProgress) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream(), waits = rig.stream();
   const cu::event event = rig.event();
@@ -86,7 +86,7 @@ TEST(CudaDoubleStreams, EventsSayHowFarItHasCome) {
   EXPECT_EQ(rig.text(at, 2), "12");
 }
 
-TEST(CudaDoubleStreams, EventsReachAcrossDevicesButAreRecordedOnTheirOwn) {
+TEST(CudaDoubleStreams, EventsSynchronizeAcrossDevices) {
   cuda_rig rig(by_hand());
   const cu::stream first = rig.stream();
   const cu::event event = rig.event();
@@ -100,7 +100,7 @@ TEST(CudaDoubleStreams, EventsReachAcrossDevicesButAreRecordedOnTheirOwn) {
   EXPECT_EQ(driver().record_event(event, second), 400);
 }
 
-TEST(CudaDoubleStreams, TimeBetweenEvents) {
+TEST(CudaDoubleStreams, MeasuresTimeBetweenEvents) {
   cuda_rig rig(by_hand());
   const cu::event from = rig.event(0), to = rig.event(0), untimed = rig.event();
   float ms = -1;
@@ -115,7 +115,7 @@ TEST(CudaDoubleStreams, TimeBetweenEvents) {
   EXPECT_EQ(driver().elapsed_ms(&ms, from, untimed), 400);
 }
 
-TEST(CudaDoubleStreams, TheDefaultStreamWaitsForTheBlockingOnesAndTheyForIt) {
+TEST(CudaDoubleStreams, DefaultStreamSynchronizesWithBlockingStreams) {
   cuda_rig rig(by_hand());
   const cu::stream blocking = rig.stream(0), other = rig.stream(0), free = rig.stream();
   const cu::address at = rig.filled("....");
@@ -134,7 +134,7 @@ TEST(CudaDoubleStreams, TheDefaultStreamWaitsForTheBlockingOnesAndTheyForIt) {
   EXPECT_EQ(rig.text(at, 4), "1234");
 }
 
-TEST(CudaDoubleStreams, AWordHoldsAStream) {
+TEST(CudaDoubleStreams, StreamWaitsForValue) {
   cuda_rig rig(by_hand());
   const cu::stream held = rig.stream(), writes = rig.stream();
   const cu::address word = rig.allocate(8);
@@ -164,7 +164,7 @@ TEST(CudaDoubleStreams, AWordHoldsAStream) {
   EXPECT_EQ(driver().write_value(held, address_of(&pageable), 0, 0), cu::invalid_value);
 }
 
-TEST(CudaDoubleStreams, TheProcessorReleasesAStream) {
+TEST(CudaDoubleStreams, HostReleasesStream) {
   cuda_rig rig;
   const cu::stream on = rig.stream();
   char* const word = rig.pin(std::string(4, '\0'));
@@ -211,7 +211,7 @@ TEST(CudaDoubleStreams, HostFunctionsMayNotCallTheDriver) {
   EXPECT_EQ(one.said, cu::not_permitted);
 }
 
-TEST(CudaDoubleStreams, AStreamThatIsDestroyedFinishesFirst) {
+TEST(CudaDoubleStreams, DestroyedStreamFinishesFirst) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   const cu::address at = rig.filled(".");
@@ -225,7 +225,7 @@ TEST(CudaDoubleStreams, AStreamThatIsDestroyedFinishesFirst) {
   EXPECT_EQ(rig.text(at, 1), "x");
 }
 
-TEST(CudaDoubleStreams, WhatAGraphRecordsIsNotDone) {
+TEST(CudaDoubleStreams, CapturedWorkIsNotExecuted) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   int is_capturing = -1;
@@ -239,7 +239,7 @@ TEST(CudaDoubleStreams, WhatAGraphRecordsIsNotDone) {
   EXPECT_EQ(driver().synchronize_stream(on), 900);
 }
 
-TEST(CudaDoubleStreams, KernelsAreFunctionsOfTheHost) {
+TEST(CudaDoubleStreams, KernelsRunAsHostFunctions) {
   cuda_rig rig(by_hand());
   rig.gpus.add_kernel("add", {sizeof(int*), sizeof(int)},
                       [](unsigned blocks, unsigned threads, void** arguments, cuda_double& gpus) {

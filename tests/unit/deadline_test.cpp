@@ -31,7 +31,7 @@ awaitable<void> passes() {
   EXPECT_TRUE(ended) << "the work was still there";
 }
 
-TEST(deadline, passes) {
+TEST(deadline, expires) {
   run_test(passes());
 }
 
@@ -46,7 +46,7 @@ awaitable<void> in_time() {
   expect_error(failure, errc::bad_input, {"its own"});
 }
 
-TEST(deadline, in_time_changes_nothing) {
+TEST(deadline, has_no_effect_on_completion_in_time) {
   run_test(in_time());
 }
 
@@ -56,7 +56,7 @@ awaitable<void> zero() {
   expect_error(failure, errc::timed_out, {"within 0 s"});
 }
 
-TEST(deadline, of_no_time) {
+TEST(deadline, of_zero_duration) {
   run_test(zero());
 }
 
@@ -71,7 +71,7 @@ awaitable<void> cancelled() {
   EXPECT_TRUE(ended);
 }
 
-TEST(deadline, passes_a_cancellation_on) {
+TEST(deadline, forwards_cancellation) {
   run_test(cancelled());
 }
 
@@ -102,7 +102,7 @@ awaitable<void> too_late_to_stop() {
   co_await with_deadline(10ms, stubborn(), "work");
 }
 
-TEST(deadline, work_that_succeeds_after_all) {
+TEST(deadline, late_success_is_success) {
   run_test(too_late_to_stop());
 }
 

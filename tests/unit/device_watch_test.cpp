@@ -70,7 +70,7 @@ awaitable<void> waits_for_the_device(cuda_double& gpus) {
   EXPECT_EQ(gpus.calls("cuLaunchKernel"), 0u);
 }
 
-TEST(device_watch, tells_when_the_device_is_done_and_not_before) {
+TEST(device_watch, completes_when_the_device_is_done) {
   for (const drive how : both_drives) {
     cuda_double gpus(manual());
     run_test(waits_for_the_device(gpus), how);
@@ -98,7 +98,7 @@ awaitable<void> reuses_memory(cuda_double& gpus, bool waits) {
   EXPECT_EQ(byte_at(gpus, memory), waits ? 'a' : 'b');
 }
 
-TEST(device_watch, memory_may_be_reused_once_it_has_told) {
+TEST(device_watch, memory_may_be_reused_after_completion) {
   for (const bool waits : {true, false}) {
     cuda_double gpus;
     run_test(reuses_memory(gpus, waits));
@@ -120,7 +120,7 @@ awaitable<void> sleeps_again_and_again(cuda_double& gpus) {
   EXPECT_LE(gpus.calls("cuEventCreate"), 1u) << "taken from the pool";
 }
 
-TEST(device_watch, wakes_a_loop_that_sleeps) {
+TEST(device_watch, wakes_blocked_loop) {
   for (const drive how : both_drives) {
     cuda_double::options as;
     as.most_delay = std::chrono::microseconds(2000);
@@ -177,7 +177,7 @@ awaitable<void> several_on_one(cuda_double&) {
   }
 }
 
-TEST(device_watch, several_waits_on_one_stream_are_told_in_order) {
+TEST(device_watch, waits_on_one_stream_complete_in_order) {
   for (const drive how : both_drives) {
     cuda_double gpus;
     run_test(several_on_one(gpus), how);
@@ -210,7 +210,7 @@ awaitable<void> device_fails(cuda_double& gpus) {
   expect_error(later, errc::device_failed);
 }
 
-TEST(device_watch, a_device_that_fails_tells_all) {
+TEST(device_watch, device_failure_reaches_all_waiters) {
   for (const drive how : both_drives) {
     cuda_double gpus;
     run_test(device_fails(gpus), how);
@@ -235,7 +235,7 @@ awaitable<void> refuses(cuda_double& gpus) {
   co_await watch.reached(on.get());
 }
 
-TEST(device_watch, what_cannot_be_watched_is_refused) {
+TEST(device_watch, unwatchable_streams_are_refused) {
   cuda_double gpus;
   run_test(refuses(gpus));
 }
@@ -252,7 +252,7 @@ awaitable<void> has_no_alarm(cuda_double& gpus) {
   }
 }
 
-TEST(device_watch, goes_on_without_an_alarm) {
+TEST(device_watch, works_without_alarm) {
   cuda_double gpus;
   run_test(has_no_alarm(gpus));
 }
@@ -268,7 +268,7 @@ struct counting : device_wait {
   int destroyed = 0;
 };
 
-TEST(device_watch, destroyed_with_some_pending) {
+TEST(device_watch, destroyed_with_pending_waits) {
   cuda_double gpus;
   accelerator& of = first_device();
   asio::io_context context{1};
@@ -301,7 +301,7 @@ struct destroys_the_watch : device_wait {
   std::unique_ptr<device_watch>& watch;
 };
 
-TEST(device_watch, destroyed_by_one_that_is_told) {
+TEST(device_watch, destroyed_by_its_handler) {
   cuda_double gpus;
   accelerator& of = first_device();
   asio::io_context context{1};

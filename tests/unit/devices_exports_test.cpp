@@ -26,7 +26,7 @@ class exports_test : public testing::Test {
   cuda_double world_;
 };
 
-TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_open) {
+TEST_F(exports_test, allocation_is_described_once_then_referenced) {
   exports mine(peer_access::mapped);
   const buffer memory(1 << 16, memory_kind::cuda, 1);
   const const_view view = const_view(memory.view()).part(100, 50);
@@ -46,7 +46,7 @@ TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
-TEST_F(exports_test, nothing_is_described_to_whom_cannot_read) {
+TEST_F(exports_test, nothing_is_described_to_peer_without_access) {
   exports mine(peer_access::none);
   const buffer memory(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), memory.view()));
@@ -61,7 +61,7 @@ TEST_F(exports_test, one_process_needs_no_handle) {
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 0U);
 }
 
-TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation) {
+TEST_F(exports_test, reallocation_at_same_address_is_new_allocation) {
   exports mine(peer_access::mapped);
   auto first = std::make_unique<buffer>(64, memory_kind::cuda);
   mine.find(gpu(), first->view());
@@ -78,7 +78,7 @@ TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation)
   EXPECT_EQ(mine.described(), 1U);
 }
 
-TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
+TEST_F(exports_test, unshareable_allocation_is_tried_once) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   world_.fail("cuIpcGetMemHandle", 1, 1);
@@ -87,7 +87,7 @@ TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
-TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
+TEST_F(exports_test, allocation_refused_by_peer_is_forwarded) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
@@ -97,7 +97,7 @@ TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
   EXPECT_EQ(mine.described(), 0U);
 }
 
-TEST_F(exports_test, the_least_recently_used_makes_room) {
+TEST_F(exports_test, least_recently_used_is_evicted) {
   exports mine(peer_access::mapped, 2);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda), three(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
@@ -115,7 +115,7 @@ TEST_F(exports_test, the_least_recently_used_makes_room) {
   EXPECT_TRUE(mine.find(gpu(), one.view()));
 }
 
-TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
+TEST_F(exports_test, answers_to_retired_allocations_are_ignored) {
   exports mine(peer_access::mapped, 1);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
@@ -126,7 +126,7 @@ TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
   EXPECT_FALSE(mine.opened(7)) << "never described";
 }
 
-TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
+TEST_F(exports_test, view_beyond_its_allocation_is_forwarded) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
@@ -135,7 +135,7 @@ TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
   EXPECT_TRUE(mine.find(gpu(), const_view(memory.data() + 64 - 1, 1, memory_kind::cuda, 0)));
 }
 
-TEST_F(exports_test, host_memory_is_no_allocation_of_a_device) {
+TEST_F(exports_test, host_memory_is_not_exported) {
   exports mine(peer_access::mapped);
   int here = 0;
   EXPECT_FALSE(mine.find(gpu(), const_view(&here, sizeof here, memory_kind::cuda, 0)));

@@ -12,7 +12,7 @@ std::optional<control_message> there_and_back(const control_message& from, std::
   return decode_control_message(bytes, why);
 }
 
-TEST(control_message_test, an_allocation_arrives_as_it_was_described) {
+TEST(control_message_test, allocation_round_trips) {
   control_message said{.what = control_message::type::described, .id = 7};
   said.allocation.id = 7;
   said.allocation.kind = memory_kind::hip;
@@ -33,7 +33,7 @@ TEST(control_message_test, an_allocation_arrives_as_it_was_described) {
   EXPECT_EQ(came->allocation.handle, said.allocation.handle);
 }
 
-TEST(control_message_test, a_reason_is_cut_where_it_is_long) {
+TEST(control_message_test, long_reason_is_truncated) {
   control_message said{.what = control_message::type::refused, .id = 9};
   said.why = std::string(1000, 'x');
   std::string why;
@@ -43,7 +43,7 @@ TEST(control_message_test, a_reason_is_cut_where_it_is_long) {
   EXPECT_EQ(came->why, std::string(112, 'x'));
 }
 
-TEST(control_message_test, serials_arrive_in_order) {
+TEST(control_message_test, serials_round_trip) {
   control_message said;
   said.count = static_cast<std::uint16_t>(said.serials.size());
   for (std::uint32_t i = 0; i < said.count; ++i) said.serials[i] = ~i;
@@ -54,7 +54,7 @@ TEST(control_message_test, serials_arrive_in_order) {
   EXPECT_EQ(came->serials, said.serials);
 }
 
-TEST(control_message_test, what_is_none_is_told_apart) {
+TEST(control_message_test, other_messages_are_distinguished) {
   std::array<std::byte, control_message_bytes> bytes{};
   EXPECT_FALSE(is_control_message(bytes));
   encode(control_message{.what = control_message::type::opened, .id = 1}, bytes);
@@ -68,7 +68,7 @@ TEST(control_message_test, what_is_none_is_told_apart) {
   EXPECT_EQ(why, "a control message of type 9, kind 0 and count 0");
 }
 
-TEST(reference_test, arrives_as_it_was_sent) {
+TEST(reference_test, round_trips) {
   std::array<std::byte, reference_bytes> bytes{};
   encode(reference{5, {0x10003, 1ULL << 33}}, bytes.data());
   const reference came = decode_reference(bytes.data());

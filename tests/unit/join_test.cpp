@@ -98,7 +98,7 @@ awaitable<void> gathered() {
   expect_error(as_error(outcomes[1]), errc::bad_input, {"no"});
 }
 
-TEST(collect_all, keeps_every_outcome) {
+TEST(collect_all, collects_every_outcome) {
   run_test(gathered());
 }
 
@@ -122,10 +122,10 @@ awaitable<void> cancelled_from_outside(bool keep_all) {
   if (!keep_all) expect_aborted(failure);
 }
 
-TEST(when_all, passes_a_cancellation_on) {
+TEST(when_all, forwards_cancellation) {
   run_test(cancelled_from_outside(false));
 }
-TEST(collect_all, passes_a_cancellation_on) {
+TEST(collect_all, forwards_cancellation) {
   run_test(cancelled_from_outside(true));
 }
 
@@ -153,7 +153,7 @@ awaitable<void> ends_while_cancelling() {
   expect_error(failure, errc::bad_input, {"why"});
 }
 
-TEST(when_all, may_be_over_in_the_middle_of_cancelling) {
+TEST(when_all, may_complete_during_cancellation) {
   run_test(ends_while_cancelling());
 }
 

@@ -46,7 +46,7 @@ std::string refusal(const host_facts& known) {
   return {};
 }
 
-TEST(listen_address, is_one_where_the_other_ranks_can_come) {
+TEST(listen_address, is_reachable_by_other_ranks) {
   struct {
     const char* host;
     std::vector<const char*> resolved;
@@ -86,7 +86,7 @@ TEST(listen_address, is_one_where_the_other_ranks_can_come) {
   }
 }
 
-TEST(listen_address, is_refused_at_once_where_the_others_cannot_come) {
+TEST(listen_address, unreachable_address_is_refused_at_once) {
   const std::string trap = refusal(facts("debian", {"127.0.1.1"}, 2, false));
   for (const char* word : {"'debian' resolves to 127.0.1.1", "loopback", "/etc/hosts", "secret"}) {
     EXPECT_NE(trap.find(word), std::string::npos) << trap;
@@ -102,14 +102,14 @@ TEST(listen_address, is_refused_at_once_where_the_others_cannot_come) {
   }
 }
 
-TEST(listen_address, an_ipv6_less_host_listens_on_every_ipv4_address) {
+TEST(listen_address, host_without_ipv6_listens_on_all_ipv4) {
   const auto known = facts("debian", {"127.0.1.1"}, 2, true);
   const listen_address chosen =
       choose_listen_address(known, [](const ip::address& a) { return a.is_v4(); });
   EXPECT_EQ(chosen.at.address().to_string(), "0.0.0.0");
 }
 
-TEST(listen_address, what_is_here_is_asked_of_the_kernel) {
+TEST(listen_address, local_addresses_come_from_the_kernel) {
   EXPECT_TRUE(is_local_address(ip::make_address("127.0.0.1")));
   EXPECT_FALSE(is_local_address(ip::make_address("192.0.2.77")));  // TEST-NET-1
   EXPECT_NE(local_addresses_text().find("127.0.0.1 (lo)"), std::string::npos)

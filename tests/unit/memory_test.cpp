@@ -29,7 +29,7 @@ TEST(view, of_ranges) {
 }
 
 /// What may only be read gives no view to write, and what is not bytes gives none at all.
-TEST(view, refuses_what_it_must) {
+TEST(view, refuses_invalid_arguments) {
   static_assert(!std::is_constructible_v<mutable_view, const std::vector<int>&>);
   static_assert(!std::is_constructible_v<mutable_view, std::span<const int>>);
   static_assert(!std::is_constructible_v<const_view, const std::vector<std::string>&>);
@@ -101,7 +101,7 @@ TEST(buffer, too_long) {
   EXPECT_THROW(buffer(~std::size_t{0}), std::bad_alloc);
 }
 
-TEST(buffer, of_a_kind_that_is_not_here) {
+TEST(buffer, of_unavailable_kind) {
   try {
     const buffer device(64, memory_kind::hip);
     FAIL() << "allocated";

@@ -206,7 +206,7 @@ class model_arithmetic : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(model_arithmetic, forward_equals_the_formulas) {
+TEST_P(model_arithmetic, forward_matches_formulas) {
   const model_config config = small_config(GetParam());
   ASSERT_NE(config.heads, config.kv_heads);
   double_stage stage = shaken_stage(config, 0, 2);
@@ -252,7 +252,7 @@ TEST_P(model_arithmetic, gradient_of_incoming_activations) {
     EXPECT_NEAR(slope(activations[k], loss), gradient[k], tolerance) << k;
 }
 
-TEST_P(model_arithmetic, later_tokens_change_no_earlier_loss) {
+TEST_P(model_arithmetic, attention_is_causal) {
   double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
   bytes tokens = text(0);
   // Another target at one position changes the loss by the difference of two of its logits.
@@ -313,7 +313,7 @@ TEST_P(model_arithmetic, adamw_follows_its_recurrence) {
 
 INSTANTIATE_TEST_SUITE_P(models, model_arithmetic, testing::Values("llama-tiny", "qwen2-tiny"));
 
-TEST(model_rotary, scores_depend_on_distance_alone) {
+TEST(model_rotary, scores_depend_on_distance_only) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = find_model("llama-tiny");
   const layer_shape shape = shape_of(config, 1, 16);

@@ -171,7 +171,7 @@ void PrintTo(const partition& p, std::ostream* out) {
 
 class model_partition : public testing::TestWithParam<partition> {};
 
-TEST_P(model_partition, has_the_bits_of_one_stage) {
+TEST_P(model_partition, matches_single_stage_bitwise) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = config_of(GetParam().model);
   chain whole(config, {0, config.layers}, micro_batches);
@@ -216,7 +216,7 @@ TEST_P(model_learns, a_short_text) {
 
 INSTANTIATE_TEST_SUITE_P(models, model_learns, testing::Values("llama-tiny", "qwen2-tiny"));
 
-TEST(model_tensors, start_from_seed_and_name) {
+TEST(model_tensors, are_initialized_from_seed_and_name) {
   const model_config config = find_model("qwen2-small");
   std::vector<std::vector<double>> filled;
   for (const tensor_info& tensor : model_tensors(config)) {
@@ -239,7 +239,7 @@ TEST(model_tensors, start_from_seed_and_name) {
   }
 }
 
-TEST(model_config, unknown_names_are_told_the_known_ones) {
+TEST(model_config, unknown_names_list_known_presets) {
   try {
     find_model("gpt-17");
     FAIL() << "gpt-17 was found";
@@ -251,7 +251,7 @@ TEST(model_config, unknown_names_are_told_the_known_ones) {
   }
 }
 
-TEST(model_config, presets_fit_together) {
+TEST(model_config, presets_are_consistent) {
   ASSERT_EQ(model_names().size(), 6u);
   for (const std::string& name : model_names()) {
     const model_config config = find_model(name);
@@ -304,7 +304,7 @@ TEST(model_stage, refuses_calls_out_of_order) {
   EXPECT_THROW(stage.apply(0, 0.1, 1), std::invalid_argument);
 }
 
-TEST(model_optimizer, warms_up_and_falls_as_a_cosine) {
+TEST(model_optimizer, follows_warm_up_and_cosine_schedule) {
   const learning_rate_schedule schedule{.peak = 1, .floor = 0.1, .warmup_steps = 4, .steps = 24};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 1), 0.25);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 1);
@@ -314,7 +314,7 @@ TEST(model_optimizer, warms_up_and_falls_as_a_cosine) {
   EXPECT_DOUBLE_EQ(learning_rate({.peak = 1, .floor = 0, .warmup_steps = 0, .steps = 1}, 1), 0);
 }
 
-TEST(model_optimizer, clips_to_the_norm_of_the_whole_model) {
+TEST(model_optimizer, clips_by_global_norm) {
   const std::vector<double> table{9, 0, 16};
   EXPECT_DOUBLE_EQ(clip_scale(table, 1), 0.2);
   EXPECT_DOUBLE_EQ(clip_scale(table, 5), 1);

@@ -303,7 +303,7 @@ std::uint64_t run_direct(std::uint64_t batch, views are) {
 
 /// The same where NICs write chunks in place, and go on after their lane is closed: none touches a
 /// view that was given back, and none stays registered.
-TEST_P(rails_property, holds_where_nics_write_in_place) {
+TEST_P(rails_property, holds_for_direct_placement) {
   EXPECT_GT(run_direct(GetParam(), views::placed), schedules / 20 / batches);
 }
 
@@ -329,10 +329,10 @@ void expect_found(views are, Plant plant) {
   testing::Test::RecordProperty("schedules", static_cast<int>(seed));
 }
 
-TEST(rails_property, find_a_fence_left_out) {
+TEST(rails_property, detects_missing_fence) {
   expect_found(views::carried, [](schedule& faulty) { faulty.leave_fences_out(); });
 }
-TEST(rails_property, find_a_view_given_back_too_early) {
+TEST(rails_property, detects_view_released_too_early) {
   expect_found(views::placed, [](schedule& faulty) { faulty.call_all_quiet(); });
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using protocol::chunk_bytes_for;
 
-TEST(Chunks, FollowTheMessageAndTheLanes) {
+TEST(Chunks, DependOnMessageAndLanes) {
   const protocol::limits usual;
   struct row {
     std::size_t message_bytes, lanes, chunk_bytes;
@@ -68,7 +68,7 @@ TEST(Shares, AMessageOf128KiBStaysOnOneLane) {
 
 /// One lane's worth of a message of 256 KiB is 128 KiB; a lane of which nothing comes back takes no
 /// more than that.
-TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
+TEST(Shares, SilentLaneGetsNoMoreThanItsPart) {
   rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   scripted send(operation::kind::send, 1, std::string(256 * kib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(256 * kib, ' '));
@@ -109,7 +109,7 @@ void send_slowly(rails_pair& pair, std::size_t bytes, std::size_t lane_bytes) {
 }
 
 /// Short messages do not measure it, and while it is left out nothing else does.
-TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
+TEST(Shares, SlowLaneIsRetried) {
   rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   send_slowly(pair, 32 * mib, 64 * kib);
   const auto carried = [&pair] { return pair.core(0).sent().acknowledged_bytes(1); };
@@ -163,11 +163,11 @@ std::vector<bool> reports_of(std::size_t lanes) {
   return reports;
 }
 
-TEST(Reports, OfChunksOnTheOnlyLaneComeAfterFourMegabytesAndAtTheEnd) {
+TEST(Reports, OnSingleLaneComeEveryFourMegabytesAndAtTheEnd) {
   EXPECT_EQ(reports_of(1), (std::vector<bool>{false, false, false, true, false, true}));
 }
 
-TEST(Reports, OfChunksThatLanesShareComeAtOnce) {
+TEST(Reports, OnSharedMessagesComeImmediately) {
   EXPECT_EQ(reports_of(2), std::vector<bool>(6, true));
 }
 

@@ -74,7 +74,7 @@ TEST_F(standby, carries_all_when_the_others_are_lost) {
   EXPECT_GT(carried(10)[last], 0u);
 }
 
-TEST_F(standby, rests_again_when_another_comes_back) {
+TEST_F(standby, is_idle_again_when_another_recovers) {
   lose(0);
   lose(1);
   carried(300 * kib);
@@ -84,7 +84,7 @@ TEST_F(standby, rests_again_when_another_comes_back) {
   EXPECT_EQ(back[last], 0u);
 }
 
-TEST_F(standby, takes_over_what_was_on_its_way) {
+TEST_F(standby, takes_over_packets_in_flight) {
   scripted send(operation::kind::send, 1, std::string(300 * kib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(300 * kib, ' '));
   pair_.start(1, receive);
@@ -123,7 +123,7 @@ class pieces : public standby {
   }
 };
 
-TEST_F(pieces, are_cut_for_the_lanes_that_carry) {
+TEST_F(pieces, are_sized_for_active_lanes) {
   EXPECT_EQ(first_piece(), 64 * kib) << "two lanes, two pieces each";
   lose(0);
   EXPECT_EQ(first_piece(), 256 * kib) << "one lane";

@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(RdmaDoubleData, ASendLandsInTheNextReceive) {
+TEST(RdmaDoubleData, SendConsumesNextReceive) {
   rdma_rig rig;
   rig.a.write(0, "hello, world");
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(100, 4), rig.b.part(200, 50)}), 0);
@@ -34,7 +34,7 @@ TEST(RdmaDoubleData, ASendLandsInTheNextReceive) {
   EXPECT_EQ(rig.hosts.seen().bytes, 12u);
 }
 
-TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
+TEST(RdmaDoubleData, OnlyWriteWithImmediateConsumesReceive) {
   rdma_rig rig;
   rig.a.write(0, "payload");
   ASSERT_EQ(rig.b.receive(1, {}), 0);
@@ -57,7 +57,7 @@ TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
   EXPECT_EQ(rig.hosts.seen().writes, 2u);
 }
 
-TEST(RdmaDoubleData, AReadFetches) {
+TEST(RdmaDoubleData, ReadFetchesRemoteBytes) {
   rdma_rig rig;
   rig.b.write(10, "there");
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 3);
@@ -107,7 +107,7 @@ TEST(RdmaDoubleData, RequestsKeepTheirOrder) {
   EXPECT_EQ(rig.b.text_at(0, 25), "0.......1.......2.......3");
 }
 
-TEST(RdmaDoubleData, NothingIsAMessageToo) {
+TEST(RdmaDoubleData, EmptyMessagesAreDelivered) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
@@ -117,7 +117,7 @@ TEST(RdmaDoubleData, NothingIsAMessageToo) {
   EXPECT_EQ(got[0].byte_len, 0u);
 }
 
-TEST(RdmaDoubleData, WhatIsSentMustBeRegistered) {
+TEST(RdmaDoubleData, SendRequiresRegisteredMemory) {
   const auto sent = [](auto change) {
     rdma_rig rig;
     EXPECT_EQ(rig.b.receive(1, {rig.b.part(0, 100)}), 0);
@@ -138,7 +138,7 @@ TEST(RdmaDoubleData, WhatIsSentMustBeRegistered) {
 }
 
 /// What AddressSanitizer says of a NIC that reads what was freed.
-TEST(RdmaDoubleData, MemoryThatWentUnderARequestIsMissed) {
+TEST(RdmaDoubleData, DetectsMemoryFreedUnderRequest) {
 #ifndef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "only AddressSanitizer sees it";
 #endif
@@ -154,7 +154,7 @@ TEST(RdmaDoubleData, MemoryThatWentUnderARequestIsMissed) {
   EXPECT_DEATH(move(), "heap-use-after-free");
 }
 
-TEST(RdmaDoubleData, RegionsOfAnotherDomainAreOutOfReach) {
+TEST(RdmaDoubleData, RegionsOfAnotherDomainAreRefused) {
   rdma_rig rig;
   ibv_pd* const other = verbs().alloc_pd(rig.b.context);
   ibv_mr* const region = verbs().reg_mr(other, rig.b.memory.data(), 100, rig.b.wanted.access);
@@ -167,7 +167,7 @@ TEST(RdmaDoubleData, RegionsOfAnotherDomainAreOutOfReach) {
   EXPECT_EQ(verbs().dealloc_pd(other), 0);
 }
 
-TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
+TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
   const auto written = [](const rdma_end::wish& there, auto change) {
     rdma_rig rig({}, there);
     EXPECT_EQ(rig.b.receive(9, {}), 0);
@@ -196,7 +196,7 @@ TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
             refused);
 }
 
-TEST(RdmaDoubleData, AReadNeedsLeave) {
+TEST(RdmaDoubleData, ReadRequiresAccess) {
   rdma_rig rig({}, {.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 1);
   rdma_end::aim(wr, rig.b, 0);
@@ -204,7 +204,7 @@ TEST(RdmaDoubleData, AReadNeedsLeave) {
   EXPECT_EQ(rig.a.outcomes(), "1 refused");
 }
 
-TEST(RdmaDoubleData, TooLongForTheReceive) {
+TEST(RdmaDoubleData, MessageLongerThanReceiveFails) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(0, 4), rig.b.part(8, 5)}), 0);
   ASSERT_EQ(rig.b.receive(2, {}), 0);
@@ -213,7 +213,7 @@ TEST(RdmaDoubleData, TooLongForTheReceive) {
   EXPECT_EQ(rig.b.outcomes(), "1 too long, 2 flushed");
 }
 
-TEST(RdmaDoubleData, AReceiveMustBeRegisteredForWriting) {
+TEST(RdmaDoubleData, ReceiveRequiresLocalWriteAccess) {
   rdma_rig rig({}, {.access = 0});
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(0, 10)}), 0);
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, 3), {rig.a.part(0, 10)}), 0);
@@ -221,7 +221,7 @@ TEST(RdmaDoubleData, AReceiveMustBeRegisteredForWriting) {
   EXPECT_EQ(rig.b.outcomes(), "1 not registered");
 }
 
-TEST(RdmaDoubleData, TooLongForTheDevice) {
+TEST(RdmaDoubleData, MessageLongerThanDeviceLimitFails) {
   rdma_double hosts({{.name = "one", .max_msg = 100}, {.name = "two"}});
   rdma_end a("one"), b("two");
   connect(a, b);
@@ -232,7 +232,7 @@ TEST(RdmaDoubleData, TooLongForTheDevice) {
   EXPECT_EQ(a.outcomes(), "1 ok, 1 too long");
 }
 
-TEST(RdmaDoubleData, WithoutAReceiveTheSenderWaits) {
+TEST(RdmaDoubleData, SenderWaitsForReceive) {
   rdma_rig rig;
   for (std::uint64_t id : {1, 2}) {
     ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, id), {rig.a.part(0, 1)}), 0);
@@ -246,7 +246,7 @@ TEST(RdmaDoubleData, WithoutAReceiveTheSenderWaits) {
   EXPECT_EQ(rig.a.outcomes(), "2 ok");
 }
 
-TEST(RdmaDoubleData, WithoutAReceiveTheSenderFailsIfItDoesNotWaitForEver) {
+TEST(RdmaDoubleData, SenderFailsAfterRnrRetries) {
   rdma_rig rig(rdma_end::wish{.rnr_retry = 6});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
@@ -254,7 +254,7 @@ TEST(RdmaDoubleData, WithoutAReceiveTheSenderFailsIfItDoesNotWaitForEver) {
   EXPECT_EQ(rig.hosts.seen().rnr, 1u);
 }
 
-TEST(RdmaDoubleData, AFailedCompletionSaysLittle) {
+TEST(RdmaDoubleData, FailedCompletionHasOnlyIdAndStatus) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(8, {}), 0);
   ASSERT_EQ(rig.a.break_qp(), 0);

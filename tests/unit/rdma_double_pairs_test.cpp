@@ -14,7 +14,7 @@ int to_state(const rdma_end& of, ibv_qp_state next) {
   return of.modify(to, IBV_QP_STATE);
 }
 
-TEST(RdmaDoubleDevices, AreListedWhileItLives) {
+TEST(RdmaDoubleDevices, AreListedDuringItsLifetime) {
   {
     rdma_double hosts({{.name = "one"}, {.name = "two"}});
     int count = 0;
@@ -30,7 +30,7 @@ TEST(RdmaDoubleDevices, AreListedWhileItLives) {
   EXPECT_EQ(own == nullptr, !why.empty()) << "the machine's own, or none";
 }
 
-TEST(RdmaDoubleDevices, SayWhatTheyAre) {
+TEST(RdmaDoubleDevices, ReportTheirAttributes) {
   rdma_double hosts({{.name = "roce", .mtu = IBV_MTU_2048, .max_msg = 1 << 20, .max_qp_wr = 99},
                      {.name = "ib", .infiniband = true, .up = false}});
   ibv_context* const roce = open_named("roce");
@@ -90,7 +90,7 @@ TEST(RdmaDoubleMemory, IsRegisteredWithinLimits) {
   EXPECT_EQ(verbs().dereg_mr(region), 0);
 }
 
-TEST(RdmaDoubleMemory, DescriptorsAreRegisteredWhereTheDeviceCan) {
+TEST(RdmaDoubleMemory, DmaBufsAreRegisteredWhereSupported) {
   rdma_double hosts({{.name = "one", .dmabuf = true}, {.name = "two"}});
   rdma_end a("one"), b("two");
   connect(a, b);
@@ -128,7 +128,7 @@ TEST(RdmaDoublePairs, AreReliableAndWithinTheLimits) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(RdmaDoublePairs, GoThroughTheirStatesInOrder) {
+TEST(RdmaDoublePairs, ChangeStatesInOrder) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   EXPECT_EQ(a.modify(a.to_rtr(b), rdma_end::rtr_mask), EINVAL);
@@ -146,7 +146,7 @@ TEST(RdmaDoublePairs, GoThroughTheirStatesInOrder) {
   EXPECT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
 }
 
-TEST(RdmaDoublePairs, WantEachAttributeOfAStepAndNoOther) {
+TEST(RdmaDoublePairs, RequireExactAttributeMask) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   const auto each_is_needed = [&](const ibv_qp_attr& to, int mask) {
@@ -162,7 +162,7 @@ TEST(RdmaDoublePairs, WantEachAttributeOfAStepAndNoOther) {
   each_is_needed(a.to_rts(), rdma_end::rts_mask);
 }
 
-TEST(RdmaDoublePairs, WantAttributesThatCanBe) {
+TEST(RdmaDoublePairs, RequireValidAttributes) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -183,7 +183,7 @@ TEST(RdmaDoublePairs, WantAttributesThatCanBe) {
   EXPECT_EQ(a.modify(to, rdma_end::rts_mask), EINVAL);
 }
 
-TEST(RdmaDoublePairs, PostWhenTheStateAllows) {
+TEST(RdmaDoublePairs, PostInAllowedStatesOnly) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   const auto posts = [&] {
@@ -200,7 +200,7 @@ TEST(RdmaDoublePairs, PostWhenTheStateAllows) {
   EXPECT_EQ(a.post(rdma_end::request(IBV_WR_SEND, 1), std::vector(5, a.part(0, 1))), EINVAL);
 }
 
-TEST(RdmaDoublePairs, WaitForAPeerThatIsNotYetReady) {
+TEST(RdmaDoublePairs, RetryUntilPeerIsReady) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -234,7 +234,7 @@ std::string sent_after(const std::function<void(ibv_qp_attr&)>& change_there, in
   return a.outcomes();
 }
 
-TEST(RdmaDoublePairs, HearOnlyWhomTheyWereConnectedTo) {
+TEST(RdmaDoublePairs, ReceiveFromConnectedPeerOnly) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   constexpr int mask = rdma_end::rtr_mask;
   EXPECT_EQ(sent_after([](auto&) {}, mask), "1 ok");
@@ -244,7 +244,7 @@ TEST(RdmaDoublePairs, HearOnlyWhomTheyWereConnectedTo) {
   EXPECT_EQ(sent_after([](auto& to) { to.path_mtu = IBV_MTU_512; }, mask), "1 invalid there");
 }
 
-TEST(RdmaDoublePairs, AreFoundByLidOnInfiniband) {
+TEST(RdmaDoublePairs, UseLidOnInfiniband) {
   rdma_double hosts({{.name = "one", .infiniband = true}, {.name = "two", .infiniband = true}});
   const rdma_end::wish as{.gid_index = 0};
   constexpr int mask = rdma_end::rtr_mask;
@@ -252,7 +252,7 @@ TEST(RdmaDoublePairs, AreFoundByLidOnInfiniband) {
   EXPECT_EQ(sent_after([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");
 }
 
-TEST(RdmaDoublePairs, SpeakOneVersionOfRoce) {
+TEST(RdmaDoublePairs, RequireSameRoceVersion) {
   const auto gids = [](const char* address) {
     return std::vector{rdma_double::roce(address, 1, IBV_GID_TYPE_ROCE_V1),
                        rdma_double::roce(address, 1, IBV_GID_TYPE_ROCE_V2)};
@@ -265,7 +265,7 @@ TEST(RdmaDoublePairs, SpeakOneVersionOfRoce) {
   EXPECT_EQ(a.outcomes(), "1 unanswered");
 }
 
-TEST(RdmaDoublePairs, TalkToThemselvesToo) {
+TEST(RdmaDoublePairs, ConnectToThemselves) {
   rdma_double hosts({{.name = "one"}});
   rdma_end a("one");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -278,14 +278,14 @@ TEST(RdmaDoublePairs, TalkToThemselvesToo) {
   EXPECT_EQ(a.text_at(10, 5), "self.");
 }
 
-TEST(RdmaDoublePairs, FindTheirPeerGone) {
+TEST(RdmaDoublePairs, DetectDestroyedPeer) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.break_qp(), 0);
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_RDMA_WRITE, 1), {}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 unanswered");
 }
 
-TEST(RdmaDouble, SaysWhatWasLeftOpen) {
+TEST(RdmaDouble, ReportsLeaks) {
   ibv_context* left = nullptr;
   const auto leave = [&] {
     rdma_double hosts({{.name = "one"}});
@@ -294,7 +294,7 @@ TEST(RdmaDouble, SaysWhatWasLeftOpen) {
   EXPECT_NONFATAL_FAILURE(leave(), "left open: 1 contexts");
 }
 
-TEST(RdmaDouble, SaysWhatIsDestroyedTwice) {
+TEST(RdmaDouble, ReportsDoubleDestruction) {
   rdma_double hosts({{.name = "one"}});
   ibv_context* const one = open_named("one");
   ibv_pd* const pd = verbs().alloc_pd(one);

@@ -55,7 +55,7 @@ int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alo
 }
 
 /// Fewer where this core is taken away in between, never more.
-TEST(rounds, that_are_short_go_on_a_little) {
+TEST(rounds, short_rounds_repeat) {
   int max_polls = 0;
   for (int i = 0; i < 100; ++i) {
     const int polls = polls_until_handled(0us);
@@ -65,11 +65,11 @@ TEST(rounds, that_are_short_go_on_a_little) {
   EXPECT_EQ(max_polls, 3);
 }
 
-TEST(rounds, that_are_long_let_others_in) {
+TEST(rounds, long_rounds_yield) {
   EXPECT_EQ(polls_until_handled(25us), 0);
 }
 
-TEST(rounds, where_others_wait_for_the_core_let_them_in) {
+TEST(rounds, yield_when_core_is_contended) {
   EXPECT_EQ(polls_until_handled(0us, {.max_spin = 1ms, .crowded = true}), 0);
 }
 
@@ -103,7 +103,7 @@ int memory_looks_of_a_round(bool expects_completion) {
   return looks / 2;
 }
 
-TEST(rounds, follow_each_other_sooner_where_they_are_awaited) {
+TEST(rounds, are_shorter_while_awaited) {
   const int usual = memory_looks_of_a_round(false), hurried = memory_looks_of_a_round(true);
   EXPECT_GT(usual, 50);
   EXPECT_GT(hurried, 4);

@@ -144,7 +144,7 @@ class launcher_process {
   std::string heard_;
 };
 
-TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
+TEST(Run, SetsRankVariablesAndRendezvous) {
   launch_plan plan = shell(3,
                            "echo place $TANDEM_RANK$RANK$TANDEM_LOCAL_RANK$LOCAL_RANK "
                            "$TANDEM_SIZE$WORLD_SIZE$TANDEM_LOCAL_SIZE$LOCAL_WORLD_SIZE $EXTRA; "
@@ -171,7 +171,7 @@ TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
   EXPECT_EQ(job.size(), 16u);
 }
 
-TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
+TEST(Run, GeneratesSecretUnlessSet) {
   launch_plan plan = shell(2, "echo ${#TANDEM_SECRET} $TANDEM_SECRET");
   const lines generated = sorted_lines(launch(plan).output);
   ASSERT_EQ(generated.size(), 2u);
@@ -189,14 +189,14 @@ TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
   EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 4 mine");
 }
 
-TEST(Run, PrefixesWholeLinesOfBothStreamsAndAPartialLastOne) {
+TEST(Run, PrefixesLinesOfBothStreams) {
   const outcome result = launch(shell(1, "echo one; printf two; echo three >&2; printf four >&2"));
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.output, "[0] one\n[0] two\n");
   EXPECT_EQ(result.errors, "[0] three\n[0] four\n");
 }
 
-TEST(Run, WithoutPrefixOutputIsUntouched) {
+TEST(Run, OutputWithoutPrefixIsUnchanged) {
   launch_plan plan = shell(1, "printf 'a\\nb'; printf c >&2");
   plan.prefix = false;
   const outcome result = launch(plan);
@@ -204,7 +204,7 @@ TEST(Run, WithoutPrefixOutputIsUntouched) {
   EXPECT_EQ(result.errors, "c");
 }
 
-TEST(Run, ThousandsOfLinesStayWholeAndInOrder) {
+TEST(Run, ManyLinesStayIntactAndOrdered) {
   const outcome result = launch(shell(4, "seq 20000"));
   EXPECT_EQ(result.status, 0);
   std::array<int, 4> next{1, 1, 1, 1};
@@ -219,7 +219,7 @@ TEST(Run, ThousandsOfLinesStayWholeAndInOrder) {
   EXPECT_EQ(next, (std::array<int, 4>{20001, 20001, 20001, 20001}));
 }
 
-TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
+TEST(Run, ReportsFirstFailureWithStatusAndLastOutput) {
   launch_plan plan =
       shell(3,
             "if [ $RANK = 2 ]; then echo early >&2; echo 'cannot go on' >&2; exit 3; fi; "
@@ -234,7 +234,7 @@ TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
       << result.errors;
 }
 
-TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
+TEST(Run, EndsOtherRanksAfterGracePeriod) {
   launch_plan plan = shell(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; exec sleep 1000");
   plan.grace = 50ms;
   const outcome result = launch(plan);
@@ -242,7 +242,7 @@ TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
   EXPECT_EQ(result.errors, "launcher: rank 1 failed first: killed by signal 9 (Killed)\n");
 }
 
-TEST(Run, AKilledRankIsToBlameThoughOneWhoLostItIsSeenToFailBefore) {
+TEST(Run, KilledRankIsBlamedOverRanksThatLostIt) {
   launch_plan plan = shell(2, "if [ $RANK = 1 ]; then exit 1; fi; sleep 0.05; kill -9 $$");
   plan.grace = 20s;
   const outcome result = launch(plan);
@@ -250,7 +250,7 @@ TEST(Run, AKilledRankIsToBlameThoughOneWhoLostItIsSeenToFailBefore) {
   EXPECT_NE(result.errors.find("rank 0 failed first"), std::string::npos) << result.errors;
 }
 
-TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
+TEST(Run, KillsRanksIgnoringTermAndOrphans) {
   lifeline life;
   launch_plan plan = shell(2,
                            "trap '' TERM; sleep 1000 & if [ $RANK = 1 ]; then exit 7; fi; "
@@ -262,7 +262,7 @@ TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
   EXPECT_TRUE(life.ended()) << "a process of the job is still there";
 }
 
-TEST(Run, PassesSignalsOn) {
+TEST(Run, ForwardsSignals) {
   launcher_process launcher(
       shell(2, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.1; done"));
   ASSERT_TRUE(launcher.hear("ready", 2));
@@ -274,7 +274,7 @@ TEST(Run, PassesSignalsOn) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Run, ASignalThatEndsTheRanksIsTheStatus) {
+TEST(Run, ExitStatusReflectsFatalSignal) {
   launcher_process launcher(shell(2, "echo ready; exec sleep 1000"));
   ASSERT_TRUE(launcher.hear("ready", 2));
   ::kill(launcher.id(), SIGTERM);
@@ -283,7 +283,7 @@ TEST(Run, ASignalThatEndsTheRanksIsTheStatus) {
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 15);
 }
 
-TEST(Run, TheSecondInterruptEndsRanksThatIgnoreTheFirst) {
+TEST(Run, SecondInterruptEndsRanksIgnoringFirst) {
   launch_plan plan =
       shell(1, "trap 'echo not now' INT; trap '' TERM; echo ready; while :; do sleep 0.1; done");
   plan.kill_after = 50ms;
@@ -299,7 +299,7 @@ TEST(Run, TheSecondInterruptEndsRanksThatIgnoreTheFirst) {
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 2);
 }
 
-TEST(Run, OneStopSignalEndsRanksThatIgnoreIt) {
+TEST(Run, StopSignalIsEnforced) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     launch_plan plan = shell(2, "trap '' INT TERM HUP QUIT; echo ready; while :; do sleep 1; done");
     plan.grace = 50ms;
@@ -312,7 +312,7 @@ TEST(Run, OneStopSignalEndsRanksThatIgnoreIt) {
   }
 }
 
-TEST(Run, TheStatusTellsOfTheSignalThoughRanksEndWell) {
+TEST(Run, ExitStatusReflectsSignalOnCleanExit) {
   launcher_process launcher(shell(2,
                                   "trap 'echo saved; exit 0' TERM; echo ready; "
                                   "while :; do sleep 0.05; done"));
@@ -322,7 +322,7 @@ TEST(Run, TheStatusTellsOfTheSignalThoughRanksEndWell) {
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + SIGTERM);
 }
 
-TEST(Run, AKilledLauncherLeavesNobody) {
+TEST(Run, KilledLauncherLeavesNoProcess) {
   lifeline life;
   launcher_process launcher(
       shell(3, "trap '' HUP INT TERM PIPE; sleep 1000 & echo ready; while :; do sleep 1; done"));
@@ -332,7 +332,7 @@ TEST(Run, AKilledLauncherLeavesNobody) {
   EXPECT_TRUE(WIFSIGNALED(launcher.wait()));
 }
 
-TEST(Run, ACommandThatIsNotThereIsOneClearError) {
+TEST(Run, MissingCommandIsOneError) {
   launch_plan plan;
   plan.ranks = 2;
   plan.command = {"no-such-command-anywhere"};
@@ -353,7 +353,7 @@ TEST(Run, SelfCommandIsThisProgram) {
   EXPECT_EQ(command[3], "3");
 }
 
-TEST(LinePrefixer, CutsALineThatNeverEnds) {
+TEST(LinePrefixer, SplitsOverlongLines) {
   line_prefixer prefixer("> ");
   const std::string much(line_prefixer::max_bytes + 5, 'x');
   EXPECT_EQ(prefixer.feed(much), "> " + much.substr(5) + "\n");
@@ -362,7 +362,7 @@ TEST(LinePrefixer, CutsALineThatNeverEnds) {
   EXPECT_EQ(prefixer.finish(), "");
 }
 
-TEST(LastWords, AreTheLastThreeLinesInOne) {
+TEST(LastWords, AreLastThreeLines) {
   last_lines words;
   EXPECT_EQ(words.text(), "");
   words.feed("one\ntwo\n\n  \nthree\nbar 10%\rbar 20%\rfo");
@@ -370,7 +370,7 @@ TEST(LastWords, AreTheLastThreeLinesInOne) {
   EXPECT_EQ(words.text(), "bar 10% / bar 20% / four");
 }
 
-TEST(FirstFailure, PrefersTheKilledToThoseWhoLostIt) {
+TEST(FirstFailure, PrefersKilledRankOverRanksThatLostIt) {
   const int exited_well = 0, exited_1 = 1 << 8, killed = SIGKILL;
   const std::vector<rank_exit> ends{{0, exited_well}, {1, exited_1}, {2, killed}, {3, exited_1}};
   ASSERT_TRUE(first_failure(ends));

@@ -54,7 +54,7 @@ bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& ran
   }
 }
 
-TEST(sealed_bytes, arrive_however_they_are_cut) {
+TEST(sealed_bytes, arrive_in_any_fragmentation) {
   std::mt19937_64 random(2);
   const bytes text = pattern(200'000, 3);
   for (const std::size_t longest_part : {std::size_t{64}, std::size_t{9000}, text.size()}) {
@@ -72,7 +72,7 @@ TEST(sealed_bytes, arrive_however_they_are_cut) {
 
 /// Heads and what follows them are opened where they belong, for which a long payload has records
 /// of its own.
-TEST(sealed_bytes, a_long_part_has_records_of_its_own) {
+TEST(sealed_bytes, long_part_has_its_own_records) {
   bytes memory(400'000);
   const auto lengths = [&memory](std::initializer_list<std::size_t> parts) {
     std::vector<iovec> all;
@@ -94,7 +94,7 @@ TEST(sealed_bytes, a_long_part_has_records_of_its_own) {
             (list{65536, 72'000 - 65536}));
 }
 
-TEST(sealed_bytes, of_a_record_that_is_not_all_here_nothing_is_given_out) {
+TEST(sealed_bytes, partial_record_gives_nothing) {
   const bytes text = pattern(1000, 1);
   const iovec all{const_cast<std::byte*>(text.data()), text.size()};
   const bytes wire = sealed_in_parts(std::span(&all, 1));
@@ -116,7 +116,7 @@ TEST(sealed_bytes, of_a_record_that_is_not_all_here_nothing_is_given_out) {
   EXPECT_EQ(to.done_bytes(), 1000u);
 }
 
-TEST(sealed_bytes, hostile_ones_break_at_once_and_give_nothing) {
+TEST(sealed_bytes, hostile_bytes_fail_at_once) {
   struct hostile {
     bytes wire;
     std::string complaint;
@@ -138,7 +138,7 @@ TEST(sealed_bytes, hostile_ones_break_at_once_and_give_nothing) {
 }
 
 /// What was opened before still arrives, and no more.
-TEST(sealed_bytes, any_flipped_bit_ends_them_before_its_record) {
+TEST(sealed_bytes, flipped_bit_ends_stream_before_its_record) {
   const bytes text = pattern(300, 1);
   std::vector<iovec> parts;
   outgoing out(some_key());
@@ -188,7 +188,7 @@ class sealed_stream : public testing::TestWithParam<bool> {
 };
 
 /// As sendmsg and recvmsg, in both ways of a socket that is full again and again.
-TEST_P(sealed_stream, carries_what_it_takes) {
+TEST_P(sealed_stream, delivers_accepted_bytes) {
   const bytes text = pattern(300'000, 4);
   bytes got;
   bytes into(40'000);
@@ -219,7 +219,7 @@ TEST_P(sealed_stream, carries_what_it_takes) {
   EXPECT_GE(to_->received_bytes(), text.size());
 }
 
-TEST_P(sealed_stream, ends_as_the_socket_does) {
+TEST_P(sealed_stream, ends_with_the_socket) {
   ASSERT_EQ(send(pattern(10, 1)), 10);
   ::shutdown(ends_[0], SHUT_WR);
   bytes into(100);
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(both, sealed_stream, testing::Bool(),
 using sealed_stream_only = sealed_stream;
 
 /// Taken is taken: what the socket has no room for goes later though nothing more is sent.
-TEST_P(sealed_stream_only, flushes_what_waits) {
+TEST_P(sealed_stream_only, flushes_pending_records) {
   const bytes text = pattern(100'000, 5);
   ASSERT_EQ(send(text), 100'000);
   EXPECT_TRUE(from_->has_unsent());
@@ -252,7 +252,7 @@ TEST_P(sealed_stream_only, flushes_what_waits) {
   EXPECT_EQ(got, text);
 }
 
-TEST_P(sealed_stream_only, last_words_follow_what_waits) {
+TEST_P(sealed_stream_only, final_bytes_follow_pending_records) {
   const bytes text = pattern(100'000, 6);
   ASSERT_EQ(send(text), 100'000);
   ASSERT_TRUE(from_->has_unsent());
@@ -272,7 +272,7 @@ TEST_P(sealed_stream_only, last_words_follow_what_waits) {
   EXPECT_EQ(first_wrong(std::span(got).subspan(100'000), 7), std::nullopt);
 }
 
-TEST_P(sealed_stream_only, holds_more_than_the_room) {
+TEST_P(sealed_stream_only, buffers_more_than_the_socket_accepts) {
   ASSERT_EQ(send(pattern(1000, 1)), 1000);
   bytes into(10);
   EXPECT_EQ(receive(into), 10);
@@ -284,7 +284,7 @@ TEST_P(sealed_stream_only, holds_more_than_the_room) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_P(sealed_stream_only, says_what_a_stranger_sent) {
+TEST_P(sealed_stream_only, shows_bytes_of_unauthenticated_peer) {
   ASSERT_EQ(send(pattern(50, 1)), 50);
   const bytes forged(200, std::byte{1});
   ASSERT_EQ(::send(ends_[0], forged.data(), forged.size(), 0), 200);

@@ -100,7 +100,7 @@ class session_lent : public testing::Test {
   std::vector<protocol::outgoing_frame> placed_;
 };
 
-TEST_F(session_lent, tells_the_ways_before_it_accepts) {
+TEST_F(session_lent, sends_grants_before_accept) {
   EXPECT_EQ(said_by(1), frame_type::grant);
   EXPECT_EQ(said_by(1), frame_type::grant);
   EXPECT_EQ(said_by(1), frame_type::accept);
@@ -117,7 +117,7 @@ TEST_F(session_lent, ends_with_the_last_chunk) {
   EXPECT_FALSE(remote_write_grants_.granted);
 }
 
-TEST_F(session_lent, holds_a_cancelled_receive_until_the_peer_has_said_so) {
+TEST_F(session_lent, holds_cancelled_receive_until_revoked) {
   accept();
   const frame first = place();
   pair_.end(1).cancel(recv_);
@@ -138,7 +138,7 @@ TEST_F(session_lent, holds_a_cancelled_receive_until_the_peer_has_said_so) {
   EXPECT_FALSE(arrive(first)) << "in place, after it was taken back";
 }
 
-TEST_F(session_lent, takes_a_displaced_chunk_for_no_longer_on_its_way) {
+TEST_F(session_lent, displaced_chunk_is_no_longer_in_flight) {
   accept();
   const frame first = place();
   pair_.end(1).cancel(recv_);
@@ -148,7 +148,7 @@ TEST_F(session_lent, takes_a_displaced_chunk_for_no_longer_on_its_way) {
   EXPECT_EQ(said_by(0), frame_type::revoked);
 }
 
-TEST_F(session_lent, hears_from_the_last_chunk_that_nothing_more_comes) {
+TEST_F(session_lent, last_chunk_ends_the_grant) {
   accept();
   const frame first = place(), second = place();
   pair_.end(1).cancel(recv_);
@@ -159,14 +159,14 @@ TEST_F(session_lent, hears_from_the_last_chunk_that_nothing_more_comes) {
   EXPECT_TRUE(says(1, frame_type::revoked, announce_)) << "too late, and harmless";
 }
 
-TEST_F(session_lent, hears_from_a_withdrawal_that_nothing_more_comes) {
+TEST_F(session_lent, withdrawal_ends_the_grant) {
   accept();
   pair_.end(1).cancel(recv_);
   EXPECT_TRUE(says(1, frame_type::withdraw, announce_));
   EXPECT_EQ(pair_.end(1).pop_done(), &recv_);
 }
 
-TEST_F(session_lent, holds_what_fails_until_its_lanes_are_quiet) {
+TEST_F(session_lent, holds_failed_operation_until_lanes_are_quiet) {
   accept();
   pair_.end(1).fail(error(errc::channel_closed, "closed"));
   EXPECT_EQ(pair_.end(1).pop_done(), nullptr);
@@ -175,7 +175,7 @@ TEST_F(session_lent, holds_what_fails_until_its_lanes_are_quiet) {
   EXPECT_EQ(recv_.result, errc::channel_closed);
 }
 
-TEST_F(session_lent, holds_a_send_that_a_nic_still_reads) {
+TEST_F(session_lent, holds_send_while_nic_reads) {
   accept();
   ++send_.pins;
   pair_.end(0).fail(error(errc::channel_closed, "closed"));
@@ -184,7 +184,7 @@ TEST_F(session_lent, holds_a_send_that_a_nic_still_reads) {
   EXPECT_EQ(pair_.end(0).pop_done(), &send_);
 }
 
-TEST_F(session_lent, refuses_what_no_correct_peer_says) {
+TEST_F(session_lent, refuses_protocol_violations) {
   frame way = announce_;
   way.type = frame_type::grant;
   way.flags = 7;
@@ -203,7 +203,7 @@ TEST_F(session_lent, refuses_what_no_correct_peer_says) {
   EXPECT_FALSE(says(0, frame_type::revoke, announce_)) << "twice";
 }
 
-TEST(session, takes_nothing_in_place_that_was_not_lent) {
+TEST(session, refuses_placement_without_grant) {
   session_pair pair(tiny);
   scripted send(kind::send, 1, std::string(100, 'm')), recv(kind::recv, 1, std::string(120, '?'));
   pair.start(1, recv);
@@ -218,7 +218,7 @@ TEST(session, takes_nothing_in_place_that_was_not_lent) {
   EXPECT_NE(pair.end(1).violation().find("without a grant"), std::string::npos);
 }
 
-TEST(session, knows_of_too_many_ways) {
+TEST(session, refuses_too_many_grants) {
   session_pair pair(tiny);
   scripted send(kind::send, 1, std::string(100, 'm'));
   pair.start(0, send);

@@ -51,7 +51,7 @@ TEST_F(session_test, starts_leave_room_for_chunks) {
 }
 
 /// One of another flow leaves between the two, and the third comes then.
-TEST_F(session_test, what_comes_while_others_begin_to_wait_stays_behind_them) {
+TEST_F(session_test, later_sends_stay_behind_waiting_ones) {
   std::vector<std::unique_ptr<scripted>> sends;
   const auto post = [&](flow_id flow, std::size_t bytes) {
     sends.push_back(std::make_unique<scripted>(kind::send, flow, std::string(bytes, 'x')));
@@ -76,7 +76,7 @@ TEST_F(session_test, what_comes_while_others_begin_to_wait_stays_behind_them) {
   pair.settle();
 }
 
-TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
+TEST_F(session_test, seventeenth_announcement_waits_in_order) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 40; ++i) {
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
@@ -107,7 +107,7 @@ TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
 }
 
 /// The one that has waited and is about to start is cancelled: those behind it go on.
-TEST_F(session_test, cancel_of_one_about_to_start) {
+TEST_F(session_test, cancel_of_send_about_to_start) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 20; ++i) {
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
@@ -178,7 +178,7 @@ TEST_F(session_test, expiry) {
   EXPECT_EQ(patient.result, errc::timed_out);
 }
 
-TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
+TEST_F(session_test, expiry_during_write_waits_for_the_chunk) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   const auto now = std::chrono::steady_clock::now();
@@ -197,7 +197,7 @@ TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
 }
 
 /// A goodbye is told apart from all frames of flow 0, whose credits it does not carry.
-TEST_F(session_test, goodbye_after_credits) {
+TEST_F(session_test, close_after_credits) {
   scripted send(kind::send, 0, "a"), receive(kind::recv, 0, "?");
   scripted back(kind::send, 0, "b"), reply(kind::recv, 0, "?");
   start(1, receive);
@@ -212,7 +212,7 @@ TEST_F(session_test, goodbye_after_credits) {
   EXPECT_TRUE(pair.end(0).received_close());
 }
 
-TEST_F(session_test, goodbye_and_failure) {
+TEST_F(session_test, close_and_failure) {
   scripted sent(kind::send, 1, "before"), receive(kind::recv, 2, "12345"),
       late(kind::recv, 1, "123456");
   scripted send(kind::send, 3, std::string(200, 'x')), refused(kind::send, 3, "x");

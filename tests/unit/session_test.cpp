@@ -49,7 +49,7 @@ TEST_F(session_test, announced_message) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
+TEST_F(session_test, message_for_several_lanes_states_chunk_size) {
   protocol::limits cut = small;
   cut.piece_bytes = 10;
   pair = session_pair(cut);
@@ -78,7 +78,7 @@ TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
+TEST_F(session_test, invalid_chunk_length_is_a_violation) {
   protocol::limits cut = small;
   cut.piece_bytes = 10;
   for (const std::uint32_t bytes : {1u, 9u, 51u, ~0u}) {
@@ -94,7 +94,7 @@ TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
   }
 }
 
-TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
+TEST_F(session_test, credits_of_a_flow_are_exhausted_and_returned) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each: six of them
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(100, 'a')));
@@ -126,7 +126,7 @@ TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
   EXPECT_EQ(next(0), frame_type::eager);
 }
 
-TEST_F(session_test, credits_ride_on_other_frames) {
+TEST_F(session_test, credits_are_piggybacked) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
   start(0, send);
   next(0);
@@ -223,7 +223,7 @@ TEST_F(session_test, withdrawal_crosses_a_refusal) {
 }
 
 /// The slot of a withdrawn message is taken again before the peer's old answer comes.
-TEST_F(session_test, an_old_answer_does_not_hit_a_new_message) {
+TEST_F(session_test, stale_answer_does_not_match_new_message) {
   scripted old(kind::send, 1, std::string(120, 'x')), young(kind::send, 2, std::string(130, 'y'));
   scripted receive(kind::recv, 1, std::string(200, ' '));
   start(0, old);
@@ -242,7 +242,7 @@ TEST_F(session_test, an_old_answer_does_not_hit_a_new_message) {
   EXPECT_EQ(young.at, operation::phase::announced);
 }
 
-TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
+TEST_F(session_test, withdrawal_in_mid_message_follows_current_chunk) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
@@ -264,7 +264,7 @@ TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
   EXPECT_EQ(receive.bytes, 50u);
 }
 
-TEST_F(session_test, the_last_piece_is_not_withdrawn) {
+TEST_F(session_test, last_chunk_is_not_withdrawn) {
   scripted send(kind::send, 1, std::string(101, 'x')),
       receive(kind::recv, 1, std::string(101, ' '));
   start(1, receive);
@@ -281,7 +281,7 @@ TEST_F(session_test, the_last_piece_is_not_withdrawn) {
   EXPECT_TRUE(is_silent(0));
 }
 
-TEST_F(session_test, cancelled_receive_drops_the_rest) {
+TEST_F(session_test, cancelled_receive_discards_the_rest) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);

@@ -44,7 +44,7 @@ struct session_wide_test : session_test {
   }
 };
 
-TEST_F(session_wide_test, all_of_a_message_in_one) {
+TEST_F(session_wide_test, whole_message_in_one_frame) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   EXPECT_EQ(out.header.payload_bytes, 220u);
@@ -70,13 +70,13 @@ TEST_F(session_wide_test, whole_chunks_in_any_order) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_wide_test, no_wider_than_a_chunk_where_no_other_fits) {
+TEST_F(session_wide_test, single_chunk_where_no_other_fits) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 99));
   EXPECT_EQ(out.header.payload_bytes, 50u);
 }
 
-TEST_F(session_wide_test, others_keep_their_turns) {
+TEST_F(session_wide_test, other_messages_keep_their_turns) {
   scripted other(kind::send, 2, std::string(150, 'y')), into(kind::recv, 2, std::string(150, ' '));
   start(1, into);
   start(0, other);
@@ -99,7 +99,7 @@ TEST_F(session_wide_test, others_keep_their_turns) {
   EXPECT_EQ(into.received(), other.bytes_of);
 }
 
-TEST_F(session_wide_test, what_has_arrived_may_not_come_again_nor_what_is_no_whole_chunk) {
+TEST_F(session_wide_test, duplicates_and_partial_chunks_are_refused) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   packet p = leave(out);
@@ -109,7 +109,7 @@ TEST_F(session_wide_test, what_has_arrived_may_not_come_again_nor_what_is_no_who
   EXPECT_FALSE(arrive(again));
 }
 
-TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
+TEST_F(session_wide_test, partial_chunk_is_refused) {
   packet p;
   p.header.type = frame_type::data;
   p.header.flow = 1;
@@ -122,7 +122,7 @@ TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
 }
 
 /// A peer that lies: the end of one landing finds the message whole, and that of the other nothing.
-TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
+TEST_F(session_wide_test, same_chunks_begun_twice_are_tolerated) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   const packet p = leave(out);
@@ -136,7 +136,7 @@ TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
   EXPECT_TRUE(receive.is_over());
 }
 
-TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) {
+TEST_F(session_wide_test, cancelled_send_withdraws_when_idle) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   pair.end(0).cancel(send);
@@ -152,7 +152,7 @@ TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) 
   EXPECT_EQ(receive.result, errc::message_cancelled);
 }
 
-TEST_F(session_wide_test, what_could_not_be_read_spoils_the_message_once) {
+TEST_F(session_wide_test, read_failure_fails_the_message_once) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   pair.end(0).fail_payload(out, error(errc::device_failed, "unplugged"));

@@ -31,7 +31,7 @@ std::string set_complaint(std::string_view name, std::string_view value) {
   return complaint([=] { settings{}.set(name, value); });
 }
 
-TEST(Settings, EveryOptionReadsBackItsOwnDefault) {
+TEST(Settings, DefaultsRoundTrip) {
   for (const option& o : option_table()) {
     settings changed;
     const std::string standard = o.get(changed);
@@ -41,7 +41,7 @@ TEST(Settings, EveryOptionReadsBackItsOwnDefault) {
   }
 }
 
-TEST(Settings, NamesVariablesAndHelpAreThereOnceEach) {
+TEST(Settings, NamesVariablesAndHelpAreUnique) {
   std::set<std::string> names;
   for (const option& o : option_table()) {
     std::string variable = "TANDEM_";
@@ -113,7 +113,7 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.spin, 1000us);
 }
 
-TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
+TEST(Settings, InvalidValueIsExplainedAndIgnored) {
   EXPECT_NE(set_complaint("spin-us", "abc").find("--spin-us=abc: not a number of microseconds"),
             std::string::npos);
   EXPECT_NE(set_complaint("spin-us", "5min").find("not a number"), std::string::npos);
@@ -148,13 +148,13 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_EQ(s.chunk_bytes, settings{}.chunk_bytes);
 }
 
-TEST(Settings, AWrongNameGetsTheNearestRightOne) {
+TEST(Settings, UnknownNameSuggestsNearest) {
   EXPECT_EQ(set_complaint("eager-bites", "1"),
             "--eager-bites: no such option; did you mean --eager-bytes?");
   EXPECT_EQ(set_complaint("zzzzzzzz", "1"), "--zzzzzzzz: no such option");
 }
 
-TEST(Settings, OptionsThatDoNotFitTogetherAreRefused) {
+TEST(Settings, InconsistentOptionsAreRefused) {
   settings s;
   EXPECT_NO_THROW(s.check());
   s.eager_bytes = 2 * s.chunk_bytes;
@@ -166,7 +166,7 @@ TEST(Settings, OptionsThatDoNotFitTogetherAreRefused) {
             std::string::npos);
 }
 
-TEST(Settings, TheEnvironmentFillsABase) {
+TEST(Settings, EnvironmentOverridesDefaults) {
   const environment_variable spin("TANDEM_SPIN_US", "7"), empty("TANDEM_CHUNK_BYTES", "");
   settings base;
   base.max_flows = 9;
@@ -176,7 +176,7 @@ TEST(Settings, TheEnvironmentFillsABase) {
   EXPECT_EQ(s.chunk_bytes, base.chunk_bytes);
 }
 
-TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
+TEST(Settings, InvalidVariableIsNamedAsGiven) {
   const environment_variable spin("TANDEM_SPIN_US", "abc");
   EXPECT_NE(complaint([] {
               settings::from_environment();
@@ -184,7 +184,7 @@ TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
             std::string::npos);
 }
 
-TEST(Settings, AnUnknownVariableIsAWarningAndALaunchVariableIsNot) {
+TEST(Settings, OnlyUnknownVariablesWarn) {
   const environment_variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
       family("TANDEM_RUN_ANYTHING", "1");
   std::vector<std::string> warnings;
@@ -210,7 +210,7 @@ TEST(Settings, BytesAreReadAndWrittenInPowersOf1024) {
   EXPECT_EQ(format_bytes(16u << 20), "16M");
 }
 
-TEST(Nearest, CountsSwapsAsOneSlipAndKnowsWhenNothingIsNear) {
+TEST(Nearest, CountsTranspositionAsOneEdit) {
   const std::vector<std::string_view> words{"train", "perf", "run", "version"};
   EXPECT_EQ(nearest("trian", words), "train");
   EXPECT_EQ(nearest("rnu", words), "run");

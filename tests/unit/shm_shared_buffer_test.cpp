@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t bytes = 100'000;
 
-TEST(shared_buffer, is_zeros_at_the_beginning_of_a_page) {
+TEST(shared_buffer, is_zeroed_and_page_aligned) {
   const shared_buffer made(bytes);
   EXPECT_EQ(made.size(), bytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.data()) % 4096, 0U);
@@ -23,13 +23,13 @@ TEST(shared_buffer, is_zeros_at_the_beginning_of_a_page) {
                           [](std::byte each) { return each == std::byte{0}; }));
 }
 
-TEST(shared_buffer, of_nothing_is_nothing) {
+TEST(shared_buffer, of_zero_bytes_is_empty) {
   const shared_buffer none(0);
   EXPECT_EQ(none.data(), nullptr);
   EXPECT_EQ(none.size(), 0U);
 }
 
-TEST(shared_buffer, of_more_than_there_is_says_so) {
+TEST(shared_buffer, of_too_many_bytes_is_refused) {
   try {
     const shared_buffer made(std::size_t{1} << 60);
     FAIL() << "there is an exabyte";
@@ -40,7 +40,7 @@ TEST(shared_buffer, of_more_than_there_is_says_so) {
   }
 }
 
-TEST(shared_buffer, is_found_by_all_of_its_bytes_while_it_lives) {
+TEST(shared_buffer, is_found_by_any_address_during_its_lifetime) {
   std::byte* was = nullptr;
   {
     shared_buffer made(bytes);
@@ -76,7 +76,7 @@ struct ends {
   }
 };
 
-TEST(shared_buffers, what_one_end_writes_the_other_reads) {
+TEST(shared_buffers, one_end_reads_what_the_other_writes) {
   ends both;
   const shared_buffer made(bytes);
   const offered_buffers::buffer_location buffer_location = both.share(made);
@@ -93,7 +93,7 @@ TEST(shared_buffers, what_one_end_writes_the_other_reads) {
   EXPECT_EQ(part->offset, 5000U);
 }
 
-TEST(shared_buffers, no_payload_leads_out_of_one) {
+TEST(shared_buffers, payload_outside_is_refused) {
   ends both;
   const shared_buffer made(bytes);
   const std::uint32_t slot = both.share(made).slot;
@@ -106,7 +106,7 @@ TEST(shared_buffers, no_payload_leads_out_of_one) {
   EXPECT_EQ(both.in.find(~std::uint32_t{0}, 0, 1), nullptr);
 }
 
-TEST(shared_buffers, other_memory_is_in_none) {
+TEST(shared_buffers, other_memory_is_not_found) {
   ends both;
   const shared_buffer made(bytes);
   both.share(made);
@@ -114,7 +114,7 @@ TEST(shared_buffers, other_memory_is_in_none) {
   EXPECT_FALSE(both.out.find(other.data(), bytes));
 }
 
-TEST(shared_buffers, the_slot_of_one_that_is_gone_is_another_ones) {
+TEST(shared_buffers, slot_of_destroyed_buffer_is_reused) {
   ends both;
   std::uint32_t first = 0;
   const std::byte* mapped = nullptr;
@@ -131,7 +131,7 @@ TEST(shared_buffers, the_slot_of_one_that_is_gone_is_another_ones) {
   EXPECT_NE(both.in.find(first, 0, 2 * bytes), nullptr);
 }
 
-TEST(shared_buffers, more_than_a_peer_maps_go_another_way) {
+TEST(shared_buffers, excess_buffers_use_the_ring) {
   ends both;
   std::list<shared_buffer> made;
   for (std::size_t i = 0; i < max_offers; ++i) both.share(made.emplace_back(4096));
@@ -144,7 +144,7 @@ TEST(shared_buffers, more_than_a_peer_maps_go_another_way) {
 }
 
 /// Gone before the peer looks; or somebody else's; or no such memory at all.
-TEST(shared_buffers, what_cannot_be_mapped_is_not_reached) {
+TEST(shared_buffers, unmappable_buffer_is_not_used) {
   ends both;
   {
     const shared_buffer gone(bytes);

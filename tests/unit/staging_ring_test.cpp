@@ -10,7 +10,7 @@ namespace {
 
 using devices::staging_ring;
 
-TEST(StagingRing, GivesPlacesInOrderAndNoneThatOverlap) {
+TEST(StagingRing, AllocatesInOrderWithoutOverlap) {
   staging_ring ring(1024);
   EXPECT_EQ(ring.take(256), 0u);
   EXPECT_EQ(ring.take(1), 256u);
@@ -18,7 +18,7 @@ TEST(StagingRing, GivesPlacesInOrderAndNoneThatOverlap) {
   EXPECT_EQ(ring.take(1), std::nullopt);
 }
 
-TEST(StagingRing, APlaceIsFreeOnceAllBeforeItAre) {
+TEST(StagingRing, FreesInAllocationOrder) {
   staging_ring ring(1024);
   const auto first = ring.take(512), second = ring.take(512);
   ring.give_back(*second);
@@ -28,7 +28,7 @@ TEST(StagingRing, APlaceIsFreeOnceAllBeforeItAre) {
   EXPECT_EQ(ring.take(1024), 0u);
 }
 
-TEST(StagingRing, GoesRoundAndLeavesOutAnEndThatIsTooShort) {
+TEST(StagingRing, WrapsAroundAndSkipsShortEnd) {
   staging_ring ring(1024);
   const auto first = ring.take(512), second = ring.take(256);
   ring.give_back(*first);
@@ -38,13 +38,13 @@ TEST(StagingRing, GoesRoundAndLeavesOutAnEndThatIsTooShort) {
   EXPECT_EQ(ring.take(256), 512u);
 }
 
-TEST(StagingRing, HasRoomForAllOfItWhateverItsLength) {
+TEST(StagingRing, AllocatesItsFullLength) {
   staging_ring ring(1000);
   EXPECT_EQ(ring.take(1000), 0u);
   EXPECT_EQ(ring.take(1), std::nullopt);
 }
 
-TEST(StagingRing, TakenPlacesNeverOverlapWhateverTheOrder) {
+TEST(StagingRing, AllocationsNeverOverlapInAnyOrder) {
   std::mt19937 random(7);
   staging_ring ring(16 * 1024);
   struct place {

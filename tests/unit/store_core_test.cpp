@@ -83,7 +83,7 @@ bool closes(const std::vector<output>& all, store_core::connection_id id) {
 
 // --- meeting
 
-TEST_F(core_test, all_start_when_the_last_has_come) {
+TEST_F(core_test, starts_when_last_rank_joins) {
   store_core core(parameters());
   for (const int rank : {2, 0}) {
     come(core, rank);
@@ -101,7 +101,7 @@ TEST_F(core_test, all_start_when_the_last_has_come) {
   EXPECT_EQ(core.dropped(), 0u);
 }
 
-TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
+TEST_F(core_test, missing_ranks_are_reported_to_joined_ranks) {
   store_core core(parameters(6));
   for (const int rank : {0, 1, 3, 4}) come(core, rank, 6);
   core.take();
@@ -128,7 +128,7 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
+TEST_F(core_test, shortest_timeout_ends_the_rendezvous) {
   store_core core(parameters());
   core.opened(10, "here", start_);
   core.received(10, hello_request{0, 3, 5'000, 700, "job"}, start_);
@@ -141,7 +141,7 @@ TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
       says(notices[0].reason.what(), "ranks 1, 2 did not join within 5 s: 1 of 3 is connected"));
 }
 
-TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
+TEST_F(core_test, long_list_of_missing_ranks_is_truncated) {
   store_core core(parameters(100));
   come(core, 0, 100);
   core.take();
@@ -152,7 +152,7 @@ TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
   EXPECT_TRUE(says(notices[0].reason.what(), "16 and 83 more did not join"));
 }
 
-TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
+TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
   struct wrong {
     hello_request hello;
     errc code;
@@ -195,7 +195,7 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
   EXPECT_EQ(to<started_reply>(core.take(), 10).size(), 1u);
 }
 
-TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
+TEST_F(core_test, rank_lost_during_rendezvous_ends_it) {
   store_core core(parameters());
   come(core, 0);
   come(core, 2);
@@ -210,7 +210,7 @@ TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
 
 // --- strangers
 
-TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
+TEST_F(core_test, unidentified_connection_times_out) {
   store_core core(parameters());
   core.opened(7, "10.0.0.9:5", start_);
   EXPECT_EQ(core.next_deadline(), start_ + milliseconds(5'000));
@@ -224,7 +224,7 @@ TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
+TEST_F(core_test, longest_silent_unauthenticated_peer_is_evicted) {
   store_core core(parameters());
   for (store_core::connection_id id = 100; id < 164; ++id) core.opened(id, "there", start_);
   core.bytes_arrived(100);
@@ -240,7 +240,7 @@ TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
+TEST_F(core_test, unauthenticated_peers_are_counted_and_logged_once) {
   store_core core(parameters());
   for (store_core::connection_id id = 0; id < 1'000; ++id) core.opened(id, "there", start_);
   EXPECT_EQ(core.take().size(), 1'000u - 64);
@@ -257,7 +257,7 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
   EXPECT_EQ(lines(), 3);
 }
 
-TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
+TEST_F(core_test, failed_proof_drops_only_that_connection) {
   store_core core(parameters());
   come(core, 0);
   core.take();
@@ -270,7 +270,7 @@ TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
+TEST_F(core_test, hostile_bytes_close_only_their_connection) {
   store_core core(parameters());
   come(core, 0);
   core.take();
@@ -287,7 +287,7 @@ TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
   EXPECT_EQ(core.dropped(), 2u);
 }
 
-TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
+TEST_F(core_test, protocol_violation_is_reported_to_all) {
   store_core core(parameters());
   meet(core);
   core.received(12, hello(2), start_);
@@ -304,7 +304,7 @@ TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
 
 // --- the end
 
-TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
+TEST_F(core_test, first_loss_is_reported_once) {
   store_core core(parameters());
   meet(core);
   core.received(10, get_request{1, 1'000, {"never"}}, start_);
@@ -331,7 +331,7 @@ TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
   EXPECT_EQ(failed[0].reason.context().peer, 1);
 }
 
-TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
+TEST_F(core_test, report_reaches_all_with_text_and_culprit) {
   store_core core(parameters());
   meet(core);
   tandem::error_context c;
@@ -352,7 +352,7 @@ TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
   }
 }
 
-TEST_F(core_test, a_report_that_blames_nobody_blames_its_rank) {
+TEST_F(core_test, report_without_culprit_names_its_rank) {
   store_core core(parameters());
   meet(core);
   core.report(0, error(errc::bad_input, "no data"));

@@ -52,7 +52,7 @@ class other_program {
 
 // --- meeting
 
-TEST_F(store_meet_test, any_number_meets_in_any_order) {
+TEST_F(store_meet_test, any_number_joins_in_any_order) {
   for (int size = 1; size <= 5; ++size) {
     for (int first = 0; first < size; ++first) {
       std::vector<join_result*> each;
@@ -76,14 +76,14 @@ TEST_F(store_meet_test, any_number_meets_in_any_order) {
   }
 }
 
-TEST_F(store_meet_test, a_host_name_will_do) {
+TEST_F(store_meet_test, host_name_is_accepted) {
   tandem::launch_info who = place(0, 1);
   who.address = "localhost";
   const auto s = finish(tandem::store::meet(who, within(timeout)));
   ASSERT_TRUE(s.value) << (s.failure ? s.failure->what() : s.other);
 }
 
-TEST_F(store_meet_test, missing_ranks_are_named_to_all_who_came) {
+TEST_F(store_meet_test, missing_ranks_are_named_to_joined_ranks) {
   const milliseconds limit(1'500);
   std::vector<join_result*> each;
   for (const int rank : {0, 1, 3, 4}) each.push_back(&join(place(rank, 6), limit));
@@ -95,7 +95,7 @@ TEST_F(store_meet_test, missing_ranks_are_named_to_all_who_came) {
   }
 }
 
-TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others_meet) {
+TEST_F(store_meet_test, duplicate_rank_and_wrong_size_are_refused) {
   expect_log("has already joined");
   expect_log("was started as one of 4 ranks");
   expect_log("this rank belongs to job 'another'");
@@ -122,7 +122,7 @@ TEST_F(store_meet_test, a_taken_rank_and_a_wrong_size_are_refused_and_the_others
   for (const join_result* one : good) EXPECT_TRUE(one->value) << one->other;
 }
 
-TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
+TEST_F(store_meet_test, rank_cancelled_during_rendezvous_is_named) {
   expect_log("has already joined");
   join_result& zero = join(place(0, 3));
   // Two claim rank 1. When one is refused, the other has been accepted and waits.
@@ -146,7 +146,7 @@ TEST_F(store_meet_test, a_rank_that_is_cancelled_while_others_meet_is_named) {
   EXPECT_TRUE(is(zero.failure, errc::peer_lost, {"rank 1 is gone"}));
 }
 
-TEST_F(store_meet_test, nobody_there) {
+TEST_F(store_meet_test, no_listener) {
   join_result& one = join(place(1, 2), milliseconds(300));
   run_until([&] { return one.done; });
   EXPECT_TRUE(
@@ -156,7 +156,7 @@ TEST_F(store_meet_test, nobody_there) {
   EXPECT_EQ(one.failure->context().peer, 0);
 }
 
-TEST_F(store_meet_test, a_host_without_an_address) {
+TEST_F(store_meet_test, unresolvable_host) {
   expect_log("host 'no-such-host.invalid' has no address yet");
   tandem::launch_info who = place(1, 2);
   who.address = "no-such-host.invalid";
@@ -165,7 +165,7 @@ TEST_F(store_meet_test, a_host_without_an_address) {
   EXPECT_TRUE(is(one.failure, errc::unreachable, {"host 'no-such-host.invalid' has no address"}));
 }
 
-TEST_F(store_meet_test, a_port_in_use) {
+TEST_F(store_meet_test, port_in_use) {
   other_program busy(io_, port_.number(), "", false);
   join_result& zero = join(place(0, 1), milliseconds(300));
   run_until([&] { return zero.done; });
@@ -173,7 +173,7 @@ TEST_F(store_meet_test, a_port_in_use) {
                  {"port " + std::to_string(port_.number()), "127.0.0.1", "TANDEM_RENDEZVOUS"}));
 }
 
-TEST_F(store_meet_test, an_address_beyond_this_machine_needs_a_secret) {
+TEST_F(store_meet_test, non_loopback_address_needs_a_secret) {
   for (const int rank : {0, 1}) {
     tandem::launch_info who = place(rank, 2);
     who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
@@ -190,7 +190,7 @@ TEST_F(store_meet_test, an_address_beyond_this_machine_needs_a_secret) {
       is(s.failure, errc::bad_input, {"rank 0 cannot listen on 192.0.2.77", "own machine"}));
 }
 
-TEST_F(store_meet_test, no_place_in_a_job) {
+TEST_F(store_meet_test, invalid_rank_or_size) {
   for (const auto& [rank, size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
     const auto s = finish(tandem::store::meet(place(rank, size), within(timeout)));
     EXPECT_TRUE(is(s.failure, errc::bad_input, {"rank " + std::to_string(rank)}));
@@ -199,7 +199,7 @@ TEST_F(store_meet_test, no_place_in_a_job) {
 
 // --- other programs
 
-TEST_F(store_meet_test, another_program_behind_the_port) {
+TEST_F(store_meet_test, other_program_at_the_port) {
   other_program http(io_, port_.number(), "HTTP/1.1 400 Bad Request\r\n\r\n", true);
   join_result& one = join(place(1, 2));
   run_until([&] { return one.done; });
@@ -208,14 +208,14 @@ TEST_F(store_meet_test, another_program_behind_the_port) {
          {port_.text() + " answers but is not a Tandem store", "got 'HTTP/1.1 400 Bad Request"}));
 }
 
-TEST_F(store_meet_test, another_version_behind_the_port) {
+TEST_F(store_meet_test, other_version_at_the_port) {
   other_program newer(io_, port_.number(), wire::encode_opening(7), true);
   join_result& one = join(place(1, 2));
   run_until([&] { return one.done; });
   EXPECT_TRUE(is(one.failure, errc::version_mismatch, {"version 7", "version 2", port_.text()}));
 }
 
-TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
+TEST_F(store_meet_test, silent_or_closing_program_at_the_port) {
   const std::vector<std::pair<bool, std::string>> cases{
       {false, "accepts connections but sends no reply"},
       {true, "closes connections before the handshake"}};
@@ -227,7 +227,7 @@ TEST_F(store_meet_test, a_program_that_says_nothing_or_closes_at_once) {
   }
 }
 
-TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
+TEST_F(store_meet_test, invalid_frame_after_valid_opening) {
   other_program liar(io_, port_.number(), wire::encode_opening() + std::string("\1\0\0\0\x7f", 5),
                      false);
   join_result& one = join(place(1, 2));
@@ -235,7 +235,7 @@ TEST_F(store_meet_test, nonsense_behind_a_right_opening) {
   EXPECT_TRUE(is(one.failure, errc::protocol_violation, {port_.text()}));
 }
 
-TEST_F(store_meet_test, hostile_bytes_harm_nobody) {
+TEST_F(store_meet_test, hostile_bytes_do_not_disturb_others) {
   // The first of a kind, and how many more.
   expect_log("it is not a Tandem rank (sent 'GET /");
   expect_log("more of this kind");

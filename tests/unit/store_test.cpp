@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(store, store_test, testing::Bool(), [](const auto& whic
 
 // --- keys
 
-TEST_P(store_test, values_go_from_rank_to_rank) {
+TEST_P(store_test, values_are_shared_between_ranks) {
   const auto ranks = all(3);
   outcome<std::vector<std::string>> got;
   start(io_, ranks[2]->get({"b", "a"}, timeout), got);
@@ -40,7 +40,7 @@ TEST_P(store_test, values_go_from_rank_to_rank) {
   EXPECT_EQ(*got.value, (std::vector<std::string>{large, "A"}));
 }
 
-TEST_P(store_test, many_requests_at_once) {
+TEST_P(store_test, many_concurrent_requests) {
   const auto ranks = all(3);
   std::deque<outcome<std::vector<std::string>>> reads;
   std::deque<outcome<nothing>> writes;
@@ -66,7 +66,7 @@ TEST_P(store_test, many_requests_at_once) {
   EXPECT_EQ(finish(ranks[0]->add("n", 0)).value, 199 * 200 / 2);
 }
 
-TEST_P(store_test, a_read_past_its_deadline_names_its_keys) {
+TEST_P(store_test, expired_read_names_its_keys) {
   const auto ranks = all(2);
   finish(ranks[0]->set("here", "x"));
   const auto got = finish(ranks[1]->get({"here", "never", "nor this"}, milliseconds(50)));
@@ -76,14 +76,14 @@ TEST_P(store_test, a_read_past_its_deadline_names_its_keys) {
   EXPECT_EQ(finish(ranks[1]->get({"here"}, milliseconds(0))).value, std::vector<std::string>{"x"});
 }
 
-TEST_P(store_test, too_large_a_value_is_refused_and_nothing_else_breaks) {
+TEST_P(store_test, oversized_value_is_refused_without_side_effect) {
   const auto ranks = all(2);
   const auto large = finish(ranks[1]->set("k", std::string(2'000'000, 'x')));
   EXPECT_TRUE(is(large.failure, errc::limit_exceeded, {"'k'", "1048576"}));
   EXPECT_FALSE(finish(ranks[1]->set("k", "small")).failure);
 }
 
-TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
+TEST_P(store_test, cancelled_read_leaves_store_usable) {
   const auto ranks = all(2);
   asio::cancellation_signal signal;
   outcome<nothing> got;
@@ -102,7 +102,7 @@ TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
 
 // --- losses, reports, goodbyes
 
-TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
+TEST_P(store_test, lost_rank_is_reported_to_all_others) {
   for (const std::size_t victim : {std::size_t{2}, std::size_t{0}}) {
     auto ranks = all(4);
     std::vector<loss_record> each(4);
@@ -137,7 +137,7 @@ TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
   }
 }
 
-TEST_P(store_test, a_notice_waits_for_its_handler) {
+TEST_P(store_test, notice_waits_for_its_handler) {
   auto ranks = all(3);
   ranks[1].reset();
   const auto failed = finish(ranks[2]->get({"never"}, timeout));
@@ -153,7 +153,7 @@ TEST_P(store_test, a_notice_waits_for_its_handler) {
   EXPECT_EQ(later.times, 0);
 }
 
-TEST_P(store_test, the_first_report_reaches_every_rank) {
+TEST_P(store_test, first_report_reaches_every_rank) {
   for (const std::size_t reporter : {std::size_t{1}, std::size_t{0}}) {
     auto ranks = all(3);
     std::vector<loss_record> each(3);
@@ -210,7 +210,7 @@ TEST_P(store_test, requests_after_leaving_fail) {
 
 // --- destruction
 
-TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
+TEST_P(store_test, destroyed_store_ends_pending_requests) {
   auto ranks = all(2);
   std::deque<outcome<std::vector<std::string>>> waiting(2);
   start(io_, ranks[1]->get({"never"}, timeout), waiting[0]);
@@ -224,7 +224,7 @@ TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
   io_.run();
 }
 
-TEST_P(store_test, a_handler_may_destroy_its_store) {
+TEST_P(store_test, handler_may_destroy_its_store) {
   auto ranks = all(3);
   bool gone = false;
   ranks[2]->on_lost([&](const error&) {
@@ -264,7 +264,7 @@ void destroy_after_every_step(const tandem::settings& options) {
   }
 }
 
-TEST(store_destruction, an_io_context_may_go_first) {
+TEST(store_destruction, io_context_may_be_destroyed_first) {
   tandem::settings options;
   destroy_after_every_step(options);
   options.job_secret = some_secret;
@@ -294,7 +294,7 @@ TEST(store_destruction, an_io_context_may_go_first) {
 
 class killed : public store_job, public testing::WithParamInterface<std::tuple<int, bool>> {};
 
-TEST_P(killed, every_other_process_hears_the_same_cause) {
+TEST_P(killed, every_other_process_gets_the_same_cause) {
   const auto [victim, by_secret] = GetParam();
   if (by_secret) secret_ = some_secret;
   std::array<pid_t, 3> children{};

@@ -131,7 +131,7 @@ class man_in_the_middle {
   std::deque<std::array<char, 4096>> chunks_;
 };
 
-TEST_F(store_trust_test, a_life_of_a_job_has_one_data_key_of_its_own) {
+TEST_F(store_trust_test, each_incarnation_has_its_own_data_key) {
   auto first = all(3);
   const std::string key(first[0]->data_key().text());
   EXPECT_EQ(key.size(), 32u);
@@ -144,14 +144,14 @@ TEST_F(store_trust_test, a_life_of_a_job_has_one_data_key_of_its_own) {
   secret_ = {};
 }
 
-TEST_F(store_trust_test, without_trust_there_is_no_data_key) {
+TEST_F(store_trust_test, no_data_key_without_trust) {
   secret_ = {};
   const auto ranks = all(2);
   EXPECT_TRUE(ranks[0]->data_key().empty());
   EXPECT_TRUE(ranks[1]->data_key().empty());
 }
 
-TEST_F(store_trust_test, by_certificates) {
+TEST_F(store_trust_test, authenticates_by_certificates) {
   const tandem::test::temporary_folder folder;
   const tandem::test::authority good("ours"), bad("others");
   join_result& zero = join(place(0, 2), good.certify(folder, "rank0", good));
@@ -167,7 +167,7 @@ TEST_F(store_trust_test, by_certificates) {
   EXPECT_FALSE((*one.value)->data_key().empty());
 }
 
-TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
+TEST_F(store_trust_test, wrong_secret_is_reported_and_disturbs_nobody) {
   join_result& zero = join(place(0, 2));
   run_ready();
   join_result& wrong = refused(place(1, 2), with(another));
@@ -177,7 +177,7 @@ TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
+TEST_F(store_trust_test, secret_with_other_job_id_is_refused) {
   join_result& zero = join(place(0, 2));
   run_ready();
   tandem::launch_info who = place(1, 2);
@@ -188,7 +188,7 @@ TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
+TEST_F(store_trust_test, rank_without_secret_is_refused) {
   join_result& zero = join(place(0, 2));
   run_ready();
   join_result& naive = refused(place(1, 2), with({}));
@@ -198,7 +198,7 @@ TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, rank_0_without_a_secret_is_told_of) {
+TEST_F(store_trust_test, rank_0_without_secret_is_refused) {
   secret_ = {};
   join_result& zero = join(place(0, 2));
   run_ready();
@@ -211,7 +211,7 @@ TEST_F(store_trust_test, rank_0_without_a_secret_is_told_of) {
   EXPECT_TRUE(zero.value && one.value);
 }
 
-TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_again) {
+TEST_F(store_trust_test, relayed_bytes_are_opaque_and_not_replayable) {
   join_result& zero = join(place(0, 2));
   run_ready();
   man_in_the_middle eve(io_, port_.number());
@@ -237,7 +237,7 @@ TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_
 
 /// Nobody but a man in the middle is there: with a secret of his own, or saying what a real rank 0
 /// said once.
-TEST_F(store_trust_test, an_imposter_in_rank_0s_place_is_refused) {
+TEST_F(store_trust_test, impostor_of_rank_0_is_refused) {
   join_result& imposter = join(place(0, 2), with(another));
   run_ready();
   join_result& one = refused(place(1, 2), with(ours));
@@ -276,7 +276,7 @@ TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
+TEST_F(store_trust_test, silent_connections_do_not_block_the_job) {
   tandem::test::expect_log("more of this kind");
   constexpr int crowd = 1'000;
   rlimit files{};
@@ -299,7 +299,7 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
 }
 
 /// A byte each second of a handshake that would be good: too slow.
-TEST_F(store_trust_test, a_handshake_has_five_seconds) {
+TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
   join_result& zero = join(place(0, 2));
   run_ready();
   std::string hello =
@@ -325,7 +325,7 @@ TEST_F(store_trust_test, a_handshake_has_five_seconds) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_secret_opens_addresses_beyond_this_machine) {
+TEST_F(store_trust_test, secret_allows_non_loopback_addresses) {
   tandem::launch_info who = place(0, 2);
   who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
   tandem::settings options = within(milliseconds(300));
@@ -336,7 +336,7 @@ TEST_F(store_trust_test, a_secret_opens_addresses_beyond_this_machine) {
                  {"without a secret", "TANDEM_SECRET_FILE"}));
 }
 
-TEST_F(store_trust_test, a_secret_file_that_cannot_be_used_ends_the_meeting) {
+TEST_F(store_trust_test, unusable_secret_file_fails_the_rendezvous) {
   const tandem::test::temporary_folder folder;
   tandem::settings options;
   options.secret_file = folder.file("secret", "0123456789abcdef", 0644);

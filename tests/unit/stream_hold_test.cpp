@@ -41,7 +41,7 @@ struct stage {
   std::optional<device_watch> watch;
 };
 
-TEST(stream_hold, what_follows_waits_until_it_is_released) {
+TEST(stream_hold, later_work_waits_for_release) {
   stage on;
   on.fill('a');
   stream_hold hold = on.watch->hold(on.on.get());
@@ -83,7 +83,7 @@ TEST(stream_hold, moves) {
   EXPECT_EQ(on.found(), 'a');
 }
 
-TEST(stream_hold, several_at_once) {
+TEST(stream_hold, several_concurrently) {
   stage on;
   const device_stream second(on.of);
   stream_hold one = on.watch->hold(on.on.get());
@@ -131,7 +131,7 @@ TEST(stream_hold, outlives_the_watch) {
   EXPECT_EQ(on.gpus.open().pinned, 0u);
 }
 
-TEST(stream_hold, more_than_a_page_of_them) {
+TEST(stream_hold, more_than_one_page_of_holds) {
   cuda_double::options as;
   stage on(as);
   std::vector<stream_hold> holds;
@@ -158,7 +158,7 @@ TEST(stream_hold, released_by_another_thread_while_the_loop_waits) {
   }
 }
 
-TEST(stream_hold, refused_where_streams_cannot_wait) {
+TEST(stream_hold, refused_without_stream_memory_ops) {
   cuda_double::options as;
   as.stream_values = false;
   stage on(as);
@@ -170,7 +170,7 @@ TEST(stream_hold, refused_where_streams_cannot_wait) {
   }
 }
 
-TEST(stream_hold, a_failure_holds_nothing) {
+TEST(stream_hold, failure_holds_nothing) {
   stage on;
   for (const char* each : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuStreamWaitValue32"}) {
     on.gpus.fail(each, 1, cu::out_of_memory);

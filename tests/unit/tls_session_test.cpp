@@ -47,7 +47,7 @@ struct connection {
   std::string up, down, all_up, all_down;
 };
 
-TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
+TEST(tls_session, with_same_secret_opens_in_both_directions) {
   connection c(by("one"), by("one"));
   c.client.send("before the handshake ");
   c.client.send("is done");
@@ -64,7 +64,7 @@ TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
   EXPECT_EQ(c.all_up.find("word"), std::string::npos);
 }
 
-TEST(tls_session, takes_its_bytes_one_by_one) {
+TEST(tls_session, accepts_single_bytes) {
   connection c(by("one"), by("one"));
   c.client.send("hello");
   c.exchange_all(1);
@@ -73,7 +73,7 @@ TEST(tls_session, takes_its_bytes_one_by_one) {
   EXPECT_LT(c.all_up.size() + c.all_down.size(), 2000u);
 }
 
-TEST(tls_session, of_another_secret_opens_on_no_side) {
+TEST(tls_session, with_different_secrets_is_refused_on_both_sides) {
   connection c(by("one"), by("another"));
   c.client.send("nobody may read this");
   c.exchange_all();
@@ -84,14 +84,14 @@ TEST(tls_session, of_another_secret_opens_on_no_side) {
   EXPECT_EQ(c.server.take_plain() + c.client.take_plain(), "");
 }
 
-TEST(tls_session, of_another_job_opens_on_no_side) {
+TEST(tls_session, with_different_jobs_is_refused_on_both_sides) {
   connection c(by("one", "job"), by("one", "job 2"));
   c.exchange_all();
   EXPECT_EQ(c.server.why(), "it belongs to another job");
   EXPECT_NE(c.client.why().find("it belongs to another job"), std::string::npos) << c.client.why();
 }
 
-TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
+TEST(tls_session, replayed_handshake_is_refused) {
   connection c(by("one"), by("one"));
   c.client.send("transfer");
   c.exchange_all();
@@ -105,14 +105,14 @@ TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
   EXPECT_EQ(client.at(), state::failed);
 }
 
-TEST(tls_session, a_reflected_handshake_is_worth_nothing) {
+TEST(tls_session, reflected_handshake_is_refused) {
   tls_session one(by("one"), tls_session::side::connects);
   one.receive(one.take_outgoing());
   EXPECT_EQ(one.at(), state::failed) << one.why();
 }
 
 /// Sits in between and has a secret of its own, towards either side.
-TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
+TEST(tls_session, man_in_the_middle_is_refused_by_both) {
   connection to_server(by("his"), by("one")), to_client(by("one"), by("his"));
   to_server.client.send("hello");
   to_client.client.send("hello");
@@ -123,7 +123,7 @@ TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
   EXPECT_EQ(to_server.server.take_plain() + to_client.server.take_plain(), "");
 }
 
-TEST(tls_session, other_programs_are_known_by_their_first_byte) {
+TEST(tls_session, other_programs_are_detected_by_first_byte) {
   tls_session s(by("one"), tls_session::side::accepts);
   s.receive("GET / HTTP/1.1\r\n");
   EXPECT_EQ(s.at(), state::failed);
@@ -132,7 +132,7 @@ TEST(tls_session, other_programs_are_known_by_their_first_byte) {
 }
 
 /// Records that never make a handshake must not fill the memory.
-TEST(tls_session, a_handshake_has_an_end) {
+TEST(tls_session, handshake_size_is_limited) {
   tls_session s(by("one"), tls_session::side::accepts);
   // A client hello of 60,000 bytes, in records of 1,000.
   std::string record("\x16\x03\x01\x03\xe8", 5);
@@ -148,7 +148,7 @@ TEST(tls_session, a_handshake_has_an_end) {
   EXPECT_LE(given, tls_session::max_handshake_bytes + 2 * 1005);
 }
 
-TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
+TEST(tls_session, truncated_handshake_waits_unauthenticated) {
   connection whole(by("one"), by("one"));
   whole.client.send("hello");
   whole.exchange_all();
@@ -161,7 +161,7 @@ TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
   }
 }
 
-TEST(tls_session, damage_anywhere_ends_it) {
+TEST(tls_session, any_damage_ends_it) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     connection c(by("one"), by("one"));
@@ -185,7 +185,7 @@ TEST(tls_session, damage_anywhere_ends_it) {
   }
 }
 
-TEST(tls_session, random_bytes_do_no_harm) {
+TEST(tls_session, random_bytes_are_safe) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 2'000; ++i) {
     tls_session s(by("one"), i % 2 == 0 ? tls_session::side::accepts : tls_session::side::connects);
@@ -241,7 +241,7 @@ TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
   EXPECT_EQ(imposter.server.take_plain(), "");
 }
 
-TEST_F(tls_certificates, and_a_secret_do_not_meet) {
+TEST_F(tls_certificates, do_not_connect_to_a_secret) {
   connection one(by("one"), of("rank0", ours_, ours_));
   one.exchange_all();
   EXPECT_EQ(one.client.at(), state::failed);
@@ -253,7 +253,7 @@ TEST_F(tls_certificates, and_a_secret_do_not_meet) {
   EXPECT_EQ(other.client.at(), state::failed);
 }
 
-TEST_F(tls_certificates, that_cannot_be_used_are_named) {
+TEST_F(tls_certificates, unusable_files_are_named) {
   const auto complaint = [](const settings& s) -> std::string {
     try {
       credentials::load(s, "job");

@@ -9,7 +9,7 @@
 namespace tandem::train {
 namespace {
 
-TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
+TEST(rail_logs, keep_bounded_points_and_every_loss) {
   rail_log log(0);
   constexpr int samples = 50'000;
   for (int sample = 0; sample <= samples; ++sample) {
@@ -35,7 +35,7 @@ TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
   EXPECT_EQ(lost, 1);
 }
 
-TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
+TEST(rail_logs, detect_loss_between_two_samples) {
   rail_log log(0);
   log.record(0, 1, {stats("r1", "up", 0, 0)});
   log.record(0.1, 1, {stats("r1", "up", 10, 0, 1)});
@@ -48,7 +48,7 @@ TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
   EXPECT_EQ(log.rails().front().end.times_lost, 1U);
 }
 
-TEST(rail_logs, take_a_rail_that_came_late_for_no_trouble) {
+TEST(rail_logs, do_not_count_late_rail_as_lost) {
   rail_log log(0);
   log.record(0, 1, {});
   log.record(1, 1, {});
@@ -61,7 +61,7 @@ TEST(rail_logs, take_a_rail_that_came_late_for_no_trouble) {
   EXPECT_EQ(points.back().bytes(), 42U);
 }
 
-TEST(rail_logs, are_kept_by_the_lower_rank_alone) {
+TEST(rail_logs, are_kept_by_the_lower_rank_only) {
   EXPECT_EQ(log_with_a_loss(1, 0).rails().front().points.size(), 0U);
   EXPECT_EQ(log_with_a_loss(1, 0).rails().front().end.points, 0U);
   const rail_history kept = log_with_a_loss(0, 1).rails().front();
@@ -69,7 +69,7 @@ TEST(rail_logs, are_kept_by_the_lower_rank_alone) {
   EXPECT_EQ(kept.end.points, 101U);
 }
 
-TEST(rail_logs, add_up_what_goes_over_one_nic_now) {
+TEST(rail_logs, sum_current_traffic_of_a_nic) {
   rail_log log(0);
   EXPECT_TRUE(log.live(0).empty());
   log.record(1, 1, {stats("r1", "up", 0, 0), stats("r2", "up", 0, 0)});
@@ -101,7 +101,7 @@ TEST(rail_names, begin_with_the_interface) {
   EXPECT_EQ(nic_of("e\033[1m x"), "e?[1m");
 }
 
-TEST(rail_records, put_both_ends_together) {
+TEST(rail_records, merge_both_ends) {
   const std::vector<rail_record> all = records_with_a_loss();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].first_nic, "r1");
@@ -119,7 +119,7 @@ TEST(rail_records, put_both_ends_together) {
   EXPECT_EQ(rails_summary({}), "");
 }
 
-TEST(rail_records, show_islands_first_and_say_who_knows_what) {
+TEST(rail_records, show_islands_first_and_name_sources) {
   std::vector<rail_history> ends(4);
   const int ranks[4][2] = {{0, 1}, {1, 2}, {2, 1}, {5, 0}};
   for (int i = 0; i < 4; ++i) {
@@ -166,7 +166,7 @@ TEST(rail_tracks, show_throughput_and_loss_in_time) {
   EXPECT_EQ(lost[60].worst, rail_state::up);
 }
 
-TEST(rail_tracks, add_up_ranks_that_share_nics_and_name_islands_where_they_differ) {
+TEST(rail_tracks, sum_ranks_sharing_nics_and_name_islands) {
   std::vector<rail_record> rails = records_with_a_loss();
   rails.push_back(rails[0]);
   rails.back().second = 3;

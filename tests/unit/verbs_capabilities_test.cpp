@@ -30,14 +30,14 @@ std::vector<std::string> usual_but(std::size_t which, std::string by) {
   return all;
 }
 
-TEST(Abilities, AreFoundByTryingAndLeaveNothingOpen) {
+TEST(Capabilities, AreProbedWithoutLeaks) {
   rdma_double on({{.name = "one"}, {.name = "two", .dmabuf = true}});
   EXPECT_EQ(tried(on), usual_abilities);
   EXPECT_EQ(tried(on, "two"), usual_but(4, "dma-buf"));
   EXPECT_EQ(on.open(), rdma_double::objects{});
 }
 
-TEST(Abilities, SayWhyNot) {
+TEST(Capabilities, ExplainMissingOnes) {
   rdma_double on({{.name = "one"}});
   on.fail_next(call::reg_mr, EINVAL);
   EXPECT_EQ(tried(on),
@@ -56,7 +56,7 @@ TEST(Abilities, SayWhyNot) {
                                  "rdma-core 34 or newer"));
 }
 
-TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
+TEST(Capabilities, OfUnusableDeviceHaveOneReason) {
   rdma_double on({{.name = "one"}});
   const auto all_end = [&](const std::string& device, const std::string& words) {
     const std::vector<capability> all = probe(on.table(), device, 0);
@@ -74,7 +74,7 @@ TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
   all_end("one", "ibv_alloc_pd: Cannot allocate memory");
 }
 
-TEST(Abilities, MemoryOfAcceleratorsIsReachedInTheWayThatIsThere) {
+TEST(Capabilities, ChooseRegistrationOfDeviceMemory) {
   rdma_double on({{.name = "old"}, {.name = "new", .dmabuf = true}});
   const auto how = [&on](const std::string& device, bool is_exported) {
     return probe_registration(on.table(), device, memory_kind::cuda, is_exported);

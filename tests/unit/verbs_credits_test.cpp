@@ -14,7 +14,7 @@ namespace {
 
 constexpr queue_depths narrow{.records = 4, .chunks = 2, .updates = 4};
 
-TEST(Credits, NothingIsSentBeyondThePeersRoom) {
+TEST(Credits, NeverExceedPeerQueueDepths) {
   credits mine(queue_depths{}, narrow);
   for (std::uint32_t i = 0; i < narrow.records; ++i) {
     ASSERT_TRUE(mine.may_send_record());
@@ -26,7 +26,7 @@ TEST(Credits, NothingIsSentBeyondThePeersRoom) {
   EXPECT_TRUE(mine.may_send_chunk());
 }
 
-TEST(Credits, AChunkTakesASlotAndAReceive) {
+TEST(Credits, ChunkUsesSlotAndReceive) {
   credits mine(queue_depths{}, narrow);
   EXPECT_EQ(mine.chunk_sent(), 0u);
   EXPECT_EQ(mine.chunk_sent(), 1u);
@@ -37,7 +37,7 @@ TEST(Credits, AChunkTakesASlotAndAReceive) {
   EXPECT_EQ(mine.chunk_sent(), 0u) << "slots are used one after the other";
 }
 
-TEST(Credits, WordsTakeReceivesOfTheirOwn) {
+TEST(Credits, UpdatesUseTheirOwnReceives) {
   credits mine(narrow, narrow);
   for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) {
     ASSERT_TRUE(mine.may_send_update());
@@ -49,7 +49,7 @@ TEST(Credits, WordsTakeReceivesOfTheirOwn) {
   EXPECT_TRUE(mine.may_send_update());
 }
 
-TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
+TEST(Credits, LastUpdateIsReservedForUpdateCredits) {
   credits mine(narrow, narrow);
   for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) mine.update_sent();
   for (int i = 0; i < 4; ++i) mine.record_taken();
@@ -61,7 +61,7 @@ TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
   EXPECT_FALSE(mine.may_send_update());
 }
 
-TEST(Credits, AWordThatComesLateTakesNothingBack) {
+TEST(Credits, LateUpdateRevokesNothing) {
   credits mine(queue_depths{}, narrow);
   for (int i = 0; i < 4; ++i) mine.record_sent();
   EXPECT_TRUE(mine.apply_update({.records = 3}));
@@ -70,7 +70,7 @@ TEST(Credits, AWordThatComesLateTakesNothingBack) {
   EXPECT_FALSE(mine.may_send_record());
 }
 
-TEST(Credits, NobodyTookWhatWasNeverSent) {
+TEST(Credits, CreditsForUnsentDataAreRefused) {
   const auto mine = [] {
     credits made(queue_depths{}, narrow);
     made.chunk_sent();
@@ -84,7 +84,7 @@ TEST(Credits, NobodyTookWhatWasNeverSent) {
   EXPECT_FALSE(mine().apply_update({.records = 0x7fff'ffff}));
 }
 
-TEST(Credits, AChunkComesInItsTurn) {
+TEST(Credits, ChunksArriveInOrder) {
   credits mine(narrow, queue_depths{});
   EXPECT_FALSE(mine.chunk_arrived(1));
   EXPECT_TRUE(mine.chunk_arrived(0));
@@ -97,7 +97,7 @@ TEST(Credits, AChunkComesInItsTurn) {
   EXPECT_FALSE(mine.chunk_arrived(0xffff'ffff));
 }
 
-TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
+TEST(Credits, UpdateIsDueWhenHalfIsTaken) {
   credits mine(narrow, queue_depths{});
   EXPECT_FALSE(mine.update_due());
   mine.record_taken();
@@ -111,7 +111,7 @@ TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
   EXPECT_EQ(mine.next_update(), (credit_update{.records = 3, .chunks = 1}));
 }
 
-TEST(Credits, AWordTravelsAsItIs) {
+TEST(Credits, UpdateRoundTrips) {
   const credit_update said{1, 0x1234'5678, 0xffff'ffff, 77};
   std::array<std::byte, credit_update_bytes> wire;
   encode(said, wire);
@@ -244,7 +244,7 @@ queue_depths any_queues(std::mt19937& random) {
   return has;
 }
 
-TEST(Credits, LetBothEndsGoOnAsLongAsBothTakeWhatCame) {
+TEST(Credits, NeverDeadlock) {
   for (std::uint32_t seed = 0; seed < 20'000; ++seed) {
     std::mt19937 random(seed);
     const queue_depths a = any_queues(random), b = any_queues(random);

@@ -19,7 +19,7 @@ error asked(std::uint64_t wanted, std::uint64_t before, const memlock_limit& lim
   return registration_error("rxe0", wanted, before, failure, limit);
 }
 
-TEST(Memlock, SaysTheLimitAndHowToRaiseIt) {
+TEST(Memlock, NamesLimitAndHowToRaiseIt) {
   const error said = asked(64 * mega, 0, {8 * mega, 8 * mega});
   EXPECT_EQ(said.code(), errc::limit_exceeded);
   EXPECT_EQ(said.context().detail,
@@ -48,14 +48,14 @@ TEST(Memlock, IsNotBlamedWhereItIsEnough) {
   }
 }
 
-TEST(Memlock, HasNothingToDoWithOtherFailures) {
+TEST(Memlock, IsNotBlamedForOtherFailures) {
   const error said = asked(mega, 0, {0, 0}, EFAULT);
   EXPECT_EQ(said.code(), errc::unsupported_memory);
   EXPECT_TRUE(says(said.what(), "Bad address"));
   EXPECT_FALSE(says(said.what(), "RLIMIT_MEMLOCK"));
 }
 
-TEST(Memlock, OfHugeWishesIsUnlimited) {
+TEST(Memlock, SuggestsUnlimitedForHugeRequests) {
   EXPECT_TRUE(says(asked(unlimited, mega, {mega, mega}).what(), "ulimit -l unlimited"));
 }
 

@@ -39,7 +39,7 @@ std::string refusal(const wire_qp_info& bytes) {
   return "not refused";
 }
 
-TEST(Card, ArrivesAsItWasSent) {
+TEST(QpInfo, RoundTrips) {
   const qp_info sent = some_qp_info();
   const qp_info got = decode(encode(sent));
   EXPECT_EQ(got.gid, sent.gid);
@@ -58,7 +58,7 @@ TEST(Card, ArrivesAsItWasSent) {
   EXPECT_EQ(got.has.updates, sent.has.updates);
 }
 
-TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
+TEST(QpInfo, OutOfBoundsIsRefusedWithReason) {
   struct row {
     std::function<void(qp_info&)> spoil;
     std::string expected;
@@ -98,7 +98,7 @@ TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   }
 }
 
-TEST(Card, OfAnotherVersionNamesBoth) {
+TEST(QpInfo, OtherVersionErrorNamesBoth) {
   wire_qp_info bytes = encode(some_qp_info());
   protocol::put(bytes.data() + 8, std::uint32_t{7});
   try {
@@ -110,7 +110,7 @@ TEST(Card, OfAnotherVersionNamesBoth) {
   }
 }
 
-TEST(Card, WithAnyBitTurnedIsRefused) {
+TEST(QpInfo, AnyFlippedBitIsRefused) {
   const wire_qp_info good = encode(some_qp_info());
   for (std::size_t bit = 0; bit < 8 * qp_info_bytes; ++bit) {
     wire_qp_info bad = good;
@@ -120,7 +120,7 @@ TEST(Card, WithAnyBitTurnedIsRefused) {
 }
 
 /// With a right checksum, whatever it says is in bounds or refused.
-TEST(Card, OfAnyBytesIsInBoundsOrRefused) {
+TEST(QpInfo, RandomBytesAreInBoundsOrRefused) {
   std::mt19937 random(1);
   for (int i = 0; i < 100'000; ++i) {
     wire_qp_info bytes = encode(some_qp_info());

@@ -52,7 +52,7 @@ TEST_P(slab_test, no_two_slots_overlap) {
   }
 }
 
-TEST_P(slab_test, the_peer_may_write_into_whole_pages_with_nothing_but_chunks) {
+TEST_P(slab_test, peer_writable_pages_hold_only_chunks) {
   constexpr std::uintptr_t page = 4096;
   slab memory(GetParam());
   const area open = memory.chunk_area(), closed = memory.local_area();

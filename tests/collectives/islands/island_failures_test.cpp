@@ -32,7 +32,7 @@ struct IslandFailure : testing::Test {
   const mutable_view one = first.view(), two = second.view();
 };
 
-TEST_F(IslandFailure, ArgumentsAreRefusedAsTheCommunicatorRefusesThem) {
+TEST_F(IslandFailure, ArgumentsAreValidatedLikeTheCommunicator) {
   islands& in = rig.of(1);
   communicator& own = rig.jobs->world(1);
   constexpr data_type type = data_type::float32;
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(, IslandLibraryFailure,
                                   std::string(name(of.param.second));
                          });
 
-TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
+TEST_F(IslandFailure, CancellationFailsOtherRanks) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   asio::cancellation_signal stop;
   const auto call = [&](int r) {
@@ -139,7 +139,7 @@ TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
   }
 }
 
-TEST_F(IslandFailure, ARankThatIsLostEndsThoseThatWaitInTheLibrary) {
+TEST_F(IslandFailure, LostRankEndsRanksWaitingInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   rig.jobs->start([&](int r) {
     return r == 1 ? test::nothing() : test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);

@@ -81,7 +81,7 @@ TEST_P(Islands, CombineAnyNumberOfElementsForAnyRoot) {
   }
 }
 
-TEST_P(Islands, LoseNoNanOfAnyRank) {
+TEST_P(Islands, PropagateNanOfAnyRank) {
   int root = 0;
   for (const data_type type : test::floating_types) {
     for (const reduce_op op : test::extremes) {
@@ -94,7 +94,7 @@ TEST_P(Islands, LoseNoNanOfAnyRank) {
   }
 }
 
-TEST_P(Islands, KeepNothingThatCallsHaveMade) {
+TEST_P(Islands, DoNotLeakResourcesOfCalls) {
   expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
                            reduce_op::premultiplied_sum));
   std::size_t alone = 0;
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(, Islands,
                                          shape{0, 1, 0, 1, 0}, shape{0, 1, 2, 0, 2}),
                          name_of_shape);
 
-TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
+TEST(IslandLevels, AreUsedWhereTheLibrarySupportsTheCall) {
   island_rig rig({0, 0, 1, 1});
   const auto calls = [&rig] {
     std::size_t sum = 0;
@@ -149,7 +149,7 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
   }
 }
 
-TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
+TEST(OneIsland, MapsEachCallToOneLibraryCall) {
   island_rig rig({0, 0, 0});
   constexpr const char* functions[] = {"ncclAllReduce",     "ncclBroadcast", "ncclReduce",
                                        "ncclReduceScatter", "ncclAllGather", "ncclSend",
@@ -180,7 +180,7 @@ TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
 }
 
 /// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.
-TEST(IslandVendors, MeetInEveryCall) {
+TEST(IslandVendors, TakePartInEveryCall) {
   island_rig rig({0, 0, 0}, 2);
   EXPECT_EQ(rig.of(0).text(), "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
   for (const collective what :

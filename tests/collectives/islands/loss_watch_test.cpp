@@ -45,7 +45,7 @@ class LossWatch : public testing::Test {
   std::optional<error> heard;
 };
 
-TEST_F(LossWatch, HearsOfItsPeer) {
+TEST_F(LossWatch, ReportsLossOfPeer) {
   EXPECT_FALSE(heard);
   lose(1);
   ASSERT_TRUE(heard);
@@ -53,28 +53,28 @@ TEST_F(LossWatch, HearsOfItsPeer) {
   EXPECT_EQ(heard->context().peer, 1);
 }
 
-TEST_F(LossWatch, HearsOfAnyOtherRankToo) {
+TEST_F(LossWatch, ReportsLossOfOtherRanks) {
   lose(2);
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->code(), errc::peer_lost);
   EXPECT_EQ(heard->context().peer, 2);
 }
 
-TEST_F(LossWatch, HearsAnOrderlyEndAsOne) {
+TEST_F(LossWatch, ReportsOrderlyClose) {
   ranks.fabrics[1]->close();
   poll();
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->code(), errc::peer_closed);
 }
 
-TEST_F(LossWatch, HearsNothingOnceItIsGone) {
+TEST_F(LossWatch, ReportsNothingAfterDestruction) {
   watch.reset();
   poll();
   lose(1);
   EXPECT_FALSE(heard);
 }
 
-TEST_F(LossWatch, LeavesCollectivesAlone) {
+TEST_F(LossWatch, DoesNotDisturbCollectives) {
   const auto meet = [this](int r) -> asio::awaitable<void> { co_await barrier(ranks.world(r)); };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.run(meet), "");
   EXPECT_FALSE(heard);

@@ -38,7 +38,7 @@ std::string text(const char* layout, std::size_t dimension, const std::vector<ra
   return text_of(choices(layout, dimension, said, way));
 }
 
-TEST(GroupChoice, IsTheLibraryInsideAnIslandAndChannelsAcross) {
+TEST(GroupChoice, UsesLibraryInsideIslandsAndChannelsAcross) {
   const std::vector<rank_facts> said = ranks_on({cuda, cuda, cuda, cuda, hip, hip, hip, hip});
   const char* const layout = "pipeline=2,data=2,tensor=2";
   EXPECT_EQ(text(layout, 0, said),
@@ -55,7 +55,7 @@ TEST(GroupChoice, IsTheLibraryInsideAnIslandAndChannelsAcross) {
   EXPECT_EQ(choices(layout, 0, said)[3].how, group_backend::channels);
 }
 
-TEST(GroupChoice, HasTwoLevelsWhereSomeShareAnIsland) {
+TEST(GroupChoice, UsesTwoLevelsWhereRanksShareAnIsland) {
   const std::vector<group_choice> found =
       choices("mine=5", 0, ranks_on({cuda, hip, cuda, hip, cuda}));
   ASSERT_EQ(found.size(), 1U);
@@ -72,7 +72,7 @@ TEST(GroupChoice, HasTwoLevelsWhereSomeShareAnIsland) {
             "data 0, ranks 0-3: NCCL 2.28.3 inside, a way across (2 islands: cuda 0-2, hip 3)\n");
 }
 
-TEST(GroupChoice, KeepsColoursApart) {
+TEST(GroupChoice, SeparatesColours) {
   std::vector<rank_facts> said = ranks_on({cuda, cuda, cuda, cuda});
   said[2].colour = said[3].colour = 1;
   said[2].device = said[0].device;
@@ -82,7 +82,7 @@ TEST(GroupChoice, KeepsColoursApart) {
   EXPECT_EQ(choices("pipeline=2,tensor=2", 1, said)[1].how, group_backend::library);
 }
 
-TEST(GroupChoice, SaysWhyNoLibraryHasAPart) {
+TEST(GroupChoice, ExplainsWhyNoLibraryIsUsed) {
   const auto why = [](const std::vector<rank_facts>& said) {
     const group_choice found = choices("tensor=3", 0, said)[0];
     EXPECT_EQ(found.how, group_backend::channels);
@@ -103,23 +103,23 @@ TEST(GroupChoice, SaysWhyNoLibraryHasAPart) {
   EXPECT_EQ(why(ranks_on({hip, cuda, hip}, 0)), "rank 0 has no RCCL");
 }
 
-TEST(GroupChoice, NamesRanksOfTheJobNotOfTheGroup) {
+TEST(GroupChoice, NamesJobRanks) {
   std::vector<rank_facts> said = ranks_on({cuda, cuda, cuda, cuda});
   said[3].device = said[1].device;
   EXPECT_EQ(choices("data=2,tensor=2", 0, said)[1].why, "ranks 1 and 3 share a device");
 }
 
-TEST(GroupChoice, OfOneRankIsNothing) {
+TEST(GroupChoice, OfOneRankNeedsNoBackend) {
   EXPECT_EQ(text("tensor=1", 0, ranks_on({cuda})), "tensor 0, ranks 0: nothing (one rank)\n");
   EXPECT_EQ(choices("tensor=1", 0, ranks_on({host}))[0].how, group_backend::alone);
 }
 
-TEST(GroupChoice, NamesNoVersionThatNobodyAskedFor) {
+TEST(GroupChoice, OmitsUnknownVersions) {
   const std::vector<rank_facts> said = ranks_on({cuda, cuda}, rank_facts::unknown_version);
   EXPECT_EQ(choices("tensor=2", 0, said)[0].by, "NCCL");
 }
 
-TEST(GroupChoice, AsksForEachWayThatTheGroupTakesOnce) {
+TEST(GroupChoice, QueriesEachPairOnce) {
   std::map<std::pair<int, int>, int> asked;
   const transport_between count = [&asked](int from, int to) {
     ++asked[{from, to}];
@@ -136,7 +136,7 @@ TEST(GroupChoice, AsksForEachWayThatTheGroupTakesOnce) {
   EXPECT_EQ(std::exchange(asked, {}), pairs{});
 }
 
-TEST(GroupChoice, SaysWhereTheWaysDiffer) {
+TEST(GroupChoice, NamesRanksWithDifferentTransports) {
   const transport_between way = [](int from, int to) {
     return std::string(from / 2 == to / 2 ? "shm" : "tcp");
   };
@@ -147,7 +147,7 @@ TEST(GroupChoice, SaysWhereTheWaysDiffer) {
             "shm (0 to 1, 2 to 3 and 1 more), tcp (1 to 2, 3 to 4 and 1 more)");
 }
 
-TEST(WayOf, SaysHowMemoryOfBothEndsTravels) {
+TEST(WayOf, DescribesTransferBetweenMemoryKinds) {
   using devices::expected_transport;
   const devices::pair_capabilities none, stages{false, true}, all{true, true};
   EXPECT_EQ(expected_transport(host, host, all, "shm"), "shm");

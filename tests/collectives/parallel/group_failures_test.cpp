@@ -25,7 +25,7 @@ struct ParallelFailure : testing::Test {
   group_rig rig{{test::on_cuda(2), test::on_cuda(2, 1)}};
 };
 
-TEST_F(ParallelFailure, ALayoutOfOneRankAloneIsAMismatchOnAll) {
+TEST_F(ParallelFailure, DifferentLayoutIsMismatchOnAllRanks) {
   ASSERT_NE(rig.jobs->run([this](int r) {
     return rig.make_one(r, r == 2 ? "pipeline=4" : "pipeline=2,tensor=2");
   }),
@@ -39,7 +39,7 @@ TEST_F(ParallelFailure, ALayoutOfOneRankAloneIsAMismatchOnAll) {
   expect_harmless();
 }
 
-TEST_F(ParallelFailure, ALayoutOfOtherRanksIsRefusedOnAll) {
+TEST_F(ParallelFailure, LayoutOfWrongSizeIsRefusedOnAllRanks) {
   ASSERT_NE(rig.make("pipeline=2,tensor=3"), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::bad_option);
@@ -48,7 +48,7 @@ TEST_F(ParallelFailure, ALayoutOfOtherRanksIsRefusedOnAll) {
   expect_harmless();
 }
 
-TEST_F(ParallelFailure, ADeviceThatIsNotThereIsHeardOfByAll) {
+TEST_F(ParallelFailure, MissingDeviceIsReportedOnAllRanks) {
   const island_member right = rig.member(1);
   rig.member(1).device = 17;
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
@@ -101,7 +101,7 @@ TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
   for (const char* const name : {"pipeline", "tensor"}) EXPECT_EQ(rig.check(name, sum), "");
 }
 
-TEST_F(ParallelFailure, OfTheLibraryInACallReachesEveryRank) {
+TEST_F(ParallelFailure, LibraryCallFailureReachesEveryRank) {
   ASSERT_EQ(rig.make("pipeline=2,tensor=2"), "");
   rig.library.fail("ncclAllReduce", 1, detail::nc::system_error);
   const island_call sum(collective::all_reduce, 37, data_type::float32);
@@ -115,7 +115,7 @@ TEST_F(ParallelFailure, OfTheLibraryInACallReachesEveryRank) {
 }
 
 /// One rank's library does not start: those that wait for it there hear of it.
-TEST_F(ParallelFailure, OfTheLibraryToStartReachesEveryRank) {
+TEST_F(ParallelFailure, LibraryInitFailureReachesEveryRank) {
   rig.library.fail("ncclCommInitRank", 1, detail::nc::system_error);
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
   for (int r = 0; r < 4; ++r) {

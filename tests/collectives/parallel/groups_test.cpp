@@ -30,7 +30,7 @@ class ParallelGroups : public testing::TestWithParam<shape> {
   group_rig rig{GetParam().ranks, GetParam().layout};
 };
 
-TEST_P(ParallelGroups, MakeWhatOneProcessorMakes) {
+TEST_P(ParallelGroups, MatchSerialResults) {
   ASSERT_FALSE(HasFailure());
   for (const std::string& name : names()) {
     const int ranks = rig.of(0).group(name).size();
@@ -83,7 +83,7 @@ asio::awaitable<void> mean(parallel_group& in, accelerator* device) {
   EXPECT_NEAR(value, sum / (in.size() + 2), 1e-12);
 }
 
-TEST_P(ParallelGroups, WeighMeans) {
+TEST_P(ParallelGroups, ComputeWeightedMeans) {
   for (const std::string& name : names()) {
     EXPECT_EQ(rig.jobs->run([&](int r) { return mean(rig.of(r).group(name), rig.device(r)); }), "")
         << name;
@@ -130,18 +130,18 @@ TEST(ParallelPlan, NamesTheBackEndOfEachGroup) {
             "tensor 1, ranks 2-3: NCCL 2.28.3 (all on cuda, one island)");
 }
 
-TEST(ParallelPlan, SaysHowMessagesTravel) {
+TEST(ParallelPlan, DescribesTransports) {
   group_rig vendors({test::on_cuda(1), test::on_hip(1)}, "pipeline=2");
   EXPECT_EQ(vendors.of(0).text(),
             "pipeline 0, ranks 0-1: shared staging (2 islands: cuda 0, hip 1)\n");
 }
 
-TEST(ParallelPlan, OfProcessorsIsTheirChannel) {
+TEST(ParallelPlan, OfHostMemoryUsesChannels) {
   group_rig rig({test::on_host(4)}, "pipeline=2,data=2");
   EXPECT_EQ(rig.of(0).agreed()[0].text(), "pipeline 0, ranks 0,2: local (host memory)");
 }
 
-TEST(ParallelPlan, MakesNoCommunicatorOfTheLibraryThatNoGroupNeeds) {
+TEST(ParallelPlan, CreatesOnlyNeededLibraryCommunicators) {
   group_rig rig({test::on_cuda(2), test::on_cuda(2, 1)}, "pipeline=2,tensor=2");
   EXPECT_EQ(rig.library.open(), 4U);
   const auto calls = [&rig] {
@@ -168,7 +168,7 @@ asio::awaitable<void> add(parallel_groups& to, own_group& what) {
   what.made = co_await to.add(std::move(name), what.colour, what.key);
 }
 
-TEST(OwnGroup, IsAddedByColourAndKey) {
+TEST(OwnGroup, IsCreatedByColourAndKey) {
   group_rig rig({test::on_cuda(3), test::on_cuda(2, 1)}, "data=5");
   own_group all[5] = {{"ends", 7, 1}, {"ends", -1}, {"ends", 4}, {"ends", 4}, {"ends", 7}};
   ASSERT_EQ(rig.jobs->run([&](int r) { return add(rig.of(r), all[r]); }), "");
@@ -187,14 +187,14 @@ TEST(OwnGroup, IsAddedByColourAndKey) {
   EXPECT_EQ(rig.check("data", sum), "") << "the others are as they were";
 }
 
-TEST(OwnGroup, OfOneIslandGoesByTheLibrary) {
+TEST(OwnGroup, OfOneIslandUsesTheLibrary) {
   group_rig rig({test::on_cuda(3)}, "data=3");
   own_group all[3] = {{"pair", 0}, {"pair", -1}, {"pair", 0}};
   ASSERT_EQ(rig.jobs->run([&](int r) { return add(rig.of(r), all[r]); }), "");
   EXPECT_EQ(all[2].made->text(), "pair 0, ranks 0,2: NCCL 2.28.3 (all on cuda, one island)");
 }
 
-TEST(OwnGroup, IsRefusedOnEveryRankAlike) {
+TEST(OwnGroup, IsRefusedOnEveryRank) {
   group_rig rig({test::on_cuda(2)}, "data=2");
   own_group same[2] = {{"data"}, {"data"}}, odd[2] = {{"a b"}, {"a b"}}, other[2] = {{"x"}, {"y"}};
   for (own_group* const each : {same, odd}) {

@@ -25,7 +25,7 @@ std::string complaint(std::string_view pins) {
   return "no error";
 }
 
-TEST(Pins, ReplaceWhatTheyMeanAndNothingElse) {
+TEST(Pins, ReplaceOnlyTheirRules) {
   const plan usual = pinned("");
   const plan with = pinned("all_reduce:4K-1M=halving_doubling,broadcast=chain/64K");
   for (std::size_t bytes = 1; bytes < 4096 * kilo; bytes = bytes * 3 / 2 + 1) {
@@ -54,13 +54,13 @@ TEST(Pins, OpenRangesReachToTheEnds) {
   EXPECT_EQ(with.choose(collective::all_gather, 1u << 31).how, algorithm::bruck);
 }
 
-TEST(Pins, ALaterOneWins) {
+TEST(Pins, LaterPinOverrides) {
   const plan with = pinned("all_reduce=ring,all_reduce:-1K=recursive_doubling");
   EXPECT_EQ(with.choose(collective::all_reduce, 1023).how, algorithm::recursive_doubling);
   EXPECT_EQ(with.choose(collective::all_reduce, 1024).how, algorithm::ring);
 }
 
-TEST(Pins, TheChunkAloneKeepsTheAlgorithms) {
+TEST(Pins, ChunkAloneKeepsAlgorithms) {
   const plan usual = pinned("");
   const plan with = pinned("all_reduce=automatic/128K");
   for (const std::size_t bytes : {8 * kilo, 64 * kilo, 1024 * kilo}) {
@@ -78,7 +78,7 @@ TEST(Pins, ChangeTheTextAndTheHash) {
             pinned("all_reduce=recursive_doubling,all_reduce=ring").hash());
 }
 
-TEST(Pins, MistakesNameTheNearestRightWord) {
+TEST(Pins, MistakesSuggestNearestName) {
   EXPECT_EQ(complaint("al_reduce=ring"),
             "plan al_reduce=ring: al_reduce: no such operation; did you mean all_reduce?");
   EXPECT_EQ(complaint("broadcast=tree,all_reduce=rign"),

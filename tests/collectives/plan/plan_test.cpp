@@ -82,7 +82,7 @@ TEST(Plan, ChoosesByLatencyAndRate) {
   EXPECT_LT(few_below(30'000, 125), usual);
 }
 
-TEST(Plan, IsTheSameHoweverHostsAreNamed) {
+TEST(Plan, DoesNotDependOnHostNames) {
   const plan one = plan::of(cluster({"a", "a", "b", "b"}), settings{});
   const plan other = plan::of(cluster({"z", "z", "y", "y"}), settings{});
   EXPECT_EQ(one.text(), other.text());
@@ -101,7 +101,7 @@ facts two_devices() {
 
 /// Each is a kernel that is waited for, so few and long ones are worth most; two H200 took 27 us
 /// for 1 MiB by recursive doubling, 80 by a ring of the host's chunks.
-TEST(Plan, CombinesSeldomOnDevices) {
+TEST(Plan, UsesFewReductionKernelsOnDevices) {
   const plan here = plan::of(two_devices(), settings{});
   expect_complete(here);
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20, std::size_t{16} << 20}) {
@@ -112,7 +112,7 @@ TEST(Plan, CombinesSeldomOnDevices) {
   EXPECT_GE(rule.chunk_bytes, 8u << 20);
 }
 
-TEST(Plan, PredictsWhatTwoDevicesTook) {
+TEST(Plan, PredictsMeasuredTimeOfTwoDevices) {
   const facts known = two_devices();
   const layout where(known.host_of_rank);
   const auto predicted_us = [&](algorithm how, std::size_t bytes) {
@@ -126,7 +126,7 @@ TEST(Plan, PredictsWhatTwoDevicesTook) {
   EXPECT_NEAR(predicted_us(algorithm::ring, 256u << 20), 773, 193);
 }
 
-TEST(Plan, CoresDoNotMatterToDevices) {
+TEST(Plan, IgnoresCoresForDevices) {
   facts known = two_devices();
   known.host_of_rank = hosts_of(1, 8);
   const plan few = plan::of(known, settings{});
@@ -134,14 +134,14 @@ TEST(Plan, CoresDoNotMatterToDevices) {
   EXPECT_EQ(few.text(), plan::of(known, settings{}).text());
 }
 
-TEST(Plan, PinsHoldOnDevices) {
+TEST(Plan, PinsApplyToDevices) {
   settings options;
   options.plan = "all_reduce=direct";
   EXPECT_EQ(plan::of(two_devices(), options).choose(collective::all_reduce, 1u << 28).how,
             algorithm::direct);
 }
 
-TEST(Plan, PredictsAsManyChoicesAsItMakes) {
+TEST(Plan, PredictsEveryChoice) {
   const facts known = cluster(hosts_of(4, 2));
   const layout where(known.host_of_rank);
   const plan chosen = plan::of(known, settings{});
@@ -163,7 +163,7 @@ TEST(Plan, PredictsAsManyChoicesAsItMakes) {
   }
 }
 
-TEST(Plan, KnowsTheCostOfTextbooks) {
+TEST(Plan, MatchesTextbookCosts) {
   facts known = facts::one_host(8);
   known.within.latency_ns = 10'000;
   known.within.bytes_per_us = 1'000;  // 1 ns a byte
@@ -200,7 +200,7 @@ TEST(Plan, KnowsTheCostOfTextbooks) {
       near(time(collective::all_to_all, algorithm::bruck, m), 3 * (10'000 + m / 2) + 5 * m));
 }
 
-TEST(Steps, CountWhatCrossesBetweenHosts) {
+TEST(Steps, CountInterHostTraffic) {
   const layout blocks(hosts_of(2, 2));
   const layout in_turn({"a", "b", "a", "b"});
   // Around by host one message leaves each host at a time, from host to host all of them.
@@ -221,7 +221,7 @@ TEST(Steps, CountWhatCrossesBetweenHosts) {
   EXPECT_EQ(direct[0].crossing, 4u);
 }
 
-TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
+TEST(Plan, SharesHostLinkAmongRanks) {
   constexpr std::uint64_t bytes = 16u << 20, chunk = 512 * 1024;
   const facts by_host = cluster(hosts_of(2, 2), 30'000, 125);
   const facts in_turn = cluster({"a", "b", "a", "b"}, 30'000, 125);
@@ -234,7 +234,7 @@ TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
   EXPECT_LT(ring_ns(in_turn), ring_ns(by_host) * 21 / 10);
 }
 
-TEST(Plan, RanksWithoutCoresOfTheirOwnTakeTurns) {
+TEST(Plan, RanksSharingCoresAreSerialized) {
   facts known = facts::one_host(4);
   known.within = {"tcp", 0, 5'000, 4'000};
   const auto way = [&known](std::uint64_t cores) {
@@ -246,7 +246,7 @@ TEST(Plan, RanksWithoutCoresOfTheirOwnTakeTurns) {
   EXPECT_EQ(way(2), algorithm::tree);
 }
 
-TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
+TEST(Steps, FoldRanksBeyondPowerOfTwo) {
   const auto steps =
       steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));
   std::uint64_t count = 0;

@@ -49,7 +49,7 @@ void expect_reduced(job& ranks, data_type type, reduce_op op, algorithm how, std
   }
 }
 
-TEST(AllReduceTypes, AllWithAllOperations) {
+TEST(AllReduceTypes, EveryTypeWithEveryOperation) {
   for (const int n : {1, 2, 3, 6}) {
     job ranks(n, test::small_pieces());
     for (const data_type type : all_types) {

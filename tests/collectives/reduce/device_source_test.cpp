@@ -23,7 +23,7 @@ struct own_cache {
   test::environment_variable variable{"XDG_CACHE_HOME", folder.path("").c_str()};
 };
 
-TEST(DeviceSource, IncludesNothing) {
+TEST(DeviceSource, HasNoIncludes) {
   for (const data_type type : all_types) {
     const std::string source = device_source(type);
     EXPECT_EQ(source.find("#include"), source.npos);
@@ -32,7 +32,7 @@ TEST(DeviceSource, IncludesNothing) {
   }
 }
 
-TEST(DeviceSource, HasAKernelForAllThatIsDefined) {
+TEST(DeviceSource, HasKernelForEveryDefinedCombination) {
   std::size_t count = 0;
   for (const data_type type : all_types) {
     for (std::size_t i = 0; i < kernel_work_count; ++i) {
@@ -67,7 +67,7 @@ TEST(DeviceSource, CompilesForNvidia) {
   }
 }
 
-TEST(DeviceCompilation, IsDoneOnceForEachOfWhatDecidesIt) {
+TEST(DeviceCompilation, HappensOncePerKey) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   const std::string first = compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
@@ -83,7 +83,7 @@ TEST(DeviceCompilation, IsDoneOnceForEachOfWhatDecidesIt) {
   EXPECT_EQ(compiler.compiled().size(), 5u);
 }
 
-TEST(DeviceCompilation, ContractsNothing) {
+TEST(DeviceCompilation, DisablesFusedMultiplyAdd) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   compile_kernels(data_type::float32, memory_kind::cuda, "sm_90");
@@ -95,7 +95,7 @@ TEST(DeviceCompilation, ContractsNothing) {
   EXPECT_NE(compiler.compiled()[1].find(" --offload-arch=gfx942"), std::string::npos);
 }
 
-TEST(DeviceCompilation, ThatFailsSaysWhatTheCompilerSaid) {
+TEST(DeviceCompilation, FailureQuotesCompilerOutput) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   compiler.fail("line 1: what is sm_999?\n");

@@ -108,7 +108,7 @@ std::vector<element> many(data_type type) {
   return elements;
 }
 
-TEST_P(Kernels, AreThereForWhatIsDefined) {
+TEST_P(Kernels, ExistForEveryDefinedCombination) {
   for (const data_type type : all_types) {
     for (const reduce_op op : all_ops) {
       EXPECT_EQ(table->combine[at(type)][at(op)] != nullptr, is_defined(type, op))
@@ -146,7 +146,7 @@ TEST_P(Kernels, CombineEveryPairOfSpecialElements) {
 /// By bits that are written down, not computed: NaNs of every kind with each other and with
 /// numbers, infinities and zeros, in either order, among so many elements that vectors take them,
 /// and alone.
-TEST_P(Kernels, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+TEST_P(Kernels, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
     std::vector<element> some{
@@ -170,7 +170,7 @@ TEST_P(Kernels, LoseNoNanAndNoSignOfAZeroInAMinimum) {
   }
 }
 
-TEST_P(Kernels, CombineAnything) {
+TEST_P(Kernels, CombineRandomBits) {
   for (const data_type type : all_types) {
     const std::vector<element> a = many(type);
     std::vector<element> b = a;
@@ -233,7 +233,7 @@ struct placement {
   bool into_a, into_b, same;
 };
 
-TEST_P(Kernels, TakeAnyCountPlaceAndSharing) {
+TEST_P(Kernels, HandleAnyCountAlignmentAndOverlap) {
   const placement placements[] = {{"apart", false, false, false},
                                   {"into a", true, false, false},
                                   {"into b", false, true, false},
@@ -268,7 +268,7 @@ TEST_P(Kernels, TakeAnyCountPlaceAndSharing) {
   }
 }
 
-TEST_P(Kernels, ScaleAnyCountInPlaceOrNot) {
+TEST_P(Kernels, ScaleAnyCountWithOrWithoutInPlace) {
   for (const data_type type : all_types) {
     for (std::size_t count = 0; count <= 70; ++count) {
       const std::vector<element> a = test::random_elements(type, count + 1, 13);
@@ -289,7 +289,7 @@ TEST_P(Kernels, ScaleAnyCountInPlaceOrNot) {
   }
 }
 
-TEST_P(Kernels, GiveTheSameBitsAsThePortableOnes) {
+TEST_P(Kernels, MatchPortableKernelsBitwise) {
   for (const data_type type : all_types) {
     // Not random bits alone: of wide numbers few of those meet.
     std::vector<element> a = test::random_elements(type, 50'001, 17);
@@ -308,7 +308,7 @@ TEST_P(Kernels, GiveTheSameBitsAsThePortableOnes) {
   }
 }
 
-TEST(KernelChoice, IsTheWidestThatThisProcessorHas) {
+TEST(KernelChoice, IsWidestSupportedInstructionSet) {
   const kernel_table* widest = nullptr;
   for (const instruction_set which : instruction_sets) {
     if (const kernel_table* const table = kernels_for(which)) widest = table;
