@@ -40,13 +40,13 @@ std::vector<int> board_calls() {
 
 /// What a rank, or a part of them, agrees on.
 struct agreement {
-  std::optional<plan> whole, part;
+  std::optional<plan> full, part;
 };
 
 asio::awaitable<void> agree(fabric& over, settings options, int colour, agreement& found) {
   communicator all = co_await make_communicator(over, options);
   const std::unique_ptr<communicator> part = co_await all.split(colour, 0);
-  found.whole = all.agreed();
+  found.full = all.agreed();
   found.part = part->agreed();
   std::vector<std::int32_t> ones(8, 1);
   const mutable_view data(ones);
@@ -72,7 +72,7 @@ std::vector<agreement> agreements(const std::string& over, const std::string& pi
 
 TEST(BoardPlan, UsesBoardForShortCallsInSharedMemory) {
   for (const agreement& of : agreements("shm")) {
-    for (const plan& one : {*of.whole, *of.part}) {
+    for (const plan& one : {*of.full, *of.part}) {
       EXPECT_TRUE(one.known().has_board);
       for (const collective what :
            {collective::barrier, collective::broadcast, collective::reduce, collective::all_reduce,
@@ -88,8 +88,8 @@ TEST(BoardPlan, UsesBoardForShortCallsInSharedMemory) {
 
 TEST(BoardPlan, UsesBoardForGroupsOnOneHost) {
   for (const agreement& of : agreements("mixed")) {
-    EXPECT_FALSE(of.whole->known().has_board);
-    EXPECT_NE(of.whole->choose(collective::all_reduce, 8).how, algorithm::board);
+    EXPECT_FALSE(of.full->known().has_board);
+    EXPECT_NE(of.full->choose(collective::all_reduce, 8).how, algorithm::board);
     EXPECT_TRUE(of.part->known().has_board);
     EXPECT_EQ(of.part->choose(collective::all_reduce, 8).how, algorithm::board);
   }
@@ -110,16 +110,16 @@ TEST(BoardPlan, LimitsBoardToFewRanksOfOneHost) {
 
 TEST(BoardPlan, UsesNoBoardOverSockets) {
   for (const agreement& of : agreements("tcp")) {
-    EXPECT_FALSE(of.whole->known().has_board);
+    EXPECT_FALSE(of.full->known().has_board);
     EXPECT_FALSE(of.part->known().has_board);
   }
 }
 
 TEST(BoardPlan, FollowsPins) {
   for (const agreement& of : agreements("shm", "all_reduce=ring,broadcast:1M-=board")) {
-    EXPECT_EQ(of.whole->choose(collective::all_reduce, 8).how, algorithm::ring);
-    EXPECT_EQ(of.whole->choose(collective::broadcast, 1u << 20).how, algorithm::board);
-    EXPECT_EQ(of.whole->choose(collective::reduce, 8).how, algorithm::board);
+    EXPECT_EQ(of.full->choose(collective::all_reduce, 8).how, algorithm::ring);
+    EXPECT_EQ(of.full->choose(collective::broadcast, 1u << 20).how, algorithm::board);
+    EXPECT_EQ(of.full->choose(collective::reduce, 8).how, algorithm::board);
   }
 }
 
@@ -130,7 +130,7 @@ class BoardCall : public testing::Test {
   }
 };
 
-asio::awaitable<void> many_sums(communicator& among, int count) {
+asio::awaitable<void> repeat_sums(communicator& among, int count) {
   std::vector<std::vector<std::int32_t>> data;
   std::vector<asio::awaitable<void>> calls;
   for (int i = 0; i < count; ++i) data.emplace_back(3, i * 100 + among.rank());
@@ -149,11 +149,11 @@ asio::awaitable<void> many_sums(communicator& among, int count) {
 TEST_F(BoardCall, QueuesCallsBeyondItsSlots) {
   for (const int n : {2, 5}) {
     job ranks(kind("shm"), n, usual());
-    EXPECT_EQ(ranks.run([&](int r) { return many_sums(ranks.world(r), 60); }), "");
+    EXPECT_EQ(ranks.run([&](int r) { return repeat_sums(ranks.world(r), 60); }), "");
   }
 }
 
-asio::awaitable<void> hear_many(communicator& among, int count) {
+asio::awaitable<void> recv_many(communicator& among, int count) {
   for (int i = 0; i < count; ++i) {
     std::int32_t word = among.rank() == 0 ? i : -1;
     const mutable_view data(&word, sizeof word);
@@ -165,13 +165,13 @@ asio::awaitable<void> hear_many(communicator& among, int count) {
 TEST_F(BoardCall, RootAheadWaitsForFreeSlot) {
   job ranks(kind("shm"), 3, usual());
   int done = 0;
-  ranks.start([&](int r) { return r == 0 ? hear_many(ranks.world(0), 200) : nothing(); });
+  ranks.start([&](int r) { return r == 0 ? recv_many(ranks.world(0), 200) : nothing(); });
   for (int i = 0; i < 1000; ++i) ranks.context.poll();
   EXPECT_EQ(ranks.running, 1) << "the root did not wait";
   // The others come late, and sleep in between.
   for (int r = 1; r < 3; ++r) {
     ++ranks.running;
-    asio::co_spawn(ranks.context, hear_many(ranks.world(r), 200), [&](std::exception_ptr failure) {
+    asio::co_spawn(ranks.context, recv_many(ranks.world(r), 200), [&](std::exception_ptr failure) {
       EXPECT_EQ(describe(failure), describe(nullptr));
       --ranks.running;
       ++done;

@@ -18,7 +18,7 @@ std::vector<element> elements_of(data_type type, int rank, std::size_t count);
 
 /// Brought by `ranks` ranks, times their factors where the operation says so.
 std::vector<std::vector<element>> prepared(data_type type, reduce_op op,
-                                           std::vector<std::vector<element>> brought);
+                                           std::vector<std::vector<element>> inputs);
 /// The last step of a reduction.
 element finished(data_type type, reduce_op op, element combined, int ranks);
 

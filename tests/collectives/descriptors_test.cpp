@@ -40,12 +40,12 @@ int mapped_boards() {
   return found;
 }
 
-struct costs {
+struct descriptor_use {
   int before = 0, with_all = 0;
   int boards_before = 0, boards_with_all = 0;
 };
 
-awaitable<void> hold_many(fabric& over, costs& found) {
+awaitable<void> hold_many(fabric& over, descriptor_use& found) {
   communicator world = co_await make_communicator(over, settings());
   co_await barrier(world);
   found.before = open_descriptors();
@@ -68,7 +68,7 @@ awaitable<void> hold_many(fabric& over, costs& found) {
   co_await barrier(world);
 }
 
-awaitable<void> many_groups(std::vector<costs>& found) {
+awaitable<void> many_groups(std::vector<descriptor_use>& found) {
   test::fabrics all = co_await test::make_job(2, settings(), shm::make_fabric);
   std::vector<awaitable<void>> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) ranks.push_back(hold_many(*all[rank], found[rank]));
@@ -77,7 +77,7 @@ awaitable<void> many_groups(std::vector<costs>& found) {
 }
 
 TEST(Descriptors, SharedMemoryCommunicatorsUseNone) {
-  std::vector<costs> found(2);
+  std::vector<descriptor_use> found(2);
   test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
   // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.
   // One that crossed another when the ranks connected may have ended since.

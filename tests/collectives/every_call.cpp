@@ -42,7 +42,7 @@ std::string every_call::name(int which) {
   return std::string(tandem::name(one.what)) + " by " + std::string(tandem::name(one.how));
 }
 
-std::string every_call::word(int which) {
+std::string every_call::test_name(int which) {
   std::string text = name(which);
   std::ranges::replace(text, ' ', '_');
   return text;

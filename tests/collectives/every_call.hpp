@@ -13,7 +13,7 @@ class every_call {
   static int count();
   static std::string name(int which);
   /// The same as a part of a test's name.
-  static std::string word(int which);
+  static std::string test_name(int which);
   /// False where this rank gets nothing but sends, so that nobody need hear of its end.
   static bool waits_for(int which, int lost, int ranks);
 

@@ -24,7 +24,7 @@ void start_without(job& ranks, std::vector<calls>& made, int which, int missing)
 }
 
 /// All ranks but one have to end, and those that wait for it with `code`, blaming `culprit`.
-void expect_one_end(job& ranks, int except, errc code, int culprit) {
+void expect_failures(job& ranks, int except, errc code, int culprit) {
   int failed = 0;
   for (int r = 0; r < ranks.size(); ++r) {
     if (r == except || !ranks.code(r)) continue;  // a root that has sent all is done
@@ -46,7 +46,7 @@ TEST(CollectiveFailure, LostRankIsNamedOnOtherRanks) {
       ranks.fabrics[static_cast<std::size_t>(lost)].reset();
       ASSERT_TRUE(ranks.finish());
       if (!calls::waits_for(which, lost, 5)) continue;
-      expect_one_end(ranks, lost, errc::peer_lost, lost);
+      expect_failures(ranks, lost, errc::peer_lost, lost);
     }
   }
 }
@@ -61,7 +61,7 @@ TEST(CollectiveFailure, ReportedFailureEndsAllRanks) {
         .rank = 1, .peer = 1, .rail = {}, .phase = {}, .detail = "disk full", .advice = {}};
     ranks.fabrics[1]->fail(error(errc::bad_input, context));
     ASSERT_TRUE(ranks.finish());
-    expect_one_end(ranks, 1, errc::bad_input, 1);
+    expect_failures(ranks, 1, errc::bad_input, 1);
     EXPECT_NE(ranks.text(3).find("disk full"), std::string::npos) << ranks.text(3);
   }
 }

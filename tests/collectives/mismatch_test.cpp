@@ -21,7 +21,7 @@ struct difference {
   const char* name;
   asio::awaitable<void> (*right)(communicator&, mutable_view);
   asio::awaitable<void> (*wrong)(communicator&, mutable_view);
-  const char* says[2];
+  const char* expected_texts[2];
 };
 
 template <data_type type, reduce_op op, algorithm how, std::size_t bytes>
@@ -113,10 +113,10 @@ TEST(CallMismatch, IsReportedOnEveryRankWithBothCalls) {
           EXPECT_NE(ranks.text(r).find("same calls in the same order"), std::string::npos)
               << ranks.text(r);
         }
-        const std::string said = ranks.text(0);
-        if (said.find("made other calls") != std::string::npos) continue;
-        EXPECT_NE(said.find(of.says[0]), std::string::npos) << said;
-        EXPECT_NE(said.find(of.says[1]), std::string::npos) << said;
+        const std::string message = ranks.text(0);
+        if (message.find("made other calls") != std::string::npos) continue;
+        EXPECT_NE(message.find(of.expected_texts[0]), std::string::npos) << message;
+        EXPECT_NE(message.find(of.expected_texts[1]), std::string::npos) << message;
         if (HasFailure()) return;
       }
     }
@@ -139,11 +139,11 @@ TEST(CallMismatch, OfGroupsIsDetected) {
   }
 }
 
-asio::awaitable<void> two_at_once(communicator& among, std::int32_t* numbers, bool other_way) {
-  const mutable_view first(numbers + (other_way ? 1 : 0), 4);
-  const mutable_view second(numbers + (other_way ? 0 : 1), 4);
-  const reduce_op one = other_way ? reduce_op::maximum : reduce_op::sum;
-  const reduce_op two = other_way ? reduce_op::sum : reduce_op::maximum;
+asio::awaitable<void> two_at_once(communicator& among, std::int32_t* numbers, bool other_order) {
+  const mutable_view first(numbers + (other_order ? 1 : 0), 4);
+  const mutable_view second(numbers + (other_order ? 0 : 1), 4);
+  const reduce_op one = other_order ? reduce_op::maximum : reduce_op::sum;
+  const reduce_op two = other_order ? reduce_op::sum : reduce_op::maximum;
   co_await all_reduce(among, first, i32, one);
   co_await all_reduce(among, second, i32, two);
 }
@@ -208,7 +208,7 @@ TEST(CallLog, SurvivesTransmission) {
   call_log back;
   std::memcpy(static_cast<void*>(&back), &a, sizeof a);
   EXPECT_EQ(back.count(), 70u);
-  for (std::uint64_t place = 6; place < 70; ++place) EXPECT_TRUE(back.at(place) == a.at(place));
+  for (std::uint64_t index = 6; index < 70; ++index) EXPECT_TRUE(back.at(index) == a.at(index));
   EXPECT_FALSE(a.first_difference(back));
 }
 
@@ -224,10 +224,10 @@ TEST(CallLog, IsSafeToCompareWithAnything) {
     if (i % 2 == 0) bits[bits.size() - 2] = static_cast<std::uint64_t>(i % 200);
     call_log hostile;
     std::memcpy(static_cast<void*>(&hostile), bits.data(), sizeof hostile);
-    const auto place = a.first_difference(hostile);
-    if (!place) continue;
+    const auto index = a.first_difference(hostile);
+    if (!index) continue;
     ++found;
-    EXPECT_LT(*place, 70u);
+    EXPECT_LT(*index, 70u);
   }
   EXPECT_GT(found, 1000);
 }

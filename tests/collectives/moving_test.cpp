@@ -138,12 +138,12 @@ TEST_P(Moving, Gather) {
     bytes all(expected.size(), 0xab);
     std::vector<bytes> mine;
     for (int r = 0; r < ranks.size(); ++r) mine.push_back(block(r, 0, each[index(r)]));
-    const mutable_view place = mutable_view(all).part(offset(each, c.root), each[index(c.root)]);
-    if (c.in_place) std::ranges::copy(mine[index(c.root)], static_cast<unsigned char*>(place.data));
+    const mutable_view area = mutable_view(all).part(offset(each, c.root), each[index(c.root)]);
+    if (c.in_place) std::ranges::copy(mine[index(c.root)], static_cast<unsigned char*>(area.data));
     ASSERT_EQ(ranks.run([&](int r) {
       const mutable_view into = r == c.root ? mutable_view(all) : mutable_view();
       const const_view from =
-          c.in_place && r == c.root ? const_view(place) : const_view(mine[index(r)]);
+          c.in_place && r == c.root ? const_view(area) : const_view(mine[index(r)]);
       if (c.listed) return gather_v(ranks.world(r), from, into, each, c.root, c.how);
       return gather(ranks.world(r), from, into, c.root, c.how);
     }),
@@ -161,9 +161,9 @@ TEST_P(Moving, Scatter) {
     std::vector<bytes> mine;
     for (int r = 0; r < ranks.size(); ++r) mine.emplace_back(each[index(r)], 0xab);
     ASSERT_EQ(ranks.run([&](int r) {
-      const mutable_view place = mutable_view(all).part(offset(each, r), each[index(r)]);
+      const mutable_view area = mutable_view(all).part(offset(each, r), each[index(r)]);
       const const_view from = r == c.root ? const_view(all) : const_view();
-      const mutable_view into = c.in_place && r == c.root ? place : mutable_view(mine[index(r)]);
+      const mutable_view into = c.in_place && r == c.root ? area : mutable_view(mine[index(r)]);
       if (c.listed) return scatter_v(ranks.world(r), from, into, each, c.root, c.how);
       return scatter(ranks.world(r), from, into, c.root, c.how);
     }),
@@ -210,7 +210,7 @@ TEST_P(Moving, AllToAll) {
 
 INSTANTIATE_TEST_SUITE_P(Over, Moving, testing::ValuesIn(test::fabric_kinds()), test::name_of_kind);
 
-asio::awaitable<void> turn_around(communicator& among, int by, std::vector<int>& got) {
+asio::awaitable<void> rotate(communicator& among, int by, std::vector<int>& got) {
   const int n = among.size();
   const int mine = 10 * among.rank();
   int theirs = -1;
@@ -226,7 +226,7 @@ TEST(Sendrecv, ExchangesAmongAnyNumberOfRanks) {
     for (int by = 1; by < n; ++by) {
       job ranks(n, test::small_pieces());
       std::vector<int> got(index(n));
-      ASSERT_EQ(ranks.run([&](int r) { return turn_around(ranks.world(r), by, got); }), "");
+      ASSERT_EQ(ranks.run([&](int r) { return rotate(ranks.world(r), by, got); }), "");
       for (int r = 0; r < n; ++r) ASSERT_EQ(got[index(r)], 10 * ((r + n - by) % n));
     }
   }

@@ -38,11 +38,11 @@ class data_of_nan_call {
     }
     expected_ = packed(c.type, expected);
     for (int r = 0; r < ranks; ++r) {
-      std::vector<element> brought;
+      std::vector<element> inputs;
       for (std::size_t i = 0; i < blocks * c.count; ++i) {
-        brought.push_back(cases_.brought(r, c.first + i % c.count));
+        inputs.push_back(cases_.input(r, c.first + i % c.count));
       }
-      from_.push_back(packed(c.type, brought));
+      from_.push_back(packed(c.type, inputs));
       into_.emplace_back(expected_.size(), std::byte{0xab});
     }
   }
@@ -71,11 +71,11 @@ class data_of_nan_call {
       const std::vector<element> got = unpacked(c_.type, into_[r].data(), c_.count);
       for (std::size_t i = 0; i < c_.count; ++i) {
         if (got[i] == wanted[i]) continue;
-        std::string brought;
+        std::string inputs;
         for (int q = 0; q < static_cast<int>(into_.size()); ++q) {
-          brought += fmt::format(" {:#x}", cases_.brought(q, c_.first + i));
+          inputs += fmt::format(" {:#x}", cases_.input(q, c_.first + i));
         }
-        return fmt::format("rank {}: of{} came {:#x}, not {:#x}", r, brought, got[i], wanted[i]);
+        return fmt::format("rank {}: of{} came {:#x}, not {:#x}", r, inputs, got[i], wanted[i]);
       }
     }
     return {};

@@ -69,7 +69,7 @@ class nan_cases {
   /// Of different ones.
   std::size_t count() const { return ranks_ * relations * surroundings * kinds; }
 
-  element brought(int rank, std::size_t index) const {
+  element input(int rank, std::size_t index) const {
     const auto r = static_cast<std::size_t>(rank);
     const std::size_t distance = (r + ranks_ - index % ranks_) % ranks_;
     index /= ranks_;
@@ -86,11 +86,11 @@ class nan_cases {
   }
 
   element expected(reduce_op op, std::size_t index) const {
-    element extreme = brought(0, index);
+    element extreme = input(0, index);
     if (ranks_ == 1) return extreme;
     bool is_nan = bits_.is_nan(extreme);
     for (std::size_t r = 1; r < ranks_; ++r) {
-      const element next = brought(static_cast<int>(r), index);
+      const element next = input(static_cast<int>(r), index);
       is_nan = is_nan || bits_.is_nan(next);
       const bool is_less = bits_.key(next) < bits_.key(extreme);
       if (is_less == (op == reduce_op::minimum)) extreme = next;

@@ -88,9 +88,9 @@ TEST(NanOfOneRank, ReachesAllOverABoard) {
 /// The numbers of the issue.
 TEST(NanOfOneRank, PreservesNanAndExtremes) {
   const float nan = __builtin_nanf("");
-  for (const std::vector<float>& brought : {std::vector<float>{0, 1, nan, 3}, {0, 1, 2, nan}}) {
+  for (const std::vector<float>& inputs : {std::vector<float>{0, 1, nan, 3}, {0, 1, 2, nan}}) {
     job ranks(4);
-    std::vector<float> data = brought;
+    std::vector<float> data = inputs;
     ASSERT_EQ(ranks.run([&](int r) {
       const mutable_view mine(&data[static_cast<std::size_t>(r)], sizeof(float));
       return all_reduce(ranks.world(r), mine, data_type::float32, reduce_op::maximum);
@@ -112,7 +112,7 @@ TEST(NanOfOneRank, SumHasSameNanOnEveryRank) {
           std::vector<std::vector<std::byte>> data;
           for (int r = 0; r < n; ++r) {
             std::vector<test::element> mine;
-            for (std::size_t i = 0; i < cases.count(); ++i) mine.push_back(cases.brought(r, i));
+            for (std::size_t i = 0; i < cases.count(); ++i) mine.push_back(cases.input(r, i));
             data.push_back(test::packed(type, mine));
           }
           ASSERT_EQ(ranks.run([&](int r) {

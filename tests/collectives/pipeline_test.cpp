@@ -156,7 +156,7 @@ struct piece {
   pipeline_observer::time_point begin, end;
 };
 
-class diary final : public pipeline_observer {
+class trace final : public pipeline_observer {
  public:
   void record(pipeline_activity what, int micro_batch, time_point begin, time_point end) override {
     pieces.push_back({what, micro_batch, begin, end});
@@ -168,15 +168,15 @@ TEST(Pipeline, ReportsTimeByPhase) {
   job ranks(2, small_pieces());
   stage_list all = make_stages(2, 4, 1000);
   all[0] = std::make_unique<slow_stage>(0, 2, 4, 1000);
-  diary diaries[2];
+  trace traces[2];
   ASSERT_EQ(ranks.run([&](int r) {
     return run_pipeline(ranks.world(r), pipeline_kind::one_f_one_b, 4,
-                        *all[static_cast<std::size_t>(r)], &diaries[r]);
+                        *all[static_cast<std::size_t>(r)], &traces[r]);
   }),
             "");
   for (std::size_t s = 0; s < 2; ++s) {
     pipeline_schedule computed;
-    const std::vector<piece>& pieces = diaries[s].pieces;
+    const std::vector<piece>& pieces = traces[s].pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       EXPECT_LE(pieces[i].begin, pieces[i].end);
       EXPECT_LE(i > 0 ? pieces[i - 1].end : pieces[i].begin, pieces[i].begin);
@@ -188,7 +188,7 @@ TEST(Pipeline, ReportsTimeByPhase) {
     }
     EXPECT_EQ(computed, all[s]->done);
   }
-  const piece& first = diaries[1].pieces.front();
+  const piece& first = traces[1].pieces.front();
   EXPECT_EQ(first.what, pipeline_activity::recv);
   EXPECT_EQ(first.micro_batch, 0);
 }

@@ -43,12 +43,12 @@ TEST(Schedule, KeepsInvariantsForEveryShape) {
         }
         // One buffer between neighbours is enough for both kinds; more change no order.
         for (const int buffers : {1, 2, pipeline_buffers}) {
-          const schedule_check played = check(all, buffers);
-          ASSERT_EQ(played.problem, "") << buffers << " buffers";
+          const schedule_check result = check(all, buffers);
+          ASSERT_EQ(result.problem, "") << buffers << " buffers";
           for (int s = 0; s < stages; ++s) {
             const int most =
                 kind == pipeline_kind::gpipe ? micro_batches : std::min(stages - s, micro_batches);
-            EXPECT_EQ(played.peak_stash[static_cast<std::size_t>(s)], most) << "stage " << s;
+            EXPECT_EQ(result.peak_stash[static_cast<std::size_t>(s)], most) << "stage " << s;
           }
         }
         // Each of the last stage's steps, and the way there and back: no schedule is shorter.

@@ -89,10 +89,10 @@ T in_documented_order(const Combine& combine, const layout& where, const std::ve
   if (where.equal()) {
     std::vector<T> of_host;
     for (const std::vector<int>& here : where.members) {
-      std::vector<T> brought;
-      for (const int rank : here) brought.push_back(x[static_cast<std::size_t>(rank)]);
+      std::vector<T> inputs;
+      for (const int rank : here) inputs.push_back(x[static_cast<std::size_t>(rank)]);
       of_host.push_back(
-          test::around_circle(combine, brought, static_cast<std::size_t>(where.local_rank[r]) + 1));
+          test::around_circle(combine, inputs, static_cast<std::size_t>(where.local_rank[r]) + 1));
     }
     return test::around_circle(combine, of_host, static_cast<std::size_t>(where.host[r]) + 1);
   }
@@ -117,7 +117,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     all.push_back(test::data_of<T>(r, sum_of(counts)));
     mine.emplace_back(counts[static_cast<std::size_t>(r)]);
   }
-  const std::vector<std::vector<T>> brought = all;
+  const std::vector<std::vector<T>> inputs = all;
   const lengths bytes = in_bytes(counts, sizeof(T));
   ASSERT_EQ(ranks.run([&](int r) {
     const auto me = static_cast<std::size_t>(r);
@@ -137,7 +137,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     std::vector<T> expected(counts[r]);
     for (std::size_t e = 0; e < expected.size(); ++e) {
       std::vector<T> x;
-      for (const std::vector<T>& of : brought) {
+      for (const std::vector<T>& of : inputs) {
         const T value = of[first + e];
         x.push_back(scaled ? static_cast<T>(value * static_cast<T>(what.factor)) : value);
       }
@@ -148,7 +148,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     ASSERT_TRUE(expected.empty() || std::memcmp(got, expected.data(), bytes[r]) == 0) << r;
   }
   if (!in_place) {
-    EXPECT_EQ(all, brought);
+    EXPECT_EQ(all, inputs);
   }
 }
 
@@ -218,15 +218,15 @@ TEST(TwoLevelBlocks, PlanSelectsThemForSlowLinks) {
 }
 
 struct buffers {
-  std::vector<float> gathered, brought, own, sum;
-  explicit buffers(std::size_t n) : gathered(700 * n), brought(700 * n, 1), own(700, 1), sum(700) {}
+  std::vector<float> gathered, inputs, own, sum;
+  explicit buffers(std::size_t n) : gathered(700 * n), inputs(700 * n, 1), own(700, 1), sum(700) {}
 };
 
 asio::awaitable<void> two_calls(communicator& among, buffers& data) {
-  const const_view own(data.own), brought(data.brought);
+  const const_view own(data.own), inputs(data.inputs);
   const mutable_view gathered(data.gathered), result(data.sum);
   co_await all_gather(among, own, gathered, algorithm::two_level);
-  co_await reduce_scatter(among, brought, result, data_type::float32, reduce_op::sum,
+  co_await reduce_scatter(among, inputs, result, data_type::float32, reduce_op::sum,
                           algorithm::two_level);
 }
 
@@ -251,16 +251,16 @@ TEST(TwoLevelBlocks, ConcurrentCallsDoNotInterfere) {
     for (int i = 0; i < calls; ++i) {
       of_rank.emplace_back(4u);
       of_rank.back().own.assign(700, static_cast<float>(i));
-      of_rank.back().brought.assign(2800, static_cast<float>(i));
+      of_rank.back().inputs.assign(2800, static_cast<float>(i));
     }
   }
   ASSERT_EQ(ranks->run([&](int r) {
     std::vector<asio::awaitable<void>> all;
     communicator& world = ranks->world(r);
     for (buffers& one : data[static_cast<std::size_t>(r)]) {
-      const const_view own(one.own), brought(one.brought);
+      const const_view own(one.own), inputs(one.inputs);
       all.push_back(all_gather(world, own, one.gathered, algorithm::two_level));
-      all.push_back(reduce_scatter(world, brought, one.sum, data_type::float32, reduce_op::sum,
+      all.push_back(reduce_scatter(world, inputs, one.sum, data_type::float32, reduce_op::sum,
                                    algorithm::two_level));
     }
     return when_all(std::move(all));

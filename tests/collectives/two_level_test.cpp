@@ -44,13 +44,13 @@ T in_two_levels(const Combine& combine, const layout& where, const std::vector<T
   const std::size_t segments = where.equal() ? where.max_ranks_per_host() : 1;
   const std::size_t s = segment_of(index, count, segments);
   for (const std::vector<int>& here : where.members) {
-    std::vector<T> brought;
-    for (const int rank : here) brought.push_back(x[static_cast<std::size_t>(rank)]);
+    std::vector<T> inputs;
+    for (const int rank : here) inputs.push_back(x[static_cast<std::size_t>(rank)]);
     if (where.equal()) {
-      of_host.push_back(test::around_circle(combine, brought, s + 1));
+      of_host.push_back(test::around_circle(combine, inputs, s + 1));
     } else {
-      T result = brought.back();
-      for (std::size_t i = brought.size() - 1; i-- > 0;) result = combine(brought[i], result);
+      T result = inputs.back();
+      for (std::size_t i = inputs.size() - 1; i-- > 0;) result = combine(inputs[i], result);
       of_host.push_back(result);
     }
   }
@@ -67,7 +67,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
     data.push_back(test::data_of<T>(r, count));
     results.emplace_back(count);
   }
-  const std::vector<std::vector<T>> brought = data;
+  const std::vector<std::vector<T>> inputs = data;
   ASSERT_EQ(ranks.run([&](int r) {
     const auto mine = static_cast<std::size_t>(r);
     if (in_place) {
@@ -83,7 +83,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
   std::vector<T> expected(count);
   for (std::size_t e = 0; e < count; ++e) {
     std::vector<T> x;
-    for (const std::vector<T>& of_rank : brought) {
+    for (const std::vector<T>& of_rank : inputs) {
       x.push_back(scaled ? static_cast<T>(of_rank[e] * static_cast<T>(what.factor)) : of_rank[e]);
     }
     const reduce_op op = sums ? reduce_op::sum : what.op;
@@ -95,7 +95,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
     ASSERT_TRUE(count == 0 || std::memcmp(got.data(), expected.data(), count * sizeof(T)) == 0);
   }
   if (!in_place) {
-    EXPECT_EQ(data, brought);
+    EXPECT_EQ(data, inputs);
   }
 }
 

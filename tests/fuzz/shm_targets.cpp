@@ -60,10 +60,10 @@ void shared_memory(bytes input) {
   session.fail(error(errc::channel_closed, "the end"));
   std::size_t ended = 0;
   while (operation* const op = session.pop_any()) {
-    promise(op->bytes <= 600);
+    require(op->bytes <= 600);
     ++ended;
   }
-  promise(ended == operations.size());
+  require(ended == operations.size());
 }
 
 }  // namespace tandem::fuzz

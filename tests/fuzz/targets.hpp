@@ -17,7 +17,7 @@ struct target {
 };
 std::span<const target> targets() noexcept;
 
-inline void promise(bool kept) {
+inline void require(bool kept) {
   if (!kept) std::abort();
 }
 

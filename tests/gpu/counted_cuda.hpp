@@ -33,9 +33,9 @@ class counted_cuda {
   struct function<Member> {
     static inline std::atomic<long> done{0};
     static detail::cu::result call(Arguments... with) {
-      const detail::cu::result said = (real_.*Member)(with...);
-      if (said == detail::cu::success) ++done;
-      return said;
+      const detail::cu::result status = (real_.*Member)(with...);
+      if (status == detail::cu::success) ++done;
+      return status;
     }
   };
   template <auto Member>

@@ -155,7 +155,7 @@ awaitable<void> check_groups(communicator& all, island_member mine, const shape&
   co_await barrier(all);
 }
 
-awaitable<void> play(std::string part, int me, std::uint16_t port) {
+awaitable<void> run_rank(std::string part, int me, std::uint16_t port) {
   const shape of(part);
   launch_info who;
   who.rank = who.local_rank = me;
@@ -203,8 +203,8 @@ TEST_P(GpuIslands, MatchSerialResults) {
     ranks.push_back(std::make_unique<rank_process>(GetParam(), r, port.number()));
   }
   for (const auto& each : ranks) {
-    const std::string said = each->rest();
-    EXPECT_EQ(each->wait(), 0) << said;
+    const std::string output = each->rest();
+    EXPECT_EQ(each->wait(), 0) << output;
   }
 }
 
@@ -230,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(InGroups, GpuIslands,
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--rank") {
     const auto port = static_cast<std::uint16_t>(std::stoi(argv[4]));
-    return tandem::test::exit_status_of(tandem::test::play(argv[2], std::stoi(argv[3]), port));
+    return tandem::test::exit_status_of(tandem::test::run_rank(argv[2], std::stoi(argv[3]), port));
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

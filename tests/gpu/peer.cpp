@@ -154,13 +154,13 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
 /// Rank 1 is killed by the test while messages move without end.
 awaitable<void> without_end(fabric&, channel& peer, int me, accelerator& gpu) {
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
-  for (bool said = false;; said = true) {
+  for (bool announced = false;; announced = true) {
     if (me == 0) {
       co_await peer.send(0, memory.view());
     } else {
       co_await peer.recv(0, memory.view());
     }
-    if (!said) std::cout << "moving" << std::endl;
+    if (!announced) std::cout << "moving" << std::endl;
   }
 }
 
@@ -170,10 +170,10 @@ awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu)
   const island_member mine(gpu.kind(), gpu.device());
   const std::unique_ptr<islands> one = co_await islands::make(all, mine);
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
-  for (bool said = false;; said = true) {
+  for (bool announced = false;; announced = true) {
     // The library does not get minimum and maximum of floating point.
     co_await one->all_reduce(memory.view(), data_type::int32, reduce_op::maximum);
-    if (!said) std::cout << "moving" << std::endl;
+    if (!announced) std::cout << "moving" << std::endl;
   }
 }
 
@@ -187,7 +187,7 @@ const std::vector<std::pair<std::string, role>>& parts() {
   return all;
 }
 
-awaitable<void> play(role what, int me, std::uint16_t port) {
+awaitable<void> run_rank(role what, int me, std::uint16_t port) {
   launch_info who;
   who.rank = who.local_rank = me;
   who.size = who.local_size = 2;
@@ -214,7 +214,7 @@ awaitable<void> play(role what, int me, std::uint16_t port) {
 int be_rank(const std::string& name, int me, std::uint16_t port) {
   if (name != "island_without_end") counted_cuda::begin();
   for (const auto& [known, what] : parts()) {
-    if (known == name) return exit_status_of(play(what, me, port));
+    if (known == name) return exit_status_of(run_rank(what, me, port));
   }
   return 2;
 }
@@ -229,8 +229,8 @@ class gpu_peers : public testing::Test {
     const reserved_port port;
     rank_process first(part, 0, port.number()), second(part, 1, port.number());
     for (rank_process* const each : {&first, &second}) {
-      const std::string said = each->line();
-      EXPECT_EQ(each->wait(), 0) << said;
+      const std::string output = each->line();
+      EXPECT_EQ(each->wait(), 0) << output;
     }
   }
 };
@@ -249,15 +249,15 @@ void kill_one(const std::string& part) {
   for (const int killed : {0, 1}) {
     const reserved_port port;
     rank_process first(part, 0, port.number()), second(part, 1, port.number());
-    EXPECT_TRUE(first.says("moving"));
-    EXPECT_TRUE(second.says("moving"));
+    EXPECT_TRUE(first.has_line("moving"));
+    EXPECT_TRUE(second.has_line("moving"));
     rank_process& other = killed == 0 ? second : first;
     const clock::time_point begun = clock::now();
     (killed == 0 ? first : second).kill();
-    const std::string said = other.rest();
+    const std::string output = other.rest();
     EXPECT_NE(other.wait(), 0);
     EXPECT_LT(clock::now() - begun, 2s);
-    EXPECT_NE(said.find("rank " + std::to_string(killed)), std::string::npos) << said;
+    EXPECT_NE(output.find("rank " + std::to_string(killed)), std::string::npos) << output;
   }
 }
 

@@ -28,8 +28,8 @@ inline int exit_status_of(boost::asio::awaitable<void> work) {
   boost::asio::co_spawn(loop, std::move(work), [&why](std::exception_ptr failure) {
     try {
       if (failure) std::rethrow_exception(failure);
-    } catch (const std::exception& said) {
-      why = said.what();
+    } catch (const std::exception& caught) {
+      why = caught.what();
     }
   });
   run(loop);
@@ -77,7 +77,7 @@ class rank_process {
     return text;
   }
   /// A line of it is this one; others may be the vendor's library's.
-  bool says(const std::string& word) {
+  bool has_line(const std::string& word) {
     for (std::string one = line(); !one.empty(); one = line()) {
       if (one == word) return true;
     }

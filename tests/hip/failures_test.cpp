@@ -135,7 +135,7 @@ TEST(hip_failures, release_never_throws) {
   const accelerator::event event = of.make_event();
   const accelerator::module code = of.load("nothing");
   void* const opened = of.open(of.share(memory));
-  const auto give_all_back = [&] {
+  const auto release_all = [&] {
     of.close(opened);
     of.free(memory);
     of.free_pinned(pinned);
@@ -148,10 +148,10 @@ TEST(hip_failures, release_never_throws) {
                                  "hipEventDestroy", "hipIpcCloseMemHandle", "hipModuleUnload"}) {
     hip_on_cuda::fail(each, 1, 4);  // deinitialized
   }
-  give_all_back();
+  release_all();
   EXPECT_EQ(rig.hip.table().last_error(), amd::success);
   EXPECT_EQ(rig.gpus.open().allocations, 1u) << "nothing was reached";
-  give_all_back();
+  release_all();
 }
 
 TEST(hip_failures, objects_may_outlive_the_driver) {
@@ -175,9 +175,9 @@ TEST(hip_failures, refused_in_forked_child) {
   if (child == 0) {
     const auto failed = refusal_of([&] { of.allocate(8); });
     of.free(&of);
-    const bool is_said = failed && failed->code() == errc::used_after_fork &&
-                         std::string(failed->what()).find("forked") != std::string::npos;
-    ::_exit(is_said ? 0 : 1);
+    const bool is_reported = failed && failed->code() == errc::used_after_fork &&
+                             std::string(failed->what()).find("forked") != std::string::npos;
+    ::_exit(is_reported ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -44,7 +44,7 @@ TEST(hip_streams, are_watched) {
   }
 }
 
-awaitable<void> hears_of_the_failure(hip_rig& rig) {
+awaitable<void> gets_the_failure(hip_rig& rig) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = hip_at(0);
   device_watch watch(executor, of);
@@ -60,7 +60,7 @@ awaitable<void> hears_of_the_failure(hip_rig& rig) {
 
 TEST(hip_streams, failure_reaches_waiters) {
   hip_rig rig(by_hand());
-  run_test(hears_of_the_failure(rig));
+  run_test(gets_the_failure(rig));
 }
 
 TEST(hip_streams, support_holds) {

@@ -57,7 +57,7 @@ std::map<int, std::string> descriptors() {
 }
 
 /// What came since `before` and is left to a program that is started by exec.
-std::string left_by_exec(const std::map<int, std::string>& before) {
+std::string inherited_by_exec(const std::map<int, std::string>& before) {
   std::string left;
   for (const auto& [number, what] : descriptors()) {
     if (before.contains(number)) continue;
@@ -83,7 +83,7 @@ awaitable<void> holds_no_socket(const fabric_kind* over) {
       if (peer != each->rank()) co_await each->to(peer);
     }
   }
-  EXPECT_EQ(left_by_exec(before), "");
+  EXPECT_EQ(inherited_by_exec(before), "");
   if (over->name != "local") {
     EXPECT_GT(sockets(before), 0);
   }
@@ -127,11 +127,11 @@ TEST_P(forked, child_use_is_refused_and_closes_nothing) {
   run_test(is_refused(&GetParam()));
 }
 
-asio::awaitable<void> hear(std::unique_ptr<channel> from, int* heard) {
-  co_await from->recv(0, mutable_view(heard, sizeof *heard));
+asio::awaitable<void> receive_value(std::unique_ptr<channel> from, int* value) {
+  co_await from->recv(0, mutable_view(value, sizeof *value));
 }
 
-asio::awaitable<void> tell(std::unique_ptr<channel> to) {
+asio::awaitable<void> send_value(std::unique_ptr<channel> to) {
   const int word = 7;
   co_await to->send(0, const_view(&word, sizeof word));
 }
@@ -140,11 +140,11 @@ asio::awaitable<void> tell(std::unique_ptr<channel> to) {
 int new_channel() {
   asio::io_context context(1);
   auto [here, there] = local::make_pair(context.get_executor(), context.get_executor());
-  int heard = 0;
-  asio::co_spawn(context, hear(std::move(there), &heard), [](auto...) {});
-  asio::co_spawn(context, tell(std::move(here)), [](auto...) {});
+  int value = 0;
+  asio::co_spawn(context, receive_value(std::move(there), &value), [](auto...) {});
+  asio::co_spawn(context, send_value(std::move(here)), [](auto...) {});
   tandem::run(context);
-  return heard;
+  return value;
 }
 
 TEST(forked_process, may_create_new_objects) {
@@ -233,13 +233,13 @@ awaitable<void> watch_child(pid_t child) {
   const asio::any_io_executor here = co_await asio::this_coro::executor;
   const auto watch = std::make_shared<shm::process_watch>(here);
   const auto stopped = std::make_shared<shm::process_watch>(here);
-  bool is_told = false, is_told_wrongly = false;
-  watch->start(child, [&] { is_told = true; });
-  stopped->start(child, [&] { is_told_wrongly = true; });
+  bool is_notified = false, is_notified_wrongly = false;
+  watch->start(child, [&] { is_notified = true; });
+  stopped->start(child, [&] { is_notified_wrongly = true; });
   stopped->stop();
   ::kill(child, SIGKILL);
-  co_await until([&] { return is_told; }, "the end of a process");
-  EXPECT_FALSE(is_told_wrongly);
+  co_await until([&] { return is_notified; }, "the end of a process");
+  EXPECT_FALSE(is_notified_wrongly);
 }
 
 TEST(process_watch, notifies_once) {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr seconds patience{90};  // for a run of a second on an idle machine
+constexpr seconds timeout{90};  // for a run of a second on an idle machine
 
 class train : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ class train : public testing::Test {
   std::string record_of(const std::string& options) {
     fs::remove(folder_ / "run.json");
     child run(command(options));
-    EXPECT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    EXPECT_TRUE(run.wait_for_end(timeout)) << options << "\n" << run.output();
     EXPECT_EQ(run.status(), 0) << options << "\n" << run.output();
     EXPECT_EQ(run.family(), std::vector<pid_t>{}) << options;
     std::ifstream in(folder_ / "run.json");
@@ -68,11 +68,11 @@ class train : public testing::Test {
   }
 
   /// Expects one line of error, this status, and no process left.
-  void expect_refused(const std::string& options, int status, const std::string& says) {
+  void expect_refused(const std::string& options, int status, const std::string& expected) {
     child run(command(options));
-    ASSERT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    ASSERT_TRUE(run.wait_for_end(timeout)) << options << "\n" << run.output();
     EXPECT_EQ(run.status(), status) << options << "\n" << run.output();
-    EXPECT_NE(run.output().find(says), std::string::npos) << options << "\n" << run.output();
+    EXPECT_NE(run.output().find(expected), std::string::npos) << options << "\n" << run.output();
     EXPECT_EQ(std::count(run.output().begin(), run.output().end(), '\n'), 1) << run.output();
     EXPECT_FALSE(fs::exists(folder_ / "report.html"));
   }
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(of, bits, testing::Values("llama-tiny", "qwen2-tiny"),
 
 TEST_F(train, loss_decreases_and_report_is_written) {
   child run(command("--model llama-tiny --steps 60"));
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   ASSERT_EQ(run.status(), 0) << run.output();
   std::ifstream in(folder_ / "run.json");
   const std::string record(std::istreambuf_iterator<char>(in), {});
@@ -138,7 +138,7 @@ TEST_F(train, rails_give_same_bits_and_appear_in_all_outputs) {
   const std::vector<std::string> ranks = command(options + "--rails 127.0.0.1 --rail-streams 2");
   words.insert(words.end(), ranks.begin(), ranks.end());
   child run(words);
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   ASSERT_EQ(run.status(), 0) << run.output();
   EXPECT_NE(run.output().find(" lo up "), std::string::npos) << run.output();
   EXPECT_NE(run.output().find("rails between islands carried "), std::string::npos);
@@ -200,7 +200,7 @@ TEST_F(train, runs_with_a_profile_are_reproducible) {
   EXPECT_EQ(bits_of(options), bits);
   std::ofstream(profile) << "within.latency_us 5\n";
   child run(command(options));
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   EXPECT_NE(run.status(), 0);
   EXPECT_NE(run.output().find("did you mean within.latency_ns?"), std::string::npos)
       << run.output();
@@ -226,9 +226,9 @@ TEST_P(killed, rank_is_named_in_errors_of_all_others) {
   const auto [rank, moment, channel] = GetParam();
   child run(
       command(std::string("--model llama-tiny --steps 1000000 --batch 16 --channel ") + channel));
-  const pid_t victim = run.rank(rank, patience);
+  const pid_t victim = run.rank(rank, timeout);
   ASSERT_GT(victim, 0) << run.output();
-  ASSERT_TRUE(run.wait_for_output(moment, patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_output(moment, timeout)) << run.output();
   ASSERT_EQ(kill(victim, SIGKILL), 0);
   ASSERT_TRUE(run.wait_for_end(limit)) << "still running: " << run.family().size() << "\n"
                                        << run.output();
@@ -262,9 +262,9 @@ INSTANTIATE_TEST_SUITE_P(mixed, killed,
 
 TEST_F(train, terminated_launcher_leaves_no_rank) {
   child run(command("--model llama-tiny --steps 1000000"));
-  ASSERT_TRUE(run.wait_for_output("step 1/", patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_output("step 1/", timeout)) << run.output();
   ASSERT_EQ(kill(run.id(), SIGTERM), 0);
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   EXPECT_NE(run.status(), 0);
   EXPECT_EQ(run.family(), std::vector<pid_t>{});
 }
@@ -297,7 +297,7 @@ TEST_F(train, different_settings_are_named_with_ranks) {
                                  "MASTER_PORT=" + std::to_string(port.number())}));
   }
   for (const std::unique_ptr<child>& one : ranks) {
-    ASSERT_TRUE(one->wait_for_end(patience)) << one->output();
+    ASSERT_TRUE(one->wait_for_end(timeout)) << one->output();
     EXPECT_EQ(one->status(), 1) << one->output();
     EXPECT_NE(one->output().find("--seed: rank 1 has 6, rank 0 has 5"), std::string::npos)
         << one->output();

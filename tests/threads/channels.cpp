@@ -115,14 +115,14 @@ TEST(threads, local_pair_closed_from_either_thread) {
   }
 }
 
-awaitable<void> lives_with(std::unique_ptr<fabric> mine, bool leaves_suddenly) {
+awaitable<void> runs_until_loss(std::unique_ptr<fabric> mine, bool is_lost) {
   const int me = mine->rank();
   std::vector<awaitable<void>> all;
   for (int peer = 0; peer < mine->size(); ++peer) {
     if (peer == me) continue;
     channel& other = co_await mine->to(peer);
     all.push_back(other.send(0, const_view()));
-    if (!leaves_suddenly) {
+    if (!is_lost) {
       const auto waits = [](channel& on) -> awaitable<void> {
         co_await on.recv(0, mutable_view());
         co_await on.recv(0, mutable_view());
@@ -131,7 +131,7 @@ awaitable<void> lives_with(std::unique_ptr<fabric> mine, bool leaves_suddenly) {
     }
   }
   const auto failure = co_await failure_of(when_all(std::move(all)));
-  if (leaves_suddenly) co_return;
+  if (is_lost) co_return;
   expect_error(failure, errc::peer_lost, {"rank 2"});
 }
 
@@ -141,7 +141,7 @@ TEST(threads, local_fabric_loses_a_rank) {
     auto all = local::make_fabrics({loops[0].executor(), loops[1].executor(), loops[2].executor()},
                                    small_settings());
     for (int rank = 0; rank < 3; ++rank) {
-      loops[rank].start(lives_with(std::move(all[static_cast<std::size_t>(rank)]), rank == 2));
+      loops[rank].start(runs_until_loss(std::move(all[static_cast<std::size_t>(rank)]), rank == 2));
     }
     for (loop_thread& loop : loops) loop.join();
   }

@@ -141,9 +141,9 @@ TEST(accelerator_errors, refused_in_forked_child) {
   if (child == 0) {
     const auto failed = failure_of_call([&] { of.allocate(8); });
     of.free(&of);
-    const bool is_said = failed && failed->code() == errc::used_after_fork &&
-                         std::string(failed->what()).find("forked") != std::string::npos;
-    ::_exit(is_said ? 0 : 1);
+    const bool is_reported = failed && failed->code() == errc::used_after_fork &&
+                             std::string(failed->what()).find("forked") != std::string::npos;
+    ::_exit(is_reported ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

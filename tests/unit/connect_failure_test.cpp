@@ -124,9 +124,9 @@ std::uint16_t closed_port(asio::io_context& io) {
   return taken.local_endpoint().port();
 }
 
-enum class way { channel, store };
+enum class api { channel, store };
 
-std::string failed_text(asio::io_context& io, way by, const std::string& host, std::uint16_t port) {
+std::string failed_text(asio::io_context& io, api by, const std::string& host, std::uint16_t port) {
   tandem::settings options;
   options.meet_timeout = 350ms;
   options.insecure = true;
@@ -136,7 +136,7 @@ std::string failed_text(asio::io_context& io, way by, const std::string& host, s
   const auto end = [&text](std::exception_ptr failure, const auto&) {
     text = tandem::describe(failure);
   };
-  if (by == way::channel) {
+  if (by == api::channel) {
     asio::co_spawn(io, tandem::tcp::connect(host, port, options), end);
   } else {
     asio::co_spawn(io, tandem::store::meet(who, options), end);
@@ -164,12 +164,12 @@ TEST(connect_failure, every_reproducible_failure_is_explained) {
   };
   const std::regex never(
       "\\.[ch]pp|boost/|asio|\\[system|\\d\\.\\d{4,}|rank (\\d+), peer rank \\1\\b");
-  for (const way by : {way::channel, way::store}) {
+  for (const api by : {api::channel, api::store}) {
     for (const auto& c : cases) {
       const std::string text = failed_text(io, by, c.host, c.port);
       EXPECT_NE(text.find(c.words), std::string::npos) << text;
       EXPECT_FALSE(std::regex_search(text, never)) << text;
-      if (by == way::store) {
+      if (by == api::store) {
         EXPECT_NE(text.find("rank 1, peer rank 0"), std::string::npos) << text;
       }
     }

@@ -42,10 +42,10 @@ TEST(crc32c, any_length_and_alignment_in_any_pieces) {
   for (std::size_t offset = 0; offset < 9; ++offset) {
     for (std::size_t length = 0; length < 280; length += 7) {
       const unsigned char* p = bytes.data() + offset;
-      const std::uint32_t whole = crc32c(p, length);
-      ASSERT_EQ(whole, bit_by_bit(p, length)) << offset << " " << length;
+      const std::uint32_t expected = crc32c(p, length);
+      ASSERT_EQ(expected, bit_by_bit(p, length)) << offset << " " << length;
       const std::size_t cut = length / 3;
-      ASSERT_EQ(crc32c(p + cut, length - cut, crc32c(p, cut)), whole);
+      ASSERT_EQ(crc32c(p + cut, length - cut, crc32c(p, cut)), expected);
     }
   }
 }

@@ -177,22 +177,22 @@ TEST(CudaDoubleStreams, HostReleasesStream) {
   EXPECT_EQ(driver().query_event(after), cu::success);
 }
 
-struct told {
+struct callback_record {
   std::thread::id by;
-  cu::result said = -1;
+  cu::result status = -1;
   std::atomic<int> times = 0;
 };
 
 TEST(CudaDoubleStreams, HostFunctionsRunInOrderOnAnotherThread) {
   cuda_rig rig;
   const cu::stream on = rig.stream();
-  told one;
-  const auto tell = [](void* with) {
-    auto& to = *static_cast<told*>(with);
+  callback_record one;
+  const auto callback = [](void* with) {
+    auto& to = *static_cast<callback_record*>(with);
     to.by = std::this_thread::get_id();
     ++to.times;
   };
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(driver().launch_host(on, tell, &one), cu::success);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(driver().launch_host(on, callback, &one), cu::success);
   EXPECT_EQ(driver().synchronize_stream(on), cu::success);
   EXPECT_EQ(one.times, 3);
   EXPECT_NE(one.by, std::this_thread::get_id());
@@ -201,14 +201,14 @@ TEST(CudaDoubleStreams, HostFunctionsRunInOrderOnAnotherThread) {
 
 TEST(CudaDoubleStreams, HostFunctionsMayNotCallTheDriver) {
   cuda_rig rig;
-  told one;
-  const auto tell = [](void* with) {
-    static_cast<told*>(with)->said = driver().synchronize_stream(nullptr);
+  callback_record one;
+  const auto callback = [](void* with) {
+    static_cast<callback_record*>(with)->status = driver().synchronize_stream(nullptr);
   };
   rig.gpus.expect_violation("cuStreamSynchronize: called from a host function or a kernel");
-  EXPECT_EQ(driver().launch_host(nullptr, tell, &one), cu::success);
+  EXPECT_EQ(driver().launch_host(nullptr, callback, &one), cu::success);
   EXPECT_EQ(driver().synchronize_stream(nullptr), cu::success);
-  EXPECT_EQ(one.said, cu::not_permitted);
+  EXPECT_EQ(one.status, cu::not_permitted);
 }
 
 TEST(CudaDoubleStreams, DestroyedStreamFinishesFirst) {

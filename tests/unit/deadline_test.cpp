@@ -91,7 +91,7 @@ TEST(deadline, nests) {
 
 /// Work that succeeds although it was asked to stop has succeeded.
 awaitable<void> too_late_to_stop() {
-  const auto stubborn = []() -> awaitable<void> {
+  const auto ignores_cancellation = []() -> awaitable<void> {
     bool ended = false;
     try {
       co_await never_ends(ended);
@@ -99,7 +99,7 @@ awaitable<void> too_late_to_stop() {
     }
     EXPECT_TRUE(ended);
   };
-  co_await with_deadline(10ms, stubborn(), "work");
+  co_await with_deadline(10ms, ignores_cancellation(), "work");
 }
 
 TEST(deadline, late_success_is_success) {

@@ -14,7 +14,7 @@
 namespace tandem::test {
 namespace {
 
-constexpr drive both_drives[] = {drive::by_asio, drive::by_spinning};
+constexpr drive both_loops[] = {drive::by_asio, drive::by_spinning};
 
 cuda_double::options manual() {
   cuda_double::options as;
@@ -33,7 +33,7 @@ class gate {
     std::memset(word_.data(), 0, word_.size());
   }
   void hold(accelerator::stream which, std::uint32_t until_value = 1) {
-    word_of().await_value(which, word_.data(), until_value);
+    device_of_word().await_value(which, word_.data(), until_value);
   }
   void open(std::uint32_t value = 1) {
     std::atomic_ref(*reinterpret_cast<std::uint32_t*>(word_.data()))
@@ -41,7 +41,7 @@ class gate {
   }
 
  private:
-  static accelerator& word_of() { return first_device(); }
+  static accelerator& device_of_word() { return first_device(); }
   pinned_buffer word_;
 };
 
@@ -71,7 +71,7 @@ awaitable<void> waits_for_the_device(cuda_double& gpus) {
 }
 
 TEST(device_watch, completes_when_the_device_is_done) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double gpus(manual());
     run_test(waits_for_the_device(gpus), how);
   }
@@ -106,7 +106,7 @@ TEST(device_watch, memory_may_be_reused_after_completion) {
 }
 
 /// The loop has nothing else to do meanwhile: it sleeps.
-awaitable<void> sleeps_again_and_again(cuda_double& gpus) {
+awaitable<void> blocks_repeatedly(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -121,15 +121,15 @@ awaitable<void> sleeps_again_and_again(cuda_double& gpus) {
 }
 
 TEST(device_watch, wakes_blocked_loop) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double::options as;
     as.most_delay = std::chrono::microseconds(2000);
     cuda_double gpus(as);
-    run_test(sleeps_again_and_again(gpus), how);
+    run_test(blocks_repeatedly(gpus), how);
   }
 }
 
-awaitable<void> one_after_another(cuda_double&) {
+awaitable<void> in_any_order(cuda_double&) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -151,13 +151,13 @@ awaitable<void> one_after_another(cuda_double&) {
 }
 
 TEST(device_watch, many_streams_in_any_order) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
-    run_test(one_after_another(gpus), how);
+    run_test(in_any_order(gpus), how);
   }
 }
 
-awaitable<void> several_on_one(cuda_double&) {
+awaitable<void> several_on_one_stream(cuda_double&) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -178,9 +178,9 @@ awaitable<void> several_on_one(cuda_double&) {
 }
 
 TEST(device_watch, waits_on_one_stream_complete_in_order) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
-    run_test(several_on_one(gpus), how);
+    run_test(several_on_one_stream(gpus), how);
   }
 }
 
@@ -211,7 +211,7 @@ awaitable<void> device_fails(cuda_double& gpus) {
 }
 
 TEST(device_watch, device_failure_reaches_all_waiters) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
     run_test(device_fails(gpus), how);
   }
@@ -241,7 +241,7 @@ TEST(device_watch, unwatchable_streams_are_refused) {
 }
 
 /// Where no alarm can be had, asking must do.
-awaitable<void> has_no_alarm(cuda_double& gpus) {
+awaitable<void> without_alarm(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -254,7 +254,7 @@ awaitable<void> has_no_alarm(cuda_double& gpus) {
 
 TEST(device_watch, works_without_alarm) {
   cuda_double gpus;
-  run_test(has_no_alarm(gpus));
+  run_test(without_alarm(gpus));
 }
 
 struct counting : device_wait {

@@ -16,11 +16,11 @@ class exports_test : public testing::Test {
 
   /// Takes the only news: a description.
   static shared_allocation described(exports& by) {
-    exports::update said;
-    EXPECT_TRUE(by.next(said));
-    EXPECT_TRUE(said.described.has_value());
+    exports::update update;
+    EXPECT_TRUE(by.next(update));
+    EXPECT_TRUE(update.described.has_value());
     EXPECT_FALSE(by.has_updates());
-    return said.described.value_or(shared_allocation{});
+    return update.described.value_or(shared_allocation{});
   }
 
   cuda_double world_;
@@ -31,17 +31,17 @@ TEST_F(exports_test, allocation_is_described_once_then_referenced) {
   const buffer memory(1 << 16, memory_kind::cuda, 1);
   const const_view view = const_view(memory.view()).part(100, 50);
   EXPECT_FALSE(mine.find(gpu(1), view));
-  const shared_allocation said = described(mine);
-  EXPECT_EQ(said.uuid, gpu(1).facts().uuid);
-  EXPECT_EQ(said.base, reinterpret_cast<std::uintptr_t>(memory.data()));
-  EXPECT_EQ(said.bytes, memory.size());
-  EXPECT_NE(said.handle, accelerator::handle{});
+  const shared_allocation update = described(mine);
+  EXPECT_EQ(update.uuid, gpu(1).facts().uuid);
+  EXPECT_EQ(update.base, reinterpret_cast<std::uintptr_t>(memory.data()));
+  EXPECT_EQ(update.bytes, memory.size());
+  EXPECT_NE(update.handle, accelerator::handle{});
   EXPECT_FALSE(mine.find(gpu(1), view)) << "nobody has opened it";
-  EXPECT_TRUE(mine.opened(said.id));
-  const auto place = mine.find(gpu(1), view);
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->allocation, said.id);
-  EXPECT_EQ(place->offset, 100U);
+  EXPECT_TRUE(mine.opened(update.id));
+  const auto reference = mine.find(gpu(1), view);
+  ASSERT_TRUE(reference);
+  EXPECT_EQ(reference->allocation, update.id);
+  EXPECT_EQ(reference->offset, 100U);
   EXPECT_FALSE(mine.has_updates());
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
@@ -70,10 +70,10 @@ TEST_F(exports_test, reallocation_at_same_address_is_new_allocation) {
   first.reset();
   const buffer second(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), second.view()));
-  exports::update said;
-  ASSERT_TRUE(mine.next(said));
-  EXPECT_FALSE(said.described);
-  EXPECT_EQ(said.retired, before.id) << "before the peer hears of what took its place";
+  exports::update update;
+  ASSERT_TRUE(mine.next(update));
+  EXPECT_FALSE(update.described);
+  EXPECT_EQ(update.retired, before.id) << "before the peer hears of what took its place";
   EXPECT_NE(described(mine).id, before.id);
   EXPECT_EQ(mine.described(), 1U);
 }
@@ -108,9 +108,9 @@ TEST_F(exports_test, least_recently_used_is_evicted) {
   mine.opened(second);
   EXPECT_TRUE(mine.find(gpu(), one.view()));
   EXPECT_FALSE(mine.find(gpu(), three.view()));
-  exports::update said;
-  ASSERT_TRUE(mine.next(said));
-  EXPECT_EQ(said.retired, second);
+  exports::update update;
+  ASSERT_TRUE(mine.next(update));
+  EXPECT_EQ(update.retired, second);
   EXPECT_EQ(slot_of(described(mine).id), slot_of(second));
   EXPECT_TRUE(mine.find(gpu(), one.view()));
 }

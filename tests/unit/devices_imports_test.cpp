@@ -27,10 +27,10 @@ class imports_test : public testing::Test {
  protected:
   void describe_and_open(imports& into, const shared_allocation& what) {
     ASSERT_TRUE(into.describe(what, why_)) << why_;
-    imports::answer said;
-    ASSERT_TRUE(into.next(cuda_at(1), said));
-    EXPECT_EQ(said.id, what.id);
-    EXPECT_EQ(said.why, "");
+    imports::answer answer;
+    ASSERT_TRUE(into.next(cuda_at(1), answer));
+    EXPECT_EQ(answer.id, what.id);
+    EXPECT_EQ(answer.why, "");
   }
   std::size_t openings() const { return world_.open().openings; }
 
@@ -102,9 +102,9 @@ TEST_F(imports_test, open_failure_is_answered_with_driver_text) {
   imports mine(peer_access::mapped);
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
   world_.fail("cuIpcOpenMemHandle", 1, 201);
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(1), said));
-  EXPECT_NE(said.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << said.why;
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(1), answer));
+  EXPECT_NE(answer.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << answer.why;
   EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it is forgotten";
   EXPECT_TRUE(mine.retire(0, why_)) << "the owner's word may have crossed the answer";
 }
@@ -133,10 +133,10 @@ TEST(imports_without_peers, devices_without_peer_access_are_named) {
     imports mine(by);
     std::string why;
     ASSERT_TRUE(mine.describe(describe(memory, 0), why));
-    imports::answer said;
-    ASSERT_TRUE(mine.next(cuda_at(1), said));
-    EXPECT_NE(said.why.find("cuda:1 and cuda:0 have no peer access"), std::string::npos)
-        << said.why;
+    imports::answer answer;
+    ASSERT_TRUE(mine.next(cuda_at(1), answer));
+    EXPECT_NE(answer.why.find("cuda:1 and cuda:0 have no peer access"), std::string::npos)
+        << answer.why;
   }
   EXPECT_EQ(world.calls("cuIpcOpenMemHandle"), 0U);
 }

@@ -26,11 +26,11 @@ class peer_staging_test : public testing::Test {
   std::string answer_to(const shared_pages::location& where) {
     peer_staging mine(where.bytes);
     EXPECT_TRUE(mine.describe(describe_staging(id, where), why_)) << why_;
-    imports::answer said;
-    EXPECT_TRUE(mine.next(cuda_at(0), said));
-    EXPECT_EQ(said.id, id);
-    EXPECT_FALSE(mine.next(cuda_at(0), said)) << "answered once";
-    return said.why;
+    imports::answer answer;
+    EXPECT_TRUE(mine.next(cuda_at(0), answer));
+    EXPECT_EQ(answer.id, id);
+    EXPECT_FALSE(mine.next(cuda_at(0), answer)) << "answered once";
+    return answer.why;
   }
   /// A descriptor of this process as a peer might name it.
   static shared_pages::location location_of(int descriptor, std::size_t bytes = capacity_bytes) {
@@ -49,9 +49,9 @@ TEST_F(peer_staging_test, both_ends_see_the_same_bytes) {
   std::memset(pages.data() + 4096, 7, 100);
   peer_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_)) << why_;
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(0), said));
-  EXPECT_EQ(said.why, "");
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(0), answer));
+  EXPECT_EQ(answer.why, "");
   const auto found = mine.find({id, 4096}, 100, cuda_at(1), why_);
   ASSERT_TRUE(found) << why_;
   EXPECT_NE(found->host_address, pages.data() + 4096) << "mapped once more";
@@ -65,8 +65,8 @@ TEST_F(peer_staging_test, stays_mapped_after_owner_is_destroyed) {
   pages->data()[5] = std::byte{9};
   peer_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages->where()), why_));
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(0), said));
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(0), answer));
   pages.reset();
   const auto found = mine.find({id, 5}, 1, cuda_at(0), why_);
   ASSERT_TRUE(found);

@@ -140,17 +140,17 @@ TEST(hello, status_codes) {
   hello keyed = rank_hello(0, 1);
   keyed.keyed = true;
   EXPECT_EQ(validate_hello(keyed, mine), handshake_status::not_trusted);
-  hello keyed_mine = mine;
-  keyed_mine.keyed = true;
-  EXPECT_EQ(validate_hello(rank_hello(0, 1), keyed_mine), handshake_status::not_trusted);
-  EXPECT_EQ(validate_hello(keyed, keyed_mine), handshake_status::accepted);
+  hello local_keyed = mine;
+  local_keyed.keyed = true;
+  EXPECT_EQ(validate_hello(rank_hello(0, 1), local_keyed), handshake_status::not_trusted);
+  EXPECT_EQ(validate_hello(keyed, local_keyed), handshake_status::accepted);
   hello sealed = keyed;
   sealed.sealed = true;
-  hello sealed_mine = keyed_mine;
-  sealed_mine.sealed = true;
-  EXPECT_EQ(validate_hello(sealed, keyed_mine), handshake_status::not_sealed);
-  EXPECT_EQ(validate_hello(keyed, sealed_mine), handshake_status::not_sealed);
-  EXPECT_EQ(validate_hello(sealed, sealed_mine), handshake_status::accepted);
+  hello local_sealed = local_keyed;
+  local_sealed.sealed = true;
+  EXPECT_EQ(validate_hello(sealed, local_keyed), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(keyed, local_sealed), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(sealed, local_sealed), handshake_status::accepted);
 }
 
 TEST(hello, flags_are_distinct) {

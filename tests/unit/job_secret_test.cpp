@@ -20,7 +20,7 @@ settings with_file(const std::string& path) {
   return s;
 }
 
-std::string complaint(const settings& options) {
+std::string error_text(const settings& options) {
   try {
     trust::job_secret(options);
   } catch (const error& e) {
@@ -49,7 +49,7 @@ TEST(job_secret, in_file_accessible_by_others_is_refused) {
   const test::temporary_folder folder;
   for (const mode_t mode : {0640, 0604, 0644, 0620, 0700, 04600}) {
     const std::string path = folder.file("secret", good, mode);
-    const std::string text = complaint(with_file(path));
+    const std::string text = error_text(with_file(path));
     EXPECT_TRUE(says(text, "its mode is ")) << text;
     EXPECT_TRUE(says(text, "chmod 600 " + path)) << text;
   }
@@ -60,23 +60,23 @@ TEST(job_secret, in_file_of_another_user_is_refused) {
   const test::temporary_folder folder;
   const std::string path = folder.file("secret", good);
   ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
-  const std::string text = complaint(with_file(path));
+  const std::string text = error_text(with_file(path));
   EXPECT_TRUE(says(text, "belongs to user 12345, not to 0")) << text;
   EXPECT_TRUE(says(text, "chown 0 ")) << text;
 }
 
 TEST(job_secret, missing_or_short_is_refused) {
   const test::temporary_folder folder;
-  EXPECT_TRUE(says(complaint(with_file(folder.path("absent"))), "openssl rand -hex 32 > "));
-  EXPECT_TRUE(says(complaint(with_file(folder.path(""))), "not a regular file"));
-  EXPECT_TRUE(says(complaint(with_file(folder.file("empty", ""))), "0 bytes are too few"));
-  EXPECT_TRUE(says(complaint(with_file(folder.file("line", "\n"))), "0 bytes are too few"));
+  EXPECT_TRUE(says(error_text(with_file(folder.path("absent"))), "openssl rand -hex 32 > "));
+  EXPECT_TRUE(says(error_text(with_file(folder.path(""))), "not a regular file"));
+  EXPECT_TRUE(says(error_text(with_file(folder.file("empty", ""))), "0 bytes are too few"));
+  EXPECT_TRUE(says(error_text(with_file(folder.file("line", "\n"))), "0 bytes are too few"));
   EXPECT_TRUE(
-      says(complaint(with_file(folder.file("short", good.substr(1)))), "15 bytes are too few"));
-  EXPECT_TRUE(says(complaint(with_file(folder.file("long", std::string(5000, 'x')))), "longer"));
+      says(error_text(with_file(folder.file("short", good.substr(1)))), "15 bytes are too few"));
+  EXPECT_TRUE(says(error_text(with_file(folder.file("long", std::string(5000, 'x')))), "longer"));
   const std::string pipe = folder.path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(says(complaint(with_file(pipe)), "not a regular file"));  // and does not wait for it
+  EXPECT_TRUE(says(error_text(with_file(pipe)), "not a regular file"));  // and does not wait for it
 }
 
 TEST(job_secret, file_takes_precedence_over_environment) {
@@ -91,9 +91,9 @@ TEST(job_secret, file_takes_precedence_over_environment) {
   s.secret_file.clear();
   s.certificate_file = "here";
   EXPECT_TRUE(trust::job_secret(s).empty());
-  settings brief;
-  brief.job_secret = secret(std::string_view("0123"));
-  EXPECT_TRUE(says(complaint(brief), "TANDEM_SECRET: 4 bytes are too few"));
+  settings too_short;
+  too_short.job_secret = secret(std::string_view("0123"));
+  EXPECT_TRUE(says(error_text(too_short), "TANDEM_SECRET: 4 bytes are too few"));
   EXPECT_TRUE(trust::job_secret(settings{}).empty());
 }
 

@@ -158,22 +158,22 @@ TEST(when_all, may_complete_during_cancellation) {
 }
 
 /// A branch that stops its own join in its first run, and one that has not run yet.
-awaitable<void> stops(std::unique_ptr<background>& whole) {
-  whole->cancel();
+awaitable<void> stops(std::unique_ptr<background>& outer) {
+  outer->cancel();
   co_return;
 }
 
-awaitable<void> join_that_stops_itself(std::unique_ptr<background>& whole, int& ended) {
+awaitable<void> join_that_stops_itself(std::unique_ptr<background>& outer, int& ended) {
   co_await turns(1);
-  co_await when_all(list(stops(whole), waits_for_ever(ended), nothing()));
+  co_await when_all(list(stops(outer), waits_for_ever(ended), nothing()));
 }
 
 awaitable<void> cancelled_while_starting() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   int ended = 0;
-  std::unique_ptr<background> whole;
-  whole = std::make_unique<background>(executor, join_that_stops_itself(whole, ended));
-  const auto failure = co_await whole->failure();
+  std::unique_ptr<background> outer;
+  outer = std::make_unique<background>(executor, join_that_stops_itself(outer, ended));
+  const auto failure = co_await outer->failure();
   expect_aborted(failure);
 }
 

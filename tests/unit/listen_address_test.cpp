@@ -87,9 +87,9 @@ TEST(listen_address, is_reachable_by_other_ranks) {
 }
 
 TEST(listen_address, unreachable_address_is_refused_at_once) {
-  const std::string trap = refusal(facts("debian", {"127.0.1.1"}, 2, false));
+  const std::string refused = refusal(facts("debian", {"127.0.1.1"}, 2, false));
   for (const char* word : {"'debian' resolves to 127.0.1.1", "loopback", "/etc/hosts", "secret"}) {
-    EXPECT_NE(trap.find(word), std::string::npos) << trap;
+    EXPECT_NE(refused.find(word), std::string::npos) << refused;
   }
   const std::string open = refusal(facts("n1", {"10.0.0.1"}, 2, false));
   for (const char* word : {"n1:29500", "10.0.0.1", "without a secret", "TANDEM_INSECURE=1"}) {

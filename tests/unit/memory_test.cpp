@@ -46,13 +46,13 @@ TEST(view, refuses_invalid_arguments) {
 
 TEST(view, parts_keep_kind_and_device) {
   std::array<std::byte, 100> bytes{};
-  const mutable_view whole(bytes.data(), bytes.size(), memory_kind::cuda, 3);
-  const mutable_view part = whole.part(10, 20);
+  const mutable_view all(bytes.data(), bytes.size(), memory_kind::cuda, 3);
+  const mutable_view part = all.part(10, 20);
   EXPECT_EQ(part.data, bytes.data() + 10);
   EXPECT_EQ(part.bytes, 20u);
   EXPECT_EQ(part.kind, memory_kind::cuda);
   EXPECT_EQ(part.device, 3);
-  const const_view read_only = const_view(whole).part(100, 0);
+  const const_view read_only = const_view(all).part(100, 0);
   EXPECT_EQ(read_only.data, bytes.data() + 100);
   EXPECT_EQ(read_only.device, 3);
 }

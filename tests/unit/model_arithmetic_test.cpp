@@ -37,7 +37,7 @@ model_config small_config(const char* name) {
 
 /// A stage whose norms are not one and whose biases are not zero, so that none can be left out
 /// unseen.
-double_stage shaken_stage(const model_config& config, int first, int last) {
+double_stage perturbed_stage(const model_config& config, int first, int last) {
   double_stage made(config,
                     {.first_layer = first, .last_layer = last, .sequences = sequences, .stash = 2});
   for (std::size_t k = 0; k < made.values().size(); ++k) made.values()[k] += noise(k);
@@ -209,7 +209,7 @@ class model_arithmetic : public testing::TestWithParam<const char*> {
 TEST_P(model_arithmetic, forward_matches_formulas) {
   const model_config config = small_config(GetParam());
   ASSERT_NE(config.heads, config.kv_heads);
-  double_stage stage = shaken_stage(config, 0, 2);
+  double_stage stage = perturbed_stage(config, 0, 2);
   stage.begin_step(1);
   const bytes tokens = text(3), targets = text(8);
   const double loss = stage.forward(0, {.tokens = tokens, .targets = targets});
@@ -217,7 +217,7 @@ TEST_P(model_arithmetic, forward_matches_formulas) {
 }
 
 TEST_P(model_arithmetic, gradient_of_every_tensor) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   run(stage, true);
   stage.finish_gradients();
   const numbers gradients(stage.gradients().begin(), stage.gradients().end());
@@ -237,7 +237,7 @@ TEST_P(model_arithmetic, gradient_of_every_tensor) {
 }
 
 TEST_P(model_arithmetic, gradient_of_incoming_activations) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 1, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 1, 2);
   numbers activations(stage.activations()), gradient(stage.activations());
   for (std::size_t k = 0; k < activations.size(); ++k) activations[k] = noise(k * 7);
   const bytes targets = text(2);
@@ -253,7 +253,7 @@ TEST_P(model_arithmetic, gradient_of_incoming_activations) {
 }
 
 TEST_P(model_arithmetic, attention_is_causal) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   bytes tokens = text(0);
   // Another target at one position changes the loss by the difference of two of its logits.
   const auto logit_difference = [&](std::size_t position) {
@@ -278,7 +278,7 @@ TEST_P(model_arithmetic, attention_is_causal) {
 }
 
 TEST_P(model_arithmetic, adamw_follows_its_recurrence) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   const adamw_options options;
   constexpr double rate = 0.01, clip = 0.25;
   const std::size_t count = stage.parameters().size();
@@ -320,24 +320,24 @@ TEST(model_rotary, scores_depend_on_distance_only) {
   const workspace<double> work(shape, config.rope_theta);
   const std::size_t dim = static_cast<std::size_t>(config.head_dim());
   // One head, the same query and the same key at every position.
-  aligned_array<double> q(16 * dim), k(16 * dim), turned_q(16 * dim), turned_k(16 * dim),
+  aligned_array<double> q(16 * dim), k(16 * dim), rotated_q(16 * dim), rotated_k(16 * dim),
       back(16 * dim);
   for (std::size_t j = 0; j < q.size(); ++j)
     q.data()[j] = noise(j % dim), k.data()[j] = noise(j % dim + 99);
-  for (const auto& [from, to] : {std::pair(&q, &turned_q), std::pair(&k, &turned_k)})
+  for (const auto& [from, to] : {std::pair(&q, &rotated_q), std::pair(&k, &rotated_k)})
     kernels::rotate_to_heads(shape.attention, 1, work.cosine.data(), work.sine.data(),
                              std::as_const(*from).data(), to->data());
   const auto score = [&](std::size_t i, std::size_t j) {
     double sum = 0;
     for (std::size_t c = 0; c < dim; ++c)
-      sum += turned_q.data()[i * dim + c] * turned_k.data()[j * dim + c];
+      sum += rotated_q.data()[i * dim + c] * rotated_k.data()[j * dim + c];
     return sum;
   };
   for (std::size_t i = 1; i < 16; ++i)
     for (std::size_t j = 1; j <= i; ++j) EXPECT_NEAR(score(i, j), score(i - 1, j - 1), 1e-12);
   EXPECT_GT(std::abs(score(5, 0) - score(4, 0)), 1e-3);
   kernels::rotate_from_heads(shape.attention, 1, work.cosine.data(), work.sine.data(),
-                             std::as_const(turned_q).data(), back.data());
+                             std::as_const(rotated_q).data(), back.data());
   for (std::size_t j = 0; j < q.size(); ++j) EXPECT_NEAR(back.data()[j], q.data()[j], 1e-12);
 }
 

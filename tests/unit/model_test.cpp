@@ -123,20 +123,20 @@ bool same_bits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-const parameter<float>& named(const model_stage& whole, const std::string& name) {
-  for (const parameter<float>& p : whole.parameters())
+const parameter<float>& named(const model_stage& single, const std::string& name) {
+  for (const parameter<float>& p : single.parameters())
     if (p.name == name) return p;
   throw std::runtime_error("no parameter " + name);
 }
 
-/// Every tensor of `cut` has the bits of the same tensor in `whole`; each tensor of the model is
+/// Every tensor of `cut` has the bits of the same tensor in `single`; each tensor of the model is
 /// somewhere.
-void expect_same_parameters(const chain& whole, const chain& cut, int step) {
-  std::vector<int> found(whole.stages.front().parameters().size());
+void expect_same_parameters(const chain& single, const chain& cut, int step) {
+  std::vector<int> found(single.stages.front().parameters().size());
   for (const model_stage& s : cut.stages)
     for (const parameter<float>& p : s.parameters()) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.value.data()) % 64, 0u) << p.name;
-      const parameter<float>& wanted = named(whole.stages.front(), p.name);
+      const parameter<float>& wanted = named(single.stages.front(), p.name);
       ASSERT_EQ(p.value.size(), wanted.value.size());
       EXPECT_EQ(std::memcmp(p.value.data(), wanted.value.data(), p.value.size_bytes()), 0)
           << p.name << " after step " << step;
@@ -174,17 +174,17 @@ class model_partition : public testing::TestWithParam<partition> {};
 TEST_P(model_partition, matches_single_stage_bitwise) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = config_of(GetParam().model);
-  chain whole(config, {0, config.layers}, micro_batches);
+  chain single(config, {0, config.layers}, micro_batches);
   chain cut(config, GetParam().cuts, GetParam().early ? 2 : micro_batches);
-  expect_same_parameters(whole, cut, 0);
+  expect_same_parameters(single, cut, 0);
   for (int step = 1; step <= 4; ++step) {
     const batch data = batch_of(step, micro_batches, 2, config.sequence_length);
-    const double wanted = whole.step(step, data, false);
+    const double wanted = single.step(step, data, false);
     const double got = cut.step(step, data, GetParam().early);
     EXPECT_TRUE(same_bits(wanted, got)) << wanted << " and " << got << " at step " << step;
-    EXPECT_LT(whole.last_clip, 1) << "the test is to clip";
-    EXPECT_TRUE(same_bits(whole.last_clip, cut.last_clip));
-    expect_same_parameters(whole, cut, step);
+    EXPECT_LT(single.last_clip, 1) << "the test is to clip";
+    EXPECT_TRUE(same_bits(single.last_clip, cut.last_clip));
+    expect_same_parameters(single, cut, step);
   }
 }
 

@@ -47,24 +47,24 @@ enum class views {
 
 class schedule {
  public:
-  explicit schedule(std::uint64_t seed, views are = views::carried)
+  explicit schedule(std::uint64_t seed, views which = views::carried)
       : random_(seed),
-        are_(are),
+        which_(which),
         pair_(tiny, 1 + static_cast<std::size_t>(seed % 3), bounds,
               {(seed / 3 & 1) != 0, (seed / 3 & 2) != 0, (seed / 3 & 4) != 0},
-              are != views::carried) {
-    if (are != views::of_devices) return;
+              which != views::carried) {
+    if (which != views::of_devices) return;
     for (auto& end : pair_.ends) end.nic.lane_without = 1;
   }
 
-  void call_all_quiet() { pair_.calls_all_quiet = true; }
+  void call_all_lanes_quiet() { pair_.calls_all_quiet = true; }
   void leave_fences_out() { pair_.leaves_fences_out = true; }
   int in_place() const { return pair_.in_place; }
   void run() {
     for (int i = 0; i < steps && pair_.good; ++i) step();
     // A chunk in place takes an announcement, a way and an accept before it.
     for (int i = 0; pair_.drains_late && i < 2 * steps && pair_.good; ++i) {
-      hurry();
+      many_steps();
       step();
     }
     finish();
@@ -117,7 +117,7 @@ class schedule {
   }
 
   /// Much moves between two other steps.
-  void hurry() {
+  void many_steps() {
     for (int i = 0; i < 6; ++i) {
       const int side = static_cast<int>(pick(2));
       const auto lane = static_cast<std::uint16_t>(pick(pair_.lanes()));
@@ -165,22 +165,22 @@ class schedule {
   }
   void post_send(int side, flow_id flow) {
     const std::size_t bytes = pick(2) == 0 ? pick(21) : pick(260);
-    auto& list = ways_[side].sends[flow];
+    auto& list = directions_[side].sends[flow];
     list.push_back(std::make_unique<scripted>(kind::send, flow, numbered(++number_, bytes)));
     start(side, *list.back());
   }
   void post_recv(int side, flow_id flow) {
-    auto& list = ways_[1 - side].recvs[flow];
+    auto& list = directions_[1 - side].recvs[flow];
     list.push_back(std::make_unique<scripted>(kind::recv, flow, std::string(270, '?')));
     start(side, *list.back());
   }
   void start(int side, scripted& op) {
-    if (are_ == views::of_devices) op.view = fake_nic::on_device(op.view);
+    if (which_ == views::of_devices) op.view = fake_nic::on_device(op.view);
     pair_.start(side, op);
   }
   void cancel_one(int side, flow_id flow) {
     const bool of_send = pick(2) == 0;
-    auto& list = of_send ? ways_[side].sends[flow] : ways_[1 - side].recvs[flow];
+    auto& list = of_send ? directions_[side].sends[flow] : directions_[1 - side].recvs[flow];
     if (list.empty()) return;
     scripted& op = *list[pick(list.size())];
     if (!op.is_over()) pair_.cancel(side, op);
@@ -201,7 +201,7 @@ class schedule {
       bool any = false;
       for (const int side : {0, 1}) {
         for (flow_id f = 0; f < flows; ++f) {
-          const auto& list = ways_[side].sends[f];
+          const auto& list = directions_[side].sends[f];
           const bool open =
               std::any_of(list.begin(), list.end(), [](const auto& op) { return !op->is_over(); });
           const bool unexpected = pair_.core(1 - side).messages().stats().unexpected_bytes > 0;
@@ -213,7 +213,7 @@ class schedule {
     }
     settle();
     for (const int side : {0, 1}) {
-      for (auto& list : ways_[1 - side].recvs) {
+      for (auto& list : directions_[1 - side].recvs) {
         for (auto& op : list) {
           if (!op->is_over()) pair_.cancel(side, *op);
         }
@@ -238,19 +238,19 @@ class schedule {
       EXPECT_EQ(pair_.ends[side].nic.keys(), 0u) << "side " << side << " keeps views registered";
       EXPECT_FALSE(pair_.core(side).has_active_dma());
     }
-    for (direction& way : ways_) {
-      for (int f = 0; f < flows; ++f) check_flow(way, f);
+    for (direction& traffic : directions_) {
+      for (int f = 0; f < flows; ++f) check_flow(traffic, f);
     }
   }
 
-  void check_flow(const direction& way, int flow) {
+  void check_flow(const direction& traffic, int flow) {
     std::vector<std::uint32_t> sent, got;
-    for (const auto& op : way.sends[flow]) {
+    for (const auto& op : traffic.sends[flow]) {
       ASSERT_TRUE(op->is_over());
       if (!op->result) sent.push_back(number_of(op->bytes_of));
     }
     std::size_t aborted = 0;
-    for (const auto& op : way.recvs[flow]) {
+    for (const auto& op : traffic.recvs[flow]) {
       ASSERT_TRUE(op->is_over());
       EXPECT_EQ(op->bytes_of.find_first_not_of('Z'), std::string::npos)
           << "written after it was over";
@@ -268,9 +268,9 @@ class schedule {
   }
 
   std::mt19937_64 random_;
-  const views are_;
+  const views which_;
   rails_pair pair_;
-  direction ways_[2];  // by the side that sends
+  direction directions_[2];  // by the side that sends
   std::uint32_t number_ = 0;
 };
 
@@ -288,12 +288,12 @@ TEST_P(rails_property, holds_under_random_faults) {
 INSTANTIATE_TEST_SUITE_P(batches, rails_property, testing::Range(std::uint64_t{0}, batches));
 
 /// How many chunks NICs have written.
-std::uint64_t run_direct(std::uint64_t batch, views are) {
+std::uint64_t run_direct(std::uint64_t batch, views which) {
   const std::uint64_t each = schedules / 20 / batches;
   std::uint64_t in_place = 0;
   for (std::uint64_t seed = batch * each; seed < (batch + 1) * each; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    schedule one(seed, are);
+    schedule one(seed, which);
     one.run();
     in_place += static_cast<std::uint64_t>(one.in_place());
     if (testing::Test::HasFailure()) break;
@@ -315,13 +315,13 @@ TEST_P(rails_property, holds_for_views_of_devices) {
 /// These schedules would not be worth much if they did not find a missing fence: both copies of a
 /// parcel land at once, or one arrives while the other is being written.
 template <class Plant>
-void expect_found(views are, Plant plant) {
+void expect_found(views which, Plant plant) {
   std::uint64_t seed = 0;
   testing::TestPartResultArray found;
   for (; seed < 50'000 && found.size() == 0; ++seed) {
     const testing::ScopedFakeTestPartResultReporter instead(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
-    schedule faulty(seed, are);
+    schedule faulty(seed, which);
     plant(faulty);
     faulty.run();
   }
@@ -333,7 +333,7 @@ TEST(rails_property, detects_missing_fence) {
   expect_found(views::carried, [](schedule& faulty) { faulty.leave_fences_out(); });
 }
 TEST(rails_property, detects_view_released_too_early) {
-  expect_found(views::placed, [](schedule& faulty) { faulty.call_all_quiet(); });
+  expect_found(views::placed, [](schedule& faulty) { faulty.call_all_lanes_quiet(); });
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ std::string why(const std::vector<nic>& nics, const std::string& name, std::stri
   return "no such interface in the test";
 }
 
-std::string complaint(std::string_view words, const std::vector<nic>& nics = server()) {
+std::string error_text(std::string_view words, const std::vector<nic>& nics = server()) {
   try {
     choose(nics, parse_rails(words), false);
   } catch (const error& e) {
@@ -215,23 +215,23 @@ TEST(RailsOfAJobWithoutSecret, AreLoopbackOnly) {
 }
 
 TEST(RailWords, ErrorsNameValidValues) {
-  EXPECT_EQ(complaint("ehh0"), "rails ehh0: no such interface; did you mean eth0?");
-  EXPECT_NE(complaint("xyzzy").find("there are: lo, eth0"), std::string::npos);
-  EXPECT_NE(complaint("zz*").find("no such interface"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.9").find("no interface has this address"), std::string::npos);
-  EXPECT_NE(complaint("10.8.0.0/16").find("no interface is in this subnet"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.300").find("not an address"), std::string::npos);
-  EXPECT_NE(complaint("fd00:::1").find("not an address"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.0/33").find("0 to 32 bits"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.0/").find("0 to 32 bits"), std::string::npos);
-  EXPECT_NE(complaint("eth0/24").find("not an address before the /"), std::string::npos);
-  EXPECT_NE(complaint("eth0,,eth1").find("comma too many"), std::string::npos);
-  EXPECT_NE(complaint("^").find("nothing after the ^"), std::string::npos);
-  EXPECT_NE(complaint("0").find("outside 1 to 16 rails"), std::string::npos);
-  EXPECT_NE(complaint("2,3").find("a second number"), std::string::npos);
-  EXPECT_NE(complaint("sixteenletters99").find("longer than"), std::string::npos);
-  EXPECT_NE(complaint("fe80::1%lo").find("link-local"), std::string::npos);
-  EXPECT_NE(complaint("eth[01]").find("not an interface name"), std::string::npos);
+  EXPECT_EQ(error_text("ehh0"), "rails ehh0: no such interface; did you mean eth0?");
+  EXPECT_NE(error_text("xyzzy").find("there are: lo, eth0"), std::string::npos);
+  EXPECT_NE(error_text("zz*").find("no such interface"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.9").find("no interface has this address"), std::string::npos);
+  EXPECT_NE(error_text("10.8.0.0/16").find("no interface is in this subnet"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.300").find("not an address"), std::string::npos);
+  EXPECT_NE(error_text("fd00:::1").find("not an address"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.0/33").find("0 to 32 bits"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.0/").find("0 to 32 bits"), std::string::npos);
+  EXPECT_NE(error_text("eth0/24").find("not an address before the /"), std::string::npos);
+  EXPECT_NE(error_text("eth0,,eth1").find("comma too many"), std::string::npos);
+  EXPECT_NE(error_text("^").find("nothing after the ^"), std::string::npos);
+  EXPECT_NE(error_text("0").find("outside 1 to 16 rails"), std::string::npos);
+  EXPECT_NE(error_text("2,3").find("a second number"), std::string::npos);
+  EXPECT_NE(error_text("sixteenletters99").find("longer than"), std::string::npos);
+  EXPECT_NE(error_text("fe80::1%lo").find("link-local"), std::string::npos);
+  EXPECT_NE(error_text("eth[01]").find("not an interface name"), std::string::npos);
 }
 
 TEST(RailsRequired, ErrorsExplainMissingRails) {

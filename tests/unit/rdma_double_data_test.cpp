@@ -168,7 +168,7 @@ TEST(RdmaDoubleData, RegionsOfAnotherDomainAreRefused) {
 }
 
 TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
-  const auto written = [](const rdma_end::wish& there, auto change) {
+  const auto written = [](const rdma_end::options& there, auto change) {
     rdma_rig rig({}, there);
     EXPECT_EQ(rig.b.receive(9, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
@@ -182,11 +182,11 @@ TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
     return rig.a.outcomes() + "; " + rig.b.outcomes();
   };
   const std::string refused = "1 refused; 9 flushed";
-  const auto as_it_is = [](ibv_send_wr&, auto&) {};
+  const auto unchanged = [](ibv_send_wr&, auto&) {};
   EXPECT_EQ(written({}, [](auto& wr, auto&) { wr.wr.rdma.rkey += 1; }), refused);
   EXPECT_EQ(written({}, [](auto& wr, auto& b) { wr.wr.rdma.rkey = b.mr->lkey; }), refused);
   EXPECT_EQ(written({}, [](auto& wr, auto&) { wr.wr.rdma.remote_addr += 4087; }), refused);
-  EXPECT_EQ(written({.access = IBV_ACCESS_LOCAL_WRITE}, as_it_is), refused);
+  EXPECT_EQ(written({.access = IBV_ACCESS_LOCAL_WRITE}, unchanged), refused);
   EXPECT_EQ(written({},
                     [](auto&, auto& b) {
                       ibv_qp_attr to{};
@@ -247,7 +247,7 @@ TEST(RdmaDoubleData, SenderWaitsForReceive) {
 }
 
 TEST(RdmaDoubleData, SenderFailsAfterRnrRetries) {
-  rdma_rig rig(rdma_end::wish{.rnr_retry = 6});
+  rdma_rig rig(rdma_end::options{.rnr_retry = 6});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 not ready");

@@ -149,7 +149,7 @@ TEST(RdmaDoublePairs, ChangeStatesInOrder) {
 TEST(RdmaDoublePairs, RequireExactAttributeMask) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
-  const auto each_is_needed = [&](const ibv_qp_attr& to, int mask) {
+  const auto expect_each_required = [&](const ibv_qp_attr& to, int mask) {
     for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
       if ((mask & bit) == 0 || bit == IBV_QP_STATE) continue;
       EXPECT_EQ(a.modify(to, mask & ~bit), EINVAL) << bit;
@@ -157,9 +157,9 @@ TEST(RdmaDoublePairs, RequireExactAttributeMask) {
     EXPECT_EQ(a.modify(to, mask | IBV_QP_QKEY), EINVAL);
     EXPECT_EQ(a.modify(to, mask), 0);
   };
-  each_is_needed(a.to_init(), rdma_end::init_mask);
-  each_is_needed(a.to_rtr(b), rdma_end::rtr_mask);
-  each_is_needed(a.to_rts(), rdma_end::rts_mask);
+  expect_each_required(a.to_init(), rdma_end::init_mask);
+  expect_each_required(a.to_rtr(b), rdma_end::rtr_mask);
+  expect_each_required(a.to_rts(), rdma_end::rts_mask);
 }
 
 TEST(RdmaDoublePairs, RequireValidAttributes) {
@@ -218,16 +218,16 @@ TEST(RdmaDoublePairs, RetryUntilPeerIsReady) {
 }
 
 /// What becomes of a message between devices one and two, whose receiver is connected otherwise.
-std::string sent_after(const std::function<void(ibv_qp_attr&)>& change_there, int mask_there,
-                       const rdma_end::wish& as = {}) {
+std::string sent_to(const std::function<void(ibv_qp_attr&)>& change_receiver, int receiver_mask,
+                    const rdma_end::options& as = {}) {
   rdma_end a("one", as), b("two", as);
   for (rdma_end* const one : {&a, &b}) {
     EXPECT_EQ(one->modify(one->to_init(), rdma_end::init_mask), 0);
   }
   EXPECT_EQ(a.modify(a.to_rtr(b), rdma_end::rtr_mask), 0);
   ibv_qp_attr to = b.to_rtr(a);
-  change_there(to);
-  EXPECT_EQ(b.modify(to, mask_there), 0);
+  change_receiver(to);
+  EXPECT_EQ(b.modify(to, receiver_mask), 0);
   EXPECT_EQ(a.modify(a.to_rts(), rdma_end::rts_mask), 0);
   EXPECT_EQ(b.receive(1, {b.part(0, 1000)}), 0);
   EXPECT_EQ(a.post(rdma_end::request(IBV_WR_SEND, 1), {a.part(0, 1000)}), 0);
@@ -237,19 +237,19 @@ std::string sent_after(const std::function<void(ibv_qp_attr&)>& change_there, in
 TEST(RdmaDoublePairs, ReceiveFromConnectedPeerOnly) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   constexpr int mask = rdma_end::rtr_mask;
-  EXPECT_EQ(sent_after([](auto&) {}, mask), "1 ok");
-  EXPECT_EQ(sent_after([](auto& to) { ++to.dest_qp_num; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { ++to.rq_psn; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { to.ah_attr.grh.dgid = {}; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { to.path_mtu = IBV_MTU_512; }, mask), "1 invalid there");
+  EXPECT_EQ(sent_to([](auto&) {}, mask), "1 ok");
+  EXPECT_EQ(sent_to([](auto& to) { ++to.dest_qp_num; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { ++to.rq_psn; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { to.ah_attr.grh.dgid = {}; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { to.path_mtu = IBV_MTU_512; }, mask), "1 invalid there");
 }
 
 TEST(RdmaDoublePairs, UseLidOnInfiniband) {
   rdma_double hosts({{.name = "one", .infiniband = true}, {.name = "two", .infiniband = true}});
-  const rdma_end::wish as{.gid_index = 0};
+  const rdma_end::options as{.gid_index = 0};
   constexpr int mask = rdma_end::rtr_mask;
-  EXPECT_EQ(sent_after([](auto&) {}, mask, as), "1 ok");
-  EXPECT_EQ(sent_after([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto&) {}, mask, as), "1 ok");
+  EXPECT_EQ(sent_to([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");
 }
 
 TEST(RdmaDoublePairs, RequireSameRoceVersion) {

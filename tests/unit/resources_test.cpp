@@ -70,9 +70,9 @@ TEST(Resources, ErrnoIsInterpretedByResource) {
 }
 
 std::string words(int code, resource wanted, const resource_usage& now) {
-  const error said = describe_exhausted(code, wanted, "no x", now);
-  EXPECT_EQ(said.code(), errc::limit_exceeded);
-  return said.what();
+  const error failure = describe_exhausted(code, wanted, "no x", now);
+  EXPECT_EQ(failure.code(), errc::limit_exceeded);
+  return failure.what();
 }
 
 bool holds(const std::string& text, std::string_view part) {
@@ -83,9 +83,9 @@ TEST(Resources, TextNamesTheExhaustedLimit) {
   resource_usage now;
   now.descriptors = {64, 4096};
   now.open_descriptors = 64;
-  std::string said = words(EMFILE, resource::descriptor, now);
-  EXPECT_TRUE(holds(said, "RLIMIT_NOFILE: 64 of 64 in use, hard limit 4096")) << said;
-  EXPECT_TRUE(holds(said, "raise the soft limit: ulimit -n")) << said;
+  std::string failure = words(EMFILE, resource::descriptor, now);
+  EXPECT_TRUE(holds(failure, "RLIMIT_NOFILE: 64 of 64 in use, hard limit 4096")) << failure;
+  EXPECT_TRUE(holds(failure, "raise the soft limit: ulimit -n")) << failure;
   EXPECT_TRUE(holds(words(ETOOMANYREFS, resource::descriptor, now), "in flight"));
   EXPECT_TRUE(holds(words(ENFILE, resource::descriptor, now), "fs.file-max"));
   now.processes = {100, 200};
@@ -135,8 +135,8 @@ TEST(Resources, UsageIsReportedWithoutFreeDescriptors) {
     set_soft_limit(48);
     while (::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
     }
-    const error said = exhausted(EMFILE, resource::descriptor, "no socket");
-    EXPECT_TRUE(holds(said.what(), "RLIMIT_NOFILE: 48 of 48 in use")) << said.what();
+    const error failure = exhausted(EMFILE, resource::descriptor, "no socket");
+    EXPECT_TRUE(holds(failure.what(), "RLIMIT_NOFILE: 48 of 48 in use")) << failure.what();
     const boost::system::system_error bare(EMFILE, boost::system::system_category(), "epoll");
     const std::optional<error> found = find_exhausted(bare);
     EXPECT_TRUE(found && holds(found->what(), "epoll: this process is out of file descriptors"));

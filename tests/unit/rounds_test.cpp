@@ -76,35 +76,35 @@ TEST(rounds, yield_when_core_is_contended) {
 /// Looks at memory between two looks of the kernel, while nothing is found.
 class idle_link final : public pollable {
  public:
-  idle_link(asio::io_context& context, poll_cost costs, std::function<void()> looked)
-      : pollable(context.get_executor(), costs), looked_(std::move(looked)) {}
+  idle_link(asio::io_context& context, poll_cost costs, std::function<void()> on_poll)
+      : pollable(context.get_executor(), costs), on_poll_(std::move(on_poll)) {}
 
  private:
   bool poll() override {
-    looked_();
+    on_poll_();
     return false;
   }
   void arm() override {}
 
-  const std::function<void()> looked_;
+  const std::function<void()> on_poll_;
 };
 
-int memory_looks_of_a_round(bool expects_completion) {
+int memory_polls_per_round(bool expects_completion) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
-  int looks = 0, rounds = 0;
-  const idle_link memory(context, pollable::poll_cost::memory_read, [&] { ++looks; });
+  int poll_count = 0, rounds = 0;
+  const idle_link memory(context, pollable::poll_cost::memory_read, [&] { ++poll_count; });
   const idle_link kernel(context, pollable::poll_cost::system_call, [&] {
-    if (rounds++ == 0) looks = 0;
+    if (rounds++ == 0) poll_count = 0;
     if (rounds == 3) context.stop();
   });
   if (expects_completion) poller::of(context.get_executor()).expect_completion(true);
   run(context, alone);
-  return looks / 2;
+  return poll_count / 2;
 }
 
 TEST(rounds, are_shorter_while_awaited) {
-  const int usual = memory_looks_of_a_round(false), hurried = memory_looks_of_a_round(true);
+  const int usual = memory_polls_per_round(false), hurried = memory_polls_per_round(true);
   EXPECT_GT(usual, 50);
   EXPECT_GT(hurried, 4);
   EXPECT_LT(hurried, 24);

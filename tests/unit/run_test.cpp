@@ -24,14 +24,14 @@ namespace {
 using namespace std::chrono_literals;
 using lines = std::vector<std::string>;
 
-constexpr int patience_ms = 30'000;
+constexpr int timeout_ms = 30'000;
 
 /// Reads until `word` has come, or to the end where it is empty. False when patience ran out.
 bool read_until(int fd, const std::string& word, std::string& seen) {
   std::array<char, 4096> bytes;
   while (word.empty() || seen.find(word) == std::string::npos) {
     pollfd ready{fd, POLLIN, 0};
-    if (::poll(&ready, 1, patience_ms) <= 0) return false;
+    if (::poll(&ready, 1, timeout_ms) <= 0) return false;
     const ssize_t count = ::read(fd, bytes.data(), bytes.size());
     if (count <= 0) return word.empty();
     seen.append(bytes.data(), static_cast<std::size_t>(count));
@@ -122,16 +122,16 @@ class launcher_process {
   }
   pid_t id() const { return id_; }
   /// Until a word has come from the ranks `times` times.
-  bool hear(const std::string& word, int times) {
+  bool wait_for_output(const std::string& word, int times) {
     for (int i = 0; i < times; ++i) {
-      if (!read_until(output_.get(), word, heard_)) return false;
-      heard_.erase(0, heard_.find(word) + word.size());
+      if (!read_until(output_.get(), word, text_)) return false;
+      text_.erase(0, text_.find(word) + word.size());
     }
     return true;
   }
   /// Its output to the end; true when every writer is gone, that is, no process of the job is left.
-  bool hear_the_end() { return read_until(output_.get(), "", heard_); }
-  const std::string& heard() const { return heard_; }
+  bool wait_for_end() { return read_until(output_.get(), "", text_); }
+  const std::string& text() const { return text_; }
   int wait() {
     int status = -1;
     ::waitpid(std::exchange(id_, -1), &status, 0);
@@ -141,7 +141,7 @@ class launcher_process {
  private:
   pid_t id_;
   owned_fd output_;
-  std::string heard_;
+  std::string text_;
 };
 
 TEST(Run, SetsRankVariablesAndRendezvous) {
@@ -251,7 +251,7 @@ TEST(Run, KilledRankIsBlamedOverRanksThatLostIt) {
 }
 
 TEST(Run, KillsRanksIgnoringTermAndOrphans) {
-  lifeline life;
+  lifeline liveness;
   launch_plan plan = shell(2,
                            "trap '' TERM; sleep 1000 & if [ $RANK = 1 ]; then exit 7; fi; "
                            "while :; do sleep 1; done");
@@ -259,16 +259,16 @@ TEST(Run, KillsRanksIgnoringTermAndOrphans) {
   plan.kill_after = 100ms;
   const outcome result = launch(plan);
   EXPECT_EQ(result.status, 7);
-  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+  EXPECT_TRUE(liveness.ended()) << "a process of the job is still there";
 }
 
 TEST(Run, ForwardsSignals) {
   launcher_process launcher(
       shell(2, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.1; done"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGUSR1);
-  EXPECT_TRUE(launcher.hear("got it", 2));
-  EXPECT_TRUE(launcher.hear_the_end());
+  EXPECT_TRUE(launcher.wait_for_output("got it", 2));
+  EXPECT_TRUE(launcher.wait_for_end());
   const int status = launcher.wait();
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
@@ -276,10 +276,10 @@ TEST(Run, ForwardsSignals) {
 
 TEST(Run, ExitStatusReflectsFatalSignal) {
   launcher_process launcher(shell(2, "echo ready; exec sleep 1000"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGTERM);
-  EXPECT_TRUE(launcher.hear_the_end());
-  EXPECT_NE(launcher.heard().find("stopped by signal 15 (Terminated)"), std::string::npos);
+  EXPECT_TRUE(launcher.wait_for_end());
+  EXPECT_NE(launcher.text().find("stopped by signal 15 (Terminated)"), std::string::npos);
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 15);
 }
 
@@ -288,14 +288,14 @@ TEST(Run, SecondInterruptEndsRanksIgnoringFirst) {
       shell(1, "trap 'echo not now' INT; trap '' TERM; echo ready; while :; do sleep 0.1; done");
   plan.kill_after = 50ms;
   launcher_process launcher(plan);
-  ASSERT_TRUE(launcher.hear("ready", 1));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 1));
   ::kill(launcher.id(), SIGINT);
-  ASSERT_TRUE(launcher.hear("not now", 1));
+  ASSERT_TRUE(launcher.wait_for_output("not now", 1));
   ::kill(launcher.id(), SIGINT);
-  EXPECT_TRUE(launcher.hear_the_end());
-  EXPECT_NE(launcher.heard().find("rank 0 did not end in time and had to be killed"),
+  EXPECT_TRUE(launcher.wait_for_end());
+  EXPECT_NE(launcher.text().find("rank 0 did not end in time and had to be killed"),
             std::string::npos)
-      << launcher.heard();
+      << launcher.text();
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 2);
 }
 
@@ -305,9 +305,9 @@ TEST(Run, StopSignalIsEnforced) {
     plan.grace = 50ms;
     plan.kill_after = 50ms;
     launcher_process launcher(plan);
-    ASSERT_TRUE(launcher.hear("ready", 2));
+    ASSERT_TRUE(launcher.wait_for_output("ready", 2));
     ::kill(launcher.id(), number);
-    EXPECT_TRUE(launcher.hear_the_end());
+    EXPECT_TRUE(launcher.wait_for_end());
     EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + number);
   }
 }
@@ -316,19 +316,19 @@ TEST(Run, ExitStatusReflectsSignalOnCleanExit) {
   launcher_process launcher(shell(2,
                                   "trap 'echo saved; exit 0' TERM; echo ready; "
                                   "while :; do sleep 0.05; done"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGTERM);
-  EXPECT_TRUE(launcher.hear("saved", 2));
+  EXPECT_TRUE(launcher.wait_for_output("saved", 2));
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + SIGTERM);
 }
 
 TEST(Run, KilledLauncherLeavesNoProcess) {
-  lifeline life;
+  lifeline liveness;
   launcher_process launcher(
       shell(3, "trap '' HUP INT TERM PIPE; sleep 1000 & echo ready; while :; do sleep 1; done"));
-  ASSERT_TRUE(launcher.hear("ready", 3));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 3));
   ::kill(launcher.id(), SIGKILL);
-  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+  EXPECT_TRUE(liveness.ended()) << "a process of the job is still there";
   EXPECT_TRUE(WIFSIGNALED(launcher.wait()));
 }
 
@@ -355,8 +355,8 @@ TEST(Run, SelfCommandIsThisProgram) {
 
 TEST(LinePrefixer, SplitsOverlongLines) {
   line_prefixer prefixer("> ");
-  const std::string much(line_prefixer::max_bytes + 5, 'x');
-  EXPECT_EQ(prefixer.feed(much), "> " + much.substr(5) + "\n");
+  const std::string long_line(line_prefixer::max_bytes + 5, 'x');
+  EXPECT_EQ(prefixer.feed(long_line), "> " + long_line.substr(5) + "\n");
   EXPECT_EQ(prefixer.feed("\n\ny"), "> xxxxx\n> \n");
   EXPECT_EQ(prefixer.finish(), "> y\n");
   EXPECT_EQ(prefixer.finish(), "");

@@ -33,10 +33,10 @@ bytes sealed_in_parts(std::span<const iovec> parts) {
 
 /// Hands over the wire in pieces, and takes what opens into rooms of random parts.
 bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& random,
-             std::size_t longest_piece, std::size_t longest_room) {
-  bytes text, into(longest_room);
+             std::size_t longest_piece, std::size_t max_space) {
+  bytes text, into(max_space);
   for (;;) {
-    const std::span<std::byte> space(into.data(), 1 + random() % longest_room);
+    const std::span<std::byte> space(into.data(), 1 + random() % max_space);
     const auto parts = test::in_parts(space, random);
     cursor to(parts);
     in.open(to);
@@ -260,10 +260,10 @@ TEST_P(sealed_stream_only, final_bytes_follow_pending_records) {
   from_->seal_last(words);
   EXPECT_FALSE(from_->has_unsent());
   bytes got, into(90'000);
-  for (std::size_t said = 0; got.size() < 500'000;) {
+  for (std::size_t done = 0; got.size() < 500'000;) {
     const ssize_t n =
-        ::send(ends_[0], words.data() + said, words.size() - said, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0) said += static_cast<std::size_t>(n);
+        ::send(ends_[0], words.data() + done, words.size() - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) done += static_cast<std::size_t>(n);
     const ssize_t here = receive(into);
     ASSERT_TRUE(here > 0 || errno == EAGAIN);
     if (here > 0) got.insert(got.end(), into.begin(), into.begin() + here);

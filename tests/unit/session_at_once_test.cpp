@@ -96,13 +96,13 @@ TEST_F(session_at_once_test, stops_without_credits) {
     start(1, receive);
     ASSERT_TRUE(pair.deliver_at_once(0));
   }
-  scripted answer(kind::send, 1, "and back"), hears(kind::recv, 1, std::string(10, ' '));
-  start(0, hears);
+  scripted answer(kind::send, 1, "and back"), answered(kind::recv, 1, std::string(10, ' '));
+  start(0, answered);
   start(1, answer);
   while (pair.write(1) != nullptr) {
   }
   while (!pair.on_wire[1].empty()) deliver(1);
-  expect_received(hears, "and back");
+  expect_received(answered, "and back");
   scripted again(kind::send, 1, std::string(100, 'x'));
   EXPECT_TRUE(pair.send_at_once(0, again)) << "the credits came with the answer";
 }

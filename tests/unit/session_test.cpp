@@ -224,7 +224,7 @@ TEST_F(session_test, withdrawal_crosses_a_refusal) {
 
 /// The slot of a withdrawn message is taken again before the peer's old answer comes.
 TEST_F(session_test, stale_answer_does_not_match_new_message) {
-  scripted old(kind::send, 1, std::string(120, 'x')), young(kind::send, 2, std::string(130, 'y'));
+  scripted old(kind::send, 1, std::string(120, 'x')), later(kind::send, 2, std::string(130, 'y'));
   scripted receive(kind::recv, 1, std::string(200, ' '));
   start(0, old);
   next(0);
@@ -232,14 +232,14 @@ TEST_F(session_test, stale_answer_does_not_match_new_message) {
   start(1, receive);
   EXPECT_EQ(next(1), frame_type::accept);
   cancel(0, old);
-  start(0, young);
+  start(0, later);
   EXPECT_EQ(next(0), frame_type::withdraw);
   const packet* p = pair.write(0);
   ASSERT_NE(p, nullptr);
   EXPECT_EQ(p->header.type, frame_type::announce);
   deliver(1);
   EXPECT_TRUE(is_silent(0)) << "the young one was not accepted";
-  EXPECT_EQ(young.at, operation::phase::announced);
+  EXPECT_EQ(later.at, operation::phase::announced);
 }
 
 TEST_F(session_test, withdrawal_in_mid_message_follows_current_chunk) {

@@ -185,7 +185,7 @@ TEST(Settings, InvalidVariableIsNamedAsGiven) {
 }
 
 TEST(Settings, OnlyUnknownVariablesWarn) {
-  const environment_variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
+  const environment_variable misspelled("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
       family("TANDEM_RUN_ANYTHING", "1");
   std::vector<std::string> warnings;
   const log_sink before = set_log_sink(

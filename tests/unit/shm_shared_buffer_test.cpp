@@ -154,15 +154,15 @@ TEST(shared_buffers, unmappable_buffer_is_not_used) {
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr);
   const shared_buffer made(bytes);
   EXPECT_FALSE(both.reaches(made));
-  control_block& liar = both.shared.control(0);
-  liar.offered[0].inode.fetch_add(1);
+  control_block& peer_control = both.shared.control(0);
+  peer_control.offered[0].inode.fetch_add(1);
   both.in.take_offers();
   EXPECT_FALSE(both.reaches(made));
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr);
-  liar.offered[0].inode.fetch_sub(1);
-  liar.offered[0].bytes.fetch_add(4096);
-  liar.offered[0].generation.fetch_add(1);
-  liar.offers.fetch_add(1);
+  peer_control.offered[0].inode.fetch_sub(1);
+  peer_control.offered[0].bytes.fetch_add(4096);
+  peer_control.offered[0].generation.fetch_add(1);
+  peer_control.offers.fetch_add(1);
   both.in.take_offers();
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr) << "longer than it is";
 }

@@ -38,14 +38,14 @@ class core_test : public testing::Test {
 
   static hello_request hello(int rank, int size = 3) { return {rank, size, 30'000, 60'000, "job"}; }
 
-  void come(store_core& core, int rank, int size = 3) {
+  void join(store_core& core, int rank, int size = 3) {
     const auto id = static_cast<store_core::connection_id>(10 + rank);
     core.opened(id, "here", start_);
     core.received(id, hello(rank, size), start_);
   }
 
   void meet(store_core& core, int size = 3) {
-    for (int rank = 0; rank < size; ++rank) come(core, rank, size);
+    for (int rank = 0; rank < size; ++rank) join(core, rank, size);
     core.take();
   }
 
@@ -86,14 +86,14 @@ bool closes(const std::vector<output>& all, store_core::connection_id id) {
 TEST_F(core_test, starts_when_last_rank_joins) {
   store_core core(parameters());
   for (const int rank : {2, 0}) {
-    come(core, rank);
+    join(core, rank);
     const auto out = core.take();
     ASSERT_EQ(out.size(), 1u);
     EXPECT_TRUE(as<accepted_reply>(out[0]));
     EXPECT_EQ(out[0].to, 10u + static_cast<unsigned>(rank));
     EXPECT_EQ(core.next_deadline(), start_ + milliseconds(30'000));
   }
-  come(core, 1);
+  join(core, 1);
   const auto out = core.take();
   EXPECT_EQ(to<accepted_reply>(out, 11).size(), 1u);
   for (const unsigned id : {10u, 11u, 12u}) EXPECT_EQ(to<started_reply>(out, id).size(), 1u);
@@ -103,7 +103,7 @@ TEST_F(core_test, starts_when_last_rank_joins) {
 
 TEST_F(core_test, missing_ranks_are_reported_to_joined_ranks) {
   store_core core(parameters(6));
-  for (const int rank : {0, 1, 3, 4}) come(core, rank, 6);
+  for (const int rank : {0, 1, 3, 4}) join(core, rank, 6);
   core.take();
   core.tick(start_ + milliseconds(29'999));
   EXPECT_TRUE(core.take().empty());
@@ -120,7 +120,7 @@ TEST_F(core_test, missing_ranks_are_reported_to_joined_ranks) {
     EXPECT_TRUE(says(notice->reason.what(), "they can reach 127.0.0.1:29500"));
   }
   // Who comes later hears the same, and who then leaves changes nothing.
-  come(core, 5, 6);
+  join(core, 5, 6);
   const auto late = to<refused_reply>(core.take(), 15);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].reason.code(), errc::rank_missing);
@@ -143,7 +143,7 @@ TEST_F(core_test, shortest_timeout_ends_the_rendezvous) {
 
 TEST_F(core_test, long_list_of_missing_ranks_is_truncated) {
   store_core core(parameters(100));
-  come(core, 0, 100);
+  join(core, 0, 100);
   core.take();
   core.tick(start_ + milliseconds(30'000));
   const auto notices = to<notice_reply>(core.take(), 10);
@@ -170,7 +170,7 @@ TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
        "serves job 'job', this rank belongs to job 'job.2'"},
   };
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   store_core::connection_id id = 100;
   for (const wrong& each : cases) {
@@ -190,15 +190,15 @@ TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
   }
   EXPECT_EQ(core.dropped(), cases.size());
   EXPECT_TRUE(core.take().empty());
-  come(core, 1);
-  come(core, 2);
+  join(core, 1);
+  join(core, 2);
   EXPECT_EQ(to<started_reply>(core.take(), 10).size(), 1u);
 }
 
 TEST_F(core_test, rank_lost_during_rendezvous_ends_it) {
   store_core core(parameters());
-  come(core, 0);
-  come(core, 2);
+  join(core, 0);
+  join(core, 2);
   core.take();
   core.closed(12);
   const auto out = core.take();
@@ -259,7 +259,7 @@ TEST_F(core_test, unauthenticated_peers_are_counted_and_logged_once) {
 
 TEST_F(core_test, failed_proof_drops_only_that_connection) {
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   core.opened(7, "10.0.0.9:5", start_);
   core.untrusted(7, "job secret mismatch", start_);
@@ -272,7 +272,7 @@ TEST_F(core_test, failed_proof_drops_only_that_connection) {
 
 TEST_F(core_test, hostile_bytes_close_only_their_connection) {
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   core.opened(7, "there", start_);
   core.malformed(7, "no request", start_);

@@ -63,7 +63,7 @@ using join_result = outcome<std::shared_ptr<tandem::store>>;
 
 class store_job : public testing::Test {
  protected:
-  tandem::launch_info place(int rank, int size) const {
+  tandem::launch_info launch_as(int rank, int size) const {
     tandem::launch_info who;
     who.rank = rank;
     who.size = size;
@@ -109,7 +109,7 @@ class store_job : public testing::Test {
   /// All ranks of a job of `size`, there.
   std::vector<std::shared_ptr<tandem::store>> all(int size) {
     std::vector<join_result*> each;
-    for (int rank = 0; rank < size; ++rank) each.push_back(&join(place(rank, size)));
+    for (int rank = 0; rank < size; ++rank) each.push_back(&join(launch_as(rank, size)));
     run_until([&] { return all_done(each); });
     std::vector<std::shared_ptr<tandem::store>> stores;
     for (const join_result* one : each) {

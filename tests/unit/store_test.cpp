@@ -305,11 +305,11 @@ TEST_P(killed, every_other_process_gets_the_same_cause) {
     ASSERT_EQ(::pipe(ends.data()), 0);
     children[at] = ::fork();
     ASSERT_GE(children[at], 0);
-    if (children[at] == 0) be_rank(place(rank, 4), within(timeout), ends[1]);
+    if (children[at] == 0) be_rank(launch_as(rank, 4), within(timeout), ends[1]);
     ::close(ends[1]);
     pipes[at] = ends[0];
   }
-  join_result& here = join(place(3, 4));
+  join_result& here = join(launch_as(3, 4));
   run_until([&] { return here.done; });
   loss_record mine;
   if (here.value) listen(**here.value, mine);

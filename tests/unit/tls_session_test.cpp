@@ -149,9 +149,9 @@ TEST(tls_session, handshake_size_is_limited) {
 }
 
 TEST(tls_session, truncated_handshake_waits_unauthenticated) {
-  connection whole(by("one"), by("one"));
-  whole.client.send("hello");
-  whole.exchange_all();
+  connection complete(by("one"), by("one"));
+  complete.client.send("hello");
+  complete.exchange_all();
   const std::string hello = tls_session(by("one"), tls_session::side::connects).take_outgoing();
   for (std::size_t n = 1; n < hello.size(); n += 7) {
     tls_session s(by("one"), tls_session::side::accepts);

@@ -90,7 +90,7 @@ TEST(Credits, ChunksArriveInOrder) {
   EXPECT_TRUE(mine.chunk_arrived(0));
   EXPECT_FALSE(mine.chunk_arrived(0));
   EXPECT_TRUE(mine.chunk_arrived(1));
-  EXPECT_FALSE(mine.chunk_arrived(0)) << "what is there was not yet read";
+  EXPECT_FALSE(mine.chunk_arrived(0)) << "the slot was not read yet";
   mine.chunk_taken();
   EXPECT_FALSE(mine.chunk_arrived(1));
   EXPECT_TRUE(mine.chunk_arrived(0));
@@ -112,10 +112,10 @@ TEST(Credits, UpdateIsDueWhenHalfIsTaken) {
 }
 
 TEST(Credits, UpdateRoundTrips) {
-  const credit_update said{1, 0x1234'5678, 0xffff'ffff, 77};
+  const credit_update update{1, 0x1234'5678, 0xffff'ffff, 77};
   std::array<std::byte, credit_update_bytes> wire;
-  encode(said, wire);
-  EXPECT_EQ(decode(wire), said);
+  encode(update, wire);
+  EXPECT_EQ(decode(wire), update);
 }
 
 /// Two ends and what is on its way between them. Records keep their order, and so do words, but
@@ -134,9 +134,9 @@ class two_ends {
         return send(side, true);
       case 3:
       case 4:
-        return data_comes(side);
+        return data_arrives(side);
       case 5:
-        return word_comes(side);
+        return update_arrives(side);
       default:
         return take(side);
     }
@@ -144,9 +144,9 @@ class two_ends {
 
   /// Both ends take all that came, and say what they owe, until nothing moves; false where that
   /// never ends.
-  bool settle() {
+  bool drain() {
     for (int moves = 0; moves < 1000; ++moves) {
-      if (!settle_once()) return true;
+      if (!drain_once()) return true;
     }
     return false;
   }
@@ -159,7 +159,7 @@ class two_ends {
 
  private:
   struct message {
-    credit_update said;
+    credit_update update;
     std::optional<std::uint32_t> slot;
   };
   struct end {
@@ -168,7 +168,7 @@ class two_ends {
     credits by;
     std::deque<message> data_inbox;  // on their way here
     std::deque<credit_update> update_inbox;
-    std::deque<message> came;  // and not yet taken: each holds its receive
+    std::deque<message> arrived;  // and not yet taken: each holds its receive
   };
 
   void send(int side, bool chunk) {
@@ -181,49 +181,49 @@ class two_ends {
     } else {
       from.by.record_sent();
     }
-    sent.said = from.by.next_update();
+    sent.update = from.by.next_update();
     to.data_inbox.push_back(sent);
-    expect(to.data_inbox.size() + to.came.size() <= to.has.records, "no receive for a record");
+    expect(to.data_inbox.size() + to.arrived.size() <= to.has.records, "no receive for a record");
   }
-  void say_word(int side) {
+  void send_update(int side) {
     end& from = ends_[side];
     end& to = ends_[1 - side];
     if (!from.by.update_due() || !from.by.may_send_update()) return;
     from.by.update_sent();
     to.update_inbox.push_back(from.by.next_update());
-    expect(to.update_inbox.size() <= to.has.updates, "no receive for a word");
+    expect(to.update_inbox.size() <= to.has.updates, "no receive for an update");
   }
-  void data_comes(int side) {
+  void data_arrives(int side) {
     end& at = ends_[side];
     if (at.data_inbox.empty()) return;
     const message m = at.data_inbox.front();
     at.data_inbox.pop_front();
-    expect(!m.slot || at.by.chunk_arrived(*m.slot), "a slot that is not its turn");
-    expect(at.by.apply_update(m.said), "a lie");
-    at.came.push_back(m);
+    expect(!m.slot || at.by.chunk_arrived(*m.slot), "a slot out of order");
+    expect(at.by.apply_update(m.update), "an invalid update");
+    at.arrived.push_back(m);
   }
-  void word_comes(int side) {
+  void update_arrives(int side) {
     end& at = ends_[side];
     if (at.update_inbox.empty()) return;
-    expect(at.by.apply_update(at.update_inbox.front()), "a lie");
+    expect(at.by.apply_update(at.update_inbox.front()), "an invalid update");
     at.update_inbox.pop_front();
     at.by.update_taken();
-    say_word(side);
+    send_update(side);
   }
   void take(int side) {
     end& at = ends_[side];
-    if (at.came.empty()) return;
-    at.came.front().slot ? at.by.chunk_taken() : at.by.record_taken();
-    at.came.pop_front();
-    say_word(side);
+    if (at.arrived.empty()) return;
+    at.arrived.front().slot ? at.by.chunk_taken() : at.by.record_taken();
+    at.arrived.pop_front();
+    send_update(side);
   }
-  bool settle_once() {
+  bool drain_once() {
     bool any = false;
     for (const int side : {0, 1}) {
       end& at = ends_[side];
-      any = any || !at.data_inbox.empty() || !at.update_inbox.empty() || !at.came.empty();
-      data_comes(side);
-      word_comes(side);
+      any = any || !at.data_inbox.empty() || !at.update_inbox.empty() || !at.arrived.empty();
+      data_arrives(side);
+      update_arrives(side);
       take(side);
     }
     return any;
@@ -251,7 +251,7 @@ TEST(Credits, NeverDeadlock) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     two_ends both(a, b);
     for (int i = 0; i < 200 && both.good; ++i) both.step(random);
-    ASSERT_TRUE(both.settle()) << "words beget words";
+    ASSERT_TRUE(both.drain()) << "updates cause updates endlessly";
     ASSERT_TRUE(both.may_send(0) && both.may_send(1));
     ASSERT_TRUE(both.good);
   }

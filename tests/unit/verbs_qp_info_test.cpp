@@ -60,7 +60,7 @@ TEST(QpInfo, RoundTrips) {
 
 TEST(QpInfo, OutOfBoundsIsRefusedWithReason) {
   struct row {
-    std::function<void(qp_info&)> spoil;
+    std::function<void(qp_info&)> corrupt;
     std::string expected;
   };
   const std::string count = "number of slots out of range";
@@ -92,7 +92,7 @@ TEST(QpInfo, OutOfBoundsIsRefusedWithReason) {
   };
   for (const row& r : rows) {
     qp_info bad = some_qp_info();
-    r.spoil(bad);
+    r.corrupt(bad);
     EXPECT_NE(refusal(encode(bad)).find("the peer's queue pairs: " + r.expected), std::string::npos)
         << "row " << &r - rows.data() << ": " << refusal(encode(bad));
   }

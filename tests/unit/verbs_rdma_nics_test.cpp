@@ -15,7 +15,7 @@ using fake::nic;
 using fake::roce;
 using test::says;
 
-rails::rail_end whole(const std::vector<rails::nic>& nics, std::size_t index) {
+rails::rail_end end_of(const std::vector<rails::nic>& nics, std::size_t index) {
   return {index, nics[index].addresses};
 }
 
@@ -26,7 +26,7 @@ TEST(RdmaNics, EachRailHasThePortOnItsInterface) {
       roce("rxe1", {gid(0, "fe80::2", 4), gid(1, "10.9.1.1", 4)}),
       roce("rxe0", {gid(0, "fe80::1", 3), gid(1, "10.9.0.1", 3)}),
   };
-  const auto all = choose_rdma(ports, nics, {whole(nics, 0), whole(nics, 1), whole(nics, 2)});
+  const auto all = choose_rdma(ports, nics, {end_of(nics, 0), end_of(nics, 1), end_of(nics, 2)});
   ASSERT_EQ(all.size(), 3u);
   ASSERT_TRUE(all[0].end && all[1].end);
   EXPECT_EQ(all[0].why, "rxe0 port 1, GID 1 (RoCE v2, 10.9.0.1)");
@@ -97,7 +97,7 @@ TEST(RdmaNics, InfinibandIsMatchedByHardwareAddress) {
 
 TEST(RdmaNics, AreMandatoryWhenRequired) {
   const std::vector<rails::nic> nics{nic("eth0", 3, {"10.9.0.1"})};
-  const std::vector<rails::rail_end> rails{whole(nics, 0)};
+  const std::vector<rails::rail_end> rails{end_of(nics, 0)};
   const auto none = choose_rdma({}, nics, rails);
   for (const rdma_use asked : {rdma_use::automatic, rdma_use::off, rdma_use::both}) {
     EXPECT_NO_THROW(require_rdma(asked, nics, rails, none));

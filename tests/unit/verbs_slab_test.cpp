@@ -34,8 +34,8 @@ std::vector<area> local_slots(slab& of, const queue_depths& has) {
   return all;
 }
 
-bool is_within(area part, area whole) {
-  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
+bool is_within(area part, area outer) {
+  return part.data() >= outer.data() && part.data() + part.size() <= outer.data() + outer.size();
 }
 
 class slab_test : public testing::TestWithParam<queue_depths> {};

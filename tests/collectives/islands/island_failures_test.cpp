@@ -39,9 +39,9 @@ TEST_F(IslandFailure, ArgumentsAreValidatedLikeTheCommunicator) {
   constexpr reduce_op sum = reduce_op::sum;
   const auto refused = [this](asio::awaitable<void> ours, asio::awaitable<void> communicators) {
     EXPECT_EQ(rig.code_of(1, std::move(ours)), errc::bad_input);
-    const std::string said = why(1);
+    const std::string reason = why(1);
     EXPECT_EQ(rig.code_of(1, std::move(communicators)), errc::bad_input);
-    EXPECT_EQ(said, why(1));
+    EXPECT_EQ(reason, why(1));
   };
   refused(in.broadcast(one, 4), broadcast(own, one, 4));
   refused(in.reduce(one, two, type, sum, -1), reduce(own, one, two, type, sum, -1));

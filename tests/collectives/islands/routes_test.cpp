@@ -10,13 +10,13 @@ namespace tandem::detail {
 namespace {
 
 division divided(const std::vector<int>& colours) {
-  std::vector<island_fact> said(colours.size());
+  std::vector<island_fact> known(colours.size());
   for (std::size_t r = 0; r < colours.size(); ++r) {
-    said[r].colour = colours[r];
-    said[r].library = 22803;
-    said[r].uuid[0] = static_cast<char>('a' + r);
+    known[r].colour = colours[r];
+    known[r].library = 22803;
+    known[r].uuid[0] = static_cast<char>('a' + r);
   }
-  return division(said);
+  return division(known);
 }
 
 using lengths = std::vector<std::size_t>;

@@ -19,7 +19,7 @@ struct ParallelFailure : testing::Test {
     const island_call sum(collective::all_reduce, 37, data_type::float32);
     for (const char* const name : {"pipeline", "tensor"}) EXPECT_EQ(rig.check(name, sum), "");
   }
-  bool says(int rank, const std::string& words) const {
+  bool shows(int rank, const std::string& words) const {
     return rig.jobs->text(rank).find(words) != std::string::npos;
   }
   group_rig rig{{test::on_cuda(2), test::on_cuda(2, 1)}};
@@ -33,7 +33,7 @@ TEST_F(ParallelFailure, DifferentLayoutIsMismatchOnAllRanks) {
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::call_mismatch) << rig.jobs->text(r);
     EXPECT_TRUE(
-        says(r, R"("layout pipeline=2,tensor=2" on ranks 0, 1, 3; "layout pipeline=4" on rank 2)"))
+        shows(r, R"("layout pipeline=2,tensor=2" on ranks 0, 1, 3; "layout pipeline=4" on rank 2)"))
         << rig.jobs->text(r);
   }
   expect_harmless();
@@ -43,7 +43,7 @@ TEST_F(ParallelFailure, LayoutOfWrongSizeIsRefusedOnAllRanks) {
   ASSERT_NE(rig.make("pipeline=2,tensor=3"), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::bad_option);
-    EXPECT_TRUE(says(r, "6 ranks, and the job has 4")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "6 ranks, and the job has 4")) << rig.jobs->text(r);
   }
   expect_harmless();
 }
@@ -55,8 +55,8 @@ TEST_F(ParallelFailure, MissingDeviceIsReportedOnAllRanks) {
   EXPECT_EQ(rig.jobs->code(1), errc::unsupported_memory) << rig.jobs->text(1);
   for (const int r : {0, 2, 3}) {
     EXPECT_EQ(rig.jobs->code(r), errc::call_mismatch);
-    EXPECT_TRUE(says(r, "on rank 1")) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "no device 17 of kind cuda")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "on rank 1")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "no device 17 of kind cuda")) << rig.jobs->text(r);
   }
   rig.member(1) = right;
   expect_harmless();
@@ -109,7 +109,7 @@ TEST_F(ParallelFailure, LibraryCallFailureReachesEveryRank) {
   ASSERT_NE(rig.check("pipeline", sum), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "ncclAllReduce")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "ncclAllReduce")) << rig.jobs->text(r);
     EXPECT_EQ(rig.jobs->why(r).detail, rig.jobs->why(0).detail);
   }
 }
@@ -120,8 +120,8 @@ TEST_F(ParallelFailure, LibraryInitFailureReachesEveryRank) {
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "ncclCommInitRank")) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "unhandled system error")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "ncclCommInitRank")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "unhandled system error")) << rig.jobs->text(r);
   }
 }
 

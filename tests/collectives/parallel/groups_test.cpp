@@ -11,11 +11,11 @@ namespace {
 
 using test::group_rig;
 using test::island_call;
-using test::kin;
+using test::rank_group;
 
 struct shape {
   const char* name;
-  std::vector<kin> ranks;
+  std::vector<rank_group> ranks;
   const char* layout;
 };
 

@@ -86,7 +86,7 @@ TEST(ParallelLayout, ReportsSyntaxErrors) {
 TEST(ParallelLayout, SuggestsSizes) {
   const parallel_layout layout = parallel_layout::parse("pipeline=2,data=2,tensor=2");
   EXPECT_NO_THROW(layout.check(8));
-  const auto said = [&layout](int ranks) -> std::string {
+  const auto message = [&layout](int ranks) -> std::string {
     try {
       layout.check(ranks);
     } catch (const error& why) {
@@ -94,11 +94,11 @@ TEST(ParallelLayout, SuggestsSizes) {
     }
     return {};
   };
-  EXPECT_NE(said(12).find("layout pipeline=2,data=2,tensor=2: 8 ranks, and the job has 12"),
+  EXPECT_NE(message(12).find("layout pipeline=2,data=2,tensor=2: 8 ranks, and the job has 12"),
             std::string::npos)
-      << said(12);
-  EXPECT_NE(said(12).find("use pipeline=3 or data=3 or tensor=3"), std::string::npos);
-  EXPECT_NE(said(7).find("choose sizes whose product is 7"), std::string::npos) << said(7);
+      << message(12);
+  EXPECT_NE(message(12).find("use pipeline=3 or data=3 or tensor=3"), std::string::npos);
+  EXPECT_NE(message(7).find("choose sizes whose product is 7"), std::string::npos) << message(7);
 }
 
 TEST(RanksText, AbbreviatesRuns) {

@@ -84,10 +84,10 @@ TEST(Agreement, MeasuresIntraAndInterHost) {
   meeting of({on("a"), on("b"), on("b")});
   ASSERT_EQ(of.run(), "");
   const facts& known = of.agreed[0]->known();
-  for (const path_facts& way : {known.within, known.across}) {
-    EXPECT_EQ(way.channel, "local");
-    EXPECT_NE(way, path_facts{}) << "nothing was measured";
-    EXPECT_EQ(way.latency_ns, detail::rounded(way.latency_ns));
+  for (const path_facts& each : {known.within, known.across}) {
+    EXPECT_EQ(each.channel, "local");
+    EXPECT_NE(each, path_facts{}) << "nothing was measured";
+    EXPECT_EQ(each.latency_ns, detail::rounded(each.latency_ns));
   }
   EXPECT_GT(of.ranks.fabrics[1]->find(2)->stats().messages_sent, 40u);
   EXPECT_LT(of.ranks.fabrics[0]->find(2)->stats().messages_sent, 40u);

@@ -30,7 +30,7 @@ std::vector<std::string> hosts_of(int hosts, int ranks_each) {
 }
 
 /// From where on the volume of all_reduce counts for more than its steps.
-std::size_t few_steps_below(const plan& p) {
+std::size_t latency_limit(const plan& p) {
   for (const plan_rule& rule : p.rules()) {
     if (rule.what != collective::all_reduce) continue;
     const bool few = rule.how == algorithm::recursive_doubling || rule.how == algorithm::direct;
@@ -70,16 +70,16 @@ TEST(Plan, HasADefinedAlgorithmForEveryOperationAndLength) {
 }
 
 TEST(Plan, ChoosesByLatencyAndRate) {
-  const auto few_below = [](std::uint64_t latency_ns, std::uint64_t bytes_per_us) {
-    return few_steps_below(plan::of(cluster(hosts_of(8, 1), latency_ns, bytes_per_us), settings{}));
+  const auto latency_bound_below = [](std::uint64_t latency_ns, std::uint64_t bytes_per_us) {
+    return latency_limit(plan::of(cluster(hosts_of(8, 1), latency_ns, bytes_per_us), settings{}));
   };
-  const std::size_t usual = few_below(30'000, 1'250);
+  const std::size_t usual = latency_bound_below(30'000, 1'250);
   EXPECT_GT(usual, 1024u);
   EXPECT_LT(usual, 1u << 28);
-  EXPECT_GE(few_below(300'000, 1'250), usual);  // steps count for more
-  EXPECT_LT(few_below(3'000, 1'250), usual);
-  EXPECT_GE(few_below(30'000, 12'500), usual);  // bytes count for less
-  EXPECT_LT(few_below(30'000, 125), usual);
+  EXPECT_GE(latency_bound_below(300'000, 1'250), usual);  // steps count for more
+  EXPECT_LT(latency_bound_below(3'000, 1'250), usual);
+  EXPECT_GE(latency_bound_below(30'000, 12'500), usual);  // bytes count for less
+  EXPECT_LT(latency_bound_below(30'000, 125), usual);
 }
 
 TEST(Plan, DoesNotDependOnHostNames) {
@@ -237,13 +237,13 @@ TEST(Plan, SharesHostLinkAmongRanks) {
 TEST(Plan, RanksSharingCoresAreSerialized) {
   facts known = facts::one_host(4);
   known.within = {"tcp", 0, 5'000, 4'000};
-  const auto way = [&known](std::uint64_t cores) {
+  const auto algorithm_with = [&known](std::uint64_t cores) {
     known.cores = cores;
     return plan::of(known, settings{}).choose(collective::broadcast, 1u << 20).how;
   };
-  EXPECT_EQ(way(0), algorithm::chain);
-  EXPECT_EQ(way(8), algorithm::chain);
-  EXPECT_EQ(way(2), algorithm::tree);
+  EXPECT_EQ(algorithm_with(0), algorithm::chain);
+  EXPECT_EQ(algorithm_with(8), algorithm::chain);
+  EXPECT_EQ(algorithm_with(2), algorithm::tree);
 }
 
 TEST(Steps, FoldRanksBeyondPowerOfTwo) {

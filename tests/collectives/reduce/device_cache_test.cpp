@@ -58,18 +58,18 @@ TEST_F(DeviceCache, IgnoresFileOfAnotherKey) {
 
 TEST_F(DeviceCache, RejectsTruncatedOrChangedFile) {
   cache.store("key", code);
-  const std::string whole = content();
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
+  const std::string stored = content();
+  for (std::size_t length = 0; length < stored.size(); ++length) {
+    write(stored.substr(0, length));
     EXPECT_EQ(cache.find("key"), std::nullopt) << length << " bytes of it";
   }
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    std::string changed = whole;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    std::string changed = stored;
     changed[i] = static_cast<char>(changed[i] ^ 4);
     write(changed);
     EXPECT_EQ(cache.find("key"), std::nullopt) << "byte " << i;
   }
-  write(whole + "x");
+  write(stored + "x");
   EXPECT_EQ(cache.find("key"), std::nullopt);
   cache.store("key", code);
   EXPECT_EQ(cache.find("key"), code) << "a bad file is replaced";
