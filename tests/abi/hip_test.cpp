@@ -7,7 +7,7 @@
 
 #include "abi/same_shape.hpp"
 
-// struct hip and struct hsa against AMD's own headers: what does not agree does not compile.
+// struct hip and struct hsa against AMD's headers: a difference is a compile error.
 
 namespace tandem::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// The check can fail, and for what.
+// What the check accepts and refuses.
 
 namespace tandem::test {
 namespace {

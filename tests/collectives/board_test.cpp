@@ -1,4 +1,4 @@
-// Short calls of ranks that share memory: which go by a board, and what becomes of those that wait.
+// Short calls of ranks that share memory: which of them use a board, and how waiting calls end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ settings usual() {
   return s;
 }
 
-/// The calls that go by a board, by their numbers among all.
+/// The calls that use a board, by their sequence numbers.
 std::vector<int> board_calls() {
   std::vector<int> found;
   for (int which = 0; which < test::every_call::count(); ++which) {
@@ -38,7 +38,7 @@ std::vector<int> board_calls() {
   return found;
 }
 
-/// What a rank, or a part of them, agrees on.
+/// The plans agreed by the world and by a part of it.
 struct agreement {
   std::optional<plan> full, part;
 };
@@ -55,7 +55,7 @@ asio::awaitable<void> agree(fabric& over, settings options, int colour, agreemen
   for (const std::int32_t sum : ones) EXPECT_EQ(sum, part->size());
 }
 
-/// Of four ranks, two and two of a colour.
+/// Four ranks in two colours of two.
 std::vector<agreement> agreements(const std::string& over, const std::string& pins = {}) {
   job ranks(kind(over), 4, usual());
   std::vector<agreement> found(4);
@@ -168,7 +168,7 @@ TEST_F(BoardCall, RootAheadWaitsForFreeSlot) {
   ranks.start([&](int r) { return r == 0 ? recv_many(ranks.world(0), 200) : nothing(); });
   for (int i = 0; i < 1000; ++i) ranks.context.poll();
   EXPECT_EQ(ranks.running, 1) << "the root did not wait";
-  // The others come late, and sleep in between.
+  // The others arrive late and block in between.
   for (int r = 1; r < 3; ++r) {
     ++ranks.running;
     asio::co_spawn(ranks.context, recv_many(ranks.world(r), 200), [&](std::exception_ptr failure) {

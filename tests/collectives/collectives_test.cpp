@@ -15,8 +15,7 @@ namespace {
 using test::job;
 using test::small_pieces;
 
-/// Small pieces, so that small data already take every path: chunks, and messages that must be
-/// asked for.
+/// Small chunks, so that small data take every path: several chunks, and announced messages.
 constexpr reduce_op all_ops[] = {reduce_op::sum, reduce_op::product, reduce_op::minimum,
                                  reduce_op::maximum};
 
@@ -84,8 +83,8 @@ TEST(AllReduceChoice, DependsOnLength) {
 }
 
 TEST(AllReduceChoice, SplitsSegmentsForOverlap) {
-  // 4 segments of 256 KiB in chunks of at most 512 KiB: without a cut every step would wait for the
-  // one before.
+  // 4 segments of 256 KiB, chunks of at most 512 KiB: unsplit, every step would wait for the one
+  // before.
   job ranks(4);
   std::vector<std::vector<float>> data;
   for (int r = 0; r < 4; ++r) data.push_back(test::data_of<float>(r, 1 << 18));

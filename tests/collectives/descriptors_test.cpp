@@ -1,4 +1,4 @@
-// Communicators are many in a long job, and cost no file descriptors: not over shared memory
+// A long job creates many communicators; they need no file descriptors, not over shared memory
 // either.
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -79,8 +79,8 @@ awaitable<void> many_groups(std::vector<descriptor_use>& found) {
 TEST(Descriptors, SharedMemoryCommunicatorsUseNone) {
   std::vector<descriptor_use> found(2);
   test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
-  // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.
-  // One that crossed another when the ranks connected may have ended since.
+  // Rank 0 creates the boards; it may be in the middle of one while rank 1 counts.
+  // One of two crossed connections may have been closed since.
   EXPECT_LE(found[0].with_all, found[0].before);
   EXPECT_EQ(found[0].boards_with_all - found[0].boards_before, 2 * groups);
 }

@@ -1,4 +1,4 @@
-// Collectives on the memory of devices that fail: every rank hears, and nothing is touched later.
+// Collectives on failing devices: every rank gets the error, and no memory is accessed afterwards.
 #include <gtest/gtest.h>
 
 #include <tandem/collectives.hpp>
@@ -16,7 +16,7 @@ using test::job;
 
 class DeviceFailure : public testing::Test {
  protected:
-  /// All ranks call it; what they bring lives on.
+  /// All ranks call it; their data outlives the call.
   void start(device_job& ranks, const device_call& c) {
     data = std::make_unique<data_of_call>(c, ranks.size());
     ranks.start([this, &ranks](int r) {
@@ -37,7 +37,7 @@ class DeviceFailure : public testing::Test {
 constexpr device_call long_sum{collective::all_reduce, algorithm::ring, data_type::float32,
                                reduce_op::average, 3000};
 
-/// The double fails the test where memory goes while work on it is queued.
+/// The double fails the test if memory is freed while work on it is queued.
 TEST_F(DeviceFailure, LostRankAtAnyStepReturnsViewsUntouched) {
   for (const collective what : {collective::all_reduce, collective::reduce_scatter}) {
     for (const algorithm how : algorithms_of(what)) {
@@ -107,7 +107,7 @@ TEST_F(DeviceFailure, MismatchedViewsAreRefusedWithoutEffect) {
   nowhere.kind = memory_kind::hip;
   EXPECT_EQ(code_of(ranks, broadcast(world, nowhere, 0)), errc::unsupported_memory);
 
-  // No compiler of kernels: what combines is refused, what moves is not.
+  // Without a kernel compiler, reductions are refused and data movement is not.
   devices.compiler.fail("no");
   EXPECT_EQ(code_of(ranks, all_reduce(world, there, data_type::int8, reduce_op::sum)),
             errc::device_failed);

@@ -1,5 +1,5 @@
-// Collectives on the memory of devices: every one gives what it gives on the host, bit by bit,
-// which other tests compare with a reference.
+// Collectives on device memory: results are bitwise those on the host, which other tests compare
+// with a reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using test::device_job;
 using test::device_of_rank;
 using test::job;
 
-/// The same call by both jobs.
+/// The same call in both jobs.
 void expect_same(job& on_host, device_job& on_devices, const device_call& c) {
   SCOPED_TRACE(text(c, on_host.size()));
   data_of_call expected(c, on_host.size());
@@ -40,7 +40,7 @@ void expect_same(job& on_host, device_job& on_devices, const device_call& c) {
   ASSERT_TRUE(got == expected);
 }
 
-/// By each algorithm, in place and not, equal blocks and not.
+/// Each algorithm, in place and out of place, with equal and unequal blocks.
 void expect_all(job& on_host, device_job& on_devices, const device_call& like, bool two_level) {
   for (const algorithm how : algorithms_of(like.what)) {
     if ((how == algorithm::two_level) != two_level) continue;
@@ -107,7 +107,7 @@ TEST_P(OnDevices, EveryTypeAndOperation) {
       if (HasFatalFailure()) return;
     }
   }
-  // Those that no host-side rank needed, of both devices, at the most.
+  // At most those of both devices that no rank on the host needed.
   EXPECT_LE(devices.compiler.compiled().size(), std::size(test::all_types));
 }
 
@@ -160,7 +160,7 @@ asio::awaitable<test::fabrics> over_rdma(int ranks, settings options) {
   return test::make_job(ranks, std::move(options));
 }
 
-/// NICs read and write the ranks' devices, which do not reach each other.
+/// NICs read and write the ranks' devices, which have no peer access.
 TEST_P(OnDevices, OverGpuDirectNics) {
   const std::unique_ptr<test::rdma_double> nics = test::rdma_on_loopback();
   settings options = test::rdma_settings(rdma_use::on);

@@ -14,7 +14,7 @@ using test::job;
 using test::nothing;
 using test::small_pieces;
 
-/// Every rank but `missing` makes the call and gets as far as it can.
+/// Every rank except `missing` makes the call and proceeds as far as possible.
 void start_without(job& ranks, std::vector<calls>& made, int which, int missing) {
   ranks.start([&](int r) {
     if (r == missing) return nothing();
@@ -23,7 +23,7 @@ void start_without(job& ranks, std::vector<calls>& made, int which, int missing)
   ranks.context.poll();
 }
 
-/// All ranks but one have to end, and those that wait for it with `code`, blaming `culprit`.
+/// All ranks but one have to end; those that wait for it fail with `code` and name `culprit`.
 void expect_failures(job& ranks, int except, errc code, int culprit) {
   int failed = 0;
   for (int r = 0; r < ranks.size(); ++r) {
@@ -83,7 +83,7 @@ TEST(CollectiveFailure, CancellationOnOneRankFailsOthers) {
       EXPECT_EQ(ranks.code(r), errc::message_cancelled) << ranks.text(r);
       EXPECT_EQ(ranks.why(r).peer, 2) << ranks.text(r);
     }
-    // The one that was elsewhere hears of it as soon as it comes.
+    // The absent rank gets the error with its next call.
     ASSERT_NE(
         ranks.run([&](int r) { return r == 3 ? made[3].make(ranks.world(3), which) : nothing(); }),
         "hangs");
@@ -198,13 +198,13 @@ TEST(CollectiveFailure, WrongGroupsAreRefused) {
   EXPECT_EQ(code_of({0, 1}, 4096), errc::bad_input);
 }
 
-/// Nothing may leak or be touched late wherever the program stops.
+/// Stopping the program at any step must not leak or access memory late.
 TEST(CollectiveFailure, StoppingAfterAnyStepIsSafe) {
   for (int which = 0; which < calls::count(); ++which) {
     bool ended = false;
     for (int steps = 0; !ended; ++steps) {
       ASSERT_LT(steps, 10000);
-      // Outlive the job: an operation may hold views until its executor is gone.
+      // Outlive the job: an operation may hold views until its executor is destroyed.
       std::vector<calls> made(4);
       job ranks(4, small_pieces());
       ranks.start(

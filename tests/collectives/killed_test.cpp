@@ -13,7 +13,7 @@ using test::every_call;
 
 constexpr int ranks = 4;
 
-/// A job in which one rank has its own loop, which can stop at any moment.
+/// A job in which one rank has its own io_context, which can be stopped at any step.
 struct killable_job {
   explicit killable_job(int killed) : lost(killed) {
     const asio::any_io_executor here = other_context.get_executor();
@@ -38,9 +38,9 @@ struct killable_job {
       });
     }
   }
-  /// Its loop never runs again, and its connections go.
+  /// Destroys the connections of that rank; its io_context must not run again.
   void kill() { fabrics[static_cast<std::size_t>(lost)].reset(); }
-  /// False: some rank still waits after half a minute.
+  /// False if some rank still waits after 30 s.
   bool finish() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     other_context.restart();
@@ -59,7 +59,7 @@ struct killable_job {
   bool lost_rank_ended = false;
 };
 
-/// Either it was done, or it says who was lost.
+/// The rank has completed or its error names the lost rank.
 void expect_loss_of(int lost, std::exception_ptr failure) {
   if (!failure) return;
   try {

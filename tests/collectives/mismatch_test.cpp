@@ -1,4 +1,5 @@
-// Ranks that call different things: found, told on every rank with both calls, never a hang.
+// Ranks that make different calls: detected and reported on every rank with both calls, never a
+// hang.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -88,7 +89,7 @@ const difference differences[] = {
     {"root_of_broadcast", from<0>, from<2>, {"with root 0", "with root 2"}},
 };
 
-/// A broadcast from two roots ends on both, and nobody has heard of it before the next call.
+/// A broadcast from two roots completes on both; it is detected only by the next call.
 asio::awaitable<void> twice(communicator& among, mutable_view data, const difference& of,
                             bool is_wrong) {
   co_await (is_wrong ? of.wrong : of.right)(among, data);
@@ -124,7 +125,7 @@ TEST(CallMismatch, IsReportedOnEveryRankWithBothCalls) {
 }
 
 asio::awaitable<void> of_other_groups(job& ranks, int r) {
-  // Both say that they are group 5, but not of whom.
+  // Both use group id 5 for different ranks.
   const std::vector<int> members = r == 0 ? std::vector<int>{0, 1} : std::vector<int>{1, 0};
   communicator part(*ranks.fabrics[static_cast<std::size_t>(r)], settings(), members, 5);
   co_await barrier(part);
@@ -220,7 +221,7 @@ TEST(CallLog, IsSafeToCompareWithAnything) {
   int found = 0;
   for (int i = 0; i < 10'000; ++i) {
     for (std::uint64_t& one : bits) one = random();
-    // The count stands behind the calls: near ones and far ones.
+    // The count follows the calls: nearby and distant values.
     if (i % 2 == 0) bits[bits.size() - 2] = static_cast<std::uint64_t>(i % 200);
     call_log hostile;
     std::memcpy(static_cast<void*>(&hostile), bits.data(), sizeof hostile);

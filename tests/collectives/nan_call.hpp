@@ -10,13 +10,13 @@
 
 namespace tandem::test {
 
-/// A minimum or a maximum of `nan_cases`.
+/// A minimum or maximum of `nan_cases`.
 struct nan_call {
   collective what;
   algorithm how;
   data_type type;
   reduce_op op;
-  std::size_t first, count;  ///< cases; of reduce_scatter those of each block
+  std::size_t first, count;  ///< number of cases; of reduce_scatter, per block
   int root = 0;
 };
 
@@ -26,7 +26,7 @@ inline std::string text(const nan_call& c, int ranks) {
                      c.root);
 }
 
-/// What the ranks of a job bring to one call, and what comes of it.
+/// Inputs and results of all ranks in one call.
 class data_of_nan_call {
  public:
   data_of_nan_call(const nan_call& c, int ranks) : c_(c), cases_(c.type, ranks) {
@@ -47,7 +47,7 @@ class data_of_nan_call {
     }
   }
 
-  /// `there` says where a rank has a view.
+  /// `there` maps a host view of a rank to the view that is passed to the call.
   template <class There>
   asio::awaitable<void> call(communicator& among, There there) {
     const int r = among.rank();
@@ -63,7 +63,7 @@ class data_of_nan_call {
     return reduce_scatter(among, from, into, c_.type, c_.op, c_.how);
   }
 
-  /// The first thing; nothing: all is well.
+  /// The first wrong result; empty if there is none.
   std::string wrong() const {
     const std::vector<element> wanted = unpacked(c_.type, expected_.data(), c_.count);
     for (std::size_t r = 0; r < into_.size(); ++r) {

@@ -20,7 +20,7 @@ using test::make_stages;
 using test::small_pieces;
 using test::stage_list;
 
-/// Throws, or never ends, in one of its calls.
+/// Throws or never completes in one of its calls.
 class bad_stage final : public integer_stage {
  public:
   enum class fault { throws, sticks };
@@ -59,7 +59,7 @@ TEST(Pipeline, ThrowingStageEndsAllRanks) {
                   "hangs");
         EXPECT_EQ(ranks.text(bad), "out of paper");
         for (int r = 0; r < 3; ++r) {
-          // Later stages need its forwards only, and earlier ones its backwards to the last.
+          // Later stages need only its forwards; earlier stages need all its backwards.
           const bool may_be_done = r > bad && last_forward < call;
           if (r == bad || (may_be_done && !ranks.code(r))) continue;
           EXPECT_EQ(ranks.code(r), errc::peer_lost) << ranks.text(r);
@@ -114,8 +114,7 @@ TEST(Pipeline, RefusesInvalidArguments) {
   EXPECT_EQ(ranks.code(0), errc::bad_input) << ranks.text(0);
 }
 
-/// Nothing may leak or be touched late wherever the program stops, be it in a stage or in a
-/// transfer.
+/// Stopping the program in any stage or transfer must not leak or access memory late.
 TEST(Pipeline, StoppingAfterAnyStepIsSafe) {
   for (const pipeline_kind kind : both_kinds) {
     bool ended = false;

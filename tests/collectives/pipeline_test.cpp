@@ -24,7 +24,7 @@ struct expected {
   numbers outcome, gradient;
 };
 
-/// The same in one place.
+/// The same computation in one process.
 expected serial(int stages, int micro_batch, std::size_t length) {
   expected e{integer_stage::source(micro_batch, length), numbers(length, 1)};
   std::vector<numbers> inputs;
@@ -109,7 +109,7 @@ TEST(Pipeline, StepsNeedNoBarrierBetween) {
   }
 }
 
-/// Computes on other threads, as a trainer does.
+/// Computes on other threads, like a trainer.
 class threaded_stage final : public integer_stage {
  public:
   threaded_stage(asio::thread_pool& pool, int stage, int stages, int micro_batches)
@@ -139,7 +139,7 @@ TEST(Pipeline, TransfersOverlapWithComputation) {
   }
 }
 
-/// Takes some turns of the loop over each call.
+/// Each call takes several iterations of the event loop.
 class slow_stage final : public integer_stage {
  public:
   using integer_stage::integer_stage;

@@ -41,7 +41,7 @@ TEST(Schedule, KeepsInvariantsForEveryShape) {
         for (const pipeline_schedule& one : all) {
           ASSERT_EQ(one.size(), 2 * static_cast<std::size_t>(micro_batches));
         }
-        // One buffer between neighbours is enough for both kinds; more change no order.
+        // One buffer between neighbours suffices for both kinds; more buffers change no order.
         for (const int buffers : {1, 2, pipeline_buffers}) {
           const schedule_check result = check(all, buffers);
           ASSERT_EQ(result.problem, "") << buffers << " buffers";
@@ -51,7 +51,7 @@ TEST(Schedule, KeepsInvariantsForEveryShape) {
             EXPECT_EQ(result.peak_stash[static_cast<std::size_t>(s)], most) << "stage " << s;
           }
         }
-        // Each of the last stage's steps, and the way there and back: no schedule is shorter.
+        // All steps of the last stage plus one traversal in each direction: the lower bound.
         const int least = micro_batches == 0 ? 0 : 2 * (micro_batches + stages - 1);
         EXPECT_EQ(check(all).slots, least);
       }
@@ -78,7 +78,7 @@ TEST(ScheduleCheck, DetectsBackwardBeforeForward) {
 }
 
 TEST(ScheduleCheck, DetectsDeadlock) {
-  // The first stage wants a gradient before it has sent what the last one needs for it.
+  // The first stage waits for a gradient before it has sent the input that the last stage needs.
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 2, 3);
   bad[0] = make_schedule(pipeline_kind::one_f_one_b, 1, 2, 3);
   bad[1] = make_schedule(pipeline_kind::one_f_one_b, 0, 2, 3);

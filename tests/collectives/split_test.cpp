@@ -21,7 +21,7 @@ asio::awaitable<void> add_up(communicator& among, std::int64_t mine, seen& into)
   into = {among.rank(), among.size(), number};
 }
 
-/// Halves by parity in the opposite order, then each of those in two.
+/// Splits into halves by parity in reverse order, then each half in two.
 asio::awaitable<void> divide_twice(communicator& world, seen& first, seen& second, seen& total) {
   const int rank = world.rank();
   std::unique_ptr<communicator> half = co_await world.split(rank % 2, -rank);
@@ -48,7 +48,7 @@ TEST(Split, SplitsGroupsRecursively) {
     EXPECT_EQ(first[i].sum, even ? 20 : 16);
     EXPECT_EQ(total[i].sum, 36);
   }
-  // Of 8 6 4 2 0: 8 4 0 and 6 2; of 7 5 3 1: 7 3 and 5 1.
+  // 8 6 4 2 0 splits into 8 4 0 and 6 2; 7 5 3 1 into 7 3 and 5 1.
   const std::int64_t sums[9] = {12, 6, 8, 10, 12, 6, 8, 10, 12};
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(second[i].sum, sums[i]) << i;
 }
@@ -95,7 +95,7 @@ asio::awaitable<void> divide(communicator& world) {
 
 TEST(Split, ReportsExhaustedIds) {
   job ranks(2);
-  // Some are taken at one rank, the others at the other one.
+  // Some ids are in use on one rank, the others on the other rank.
   ranks.fabrics[0]->groups()->set();
   for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[0]->groups()->reset(id);
   for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[1]->groups()->set(id);

@@ -21,7 +21,7 @@ using test::layouts;
 
 using lengths = std::vector<std::size_t>;
 
-/// Elements of each rank's block: equal ones of several lengths, and some that are not.
+/// Elements of each rank's block: several equal lengths, and unequal ones.
 std::vector<lengths> lists(std::size_t ranks) {
   std::vector<lengths> all;
   for (const std::size_t each : {0u, 1u, 3u, 257u, 1500u}) all.emplace_back(ranks, each);
@@ -81,7 +81,7 @@ TEST(TwoLevelBlocks, AllGatherDeliversEveryBlock) {
   }
 }
 
-/// What rank r of the group gets of an element to which the ranks bring `x`.
+/// Expected result of rank r for an element with the inputs `x`.
 template <class T, class Combine>
 T in_documented_order(const Combine& combine, const layout& where, const std::vector<T>& x,
                       std::size_t r) {
@@ -168,7 +168,7 @@ TEST(TwoLevelBlocks, ReduceScatterMatchesDocumentedOrderBitwise) {
   }
 }
 
-/// Each with 6000 bytes of every rank.
+/// Each call with 6000 bytes of every rank.
 void call(job& ranks, bool gathers, algorithm how) {
   const std::size_t n = static_cast<std::size_t>(ranks.size());
   std::vector<std::vector<double>> all(n, std::vector<double>(750 * n, 1));
@@ -192,7 +192,7 @@ TEST(TwoLevelBlocks, MinimizeInterHostTraffic) {
       EXPECT_EQ(crossed(*ranks, hosts), (islands - 1) * hosts.size() * block_bytes);
     }
   }
-  // A ring of unequal hosts, and the same as the ranks are numbered.
+  // A ring over unequal hosts, and a ring in rank order.
   const host_names& unequal = layouts[5];
   for (const bool gathers : {true, false}) {
     const std::unique_ptr<job> ordered = job_on(unequal), numbered = job_on(unequal);

@@ -23,7 +23,7 @@ using test::layouts;
 using test::nothing;
 using test::small_pieces;
 
-/// One element of what the ranks bring, of `count` elements the one with this index.
+/// Expected result of the element with this index, of `count`, for the inputs of the ranks.
 template <class T, class Combine>
 T in_two_levels(const Combine& combine, const layout& where, const std::vector<T>& x,
                 std::size_t index, std::size_t count) {

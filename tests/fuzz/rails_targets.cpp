@@ -27,8 +27,8 @@ std::vector<std::byte> take(bytes& input, std::size_t count) {
   return taken;
 }
 
-/// Envelopes, frames and bodies with the right words and checksums, so that more than those is
-/// tried.
+/// Envelopes, frames and bodies with valid magic words and checksums, so that later checks are
+/// reached.
 std::vector<std::byte> lane_of(bytes input) {
   using protocol::put;
   std::vector<std::byte> wire;
@@ -65,7 +65,7 @@ std::vector<std::byte> lane_of(bytes input) {
   return wire;
 }
 
-/// All that the core has to say on its lanes goes nowhere.
+/// Discards everything that the core sends on its lanes.
 void discard_output(rails::core& core, rails::core::time_point now) {
   rails::lane_write p;
   for (std::uint16_t lane = 0; lane < core.lanes(); ++lane) {

@@ -11,7 +11,7 @@
 namespace tandem::fuzz {
 namespace {
 
-/// Numbers from the front of the input; zeros at its end.
+/// Consumes numbers from the input; zeros after its end.
 class script {
  public:
   explicit script(bytes input) : rest_(input) {}
@@ -36,10 +36,10 @@ class script {
   bytes rest_;
 };
 
-/// What was sealed, and what became of it on the wire.
+/// The sealed text and the bytes on the wire after manipulation.
 struct transmission {
   std::vector<std::byte> sent, wire;
-  bool is_intact = true;  // nobody has touched it
+  bool is_intact = true;  // the wire was not manipulated
 };
 
 constexpr std::size_t max_wire_bytes = std::size_t{1} << 19;
@@ -86,8 +86,8 @@ transmission transmit(script& by) {
 
 }  // namespace
 
-/// Whatever happened on the wire, what is given out is how the text began; all of it where nothing
-/// happened.
+/// Whatever happened on the wire, the delivered bytes are a prefix of the text, and all of it if
+/// the wire is intact.
 void records(bytes input) {
   script by(input);
   const std::size_t piece = 1 + by.byte() * 37, max_space = 1 + by.byte() * 53;

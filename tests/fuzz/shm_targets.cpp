@@ -13,7 +13,7 @@
 namespace tandem::fuzz {
 namespace {
 
-/// Lays the input into a ring, and says that every record that a reader would come to is complete.
+/// Writes the input into a ring and marks every record that a reader would reach as complete.
 void fill(shm::ring_memory ring, bytes input) {
   input = input.first(std::min(input.size(), ring.bytes / 2));
   std::memcpy(ring.data, input.data(), input.size());
@@ -29,7 +29,7 @@ void fill(shm::ring_memory ring, bytes input) {
 
 }  // namespace
 
-/// The first 16 bytes are what the peer says of its progress.
+/// The first 16 bytes are the peer's progress counters.
 void shared_memory(bytes input) {
   if (input.size() < 16) return;
   const shm::memory shared = shm::memory::create(shm::min_ring_bytes);

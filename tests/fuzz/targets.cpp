@@ -28,7 +28,7 @@ std::string_view text(bytes input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
 
-/// What can be read can be said again, and means the same.
+/// Every decodable message round trips.
 template <class Message, class Decode>
 void read_message(std::string_view body, Decode decode) {
   const std::optional<Message> message = decode(body);
@@ -39,7 +39,7 @@ void read_message(std::string_view body, Decode decode) {
   require(same.has_value() && rendezvous::encode(*same) == again);
 }
 
-/// The first byte: how long the pieces are in which the rest comes.
+/// The first byte selects the length of the fragments of the rest.
 void store_wire(bytes input) {
   if (input.empty()) return;
   const std::size_t piece = 1 + static_cast<std::size_t>(input.front());
@@ -56,7 +56,7 @@ void store_wire(bytes input) {
   require(rendezvous::printable(splitter.rest()).find('\n') == std::string::npos);
 }
 
-/// With the checksum that it has, and with the right one.
+/// With the given checksum and with the right one.
 void hello(bytes input) {
   tcp::hello decoded;
   require(tcp::decode(input, decoded) <= tcp::decode_status::damaged);
@@ -77,7 +77,7 @@ void hello(bytes input) {
   tcp::validate_hello(decoded, any);
 }
 
-/// Frames with the right magic word, version and checksum, so that more than those is tried.
+/// Frames with valid magic word, version and checksum, so that later checks are reached.
 std::string frames_of(bytes input) {
   std::string wire;
   while (input.size() >= protocol::frame_bytes) {
@@ -97,7 +97,7 @@ std::string frames_of(bytes input) {
   return wire;
 }
 
-/// A session with receives and sends under way, behind the reader of a socket.
+/// A session with pending receives and sends behind a socket reader.
 void frames(bytes input) {
   constexpr std::size_t max_input_bytes = 32 * 1024;  // fits into any socket's buffer
   const std::string wire = frames_of(input.first(std::min(input.size(), max_input_bytes)));

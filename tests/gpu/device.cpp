@@ -1,5 +1,4 @@
-// What the engine believes of an accelerator, asked of a real one. Without a GPU every test says so
-// and is skipped.
+// The accelerator interface on a real GPU. Without one every test is skipped with a message.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -107,7 +106,7 @@ awaitable<void> hold_and_release(accelerator& device) {
     stream_hold hold = watch.hold(user.get());
     device.write_value(user.get(), device.device_pointer(word.data()), 7);
     device.write_value(other.get(), device.device_pointer(word.data() + 64), 7);
-    co_await watch.reached(other.get());  // time enough for the user's stream, were it not held
+    co_await watch.reached(other.get());  // enough time for the user's stream if it were not held
     const bool held = word.data()[0] == std::byte{0} && word.data()[64] == std::byte{7};
     hold.release();
     co_await watch.reached(user.get());

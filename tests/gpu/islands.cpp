@@ -1,6 +1,6 @@
-// Islands and parallel groups on real GPUs, by the vendor's own library: every call against what
-// one processor makes of the same data. Each rank is this program again. Without GPUs, or with too
-// few for a shape, a test says so and is skipped.
+// Islands and parallel groups on real GPUs with the vendor's library: every call compared with a
+// serial computation. Each rank is another process of this program. Tests without enough GPUs are
+// skipped with a message.
 
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::awaitable;
 
-/// @param every_type  of each what each operation makes of it; else of some what some make. Always
-///   minimum and maximum of every floating-point type with NaN in each place.
+/// @param every_type  every type with every operation; else a selection. In both cases minimum and
+///   maximum of every floating-point type with NaN at each position.
 std::vector<island_call> all_calls(int ranks, bool every_type) {
   std::vector<island_call> all;
   for (const std::size_t count : {0U, 1U, 37U, 5001U, (1U << 20) + 3}) {
@@ -67,7 +67,8 @@ std::vector<island_call> all_calls(int ranks, bool every_type) {
   return all;
 }
 
-/// By place in its island, so that no two ranks of one share a GPU; those of two may.
+/// By position in the island, so that no two ranks of one island share a GPU; ranks of different
+/// islands may.
 int device_of(const std::string& colours, int rank) {
   if (colours[static_cast<std::size_t>(rank)] == 'h') return -1;
   const auto own = colours.begin() + rank;
@@ -82,8 +83,8 @@ int devices_for(const std::string& colours) {
   return most;
 }
 
-/// Colours by rank, "h" for a rank on host memory, and behind a colon the layout of parallel
-/// groups, if there are any.
+/// Colours by rank, "h" for a rank on host memory, and after a colon the layout of parallel groups,
+/// if any.
 struct shape {
   explicit shape(const std::string& part)
       : colours(part.substr(0, part.find(':'))),
@@ -126,7 +127,7 @@ awaitable<void> check_group(parallel_group& in, accelerator* device, bool every_
   if (in.size() > 1) co_await hand_on(in, device);
 }
 
-/// What carries each group, as the device can do.
+/// Transport of each group, which depends on the device.
 void require_right_backend(const group_choice& one, const std::string& colours) {
   const auto colour = [&](int rank) { return colours[static_cast<std::size_t>(rank)]; };
   const bool has_host = std::ranges::any_of(one.ranks, [&](int r) { return colour(r) == 'h'; });
@@ -180,7 +181,7 @@ awaitable<void> run_rank(std::string part, int me, std::uint16_t port) {
   job->close();
 }
 
-/// Parts, as `shape` reads them.
+/// Shapes, parsed by `shape`.
 class GpuIslands : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {

@@ -1,5 +1,6 @@
-// Peer copies between two processes on real GPUs; one GPU will do. Without any every test says so
-// and is skipped. Each rank is this program again, for a process that has used a GPU cannot fork.
+// Peer copies between two processes on real GPUs; one GPU suffices. Without a GPU every test is
+// skipped with a message. Each rank is another process of this program, because a process that has
+// used a GPU cannot fork.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -29,14 +30,14 @@ using asio::awaitable;
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// What a rank does; `me` is 0 or 1.
+/// Body of a rank; `me` is 0 or 1.
 using role = awaitable<void> (*)(fabric& job, channel& peer, int me, accelerator& gpu);
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-/// Device memory with a pattern, or to be compared with one.
+/// Device memory that is filled with a pattern or compared with one.
 void write(accelerator& gpu, const buffer& to, std::size_t bytes, std::uint64_t seed) {
   pinned_buffer here(gpu, std::max<std::size_t>(bytes, 1));
   fill({here.data(), bytes}, seed);
@@ -127,7 +128,7 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
   std::size_t free_before = 0, descriptors_before = 0;
   counted_cuda::objects before;
   for (int i = 0; i < 12'000; ++i) {
-    if (i == 2000) {  // every length and every way of carrying it has been there
+    if (i == 2000) {  // every length and transfer method has been used
       free_before = free_bytes(gpu);
       descriptors_before = open_descriptors();
       before = counted_cuda::open();
@@ -145,7 +146,7 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
           counted_cuda::text(before) + " before, " + counted_cuda::text(after) + " after");
   require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
   const std::size_t free_after = free_bytes(gpu);
-  // Another program on the device may take some.
+  // Another program on the device may allocate some.
   require(free_after + (std::size_t{8} << 20) >= free_before,
           std::to_string(free_before - free_after) + " bytes of the device are gone");
   require(open_descriptors() <= descriptors_before + 2, "descriptors are left open");
@@ -171,7 +172,7 @@ awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu)
   const std::unique_ptr<islands> one = co_await islands::make(all, mine);
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
   for (bool announced = false;; announced = true) {
-    // The library does not get minimum and maximum of floating point.
+    // Minimum and maximum of floating point do not use the library.
     co_await one->all_reduce(memory.view(), data_type::int32, reduce_op::maximum);
     if (!announced) std::cout << "moving" << std::endl;
   }
@@ -210,7 +211,7 @@ awaitable<void> run_rank(role what, int me, std::uint16_t port) {
   job->close();
 }
 
-/// A rank's own process.
+/// Main function of a rank's process.
 int be_rank(const std::string& name, int me, std::uint16_t port) {
   if (name != "island_without_end") counted_cuda::begin();
   for (const auto& [known, what] : parts()) {

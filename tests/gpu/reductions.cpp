@@ -1,4 +1,4 @@
-// Kernels on a real device against the processor's, bit by bit; and how fast they are.
+// Kernels on a real device compared bitwise with the CPU's; prints their throughput.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using memory = std::vector<std::byte>;
 
-/// Random bits, a third of them those of special numbers, and two of the same near each other.
+/// Random bits, a third of them special numbers, and pairs of close numbers.
 memory operands(data_type type, std::size_t count, unsigned seed) {
   std::mt19937_64 random(seed);
   std::vector<test::element> elements(count);
@@ -67,7 +67,7 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
     for (const reduce_op op : test::all_ops) {
       if (!is_defined(type, op)) continue;
       for (const std::size_t count : counts) {
-        // Aligned to 16 bytes, to nothing but the elements, and each another way.
+        // Aligned to 16 bytes, to single elements, and each differently.
         for (const auto& [skip_a, skip_into] : {std::pair{0U, 0U}, {1U, 1U}, {1U, 0U}}) {
           SCOPED_TRACE(fmt::format("{} of {} {}, {} and {} left out", name(op), count, name(type),
                                    skip_a, skip_into));
@@ -88,7 +88,7 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
 }
 
 /// NaNs of every kind with each other, with numbers, infinities and zeros, in either order, aligned
-/// and not; wanted are bits that are written down.
+/// and unaligned; expected bits are constants.
 TEST_P(OnGpu, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
@@ -169,7 +169,7 @@ TEST_P(OnGpu, ScaleAsTheProcessorDoes) {
   }
 }
 
-/// Of `times` of it queued at once, each moving so many bytes.
+/// Rate of `times` operations queued at once, each moving this many bytes.
 template <class Queue>
 double gb_per_s(accelerator& on, accelerator::stream stream, std::size_t moved, Queue queue) {
   constexpr int times = 20;
@@ -182,7 +182,7 @@ double gb_per_s(accelerator& on, accelerator::stream stream, std::size_t moved, 
   return static_cast<double>(moved) * times / took.count() / 1e9;
 }
 
-/// Not a test of speed: it prints it, for whoever looks.
+/// Prints the throughput; does not check it.
 TEST_P(OnGpu, PrintThroughput) {
   constexpr std::size_t length = std::size_t{256} << 20;
   const buffer a = on_device(length), b = on_device(length), into = on_device(length);
@@ -205,7 +205,7 @@ TEST_P(OnGpu, PrintThroughput) {
   }
 }
 
-/// What a first call waits for.
+/// Duration of the compilation in a first call.
 TEST_P(OnGpu, PrintCompilationTime) {
   const auto ms_of = [](auto what) {
     const auto begin = std::chrono::steady_clock::now();

@@ -20,7 +20,7 @@ TEST(hip_compiler, translates_options_from_nvrtc) {
   EXPECT_EQ(found, expected);
 }
 
-/// As programs find it: HIP's run-time up to ROCm 6 has hipRTC's functions.
+/// As programs load it: up to ROCm 6, HIP's run-time library contains hipRTC.
 TEST(hip_compiler, compiles_with_nvrtc_where_available) {
   ASSERT_NE(::dlopen(TANDEM_HIP_LIBRARY, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
   std::string why;

@@ -37,7 +37,7 @@ TEST(hip_device, zero_bytes_allocate_nothing) {
   EXPECT_EQ(rig.gpus.calls("cuMemAlloc") + rig.gpus.calls("cuMemFree"), 0u);
 }
 
-/// HIP 6 renumbered its kinds of memory, and the flag without which nothing is opened.
+/// HIP 6 renumbered its memory types and the flag that is required to open IPC handles.
 TEST(hip_device, supports_both_memory_type_numberings) {
   for (const int version : {50221153, 60241134, 70051831}) {
     hip_on_cuda::options pretending;

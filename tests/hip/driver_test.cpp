@@ -38,7 +38,7 @@ TEST(hip_driver, queries_the_kernel_driver) {
   EXPECT_EQ(kfd_open_error("/dev/no such thing"), ENOENT);
 }
 
-/// Nothing on this machine, or a device; never silence.
+/// This machine has either a device or a reason for none.
 TEST(hip_driver, finds_a_device_or_a_reason) {
   std::string why;
   const detail::hip* const found = detail::find_hip(why);
@@ -68,7 +68,7 @@ TEST(open_library, uses_library_already_loaded) {
   EXPECT_NE(open_library(names, "libc", failure), nullptr);
 }
 
-/// As PyTorch's wheels bring it: of another name, in another folder.
+/// As in PyTorch's wheels: under another name, in another folder.
 TEST(open_library, uses_library_loaded_under_another_name) {
   const temporary_folder folder;
   const std::string path = folder.path("libtandem_renamed-0f3c.so.6");

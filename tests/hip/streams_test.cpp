@@ -6,7 +6,7 @@
 
 #include "hip/rig.hpp"
 
-// What stands on accelerators, whichever vendor's: here over HIP.
+// Vendor-independent classes on top of accelerators, here over HIP.
 
 namespace tandem::test {
 namespace {

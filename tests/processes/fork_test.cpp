@@ -1,5 +1,5 @@
-// What a child of fork() finds of what its parent has made. Two processes of a job, one of which
-// dies: tests/faults/forks.
+// What a child of fork() inherits from its parent's objects. Two processes of a job, one of which
+// exits: tests/faults/forks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@
 namespace tandem::test {
 namespace {
 
-/// The exit status of a child that does this.
+/// Exit status of a child that runs this.
 int in_child(const std::function<int()>& what) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -44,7 +44,7 @@ int in_child(const std::function<int()>& what) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// By number: "socket:[1234]", "anon_inode:[eventpoll]", a path.
+/// Open descriptors by number: "socket:[1234]", "anon_inode:[eventpoll]", a path.
 std::map<int, std::string> descriptors() {
   std::map<int, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -56,7 +56,7 @@ std::map<int, std::string> descriptors() {
   return found;
 }
 
-/// What came since `before` and is left to a program that is started by exec.
+/// Descriptors opened since `before` that a program started by exec would inherit.
 std::string inherited_by_exec(const std::map<int, std::string>& before) {
   std::string left;
   for (const auto& [number, what] : descriptors()) {
@@ -116,7 +116,7 @@ awaitable<void> is_refused(const fabric_kind* over) {
               return 0;
             }),
             0);
-  // Nothing of that was heard here.
+  // The parent is not affected.
   std::uint64_t sent = 42, received = 0;
   co_await to.send(0, const_view(&sent, 8));
   co_await from.recv(0, mutable_view(&received, 8));
@@ -136,7 +136,7 @@ asio::awaitable<void> send_value(std::unique_ptr<channel> to) {
   co_await to->send(0, const_view(&word, sizeof word));
 }
 
-/// On an io_context of its own.
+/// Sends one value over a new channel on its own io_context.
 int new_channel() {
   asio::io_context context(1);
   auto [here, there] = local::make_pair(context.get_executor(), context.get_executor());
@@ -224,7 +224,7 @@ TEST(process_watch, detects_process_exit) {
   ::kill(child, SIGKILL);
   siginfo_t ended{};
   ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
-  EXPECT_TRUE(shm::has_ended(child));  // though nobody has reaped it
+  EXPECT_TRUE(shm::has_ended(child));  // although it was not reaped
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(shm::has_ended(child));
 }

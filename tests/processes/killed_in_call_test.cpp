@@ -1,6 +1,6 @@
-// A rank whose process is killed after each step of each algorithm: every other rank ends with an
-// error that names it, within a second of its death. The same within one process, for every rank
-// and every order of steps, is tests/collectives/killed_test.cpp.
+// A rank's process is killed after each step of each algorithm: every other rank fails with an
+// error that names it, within a second. tests/collectives/killed_test.cpp does the same in one
+// process, for every rank and order of steps.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ const transport* const every_one[] = {&transports[0], &transports[1], &transport
                                       &transports[3]};
 
 struct part;
-/// What a rank does once it has met the others.
+/// Body of a rank after the rendezvous.
 using script = asio::awaitable<void> (*)(part mine, fabric& over, bool& counting);
 
 struct part {
@@ -60,7 +60,7 @@ struct part {
   int rank, call;
   const transport* by;
   std::uint16_t port;
-  int steps;  // after which it kills itself, counted from when all ranks are connected
+  int steps;  // handlers until it kills itself, counted from when all ranks are connected
 };
 
 asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
@@ -74,10 +74,10 @@ asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
   }
   co_await barrier(world);
   counting = true;
-  co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing
+  co_await asio::post(asio::use_awaitable);  // a rank killed here has sent nothing
   every_call call;
   co_await call.make(world, mine.call);
-  // Whoever needs nothing of the lost rank hears of it here.
+  // Ranks that need nothing from the lost rank get the error here.
   co_await barrier(world);
 }
 
@@ -96,7 +96,7 @@ asio::awaitable<void> run_rank(part mine, bool& counting, std::string& report) {
   over->close();
 }
 
-/// In a process of its own, which says how it ended, unless it is killed.
+/// Main function of a rank's process: writes its result to `output` unless it is killed.
 [[noreturn]] void be_rank(part mine, int output) {
   asio::io_context loop;
   bool counting = false, over = false;
@@ -137,7 +137,7 @@ class rank_process {
   rank_process(const rank_process&) = delete;
   rank_process& operator=(const rank_process&) = delete;
 
-  /// What it says until it ends; "hangs" past the deadline.
+  /// Output of the rank until it exits; "hangs" after the deadline.
   std::string read_to_end(clock::time_point deadline) {
     std::string text;
     for (std::array<char, 1024> block{};;) {
@@ -156,7 +156,8 @@ class rank_process {
   int output_ = -1;
 };
 
-/// False where the rank had ended before so many steps. Adds how many of the others failed.
+/// False if the rank had completed before this many steps. Adds the number of other ranks that
+/// failed.
 bool lose(const transport& by, int call, int lost, int steps, int& failures) {
   SCOPED_TRACE(every_call::name(call) + " over " + by.name + ", rank " + std::to_string(lost) +
                " killed after " + std::to_string(steps) + " steps");
@@ -191,7 +192,7 @@ asio::awaitable<void> receive_empty(fabric& over, int peer) {
   co_await from.recv(0, mutable_view());
 }
 
-/// Rank 2 dials rank 1, rank 0 leaves in order and takes the store with it, rank 2 is killed.
+/// Rank 2 connects to rank 1, rank 0 closes in order and its store with it, rank 2 is killed.
 asio::awaitable<void> after_the_store(part mine, fabric& over, bool&) {
   if (mine.rank == 0) {
     co_await receive_empty(over, 2);
@@ -243,11 +244,11 @@ TEST_P(killed_in, any_step_others_fail_naming_the_rank) {
   int failures = 0, lost = 0;
   lose(*by, call, 1, 0, failures);
   EXPECT_EQ(failures, size - 1) << "killed before it sent anything";
-  // Each step kills another rank; three in a row that were over end it.
+  // Each step kills another rank; three completed runs in a row end the loop.
   for (int steps = 1, over = 0; over < size && !HasFailure(); ++steps, lost = (lost + 1) % size) {
     over = lose(*by, call, lost, steps, failures) ? 0 : over + 1;
   }
-  // What goes by a board is one step, and may be over with it.
+  // A call over a board is one step and may complete with it.
   const bool has_steps = !every_call::name(call).ends_with("by board");
   EXPECT_GT(failures, has_steps ? 2 * (size - 1) : size - 2);
 }

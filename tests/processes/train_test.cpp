@@ -1,5 +1,5 @@
-// `tandem train` as its user meets it: real processes that train, agree to the bit, and end when
-// one of them dies. TANDEM_COMMAND is the path of the program.
+// `tandem train` end to end: processes that train, give bitwise equal results, and end when one of
+// them is killed. TANDEM_COMMAND is the path of the program.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -44,7 +44,7 @@ class train : public testing::Test {
     return words;
   }
 
-  /// Runs to the end; the JSON record, or nothing where it failed.
+  /// Runs to completion; the JSON record, or empty on failure.
   std::string record_of(const std::string& options) {
     fs::remove(folder_ / "run.json");
     child run(command(options));
@@ -67,7 +67,7 @@ class train : public testing::Test {
     return member(record_of(options), "loss_bits");
   }
 
-  /// Expects one line of error, this status, and no process left.
+  /// Expects one line of error, this exit status, and no remaining process.
   void expect_refused(const std::string& options, int status, const std::string& expected) {
     child run(command(options));
     ASSERT_TRUE(run.wait_for_end(timeout)) << options << "\n" << run.output();
@@ -145,7 +145,7 @@ TEST_F(train, rails_give_same_bits_and_appear_in_all_outputs) {
   std::ifstream in(folder_ / "run.json");
   const std::string record(std::istreambuf_iterator<char>(in), {});
   const std::string rails = member(record, "rails");
-  // Replica by replica the islands are joined, each pair by both streams.
+  // Every replica connects the islands, each pair of ranks with both streams.
   for (const char* pair : {"[0, 2]", "[1, 3]"}) {
     for (const char* lane : {"0", "1"}) {
       const std::string which =
@@ -213,7 +213,7 @@ TEST_F(train, automatically_selected_rails_are_used) {
   EXPECT_EQ(member(record_of(options), "rails"), "no member rails");
 }
 
-/// Rank to kill, the output that is waited for before, and what carries messages.
+/// Rank to kill, the output to wait for before, and the transport.
 using killing = std::tuple<int, const char*, const char*>;
 class killed : public train, public testing::WithParamInterface<killing> {};
 

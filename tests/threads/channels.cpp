@@ -1,4 +1,4 @@
-// The two ends of a pair on two threads, and several loops in one process: for ThreadSanitizer.
+// Both ends of a pair on two threads, and several event loops in one process: for ThreadSanitizer.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ awaitable<void> traffic(channel& on) {
   co_await when_all(std::move(all));
 }
 
-/// Stays until the peer has all it wants: a goodbye may overtake nothing, but ends everything.
+/// Waits until the peer has received everything: a close frame overtakes nothing but ends all
+/// pending operations.
 awaitable<void> traffic_and_leave(end on) {
   co_await traffic(*on);
   co_await on->send(50, const_view());
@@ -56,7 +57,7 @@ TEST(threads, local_pair_under_traffic) {
   two.join();
 }
 
-/// Sends and receives that are cancelled after a few turns, whatever becomes of them.
+/// Sends and receives that are cancelled after a few iterations; any result is accepted.
 awaitable<void> cancels(end on, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> into(6000);

@@ -1,4 +1,4 @@
-// The sink is replaced while others log.
+// The sink is replaced while other threads log.
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-/// What each call of an accelerator calls, and how to call it.
+/// The driver function behind each accelerator call, and how to call it.
 struct failing {
   const char* function;
   std::function<void(accelerator&)> call;

@@ -1,4 +1,4 @@
-// Who is on an island with whom, and why an island cannot use its vendor's library.
+// Division of ranks into islands, and why an island cannot use its vendor's library.
 
 #include "islands/division.hpp"
 

@@ -16,7 +16,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Results come again after so many elements, which is no multiple of any block.
+/// Input elements repeat with this period, which is no multiple of any block.
 constexpr std::size_t period = 1009;
 
 double factor_of(int rank) {
@@ -31,7 +31,7 @@ element number(data_type type, unsigned value) {
   return slow_nearest(type, exact);
 }
 
-/// What a rank brings at an index of the whole.
+/// Input element of a rank at an index.
 element input(const island_call& c, int rank, std::size_t index) {
   auto mixed = static_cast<unsigned>(index % period) * 2654435761U + static_cast<unsigned>(rank);
   mixed = (mixed ^ mixed >> 15) * 2246822519U;
@@ -50,7 +50,7 @@ element combined(const island_call& c, int ranks, std::size_t index) {
   return c.op == reduce_op::average && ranks > 1 ? slow_divide(c.type, sum, ranks) : sum;
 }
 
-/// `count` elements from `first` on.
+/// `count` elements starting at index `first`.
 template <class At>
 bytes elements(data_type type, std::size_t first, std::size_t count, At at) {
   std::vector<element> once;
@@ -64,7 +64,7 @@ bytes elements(data_type type, std::size_t first, std::size_t count, At at) {
   return all;
 }
 
-/// What a rank has for another one, or for all.
+/// Appends the block that rank `from` sends to rank `slot`, or to all.
 void append_block(bytes& to, int from, int slot, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     to.push_back(
@@ -72,10 +72,10 @@ void append_block(bytes& to, int from, int slot, std::size_t count) {
   }
 }
 
-/// Memory of a device, or of the host, with something known before and behind it.
+/// Device or host memory with guard bytes before and after it.
 class guarded {
  public:
-  /// @param on  null: the host
+  /// @param on  null for host memory
   guarded(accelerator* on, const bytes& holds)
       : on_(on),
         length_(holds.size()),
@@ -121,7 +121,7 @@ class guarded {
   std::optional<pinned_buffer> pinned_;
 };
 
-/// What a rank has before the call and is to have after it.
+/// A rank's data before the call and the expected data after it.
 struct data_of_rank {
   data_of_rank(const island_call& c, int own, int all) : call(c), rank(own), ranks(all) {
     const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
@@ -162,7 +162,7 @@ struct data_of_rank {
   const island_call call;
   const int rank, ranks;
   bytes from, into;
-  std::size_t block = 0, offset = 0;  ///< of its own
+  std::size_t block = 0, offset = 0;  ///< own values of the rank
 };
 
 template <class Calls>

@@ -1,4 +1,4 @@
-// What goes wrong in calls of islands: arguments, the library, a rank that is lost.
+// Failures in calls of islands: arguments, the library, a lost rank.
 #include <gtest/gtest.h>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -15,7 +15,7 @@ using test::island_call;
 using test::island_rig;
 
 struct IslandFailure : testing::Test {
-  /// The other ranks hear of nothing.
+  /// The other ranks are not affected.
   void expect_harmless() {
     const island_call c(collective::reduce_scatter, 37, data_type::float32);
     EXPECT_EQ(rig.check(c), "");
@@ -84,8 +84,8 @@ TEST_F(IslandFailure, MemoryOfAnotherDeviceIsRefused) {
   expect_harmless();
 }
 
-/// One rank's library refuses a call: all ranks hear whose, and what it said, in that call or,
-/// where their part was done, as rank 2's may be, in the next.
+/// One rank's library refuses a call: all ranks get its rank and error text in that call or, where
+/// their part was already complete, as rank 2's may be, in the next one.
 class IslandLibraryFailure : public testing::TestWithParam<std::pair<const char*, collective>> {};
 
 TEST_P(IslandLibraryFailure, ReachesEveryRank) {

@@ -13,7 +13,7 @@ namespace {
 
 using test::job;
 
-/// Rank 0 listens with rank 1 while it waits for nothing.
+/// Rank 0 watches rank 1 without any pending operation.
 class LossWatch : public testing::Test {
  protected:
   LossWatch() {

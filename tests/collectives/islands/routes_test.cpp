@@ -1,4 +1,4 @@
-// Who carries which block between islands.
+// Which rank carries which block between islands.
 
 #include "islands/routes.hpp"
 

@@ -1,4 +1,4 @@
-// Which back-end each group has, and why, without ranks.
+// Selection of a back-end for each group and its reason, without running ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr memory_kind cuda = memory_kind::cuda, hip = memory_kind::hip, host = memory_kind::host;
 
-/// As many ranks on devices of their own.
+/// Ranks with a device each.
 std::vector<rank_facts> ranks_on(const std::vector<memory_kind>& kinds, int library = 22803) {
   std::vector<rank_facts> all;
   for (const memory_kind kind : kinds) {
@@ -65,7 +65,7 @@ TEST(GroupChoice, UsesTwoLevelsWhereRanksShareAnIsland) {
   EXPECT_EQ(found[0].text(),
             "mine 0, ranks 0-4: NCCL 2.28.3 and RCCL 2.28.3 inside, a way across (2 islands: cuda "
             "0,2,4, hip 1,3)");
-  // Of unequal islands, one a single rank, which needs no library.
+  // Islands of unequal size; the single rank needs no library.
   std::vector<rank_facts> uneven = ranks_on({cuda, cuda, cuda, hip});
   uneven[3].library = 0;
   EXPECT_EQ(text("data=4", 0, uneven),

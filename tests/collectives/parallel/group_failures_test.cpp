@@ -1,5 +1,4 @@
-// What goes wrong with parallel groups: layouts that differ, devices that are not there, the
-// library.
+// Failures of parallel groups: different layouts, missing devices, the library.
 #include <gtest/gtest.h>
 
 #include <tandem/collectives.hpp>
@@ -13,7 +12,7 @@ using test::group_rig;
 using test::island_call;
 
 struct ParallelFailure : testing::Test {
-  /// The communicator is as it was, and groups can be made.
+  /// The communicator still works, and groups can be made.
   void expect_harmless() {
     EXPECT_EQ(rig.make("pipeline=2,tensor=2"), "");
     const island_call sum(collective::all_reduce, 37, data_type::float32);
@@ -114,7 +113,7 @@ TEST_F(ParallelFailure, LibraryCallFailureReachesEveryRank) {
   }
 }
 
-/// One rank's library does not start: those that wait for it there hear of it.
+/// One rank's library fails to initialize: the ranks that wait for it there get the error.
 TEST_F(ParallelFailure, LibraryInitFailureReachesEveryRank) {
   rig.library.fail("ncclCommInitRank", 1, detail::nc::system_error);
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");

@@ -1,5 +1,5 @@
-// Parallel groups over devices and a library in memory: every call of every group against what one
-// processor makes of the same data, and what the ranks have agreed on.
+// Parallel groups over devices and a library in memory: every call of every group compared with a
+// serial computation, and the plan that the ranks have agreed on.
 #include <gtest/gtest.h>
 
 #include "collectives/parallel/hand_on.hpp"
@@ -156,7 +156,7 @@ TEST(ParallelPlan, CreatesOnlyNeededLibraryCommunicators) {
   EXPECT_EQ(rig.library.calls("ncclAllReduce"), 4U);
 }
 
-/// Every rank's part of a group of the user's own.
+/// One rank's part in an additional group made by the user.
 struct own_group {
   const char* name;
   int colour = 0, key = 0;

@@ -9,7 +9,7 @@
 
 namespace tandem::test {
 
-/// Between host memory and a rank's own. @param device  null: the host
+/// Copies between host memory and a rank's memory. @param device  null for host memory
 inline void copy(accelerator* device, void* to, const void* from, std::size_t bytes) {
   if (!device) {
     std::memcpy(to, from, bytes);
@@ -26,8 +26,8 @@ inline buffer memory_of(accelerator* device, std::size_t bytes) {
   return device ? buffer(bytes, device->kind(), device->device()) : buffer(bytes);
 }
 
-/// What is of each rank alone to the next one of the group, once around; throws what is wrong with
-/// what comes.
+/// Passes a block that is unique to each rank once around the ring of the group; throws if a block
+/// is wrong.
 inline asio::awaitable<void> hand_on(parallel_group& along, accelerator* device) {
   constexpr std::size_t bytes = 40'000;
   const buffer mine = memory_of(device, bytes), got = memory_of(device, bytes);

@@ -1,4 +1,4 @@
-// How ranks divide into groups, and what is said of a layout that is none.
+// Division of ranks into groups, and the errors of invalid layouts.
 #include <gtest/gtest.h>
 
 #include <tandem/error.hpp>

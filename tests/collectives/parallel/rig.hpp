@@ -8,7 +8,7 @@
 
 namespace tandem::test {
 
-/// As many ranks with a device each, of one vendor and colour, or none.
+/// Ranks of one colour, each with a device of one vendor or on host memory.
 struct rank_group {
   int ranks = 0;
   memory_kind kind = memory_kind::cuda;
@@ -24,8 +24,8 @@ inline rank_group on_host(int ranks) {
   return {ranks, memory_kind::host};
 }
 
-/// A job of such ranks, whose devices, channels and library are doubles. Of AMD's, of which the
-/// double of the library knows nothing, each wants a group's island of its own.
+/// A job of such ranks with doubles of devices and library. Ranks with AMD devices, which the
+/// library's double does not support, each need an island of their own.
 class group_rig {
  public:
   explicit group_rig(const std::vector<rank_group>& all)
@@ -43,13 +43,13 @@ class group_rig {
   int size() const { return static_cast<int>(members_.size()); }
   island_member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   parallel_groups& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
-  /// Null: the host.
+  /// Null for host memory.
   accelerator* device(int rank) {
     const island_member& mine = member(rank);
     return mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
   }
 
-  /// What is wrong on any rank; nothing: all is well.
+  /// The first error of any rank; empty if there is none.
   std::string make(const std::string& layout) {
     return jobs->run([&](int r) { return make_one(r, layout); });
   }

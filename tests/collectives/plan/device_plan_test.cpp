@@ -1,4 +1,4 @@
-// Ranks whose memory is that of devices agree on a plan for it.
+// Ranks with device memory agree on a plan.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -33,7 +33,7 @@ asio::awaitable<void> meet(fabric& over, const settings& mine, std::optional<pla
   agreed = all.agreed();
 }
 
-/// Ranks, each with settings of its own, that make a communicator together.
+/// Ranks with individual settings that make a communicator together.
 struct meeting {
   explicit meeting(std::vector<settings> of_ranks)
       : options(std::move(of_ranks)),
@@ -133,7 +133,7 @@ void expect_disagreement(meeting& of, const std::string& words, int culprit) {
     EXPECT_NE(of.ranks.text(r).find(words), std::string::npos) << of.ranks.text(r);
     EXPECT_EQ(of.ranks.why(r).peer, culprit);
   }
-  // Nothing else has ended.
+  // The job itself has not failed.
   for (const auto& f : of.ranks.fabrics) {
     of.ranks.worlds.push_back(std::make_unique<communicator>(*f, settings{}));
   }

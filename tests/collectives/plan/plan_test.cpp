@@ -29,7 +29,7 @@ std::vector<std::string> hosts_of(int hosts, int ranks_each) {
   return result;
 }
 
-/// From where on the volume of all_reduce counts for more than its steps.
+/// Length above which all_reduce is bound by bandwidth rather than latency.
 std::size_t latency_limit(const plan& p) {
   for (const plan_rule& rule : p.rules()) {
     if (rule.what != collective::all_reduce) continue;
@@ -76,9 +76,9 @@ TEST(Plan, ChoosesByLatencyAndRate) {
   const std::size_t usual = latency_bound_below(30'000, 1'250);
   EXPECT_GT(usual, 1024u);
   EXPECT_LT(usual, 1u << 28);
-  EXPECT_GE(latency_bound_below(300'000, 1'250), usual);  // steps count for more
+  EXPECT_GE(latency_bound_below(300'000, 1'250), usual);  // latency weighs more
   EXPECT_LT(latency_bound_below(3'000, 1'250), usual);
-  EXPECT_GE(latency_bound_below(30'000, 12'500), usual);  // bytes count for less
+  EXPECT_GE(latency_bound_below(30'000, 12'500), usual);  // bytes weigh less
   EXPECT_LT(latency_bound_below(30'000, 125), usual);
 }
 
@@ -99,8 +99,8 @@ facts two_devices() {
   return known;
 }
 
-/// Each is a kernel that is waited for, so few and long ones are worth most; two H200 took 27 us
-/// for 1 MiB by recursive doubling, 80 by a ring of the host's chunks.
+/// Each reduction is a kernel that is waited for, so few long ones are fastest; two H200 took 27 us
+/// for 1 MiB by recursive doubling, 80 us by a ring with the host's chunks.
 TEST(Plan, UsesFewReductionKernelsOnDevices) {
   const plan here = plan::of(two_devices(), settings{});
   expect_complete(here);
@@ -119,7 +119,7 @@ TEST(Plan, PredictsMeasuredTimeOfTwoDevices) {
     const auto steps = steps_of(collective::all_reduce, how, where);
     return static_cast<double>(predict_ns(steps, known, bytes, 16u << 20)) / 1000;
   };
-  // As measured, within a quarter.
+  // Within 25 % of the measurement.
   EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 20u << 20), 100, 25);
   EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 256u << 20), 981, 245);
   EXPECT_NEAR(predicted_us(algorithm::halving_doubling, 256u << 20), 915, 229);
@@ -190,10 +190,10 @@ TEST(Plan, MatchesTextbookCosts) {
   EXPECT_TRUE(near(time(collective::all_to_all, algorithm::bruck, m), 3 * (10'000 + m / 2)));
   EXPECT_TRUE(near(time(collective::all_to_all, algorithm::pairwise, m), 7 * (10'000 + m / 8)));
   EXPECT_TRUE(near(time(collective::barrier, algorithm::direct, 0), 3 * 10'000));
-  // What is announced takes a way there and back more, and three until it is at full rate.
+  // An announced message takes one more round trip, and three until it is at full rate.
   EXPECT_TRUE(near(time(collective::all_reduce, algorithm::recursive_doubling, 100 * m),
                    3 * (6 * 10'000 + 100 * m)));
-  // Bruck's way turns blocks in memory, which counts where memory is no faster than the link.
+  // Bruck's algorithm rotates blocks in memory, which matters if memory is no faster than the link.
   known.combine_bytes_per_us = 1'000;
   EXPECT_TRUE(near(time(collective::all_gather, algorithm::bruck, m), 3 * 10'000 + 15 * m / 8));
   EXPECT_TRUE(
@@ -203,7 +203,7 @@ TEST(Plan, MatchesTextbookCosts) {
 TEST(Steps, CountInterHostTraffic) {
   const layout blocks(hosts_of(2, 2));
   const layout in_turn({"a", "b", "a", "b"});
-  // Around by host one message leaves each host at a time, from host to host all of them.
+  // A ring ordered by hosts sends one message at a time from each host, other orders send all.
   const auto ring = steps_of(collective::all_reduce, algorithm::ring, blocks);
   ASSERT_EQ(ring.size(), 2u);
   EXPECT_EQ(ring[0].times, 3u);
@@ -251,7 +251,7 @@ TEST(Steps, FoldRanksBeyondPowerOfTwo) {
       steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));
   std::uint64_t count = 0;
   for (const detail::step& s : steps) count += s.times;
-  EXPECT_EQ(count, 4u);  // in, two of doubling, out
+  EXPECT_EQ(count, 4u);  // fold, two steps of doubling, unfold
   EXPECT_FALSE(steps.back().combines);
 }
 

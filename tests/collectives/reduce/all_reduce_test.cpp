@@ -1,4 +1,4 @@
-// all_reduce of every type and operation, each step as the slow reference does it.
+// all_reduce of every type and operation compared with the slow reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,7 +88,7 @@ TEST(AllReduceTypes, UndefinedPairsAndFactorsAreRefused) {
   EXPECT_EQ(refused(data_type::int8, static_cast<reduce_op>(9)),
             "all_reduce: undefined type 4 or operation 9");
 
-  // Nothing has changed, and a factor that is not used is not looked at.
+  // The data is unchanged, and an unused factor is not validated.
   EXPECT_EQ(ranks.run([&](int r) {
     return all_reduce(ranks.world(r), data[r], data_type::uint32, {reduce_op::sum, 0.5});
   }),

@@ -19,7 +19,7 @@ const std::string code("\177ELF\0\1\2\n\0", 9);
 
 class DeviceCache : public testing::Test {
  protected:
-  /// The only file there is.
+  /// Path of the only file.
   std::string file() const {
     std::vector<std::string> all;
     for (const auto& each : std::filesystem::directory_iterator(where)) all.push_back(each.path());

@@ -1,4 +1,4 @@
-// The source that devices get, as their compilers take it. What it computes is under Kernels.
+// The kernel source for devices and its compilation. The Kernels suite tests the results.
 #include "reduce/device_source.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using test::all_types;
 
-/// Nothing of the user's own cache.
+/// Does not use the user's cache.
 struct own_cache {
   test::temporary_folder folder;
   test::environment_variable variable{"XDG_CACHE_HOME", folder.path("").c_str()};
@@ -47,7 +47,7 @@ TEST(DeviceSource, HasKernelForEveryDefinedCombination) {
             "tandem_minimum_float8_e4m3");
 }
 
-/// With the compiler of this machine, which needs no device.
+/// Uses the machine's compiler, which needs no device.
 TEST(DeviceSource, CompilesForNvidia) {
   std::string why;
   const kernel_compiler* const found = find_kernel_compiler(memory_kind::cuda, why);

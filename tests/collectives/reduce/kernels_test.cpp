@@ -1,4 +1,4 @@
-// Every loop of every instruction set against arithmetic of one element at a time.
+// Kernels of every instruction set compared with scalar arithmetic.
 #include "reduce/kernels.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ std::size_t at(reduce_op op) {
   return static_cast<std::size_t>(op);
 }
 
-/// The loops of an instruction set, or those that devices get.
+/// The kernels of an instruction set, or those of devices.
 struct tested {
   std::string_view name;
   const kernel_table* table;
@@ -99,7 +99,7 @@ class Kernels : public testing::TestWithParam<tested> {
 INSTANTIATE_TEST_SUITE_P(Of, Kernels, testing::ValuesIn(all_tested()),
                          [](const auto& of) { return std::string(of.param.name); });
 
-/// All elements of a type of at most 16 bits, or the special ones and some that are not.
+/// All elements of a type of at most 16 bits; else special and ordinary ones.
 std::vector<element> many(data_type type) {
   if (bytes_of(type) <= 2) return test::every_element(type);
   std::vector<element> elements = test::special_elements(type);
@@ -143,9 +143,8 @@ TEST_P(Kernels, CombineEveryPairOfSpecialElements) {
   }
 }
 
-/// By bits that are written down, not computed: NaNs of every kind with each other and with
-/// numbers, infinities and zeros, in either order, among so many elements that vectors take them,
-/// and alone.
+/// Expected bits are constants: NaNs of every kind combined with each other and with numbers,
+/// infinities and zeros, in either order, in vectors and as single elements.
 TEST_P(Kernels, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
@@ -176,7 +175,7 @@ TEST_P(Kernels, CombineRandomBits) {
     std::vector<element> b = a;
     std::shuffle(b.begin(), b.end(), std::mt19937_64(7));
     ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
-    // Near each other, where sums cancel.
+    // Close operands, where sums cancel.
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = a[i] ^ (b[i] & 7);
     ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
   }
@@ -209,8 +208,7 @@ TEST_P(Kernels, Multiply) {
       ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, most, a));
       continue;
     }
-    // What is left of the numbers rounds in every place, becomes subnormal, and overflows. The last
-    // is NaN with all bits set.
+    // These round at every bit, become subnormal and overflow. The last is NaN with all bits set.
     for (const double by :
          {0.1, -1.0 / 3, 0.75, 0x1.0002p0, 0x1p-4, 1.1e-5, 3e-40, 12345.678, 1e30,
           static_cast<double>(__builtin_inff()), std::bit_cast<double>(~std::uint64_t{0})}) {
@@ -291,7 +289,7 @@ TEST_P(Kernels, ScaleAnyCountWithOrWithoutInPlace) {
 
 TEST_P(Kernels, MatchPortableKernelsBitwise) {
   for (const data_type type : all_types) {
-    // Not random bits alone: of wide numbers few of those meet.
+    // Not only random bits: exponents of wide types would rarely be close.
     std::vector<element> a = test::random_elements(type, 50'001, 17);
     std::vector<element> b = test::random_elements(type, 50'001, 18);
     const std::vector<element> special = test::special_elements(type);

@@ -22,7 +22,7 @@ TEST(DataTypes, HaveNamesAndLengths) {
   EXPECT_EQ(name(static_cast<reduce_op>(9)), "unknown operation");
   EXPECT_EQ(bytes_of(static_cast<data_type>(14)), 0u);
   for (const data_type type : all_types) {
-    // The digits before an underscore are the bits.
+    // The digits before an underscore are the number of bits.
     const std::string_view text = name(type);
     const std::string bits(text.substr(text.find_first_of("0123456789")));
     EXPECT_EQ(bytes_of(type) * 8, std::stoul(bits)) << text;
@@ -72,7 +72,7 @@ TEST(Factors, MustBeRepresentable) {
   EXPECT_TRUE(is_factor(data_type::bfloat16, std::numeric_limits<double>::infinity()));
 }
 
-/// Whole numbers that are no sum of others tell what was combined with what.
+/// Integers that are no sum of others show which operands were combined.
 TEST(Reducer, CombinesIntoEitherOperandOrThird) {
   const reducer by(data_type::int32, reduce_op::sum, 2);
   const std::int32_t one = 1, ten = 10;
@@ -85,7 +85,7 @@ TEST(Reducer, CombinesIntoEitherOperandOrThird) {
   EXPECT_EQ(into, 11);
 }
 
-/// Whichever operand is NaN or a zero with a sign, from whichever side it comes.
+/// NaN and signed zeros in either operand.
 TEST(Reducer, PreservesNanAndZeroSign) {
   const auto combined = [](reduce_op op, float a, float b) {
     const reducer by(data_type::float32, op, 2);
