@@ -75,7 +75,7 @@ awaitable<void> every_size(fabric& job, channel& peer, int me, accelerator& gpu)
     }
   }
   require(job.kind_to(1 - me) == "peer copies", std::string(job.kind_to(1 - me)));
-  require(counted_cuda::copies() > 0, "nobody has counted");
+  require(counted_cuda::copies() > 0, "nothing was counted");
   require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
 }
 
@@ -141,14 +141,14 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
     }
   }
   const counted_cuda::objects after = counted_cuda::open();
-  require(before.events > 0 && before.streams > 0, "nobody has counted");
+  require(before.events > 0 && before.streams > 0, "nothing was counted");
   require(after == before,
           counted_cuda::text(before) + " before, " + counted_cuda::text(after) + " after");
   require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
   const std::size_t free_after = free_bytes(gpu);
   // Another program on the device may allocate some.
   require(free_after + (std::size_t{8} << 20) >= free_before,
-          std::to_string(free_before - free_after) + " bytes of the device are gone");
+          std::to_string(free_before - free_after) + " bytes of device memory have leaked");
   require(open_descriptors() <= descriptors_before + 2, "descriptors are left open");
 }
 

@@ -1,4 +1,4 @@
-// What ranks write to a board and read from it, without any waiting.
+// Writes of ranks to a board and reads from it, without any waiting.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ TEST(Board, KeepsContributionsUntilRead) {
   }
   EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
   EXPECT_EQ(a.lagging_rank(), 2);
-  // The oldest one open is what counts, whatever else has ended.
+  // Only the oldest open call counts.
   c.end(1);
   c.end(5);
   EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
@@ -76,7 +76,7 @@ TEST(Board, RingsBlockedRanksOnce) {
   c.bring(0, 1);
   c.flush_wakeups();
   EXPECT_TRUE(c.rung.empty());
-  // Also for room.
+  // Also when waiting for a free slot.
   a.set_blocked();
   c.set_blocked();
   c.clear_blocked();
@@ -84,8 +84,8 @@ TEST(Board, RingsBlockedRanksOnce) {
   EXPECT_EQ(b.rung, std::vector<int>{0});
 }
 
-/// Where the loop settles, the end of a call rings whom it sees sleep, and whoever fell asleep just
-/// then is found by the next look: of the loop, or with the next call.
+/// When the loop blocks, the end of a call rings the blocked ranks that it sees; a rank that blocks
+/// just then is found by the next poll of the loop or with the next call.
 TEST(Board, RingsAgainWhenLoopBlocks) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
@@ -111,8 +111,8 @@ TEST(Board, RingsAgainWhenLoopBlocks) {
   EXPECT_EQ(a.rung.size(), 3u) << "nothing was written since";
 }
 
-/// Random ranks take random steps: each brings, reads all others, ends; up to so many calls at
-/// once.
+/// Random ranks take random steps: each contributes, reads all others and ends the call; several
+/// calls are open at once.
 TEST(Board, AnyOrderOfStepsDeliversAllContributions) {
   constexpr int ranks = 3;
   constexpr std::uint64_t calls = 300, ahead = 40;
@@ -130,7 +130,7 @@ TEST(Board, AnyOrderOfStepsDeliversAllContributions) {
     const auto value = [](int r, std::uint64_t call) { return call * 10 + unsigned(r); };
     std::size_t finished = 0, steps = 0;
     while (finished < calls * ranks) {
-      ASSERT_LT(++steps, 1000000u) << "nobody comes further";
+      ASSERT_LT(++steps, 1000000u) << "no progress";
       const auto i = random() % ranks;
       progress& p = at[i];
       side& mine = *sides[i];
@@ -163,7 +163,7 @@ TEST(Board, HostileContentGivesWrongDataOnly) {
   side a(memory, 0, 2);
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    // All of it, the other rank's words too.
+    // All of the memory, including the other rank's part.
     for (std::size_t i = 0; i < memory.size(); i += 61) {
       memory.data()[i] = static_cast<std::byte>(random());
     }

@@ -26,7 +26,7 @@ Array array_of(const std::string& hex) {
   return made;
 }
 
-/// Of McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B.
+/// McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B.
 struct known {
   std::string key, nonce, text, sealed, tag;
 };
@@ -72,7 +72,7 @@ TEST(cipher, different_key_gives_different_text) {
   encrypt.change_key(key_of(zeros));
   bytes text = from_hex(zeros.text);
   encrypt.begin(array_of<cipher::nonce>(zeros.nonce));
-  encrypt.update(text, text.data());  // in its place
+  encrypt.update(text, text.data());  // in place
   EXPECT_EQ(text, from_hex(zeros.sealed));
   EXPECT_EQ(encrypt.finish(), array_of<cipher::tag>(zeros.tag));
 }

@@ -129,7 +129,7 @@ TEST(CommandLine, HelpShowsEveryOptionWithItsDefaultAndTheExamples) {
   }
 }
 
-/// A launcher's command line: its own options end where the command begins.
+/// The launcher's command line: its own options end where the command begins.
 words command_of(const words& args, int& ranks) {
   words command;
   command_line line({.command = "tandem launch", .arguments = "", .summary = "", .examples = ""});

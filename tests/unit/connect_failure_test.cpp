@@ -74,7 +74,7 @@ TEST(connect_failure, names_cause_and_advice) {
             "route to host");
 }
 
-/// What Asio throws where nobody listens: its text names a file of Boost's.
+/// Asio's exception for a refused connection: its text names a source file of Boost.
 boost::system::system_error thrown_by_asio() {
   asio::io_context io;
   asio::ip::tcp::acceptor taken(io, endpoint(asio::ip::address_v4::loopback(), 0));
@@ -102,7 +102,7 @@ TEST(connect_failure, texts_name_no_source_file_of_a_dependency) {
             "reading: Connection refused");
 }
 
-/// A listener whose queue is full: Linux drops further requests to connect, as a firewall would.
+/// A listener whose backlog is full: Linux drops further connection requests, like a firewall.
 class full_queue {
  public:
   explicit full_queue(asio::io_context& io) : acceptor_(io), waits_(io) {
@@ -118,7 +118,7 @@ class full_queue {
   asio::ip::tcp::socket waits_;
 };
 
-/// A port that nobody listens on.
+/// A port without a listener.
 std::uint16_t closed_port(asio::io_context& io) {
   asio::ip::tcp::acceptor taken(io, endpoint(asio::ip::address_v4::loopback(), 0));
   return taken.local_endpoint().port();

@@ -1,5 +1,5 @@
-// Copies that take turns, without a channel: when the driver is asked, for what, and who hears of
-// it.
+// The copy scheduler without a channel: when it calls the driver, with which copies, and which
+// completions it reports.
 #include "devices/copy_scheduler.hpp"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ constexpr devices::copy_scheduler::limits of_calls{.calls = 3,
                                                    .other_window = 20ms,
                                                    .reader_window = 20ms};
 
-/// What became of one copy.
+/// Completion state of one copy.
 struct copy_record {
   device_wait wait;
   int completions = 0, destroyed = 0;
   std::shared_ptr<const error> failure;
-  std::function<void()> on_destroy = [] {};  ///< when it is destroyed
+  std::function<void()> on_destroy = [] {};  ///< called when the wait is destroyed
 
   copy_record() {
     wait.owner = this;
@@ -57,7 +57,7 @@ class copy_scheduler_test : public testing::Test {
 
   ~copy_scheduler_test() override { destroy(); }
 
-  /// @param gap  to what was copied before, at both ends
+  /// @param gap  bytes between this copy and the previous one, at both ends
   copy_record& copy(std::size_t bytes, std::size_t gap = 64) {
     all_.push_back(std::make_unique<copy_record>());
     at_ += gap;
@@ -65,7 +65,7 @@ class copy_scheduler_test : public testing::Test {
     at_ += bytes;
     return *all_.back();
   }
-  /// One of the others.
+  /// A copy of the other scheduler.
   copy_record& copy_by_other(std::size_t bytes) {
     all_.push_back(std::make_unique<copy_record>());
     other_scheduler_->copy(to_.data() + 90'000, from_.data() + 90'000, bytes, all_.back()->wait);
@@ -73,7 +73,7 @@ class copy_scheduler_test : public testing::Test {
   }
   std::size_t singles() const { return gpus_.calls("cuMemcpyAsync"); }
   std::size_t batches() const { return gpus_.calls("cuMemcpyBatchAsync"); }
-  /// Until nothing is left to do.
+  /// Runs until nothing is pending.
   void run() {
     do {
       context_->restart();
@@ -85,9 +85,9 @@ class copy_scheduler_test : public testing::Test {
     for (const auto& each : all_) count += each->completions;
     return count;
   }
-  /// Time goes by in no other way.
+  /// Advances the test's clock.
   static void pass(std::chrono::milliseconds time) { now_ += time; }
-  /// The loop, and what stands on it.
+  /// Destroys the io_context and everything on it.
   void destroy() {
     watch_.reset();
     scheduler_.reset();
@@ -201,7 +201,8 @@ TEST_F(copy_scheduler_test, copies_do_not_wait_for_later_ones) {
   copy_record& other = copy_by_other(100);
   for (int i = 0; i < 200 && other.completions == 0; ++i) go_on();
   EXPECT_EQ(other.completions, 1);
-  EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100) << "what was under way then";
+  EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100)
+      << "only the copies in flight then";
   const std::size_t then = gpus_.seen().copied_bytes;
   for (int i = 0; i < 20; ++i) go_on();
   EXPECT_GT(gpus_.seen().copied_bytes, then) << "the others go on";
@@ -252,7 +253,7 @@ TEST_F(copy_scheduler_test, long_copy_is_split_for_readers) {
   scheduler_->expect_reader(false);
   copy(700);
   run();
-  EXPECT_EQ(singles(), 4U) << "another is thought to come";
+  EXPECT_EQ(singles(), 4U) << "another is expected";
   pass(25ms);
   copy(700);
   run();
@@ -299,7 +300,7 @@ TEST_F(copy_scheduler_test, refusal_is_reported_later_and_others_continue) {
   gpus_.fail("cuMemcpyAsync", 2, 1);
   copy_record& first = copy(500);
   copy_record& second = copy(500);
-  EXPECT_EQ(completions(), 0) << "from inside what asked for it";
+  EXPECT_EQ(completions(), 0) << "not from inside copy()";
   context_->poll();
   EXPECT_EQ(first.completions + second.completions, 1);
   copy_record& refused = first.completions > 0 ? first : second;

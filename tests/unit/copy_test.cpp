@@ -11,7 +11,7 @@ namespace {
 
 using detail::copy_part, detail::streamed_bytes;
 
-/// Every byte that was asked for, and no other.
+/// Every requested byte is copied, and no other.
 void expect_copied(std::size_t bytes, std::size_t whole_bytes, std::size_t from_at,
                    std::size_t to_at) {
   constexpr std::size_t margin = 200;

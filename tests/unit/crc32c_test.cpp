@@ -14,7 +14,7 @@ std::uint32_t of(const std::string& bytes) {
   return crc32c(bytes.data(), bytes.size());
 }
 
-/// RFC 3720, B.4, and the check value of the catalogue of CRCs.
+/// RFC 3720, B.4, and the check value of the CRC catalogue.
 TEST(crc32c, published_values) {
   EXPECT_EQ(of("123456789"), 0xe3069283U);
   EXPECT_EQ(of(std::string(32, '\0')), 0x8a9136aaU);

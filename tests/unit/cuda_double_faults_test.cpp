@@ -58,7 +58,7 @@ TEST(CudaDoubleFaults, BrokenDeviceStaysBroken) {
   EXPECT_EQ(driver().synchronize_stream(on), 719);
   cu::address into = 0;
   EXPECT_EQ(driver().allocate(&into, 1), 719);
-  // The other device goes on.
+  // The other device keeps working.
   rig.use(1);
   EXPECT_EQ(driver().fill(rig.allocate(1), '1', 1, nullptr), cu::success);
   EXPECT_EQ(driver().synchronize_stream(nullptr), cu::success);
@@ -217,7 +217,7 @@ TEST(CudaDoubleFaults, FailsAfterShutdownAndInForkedChild) {
   EXPECT_STREQ(text, "CUDA_ERROR_DEINITIALIZED");
 }
 
-/// Every thread has a stream of its own, of either device; delays shuffle the rest.
+/// Every thread has its own stream on one of the devices; random delays vary the order.
 TEST(CudaDoubleFaults, IsThreadSafe) {
   cuda_double::options as;
   as.most_delay = std::chrono::microseconds(50);

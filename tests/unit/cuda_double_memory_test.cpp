@@ -12,7 +12,7 @@ namespace {
 TEST(CudaDoubleMemory, HostCannotAccessDeviceMemory) {
   cuda_rig rig;
   const cu::address at = rig.allocate(4096);
-  // The kernel looks for us: a bad address is an error of its own, not of this process.
+  // A system call accesses the address: it returns EFAULT instead of crashing this process.
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
   EXPECT_EQ(::write(ends[1], reinterpret_cast<const void*>(at), 1), -1);
@@ -47,7 +47,7 @@ TEST(CudaDoubleMemory, PageableCopiesAreSynchronous) {
   EXPECT_EQ(driver().copy(there, address_of(here.data()), 8, on), cu::success);
   EXPECT_EQ(rig.text(there, 8), "pageable");
   EXPECT_EQ(rig.gpus.seen().pageable_copies, 1u);
-  // Pinned, it is copied when the stream gets there.
+  // Pinned memory is copied when the stream executes the copy.
   EXPECT_EQ(driver().register_host(here.data(), 8, cu::host_portable), cu::success);
   here = "a change";
   EXPECT_EQ(driver().copy(there, address_of(here.data()), 8, on), cu::success);
@@ -236,7 +236,7 @@ TEST(CudaDoubleMemory, SharesMemoryBetweenProcesses) {
   EXPECT_EQ(driver().open_ipc_handle(&opened, handle, 1), cu::invalid_value);
 }
 
-/// The bytes at an offset of what a descriptor is of.
+/// Bytes at an offset of the memory behind a descriptor.
 std::string behind(int descriptor, std::size_t offset, std::size_t bytes) {
   std::string text(bytes, '?');
   EXPECT_EQ(::pread(descriptor, text.data(), bytes, static_cast<off_t>(offset)),

@@ -36,7 +36,7 @@ TEST(CudaDoubleStreams, StreamsAreOrderedAndIndependent) {
   EXPECT_EQ(rig.text(at, 6), "222211");
 }
 
-/// Which of two streams moves first, by seed.
+/// Which of two streams runs first, by seed.
 TEST(CudaDoubleStreams, StreamOrderIsRandomAndReproducible) {
   std::string orders;
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
@@ -78,7 +78,7 @@ TEST(CudaDoubleStreams, EventsReportProgress) {
   EXPECT_EQ(driver().query_event(event), cu::not_ready);
   EXPECT_TRUE(rig.gpus.step(on));
   EXPECT_EQ(driver().query_event(event), cu::success);
-  // Recorded once more, it does not hold up who waited for the time before.
+  // Recording the event again does not delay waiters for the previous record.
   EXPECT_EQ(driver().record_event(event, on), cu::success);
   EXPECT_EQ(driver().query_event(event), cu::not_ready);
   EXPECT_TRUE(rig.gpus.step(waits));
@@ -151,7 +151,7 @@ TEST(CudaDoubleStreams, StreamWaitsForValue) {
   EXPECT_FALSE(rig.gpus.step(held));
   EXPECT_TRUE(rig.gpus.step(writes));
   EXPECT_TRUE(rig.gpus.step(held));
-  // Counters go round.
+  // The comparison wraps around.
   set(0xffff'ffff);
   EXPECT_TRUE(waits_for(1));
   set(2);

@@ -1,4 +1,4 @@
-// Text for the trainer: what is read, in which order, and which sequences a step takes from it.
+// Text for the trainer: what is read, in which order, and which sequences a step uses.
 #include "data.hpp"
 
 #include <gtest/gtest.h>

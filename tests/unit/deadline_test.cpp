@@ -89,7 +89,7 @@ TEST(deadline, nests) {
   run_test(nested());
 }
 
-/// Work that succeeds although it was asked to stop has succeeded.
+/// Work that completes successfully despite the cancellation has succeeded.
 awaitable<void> too_late_to_stop() {
   const auto ignores_cancellation = []() -> awaitable<void> {
     bool ended = false;

@@ -26,7 +26,7 @@ accelerator& first_device() {
   return accelerator_at(memory_kind::cuda, 0);
 }
 
-/// A word of pinned memory that a stream waits for until it is set.
+/// A word of pinned memory that a stream waits on until it is set.
 class gate {
  public:
   explicit gate(accelerator& of) : word_(of, sizeof(std::uint32_t)) {
@@ -105,7 +105,7 @@ TEST(device_watch, memory_may_be_reused_after_completion) {
   }
 }
 
-/// The loop has nothing else to do meanwhile: it sleeps.
+/// The loop has nothing else to do and blocks.
 awaitable<void> blocks_repeatedly(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
@@ -184,7 +184,7 @@ TEST(device_watch, waits_on_one_stream_complete_in_order) {
   }
 }
 
-/// The device fails while everybody sleeps: nobody rings then.
+/// The device fails while the loop is blocked: no doorbell rings then.
 awaitable<void> device_fails(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
@@ -240,7 +240,7 @@ TEST(device_watch, unwatchable_streams_are_refused) {
   run_test(refuses(gpus));
 }
 
-/// Where no alarm can be had, asking must do.
+/// Without an alarm, the device is polled.
 awaitable<void> without_alarm(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
@@ -322,7 +322,7 @@ TEST(device_watch, destroyed_by_its_handler) {
   of.finish(other.get());
 }
 
-/// What must not go away before the device is done.
+/// Objects that must outlive the work of the device.
 struct watched_stage {
   cuda_double gpus;
   accelerator& of = first_device();
@@ -359,7 +359,7 @@ TEST(brute_force_device_watch, stopped_by_destroying_the_loop) {
   }
 }
 
-/// What waits for a device cannot be cancelled: all of it ends well.
+/// Waits for a device cannot be cancelled: all of them succeed.
 TEST(brute_force_device_watch, cancelled) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
     watched_stage on;

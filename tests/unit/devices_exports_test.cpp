@@ -14,7 +14,7 @@ class exports_test : public testing::Test {
  protected:
   static accelerator& gpu(int which = 0) { return accelerator_at(memory_kind::cuda, which); }
 
-  /// Takes the only news: a description.
+  /// Takes the only update: a description.
   static shared_allocation described(exports& by) {
     exports::update update;
     EXPECT_TRUE(by.next(update));
@@ -36,7 +36,7 @@ TEST_F(exports_test, allocation_is_described_once_then_referenced) {
   EXPECT_EQ(update.base, reinterpret_cast<std::uintptr_t>(memory.data()));
   EXPECT_EQ(update.bytes, memory.size());
   EXPECT_NE(update.handle, accelerator::handle{});
-  EXPECT_FALSE(mine.find(gpu(1), view)) << "nobody has opened it";
+  EXPECT_FALSE(mine.find(gpu(1), view)) << "not opened yet";
   EXPECT_TRUE(mine.opened(update.id));
   const auto reference = mine.find(gpu(1), view);
   ASSERT_TRUE(reference);
@@ -73,7 +73,7 @@ TEST_F(exports_test, reallocation_at_same_address_is_new_allocation) {
   exports::update update;
   ASSERT_TRUE(mine.next(update));
   EXPECT_FALSE(update.described);
-  EXPECT_EQ(update.retired, before.id) << "before the peer hears of what took its place";
+  EXPECT_EQ(update.retired, before.id) << "before the peer gets the new allocation";
   EXPECT_NE(described(mine).id, before.id);
   EXPECT_EQ(mine.described(), 1U);
 }

@@ -32,7 +32,7 @@ class peer_staging_test : public testing::Test {
     EXPECT_FALSE(mine.next(cuda_at(0), answer)) << "answered once";
     return answer.why;
   }
-  /// A descriptor of this process as a peer might name it.
+  /// A descriptor of this process as a peer might describe it.
   static shared_pages::location location_of(int descriptor, std::size_t bytes = capacity_bytes) {
     struct stat about {};
     ::fstat(descriptor, &about);

@@ -19,7 +19,7 @@ TEST(flow_table, finds_what_was_added) {
   EXPECT_EQ(all.find_or_add(7, 0), seven) << "what is there is no new one";
 }
 
-/// Their places among the recent ones are the same.
+/// Both map to the same slot of the cache of recent flows.
 TEST(flow_table, colliding_flows_are_distinguished) {
   table all;
   for (flow_id flow = 5; flow < 5 + 64 * 20; flow += 64) {

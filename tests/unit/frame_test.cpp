@@ -43,7 +43,7 @@ TEST(frame, round_trips_every_field) {
   EXPECT_EQ(back->credit, sample().credit);
 }
 
-/// Bytes as documented, so that a change of the format cannot go unnoticed.
+/// The documented layout, so that a change of the format is detected.
 TEST(frame, layout_matches_documentation) {
   wire_frame wire;
   encode(sample(), wire);

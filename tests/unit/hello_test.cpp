@@ -70,7 +70,7 @@ TEST(hello, of_another_program_is_detected_at_once) {
   EXPECT_EQ(excerpt(std::as_bytes(std::span(line))), "'GET /\\x0d\\x0a'");
 }
 
-/// Sixteen bytes name a version, whatever follows in it.
+/// The first sixteen bytes identify the version, whatever follows.
 TEST(hello, of_another_version_names_it) {
   hello other = rank_hello(0, 1);
   other.version = 12;
@@ -107,7 +107,7 @@ TEST(hello, invalid_limits_are_damage) {
   }
 }
 
-/// What this side offers is sane whatever the settings say.
+/// The offered limits are valid for any settings.
 TEST(hello, offers_are_within_limits) {
   settings tiny;
   tiny.eager_bytes = 0;

@@ -22,8 +22,8 @@ awaitable<void> throws(int turn_count, std::string what) {
   co_await turns(turn_count);
   throw error(errc::bad_input, what);
 }
-/// Ends only when it is cancelled, and only some turns later: as an operation that a NIC still
-/// uses.
+/// Completes only after it is cancelled, and only some iterations later, like an operation that a
+/// NIC still uses.
 awaitable<void> waits_for_ever(int& ended) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer never(executor, asio::steady_timer::time_point::max());
@@ -129,7 +129,7 @@ TEST(collect_all, forwards_cancellation) {
   run_test(cancelled_from_outside(true));
 }
 
-/// Ends inside the cancellation itself, so that the join is over in the middle of cancelling.
+/// Completes inside the cancellation, so that the join completes in the middle of it.
 struct ends_when_cancelled {
   template <class Handler>
   void operator()(Handler handler) const {
@@ -157,7 +157,7 @@ TEST(when_all, may_complete_during_cancellation) {
   run_test(ends_while_cancelling());
 }
 
-/// A branch that stops its own join in its first run, and one that has not run yet.
+/// A branch that cancels its own join when it starts, while another branch has not started yet.
 awaitable<void> stops(std::unique_ptr<background>& outer) {
   outer->cancel();
   co_return;

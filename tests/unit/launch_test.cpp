@@ -119,7 +119,7 @@ TEST(launch, complete_torchrun_takes_precedence) {
   EXPECT_EQ(info->address, "n1");
 }
 
-/// `tandem run` sets both, so that any program finds its place.
+/// `tandem run` sets both, so that any program finds its rank.
 TEST(launch, tandem_run_is_named_where_both_sets_agree) {
   const variables bare{
       {"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.2"}, {"MASTER_PORT", "7"}};
@@ -200,7 +200,7 @@ TEST(launch, slurm_on_one_node_uses_loopback) {
 
 TEST(launch, batch_shell_without_srun_is_no_launch) {
   EXPECT_FALSE(find({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "n1"}}));
-  // sbatch's own shell looks like task 0, but belongs to no step.
+  // The batch shell of sbatch looks like task 0 but belongs to no step.
   EXPECT_FALSE(find({{"SLURM_JOB_ID", "1"},
                      {"SLURM_NTASKS", "4"},
                      {"SLURM_PROCID", "0"},
@@ -240,7 +240,7 @@ TEST(launch, bracketed_addresses_and_loopback_spellings) {
            {"[::1]", "::1"}, {" ::1 ", "::1"}, {"LocalHost.", "LocalHost."}}) {
     const auto info = find(bare + variables{{"MASTER_ADDR", text}});
     EXPECT_EQ(info->address, address);
-    EXPECT_EQ(info->local_size, 4) << text;  // all are behind loopback
+    EXPECT_EQ(info->local_size, 4) << text;  // all ranks use loopback
     EXPECT_FALSE(info->local_size_known);
   }
   EXPECT_TRUE(find(torchrun)->local_size_known);

@@ -50,15 +50,15 @@ TEST(listen_address, is_reachable_by_other_ranks) {
   struct {
     const char* host;
     std::vector<const char*> resolved;
-    int local_size;  ///< of 4; 0: the launcher did not say
+    int local_size;  ///< of 4 ranks; 0: not set by the launcher
     bool is_open;
     const char* at;
   } const cases[]{
-      // An address is taken as it is.
+      // An address is used unchanged.
       {"10.0.0.1", {"10.0.0.1"}, 2, true, "10.0.0.1"},
       {"127.0.0.1", {"127.0.0.1"}, 2, false, "127.0.0.1"},
       {"::1", {"::1"}, 4, false, "::1"},
-      // A name that stands for loopback: of no use to ranks elsewhere.
+      // A name that resolves to loopback: unreachable for ranks on other hosts.
       {"debian", {"127.0.1.1"}, 2, true, "::"},
       {"debian", {"127.0.1.1"}, 0, true, "::"},
       {"debian", {"127.0.1.1"}, 4, true, "127.0.1.1"},
@@ -66,7 +66,7 @@ TEST(listen_address, is_reachable_by_other_ranks) {
       {"debian", {"127.0.1.1"}, 0, false, "127.0.1.1"},
       {"localhost", {"::1", "127.0.0.1"}, 2, true, "127.0.0.1"},
       {"LOCALHOST.", {"::1"}, 2, false, "::1"},
-      // A name of this host: its one address, or all of them.
+      // A name of this host: its single address, or all of them.
       {"n1", {"10.0.0.1"}, 2, true, "10.0.0.1"},
       {"n1", {"2001:db8::1", "10.0.0.1"}, 2, true, "::"},
       {"n1", {"10.0.0.1", "127.0.1.1"}, 2, true, "::"},

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-/// Puts back the sink that was there, at the level that the tests' own sink has.
+/// Restores the previous sink, at the level of the tests' own sink.
 class own_sink {
  public:
   explicit own_sink(log_level least)

@@ -28,7 +28,7 @@ TEST(view, of_ranges) {
   EXPECT_EQ(const_view().bytes, 0u);
 }
 
-/// What may only be read gives no view to write, and what is not bytes gives none at all.
+/// Read-only ranges give no mutable view; ranges of non-trivial types give no view.
 TEST(view, refuses_invalid_arguments) {
   static_assert(!std::is_constructible_v<mutable_view, const std::vector<int>&>);
   static_assert(!std::is_constructible_v<mutable_view, std::span<const int>>);
@@ -75,7 +75,7 @@ TEST(buffer, moves) {
   EXPECT_EQ(second.data(), where);
   EXPECT_EQ(second.as<std::uint32_t>().size(), 4u);
   EXPECT_EQ(second.as<std::uint32_t>()[3], 7u);
-  EXPECT_EQ(first.data(), nullptr);  // NOLINT: what is left is promised
+  EXPECT_EQ(first.data(), nullptr);  // NOLINT: the moved-from state is specified
   EXPECT_EQ(first.size(), 0u);
   EXPECT_EQ(first.view().bytes, 0u);
   buffer third(100);

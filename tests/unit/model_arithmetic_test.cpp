@@ -1,6 +1,5 @@
-// The model's arithmetic, in double precision: the forward pass against a plain implementation
-// written from the papers' formulas, the backward pass against finite differences, AdamW against
-// its recurrence.
+// The model's arithmetic in double precision: the forward pass compared with a plain implementation
+// of the papers' formulas, the backward pass with finite differences, AdamW with its recurrence.
 
 #include <gtest/gtest.h>
 
@@ -35,8 +34,8 @@ model_config small_config(const char* name) {
   return config;
 }
 
-/// A stage whose norms are not one and whose biases are not zero, so that none can be left out
-/// unseen.
+/// A stage whose norm weights are not one and whose biases are not zero, so that omitting one is
+/// detected.
 double_stage perturbed_stage(const model_config& config, int first, int last) {
   double_stage made(config,
                     {.first_layer = first, .last_layer = last, .sequences = sequences, .stash = 2});
@@ -75,7 +74,7 @@ numbers normalised(const numbers& x, std::span<const double> gain, double epsilo
   return y;
 }
 
-/// Head `head` of a token's queries or keys, turned: x cos + rotate_half(x) sin.
+/// Head `head` of a token's queries or keys, rotated: x cos + rotate_half(x) sin.
 numbers rotated(const numbers& all, std::size_t head, std::size_t dim, std::size_t position,
                 double theta) {
   numbers y(dim);
@@ -226,8 +225,8 @@ TEST_P(model_arithmetic, gradient_of_every_tensor) {
         static_cast<std::size_t>(p.gradient.data() - stage.gradients().data()), p.gradient.size());
     const double tolerance = 1e-6 * largest(analytic);
     ASSERT_GT(tolerance, 0) << p.name;
-    // Of a table by token, one number of each row that text() uses; of the others, all rows and
-    // columns in turn.
+    // Of the token table, one number of each row that text() uses; of other tensors, varying rows
+    // and columns.
     const bool by_token = p.value.size() == std::size_t{vocabulary} * 16;
     const std::size_t stride = by_token ? 23 * 16 + 1 : p.value.size() > 64 ? 13 : 3;
     for (std::size_t k = 0; k < p.value.size(); k += stride)

@@ -1,5 +1,5 @@
-// The trainer's model: its bits do not depend on how it is cut into stages, it learns, and wrong
-// calls are refused. That the arithmetic is right is tests/unit/model_arithmetic_test.cpp.
+// The trainer's model: its bits do not depend on the division into stages, it learns, and wrong
+// calls are refused. tests/unit/model_arithmetic_test.cpp tests the arithmetic.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ constexpr int micro_batches = 3;
 constexpr double max_norm = 0.5;
 
 struct batch {
-  std::vector<std::vector<std::uint8_t>> tokens, targets;  ///< of each micro-batch
+  std::vector<std::vector<std::uint8_t>> tokens, targets;  ///< one per micro-batch
 };
 
-/// Sequences of a text at places that step and micro-batch choose.
+/// Sequences of a text at positions chosen by step and micro-batch.
 batch batch_of(int step, int count, int sequences, int length) {
   const std::string text =
       "It is a truth universally acknowledged, that a single process in possession of a good "
@@ -145,8 +145,7 @@ void expect_same_parameters(const chain& single, const chain& cut, int step) {
   for (const int times : found) EXPECT_GE(times, 1);
 }
 
-/// A preset, or "odd": no size is a multiple of what the processor adds at once, so rows start
-/// anywhere.
+/// A preset, or "odd": no size is a multiple of the vector length, so rows are unaligned.
 model_config config_of(const std::string& name) {
   if (name != "odd") return find_model(name);
   model_config config = find_model("llama-tiny");

@@ -1,4 +1,4 @@
-// What a command writes at its end: tried before, whole or not at all, never lost.
+// Files that a command writes at its end: checked before, written atomically, never lost.
 #include "cli/output_file.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string content(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What an error says; empty where nothing was thrown.
+/// Text of the error; empty if none was thrown.
 template <class Call>
 std::string refusal(Call call) {
   try {

@@ -1,4 +1,4 @@
-// For tests/unit (links tandem_perf): what the benchmarks bring to a collective and expect of it.
+// Inputs and expected results of the collective benchmarks (links tandem_perf).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void put(std::span<std::byte> to, std::size_t at, std::span<const std::byte> fro
   std::memcpy(to.data() + at, from.data(), from.size());
 }
 
-/// Right as it is; wrong with any byte of any output changed.
+/// The check accepts the expected outputs and refuses any changed byte.
 void expect_checked(ranks_data& all) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::span<std::byte> out = all[rank]->output();
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(, terms_of,
 TEST(terms, are_encoded_for_each_type) {
   const auto first = [](data_type type) {
     std::vector<std::byte> data(bytes_of(type) * 2000);
-    // One rank's sum is its term, and the two of a product are found in every type.
+    // The sum of one rank is its term; the factor 2 of a product is representable in every type.
     terms(type, reduce_op::product, 2).fill(data, 0, 0);
     std::uint64_t largest = 0;
     for (std::size_t at = 0; at < data.size(); at += bytes_of(type)) {

@@ -1,4 +1,4 @@
-// For tests/unit (links tandem_perf): the checks of the benchmarks can fail.
+// The checks of the benchmarks detect errors (links tandem_perf).
 #include <gtest/gtest.h>
 
 #include <utility>

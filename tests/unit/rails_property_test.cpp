@@ -1,6 +1,6 @@
-// Two ends of a channel of rails under random schedules of loss, delay, reordering between lanes,
-// cuts and healing: each message arrives once, in order and whole, and nobody writes into memory
-// that was handed back.
+// Two ends of a rails channel under random schedules of loss, delay, reordering between lanes,
+// disconnects and recovery: each message arrives once, in order and complete, and released memory
+// is never written.
 
 #include <gtest/gtest-spi.h>
 
@@ -19,12 +19,12 @@ constexpr std::uint64_t schedules = 40'000;
 #else
 constexpr std::uint64_t schedules = 1'000'000;
 #endif
-constexpr std::uint64_t batches = 20;  // of schedules, each a test of its own
+constexpr std::uint64_t batches = 20;  // batches of schedules, each a test of its own
 constexpr int steps = 90;
 constexpr int flows = 2;
 
-/// Short messages up to 24 bytes; longer ones are announced and come in chunks of 64, or of 16, 32
-/// or 48 where several lanes share one.
+/// Eager messages up to 24 bytes; longer ones are announced and sent in chunks of 64 bytes, or of
+/// 16, 32 or 48 if several lanes share one.
 constexpr protocol::limits tiny{24, 64, 512, flows, 16};
 constexpr rails::timeouts bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
 
@@ -40,9 +40,9 @@ std::uint32_t number_of(const std::string& text) {
 }
 
 enum class views {
-  carried,    ///< by lanes
+  carried,    ///< payload travels on the lanes
   placed,     ///< NICs write chunks in place
-  of_devices  ///< the same, and no processor reaches them; the second lane has no NIC
+  of_devices  ///< the same, in memory that the CPU cannot access; the second lane has no NIC
 };
 
 class schedule {
@@ -62,7 +62,7 @@ class schedule {
   int in_place() const { return pair_.in_place; }
   void run() {
     for (int i = 0; i < steps && pair_.good; ++i) step();
-    // A chunk in place takes an announcement, a way and an accept before it.
+    // A placed chunk requires an announcement, a grant and an accept before it.
     for (int i = 0; pair_.drains_late && i < 2 * steps && pair_.good; ++i) {
       many_steps();
       step();
@@ -116,7 +116,7 @@ class schedule {
     }
   }
 
-  /// Much moves between two other steps.
+  /// Many steps between two others.
   void many_steps() {
     for (int i = 0; i < 6; ++i) {
       const int side = static_cast<int>(pick(2));
@@ -144,18 +144,18 @@ class schedule {
 
   void fault(int side, std::uint16_t lane) {
     switch (pick(5)) {
-      case 0:  // nothing gets through to this side
+      case 0:  // nothing arrives at this side
         pair_.ends[side].passes[lane] = false;
         return;
-      case 1:  // it does again: what was held back comes late
+      case 1:  // it does again: delayed bytes arrive late
         pair_.ends[side].passes[lane] = true;
         return;
-      case 2:  // a reset that both hear of
+      case 2:  // a reset that both ends detect
         pair_.close(0, lane);
         return pair_.close(1, lane);
-      case 3:  // one end gives up
+      case 3:  // one end closes the lane
         return pair_.close(side, lane);
-      default: {  // one bit turns over
+      default: {  // a flipped bit
         std::string& wire = pair_.ends[side].inbox[lane];
         if (wire.empty()) return;
         char& byte = wire[pick(wire.size())];
@@ -194,7 +194,7 @@ class schedule {
     pair_.settle();
   }
 
-  /// Receives until every send is over, then ends the receives that are left.
+  /// Receives until every send has completed, then cancels the remaining receives.
   void finish() {
     for (int i = 0; i < 2 * steps && pair_.good; ++i) {
       settle();
@@ -226,7 +226,7 @@ class schedule {
     for (const int side : {0, 1}) {
       EXPECT_TRUE(pair_.core(side).is_flushed()) << "side " << side << " still waits for a report";
     }
-    // What came again after a loss is received twice.
+    // Packets that were sent again after a loss are received twice.
     for (std::uint16_t lane = 0; lane < pair_.lanes(); ++lane) {
       for (const int side : {0, 1}) {
         EXPECT_GE(pair_.core(1 - side).received_bytes(lane),
@@ -270,7 +270,7 @@ class schedule {
   std::mt19937_64 random_;
   const views which_;
   rails_pair pair_;
-  direction directions_[2];  // by the side that sends
+  direction directions_[2];  // by sending side
   std::uint32_t number_ = 0;
 };
 
@@ -287,7 +287,7 @@ TEST_P(rails_property, holds_under_random_faults) {
 
 INSTANTIATE_TEST_SUITE_P(batches, rails_property, testing::Range(std::uint64_t{0}, batches));
 
-/// How many chunks NICs have written.
+/// Number of chunks written by NICs.
 std::uint64_t run_direct(std::uint64_t batch, views which) {
   const std::uint64_t each = schedules / 20 / batches;
   std::uint64_t in_place = 0;
@@ -301,19 +301,19 @@ std::uint64_t run_direct(std::uint64_t batch, views which) {
   return in_place;
 }
 
-/// The same where NICs write chunks in place, and go on after their lane is closed: none touches a
-/// view that was given back, and none stays registered.
+/// The same with NICs that write chunks in place and continue after their lane is closed: none
+/// writes into a released view, and none stays registered.
 TEST_P(rails_property, holds_for_direct_placement) {
   EXPECT_GT(run_direct(GetParam(), views::placed), schedules / 20 / batches);
 }
 
-/// And no processor touches a view of a device, whoever carries its bytes at last.
+/// The CPU never accesses a view of a device, whichever lane carries its bytes.
 TEST_P(rails_property, holds_for_views_of_devices) {
   EXPECT_GT(run_direct(GetParam(), views::of_devices), schedules / 40 / batches);
 }
 
-/// These schedules would not be worth much if they did not find a missing fence: both copies of a
-/// parcel land at once, or one arrives while the other is being written.
+/// The schedules must be able to detect a missing fence: both copies of a packet arrive at once, or
+/// one arrives while the other is being written.
 template <class Plant>
 void expect_found(views which, Plant plant) {
   std::uint64_t seed = 0;

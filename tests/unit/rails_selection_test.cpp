@@ -29,7 +29,7 @@ nic make(const std::string& name, nic_kind kind, const std::vector<std::string>&
   return one;
 }
 
-/// A server with two ports, and what else is found on servers.
+/// A server with two ports and other typical interfaces.
 std::vector<nic> server() {
   std::vector<nic> all{make("lo", nic_kind::loopback, {"127.0.0.1/8", "::1/128"}),
                        make("eth0", nic_kind::ethernet, {"10.0.0.1/24", "fd00::1/64"}, 25000),
@@ -46,7 +46,7 @@ selection chosen_of(const std::vector<nic>& nics, std::string_view words,
   return choose(nics, parse_rails(words), loopback_only);
 }
 
-/// The names of the rails in order, with a blank between them.
+/// The names of the rails in order, separated by blanks.
 std::string rails_of(const std::vector<nic>& nics, std::string_view words,
                      bool loopback_only = false) {
   std::string names;

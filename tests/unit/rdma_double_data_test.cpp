@@ -137,7 +137,7 @@ TEST(RdmaDoubleData, SendRequiresRegisteredMemory) {
       refused);
 }
 
-/// What AddressSanitizer says of a NIC that reads what was freed.
+/// AddressSanitizer detects a NIC that reads freed memory.
 TEST(RdmaDoubleData, DetectsMemoryFreedUnderRequest) {
 #ifndef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "only AddressSanitizer sees it";

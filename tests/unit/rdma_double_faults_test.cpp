@@ -179,7 +179,7 @@ TEST(RdmaDoubleFaults, PausedDeviceMovesOnlyWhenPumped) {
   EXPECT_EQ(hosts.pump(1, "two"), 1u);
   EXPECT_EQ(b.text_at(0, 1), "x");
   EXPECT_EQ(b.outcomes(), "1 ok");
-  EXPECT_EQ(a.outcomes(), "") << "the answer is under way";
+  EXPECT_EQ(a.outcomes(), "") << "the acknowledgement is in flight";
   hosts.hold("two", false);
   EXPECT_EQ(a.outcomes(), "2 ok");
 }
@@ -299,7 +299,7 @@ TEST(RdmaDoubleFaults, InjectsCompletionStatus) {
   EXPECT_EQ(rig.hosts.seen().writes, 1u);
 }
 
-/// As Asio watches it: only a change wakes.
+/// Edge-triggered, as Asio uses epoll.
 TEST(RdmaDoubleFaults, DescriptorsSupportEdgeTriggeredPolling) {
   rdma_rig rig;
   const int watch = ::epoll_create1(EPOLL_CLOEXEC);

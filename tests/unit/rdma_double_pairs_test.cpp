@@ -217,7 +217,7 @@ TEST(RdmaDoublePairs, RetryUntilPeerIsReady) {
   EXPECT_EQ(b.async_events(), std::vector{IBV_EVENT_COMM_EST}) << "before it could send";
 }
 
-/// What becomes of a message between devices one and two, whose receiver is connected otherwise.
+/// Result of a message between devices one and two with different attributes at the receiver.
 std::string sent_to(const std::function<void(ibv_qp_attr&)>& change_receiver, int receiver_mask,
                     const rdma_end::options& as = {}) {
   rdma_end a("one", as), b("two", as);

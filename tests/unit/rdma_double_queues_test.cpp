@@ -25,7 +25,7 @@ TEST(RdmaDoubleQueues, SlotsAreFreedByLaterCompletion) {
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   wr.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(rig.a.post(wr, {}), 0);
-  EXPECT_EQ(rig.a.post(wr, {}), ENOMEM) << "all are done, and nobody has looked";
+  EXPECT_EQ(rig.a.post(wr, {}), ENOMEM) << "all are complete but not polled";
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(rig.a.post(wr, {}), 0);
   EXPECT_EQ(rig.a.post(wr, {}), ENOMEM);

@@ -1,4 +1,4 @@
-// The progress line and the report's page: pure text, checked as text.
+// The progress line and the report's page, checked as text.
 #include "report.hpp"
 
 #include <gtest/gtest.h>

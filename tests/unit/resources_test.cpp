@@ -116,7 +116,7 @@ TEST(Resources, ThreadsThatCannotStartAreNamed) {
   }
 }
 
-/// In a child: limits are of a process.
+/// In a child process, because limits are per process.
 template <class Work>
 void in_child(Work work) {
   EXPECT_EXIT((work(), ::_exit(testing::Test::HasFailure() ? 1 : 0)), testing::ExitedWithCode(0),

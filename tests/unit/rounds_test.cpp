@@ -1,4 +1,4 @@
-// Rounds of a loop over links that find something every time, and what else it has to do.
+// Polling rounds of a loop over links that are always ready, and its other handlers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class busy_link final : public pollable {
 
 constexpr spin_policy alone{.max_spin = 1ms, .crowded = false};
 
-/// Polls from the one that posts a handler to the handler, which ends the loop.
+/// Number of polls between posting a handler and running it; the handler stops the loop.
 int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alone) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
@@ -54,7 +54,7 @@ int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alo
   return until;
 }
 
-/// Fewer where this core is taken away in between, never more.
+/// Fewer if this thread is preempted in between, never more.
 TEST(rounds, short_rounds_repeat) {
   int max_polls = 0;
   for (int i = 0; i < 100; ++i) {
@@ -73,7 +73,7 @@ TEST(rounds, yield_when_core_is_contended) {
   EXPECT_EQ(polls_until_handled(0us, {.max_spin = 1ms, .crowded = true}), 0);
 }
 
-/// Looks at memory between two looks of the kernel, while nothing is found.
+/// Polls of memory between two polls of the kernel while nothing is ready.
 class idle_link final : public pollable {
  public:
   idle_link(asio::io_context& context, poll_cost costs, std::function<void()> on_poll)

@@ -1,4 +1,4 @@
-// Real processes: what `tandem run` promises about ranks, their output and their end.
+// `tandem run` with real processes: ranks, their output and their exit.
 
 #include "run/run.hpp"
 
@@ -26,7 +26,7 @@ using lines = std::vector<std::string>;
 
 constexpr int timeout_ms = 30'000;
 
-/// Reads until `word` has come, or to the end where it is empty. False when patience ran out.
+/// Reads until `word` has arrived, or to the end if it is empty. False after the timeout.
 bool read_until(int fd, const std::string& word, std::string& seen) {
   std::array<char, 4096> bytes;
   while (word.empty() || seen.find(word) == std::string::npos) {
@@ -82,8 +82,8 @@ lines sorted_lines(const std::string& text) {
   return all;
 }
 
-/// A pipe whose write end every process of a job inherits: its read end sees when the last one is
-/// gone.
+/// A pipe whose write end every process of a job inherits: its read end reports when the last one
+/// has exited.
 class lifeline {
  public:
   lifeline() {
@@ -102,7 +102,7 @@ class lifeline {
   owned_fd read_, write_;
 };
 
-/// A launcher in a process of its own, for tests that send it signals.
+/// A launcher in its own process, for tests that send it signals.
 class launcher_process {
  public:
   explicit launcher_process(launch_plan plan) {
@@ -111,7 +111,7 @@ class launcher_process {
     plan.error_output = output.write.get();
     id_ = ::fork();
     if (id_ == 0) {
-      // A shell's job in the background begins with these ignored, and so would its tests.
+      // A background job of a shell starts with these ignored, and its children inherit that.
       for (const int number : {SIGINT, SIGQUIT, SIGHUP}) ::signal(number, SIG_DFL);
       ::_exit(launch_local(plan));
     }
@@ -121,7 +121,7 @@ class launcher_process {
     if (id_ > 0) wait();
   }
   pid_t id() const { return id_; }
-  /// Until a word has come from the ranks `times` times.
+  /// Reads until `word` has appeared in the output `times` times.
   bool wait_for_output(const std::string& word, int times) {
     for (int i = 0; i < times; ++i) {
       if (!read_until(output_.get(), word, text_)) return false;
@@ -129,7 +129,7 @@ class launcher_process {
     }
     return true;
   }
-  /// Its output to the end; true when every writer is gone, that is, no process of the job is left.
+  /// Reads to the end of the output, which is true when no process of the job is left.
   bool wait_for_end() { return read_until(output_.get(), "", text_); }
   const std::string& text() const { return text_; }
   int wait() {

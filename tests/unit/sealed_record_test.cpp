@@ -21,7 +21,7 @@ void expect_opens(opener& with, const bytes& record, std::span<const std::byte> 
   EXPECT_TRUE(std::equal(got.begin(), got.end(), text.begin(), text.end()));
 }
 
-/// Neither it nor anything after it, and what is there of it is zeros.
+/// Neither the record nor anything after it opens, and its output is zeroed.
 void expect_refused(opener& with, const bytes& record, const bytes& next = {}) {
   bytes got;
   EXPECT_FALSE(open(with, record, got));
@@ -69,7 +69,7 @@ TEST(sealed_record, each_flipped_bit_is_refused) {
   expect_opens(opens, next, text);
 }
 
-/// Whoever changes the length changes what is taken for the tag.
+/// A changed length moves the position of the tag.
 TEST(sealed_record, wrong_length_is_refused) {
   sealer seals(some_key());
   bytes two = seal(seals, pattern(300, 1));
@@ -124,7 +124,7 @@ TEST(sealed_record, reveals_only_length) {
   EXPECT_NE(seal(other, text), first);
   for (const bytes& one : {first, second}) {
     const auto count = std::count(one.begin(), one.end(), std::byte{'A'});
-    EXPECT_LT(count, 60);  // 16 are expected of noise
+    EXPECT_LT(count, 60);  // 16 are expected of random bytes
     EXPECT_EQ(std::search_n(one.begin(), one.end(), 4, std::byte{'A'}), one.end());
   }
 }
@@ -137,7 +137,7 @@ TEST(sealed_record, keys_change_on_both_ends_at_once) {
   for (const bytes& one : records) expect_opens(opens, one, pattern(64, 7));
   for (std::size_t i = 0; i < 3; ++i) expect_opens(late, records[i], pattern(64, 7));
   expect_refused(late, records[3]);
-  // The same text under the same number: another key, and so another record.
+  // The same text with the same record number under another key gives another record.
   for (std::size_t i = 3; i < records.size(); ++i) EXPECT_NE(records[i], records[i % 3]);
 }
 

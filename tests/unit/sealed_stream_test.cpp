@@ -31,7 +31,7 @@ bytes sealed_in_parts(std::span<const iovec> parts) {
   return wire;
 }
 
-/// Hands over the wire in pieces, and takes what opens into rooms of random parts.
+/// Delivers the wire in fragments and decrypts into random parts of a buffer.
 bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& random,
              std::size_t longest_piece, std::size_t max_space) {
   bytes text, into(max_space);
@@ -70,8 +70,8 @@ TEST(sealed_bytes, arrive_in_any_fragmentation) {
   }
 }
 
-/// Heads and what follows them are opened where they belong, for which a long payload has records
-/// of its own.
+/// Headers and payloads are decrypted directly to their targets, for which a long payload has its
+/// own records.
 TEST(sealed_bytes, long_part_has_its_own_records) {
   bytes memory(400'000);
   const auto lengths = [&memory](std::initializer_list<std::size_t> parts) {
@@ -137,7 +137,7 @@ TEST(sealed_bytes, hostile_bytes_fail_at_once) {
   }
 }
 
-/// What was opened before still arrives, and no more.
+/// Records opened before the damage are still delivered, and nothing more.
 TEST(sealed_bytes, flipped_bit_ends_stream_before_its_record) {
   const bytes text = pattern(300, 1);
   std::vector<iovec> parts;
@@ -165,7 +165,7 @@ class sealed_stream : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_.data()), 0);
-    const int small = 1;  // the kernel takes its least
+    const int small = 1;  // the kernel uses its minimum
     ASSERT_EQ(::setsockopt(ends_[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     const secret there = some_key(), back = some_key("another key of thirty-two bytes!");
     from_.emplace(ends_[0], GetParam() ? keys(there, back) : keys());
@@ -187,7 +187,7 @@ class sealed_stream : public testing::TestWithParam<bool> {
   std::optional<stream> from_, to_;
 };
 
-/// As sendmsg and recvmsg, in both ways of a socket that is full again and again.
+/// Like sendmsg and recvmsg, in both directions of a socket that is repeatedly full.
 TEST_P(sealed_stream, delivers_accepted_bytes) {
   const bytes text = pattern(300'000, 4);
   bytes got;
@@ -234,7 +234,8 @@ INSTANTIATE_TEST_SUITE_P(both, sealed_stream, testing::Bool(),
 
 using sealed_stream_only = sealed_stream;
 
-/// Taken is taken: what the socket has no room for goes later though nothing more is sent.
+/// Accepted bytes are sent: those that the socket buffer cannot hold follow later without another
+/// send.
 TEST_P(sealed_stream_only, flushes_pending_records) {
   const bytes text = pattern(100'000, 5);
   ASSERT_EQ(send(text), 100'000);

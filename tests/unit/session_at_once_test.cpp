@@ -1,12 +1,12 @@
-// The short way of a short message: from a send that nothing stands before, to a receive that
-// waits.
+// The immediate path of a short message: from a send with nothing queued before it to a receive
+// that is already posted.
 #include "unit/session_fixture.hpp"
 
 namespace tandem::test {
 namespace {
 
 struct session_at_once_test : session_test {
-  /// One way or the other, the message that is on the wire comes to that receive.
+  /// The message on the wire completes the receive, on either path.
   void expect_received(scripted& receive, const std::string& text) {
     EXPECT_TRUE(receive.is_over());
     EXPECT_FALSE(receive.result);

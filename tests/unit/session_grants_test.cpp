@@ -1,5 +1,5 @@
-// Views that a peer's NIC may write to: lent with an accept, taken back when the message is there
-// or the peer says that it writes no more, and what no correct peer says about them.
+// Write grants for a peer's NIC: sent before an accept, ended when the message is complete or the
+// peer has confirmed their revocation; and protocol violations in them.
 
 #include <boost/asio/error.hpp>
 
@@ -14,7 +14,7 @@ using kind = operation::kind;
 
 constexpr protocol::limits tiny{24, 64, 512, 2, 16};
 
-/// Lends every view over so many lanes.
+/// Grants writes into every view on this number of lanes.
 class grant_all_lanes final : public protocol::remote_write_grants {
  public:
   explicit grant_all_lanes(std::uint16_t lanes) : lanes_(lanes) {}
@@ -48,14 +48,14 @@ class session_grants : public testing::Test {
     EXPECT_EQ(announce_.type, frame_type::announce);
     EXPECT_TRUE(pair_.deliver(0));
   }
-  /// The ways, and the accept.
+  /// Delivers the grants and the accept.
   void accept() {
     for (int i = 0; i < 3; ++i) {
       pair_.write(1);
       EXPECT_TRUE(pair_.deliver(1)) << pair_.end(0).violation();
     }
   }
-  /// The next chunk, written in place by a NIC.
+  /// Writes the next chunk in place, like a NIC.
   frame place_chunk() {
     protocol::outgoing_frame out;
     EXPECT_TRUE(pair_.end(0).next(out));
@@ -86,7 +86,7 @@ class session_grants : public testing::Test {
     f.message_id = like.message_id;
     return pair_.end(side).handle(f);
   }
-  /// What an end says next.
+  /// Type of the next frame of an end.
   frame_type next_type(int side) {
     const packet* const next = pair_.write(side);
     return next == nullptr ? frame_type::credit : next->header.type;

@@ -1,5 +1,5 @@
-// Views that somebody may still touch when their operation is over, and messages whose end is still
-// landing when their slot is another's.
+// Views that are still accessed after their operation has completed, and messages whose last chunk
+// is still landing when their slot is reused.
 
 #include "support/session_pair.hpp"
 
@@ -15,14 +15,14 @@ protocol::limits small_limits() {
   return l;
 }
 
-/// A receiver that lets chunks land in any order, and a sender.
+/// A sender, and a receiver whose chunks may land in any order.
 struct any_order {
   session sender{
       small_limits(), {0, 1, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
   session receiver{
       small_limits(), {1, 0, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
 
-  /// All that the sender has to say but the last `data`, whose landing is left open.
+  /// All frames of the sender; the landing of the last `data` frame stays open.
   void begin_only(protocol::incoming_payload& where) {
     protocol::outgoing_frame out;
     while (sender.next(out)) {

@@ -1,6 +1,5 @@
-// Two sessions under random schedules: whatever the order of starts, cancellations, frames and
-// arrivals, each message arrives once, in order and whole, or was given up, and nothing is left
-// behind.
+// Two sessions under random schedules: for every order of starts, cancellations, frames and
+// arrivals, each message arrives once, in order and complete, or is cancelled, and nothing leaks.
 
 #include <gtest/gtest.h>
 
@@ -20,11 +19,11 @@ constexpr std::uint64_t schedules = 20'000;
 #else
 constexpr std::uint64_t schedules = 100'000;
 #endif
-constexpr std::uint64_t batches = 10;  // of schedules, each a test of its own
+constexpr std::uint64_t batches = 10;  // batches of schedules, each a test of its own
 constexpr int steps = 80;
 constexpr int flows = 3;
 
-/// One eager message of a flow fits its credits; everything longer than 24 bytes is announced.
+/// The credits of a flow hold one eager message; messages longer than 24 bytes are announced.
 constexpr protocol::limits tiny_limits{24, 16, 512, flows};
 
 std::string numbered(std::uint32_t number, std::size_t bytes) {
@@ -97,7 +96,7 @@ class schedule {
     if (op.is_over()) completed_bytes_.emplace_back(&op, op.bytes_of);
   }
 
-  /// A frame is taken for writing; its payload is read when it is written out.
+  /// Takes the next frame for writing; its payload is read when the write completes.
   void take_frame(int side) {
     protocol::outgoing_frame out;
     if (being_written_[side].size() < 4 && pair_.end(side).next(out))
@@ -118,7 +117,7 @@ class schedule {
     pair_.on_wire[side].push_back(std::move(p));
   }
 
-  /// The next step of an arrival: the header, then half of the payload, then the rest.
+  /// Next step of an arrival: the header, then half of the payload, then the rest.
   void arrive(int from) {
     protocol::session& to = pair_.end(1 - from);
     auto& incoming_payload = landings_[from];
@@ -171,7 +170,7 @@ class schedule {
     good_ = false;
   }
 
-  /// Receives until every send is over, then ends the receives that are left.
+  /// Receives until every send has completed, then cancels the remaining receives.
   void finish() {
     drain();
     for (int i = 0; i < 2 * steps && good_; ++i) {
@@ -245,8 +244,8 @@ class schedule {
     EXPECT_LE(sent.size() - got.size(), aborted) << "a message was lost";
   }
 
-  /// All slots and all open announcements are free again: as many messages as were ever open at
-  /// once find room in the slots that were used.
+  /// All slots and announcements are free again: as many messages as were ever open at once fit
+  /// into the slots that were used.
   void check_nothing_is_left() {
     for (const int side : {0, 1}) {
       EXPECT_EQ(pair_.end(side).stats().unexpected_bytes, 0u);
@@ -269,10 +268,10 @@ class schedule {
   }
 
   std::mt19937_64 random_;
-  direction directions_[2];  // by the side that sends
+  direction directions_[2];  // by sending side
   session_pair pair_{tiny_limits};
   std::deque<protocol::outgoing_frame> being_written_[2];
-  std::unique_ptr<protocol::incoming_payload> landings_[2];  // by the side that sends
+  std::unique_ptr<protocol::incoming_payload> landings_[2];  // by sending side
   std::vector<std::pair<scripted*, std::string>> completed_bytes_;
   std::size_t max_slot_[2] = {0, 0};
   std::uint32_t number_ = 0;
@@ -292,7 +291,7 @@ TEST_P(session_property, holds_under_random_schedules) {
 
 INSTANTIATE_TEST_SUITE_P(batches, session_property, testing::Range(std::uint64_t{0}, batches));
 
-/// Random frames, some of them nearly right: the session says no or goes on, and never breaks.
+/// Random frames, some of them almost valid: the session refuses or continues, and never crashes.
 TEST(session_fuzz, hostile_frames) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {

@@ -1,4 +1,4 @@
-// The protocol step by step: which frame follows which.
+// The protocol step by step: the sequence of frames.
 
 #include <boost/asio/error.hpp>
 
@@ -61,7 +61,7 @@ TEST_F(session_test, message_for_several_lanes_states_chunk_size) {
   const packet* announced = pair.write(0);
   ASSERT_NE(announced, nullptr);
   EXPECT_EQ(announced->header.chunk_bytes, 30u);
-  pair.end(0).set_lane_count(1);  // what was announced stays
+  pair.end(0).set_lane_count(1);  // the announced length stays
   deliver(0);
   EXPECT_EQ(next(1), frame_type::accept);
   deliver(1);
@@ -96,19 +96,19 @@ TEST_F(session_test, invalid_chunk_length_is_a_violation) {
 
 TEST_F(session_test, credits_of_a_flow_are_exhausted_and_returned) {
   std::vector<std::unique_ptr<scripted>> sends;
-  for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each: six of them
+  for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each, so six of them
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(100, 'a')));
     start(0, *sends.back());
   }
   for (int i = 0; i < 6; ++i) EXPECT_EQ(next(0), frame_type::eager) << i;
   EXPECT_EQ(next(0), frame_type::announce);
   EXPECT_EQ(next(0), frame_type::announce);
-  // Another flow has credits of its own.
+  // Another flow has its own credits.
   scripted other(kind::send, 2, "b");
   start(0, other);
   EXPECT_EQ(next(0), frame_type::eager);
   while (!pair.on_wire[0].empty()) deliver(0);
-  // Consumed ones are told in a frame of their own when enough are owed: a quarter of a flow's.
+  // Consumed credits are returned in their own frame once a quarter of a flow's are due.
   scripted first(kind::recv, 1, std::string(100, ' ')),
       second(kind::recv, 1, std::string(100, ' '));
   start(1, first);
@@ -201,7 +201,7 @@ TEST_F(session_test, withdrawal_crosses_an_accept) {
   EXPECT_EQ(next(1), frame_type::accept);
   cancel(0, send);
   EXPECT_EQ(next(0), frame_type::withdraw);
-  deliver(1);  // the accept finds nothing, which is fine
+  deliver(1);  // the accept finds no message, which is valid
   EXPECT_TRUE(is_silent(0));
   deliver(0);
   EXPECT_EQ(receive.result, errc::message_cancelled);
@@ -222,7 +222,7 @@ TEST_F(session_test, withdrawal_crosses_a_refusal) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-/// The slot of a withdrawn message is taken again before the peer's old answer comes.
+/// The slot of a withdrawn message is reused before the peer's stale answer arrives.
 TEST_F(session_test, stale_answer_does_not_match_new_message) {
   scripted old(kind::send, 1, std::string(120, 'x')), later(kind::send, 2, std::string(130, 'y'));
   scripted receive(kind::recv, 1, std::string(200, ' '));
@@ -298,7 +298,7 @@ TEST_F(session_test, cancelled_receive_discards_the_rest) {
   EXPECT_EQ(receive.bytes_of, so_far);
 }
 
-/// A receive that comes while its message is still landing in the store for unexpected ones.
+/// A receive that is posted while its message is still arriving as an unexpected message.
 TEST_F(session_test, receive_meets_a_message_that_is_arriving) {
   scripted send(kind::send, 1, "hello"), first(kind::recv, 1, std::string(10, ' '));
   scripted second(kind::recv, 1, std::string(10, ' ')), after(kind::send, 1, "world");

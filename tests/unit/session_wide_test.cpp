@@ -1,4 +1,4 @@
-// Frames of data that bring several chunks at once, in order and in any order.
+// Data frames that carry several chunks, in order and in any order.
 #include <boost/asio/error.hpp>
 
 #include "unit/session_fixture.hpp"
@@ -7,7 +7,7 @@ namespace tandem::test {
 namespace {
 
 struct session_wide_test : session_test {
-  /// Chunks of 50 bytes: the last one of this has 20.
+  /// Chunks of 50 bytes: the last one has 20.
   const std::string text = [] {
     std::string made(220, ' ');
     for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<char>('a' + i % 23);
@@ -24,7 +24,7 @@ struct session_wide_test : session_test {
     announce_and_accept();
   }
 
-  /// The next frame, widened to at most so many bytes. False: there is none.
+  /// The next frame with chunks coalesced up to this many bytes. False if there is none.
   bool give(protocol::outgoing_frame& out, std::uint64_t most_bytes) {
     if (!pair.end(0).next(out)) return false;
     pair.end(0).coalesce_chunks(out, most_bytes);
@@ -82,7 +82,7 @@ TEST_F(session_wide_test, other_messages_keep_their_turns) {
   start(0, other);
   const packet* announced = pair.write(0);
   while (announced != nullptr && announced->header.type != frame_type::announce) {
-    announced = pair.write(0);  // chunks of the first
+    announced = pair.write(0);  // chunks of the first message
   }
   ASSERT_NE(announced, nullptr);
   while (!pair.on_wire[0].empty()) deliver(0);
@@ -121,7 +121,7 @@ TEST_F(session_wide_test, partial_chunk_is_refused) {
   EXPECT_FALSE(arrive(p));
 }
 
-/// A peer that lies: the end of one landing finds the message whole, and that of the other nothing.
+/// An incorrect peer: the first landing to end completes the message, the other finds nothing.
 TEST_F(session_wide_test, same_chunks_begun_twice_are_tolerated) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 using test::environment_variable;
 
-/// What the library says when `call` fails.
+/// Text of the error that `call` throws.
 template <class Call>
 std::string complaint(Call call) {
   try {
@@ -79,7 +79,7 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.rails, "eth0,^10.0.0.0/24");
   EXPECT_EQ(s.rail_streams, 4u);
   s.set("rails", "auto");
-  EXPECT_EQ(s.rails, "auto") << "asked for: not as when nothing is said";
+  EXPECT_EQ(s.rails, "auto") << "set explicitly, unlike the default";
   s.set("rails", "none");
   EXPECT_EQ(s.rails, "");
   EXPECT_EQ(s.shm_single_copy, single_copy::automatic);

@@ -53,13 +53,13 @@ TEST(shared_buffer, is_found_by_any_address_during_its_lifetime) {
     EXPECT_FALSE(find_shared_pages(was + bytes, 1));
     const shared_buffer moved = std::move(made);
     EXPECT_EQ(moved.data(), was);
-    EXPECT_EQ(made.data(), nullptr);  // NOLINT: what is left is nothing
+    EXPECT_EQ(made.data(), nullptr);  // NOLINT: the moved-from buffer is empty
     EXPECT_TRUE(find_shared_pages(was, bytes));
   }
   EXPECT_FALSE(find_shared_pages(was, bytes));
 }
 
-/// Two ends, as a link has them.
+/// Two ends, as in a link.
 struct ends {
   memory shared = memory::create(min_ring_bytes);
   offered_buffers out{shared.control(0), shared.control(1)};
@@ -68,7 +68,7 @@ struct ends {
   bool reaches(const shared_buffer& of) { return out.find(of.data(), of.size()).has_value(); }
   /// Offers and maps it.
   offered_buffers::buffer_location share(const shared_buffer& of) {
-    EXPECT_FALSE(reaches(of)) << "nobody has mapped it";
+    EXPECT_FALSE(reaches(of)) << "not mapped yet";
     in.take_offers();
     const auto buffer_location = out.find(of.data(), of.size());
     EXPECT_TRUE(buffer_location);
@@ -143,7 +143,7 @@ TEST(shared_buffers, excess_buffers_use_the_ring) {
   both.share(more);
 }
 
-/// Gone before the peer looks; or somebody else's; or no such memory at all.
+/// Destroyed before the peer maps it, owned by another process, or no such memory.
 TEST(shared_buffers, unmappable_buffer_is_not_used) {
   ends both;
   {

@@ -1,4 +1,4 @@
-// How a job ends, without processes: which signals, and when.
+// Shutdown of a job without processes: which signals, and when.
 #include "run/shutdown.hpp"
 
 #include <gtest/gtest.h>

@@ -108,8 +108,8 @@ TEST(run, propagates_exceptions_and_can_resume) {
   EXPECT_TRUE(ran);
 }
 
-/// So many that the loop's own look at the links waits behind them, beyond the spin that posted it:
-/// the address sanitizer sees what it then touches.
+/// So many handlers that the loop's own poll of the links is queued behind them and runs after the
+/// spin that posted it: AddressSanitizer checks what it then accesses.
 TEST(run, more_handlers_than_a_turn_takes) {
   asio::io_context context;
   int ran = 0;

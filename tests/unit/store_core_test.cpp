@@ -17,7 +17,7 @@ using tandem::errc;
 using tandem::error;
 using output = store_core::output;
 
-/// A core of three ranks, driven by hand: connection 10 + r is to be rank r.
+/// A core of three ranks, driven manually: connection 10 + r is rank r.
 class core_test : public testing::Test {
  protected:
   core_test() {
@@ -63,7 +63,7 @@ const Reply* as(const output& out) {
   return out.message ? std::get_if<Reply>(&*out.message) : nullptr;
 }
 
-/// The outputs to one connection, of one kind.
+/// The outputs of one kind to one connection.
 template <class Reply>
 std::vector<Reply> to(const std::vector<output>& all, store_core::connection_id id) {
   std::vector<Reply> found;
@@ -81,7 +81,7 @@ bool closes(const std::vector<output>& all, store_core::connection_id id) {
   return false;
 }
 
-// --- meeting
+// --- rendezvous
 
 TEST_F(core_test, starts_when_last_rank_joins) {
   store_core core(parameters());
@@ -119,7 +119,7 @@ TEST_F(core_test, missing_ranks_are_reported_to_joined_ranks) {
         says(notice->reason.what(), "ranks 2, 5 did not join within 30 s: 4 of 6 are connected"));
     EXPECT_TRUE(says(notice->reason.what(), "they can reach 127.0.0.1:29500"));
   }
-  // Who comes later hears the same, and who then leaves changes nothing.
+  // A rank that joins later gets the same error, and one that then leaves changes nothing.
   join(core, 5, 6);
   const auto late = to<refused_reply>(core.take(), 15);
   ASSERT_EQ(late.size(), 1u);
@@ -208,7 +208,7 @@ TEST_F(core_test, rank_lost_during_rendezvous_ends_it) {
   EXPECT_EQ(as<notice_reply>(out[0])->reason.code(), errc::peer_lost);
 }
 
-// --- strangers
+// --- unauthenticated connections
 
 TEST_F(core_test, unidentified_connection_times_out) {
   store_core core(parameters());
@@ -236,7 +236,7 @@ TEST_F(core_test, longest_silent_unauthenticated_peer_is_evicted) {
   EXPECT_TRUE(closes(core.take(), 100));
   core.received(102, hello(1), start_);
   core.take();
-  core.opened(166, "there", start_);  // in the place of the one that is known now
+  core.opened(166, "there", start_);  // takes the slot of the connection that is now identified
   EXPECT_TRUE(core.take().empty());
 }
 
@@ -248,7 +248,7 @@ TEST_F(core_test, unauthenticated_peers_are_counted_and_logged_once) {
   EXPECT_EQ(lines(), 1);
   core.tick(start_ + milliseconds(5'000));
   EXPECT_EQ(core.dropped(), 1'000u);
-  EXPECT_EQ(lines(), 2);  // those were silent
+  EXPECT_EQ(lines(), 2);  // these sent nothing
   EXPECT_TRUE(says(logged_, "handshake timeout: not identified within 5 s"));
   for (store_core::connection_id id = 2'000; id < 2'065; ++id) {
     core.opened(id, "there", start_ + milliseconds(10'000));
@@ -302,7 +302,7 @@ TEST_F(core_test, protocol_violation_is_reported_to_all) {
   }
 }
 
-// --- the end
+// --- losses and close
 
 TEST_F(core_test, first_loss_is_reported_once) {
   store_core core(parameters());
@@ -321,7 +321,7 @@ TEST_F(core_test, first_loss_is_reported_once) {
   EXPECT_EQ(to_0[0].reason.context().peer, 1);
   EXPECT_TRUE(says(to_0[0].reason.what(), "rank 1 is gone"));
   EXPECT_FALSE(core.next_deadline());
-  // The second death is no news; what is asked after it fails with the first cause.
+  // The second loss is not reported; later requests fail with the first cause.
   core.closed(12);
   EXPECT_TRUE(core.take().empty());
   core.received(10, get_request{3, 1'000, {"never"}}, start_);
@@ -376,7 +376,7 @@ TEST_F(core_test, leaving_is_no_loss) {
   EXPECT_FALSE(core.is_finished());
   core.leave(0);
   EXPECT_EQ(to<leaving_reply>(core.take(), 11).size(), 1u);
-  // Those who stay can still ask, and still hear of a death.
+  // The remaining ranks can still send requests and are still notified of a loss.
   core.received(11, set_request{1, "k", "v"}, start_);
   EXPECT_EQ(to<done_reply>(core.take(), 11).size(), 1u);
   core.received(11, leave_request{}, start_);

@@ -14,7 +14,7 @@
 
 #include "support/reserved_port.hpp"
 
-/// Ranks of one job in one process and one io_context, over real loopback sockets.
+/// Ranks of one job in one process and one io_context, over loopback sockets.
 namespace store_testing {
 
 namespace asio = boost::asio;
@@ -26,7 +26,7 @@ using tandem::test::reserved_port;
 
 inline constexpr std::chrono::seconds timeout{30};
 
-/// What came of an awaitable.
+/// Result of an awaitable.
 template <class T>
 struct outcome {
   bool done = false;
@@ -100,13 +100,13 @@ class store_job : public testing::Test {
     }
   }
 
-  /// Runs what is ready.
+  /// Runs the ready handlers.
   void run_ready() {
     io_.restart();
     while (io_.poll() > 0) continue;
   }
 
-  /// All ranks of a job of `size`, there.
+  /// Joins all ranks of a job of `size`.
   std::vector<std::shared_ptr<tandem::store>> all(int size) {
     std::vector<join_result*> each;
     for (int rank = 0; rank < size; ++rank) each.push_back(&join(launch_as(rank, size)));

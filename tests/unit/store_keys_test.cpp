@@ -17,7 +17,7 @@ using tandem::errc;
 
 const store_keys::time_point opening(milliseconds(1'000'000));
 
-/// The answers to one connection, of one kind.
+/// The answers of one kind to one connection.
 template <class Reply>
 std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::connection_id id) {
   std::vector<Reply> found;

@@ -16,7 +16,7 @@ using tandem::test::expect_log;
 namespace wire = tandem::rendezvous;
 class store_meet_test : public store_job {};
 
-/// Another program: says something to whoever connects, and closes or not.
+/// Another program: sends something to each connection, and closes it or not.
 class other_program {
  public:
   other_program(asio::io_context& io, std::uint16_t port, std::string says, bool closes)
@@ -33,7 +33,7 @@ class other_program {
     acceptor_.async_accept([this](tandem::error_code failed, tcp::socket s) {
       if (failed) return;
       tcp::socket& kept = sockets_.emplace_back(std::move(s));
-      // Only after the client's first bytes, as an HTTP server does.
+      // Only after the client's first bytes, like an HTTP server.
       kept.async_read_some(asio::buffer(received_), [this, &kept](tandem::error_code, std::size_t) {
         tandem::error_code ignored;
         asio::write(kept, asio::buffer(reply_), ignored);
@@ -50,7 +50,7 @@ class other_program {
   std::array<char, 4096> received_{};
 };
 
-// --- meeting
+// --- rendezvous
 
 TEST_F(store_meet_test, any_number_joins_in_any_order) {
   for (int size = 1; size <= 5; ++size) {
@@ -58,7 +58,7 @@ TEST_F(store_meet_test, any_number_joins_in_any_order) {
       std::vector<join_result*> each;
       for (int i = 0; i < size; ++i) {
         each.push_back(&join(launch_as((first + i) % size, size)));
-        // Others knock some time before a rank 0 that comes late.
+        // The others try to connect for some time before rank 0 starts.
         for (int turn = 0; turn < 20; ++turn) io_.poll_one();
         io_.restart();
       }
@@ -71,7 +71,7 @@ TEST_F(store_meet_test, any_number_joins_in_any_order) {
       for (join_result* one : each) (*one->value)->leave();
       joins_.clear();
       io_.restart();
-      io_.run();  // ends: nothing is left behind once all have left
+      io_.run();  // nothing is left once all have closed
     }
   }
 }
@@ -103,7 +103,7 @@ TEST_F(store_meet_test, duplicate_rank_and_wrong_size_are_refused) {
   run_ready();
   join_result& second = join(launch_as(1, 3));
   run_until([&] { return second.done || good[1]->done; });
-  // Either of the two may have come first.
+  // Either of the two may have connected first.
   join_result& refused = second.done ? second : *good[1];
   EXPECT_TRUE(
       is(refused.failure, errc::rank_taken, {"rank 1", port_.text(), "has already joined"}));
@@ -125,7 +125,7 @@ TEST_F(store_meet_test, duplicate_rank_and_wrong_size_are_refused) {
 TEST_F(store_meet_test, rank_cancelled_during_rendezvous_is_named) {
   expect_log("has already joined");
   join_result& zero = join(launch_as(0, 3));
-  // Two claim rank 1. When one is refused, the other has been accepted and waits.
+  // Two processes claim rank 1. When one is refused, the other has been accepted and waits.
   std::array<asio::cancellation_signal, 2> signals;
   std::array<join_result, 2> claims;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -176,7 +176,7 @@ TEST_F(store_meet_test, port_in_use) {
 TEST_F(store_meet_test, non_loopback_address_needs_a_secret) {
   for (const int rank : {0, 1}) {
     tandem::launch_info who = launch_as(rank, 2);
-    who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
+    who.address = "192.0.2.77";  // TEST-NET-1: never assigned
     join_result& open = join(who, milliseconds(300));
     run_until([&] { return open.done; });
     EXPECT_TRUE(is(open.failure, errc::bad_input, {"192.0.2.77", "secret", "TANDEM_INSECURE=1"}));
@@ -236,7 +236,7 @@ TEST_F(store_meet_test, invalid_frame_after_valid_opening) {
 }
 
 TEST_F(store_meet_test, hostile_bytes_do_not_disturb_others) {
-  // The first of a kind, and how many more.
+  // The first of each kind, and the number of others.
   expect_log("it is not a Tandem rank (sent 'GET /");
   expect_log("more of this kind");
   const std::vector<std::string> attacks{
@@ -259,7 +259,7 @@ TEST_F(store_meet_test, hostile_bytes_do_not_disturb_others) {
     tandem::error_code ignored;
     s.non_blocking(true);
     s.write_some(asio::buffer(bytes), ignored);
-    // A greeting may come first; then the end.
+    // Handshake bytes may arrive first, then the end.
     asio::async_read(s, asio::buffer(answer),
                      [&ended](tandem::error_code, std::size_t) { ++ended; });
   }

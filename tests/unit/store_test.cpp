@@ -14,7 +14,7 @@ namespace {
 using namespace store_testing;
 const tandem::secret some_secret(std::string_view("a secret of the store's tests"));
 
-/// Without trust, and with.
+/// Without and with a job secret.
 class store_test : public store_job, public testing::WithParamInterface<bool> {
  protected:
   store_test() {
@@ -100,7 +100,7 @@ TEST_P(store_test, cancelled_read_leaves_store_usable) {
   EXPECT_EQ(finish(ranks[1]->get({"never"}, timeout)).value, std::vector<std::string>{"late"});
 }
 
-// --- losses, reports, goodbyes
+// --- losses, reports, close
 
 TEST_P(store_test, lost_rank_is_reported_to_all_others) {
   for (const std::size_t victim : {std::size_t{2}, std::size_t{0}}) {
@@ -128,7 +128,7 @@ TEST_P(store_test, lost_rank_is_reported_to_all_others) {
       if (!first) first = each[rank].reason;
       EXPECT_STREQ(each[rank].reason->what(), first->what());
     }
-    // Another end after the first is no news, and requests fail with the first.
+    // A second failure is not reported, and requests fail with the first.
     const std::size_t next = victim == 2 ? 1 : 2;
     ranks[next].reset();
     const auto after = finish(ranks[3]->add("n", 1));
@@ -162,7 +162,7 @@ TEST_P(store_test, first_report_reaches_every_rank) {
     c.peer = 2;
     c.detail = "rank 2 fell silent";
     ranks[reporter]->report(error(make_error_code(errc::timed_out), c));
-    // As a process that ends right after it has reported.
+    // Like a process that exits right after its report.
     ranks[reporter].reset();
     run_until([&] { return each[2].times > 0 && each[1 - reporter].times > 0; });
     for (const std::size_t rank : {std::size_t{2}, 1 - reporter}) {
@@ -182,7 +182,7 @@ TEST_P(store_test, leaving_is_no_loss) {
   for (std::size_t rank = 0; rank < 4; ++rank) listen(*ranks[rank], each[rank]);
   ranks[2]->leave();
   ranks[2].reset();
-  // Rank 0 says goodbye and its process ends at once, while a request is under way.
+  // Rank 0 closes and its process exits at once while a request is pending.
   outcome<std::vector<std::string>> waiting;
   start(io_, ranks[3]->get({"never"}, timeout), waiting);
   run_ready();
@@ -237,8 +237,8 @@ TEST_P(store_test, handler_may_destroy_its_store) {
 }
 
 void destroy_after_every_step(const tandem::settings& options) {
-  // After every number of steps up to a met pair with reads that wait. The sanitizers see a leak or
-  // a use after free.
+  // After every number of steps up to a connected pair with pending reads. The sanitizers detect
+  // leaks and use after free.
   int ended_meets = 0;
   for (int steps = 0; ended_meets < 2; ++steps) {
     ASSERT_LT(steps, 1000) << "two ranks never met";
@@ -273,7 +273,7 @@ TEST(store_destruction, io_context_may_be_destroyed_first) {
 
 // --- processes
 
-/// A rank in a process of its own: writes what it hears to `report_fd`, and ends.
+/// A rank in its own process: writes the error that it gets to `report_fd` and exits.
 [[noreturn]] void be_rank(tandem::launch_info who, tandem::settings options, int report_fd) {
   asio::io_context io;
   std::shared_ptr<tandem::store> mine;
@@ -316,7 +316,7 @@ TEST_P(killed, every_other_process_gets_the_same_cause) {
   const auto begin = std::chrono::steady_clock::now();
   ::kill(children[static_cast<std::size_t>(victim)], SIGKILL);
   if (here.value) run_until([&] { return mine.times > 0; });
-  // Generous: the promise is milliseconds, the machine may be busy.
+  // Generous: it usually takes milliseconds, but the machine may be busy.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   for (std::size_t rank = 0; rank < 3; ++rank) {
     std::array<char, 1024> text{};
@@ -330,7 +330,7 @@ TEST_P(killed, every_other_process_gets_the_same_cause) {
       EXPECT_TRUE(WIFSIGNALED(status));
       EXPECT_EQ(n, 0);
     } else {
-      ASSERT_GT(n, 0) << "rank " << rank << " heard nothing";
+      ASSERT_GT(n, 0) << "rank " << rank << " got no error";
       EXPECT_EQ(std::string(text.data(), static_cast<std::size_t>(n)),
                 mine.reason ? mine.reason->what() : "");
     }

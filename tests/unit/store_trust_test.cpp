@@ -51,7 +51,7 @@ class store_trust_test : public store_job {
     return one;
   }
 
-  /// Those who came before are not disturbed by who was refused.
+  /// The refused connection does not disturb ranks that joined before.
   void expect_job_of_two(join_result& zero) {
     EXPECT_FALSE(zero.done);
     join_result& one = join(launch_as(1, 2));
@@ -73,7 +73,7 @@ class store_trust_test : public store_job {
   tandem::log_sink old_sink_;
 };
 
-/// All that comes until the other side ends.
+/// All bytes until the other side closes.
 struct listening {
   explicit listening(tcp::socket& to) : from(to) { read(); }
   void read() {
@@ -89,14 +89,14 @@ struct listening {
   bool ended = false;
 };
 
-/// Stands in rank 0's place and passes bytes on, as they are or as `change` makes them.
+/// Impersonates rank 0 and relays bytes, unchanged or modified by `change`.
 class man_in_the_middle {
  public:
   man_in_the_middle(asio::io_context& io, std::uint16_t port) : io_(io), to_port_(port) {
     accept();
   }
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  std::string up, down;  ///< what was passed on
+  std::string up, down;  ///< relayed bytes
 
  private:
   void accept() {
@@ -235,8 +235,7 @@ TEST_F(store_trust_test, relayed_bytes_are_opaque_and_not_replayable) {
   EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
 }
 
-/// Nobody but a man in the middle is there: with a secret of his own, or saying what a real rank 0
-/// said once.
+/// Only a man in the middle listens: with a different secret, or replaying bytes of a real rank 0.
 TEST_F(store_trust_test, impostor_of_rank_0_is_refused) {
   join_result& imposter = join(launch_as(0, 2), with(another));
   run_ready();
@@ -298,7 +297,7 @@ TEST_F(store_trust_test, silent_connections_do_not_block_the_job) {
   EXPECT_TRUE(has_logged("64 connections have not identified themselves"));
 }
 
-/// A byte each second of a handshake that would be good: too slow.
+/// A valid handshake at one byte per second: too slow.
 TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
   join_result& zero = join(launch_as(0, 2));
   run_ready();
@@ -327,7 +326,7 @@ TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
 
 TEST_F(store_trust_test, secret_allows_non_loopback_addresses) {
   tandem::launch_info who = launch_as(0, 2);
-  who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
+  who.address = "192.0.2.77";  // TEST-NET-1: never assigned
   tandem::settings options = within(milliseconds(300));
   EXPECT_TRUE(
       is(refused(who, options).failure, errc::bad_input, {"rank 0 cannot listen on 192.0.2.77"}));

@@ -23,7 +23,7 @@ struct connection {
   connection(const credentials_pointer& a, const credentials_pointer& b)
       : client(a, tls_session::side::connects), server(b, tls_session::side::accepts) {}
 
-  /// False: nothing was on its way.
+  /// False: nothing was in flight.
   bool step(std::size_t most = 1 << 20) {
     const auto move = [most](tls_session& from, std::string& wire, std::string& all,
                              tls_session& to) {
@@ -111,7 +111,7 @@ TEST(tls_session, reflected_handshake_is_refused) {
   EXPECT_EQ(one.at(), state::failed) << one.why();
 }
 
-/// Sits in between and has a secret of its own, towards either side.
+/// A man in the middle with its own secret on both sides.
 TEST(tls_session, man_in_the_middle_is_refused_by_both) {
   connection to_server(by("his"), by("one")), to_client(by("one"), by("his"));
   to_server.client.send("hello");
@@ -131,7 +131,7 @@ TEST(tls_session, other_programs_are_detected_by_first_byte) {
   EXPECT_EQ(s.take_outgoing(), "");
 }
 
-/// Records that never make a handshake must not fill the memory.
+/// Records that never complete a handshake must not fill the memory.
 TEST(tls_session, handshake_size_is_limited) {
   tls_session s(by("one"), tls_session::side::accepts);
   // A client hello of 60,000 bytes, in records of 1,000.
@@ -167,7 +167,7 @@ TEST(tls_session, any_damage_ends_it) {
     connection c(by("one"), by("one"));
     c.client.send("hello");
     std::string hello = c.client.take_outgoing();
-    // Behind the record's header: nobody looks at the version in it.
+    // After the record header, whose version field is not checked.
     hello[5 + random() % (hello.size() - 5)] ^= static_cast<char>(1 + random() % 255);
     c.server.receive(hello);
     c.exchange_all();

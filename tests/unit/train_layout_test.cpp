@@ -1,4 +1,4 @@
-// The layout of a training job: pure, no process and no socket.
+// The layout of a training job, without processes and sockets.
 #include <gtest/gtest.h>
 
 #include <tandem/error.hpp>

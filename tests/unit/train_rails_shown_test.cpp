@@ -1,4 +1,4 @@
-// What `tandem train` shows of its rails: the progress line and the page, checked as text.
+// The rails in the progress line and on the page of `tandem train`, checked as text.
 #include <gtest/gtest.h>
 
 #include "page.hpp"
@@ -11,8 +11,8 @@ namespace tandem::train {
 namespace {
 
 using test::count;
-/// Every element is closed where it was opened, and no attribute is left open. Empty where that is
-/// so, else what is wrong.
+/// Checks that elements are properly nested and attributes are quoted. Returns the first error;
+/// empty if there is none.
 std::string fault_of(const std::string& html) {
   std::vector<std::string> open;
   for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {

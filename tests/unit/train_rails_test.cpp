@@ -1,5 +1,5 @@
-// What `tandem train` knows of its rails: the log of one rank, and the ranks' words put together.
-// Pure: times are made up.
+// The rail data of `tandem train`: the log of one rank, and the merged records of all ranks. Times
+// are synthetic.
 #include "unit/train_rails.hpp"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ TEST(rail_records, merge_both_ends) {
   EXPECT_EQ(all[0].times_lost, 0U);
   EXPECT_EQ(all[1].times_lost, 1U);
   EXPECT_EQ(all[1].epoch, 2U);
-  EXPECT_EQ(all[1].why_lost, "the peer closed it") << "both say the same";
+  EXPECT_EQ(all[1].why_lost, "the peer closed it") << "both ends agree";
   EXPECT_NEAR(all[0].share + all[1].share, 1, 1e-12);
   EXPECT_GT(all[0].share, 0.55);
   EXPECT_EQ(rails_summary(all), "2 rails between islands carried 180 MB; lost: r2 once");
@@ -137,7 +137,7 @@ TEST(rail_records, show_islands_first_and_name_sources) {
   EXPECT_EQ(all[0].first, 1);
   EXPECT_EQ(all[0].why_lost, "rank 1: a; rank 2: b");
   EXPECT_EQ(all[1].second, 1);
-  EXPECT_EQ(all[1].second_nic, "?") << "rank 1 said nothing of it";
+  EXPECT_EQ(all[1].second_nic, "?") << "rank 1 has no data about it";
   EXPECT_EQ(rails_to_show(all).size(), 1U);
   EXPECT_EQ(rails_to_show({all[1]}).size(), 1U) << "where no rail is between islands";
   EXPECT_EQ(rails_summary(all), "1 rail between islands carried 0 B; lost: e twice");

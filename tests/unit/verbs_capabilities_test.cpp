@@ -23,7 +23,7 @@ const std::vector<std::string> usual_capabilities{
     "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
     "device's driver does not support it"};
 
-/// With one of them replaced.
+/// The usual capabilities with one of them replaced.
 std::vector<std::string> usual_with(std::size_t which, std::string by) {
   std::vector<std::string> all = usual_capabilities;
   all[which] = std::move(by);

@@ -1,4 +1,4 @@
-// Who may send what on a lane: by hand, and by two ends that do what they may in any order.
+// Credits of a lane: step by step, and with two ends that use them in random order.
 
 #include <gtest/gtest.h>
 
@@ -118,8 +118,8 @@ TEST(Credits, UpdateRoundTrips) {
   EXPECT_EQ(decode(wire), update);
 }
 
-/// Two ends and what is on its way between them. Records keep their order, and so do words, but
-/// either may overtake the other.
+/// Two ends and the messages in flight between them. Records stay in order, and so do updates, but
+/// either kind may overtake the other.
 class two_ends {
  public:
   two_ends(const queue_depths& a, const queue_depths& b) : ends_{end(a, b), end(b, a)} {}
@@ -142,8 +142,8 @@ class two_ends {
     }
   }
 
-  /// Both ends take all that came, and say what they owe, until nothing moves; false where that
-  /// never ends.
+  /// Both ends process all arrivals and send due updates until nothing is left; false if that never
+  /// ends.
   bool drain() {
     for (int moves = 0; moves < 1000; ++moves) {
       if (!drain_once()) return true;
@@ -166,9 +166,9 @@ class two_ends {
     end(const queue_depths& mine, const queue_depths& theirs) : has(mine), by(mine, theirs) {}
     queue_depths has;
     credits by;
-    std::deque<message> data_inbox;  // on their way here
+    std::deque<message> data_inbox;  // in flight to this end
     std::deque<credit_update> update_inbox;
-    std::deque<message> arrived;  // and not yet taken: each holds its receive
+    std::deque<message> arrived;  // not yet processed: each occupies its receive
   };
 
   void send(int side, bool chunk) {

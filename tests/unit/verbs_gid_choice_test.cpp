@@ -21,7 +21,7 @@ gid_requirement on_eth0(const std::vector<std::string>& addresses) {
   return requirement;
 }
 
-/// As a NIC shows them: each address as v1 and v2, the link-local one first.
+/// GID table of a NIC: each address as v1 and v2, the link-local one first.
 port usual() {
   return roce("mlx5_0", {gid(0, "fe80::1", eth0, gid_kind::roce_v1), gid(1, "fe80::1", eth0),
                          gid(2, "10.9.0.1", eth0, gid_kind::roce_v1), gid(3, "10.9.0.1", eth0),

@@ -13,7 +13,7 @@ namespace {
 using test::says;
 constexpr std::uint64_t mega = 1024 * 1024;
 
-/// What is wanted, and what is said of it.
+/// The error for a request of this size under these limits.
 error asked(std::uint64_t wanted, std::uint64_t before, const memlock_limit& limit,
             int failure = ENOMEM) {
   return registration_error("rxe0", wanted, before, failure, limit);

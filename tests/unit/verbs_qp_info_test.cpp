@@ -1,4 +1,4 @@
-// What the two ends of a lane tell each other: as it was meant, or refused in words.
+// The connection information that both ends of a lane exchange: decoded, or refused with a reason.
 
 #include <gtest/gtest.h>
 
@@ -119,7 +119,7 @@ TEST(QpInfo, AnyFlippedBitIsRefused) {
   }
 }
 
-/// With a right checksum, whatever it says is in bounds or refused.
+/// With a valid checksum, every value is in bounds or refused.
 TEST(QpInfo, RandomBytesAreInBoundsOrRefused) {
   std::mt19937 random(1);
   for (int i = 0; i < 100'000; ++i) {

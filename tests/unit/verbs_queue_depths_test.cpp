@@ -1,4 +1,4 @@
-// What a lane over RDMA has room for, whatever the settings ask.
+// Queue depths of an RDMA lane for any settings.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// How a device gets at memory of each kind, and in which words it is told.
+// How an RDMA device accesses each kind of memory, and the errors if it cannot.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The memory of one end of a lane: what lies where.
+// Memory layout of one end of a lane.
 
 #include <gtest/gtest.h>
 

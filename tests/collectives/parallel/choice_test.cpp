@@ -24,7 +24,7 @@ std::vector<rank_facts> ranks_on(const std::vector<memory_kind>& kinds, int libr
 }
 
 std::string same_transport(int, int) {
-  return "a way";
+  return "tcp";
 }
 
 std::vector<group_choice> choices(const char* layout, std::size_t dimension,
@@ -42,10 +42,10 @@ TEST(GroupChoice, UsesLibraryInsideIslandsAndChannelsAcross) {
   const std::vector<rank_facts> known = ranks_on({cuda, cuda, cuda, cuda, hip, hip, hip, hip});
   const char* const layout = "pipeline=2,data=2,tensor=2";
   EXPECT_EQ(text(layout, 0, known),
-            "pipeline 0, ranks 0,4: a way (2 islands: cuda 0, hip 4)\n"
-            "pipeline 1, ranks 1,5: a way (2 islands: cuda 1, hip 5)\n"
-            "pipeline 2, ranks 2,6: a way (2 islands: cuda 2, hip 6)\n"
-            "pipeline 3, ranks 3,7: a way (2 islands: cuda 3, hip 7)\n");
+            "pipeline 0, ranks 0,4: tcp (2 islands: cuda 0, hip 4)\n"
+            "pipeline 1, ranks 1,5: tcp (2 islands: cuda 1, hip 5)\n"
+            "pipeline 2, ranks 2,6: tcp (2 islands: cuda 2, hip 6)\n"
+            "pipeline 3, ranks 3,7: tcp (2 islands: cuda 3, hip 7)\n");
   EXPECT_EQ(text(layout, 1, known),
             "data 0, ranks 0,2: NCCL 2.28.3 (all on cuda, one island)\n"
             "data 1, ranks 1,3: NCCL 2.28.3 (all on cuda, one island)\n"
@@ -63,13 +63,13 @@ TEST(GroupChoice, UsesTwoLevelsWhereRanksShareAnIsland) {
   EXPECT_TRUE(found[0].has_islands());
   EXPECT_EQ(found[0].islands, (std::vector<std::vector<int>>{{0, 2, 4}, {1, 3}}));
   EXPECT_EQ(found[0].text(),
-            "mine 0, ranks 0-4: NCCL 2.28.3 and RCCL 2.28.3 inside, a way across (2 islands: cuda "
+            "mine 0, ranks 0-4: NCCL 2.28.3 and RCCL 2.28.3 inside, tcp across (2 islands: cuda "
             "0,2,4, hip 1,3)");
   // Islands of unequal size; the single rank needs no library.
   std::vector<rank_facts> uneven = ranks_on({cuda, cuda, cuda, hip});
   uneven[3].library = 0;
   EXPECT_EQ(text("data=4", 0, uneven),
-            "data 0, ranks 0-3: NCCL 2.28.3 inside, a way across (2 islands: cuda 0-2, hip 3)\n");
+            "data 0, ranks 0-3: NCCL 2.28.3 inside, tcp across (2 islands: cuda 0-2, hip 3)\n");
 }
 
 TEST(GroupChoice, SeparatesColours) {
@@ -77,8 +77,8 @@ TEST(GroupChoice, SeparatesColours) {
   known[2].colour = known[3].colour = 1;
   known[2].device = known[0].device;
   EXPECT_EQ(text("pipeline=2,tensor=2", 0, known),
-            "pipeline 0, ranks 0,2: a way (2 islands: cuda 0, cuda 2)\n"
-            "pipeline 1, ranks 1,3: a way (2 islands: cuda 1, cuda 3)\n");
+            "pipeline 0, ranks 0,2: tcp (2 islands: cuda 0, cuda 2)\n"
+            "pipeline 1, ranks 1,3: tcp (2 islands: cuda 1, cuda 3)\n");
   EXPECT_EQ(choices("pipeline=2,tensor=2", 1, known)[1].how, group_backend::library);
 }
 
@@ -86,7 +86,7 @@ TEST(GroupChoice, ExplainsWhyNoLibraryIsUsed) {
   const auto why = [](const std::vector<rank_facts>& known) {
     const group_choice found = choices("tensor=3", 0, known)[0];
     EXPECT_EQ(found.how, group_backend::channels);
-    EXPECT_EQ(found.by, "a way");
+    EXPECT_EQ(found.by, "tcp");
     EXPECT_FALSE(found.has_islands());
     return found.why;
   };
