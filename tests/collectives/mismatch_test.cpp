@@ -179,7 +179,7 @@ TEST(CallLog, FindsTheFirstDifference) {
   EXPECT_FALSE(a.first_difference(b));
   for (std::uint64_t i = 0; i < 100; ++i) {
     a.add(i);
-    EXPECT_FALSE(a.first_difference(b)) << "the other is late, no more";
+    EXPECT_FALSE(a.first_difference(b)) << "the other is only late";
     b.add(i);
     EXPECT_FALSE(a.first_difference(b));
   }
@@ -188,7 +188,7 @@ TEST(CallLog, FindsTheFirstDifference) {
   a.add(9);
   b.add(9);
   EXPECT_EQ(a.first_difference(b), 100u);
-  EXPECT_TRUE(a.at(101) != b.at(101)) << "what follows differs by its history";
+  EXPECT_TRUE(a.at(101) != b.at(101)) << "later calls differ by their history";
   EXPECT_EQ(call_log(1).first_difference(call_log(2)), std::nullopt);
 }
 

@@ -69,7 +69,7 @@ class reduction_of_all {
                   expected(r));
       }
       if (c_.in_place) continue;
-      ASSERT_EQ(from_[i], before[i]) << "what is only read has changed";
+      ASSERT_EQ(from_[i], before[i]) << "the input has changed";
     }
   }
 

@@ -225,7 +225,7 @@ TEST(hip_device, missing_flush_is_reported) {
   rig.hip.table().flush_rdma_writes = nullptr;
   expect_error(refusal_of([] { hip_at(0).flush_rdma(); }), errc::unsupported_memory,
                {"hip:0 (HIP on Double H200)", "NIC"});
-  EXPECT_EQ(translation::flush_register(), 0u) << "gfx942 has no use for it";
+  EXPECT_EQ(translation::flush_register(), 0u) << "gfx942 does not need it";
 }
 
 TEST(hip_device, needs_no_flush_without_nic_writes) {

@@ -150,7 +150,7 @@ TEST(hip_failures, release_never_throws) {
   }
   release_all();
   EXPECT_EQ(rig.hip.table().last_error(), amd::success);
-  EXPECT_EQ(rig.gpus.open().allocations, 1u) << "nothing was reached";
+  EXPECT_EQ(rig.gpus.open().allocations, 1u) << "nothing was accessed";
   release_all();
 }
 

@@ -151,7 +151,7 @@ TEST_F(copy_scheduler_test, long_copy_is_a_call_of_its_own) {
   copy(5000);
   copy(5000);
   copy(5000);
-  EXPECT_EQ(singles(), 3U) << "one works, one is behind it, and one more";
+  EXPECT_EQ(singles(), 3U) << "one is running, one is queued, and one more";
   copy(5000);
   context_->poll();
   EXPECT_EQ(singles(), 3U);
@@ -224,7 +224,7 @@ TEST_F(copy_scheduler_test, long_copy_is_split_under_contention) {
   EXPECT_EQ(long_copy.completions, 1);
   EXPECT_FALSE(long_copy.failure);
   EXPECT_EQ(scheduler_->pending_bytes(), 0U);
-  EXPECT_EQ(singles(), 14U) << "12 of 400 and one of 200, though the other one was soon over";
+  EXPECT_EQ(singles(), 14U) << "12 of 400 and one of 200, although the other copy completed early";
   EXPECT_TRUE(std::ranges::equal(text, std::span(gpus_.host(to_.data() + 64, 5000), 5000)));
   EXPECT_EQ(*gpus_.host(to_.data() + 5064), std::byte{0});
 }

@@ -110,7 +110,7 @@ TEST_F(data, targets_follow_inputs_and_samples_depend_on_key_only) {
     EXPECT_EQ(inputs, again);
     first_tokens.insert(inputs[0]);
   }
-  EXPECT_GT(first_tokens.size(), 40U) << "sequences of a step start at different places";
+  EXPECT_GT(first_tokens.size(), 40U) << "sequences of a step start at different positions";
 }
 
 TEST_F(data, last_byte_can_be_a_target) {

@@ -28,7 +28,7 @@ awaitable<void> passes() {
   expect_error(failure, errc::timed_out, {"asking rank 3", "not done within 0.02 s", "; wake it"});
   EXPECT_EQ(failure->context().phase, "asking rank 3");
   EXPECT_EQ(failure->context().advice, "wake it");
-  EXPECT_TRUE(ended) << "the work was still there";
+  EXPECT_TRUE(ended) << "the work was still queued";
 }
 
 TEST(deadline, expires) {

@@ -281,7 +281,7 @@ TEST(device_watch, destroyed_with_pending_waits) {
     watch.after(one.get(), waits[0]);
     watch.after(one.get(), waits[1]);
     watch.after(two.get(), waits[2]);
-    EXPECT_EQ(waits[2].completed, 0) << "from inside of it";
+    EXPECT_EQ(waits[2].completed, 0) << "from inside the call";
     context.poll();
   }
   for (const counting& each : waits) EXPECT_EQ(each.completed + each.destroyed, 1);

@@ -105,7 +105,7 @@ TEST_F(imports_test, open_failure_is_answered_with_driver_text) {
   imports::answer answer;
   ASSERT_TRUE(mine.next(cuda_at(1), answer));
   EXPECT_NE(answer.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << answer.why;
-  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it is forgotten";
+  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it was discarded";
   EXPECT_TRUE(mine.retire(0, why_)) << "the owner's message may have crossed the answer";
 }
 

@@ -16,7 +16,7 @@ TEST(flow_table, finds_what_was_added) {
   ASSERT_NE(seven, nullptr);
   *seven = 70;
   EXPECT_EQ(all.find(7), seven);
-  EXPECT_EQ(all.find_or_add(7, 0), seven) << "what is there is no new one";
+  EXPECT_EQ(all.find_or_add(7, 0), seven) << "an existing one is not new";
 }
 
 /// Both map to the same slot of the cache of recent flows.

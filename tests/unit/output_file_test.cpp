@@ -107,7 +107,7 @@ TEST_F(OutputFile, ErrorNamesOptionFileAndReason) {
 }
 
 TEST_F(OutputFile, UnwritableFolderIsRefused) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere; faults.full_disks has it";
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere; faults.full_disks covers this";
   ASSERT_EQ(::chmod(folder_.c_str(), 0555), 0);
   const std::string refused = refusal([&] { at("page").check(); });
   ::chmod(folder_.c_str(), 0755);

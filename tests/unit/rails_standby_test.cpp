@@ -123,13 +123,13 @@ class pieces : public standby {
 };
 
 TEST_F(pieces, are_sized_for_active_lanes) {
-  EXPECT_EQ(first_piece(), 64 * kib) << "two lanes, two pieces each";
+  EXPECT_EQ(first_piece(), 64 * kib) << "two lanes, two chunks each";
   lose(0);
   EXPECT_EQ(first_piece(), 256 * kib) << "one lane";
   lose(1);
-  EXPECT_EQ(first_piece(), 256 * kib) << "the one that stood by";
+  EXPECT_EQ(first_piece(), 256 * kib) << "the standby lane";
   heal(0, true);
-  EXPECT_EQ(first_piece(), 64 * kib) << "two that stood by";
+  EXPECT_EQ(first_piece(), 64 * kib) << "two standby lanes";
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST(RdmaDoubleData, EmptyMessagesAreDelivered) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
-  ASSERT_EQ(rig.a.post(wr, {}), 0) << "no key is looked at";
+  ASSERT_EQ(rig.a.post(wr, {}), 0) << "keys are not checked";
   const auto got = rig.b.poll();
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].byte_len, 0u);
@@ -266,8 +266,8 @@ TEST(RdmaDoubleData, FailedCompletionHasOnlyIdAndStatus) {
   EXPECT_EQ(of_send[0].wr_id, 3u);
   EXPECT_EQ(of_send[0].qp_num, rig.a.qp->qp_num);
   EXPECT_NE(of_send[0].vendor_err, 0u);
-  EXPECT_EQ(of_send[0].opcode, IBV_WC_RECV) << "a lie, for whoever reads it";
-  EXPECT_EQ(of_receive[0].opcode, IBV_WC_SEND) << "a lie, for whoever reads it";
+  EXPECT_EQ(of_send[0].opcode, IBV_WC_RECV) << "a wrong value, for every reader";
+  EXPECT_EQ(of_receive[0].opcode, IBV_WC_SEND) << "a wrong value, for every reader";
   EXPECT_NE(of_receive[0].byte_len, 0u);
 }
 

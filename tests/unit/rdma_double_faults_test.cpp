@@ -27,7 +27,7 @@ TEST(RdmaDoubleFaults, LinkFailsAndRecovers) {
   EXPECT_TRUE(rig.a.async_events().empty());
   ASSERT_EQ(write(rig.a, 1), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 unanswered");
-  EXPECT_EQ(rig.b.state(), IBV_QPS_RTS) << "the peer knows nothing";
+  EXPECT_EQ(rig.b.state(), IBV_QPS_RTS) << "the peer was not notified";
   rig.hosts.restore_link("two");
   EXPECT_EQ(rig.b.async_events(), std::vector{IBV_EVENT_PORT_ACTIVE});
   EXPECT_EQ(rig.b.port().state, IBV_PORT_ACTIVE);
@@ -86,7 +86,7 @@ TEST(RdmaDoubleFaults, RecoveredDeviceMustBeReopened) {
   EXPECT_EQ(listed(), std::vector<std::string>{"two"});
   rig.hosts.restore_device("one");
   EXPECT_EQ(listed(), (std::vector<std::string>{"one", "two"}));
-  EXPECT_EQ(rig.a.make_qp(), nullptr) << "what was open stays dead";
+  EXPECT_EQ(rig.a.make_qp(), nullptr) << "objects opened before stay invalid";
   rdma_end fresh("one"), peer("two");
   connect(fresh, peer);
   ASSERT_EQ(write(fresh, 1), 0);
@@ -196,7 +196,7 @@ TEST(RdmaDoubleFaults, StepByStep) {
   EXPECT_EQ(rig.hosts.pump(2), 2u);
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
   rig.hosts.drop_link("two");
-  EXPECT_EQ(rig.a.outcomes(), "") << "landed, and the answer is lost";
+  EXPECT_EQ(rig.a.outcomes(), "") << "delivered, and the acknowledgement is lost";
   EXPECT_EQ(rig.hosts.pump(), 1u);
   EXPECT_EQ(rig.hosts.pump(), 1u);
   EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
@@ -216,7 +216,7 @@ TEST(RdmaDoubleFaults, NothingMovesUntilPolled) {
   rig.a.write(0, "x");
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, 1), {rig.a.part(0, 1)}), 0);
   EXPECT_EQ(rig.b.text_at(0, 1), ".");
-  EXPECT_EQ(rig.b.events(), 1u) << "who sleeps is woken";
+  EXPECT_EQ(rig.b.events(), 1u) << "the blocked thread is woken";
   EXPECT_EQ(rig.b.outcomes(), "1 ok");
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
 }
@@ -311,7 +311,7 @@ TEST(RdmaDoubleFaults, DescriptorsSupportEdgeTriggeredPolling) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(rig.a.cq, 0), 0);
     ASSERT_EQ(write(rig.a, 1), 0);
-    EXPECT_EQ(::epoll_wait(watch, &one, 1, 0), 1) << "with the one before not yet fetched";
+    EXPECT_EQ(::epoll_wait(watch, &one, 1, 0), 1) << "with the previous one not yet fetched";
   }
   EXPECT_EQ(rig.a.events(), 2u);
   rig.hosts.drop_link("one");

@@ -81,7 +81,7 @@ TEST(RdmaDoubleMemory, IsRegisteredWithinLimits) {
   EXPECT_EQ(verbs().reg_mr(a.pd, more, 905, 0), nullptr);
   EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(verbs().reg_mr(a.pd, more, 10, IBV_ACCESS_REMOTE_WRITE), nullptr);
-  EXPECT_EQ(errno, EINVAL) << "who lets others write must let itself";
+  EXPECT_EQ(errno, EINVAL) << "remote write access requires local write access";
   ibv_mr* const region = verbs().reg_mr(a.pd, more, 904, 0);
   ASSERT_NE(region, nullptr);
   EXPECT_NE(region->lkey, region->rkey);

@@ -70,7 +70,7 @@ TEST_F(session_at_once_test, does_not_overtake_pending_answer) {
   start(0, announced);
   EXPECT_EQ(next(0), frame_type::announce);
   deliver(0);
-  EXPECT_FALSE(pair.send_at_once(1, back)) << "the accept has not left";
+  EXPECT_FALSE(pair.send_at_once(1, back)) << "the accept was not sent";
   EXPECT_EQ(next(1), frame_type::accept);
   EXPECT_TRUE(pair.send_at_once(1, back));
 }
@@ -78,7 +78,7 @@ TEST_F(session_at_once_test, does_not_overtake_pending_answer) {
 TEST_F(session_at_once_test, long_message_is_queued) {
   scripted send(kind::send, 1, std::string(101, 'x'));
   EXPECT_FALSE(pair.send_at_once(0, send));
-  EXPECT_TRUE(is_silent(0)) << "half of it has begun";
+  EXPECT_TRUE(is_silent(0)) << "half of it has been started";
 }
 
 TEST_F(session_at_once_test, stops_without_credits) {

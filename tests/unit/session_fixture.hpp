@@ -24,7 +24,7 @@ struct session_test : testing::Test {
   /// Writes the next frame and returns its type.
   frame_type next(int side) {
     const packet* p = pair.write(side);
-    EXPECT_NE(p, nullptr) << "nothing to say";
+    EXPECT_NE(p, nullptr) << "no frame to send";
     return p == nullptr ? frame_type::close : p->header.type;
   }
   /// A long message of side 0 is announced and accepted: its data may be sent.

@@ -27,7 +27,7 @@ TEST_F(session_test, announced_message) {
   start(0, send);
   EXPECT_EQ(next(0), frame_type::announce);
   EXPECT_EQ(send.at, operation::phase::announced);
-  EXPECT_TRUE(is_silent(0)) << "data before it was asked for";
+  EXPECT_TRUE(is_silent(0)) << "data before the accept";
   deliver(0);
   EXPECT_TRUE(is_silent(1)) << "accepted without a receive";
   start(1, receive);
@@ -238,7 +238,7 @@ TEST_F(session_test, stale_answer_does_not_match_new_message) {
   ASSERT_NE(p, nullptr);
   EXPECT_EQ(p->header.type, frame_type::announce);
   deliver(1);
-  EXPECT_TRUE(is_silent(0)) << "the young one was not accepted";
+  EXPECT_TRUE(is_silent(0)) << "the later one was not accepted";
   EXPECT_EQ(later.at, operation::phase::announced);
 }
 
@@ -277,7 +277,7 @@ TEST_F(session_test, last_chunk_is_not_withdrawn) {
   pair.end(0).cancel(send);
   pair.end(0).sent(last);
   EXPECT_TRUE(send.is_over());
-  EXPECT_FALSE(send.result) << "all its bytes have left";
+  EXPECT_FALSE(send.result) << "all its bytes have been sent";
   EXPECT_TRUE(is_silent(0));
 }
 

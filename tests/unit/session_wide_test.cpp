@@ -143,7 +143,7 @@ TEST_F(session_wide_test, cancelled_send_withdraws_when_idle) {
   EXPECT_FALSE(send.is_over()) << "what is being written is still its view";
   protocol::outgoing_frame other = out;
   pair.end(0).coalesce_chunks(other, 1000);
-  EXPECT_EQ(other.header.payload_bytes, 100u) << "of what is cancelled no more leaves";
+  EXPECT_EQ(other.header.payload_bytes, 100u) << "nothing more of a cancelled message is sent";
   pair.end(0).sent(out);
   EXPECT_EQ(send.result, boost::asio::error::operation_aborted);
   pair.forget_done(0);

@@ -125,7 +125,7 @@ TEST(shared_buffers, slot_of_destroyed_buffer_is_reused) {
     mapped = both.in.find(first, 0, bytes);
     ASSERT_EQ(mapped[bytes - 1], std::byte{9});
   }
-  EXPECT_EQ(mapped[0], std::byte{0}) << "its memory was given back, mapped or not";
+  EXPECT_EQ(mapped[0], std::byte{0}) << "its memory was released, mapped or not";
   const shared_buffer next(2 * bytes);
   EXPECT_EQ(both.share(next).slot, first);
   EXPECT_NE(both.in.find(first, 0, 2 * bytes), nullptr);
@@ -164,7 +164,7 @@ TEST(shared_buffers, unmappable_buffer_is_not_used) {
   peer_control.offered[0].generation.fetch_add(1);
   peer_control.offers.fetch_add(1);
   both.in.take_offers();
-  EXPECT_EQ(both.in.find(0, 0, 1), nullptr) << "longer than it is";
+  EXPECT_EQ(both.in.find(0, 0, 1), nullptr) << "longer than the allocation";
 }
 
 }  // namespace

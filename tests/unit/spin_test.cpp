@@ -27,7 +27,7 @@ TEST(spin_budget, of_crowded_loop_drops_to_zero) {
   for (int i = 0; i < 20; ++i) budget.missed(1s);
   EXPECT_LT(budget.next(), 1us);
   budget.missed(41us);
-  EXPECT_LT(budget.next(), 1us) << "waking is no reason to keep the core from others";
+  EXPECT_LT(budget.next(), 1us) << "wake-up latency does not justify occupying a contended core";
   budget.missed(40us);
   EXPECT_EQ(budget.next(), 40us);
 }

@@ -94,7 +94,7 @@ class store_job : public testing::Test {
     const auto limit = std::chrono::steady_clock::now() + timeout;
     io_.restart();
     while (!ready()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing came of it";
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing happened";
       if (io_.stopped()) io_.restart();
       io_.run_one_for(milliseconds(100));
     }

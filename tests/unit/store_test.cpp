@@ -241,7 +241,7 @@ void destroy_after_every_step(const tandem::settings& options) {
   // leaks and use after free.
   int ended_meets = 0;
   for (int steps = 0; ended_meets < 2; ++steps) {
-    ASSERT_LT(steps, 1000) << "two ranks never met";
+    ASSERT_LT(steps, 1000) << "two ranks never shared a group";
     ended_meets = 0;
     auto io = std::make_unique<asio::io_context>();
     const reserved_port port;

@@ -56,7 +56,7 @@ TEST(rail_logs, do_not_count_late_rail_as_lost) {
   log.record(3, 1, {stats("r1", "up", 40, 2)});
   const std::vector<rail_point> points = log.rails().front().points;
   ASSERT_GE(points.size(), 2U);
-  EXPECT_EQ(points.front().at_s, 1) << "before, there was nothing to see";
+  EXPECT_EQ(points.front().at_s, 1) << "nothing to detect before";
   EXPECT_EQ(points.back().worst, rail_state::up);
   EXPECT_EQ(points.back().bytes(), 42U);
 }
@@ -158,7 +158,7 @@ TEST(rail_tracks, show_throughput_and_loss_in_time) {
   }
   const std::vector<rail_track::part>& lost = made.tracks[1].parts;
   EXPECT_NEAR(lost[25].bytes_per_s, 10e6, 1e3);
-  EXPECT_NEAR(lost[29].bytes_per_s, 10e6, 1e3) << "what comes later does not lower it";
+  EXPECT_NEAR(lost[29].bytes_per_s, 10e6, 1e3) << "later values do not lower it";
   for (int i = 31; i < 49; ++i) {
     EXPECT_EQ(lost[i].bytes_per_s, 0) << i;
     EXPECT_EQ(lost[i].lost, 1) << i;

@@ -178,13 +178,13 @@ TEST(OwnGroup, IsCreatedByColourAndKey) {
   EXPECT_EQ(&rig.of(0).group("ends"), all[0].made);
   EXPECT_EQ(all[0].made->text(), "ends 1, ranks 4,0: peer copies (2 islands: cuda 4, cuda 0)");
   EXPECT_EQ(all[0].made->rank(), 1);
-  EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "also those of others";
+  EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "including those of other processes";
   const island_call sum(collective::all_reduce, 37, data_type::int32);
   EXPECT_EQ(rig.jobs->run([&](int r) {
     return r == 1 ? test::nothing() : test::check(rig.of(r).group("ends"), rig.device(r), sum);
   }),
             "");
-  EXPECT_EQ(rig.check("data", sum), "") << "the others are as they were";
+  EXPECT_EQ(rig.check("data", sum), "") << "the other groups still work";
 }
 
 TEST(OwnGroup, OfOneIslandUsesTheLibrary) {

@@ -101,7 +101,7 @@ TEST(DeviceCompilation, FailureQuotesCompilerOutput) {
   compiler.fail("line 1: what is sm_999?\n");
   try {
     compile_kernels(data_type::float32, memory_kind::cuda, "sm_999");
-    FAIL() << "it has compiled";
+    FAIL() << "it was compiled";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::device_failed);
     EXPECT_NE(std::string(e.what()).find("version 12.4"), std::string::npos) << e.what();
