@@ -60,7 +60,7 @@ struct moving {
   bool listed;
 };
 
-class Moving : public testing::TestWithParam<test::fabric_kind> {
+class DataMovement : public testing::TestWithParam<test::fabric_kind> {
  protected:
   /// Runs `one` for every relevant case. `listed` is false for operations with equal lengths only.
   template <class Expect>
@@ -95,7 +95,7 @@ class Moving : public testing::TestWithParam<test::fabric_kind> {
   }
 };
 
-TEST_P(Moving, Broadcast) {
+TEST_P(DataMovement, Broadcast) {
   for_all(collective::broadcast, true, false, [](job& ranks, const moving& c) {
     if (c.listed) return;
     std::vector<bytes> data(index(ranks.size()), bytes(c.longest, 0xab));
@@ -107,7 +107,7 @@ TEST_P(Moving, Broadcast) {
   });
 }
 
-TEST_P(Moving, AllGather) {
+TEST_P(DataMovement, AllGather) {
   for_all(collective::all_gather, false, true, [](job& ranks, const moving& c) {
     const std::vector<std::size_t> each = lengths(ranks.size(), c.longest, c.listed);
     const bytes expected = all_blocks(each);
@@ -130,7 +130,7 @@ TEST_P(Moving, AllGather) {
   });
 }
 
-TEST_P(Moving, Gather) {
+TEST_P(DataMovement, Gather) {
   for_all(collective::gather, true, true, [](job& ranks, const moving& c) {
     if (c.listed && c.how == algorithm::tree) return;
     const std::vector<std::size_t> each = lengths(ranks.size(), c.longest, c.listed);
@@ -152,7 +152,7 @@ TEST_P(Moving, Gather) {
   });
 }
 
-TEST_P(Moving, Scatter) {
+TEST_P(DataMovement, Scatter) {
   for_all(collective::scatter, true, true, [](job& ranks, const moving& c) {
     if (c.listed && c.how == algorithm::tree) return;
     const std::vector<std::size_t> each = lengths(ranks.size(), c.longest, c.listed);
@@ -176,7 +176,7 @@ TEST_P(Moving, Scatter) {
   });
 }
 
-TEST_P(Moving, AllToAll) {
+TEST_P(DataMovement, AllToAll) {
   for_all(collective::all_to_all, false, false, [](job& ranks, const moving& c) {
     if (c.listed && c.how == algorithm::bruck) return;
     const int n = ranks.size();
@@ -208,7 +208,8 @@ TEST_P(Moving, AllToAll) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Moving, testing::ValuesIn(test::fabric_kinds()), test::name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Over, DataMovement, testing::ValuesIn(test::fabric_kinds()),
+                         test::name_of_kind);
 
 asio::awaitable<void> rotate(communicator& among, int by, std::vector<int>& got) {
   const int n = among.size();

@@ -46,14 +46,14 @@ TEST(Schedule, KeepsInvariantsForEveryShape) {
           const schedule_check result = check(all, buffers);
           ASSERT_EQ(result.problem, "") << buffers << " buffers";
           for (int s = 0; s < stages; ++s) {
-            const int most =
+            const int peak =
                 kind == pipeline_kind::gpipe ? micro_batches : std::min(stages - s, micro_batches);
-            EXPECT_EQ(result.peak_stash[static_cast<std::size_t>(s)], most) << "stage " << s;
+            EXPECT_EQ(result.peak_stash[static_cast<std::size_t>(s)], peak) << "stage " << s;
           }
         }
         // All steps of the last stage plus one traversal in each direction: the lower bound.
-        const int least = micro_batches == 0 ? 0 : 2 * (micro_batches + stages - 1);
-        EXPECT_EQ(check(all).slots, least);
+        const int min_slots = micro_batches == 0 ? 0 : 2 * (micro_batches + stages - 1);
+        EXPECT_EQ(check(all).slots, min_slots);
       }
     }
   }

@@ -151,11 +151,11 @@ TEST(TwoLevel, MinimizesInterHostTraffic) {
                           reduce_op::sum, how);
       }),
                 "");
-      const std::uint64_t least = 2 * (islands - 1) * bytes;  // of all hosts together
+      const std::uint64_t min_bytes = 2 * (islands - 1) * bytes;  // of all hosts together
       if (how == algorithm::two_level) {
-        EXPECT_EQ(crossed(*ranks, hosts), least);
+        EXPECT_EQ(crossed(*ranks, hosts), min_bytes);
       } else {
-        EXPECT_GE(crossed(*ranks, hosts), least + least / 2);
+        EXPECT_GE(crossed(*ranks, hosts), min_bytes + min_bytes / 2);
       }
     }
     const std::unique_ptr<job> ranks = job_on(hosts);

@@ -103,8 +103,8 @@ void lanes(bytes input) {
     }
     at += taken;
     now += std::chrono::milliseconds(7);
-    const outcome came = reader.advance(taken, now);
-    if (came != outcome::good) {
+    const outcome result = reader.advance(taken, now);
+    if (result != outcome::good) {
       require(!reader.why().empty());
       break;
     }
@@ -125,9 +125,9 @@ void lanes(bytes input) {
 void published_rails(bytes input) {
   const std::string_view line(reinterpret_cast<const char*>(input.data()), input.size());
   try {
-    const std::vector<rails::published_rail> theirs = rails::decode(line);
-    require(rails::decode(rails::encode(theirs)) == theirs);
-    rails::pair_rails(theirs, theirs);
+    const std::vector<rails::published_rail> published = rails::decode(line);
+    require(rails::decode(rails::encode(published)) == published);
+    rails::pair_rails(published, published);
   } catch (const error& refused) {
     require(refused.code() == errc::protocol_violation || refused.code() == errc::version_mismatch);
   }

@@ -45,10 +45,10 @@ void shared_memory(bytes input) {
   shm::frames_out out(session, shared, 1, single_copy::on);
   shm::frames_in in(session, shared, 1, 0, single_copy::off);
   out.write_all();
-  shm::control_block& theirs = shared.control(0);
-  theirs.consumed = protocol::take<std::uint64_t>(input.data());
-  theirs.read = protocol::take<std::uint64_t>(input.data() + 8);
-  theirs.reads_references = 1;
+  shm::control_block& peer_control = shared.control(0);
+  peer_control.consumed = protocol::take<std::uint64_t>(input.data());
+  peer_control.read = protocol::take<std::uint64_t>(input.data() + 8);
+  peer_control.reads_references = 1;
   fill(shared.ring(0), input.subspan(16));
   using outcome = shm::frames_in::outcome;
   for (int i = 0; i < 2000 && in.read_one() == outcome::more && !out.is_broken(); ++i) {

@@ -76,11 +76,11 @@ int device_of(const std::string& colours, int rank) {
 }
 
 int devices_for(const std::string& colours) {
-  int most = 0;
+  int device_count = 0;
   for (int r = 0; r < static_cast<int>(colours.size()); ++r) {
-    most = std::max(most, 1 + device_of(colours, r));
+    device_count = std::max(device_count, 1 + device_of(colours, r));
   }
-  return most;
+  return device_count;
 }
 
 /// Colours by rank, "h" for a rank on host memory, and after a colon the layout of parallel groups,
@@ -124,7 +124,7 @@ awaitable<void> check_group(parallel_group& in, accelerator* device, bool every_
     }
     if (!wrong.empty()) throw std::runtime_error(wrong);
   }
-  if (in.size() > 1) co_await hand_on(in, device);
+  if (in.size() > 1) co_await pass_around(in, device);
 }
 
 /// Transport of each group, which depends on the device.

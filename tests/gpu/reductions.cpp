@@ -56,12 +56,12 @@ class OnGpu : public testing::TestWithParam<memory_kind> {
 constexpr std::size_t counts[] = {0, 1, 7, 8, 1023, (1 << 20) + 3};
 
 TEST_P(OnGpu, CombineAsTheProcessorDoes) {
-  constexpr std::size_t most = (1 << 20) + 16;
+  constexpr std::size_t max_count = (1 << 20) + 16;
   for (const data_type type : test::all_types) {
     const std::size_t each = bytes_of(type);
-    const memory a = operands(type, most, 1), b = operands(type, most, 2);
-    const buffer there_a = on_device(most * each), there_b = on_device(most * each);
-    const buffer there = on_device(most * each);
+    const memory a = operands(type, max_count, 1), b = operands(type, max_count, 2);
+    const buffer there_a = on_device(max_count * each), there_b = on_device(max_count * each);
+    const buffer there = on_device(max_count * each);
     copy(there_a.data(), a.data(), a.size());
     copy(there_b.data(), b.data(), b.size());
     for (const reduce_op op : test::all_ops) {
@@ -71,7 +71,7 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
         for (const auto& [skip_a, skip_into] : {std::pair{0U, 0U}, {1U, 1U}, {1U, 0U}}) {
           SCOPED_TRACE(fmt::format("{} of {} {}, {} and {} left out", name(op), count, name(type),
                                    skip_a, skip_into));
-          memory expected(most * each, std::byte{0x5a}), got = expected;
+          memory expected(max_count * each, std::byte{0x5a}), got = expected;
           copy(there.data(), expected.data(), expected.size());
           const std::size_t from = skip_a * each, to = skip_into * each;
           portable_kernels.combine[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)](
@@ -146,8 +146,8 @@ TEST_P(OnGpu, CombineInPlaceAsTheProcessorDoes) {
 TEST_P(OnGpu, ScaleAsTheProcessorDoes) {
   for (const data_type type : test::all_types) {
     const auto at = static_cast<std::size_t>(type);
-    const std::size_t most = counts[5] + 1;
-    const memory from = operands(type, most, 5);
+    const std::size_t max_count = counts[5] + 1;
+    const memory from = operands(type, max_count, 5);
     const buffer there = on_device(from.size());
     for (const std::size_t count : counts) {
       for (const double by : {1.0, 3.0, 7.0, 100.0, 0.1}) {

@@ -32,8 +32,8 @@ inline std::optional<error> refusal_of(const std::function<void()>& call) {
 /// HIP over GPUs in memory. HIP's last error and the thread's current device belong to the user:
 /// the destructor checks that they are unchanged.
 struct hip_rig {
-  explicit hip_rig(cuda_double::options as = {}, hip_on_cuda::options pretending = {})
-      : gpus(std::move(as)), hip(std::move(pretending)) {}
+  explicit hip_rig(cuda_double::options as = {}, hip_on_cuda::options hip_options = {})
+      : gpus(std::move(as)), hip(std::move(hip_options)) {}
   ~hip_rig() {
     int device = -1;
     hip.table().get_device(&device);

@@ -31,13 +31,13 @@ namespace {
 int in_child(const std::function<int()>& what) {
   const pid_t child = ::fork();
   if (child == 0) {
-    int came = 99;
+    int exit_code = 99;
     try {
-      came = what();
+      exit_code = what();
     } catch (...) {
-      came = 98;
+      exit_code = 98;
     }
-    ::_exit(came);
+    ::_exit(exit_code);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -48,10 +48,10 @@ int in_child(const std::function<int()>& what) {
 std::map<int, std::string> descriptors() {
   std::map<int, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
+    std::error_code closed;
+    const std::string what = std::filesystem::read_symlink(entry.path(), closed).string();
     const int number = std::stoi(entry.path().filename());
-    if (!gone && ::fcntl(number, F_GETFD) >= 0) found[number] = what;
+    if (!closed && ::fcntl(number, F_GETFD) >= 0) found[number] = what;
   }
   return found;
 }

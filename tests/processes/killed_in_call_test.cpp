@@ -48,8 +48,8 @@ const transport transports[] = {{"tcp", tcp::make_fabric},
                                 {"rails", rails::make_fabric, on_two_rails(small_pieces())},
                                 {"mixed", make_mixed}};
 
-const transport* const every_one[] = {&transports[0], &transports[1], &transports[2],
-                                      &transports[3]};
+const transport* const all_transports[] = {&transports[0], &transports[1], &transports[2],
+                                           &transports[3]};
 
 struct part;
 /// Body of a rank after the rendezvous.
@@ -234,7 +234,7 @@ TEST_P(killed_after_the_store, is_detected_by_the_rank_it_connected_to) {
   EXPECT_EQ(text.find("not lost"), std::string::npos) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(every_one),
+INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(all_transports),
                          [](const auto& one) { return std::string(one.param->name); });
 
 class killed_in : public testing::TestWithParam<std::tuple<const transport*, int>> {};
@@ -258,7 +258,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<const transport*, in
 }
 
 INSTANTIATE_TEST_SUITE_P(of, killed_in,
-                         testing::Combine(testing::ValuesIn(every_one),
+                         testing::Combine(testing::ValuesIn(all_transports),
                                           testing::Range(0, every_call::count())),
                          name_of);
 

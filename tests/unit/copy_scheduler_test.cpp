@@ -189,22 +189,22 @@ TEST_F(copy_scheduler_test, copies_do_not_wait_for_later_ones) {
   const auto keep_copies_waiting = [this] {
     for (; scheduler_->pending_bytes() < 20'000; at_ = 0) copy(3000);
   };
-  const auto go_on = [&] {
+  const auto run_a_step = [&] {
     gpus_.step();
     context_->restart();
     context_->poll();
     keep_copies_waiting();
   };
   keep_copies_waiting();
-  for (int i = 0; i < 20; ++i) go_on();
+  for (int i = 0; i < 20; ++i) run_a_step();
   const std::size_t before = gpus_.seen().copied_bytes;
   copy_record& other = copy_by_other(100);
-  for (int i = 0; i < 200 && other.completions == 0; ++i) go_on();
+  for (int i = 0; i < 200 && other.completions == 0; ++i) run_a_step();
   EXPECT_EQ(other.completions, 1);
   EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100)
       << "only the copies in flight then";
   const std::size_t then = gpus_.seen().copied_bytes;
-  for (int i = 0; i < 20; ++i) go_on();
+  for (int i = 0; i < 20; ++i) run_a_step();
   EXPECT_GT(gpus_.seen().copied_bytes, then) << "the others go on";
 }
 

@@ -93,11 +93,11 @@ TEST(hello, damage_is_detected) {
 }
 
 TEST(hello, invalid_limits_are_damage) {
-  constexpr std::uint32_t least = protocol::min_chunk_bytes;
+  constexpr std::uint32_t min_bytes = protocol::min_chunk_bytes;
   for (const protocol::limits limits :
        {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 1, 3, 4},
-        protocol::limits{1, least - 1, 3, 4}, protocol::limits{1, least, 3, 0},
-        protocol::limits{1, least, 3, protocol::max_supported_flows + 1}}) {
+        protocol::limits{1, min_bytes - 1, 3, 4}, protocol::limits{1, min_bytes, 3, 0},
+        protocol::limits{1, min_bytes, 3, protocol::max_supported_flows + 1}}) {
     hello h = rank_hello(0, 1);
     h.limits = limits;
     wire_hello wire;

@@ -137,10 +137,10 @@ TEST(launch, tandem_run_is_named_where_both_sets_agree) {
 
 TEST(launch, incomplete_torchrun_yields_to_complete_launcher) {
   for (const char* missing : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
-    variables most = torchrun;
-    most.erase(missing);
-    EXPECT_EQ(find(most + own)->launcher, "tandem") << missing;
-    EXPECT_EQ(find(most + slurm)->launcher, "Slurm") << missing;
+    variables incomplete = torchrun;
+    incomplete.erase(missing);
+    EXPECT_EQ(find(incomplete + own)->launcher, "tandem") << missing;
+    EXPECT_EQ(find(incomplete + slurm)->launcher, "Slurm") << missing;
   }
 }
 

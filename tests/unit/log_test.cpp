@@ -10,13 +10,13 @@ namespace {
 /// Restores the previous sink, at the level of the tests' own sink.
 class own_sink {
  public:
-  explicit own_sink(log_level least)
+  explicit own_sink(log_level min_level)
       : old_(set_log_sink(
             [this](const log_record& r) {
               lines.push_back(std::string(name(r.level)) + " " + std::string(r.component) + ": " +
                               std::string(r.text));
             },
-            least)) {}
+            min_level)) {}
   ~own_sink() { set_log_sink(old_, log_level::warning); }
   own_sink(const own_sink&) = delete;
   own_sink& operator=(const own_sink&) = delete;

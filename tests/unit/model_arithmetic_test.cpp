@@ -91,8 +91,9 @@ numbers rotated(const numbers& all, std::size_t head, std::size_t dim, std::size
 }
 
 /// The attention block's output for position `at`, before the output projection.
-numbers attended(const model_config& config, const std::vector<numbers>& q,
-                 const std::vector<numbers>& k, const std::vector<numbers>& v, std::size_t at) {
+numbers attention_output(const model_config& config, const std::vector<numbers>& q,
+                         const std::vector<numbers>& k, const std::vector<numbers>& v,
+                         std::size_t at) {
   const std::size_t dim = static_cast<std::size_t>(config.head_dim());
   numbers mixed(static_cast<std::size_t>(config.dim));
   for (std::size_t head = 0; head < static_cast<std::size_t>(config.heads); ++head) {
@@ -127,7 +128,8 @@ void reference_layer(const model_config& config, const double_stage& w, int laye
     v.push_back(times(get("self_attn.v_proj.weight"), in, get("self_attn.v_proj.bias")));
   }
   for (std::size_t t = 0; t < x.size(); ++t) {
-    const numbers mixed = times(get("self_attn.o_proj.weight"), attended(config, q, k, v, t));
+    const numbers mixed =
+        times(get("self_attn.o_proj.weight"), attention_output(config, q, k, v, t));
     for (std::size_t c = 0; c < mixed.size(); ++c) x[t][c] += mixed[c];
     const numbers in =
         normalised(x[t], get("post_attention_layernorm.weight"), config.norm_epsilon);

@@ -314,15 +314,15 @@ TEST_P(rails_property, holds_for_views_of_devices) {
 
 /// The schedules must be able to detect a missing fence: both copies of a packet arrive at once, or
 /// one arrives while the other is being written.
-template <class Plant>
-void expect_found(views which, Plant plant) {
+template <class Inject>
+void expect_found(views which, Inject inject) {
   std::uint64_t seed = 0;
   testing::TestPartResultArray found;
   for (; seed < 50'000 && found.size() == 0; ++seed) {
     const testing::ScopedFakeTestPartResultReporter instead(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
     schedule faulty(seed, which);
-    plant(faulty);
+    inject(faulty);
     faulty.run();
   }
   EXPECT_GT(found.size(), 0) << "not in " << seed << " schedules";

@@ -39,12 +39,12 @@ TEST(RdmaDoubleData, OnlyWriteWithImmediateConsumesReceive) {
   rig.a.write(0, "payload");
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
-  rdma_end::aim(wr, rig.b, 64);
+  rdma_end::set_target(wr, rig.b, 64);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7)}), 0);
   EXPECT_EQ(rig.b.text_at(64, 8), "payload.");
   EXPECT_TRUE(rig.b.poll().empty());
   wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
-  rdma_end::aim(wr, rig.b, 128);
+  rdma_end::set_target(wr, rig.b, 128);
   wr.imm_data = 9;
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 3)}), 0);
   const auto got = rig.b.poll();
@@ -61,7 +61,7 @@ TEST(RdmaDoubleData, ReadFetchesRemoteBytes) {
   rdma_rig rig;
   rig.b.write(10, "there");
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 3);
-  rdma_end::aim(wr, rig.b, 10);
+  rdma_end::set_target(wr, rig.b, 10);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 5)}), 0);
   EXPECT_EQ(rig.a.text_at(0, 5), "there");
   const auto got = rig.a.poll();
@@ -145,7 +145,7 @@ TEST(RdmaDoubleData, DetectsMemoryFreedUnderRequest) {
   rdma_rig rig;
   rig.hosts.deliver(rdma_double::delivery::by_pump);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
   const auto move = [&] {
     rig.a.memory = std::vector<char>();
@@ -159,7 +159,7 @@ TEST(RdmaDoubleData, RegionsOfAnotherDomainAreRefused) {
   ibv_pd* const other = verbs().alloc_pd(rig.b.context);
   ibv_mr* const region = verbs().reg_mr(other, rig.b.memory.data(), 100, rig.b.wanted.access);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   wr.wr.rdma.rkey = region->rkey;
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 1)}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 refused");
@@ -172,7 +172,7 @@ TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
     rdma_rig rig({}, there);
     EXPECT_EQ(rig.b.receive(9, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     change(wr, rig.b);
     EXPECT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
     EXPECT_EQ(rig.a.state(), IBV_QPS_ERR);
@@ -199,7 +199,7 @@ TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
 TEST(RdmaDoubleData, ReadRequiresAccess) {
   rdma_rig rig({}, {.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 refused");
 }
@@ -226,7 +226,7 @@ TEST(RdmaDoubleData, MessageLongerThanDeviceLimitFails) {
   rdma_end a("one"), b("two");
   connect(a, b);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, b, 0);
+  rdma_end::set_target(wr, b, 0);
   ASSERT_EQ(a.post(wr, {a.part(0, 100)}), 0);
   ASSERT_EQ(a.post(wr, {a.part(0, 101)}), 0);
   EXPECT_EQ(a.outcomes(), "1 ok, 1 too long");

@@ -131,7 +131,7 @@ TEST(RdmaDoubleFaults, AbandonedPacketsMayArriveLate) {
     rig.a.write(0, "late");
     ASSERT_EQ(rig.b.receive(1, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 4)}), 0);
     EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
     EXPECT_EQ(rig.b.text_at(0, 4) + rig.b.outcomes(), "....");
@@ -329,7 +329,7 @@ TEST(RdmaDoubleFaults, IsThreadSafe) {
   for (int round = 0; round < 100; ++round) {
     rig.a.write(0, "payload");
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7)}), 0);
     while (rig.a.poll().empty()) std::this_thread::yield();
   }

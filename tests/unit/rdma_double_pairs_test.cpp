@@ -102,7 +102,7 @@ TEST(RdmaDoubleMemory, DmaBufsAreRegisteredWhereSupported) {
   ibv_mr* const region = verbs().reg_dmabuf_mr(a.pd, 5000, 5000, 0x1000, memory, 0);
   ASSERT_NE(region, nullptr);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, b, 0);
+  rdma_end::set_target(wr, b, 0);
   ASSERT_EQ(a.post(wr, {ibv_sge{0x1000, 6, region->lkey}}), 0);
   EXPECT_EQ(b.text_at(0, 7), "device.");
   EXPECT_EQ(verbs().dereg_mr(region), 0);

@@ -20,7 +20,7 @@ int send(rdma_rig& rig, std::uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
 TEST(RdmaDoubleQueues, SlotsAreFreedByLaterCompletion) {
   rdma_rig rig(rdma_end::options{.send_wr = 3});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   wr.send_flags = IBV_SEND_SIGNALED;

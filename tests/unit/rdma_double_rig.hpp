@@ -164,7 +164,7 @@ struct rdma_end {
     return wr;
   }
   /// Target address of the peer's write.
-  static void aim(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
+  static void set_target(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(at.memory.data() + offset);
     wr.wr.rdma.rkey = at.mr->rkey;
   }

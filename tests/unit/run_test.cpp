@@ -155,15 +155,15 @@ TEST(Run, SetsRankVariablesAndRendezvous) {
   EXPECT_EQ(result.errors, "");
   const lines all = sorted_lines(result.output);
   ASSERT_EQ(all.size(), 6u);
-  std::set<std::string> meeting_points;
+  std::set<std::string> rendezvous_addresses;
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const std::string prefix = "[" + std::to_string(rank) + "] ";
     EXPECT_EQ(all[2 * rank],
               prefix + "place " + std::string(4, static_cast<char>('0' + rank)) + " 3333 more");
-    meeting_points.insert(all[2 * rank + 1].substr(prefix.size()));
+    rendezvous_addresses.insert(all[2 * rank + 1].substr(prefix.size()));
   }
-  ASSERT_EQ(meeting_points.size(), 1u);
-  std::istringstream words(*meeting_points.begin());
+  ASSERT_EQ(rendezvous_addresses.size(), 1u);
+  std::istringstream words(*rendezvous_addresses.begin());
   std::string mark, own, torch, job;
   words >> mark >> own >> torch >> job;
   EXPECT_EQ(own, torch);

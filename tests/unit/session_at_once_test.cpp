@@ -5,7 +5,7 @@
 namespace tandem::test {
 namespace {
 
-struct session_at_once_test : session_test {
+struct session_immediate_test : session_test {
   /// The message on the wire completes the receive, on either path.
   void expect_received(scripted& receive, const std::string& text) {
     EXPECT_TRUE(receive.is_over());
@@ -15,7 +15,7 @@ struct session_at_once_test : session_test {
   }
 };
 
-TEST_F(session_at_once_test, sends_and_completes_immediately) {
+TEST_F(session_immediate_test, sends_and_completes_immediately) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -31,7 +31,7 @@ TEST_F(session_at_once_test, sends_and_completes_immediately) {
   EXPECT_EQ(pair.end(1).stats().unexpected_bytes_peak, 0u);
 }
 
-TEST_F(session_at_once_test, an_empty_message) {
+TEST_F(session_immediate_test, an_empty_message) {
   scripted send(kind::send, 1, ""), receive(kind::recv, 1, "");
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -39,7 +39,7 @@ TEST_F(session_at_once_test, an_empty_message) {
   expect_received(receive, "");
 }
 
-TEST_F(session_at_once_test, interoperates_with_queued_operations) {
+TEST_F(session_immediate_test, interoperates_with_queued_operations) {
   scripted one(kind::send, 1, "one"), two(kind::send, 1, "two");
   scripted first(kind::recv, 1, "???"), second(kind::recv, 1, "???");
   ASSERT_TRUE(pair.send_at_once(0, one));
@@ -53,7 +53,7 @@ TEST_F(session_at_once_test, interoperates_with_queued_operations) {
   expect_received(second, "two");
 }
 
-TEST_F(session_at_once_test, does_not_overtake_pending_send) {
+TEST_F(session_immediate_test, does_not_overtake_pending_send) {
   scripted waits(kind::send, 2, "first"), send(kind::send, 1, "second");
   start(0, waits);
   EXPECT_FALSE(pair.send_at_once(0, send));
@@ -62,7 +62,7 @@ TEST_F(session_at_once_test, does_not_overtake_pending_send) {
   EXPECT_TRUE(pair.send_at_once(0, send));
 }
 
-TEST_F(session_at_once_test, does_not_overtake_pending_answer) {
+TEST_F(session_immediate_test, does_not_overtake_pending_answer) {
   scripted announced(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, announced.bytes_of);
   scripted back(kind::send, 2, "back");
@@ -75,13 +75,13 @@ TEST_F(session_at_once_test, does_not_overtake_pending_answer) {
   EXPECT_TRUE(pair.send_at_once(1, back));
 }
 
-TEST_F(session_at_once_test, long_message_is_queued) {
+TEST_F(session_immediate_test, long_message_is_queued) {
   scripted send(kind::send, 1, std::string(101, 'x'));
   EXPECT_FALSE(pair.send_at_once(0, send));
   EXPECT_TRUE(is_silent(0)) << "half of it has been started";
 }
 
-TEST_F(session_at_once_test, stops_without_credits) {
+TEST_F(session_immediate_test, stops_without_credits) {
   int sent = 0;
   for (;; ++sent) {
     scripted send(kind::send, 1, std::string(100, 'x'));
@@ -107,7 +107,7 @@ TEST_F(session_at_once_test, stops_without_credits) {
   EXPECT_TRUE(pair.send_at_once(0, again)) << "the credits came with the answer";
 }
 
-TEST_F(session_at_once_test, piggybacks_credits) {
+TEST_F(session_immediate_test, piggybacks_credits) {
   for (int i = 0; i < 50; ++i) {
     scripted send(kind::send, 1, std::string(100, 'x')), receive(kind::recv, 1, send.bytes_of);
     const int from = i % 2;
@@ -118,7 +118,7 @@ TEST_F(session_at_once_test, piggybacks_credits) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-TEST_F(session_at_once_test, errors_use_the_queued_path) {
+TEST_F(session_immediate_test, errors_use_the_queued_path) {
   scripted send(kind::send, 1, "hello"), too_short(kind::recv, 1, "1234");
   start(1, too_short);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -135,7 +135,7 @@ TEST_F(session_at_once_test, errors_use_the_queued_path) {
   EXPECT_EQ(plain.result, errc::call_mismatch);
 }
 
-TEST_F(session_at_once_test, invalid_credits_are_a_violation) {
+TEST_F(session_immediate_test, invalid_credits_are_a_violation) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, "12345");
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -145,7 +145,7 @@ TEST_F(session_at_once_test, invalid_credits_are_a_violation) {
   EXPECT_NE(pair.end(1).violation().find("credit"), std::string::npos);
 }
 
-TEST_F(session_at_once_test, respects_the_flow_limit) {
+TEST_F(session_immediate_test, respects_the_flow_limit) {
   for (flow_id flow = 0; flow < small.max_flows; ++flow) {
     scripted send(kind::send, flow, "x");
     EXPECT_TRUE(pair.send_at_once(0, send)) << flow;
@@ -156,7 +156,7 @@ TEST_F(session_at_once_test, respects_the_flow_limit) {
   EXPECT_EQ(send.result, errc::limit_exceeded);
 }
 
-TEST_F(session_at_once_test, refused_after_failure_or_close) {
+TEST_F(session_immediate_test, refused_after_failure_or_close) {
   scripted send(kind::send, 1, "x");
   protocol::frame close_frame;
   close_frame.type = frame_type::close;

@@ -6,7 +6,7 @@
 namespace tandem::test {
 namespace {
 
-struct session_wide_test : session_test {
+struct session_coalesced_test : session_test {
   /// Chunks of 50 bytes: the last one has 20.
   const std::string text = [] {
     std::string made(220, ' ');
@@ -44,7 +44,7 @@ struct session_wide_test : session_test {
   }
 };
 
-TEST_F(session_wide_test, whole_message_in_one_frame) {
+TEST_F(session_coalesced_test, whole_message_in_one_frame) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   EXPECT_EQ(out.header.payload_bytes, 220u);
@@ -58,7 +58,7 @@ TEST_F(session_wide_test, whole_message_in_one_frame) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_wide_test, whole_chunks_in_any_order) {
+TEST_F(session_coalesced_test, whole_chunks_in_any_order) {
   protocol::outgoing_frame out;
   std::vector<packet> all;
   while (give(out, 110)) all.push_back(leave(out));
@@ -70,13 +70,13 @@ TEST_F(session_wide_test, whole_chunks_in_any_order) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_wide_test, single_chunk_where_no_other_fits) {
+TEST_F(session_coalesced_test, single_chunk_where_no_other_fits) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 99));
   EXPECT_EQ(out.header.payload_bytes, 50u);
 }
 
-TEST_F(session_wide_test, other_messages_keep_their_turns) {
+TEST_F(session_coalesced_test, other_messages_keep_their_turns) {
   scripted other(kind::send, 2, std::string(150, 'y')), into(kind::recv, 2, std::string(150, ' '));
   start(1, into);
   start(0, other);
@@ -99,7 +99,7 @@ TEST_F(session_wide_test, other_messages_keep_their_turns) {
   EXPECT_EQ(into.received(), other.bytes_of);
 }
 
-TEST_F(session_wide_test, duplicates_and_partial_chunks_are_refused) {
+TEST_F(session_coalesced_test, duplicates_and_partial_chunks_are_refused) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   packet p = leave(out);
@@ -109,7 +109,7 @@ TEST_F(session_wide_test, duplicates_and_partial_chunks_are_refused) {
   EXPECT_FALSE(arrive(again));
 }
 
-TEST_F(session_wide_test, partial_chunk_is_refused) {
+TEST_F(session_coalesced_test, partial_chunk_is_refused) {
   packet p;
   p.header.type = frame_type::data;
   p.header.flow = 1;
@@ -122,7 +122,7 @@ TEST_F(session_wide_test, partial_chunk_is_refused) {
 }
 
 /// An incorrect peer: the first landing to end completes the message, the other finds nothing.
-TEST_F(session_wide_test, same_chunks_begun_twice_are_tolerated) {
+TEST_F(session_coalesced_test, same_chunks_begun_twice_are_tolerated) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   const packet p = leave(out);
@@ -136,7 +136,7 @@ TEST_F(session_wide_test, same_chunks_begun_twice_are_tolerated) {
   EXPECT_TRUE(receive.is_over());
 }
 
-TEST_F(session_wide_test, cancelled_send_withdraws_when_idle) {
+TEST_F(session_coalesced_test, cancelled_send_withdraws_when_idle) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   pair.end(0).cancel(send);
@@ -152,7 +152,7 @@ TEST_F(session_wide_test, cancelled_send_withdraws_when_idle) {
   EXPECT_EQ(receive.result, errc::message_cancelled);
 }
 
-TEST_F(session_wide_test, read_failure_fails_the_message_once) {
+TEST_F(session_coalesced_test, read_failure_fails_the_message_once) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   pair.end(0).fail_payload(out, error(errc::device_failed, "unplugged"));

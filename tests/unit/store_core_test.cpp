@@ -156,7 +156,7 @@ TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
   struct wrong {
     hello_request hello;
     errc code;
-    const char* says;
+    const char* expected;
   };
   const std::vector<wrong> cases{
       {{1, 4, 1, 60'000, "job"}, errc::size_mismatch, "rank 1 was started as one of 4 ranks"},
@@ -183,7 +183,7 @@ TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
     EXPECT_TRUE(out[0].close);
     EXPECT_EQ(out[0].to, id);
     EXPECT_EQ(refused->reason.code(), each.code);
-    EXPECT_TRUE(says(refused->reason.what(), each.says));
+    EXPECT_TRUE(says(refused->reason.what(), each.expected));
     EXPECT_FALSE(refused->reason.context().advice.empty());
     EXPECT_TRUE(says(logged_, "refused there"));
     core.closed(id);

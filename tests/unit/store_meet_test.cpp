@@ -19,8 +19,8 @@ class store_meet_test : public store_job {};
 /// Another program: sends something to each connection, and closes it or not.
 class other_program {
  public:
-  other_program(asio::io_context& io, std::uint16_t port, std::string says, bool closes)
-      : acceptor_(io), reply_(std::move(says)), closes_(closes) {
+  other_program(asio::io_context& io, std::uint16_t port, std::string reply, bool closes)
+      : acceptor_(io), reply_(std::move(reply)), closes_(closes) {
     acceptor_.open(tcp::v4());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind({asio::ip::address_v4::loopback(), port});
@@ -219,11 +219,11 @@ TEST_F(store_meet_test, silent_or_closing_program_at_the_port) {
   const std::vector<std::pair<bool, std::string>> cases{
       {false, "accepts connections but sends no reply"},
       {true, "closes connections before the handshake"}};
-  for (const auto& [closes, says] : cases) {
+  for (const auto& [closes, excerpt] : cases) {
     other_program quiet(io_, port_.number(), "", closes);
     join_result& one = join(launch_as(1, 2), milliseconds(300));
     run_until([&] { return one.done; });
-    EXPECT_TRUE(is(one.failure, errc::not_tandem, {port_.text(), says, "0.3 s"}));
+    EXPECT_TRUE(is(one.failure, errc::not_tandem, {port_.text(), excerpt, "0.3 s"}));
   }
 }
 

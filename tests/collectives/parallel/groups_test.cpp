@@ -63,9 +63,9 @@ TEST_P(ParallelGroups, MatchSerialResults) {
 TEST_P(ParallelGroups, SendAndReceiveByTheirChannels) {
   for (const std::string& name : names()) {
     if (rig.of(0).group(name).size() == 1) continue;
-    EXPECT_EQ(
-        rig.jobs->run([&](int r) { return test::hand_on(rig.of(r).group(name), rig.device(r)); }),
-        "")
+    EXPECT_EQ(rig.jobs->run(
+                  [&](int r) { return test::pass_around(rig.of(r).group(name), rig.device(r)); }),
+              "")
         << name;
   }
 }
