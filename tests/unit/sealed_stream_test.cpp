@@ -119,7 +119,7 @@ TEST(sealed_bytes, partial_record_gives_nothing) {
 TEST(sealed_bytes, hostile_bytes_fail_at_once) {
   struct hostile {
     bytes wire;
-    std::string complaint;
+    std::string error_text;
   };
   const bytes zeros(4), many{std::byte{1}, std::byte{0}, std::byte{1}, std::byte{0}};
   bytes forged(120, std::byte{9});
@@ -132,7 +132,7 @@ TEST(sealed_bytes, hostile_bytes_fail_at_once) {
     incoming in(some_key());
     EXPECT_EQ(opened(in, one.wire, random, 7, 500), bytes());
     EXPECT_TRUE(in.is_broken());
-    EXPECT_NE(in.why().find(one.complaint), std::string::npos) << in.why();
+    EXPECT_NE(in.why().find(one.error_text), std::string::npos) << in.why();
     EXPECT_FALSE(in.holds_more());
   }
 }

@@ -16,7 +16,7 @@ using test::environment_variable;
 
 /// Text of the error that `call` throws.
 template <class Call>
-std::string complaint(Call call) {
+std::string error_text(Call call) {
   try {
     call();
   } catch (const error& e) {
@@ -28,7 +28,7 @@ std::string complaint(Call call) {
 }
 
 std::string set_complaint(std::string_view name, std::string_view value) {
-  return complaint([=] { settings{}.set(name, value); });
+  return error_text([=] { settings{}.set(name, value); });
 }
 
 TEST(Settings, DefaultsRoundTrip) {
@@ -144,7 +144,7 @@ TEST(Settings, InvalidValueIsExplainedAndIgnored) {
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);
   EXPECT_NE(set_complaint("insecure", "yes").find("neither 0 nor 1"), std::string::npos);
   settings s;
-  complaint([&s] { s.set("chunk-bytes", "65M"); });
+  error_text([&s] { s.set("chunk-bytes", "65M"); });
   EXPECT_EQ(s.chunk_bytes, settings{}.chunk_bytes);
 }
 
@@ -158,11 +158,11 @@ TEST(Settings, InconsistentOptionsAreRefused) {
   settings s;
   EXPECT_NO_THROW(s.check());
   s.eager_bytes = 2 * s.chunk_bytes;
-  EXPECT_NE(complaint([&s] { s.check(); }).find("eager-bytes 2M is more than chunk-bytes 1M"),
+  EXPECT_NE(error_text([&s] { s.check(); }).find("eager-bytes 2M is more than chunk-bytes 1M"),
             std::string::npos);
   s = {};
   s.credit_bytes = 3 * s.eager_bytes;
-  EXPECT_NE(complaint([&s] { s.check(); }).find("less than four times eager-bytes"),
+  EXPECT_NE(error_text([&s] { s.check(); }).find("less than four times eager-bytes"),
             std::string::npos);
 }
 
@@ -178,7 +178,7 @@ TEST(Settings, EnvironmentOverridesDefaults) {
 
 TEST(Settings, InvalidVariableIsNamedAsGiven) {
   const environment_variable spin("TANDEM_SPIN_US", "abc");
-  EXPECT_NE(complaint([] {
+  EXPECT_NE(error_text([] {
               settings::from_environment();
             }).find("TANDEM_SPIN_US=abc: not a number of microseconds"),
             std::string::npos);

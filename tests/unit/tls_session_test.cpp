@@ -254,7 +254,7 @@ TEST_F(tls_certificates, do_not_connect_to_a_secret) {
 }
 
 TEST_F(tls_certificates, unusable_files_are_named) {
-  const auto complaint = [](const settings& s) -> std::string {
+  const auto error_text = [](const settings& s) -> std::string {
     try {
       credentials::load(s, "job");
     } catch (const error& e) {
@@ -270,12 +270,12 @@ TEST_F(tls_certificates, unusable_files_are_named) {
                                      {&settings::authorities_file, "authorities file"}}) {
     settings s = good;
     s.*member = folder_.path("absent");
-    EXPECT_EQ(complaint(s).find(name), 0u) << complaint(s);
+    EXPECT_EQ(error_text(s).find(name), 0u) << error_text(s);
   }
   settings s = good;
   s.key_file = other.key_file;
-  EXPECT_EQ(complaint(s).find("key file"), 0u) << complaint(s);
-  EXPECT_EQ(complaint(good), "no error");
+  EXPECT_EQ(error_text(s).find("key file"), 0u) << error_text(s);
+  EXPECT_EQ(error_text(good), "no error");
   EXPECT_EQ(credentials::load(settings{}, "job"), nullptr);
 }
 

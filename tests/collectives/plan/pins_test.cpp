@@ -14,7 +14,7 @@ plan pinned(std::string_view pins, int ranks = 4) {
   return plan::standard(ranks, options);
 }
 
-std::string complaint(std::string_view pins) {
+std::string error_text(std::string_view pins) {
   try {
     pinned(pins);
   } catch (const error& e) {
@@ -79,23 +79,23 @@ TEST(Pins, ChangeTheTextAndTheHash) {
 }
 
 TEST(Pins, MistakesSuggestNearestName) {
-  EXPECT_EQ(complaint("al_reduce=ring"),
+  EXPECT_EQ(error_text("al_reduce=ring"),
             "plan al_reduce=ring: al_reduce: no such operation; did you mean all_reduce?");
-  EXPECT_EQ(complaint("broadcast=tree,all_reduce=rign"),
+  EXPECT_EQ(error_text("broadcast=tree,all_reduce=rign"),
             "plan all_reduce=rign: rign: no algorithm of all_reduce; did you mean ring?");
-  EXPECT_NE(complaint("broadcast=ring").find("choose automatic, board, tree, chain"),
+  EXPECT_NE(error_text("broadcast=ring").find("choose automatic, board, tree, chain"),
             std::string::npos);
-  EXPECT_NE(complaint("frobnicate=ring").find("choose barrier, broadcast"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce").find("not a pin; write OPERATION[:FROM-BELOW]"),
+  EXPECT_NE(error_text("frobnicate=ring").find("choose barrier, broadcast"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce").find("not a pin; write OPERATION[:FROM-BELOW]"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce=ring,,").find("not a pin"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce:64K=ring").find("write 64K- for lengths from 64K on"),
+  EXPECT_NE(error_text("all_reduce=ring,,").find("not a pin"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce:64K=ring").find("write 64K- for lengths from 64K on"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce:64Q-=ring").find("64Q: not a number of bytes"),
+  EXPECT_NE(error_text("all_reduce:64Q-=ring").find("64Q: not a number of bytes"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce:1M-64K=ring").find("the range is empty"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce=ring/12").find("less than 1K"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce=automatic").find("pins nothing"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce:1M-64K=ring").find("the range is empty"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce=ring/12").find("less than 1K"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce=automatic").find("pins nothing"), std::string::npos);
 }
 
 }  // namespace
