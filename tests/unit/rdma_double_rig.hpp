@@ -26,7 +26,7 @@ inline ibv_context* open_named(const std::string& name) {
   return opened;
 }
 
-/// One end: everything once, and 4 KiB of memory.
+/// One end: one object of each kind, and 4 KiB of memory.
 struct rdma_end {
   struct wish {
     int cqe = 64;
@@ -163,8 +163,8 @@ struct rdma_end {
     wr.send_flags = flags;
     return wr;
   }
-  /// Where a write of the peer goes.
-  static void aim(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
+  /// Target address of the peer's write.
+  static void set_target(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(at.memory.data() + offset);
     wr.wr.rdma.rkey = at.mr->rkey;
   }
@@ -175,13 +175,13 @@ struct rdma_end {
     return ibv_post_send(qp, &wr, &bad);
   }
 
-  /// All there are, the error ones told apart from the rest by the status only.
+  /// All available completions; of failed ones only the id and the status are valid.
   std::vector<ibv_wc> poll() const {
     std::vector<ibv_wc> got(128);
     got.resize(static_cast<std::size_t>(ibv_poll_cq(cq, 128, got.data())));
     return got;
   }
-  /// As "1 ok, 2 flushed".
+  /// For example "1 ok, 2 flushed".
   std::string outcomes() const {
     std::string all;
     for (const ibv_wc& wc : poll()) {
@@ -214,7 +214,7 @@ struct rdma_end {
         return "status " + std::to_string(status);
     }
   }
-  /// How many events there were, which are acknowledged.
+  /// Acknowledges all events and returns their number.
   unsigned events() const {
     unsigned count = 0;
     ibv_cq* which = nullptr;

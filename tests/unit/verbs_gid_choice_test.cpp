@@ -21,14 +21,14 @@ gid_requirement on_eth0(const std::vector<std::string>& addresses) {
   return requirement;
 }
 
-/// As a NIC shows them: each address as v1 and v2, the link-local one first.
+/// GID table of a NIC: each address as v1 and v2, the link-local one first.
 port usual() {
   return roce("mlx5_0", {gid(0, "fe80::1", eth0, gid_kind::roce_v1), gid(1, "fe80::1", eth0),
                          gid(2, "10.9.0.1", eth0, gid_kind::roce_v1), gid(3, "10.9.0.1", eth0),
                          gid(5, "fd00::1", eth0)});
 }
 
-TEST(RoceGid, IsTheIpv4OneOfTheInterface) {
+TEST(RoceGid, IsIpv4GidOfTheInterface) {
   const gid_choice found = choose_gid(usual(), on_eth0({"10.9.0.1", "fd00::1"}));
   ASSERT_TRUE(found.chosen);
   EXPECT_EQ(found.chosen->index, 3);
@@ -45,7 +45,7 @@ TEST(RoceGid, IsIpv4BeforeIpv6WhateverTheOrder) {
   EXPECT_EQ(choose_gid(one).chosen->index, 1);
 }
 
-TEST(RoceGid, IsIpv6WhereTheRailHasNothingElse) {
+TEST(RoceGid, IsIpv6WhereRailHasNoIpv4) {
   const gid_choice found = choose_gid(usual(), on_eth0({"fd00::1"}));
   ASSERT_TRUE(found.chosen);
   EXPECT_EQ(found.why, "GID 5 (RoCE v2, fd00::1)");
@@ -59,7 +59,7 @@ TEST(RoceGid, FollowsTheOrderOfTheRailsAddresses) {
   EXPECT_EQ(choose_gid(one, on_eth0({})).chosen->index, 1);
 }
 
-TEST(RoceGid, OfAnotherInterfaceIsLeftOut) {
+TEST(RoceGid, ExcludesOtherInterfaces) {
   const port one = roce("mlx5_0", {gid(1, "10.9.0.1", 4), gid(2, "10.9.0.1", 0)});
   const gid_choice found = choose_gid(one, on_eth0({"10.9.0.1"}));
   EXPECT_FALSE(found.chosen);
@@ -84,18 +84,18 @@ TEST(RoceGid, IsNeverLinkLocalUnspecifiedOrZero) {
   EXPECT_TRUE(says(found.left_out[4], ": multicast"));
 }
 
-TEST(RoceGid, IsNoV1EvenAlone) {
+TEST(RoceGid, IsNeverRoceV1) {
   const port one = roce("old", {gid(0, "10.9.0.1", eth0, gid_kind::roce_v1)});
   const gid_choice found = choose_gid(one, on_eth0({"10.9.0.1"}));
   EXPECT_FALSE(found.chosen);
   EXPECT_TRUE(says(found.why, "RoCE v1"));
 }
 
-TEST(RoceGid, OfAnEmptyTableSaysSo) {
+TEST(RoceGid, ReportsEmptyTable) {
   EXPECT_TRUE(says(choose_gid(roce("rxe0", {})).why, "its table is empty"));
 }
 
-TEST(RoceGid, ReasonsAreFew) {
+TEST(RoceGid, LimitsReasons) {
   std::vector<gid_entry> many;
   for (int i = 0; i < 1000; ++i) many.push_back(gid(i, "fe80::1", eth0));
   const gid_choice found = choose_gid(roce("rxe0", many));
@@ -104,7 +104,7 @@ TEST(RoceGid, ReasonsAreFew) {
   EXPECT_LT(found.why.size(), 1000u);
 }
 
-TEST(InfinibandGid, IsTheFirstThatIsSet) {
+TEST(InfinibandGid, IsFirstValid) {
   const gid_choice found =
       choose_gid(infiniband("mlx5_0", {"fe80::2c9:3ab:cdef:1", "fe80::2c9:3ab:cdef:2"}));
   ASSERT_TRUE(found.chosen);
@@ -113,13 +113,13 @@ TEST(InfinibandGid, IsTheFirstThatIsSet) {
   EXPECT_EQ(choose_gid(infiniband("mlx5_0", {"::", "fe80::1"})).chosen->index, 1);
 }
 
-TEST(InfinibandGid, IsNotThereWithoutASubnetManager) {
+TEST(InfinibandGid, RequiresSubnetManager) {
   const gid_choice found = choose_gid(infiniband("mlx5_0", {"::"}));
   EXPECT_FALSE(found.chosen);
   EXPECT_TRUE(says(found.why, "mlx5_0 port 1 has no GID: a subnet manager must set it up"));
 }
 
-TEST(Gid, OfAPortThatIsNotActiveIsNotUsed) {
+TEST(Gid, OfInactivePortIsNotUsed) {
   port one = usual();
   one.active = false;
   const gid_choice found = choose_gid(one, on_eth0({"10.9.0.1"}));

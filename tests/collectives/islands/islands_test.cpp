@@ -1,5 +1,4 @@
-// Every call of islands, on devices and by a library in memory, against what one processor makes of
-// the same data.
+// Every call of islands, on devices with a library in memory, compared with a serial computation.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,7 +14,7 @@ namespace {
 using test::island_call;
 using test::island_rig;
 
-/// By rank.
+/// Colours by rank.
 using shape = std::vector<int>;
 
 class Islands : public testing::TestWithParam<shape> {
@@ -45,7 +44,7 @@ TEST_P(Islands, MoveEveryBlockWhereItBelongs) {
 }
 
 TEST_P(Islands, CombineEveryTypeByEveryOperation) {
-  // What the library has, and what it has not: 16-bit integers, averages, bits.
+  // Supported by the library, and not supported: 16-bit integers, averages, bit operations.
   constexpr data_type types[] = {data_type::float32,  data_type::float64,     data_type::int32,
                                  data_type::uint64,   data_type::int8,        data_type::float16,
                                  data_type::bfloat16, data_type::float8_e5m2, data_type::int16};
@@ -81,7 +80,7 @@ TEST_P(Islands, CombineAnyNumberOfElementsForAnyRoot) {
   }
 }
 
-TEST_P(Islands, LoseNoNanOfAnyRank) {
+TEST_P(Islands, PropagateNanOfAnyRank) {
   int root = 0;
   for (const data_type type : test::floating_types) {
     for (const reduce_op op : test::extremes) {
@@ -94,7 +93,7 @@ TEST_P(Islands, LoseNoNanOfAnyRank) {
   }
 }
 
-TEST_P(Islands, KeepNothingThatCallsHaveMade) {
+TEST_P(Islands, DoNotLeakResourcesOfCalls) {
   expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
                            reduce_op::premultiplied_sum));
   std::size_t alone = 0;
@@ -115,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(, Islands,
                                          shape{0, 1, 0, 1, 0}, shape{0, 1, 2, 0, 2}),
                          name_of_shape);
 
-TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
+TEST(IslandLevels, AreUsedWhereTheLibrarySupportsTheCall) {
   island_rig rig({0, 0, 1, 1});
   const auto calls = [&rig] {
     std::size_t sum = 0;
@@ -149,7 +148,7 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
   }
 }
 
-TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
+TEST(OneIsland, MapsEachCallToOneLibraryCall) {
   island_rig rig({0, 0, 0});
   constexpr const char* functions[] = {"ncclAllReduce",     "ncclBroadcast", "ncclReduce",
                                        "ncclReduceScatter", "ncclAllGather", "ncclSend",
@@ -179,8 +178,8 @@ TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
             (counts_of_calls{{"ncclSend", 6}, {"ncclRecv", 6}}));
 }
 
-/// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.
-TEST(IslandVendors, MeetInEveryCall) {
+/// NVIDIA's ranks 0 and 1 use the library; AMD's rank 2 is an island of its own.
+TEST(IslandVendors, TakePartInEveryCall) {
   island_rig rig({0, 0, 0}, 2);
   EXPECT_EQ(rig.of(0).text(), "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
   for (const collective what :
