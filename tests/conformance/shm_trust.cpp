@@ -52,11 +52,11 @@ TEST(shm_trust, another_secret_is_refused) {
 }
 TEST(shm_trust, who_has_no_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");
-  run_test(refused_by_memory(with_secret(), small_settings(), "has a secret"));
+  run_test(refused_by_memory(with_secret(), small_settings(), "has a job secret"));
 }
 TEST(shm_trust, a_listener_without_a_secret_is_refused) {
   expect_log("has no job secret, the connecting peer has one");
-  run_test(refused_by_memory(small_settings(), with_secret(), "has no secret"));
+  run_test(refused_by_memory(small_settings(), with_secret(), "has no job secret"));
 }
 
 TEST(shm_trust, nobody_listens) {

@@ -42,11 +42,11 @@ TEST(tcp_trust, another_secret_is_refused_on_both_sides) {
 }
 TEST(tcp_trust, who_has_no_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");
-  run_test(refused_with(with_secret(), small_settings(), "has a secret"));
+  run_test(refused_with(with_secret(), small_settings(), "has a job secret"));
 }
 TEST(tcp_trust, a_listener_without_a_secret_is_refused) {
   expect_log("has no job secret, the connecting peer has one");
-  run_test(refused_with(small_settings(), with_secret(), "has no secret"));
+  run_test(refused_with(small_settings(), with_secret(), "has no job secret"));
 }
 
 TEST(tcp_trust, one_secret_opens_also_beyond_loopback) {
