@@ -81,7 +81,7 @@ TEST_P(brute_force_fabric, stopped_by_cancelling) {
     if (loop.is_over()) break;
     loop.cancel();
     ASSERT_TRUE(loop.finish()) << "still waiting after it was cancelled";
-    // A rank may hear that the other has given up before it is cancelled itself.
+    // A rank may fail because the other one has ended, before it is cancelled itself.
     if (loop.failure()) {
       const error_code code = loop.failure()->code();
       EXPECT_TRUE(code == asio::error::operation_aborted || code == errc::peer_lost)

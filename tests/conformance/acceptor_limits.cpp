@@ -1,5 +1,5 @@
-// A process without a free descriptor whom peers come to: they hear of it, its log says so once,
-// and a lack that passes harms nobody.
+// A process that has run out of file descriptors while peers connect: they get an error, its log
+// warns once, and a temporary shortage costs no connection.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ void set_soft_limit(rlim_t soft) {
   ::setrlimit(RLIMIT_NOFILE, &now);
 }
 
-/// One of them is connected, and no memory is on its way to another process.
+/// True: one of them is connected, and no memory is in flight to another process.
 bool has_said_hello() {
   bool is_connected = false;
   for (const fs::directory_entry& each : fs::directory_iterator("/proc/self/fd")) {
@@ -49,8 +49,8 @@ bool has_said_hello() {
   return is_connected;
 }
 
-/// The two ends of a connection, each on its loop: who dials has all that he needs before the limit
-/// is set, and the other end only then begins to accept.
+/// The two ends of a connection, each on its own loop: the connecting end has all descriptors it
+/// needs before the limit is set, and only then the other end begins to accept.
 class two_loops {
  public:
   explicit two_loops(std::vector<std::string>& warnings) : warnings_(warnings) {
@@ -66,14 +66,14 @@ class two_loops {
       is_over = true;
     });
   }
-  /// Up to the hello, which nobody has read.
+  /// Connects until the hello is sent; the listener has not read it.
   template <class Connect>
   void dial(Connect connect) {
     start(connect);
     while (!is_over && !has_said_hello()) dialling_.poll();
     for (int i = 0; i < 100; ++i) dialling_.poll();
   }
-  /// No descriptor below the limit is free but so many.
+  /// Leaves exactly `free` descriptors below the limit.
   static void leave(int free) {
     std::vector<int> lowest;
     for (int i = 0; i <= free; ++i) lowest.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -113,7 +113,7 @@ void expect_told(const std::optional<error>& failure) {
                      {"is out of file descriptors and cannot accept connections", "ulimit -n"});
 }
 
-/// In a process of its own, which ends here.
+/// Runs in a process of its own, which exits here.
 template <class Listen, class Connect>
 [[noreturn]] void meet(Listen listen, Connect connect, lack how) {
   std::vector<std::string> warnings;
@@ -148,7 +148,7 @@ void meet_over_shm(lack how) {
        [](shm::listener& at) { return shm::connect(at.name(), settings()); }, how);
 }
 
-/// A second process of this user has sent more descriptors than anybody has read.
+/// Puts `count` descriptors in flight, sent by this user and not received.
 int send_many(int count) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -169,10 +169,10 @@ int send_many(int count) {
   std::memcpy(CMSG_DATA(head), all.data(), bytes);
   EXPECT_EQ(::sendmsg(ends[0], &message, 0), 1);
   ::close(ends[0]);
-  return ends[1];  // closing it takes them back
+  return ends[1];  // closing it releases them
 }
 
-/// The kernel counts what is on its way for each user but root (ETOOMANYREFS).
+/// The kernel limits descriptors in flight for each user but root (ETOOMANYREFS).
 [[noreturn]] void pass_memory_among_many(bool is_lasting) {
   constexpr int limit = 64;
   if (::geteuid() == 0 && ::setuid(61234) != 0) ::_exit(0);

@@ -1,4 +1,4 @@
-// Many messages of one batch: in order, with one failure for all, and cancelled together.
+// Batches of messages: in order, with one failure for all, and cancelled together.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channel.hpp>
@@ -28,7 +28,7 @@ awaitable<void> send_in_batch(channel& on, const messages& what) {
   EXPECT_EQ(all.size(), 0u);
 }
 
-/// The second one may hear of its receive.
+/// The second send may fail because its receive failed.
 awaitable<void> send_each(channel& on, const messages& what) {
   co_await on.send(flow, const_view(std::span(what.sent[0])));
   const auto failure = co_await failure_of(on.send(flow, const_view(std::span(what.sent[1]))));
@@ -62,7 +62,7 @@ CHANNEL_TEST(batch_with_one_that_is_too_long_fails_as_a_whole, small_settings())
   batch window(to.get_executor(), 3);
   window.recv(to, flow, mutable_view(std::span(what.received[0])));
   window.recv(to, flow, mutable_view(std::span(what.received[1])).part(0, 299));
-  // For nothing that comes: the failure ends it.
+  // Matches no message: the failure of the batch ends it.
   window.recv(to, flow + 1, mutable_view(std::span(what.received[2])));
   const auto failure = co_await failure_of(window.all());
   expect_error(failure, errc::message_truncated);

@@ -1,4 +1,4 @@
-// Deadlines: of one operation and of the channel. Only what is late ends.
+// Deadlines of one operation and of the channel. Only late operations end.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -34,7 +34,7 @@ CHANNEL_TEST(deadline_of_a_send_that_nobody_takes, small_settings()) {
   co_await late.wait();
   expect_timed_out(late, {"send: waiting for the receiver", "0 of 5000 bytes"});
   co_await send_pattern(from, 1, 10, 0);
-  co_await recv_pattern(to, 1, 10, 0);  // the withdrawal came before it
+  co_await recv_pattern(to, 1, 10, 0);  // ordered after the withdrawal
   co_await expect_usable(from, to);
 }
 
@@ -67,7 +67,7 @@ CHANNEL_TEST(deadlines_in_any_order, settings{}) {
   EXPECT_FALSE(patient.result);
 }
 
-/// The default must not stick to an operation that is used again and again.
+/// The channel's default deadline must not be stored in an operation that is reused.
 CHANNEL_TEST(deadline_is_the_callers, settings{}) {
   std::vector<std::byte> into(10);
   pending_operation again(to, operation::kind::recv, 0, into);

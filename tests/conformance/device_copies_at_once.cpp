@@ -1,4 +1,5 @@
-// Many peer copies at once: which go as one call, which are one copy, what fails with a call.
+// Concurrent peer copies: which are batched into one call, which become one copy, and which fail
+// with a call.
 
 #include <thread>
 
@@ -7,13 +8,13 @@
 namespace tandem::test {
 namespace {
 
-/// Ten messages, none of which is over before `end`.
+/// Ten messages, none of which completes before `end`.
 class ten_at_once {
  public:
   static constexpr std::size_t each = 20'001, count = 10, apart = each + 64;
 
-  /// From the beginning of one to that of the next at either end: `each` where they lie side by
-  /// side.
+  /// Distances between the starts of consecutive messages at either end: `each` where they are
+  /// adjacent.
   explicit ten_at_once(peers& all, std::size_t from_stride = apart, std::size_t to_stride = apart)
       : all_(all), from_stride_(from_stride), to_stride_(to_stride) {}
 
@@ -21,7 +22,7 @@ class ten_at_once {
     co_await hold();
     co_await go_on(count);
   }
-  /// Three are written at once, and seven wait for their turn.
+  /// Three copies start at once, and seven wait.
   awaitable<void> begin_with_three() {
     co_await hold();
     for (int i = 0; i < 3; ++i) co_await go_on(1);
@@ -29,8 +30,7 @@ class ten_at_once {
     EXPECT_EQ(single_copies(), 3U);
     EXPECT_EQ(all_.gpus.calls("cuMemcpyBatchAsync"), 0U);
   }
-  /// How many failed where a device copies, all of them for the device; the others have the right
-  /// bytes.
+  /// The number of failed messages, all by `device_failed`; the others have the right bytes.
   awaitable<int> end() {
     int failed = 0;
     const std::vector<std::byte> right = pattern(apart * count, 9);
@@ -57,7 +57,7 @@ class ten_at_once {
  private:
   awaitable<void> hold() {
     co_await all_.by_hand();
-    std::this_thread::sleep_for(10ms);  // no reader is thought to come any more
+    std::this_thread::sleep_for(10ms);  // so that no reader counts as active any more
     before_ = all_.gpus.calls("cuMemcpyAsync");
     all_.write(all_.text, apart * count, 9);
   }
@@ -124,7 +124,7 @@ PEER_TEST(WhatLiesSideBySideAtOneEndIsNot) {
   }
 }
 
-/// Drivers refuse a copy that leaves its allocation, and so does the double.
+/// Drivers reject a copy that crosses an allocation's end, and so does the double.
 awaitable<void> copy_allocations_side_by_side(peers& all) {
   constexpr std::size_t each = std::size_t{1} << 16;
   const std::array<buffer, 2> text{buffer(each, memory_kind::cuda, 0),

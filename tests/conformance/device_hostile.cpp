@@ -1,6 +1,6 @@
-// A peer that greets properly and then sends, on the channel below, what no correct end of a device
-// channel sends: the channel ends with an error that says what it was, on an operation in device
-// memory, and no engine copies a byte (the double fails the test for addresses that nobody has).
+// A peer that completes the handshake and then violates the protocol on the inner channel: the
+// device channel ends with an error that describes the violation, for an operation in device
+// memory, and no engine copies a byte (the double fails the test for invalid addresses).
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -121,7 +121,7 @@ std::vector<words_attack> attacks() {
 
 class device_words : public testing::TestWithParam<words_attack> {};
 
-/// A device channel over one whose other end is the test's, and how it has greeted.
+/// A device channel whose inner channel ends at the test, and the handshake it has sent.
 struct hostile_peer {
   std::unique_ptr<channel> below, mine;
   devices::handshake heard;
@@ -144,7 +144,7 @@ awaitable<hostile_peer> meet() {
   co_return made;
 }
 
-/// Says all of it once it has been greeted.
+/// Sends all of them.
 awaitable<void> speak(channel& below, const std::vector<bytes>& all) {
   for (const bytes& each : all) co_await below.send(devices::frame_flow, const_view(each));
 }
@@ -177,7 +177,7 @@ TEST_P(device_words, end_the_channel) {
 INSTANTIATE_TEST_SUITE_P(devices, device_words, testing::ValuesIn(attacks()),
                          [](const auto& which) { return which.param.name; });
 
-/// What is wrong with a greeting, and what the end that hears it says.
+/// An invalid handshake, and the error text of the end that receives it.
 struct handshake_attack {
   std::string name;
   std::function<bytes(devices::handshake)> spoil;

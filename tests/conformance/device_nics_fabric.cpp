@@ -1,4 +1,4 @@
-// Ranks whose GPUs and NICs stand on one network: what a job gets without a word about it.
+// Ranks with GPUs and NICs: the transfer method that a job gets by default.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/async.hpp>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t message_bytes = 1 << 20;
 constexpr memory_kind cuda = memory_kind::cuda;
 
-/// As of two hosts, though all ranks are here.
+/// Emulates two hosts, although all ranks are here.
 settings far_settings() {
   settings made = rdma_settings(rdma_use::on);
   made.peer_copies = made.shared_staging = false;
@@ -103,7 +103,7 @@ TEST_F(device_nics_of_a_job, leave_it_alone_where_they_are_told_to) {
   run_test(staged(options));
 }
 
-/// The NIC goes and comes back, and the allocations are registered with it again.
+/// The NIC fails and is restored, and the allocations are registered with it again.
 awaitable<void> nic_gone_and_back(rdma_double& nics) {
   const auto ranks = co_await make_two(far_settings());
   co_await ranks->transfer(1);

@@ -1,5 +1,5 @@
-// Payloads that NICs take from one device's memory to another's: what is registered, who touches
-// the bytes, and what becomes of a message when something fails.
+// Payloads that NICs move from device memory to device memory: what is registered, who accesses the
+// bytes, and the result of failures.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -8,7 +8,7 @@
 namespace tandem::test {
 namespace {
 
-/// Two ends on two hosts, each with its GPU and NIC, and memory of each.
+/// Two ends on two emulated hosts, each with a GPU, a NIC and memory.
 struct far_peers {
   static awaitable<std::shared_ptr<far_peers>> connect(cuda_double::options as, settings options) {
     cuda_double& gpus = gpus_of_this_test(as);
@@ -55,7 +55,7 @@ awaitable<void> with_far_peers(far_body run, cuda_double::options as) {
   co_await run(*all);
 }
 
-/// NIC_TEST(name, options) { body of a coroutine with all }
+/// NIC_TEST(name, options) { body of a coroutine with `all` }
 #define NIC_TEST(name, ...)                                                   \
   static awaitable<void> nics_##name(far_peers&);                             \
   TEST(device_nics, name) {                                                   \
@@ -99,7 +99,7 @@ NIC_TEST(a_flush_that_fails_ends_its_receive_alone) {
   co_await all.transfer(all.text, all.into, 5000, 2);
 }
 
-/// The last piece is so short that it leaves at once, out of pinned memory.
+/// The last piece is short enough for a copy through pinned memory.
 NIC_TEST(a_short_rest_is_staged) {
   co_await all.transfer(all.text, all.into, 4 * 1024 + 100, 1);
   EXPECT_EQ(all.gpus.seen().copied_bytes, 200U) << "to the host, and from it";
@@ -110,7 +110,7 @@ NIC_TEST(what_the_devices_driver_does_not_export_is_staged, .dma_buf = false) {
   EXPECT_EQ(all.gpus.seen().copied_bytes, 200'000U);
 }
 
-/// What NICs take in the staging's place are registered buffers, too: no slot is filled.
+/// Registered staging is written by NICs as well: no slot of the lane is used.
 NIC_TEST(what_the_nics_do_not_take_is_staged) {
   all.network->devices().table().reg_dmabuf_mr = nullptr;
   const std::size_t written = all.network->devices().seen().writes;
@@ -134,7 +134,7 @@ NIC_TEST(memory_that_was_freed_is_not_registered_for_ever) {
   EXPECT_EQ(all.gpus.seen().copies, 0U);
 }
 
-/// As many as there may be, and one more.
+/// One more than the limit.
 TEST(nic_memory, forgets_what_was_used_least_lately) {
   cuda_double& gpus = gpus_of_this_test();
   std::vector<const void*> registered;

@@ -1,4 +1,5 @@
-// Peer copies step by step: what goes by reference, what ends late, and what is left behind.
+// Peer copies step by step: what is sent as a reference, what completes late, and what is left
+// behind.
 
 #include "conformance/peers_rig.hpp"
 

@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-/// PLACED_TEST(name) { body of a coroutine with all, whose ends have each other's memory open }
+/// PLACED_TEST(name) { body of a coroutine with `all`, whose ends have opened each other's memory }
 #define PLACED_TEST(name)                                        \
   static awaitable<void> placed_##name(peers&);                  \
   TEST(PlacedCopies, name) {                                     \
@@ -145,7 +145,7 @@ PLACED_TEST(ThousandsOfOperationsLeaveNothing) {
   EXPECT_EQ(all.gpus.open(), before);
 }
 
-/// The engine that writes serves one stream until nothing is left on it, and readers wait as well.
+/// The engine that writes serves one stream until it is empty, and readers wait as well.
 PLACED_TEST(ALongMessageIsWrittenInPiecesWhileThePeerReads) {
   constexpr std::size_t bytes = std::size_t{40} << 20;
   const buffer text(bytes, memory_kind::cuda, 0), into(bytes, memory_kind::cuda, 1);

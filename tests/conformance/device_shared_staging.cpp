@@ -1,4 +1,4 @@
-// Device memory by way of pinned memory that both processes have, step by step.
+// Device memory through pinned staging that both processes map, step by step.
 
 #include "conformance/peers_rig.hpp"
 
@@ -11,12 +11,12 @@ settings without_peer_copies() {
   return made;
 }
 
-/// Of payload, what the channel below has carried.
+/// Bytes that the inner channel has carried.
 std::uint64_t carried(const peers& all) {
   return all.below->stats().bytes_sent;
 }
 
-/// STAGING_TEST(name) { body of a coroutine with all }
+/// STAGING_TEST(name) { body of a coroutine with `all` }
 #define STAGING_TEST(name)                                                               \
   static awaitable<void> shared_##name(peers&);                                          \
   TEST(SharedStaging, name) {                                                            \
@@ -115,7 +115,7 @@ STAGING_TEST(AReceiverThatClosesEndsBoth) {
   expect_error(of_send, errc::peer_closed);
 }
 
-/// @param at_copy  1: the first out of the sender's memory
+/// @param at_copy  1: the first copy out of the sender's memory
 awaitable<void> fail_one(peers& all, int at_copy, errc of_sender, errc of_receiver) {
   all.gpus.fail("cuMemcpyAsync", at_copy, 999);
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));

@@ -1,4 +1,5 @@
-// Copies of devices step by step: what is not told before they end, and what their failure ends.
+// Copies of devices step by step: which operations complete only after them, and what a failed copy
+// ends.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -39,7 +40,7 @@ std::span<const std::byte> bytes_of(const buffer& on_a_device) {
   return {gpus_of_this_test().host(on_a_device.data(), on_a_device.size()), on_a_device.size()};
 }
 
-/// Both ends, and GPUs that do nothing by themselves.
+/// Both ends, and GPUs that make progress only step by step.
 using failing_body = awaitable<void> (*)(channel& from, channel& to, cuda_double& gpus);
 awaitable<void> by_hand(failing_body run, settings options) {
   cuda_double& gpus = gpus_of_this_test();
@@ -49,7 +50,7 @@ awaitable<void> by_hand(failing_body run, settings options) {
   gpus.manual(false);
 }
 
-/// DEVICE_TEST(name) { body of a coroutine with from, to and gpus }
+/// DEVICE_TEST(name) { body of a coroutine with `from`, `to` and `gpus` }
 #define DEVICE_TEST(name)                                                                          \
   static awaitable<void> name##_body(channel& from, channel& to, cuda_double& gpus);               \
   TEST(DeviceChannels, name) {                                                                     \
@@ -174,7 +175,7 @@ DEVICE_TEST(AClosedReceiverKeepsItsViewUntilNothingIsCopiedAnyMore) {
   expect_error(of_send, errc::peer_closed);
 }
 
-/// The next piece is copied while one is on the wire.
+/// The next piece is copied while one is being sent.
 DEVICE_TEST(SeveralPiecesAreUnderWayAtOnce) {
   const buffer text = on_device(20'000, 1);
   std::vector<std::byte> into(20'000);
@@ -207,12 +208,12 @@ static awaitable<void> fail_a_send(channel& from, channel& to, cuda_double& gpus
 DEVICE_TEST(ASendThatCannotBeReadFailsAtBothEndsAndAlone) {
   co_await fail_a_send(from, to, gpus, 100, 1);   // eager
   co_await fail_a_send(from, to, gpus, 5000, 1);  // the first piece
-  co_await fail_a_send(from, to, gpus, 5000, 5);  // the last
+  co_await fail_a_send(from, to, gpus, 5000, 5);  // the last piece
   co_await fail_a_send(from, to, gpus, 20'000, 9);
   co_await expect_both_usable(from, to, gpus);
 }
 
-/// It comes before anybody waits for it.
+/// It arrives before its receive is posted.
 DEVICE_TEST(AnUnexpectedMessageThatCannotBeReadIsHeardOfByItsReceive) {
   const buffer text = on_device(100, 1);
   gpus.fail("copy", 1, some_failure);
@@ -247,7 +248,7 @@ DEVICE_TEST(AReceiveThatCannotBeFilledFailsAlone) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-/// The message has been there for long.
+/// The message arrived long before.
 DEVICE_TEST(AReceiveOfWhatIsThereThatCannotBeFilledFailsAlone) {
   co_await send_pattern(from, 0, 100, 1);
   co_await until_unexpected(to, 100);

@@ -1,4 +1,4 @@
-// How channels end: by this side, by the peer, by a failure, by being destroyed.
+// How channels end: closed by either end, failed, or destroyed.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -7,7 +7,7 @@
 
 namespace tandem::test {
 
-/// Operations of every kind, none of which can end by itself.
+/// Operations of every kind, none of which can complete by itself.
 struct pending_set {
   explicit pending_set(channel& on) {
     const auto executor = on.get_executor();
@@ -15,7 +15,7 @@ struct pending_set {
     parts.emplace_back(executor, on.recv(0, buffers[1]));
     parts.emplace_back(executor, on.send(1, buffers[2]));  // announced
     for (int i = 0; i < 20; ++i)
-      parts.emplace_back(executor, on.send(2, buffers[3]));  // and waiting
+      parts.emplace_back(executor, on.send(2, buffers[3]));  // waiting
   }
   std::vector<std::vector<std::byte>> buffers{4, std::vector<std::byte>(5000, untouched)};
   std::vector<background> parts;
@@ -63,14 +63,15 @@ CHANNEL_TEST(operations_after_close, settings{}) {
 CHANNEL_TEST(messages_before_the_goodbye_are_received, settings{}) {
   for (std::uint64_t i = 0; i < 5; ++i) co_await send_pattern(from, 0, 100 * i, i);
   from.close();
-  const auto after = co_await failure_of(to.recv(9, mutable_view()));  // the goodbye is here
+  const auto after = co_await failure_of(to.recv(9, mutable_view()));  // the close frame arrived
   expect_error(after, errc::peer_closed);
   for (std::uint64_t i = 0; i < 5; ++i) co_await recv_pattern(to, 0, 100 * i, i);
   const auto none_left = co_await failure_of(to.recv(0, mutable_view()));
   expect_error(none_left, errc::peer_closed);
 }
 
-/// Whatever is half moved: nothing hangs, both sides hear, no buffer is touched afterwards.
+/// Whatever is in transfer: nothing hangs, both ends get an error, no buffer is accessed
+/// afterwards.
 CHANNEL_TEST(close_in_mid_transfer, small_settings()) {
   constexpr std::size_t bytes = std::size_t{16} << 20;
   std::vector<std::byte> message = pattern(bytes, 1);
@@ -140,7 +141,7 @@ CHANNEL_TEST(failing_with_a_reason, settings{}) {
   background theirs(to.get_executor(), to.recv(0, mutable_view()));
   co_await turns(2);
   from.fail(error(errc::call_mismatch, "ranks made different calls", "look at rank 3"));
-  from.close();  // the first reason stays
+  from.close();  // the first reason is kept
   const auto of_mine = co_await mine.failure();
   expect_error(of_mine, errc::call_mismatch, {"ranks made different calls", "look at rank 3"});
   const auto later = co_await failure_of(from.send(0, const_view()));
@@ -171,7 +172,7 @@ TEST_P(channel_test, destroy_with_pending_operations) {
   both_ways(destroy_with_pending, small_settings());
 }
 
-/// Ended operations that nobody has been told of yet outlive their channel.
+/// Ended operations whose completions were not delivered yet outlive their channel.
 static awaitable<void> destroy_and_cancel(std::unique_ptr<channel> from, std::unique_ptr<channel>) {
   pending_set mine(*from);
   co_await turns(5);

@@ -1,5 +1,5 @@
-// Mistakes end the one operation that made them, with a text that says what to do; the channel
-// goes on.
+// Errors of the caller end only that operation, with a text that says what to do; the channel stays
+// usable.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -53,7 +53,7 @@ CHANNEL_TEST(memory_of_another_kind, settings{}) {
   co_await expect_usable(from, to);
 }
 
-/// The view lies about its length, but nothing may look at it.
+/// The view's length is wrong, but nothing may access it.
 CHANNEL_TEST(message_beyond_every_limit, settings{}) {
   const std::byte one{1};
   const const_view far_too_long(&one, from.limits().max_message_bytes + 1);

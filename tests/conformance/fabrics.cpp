@@ -18,7 +18,7 @@ namespace {
 struct fabric_case {
   std::string name;
   awaitable<fabrics> (*make)(int size);
-  bool rdma = false;  ///< there is a device
+  bool rdma = false;  ///< needs an RDMA device
 };
 
 awaitable<fabrics> make_plain(int size) {
@@ -76,7 +76,7 @@ awaitable<fabrics> make_trusted_shm(int size) {
   return make_job(size, options, shm::make_fabric);
 }
 
-/// What stays within the host needs neither keys nor the agreement about them.
+/// Traffic within the host needs neither keys nor agreement on encryption.
 awaitable<fabrics> make_unsealed_shm(int size) {
   settings options;
   options.encrypt = true;
@@ -116,7 +116,7 @@ awaitable<fabrics> make_devices_over_two_hosts(int size) {
   co_return on_top_of(std::move(all));
 }
 
-/// The devices outlive all that runs.
+/// The devices outlive everything that runs.
 class fabric_test : public testing::TestWithParam<fabric_case> {
   void SetUp() override {
     if (GetParam().rdma) devices_ = rdma_on_loopback();
@@ -128,7 +128,7 @@ std::uint64_t seed_of(int from, int to) {
   return static_cast<std::uint64_t>(from * 100 + to);
 }
 
-/// Both ends connect at the same moment.
+/// Both ends connect at the same time.
 awaitable<void> talk(fabric& mine, int peer) {
   channel& to = co_await mine.to(peer);
   background sender(mine.get_executor(), send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
@@ -169,7 +169,7 @@ awaitable<std::size_t> wait_for_ever(fabric& mine, int peer) {
   co_return length;
 }
 
-/// Pending operations of every rank with every other, and then rank 2 is no more.
+/// Pending operations of every rank with every other, then rank 2 is lost.
 awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_failure) {
   constexpr int size = 4;
   fabrics all = co_await make(size);
@@ -207,7 +207,7 @@ awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_fail
     EXPECT_EQ(failure->context().peer, 2) << failure->what();
     EXPECT_EQ(failure->context().rank, rank) << failure->what();
   }
-  // And whoever asks later hears the same.
+  // Later calls get the same error.
   const auto later = co_await failure_of(wait_for_ever(*all[0], 1));
   expect_error(later, expected, {"rank 2"});
 }
@@ -220,7 +220,7 @@ TEST_P(fabric_test, a_failure_reaches_all) {
   run_test(lose_rank_two(GetParam().make, true), drive::by_asio, 60s);
 }
 
-/// A rank that leaves in an orderly way takes nobody with it.
+/// A rank that leaves in order does not affect the others.
 awaitable<void> leave_early(awaitable<fabrics> (*make)(int size)) {
   fabrics all = co_await make(3);
   co_await talk_pair(*all[0], *all[1]);
@@ -239,7 +239,7 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
   run_test(leave_early(GetParam().make), drive::by_asio, 60s);
 }
 
-/// Rank 1 says that it is elsewhere.
+/// Rank 1 pretends to be on another host.
 awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> meeting,
                                                   settings options) {
   if (meeting->who().rank == 0) return shm::make_fabric(std::move(meeting), std::move(options));

@@ -1,4 +1,4 @@
-// Flows are independent, and what nobody receives takes bounded memory.
+// Flows are independent, and unexpected messages take bounded memory.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -6,7 +6,7 @@
 
 namespace tandem::test {
 
-/// Nobody takes the long message of flow 1 nor the thousand short ones of flow 3; flow 2 goes on.
+/// The long message of flow 1 and the thousand short ones of flow 3 are not received; flow 2 works.
 static awaitable<void> neglect(channel& from, channel& to, std::size_t long_bytes,
                                std::size_t short_bytes, const settings& with) {
   const std::vector<std::byte> neglected = pattern(long_bytes, 1);
@@ -25,7 +25,7 @@ static awaitable<void> neglect(channel& from, channel& to, std::size_t long_byte
   EXPECT_FALSE(ignored.back().is_over());
   EXPECT_GT(to.stats().unexpected_bytes_peak, 0u);
   EXPECT_LE(to.stats().unexpected_bytes_peak, with.credit_bytes);
-  // And nothing was lost.
+  // Nothing was lost.
   for (std::uint64_t i = 0; i < 1000; ++i) co_await recv_pattern(to, 3, short_bytes, i);
   co_await recv_pattern(to, 1, long_bytes, 1);
   co_await stuck.result();
@@ -41,7 +41,7 @@ CHANNEL_TEST(neglected_flows_with_small_credits, small_settings()) {
   co_await neglect(from, to, 100'000, 200, small_settings());
 }
 
-/// A short message passes a long one that is moving.
+/// A short message overtakes a long one in transfer.
 CHANNEL_TEST(short_message_passes_a_long_one, small_settings()) {
   constexpr std::size_t long_bytes = std::size_t{8} << 20;
   background sender(from.get_executor(), send_pattern(from, 1, long_bytes, 1));
@@ -95,7 +95,7 @@ CHANNEL_TEST(too_many_flows, four_flows()) {
   co_await expect_usable(from, to);
 }
 
-/// Receives on flows that the peer never uses must not make its own flows a violation.
+/// Receives on flows that the peer never uses must not turn its own flows into a violation.
 CHANNEL_TEST(flows_of_one_side_only, four_flows()) {
   std::vector<background> idle;
   for (flow_id flow = 10; flow < 14; ++flow) {

@@ -1,4 +1,4 @@
-// A channel for each pair of ranks: who gets which, and that both ends agree.
+// A transport for each pair of ranks: which one, and that both ends agree.
 
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
@@ -17,7 +17,7 @@ awaitable<void> connect(fabric& mine, int peer) {
   EXPECT_EQ(mine.find(peer), &to);
 }
 
-/// Every rank with every other, each from both ends at once.
+/// Connects every rank with every other, from both ends at once.
 awaitable<void> connect_all(fabrics& all) {
   std::vector<awaitable<void>> connects;
   for (const auto& mine : all) {
@@ -28,7 +28,7 @@ awaitable<void> connect_all(fabrics& all) {
   co_await when_all(std::move(connects));
 }
 
-/// A line for each rank, a letter for each peer: what carries its messages.
+/// A line for each rank, a letter for each peer: the transport.
 std::vector<std::string> kinds_of(const fabrics& all) {
   std::vector<std::string> lines;
   for (const auto& mine : all) {
@@ -79,7 +79,7 @@ TEST(mixed_fabric, is_shared_memory_for_all_of_one_host) {
   run_test(expect_kinds(mixed::make_fabric, {}, {"-ss", "s-s", "ss-"}));
 }
 
-/// In the place of shared memory, where the kernel has none.
+/// Replaces shared memory, as where the kernel has none.
 class no_memory final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
@@ -121,7 +121,7 @@ TEST(mixed_fabric, rails_on_one_side_alone_are_refused_on_both) {
   run_test(expect_rails_refused());
 }
 
-/// Rank 1 is gone before it has said where it is.
+/// Rank 1 leaves before it has published its location.
 awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> meeting,
                                                          settings options) {
   if (meeting->who().rank == 1) {

@@ -1,4 +1,4 @@
-// Several who share a rank's one place in the store.
+// Two fabrics that share a rank's one store.
 
 #include <array>
 #include <boost/asio/this_coro.hpp>
@@ -10,7 +10,7 @@
 namespace tandem::test {
 namespace {
 
-/// Writes down what it is told, and tells what the test says.
+/// Records its calls; its failure handler is called by the test.
 class noted_store final : public store {
  public:
   const launch_info& who() const noexcept override { return who_; }
@@ -44,7 +44,7 @@ struct two_parts {
   explicit two_parts(const asio::any_io_executor& executor)
       : parts(mixed::split_store(whole, executor, 2)) {}
 
-  /// Counts what is told to a part.
+  /// Counts the reports to a part.
   void listen(std::size_t part) {
     parts[part]->on_lost([this, part](const error& reason) {
       ++heard[part];

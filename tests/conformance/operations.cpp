@@ -1,4 +1,4 @@
-// The interface below coroutines, and every completion token above them.
+// The interface below coroutines, and every completion token on top of it.
 
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -27,7 +27,7 @@ CHANNEL_TEST(completion_is_told_once_and_later, settings{}) {
   EXPECT_FALSE(receive.result);
   EXPECT_FALSE(receive.failure);
   EXPECT_EQ(first_wrong(into, 1), std::nullopt);
-  receive.cancel();  // too late, harmless
+  receive.cancel();  // too late, no effect
   co_await turns(5);
   EXPECT_EQ(receive.completions, 1);
 }
@@ -65,7 +65,7 @@ CHANNEL_TEST(an_operation_may_be_used_again, small_settings()) {
   }
 }
 
-/// Nothing is written, both sides learn what the other one meant, and the flow goes on.
+/// Nothing is written, both ends learn the other's signature, and the flow stays usable.
 static awaitable<void> expect_another_call(channel& from, channel& to, std::size_t bytes,
                                            bool recv_first, bool sender_hears) {
   const call_signature sent{0x1122334455667788, 7}, expected{0x1122334455667788, 8};
@@ -135,7 +135,7 @@ CHANNEL_TEST(completions_come_on_the_channels_thread, small_settings()) {
     };
   }
   EXPECT_FALSE(receive.start());
-  send.thread = std::this_thread::get_id();  // may end in start
+  send.thread = std::this_thread::get_id();  // may complete in start
   send.start();
   co_await receive.wait();
   co_await send.wait();

@@ -1,4 +1,4 @@
-// The whole suite over two lanes, over one, and over two that are cut again and again.
+// The channel suite over two lanes, over one, and over two that are reset repeatedly.
 
 #include <boost/asio/use_awaitable.hpp>
 

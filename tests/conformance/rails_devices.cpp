@@ -1,5 +1,5 @@
-// Rails whose NICs reach views of devices, and what carries those views when the NICs are lost in
-// the middle: one lane over RDMA, for which TCP stands by.
+// Rails whose NICs access device memory, and what carries it when the NICs are lost during a
+// message: one RDMA lane with TCP as standby.
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t long_bytes = 100'000;
 
-/// Device memory that one side's NICs reach.
+/// Device memory registered with one side's NICs.
 struct reached_buffer {
   reached_buffer(const rdma_network& network, int side, std::size_t bytes)
       : memory(bytes, memory_kind::cuda, side) {
@@ -38,7 +38,7 @@ struct rails_of_devices {
         text(*network, 0, 1 << 20),
         into(*network, 1, 1 << 20) {}
 
-  /// For good: the port is down.
+  /// Permanently: the port is down.
   awaitable<void> lose_rdma() {
     network->devices().drop_link(rdma_network::device_name(0, 0));
     const auto is_lost = [this] {
@@ -46,7 +46,7 @@ struct rails_of_devices {
     };
     co_await poll_until(is_lost, "the lane over RDMA is lost");
   }
-  /// A message that is announced, and whose bytes only TCP can carry by then.
+  /// For a message that is announced, and whose bytes then only TCP can carry.
   awaitable<void> announce_and_lose_rdma(background& sender) {
     co_await until_announced();
     EXPECT_FALSE(sender.is_over());
@@ -94,7 +94,7 @@ RAILS_TEST(nics_move_what_they_reach) {
 
 RAILS_TEST(short_messages_are_carried) {
   channel &from = *all.ends.first, &to = *all.ends.second;
-  // One that finds its receive, and one that waits for it.
+  // One message that matches a posted receive, and an unexpected one.
   background receiver(to.get_executor(), to.recv(0, all.into.room(100)));
   co_await from.send(0, all.text.part(100));
   const std::size_t came = co_await receiver.result();

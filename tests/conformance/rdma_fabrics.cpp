@@ -1,4 +1,4 @@
-// Which lanes a job gets where a rail has an RDMA device, and what they carry.
+// The lanes that a job gets where a rail has an RDMA device, and what they carry.
 
 #include <net/if.h>
 
@@ -61,7 +61,7 @@ awaitable<void> talk_once(two_ranks& in, flow_id flow) {
   co_await back.result();
 }
 
-/// What this end knows to have arrived over RDMA lanes, or over the others.
+/// Acknowledged bytes of this end over RDMA lanes, or over the others.
 std::uint64_t arrived(const channel& end, bool by_rdma) {
   std::uint64_t bytes = 0;
   for (const rail_stats& one : end.rails()) {
@@ -115,7 +115,7 @@ TEST_F(rdma_fabric, carries_by_both) {
   EXPECT_EQ(devices_->seen().rnr, 0u);
 }
 
-/// A message between two regions, too short to be registered for itself.
+/// A message between two regions, too short to be registered on its own.
 awaitable<void> carried_between_regions(rdma_double& devices) {
   constexpr std::size_t bytes = 200'000;
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
@@ -182,7 +182,7 @@ TEST(rdma_fabric_without, a_device_on_the_rail_is_a_bad_option) {
   run_test(refused(rdma_settings(rdma_use::on), {"rdma on", "127.0.0.1"}));
 }
 
-/// The link goes down and up again under a job that goes on.
+/// The link goes down and up again while the job continues.
 awaitable<void> link_down_and_up(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   devices.drop_link(loopback_device);
@@ -217,7 +217,8 @@ bool is_lost(const two_ranks& in) {
   return in.ends[0]->rails()[0].state == "lost" && in.ends[1]->rails()[0].state == "lost";
 }
 
-/// The job goes on over TCP without the device, and over it once it is back, under a new epoch.
+/// The job continues over TCP without the device, and over the device once it is back, in a new
+/// epoch.
 awaitable<void> device_gone_and_back(rdma_double& devices,
                                      void (rdma_double::*goes)(const std::string&)) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
@@ -255,7 +256,7 @@ TEST_F(rdma_fabric, outlives_a_device_that_is_removed) {
 const std::string gid_at_0 = "double0 port 1, GID 0 (RoCE v2, 127.0.0.1)";
 const std::string gid_at_3 = "double0 port 1, GID 3 (RoCE v2, 127.0.0.1)";
 
-/// The address moves to another place of the table, and the lane with it.
+/// The address moves to another index of the GID table, and the lane with it.
 awaitable<void> gid_moves(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   rdma_double::gid moved = rdma_double::roce("127.0.0.1", loopback_index());
@@ -282,7 +283,7 @@ TEST_F(rdma_fabric, goes_by_another_gid_where_its_own_moves) {
   run_test(gid_moves(*devices_));
 }
 
-/// The address moves to another device of the machine, as where one is replaced.
+/// The address moves to another device of the host, as where a NIC is replaced.
 awaitable<void> device_replaced(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   const auto own = rdma_double::roce("127.0.0.1", loopback_index());
@@ -310,7 +311,7 @@ TEST(rdma_fabric_of_two_devices, goes_by_the_other_where_the_address_moves_there
   run_test(device_replaced(devices));
 }
 
-/// Other entries come and go: no lane cares.
+/// Other GIDs change: no lane is affected.
 awaitable<void> gids_beside(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   const auto own = rdma_double::roce("127.0.0.1", loopback_index());

@@ -1,5 +1,5 @@
-// What somebody between the ends sees and can do, who may have encryption, and what two ends that
-// do not agree on it hear.
+// What an attacker on the path sees and can do, which settings allow encryption, and the errors of
+// two ends that disagree on it.
 
 #include <fmt/format.h>
 
@@ -27,9 +27,9 @@ settings with_encryption(bool encrypt) {
   return s;
 }
 
-/// Nobody says this by chance.
+/// Does not occur by chance.
 const std::string words = "nobody but the two of us may read this";
-/// Where every frame has it.
+/// At the start of every frame.
 const std::string magic = "TNDM";
 
 awaitable<void> say_words(channel& on, flow_id flow, std::size_t times) {
@@ -81,9 +81,9 @@ awaitable<void> tcp_is_read(bool encrypt) {
   EXPECT_GT(pair.tap->heard_bytes(), 2 * 501 * words.size());
   if (encrypt) {
     EXPECT_EQ(pair.tap->count(words.substr(0, 12)), 0u);
-    EXPECT_EQ(pair.tap->count(magic), 2u);  // the hellos
+    EXPECT_EQ(pair.tap->count(magic), 2u);  // of the hellos
   } else {
-    EXPECT_GE(pair.tap->count(words), 2 * 450u);  // some lie across two chunks
+    EXPECT_GE(pair.tap->count(words), 2 * 450u);  // some cross a chunk boundary
   }
 }
 
@@ -114,13 +114,13 @@ TEST(sealed_wire, of_rails_shows_all_where_it_is_not_sealed) {
   run_test(rails_are_read(false));
 }
 
-/// Whichever byte of a record it is: length, text or tag.
+/// For any byte of a record: length, text or tag.
 awaitable<void> changed_on_tcp(std::size_t byte_of_record) {
   constexpr std::size_t before = tcp::hello_bytes + trust::digest_bytes;
   tapped_pair pair = co_await connect_tapped_tcp(with_encryption(true), before + byte_of_record);
   channel& from = *pair.ends.first;
   background hears(from.get_executor(), hear_words(*pair.ends.second, 0, 1));
-  // A length that grew takes what follows for its own.
+  // A record with a larger length includes the bytes that follow.
   std::vector<background> says;
   for (int i = 0; i < 5; ++i) says.emplace_back(from.get_executor(), say_words(from, 0, 1));
   const auto failure = co_await hears.failure();

@@ -1,6 +1,6 @@
-// A peer that has introduced itself properly writes what no correct peer writes into the memory
-// that both share: the channel ends with an error that says what it was, and no byte outside the
-// ring is touched (AddressSanitizer looks).
+// A peer that completes the handshake and then violates the protocol in the shared memory: the
+// channel ends with an error that describes the violation, and nothing outside the ring is accessed
+// (checked by AddressSanitizer).
 
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
@@ -76,7 +76,7 @@ void more_than_the_payload(hostile_memory& by) {
 }
 void consumed_too_much(hostile_memory& by) {
   by.control().consumed.store(~std::uint64_t{0} / 2);
-  // The channel looks at the word when its ring is full.
+  // The channel reads `consumed` when its ring is full.
   by.control().wake_mask.store(shm::wakes_for_records);
 }
 
@@ -129,7 +129,7 @@ awaitable<void> suffer(memory_attack by) {
   std::vector<std::byte> into(100);
   background receiver(pair.mine->get_executor(), pair.mine->recv(1000, into));
   std::vector<background> senders;
-  for (flow_id flow = 0; flow < 64; ++flow) {  // announced, and as many as fill the ring
+  for (flow_id flow = 0; flow < 64; ++flow) {  // announced, and enough to fill the ring
     for (int i = 0; i < 20; ++i) {
       senders.emplace_back(pair.mine->get_executor(), send_pattern(*pair.mine, flow, 5000, 1));
     }
@@ -153,7 +153,7 @@ TEST_P(hostile_memory_test, ends_the_channel) {
 INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(memory_attacks()),
                          [](const auto& which) { return which.param.name; });
 
-/// It says to have read a reference that it was never given.
+/// Acknowledges a reference that it was never sent.
 awaitable<void> read_too_much() {
   settings options = hostile_settings();
   hostile_memory pair = co_await connect_hostile_memory(options);
@@ -179,7 +179,7 @@ TEST(shm_hostile, read_too_much) {
   run_test(read_too_much());
 }
 
-/// Everything in the ring is noise, again and again.
+/// The whole ring holds random bytes, with many seeds.
 awaitable<void> noise(std::uint64_t seed) {
   hostile_memory pair = co_await connect_hostile_memory(hostile_settings());
   std::vector<std::byte> into(100);

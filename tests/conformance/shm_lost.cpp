@@ -1,4 +1,4 @@
-// Peers that vanish in the middle of a message, either way, and what is left behind: nothing.
+// Peers that are killed during a message, in either direction, and that nothing is left behind.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ constexpr std::size_t long_bytes = std::size_t{512} << 20;
 struct way {
   std::string name;
   single_copy copies;
-  bool is_shared = false;  ///< the message lies in a shared buffer
+  bool is_shared = false;  ///< the message is in a shared buffer
 };
 
 settings with(single_copy copies) {
@@ -26,7 +26,7 @@ settings with(single_copy copies) {
   return s;
 }
 
-/// Says that it lives; then moves a message without end.
+/// Sends one message as a sign of life; then messages without end.
 awaitable<void> sends_without_end(std::string name, settings options, const_view message) {
   std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
   co_await send_pattern(*parent, 0, 1000, 1);
@@ -97,7 +97,7 @@ awaitable<void> loses_a_receiver(settings options, bool is_shared) {
   kill_and_wait(child);
   const auto failure = co_await sender.failure();
   expect_error(failure, errc::peer_lost, {"the peer is gone", "of 536870912 bytes"});
-  std::fill(message.begin(), message.end(), std::byte{0});  // ours again
+  std::fill(message.begin(), message.end(), std::byte{0});  // the buffer is free again
 }
 
 class shm_lost : public testing::TestWithParam<way> {};
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(shm, shm_lost,
                                          way{"shared_buffer", single_copy::off, true}),
                          [](const auto& which) { return which.param.name; });
 
-/// The peer's socket ends in the middle of an eager payload: the message leaves no trace.
+/// The peer's socket ends during an eager payload: the message is discarded.
 awaitable<void> ends_in_mid_payload(shm::close_state how, errc expected) {
   hostile_memory pair = co_await connect_hostile_memory(small_settings());
   shm::record& first = pair.record_at(0);
@@ -149,7 +149,7 @@ TEST(shm_parting, goodbye_in_mid_payload) {
   run_test(ends_in_mid_payload(shm::close_state::close, errc::peer_closed));
 }
 
-/// What a peer wrote before it left is received, and its memory is not believed after it.
+/// What a peer wrote before it left is received, but its references are not read any more.
 awaitable<void> takes_its_memory_back() {
   settings options = small_settings();
   options.shm_single_copy = single_copy::on;

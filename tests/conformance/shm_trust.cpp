@@ -78,7 +78,8 @@ TEST(shm_trust, a_name_is_held_once) {
   run_test(body());
 }
 
-/// Who connects and says nothing is dropped when others come; ranks of ours are not held up.
+/// Idle unauthenticated connections are dropped when new ones arrive; the job's own ranks connect
+/// without delay.
 awaitable<void> crowd() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener door(executor, "", with_secret());
@@ -127,7 +128,7 @@ TEST(shm_trust, a_hello_without_memory) {
   run_test(says(plain_hello()));
 }
 
-/// Memory that another program has made: a file that may shrink, or one of another size.
+/// Memory of another program: a file that may shrink, or one of another size.
 void rejects_memory(std::size_t bytes, int seals, const std::string& complaint) {
   shm::descriptor file(::memfd_create("tandem test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
@@ -193,7 +194,7 @@ TEST(shm_trust, who_may_not_read_takes_the_ring) {
   run_test(falls_back());
 }
 
-/// Of another user: refused before a word of his is read.
+/// A peer of another user: rejected before any of its bytes is read.
 awaitable<void> connects_as_nobody(std::string name, settings options) {
   if (::setresuid(65534, 65534, 65534) != 0) ::_exit(3);
   const auto failure = co_await failure_of(connect_only(std::move(name), std::move(options)));

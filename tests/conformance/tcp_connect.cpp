@@ -1,4 +1,5 @@
-// Meeting: who is let in, who is told what, and that strangers hold nobody up.
+// Connecting: which peers are accepted, which errors they get, and that unauthenticated connections
+// delay nobody.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -63,9 +64,9 @@ awaitable<void> silent_after_half_a_hello() {
   tcp::listener door(executor, "127.0.0.1", 0);
   raw_socket stranger = co_await raw_connect(door.port());
   co_await say(stranger, std::string("TNDMHELO\x01"));
-  co_await good_peer(door);  // is not held up
+  co_await good_peer(door);  // is not delayed
   EXPECT_EQ(door.rejected_connections(), 0u);
-  co_await hear_all(stranger);  // until its time is over
+  co_await hear_all(stranger);  // until the handshake timeout
   const auto is_counted = [&door] { return door.rejected_connections() == 1; };
   co_await until(is_counted, "the stranger to be counted");
 }
@@ -156,7 +157,7 @@ awaitable<void> closing_door() {
     caught = std::current_exception();
   }
   expect_error(as_error(caught), errc::channel_closed, {"the listener is closed"});
-  co_await expect_usable(*first, *never_accepted);  // what was accepted stays
+  co_await expect_usable(*first, *never_accepted);  // accepted channels stay usable
 }
 
 TEST(tcp_listener, closes) {

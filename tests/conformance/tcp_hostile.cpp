@@ -1,5 +1,5 @@
-// Bytes that no correct peer sends, after a correct hello: the channel ends with an error that says
-// what came, and nothing else is harmed.
+// Protocol violations after a valid hello: the channel ends with an error that describes what came,
+// and nothing else is affected.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -108,7 +108,7 @@ awaitable<void> suffer(attack by) {
   expect_error(of_recv, errc::protocol_violation, {"invalid data from the peer", by.complaint});
   const auto of_send = co_await sender.failure();
   expect_error(of_send, errc::protocol_violation, {by.complaint});
-  co_await hear_all(pair.theirs);  // it hangs up
+  co_await hear_all(pair.theirs);  // the channel closes the connection
   const auto later = co_await failure_of(pair.mine->send(0, const_view()));
   expect_error(later, errc::protocol_violation, {by.complaint});
 }
@@ -121,7 +121,7 @@ TEST_P(hostile_bytes, end_the_channel) {
 INSTANTIATE_TEST_SUITE_P(tcp, hostile_bytes, testing::ValuesIn(hostile_frames()),
                          [](const auto& which) { return which.param.name; });
 
-/// An accepted message: its data may come in order and in full only, and never beyond the view.
+/// An accepted message: its data must come in order and complete, and never beyond the view.
 awaitable<void> wrong_data(std::uint64_t offset, std::size_t bytes) {
   hostile_pair pair = co_await connect_hostile(small_settings());
   std::vector<std::byte> into(150, std::byte{0xee});
@@ -175,7 +175,7 @@ TEST(tcp_hostile, end_without_a_word) {
   run_test(end_in_mid_frame(0));
 }
 
-/// What a correct peer may say after the fact is no violation.
+/// Late answers of a correct peer are no violation.
 awaitable<void> late_words() {
   hostile_pair pair = co_await connect_hostile(small_settings());
   const std::vector<std::byte> message = pattern(5000, 1);

@@ -1,4 +1,4 @@
-// Peers that vanish or stop without a word.
+// Peers that are killed or stop reading.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,10 +25,10 @@ using protocol::frame_type;
 awaitable<void> live(std::uint16_t port) {
   std::unique_ptr<channel> parent = co_await tcp::connect("127.0.0.1", port);
   co_await send_pattern(*parent, 0, 1000, 1);
-  co_await parent->recv(0, mutable_view());  // which never comes
+  co_await parent->recv(0, mutable_view());  // never completes
 }
 
-/// A process of its own that connects, says one message and waits.
+/// A process of its own that connects, sends one message and waits.
 pid_t start_peer(std::uint16_t port) {
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -72,7 +72,7 @@ TEST(tcp_lost, killed_process) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
 }
 
-/// The peer hears of a long message and asks for it; the announcement.
+/// The peer accepts a long message. Returns its announcement.
 awaitable<frame> ask_for_message(raw_socket& peer) {
   const frame announced = co_await hear_frame(peer);
   frame answer;
@@ -83,8 +83,8 @@ awaitable<frame> ask_for_message(raw_socket& peer) {
   co_return announced;
 }
 
-/// It asks for a long message and then takes no bytes: the deadline frees the sender's view, at the
-/// price of the channel, for a frame is half written.
+/// The peer accepts a long message and then reads no bytes: the deadline frees the sender's view,
+/// but fails the channel, because a frame is partly written.
 awaitable<void> stopped_peer() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
@@ -109,7 +109,7 @@ awaitable<void> drain(raw_socket& from) {
   co_await hear_all(from);
 }
 
-/// It is slow, but takes bytes: only the late message ends, when its piece in hand is written.
+/// The peer is slow, but reads: only the late message ends, once its current frame is written.
 awaitable<void> slow_peer() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
@@ -141,7 +141,7 @@ TEST(tcp_lost, slow_peer) {
   run_test(slow_peer());
 }
 
-/// The socket is full when the channel closes: the goodbye follows what is in the way.
+/// The socket is full when the channel closes: the close frame follows the data before it.
 awaitable<void> goodbye_through_a_full_socket() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<background> senders;
@@ -161,8 +161,8 @@ TEST(tcp_lost, close_with_a_full_socket) {
   run_test(goodbye_through_a_full_socket());
 }
 
-/// Closes while a long message fills the socket, and says how the stream ends; the data in it must
-/// be right although the caller has its memory back.
+/// Closes while a long message fills the socket. Returns the type of the last frame; the data of
+/// the stream must be right although the caller has its buffer back.
 awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_whole) {
   settings options;
   options.chunk_bytes = chunk_bytes;

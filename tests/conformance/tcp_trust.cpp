@@ -1,4 +1,4 @@
-// Data connections with a key: nothing is believed of a peer that does not prove it.
+// Data connections with a key: a peer that does not prove it is not trusted.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -59,10 +59,10 @@ TEST(tcp_trust, one_secret_opens_also_beyond_loopback) {
   run_test(body());
 }
 
-/// A stranger who speaks up to the listener's proof.
+/// An unauthenticated peer after the listener's proof.
 struct half_open {
   raw_socket socket;
-  std::string hello;   ///< what he said
+  std::string hello;   ///< sent by the peer
   std::string answer;  ///< the listener's hello and proof
 };
 
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(tcp, tcp_lies,
                          testing::Values(lie::reflected, lie::of_another_key, lie::of_another_step,
                                          lie::frames));
 
-/// The raw peer of the lies, with the truth: what makes them lies is what they say.
+/// The same raw peer with a valid proof is accepted: only the content of the forged ones was wrong.
 awaitable<void> takes_the_truth() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener door(executor, "127.0.0.1", 0, with_secret());
@@ -150,7 +150,7 @@ awaitable<void> takes_the_truth() {
   std::unique_ptr<channel> made = co_await door.accept();
   const std::string last = co_await hear(peer.socket, trust::digest_bytes);
   EXPECT_EQ(last, as_text(tcp::prove(tcp::step::accepted, key, mine, theirs)));
-  // The same again, as somebody says it who has recorded it.
+  // Replays the recorded handshake.
   raw_socket again = co_await raw_connect(door.port());
   co_await say(again, peer.hello + truth);
   const std::string rest = co_await hear_all(again);
@@ -168,9 +168,9 @@ awaitable<void> half_a_proof_and_no_more() {
   tcp::listener door(executor, "127.0.0.1", 0, with_secret());
   half_open stranger = co_await knock(door);
   co_await say(stranger.socket, std::string(16, 'p'));
-  co_await trusted_peer(door);  // is not held up
+  co_await trusted_peer(door);  // is not delayed
   EXPECT_EQ(door.rejected_connections(), 0u);
-  co_await hear_all(stranger.socket);  // until its time is over
+  co_await hear_all(stranger.socket);  // until the handshake timeout
   co_await counted(door, 1);
 }
 
@@ -179,7 +179,7 @@ TEST(tcp_trust, a_proof_has_five_seconds) {
   run_test(half_a_proof_and_no_more(), drive::by_asio, 60s);
 }
 
-/// A listener that has no key, or replays somebody's words, does not get a frame.
+/// A listener without the key, or one that replays a recorded answer, gets no frame.
 awaitable<void> imposter(asio::ip::tcp::acceptor& at, std::string words, std::string& heard) {
   raw_socket guest = co_await at.async_accept(asio::use_awaitable);
   co_await hear(guest, tcp::hello_bytes);

@@ -1,9 +1,9 @@
-// The channel suite with its two ends in two processes. By itself it starts the other one and goes
-// over TCP on loopback; tests/roce/far puts the two on two machines with two RDMA rails:
-//   far_tests --serve PORT [DEVICE...]       on one: has the far ends, for ever
+// The channel suite with its two ends in two processes. By default it starts the other process and
+// uses TCP on loopback; tests/roce/far runs the two on two hosts with two RDMA rails:
+//   far_tests --serve PORT [DEVICE...]       on one: serves the far ends, for ever
 //   TANDEM_TEST_FAR="PORT ADDRESS..." TANDEM_TEST_RDMA="DEVICE, DEVICE" far_tests     on the other
-// with an ADDRESS of the first machine for each lane, and of each lane the DEVICE here: "rxe0 1 1"
-// is its name, its port and its GID.
+// with an ADDRESS of the first host for each lane, and for each lane a local DEVICE: "rxe0 1 1" is
+// its name, its port and its GID index.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -41,7 +41,7 @@ void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& door,
   context.run();
 }
 
-/// As the environment names it, else one that is started here.
+/// The process named by the environment, or one that is started here.
 class far_process final : public testing::Environment {
  public:
   void SetUp() override {
@@ -100,6 +100,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   testing::InitGoogleTest(&argc, argv);
-  testing::AddGlobalTestEnvironment(new far_process);  // which GoogleTest deletes
+  testing::AddGlobalTestEnvironment(new far_process);  // owned and deleted by GoogleTest
   return RUN_ALL_TESTS();
 }

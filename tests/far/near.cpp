@@ -19,7 +19,7 @@ namespace {
 
 using detail::quiet;
 
-/// The connection to the other process, and what is pending there.
+/// The connection to the other process, and the operations pending there.
 class session : public std::enable_shared_from_this<session>, private pending_owner {
  public:
   explicit session(asio::ip::tcp::socket over)
@@ -38,12 +38,12 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
       if (failure == asio::error::would_block) {
         wait(POLLOUT);
       } else if (failure) {
-        return;  // the reader hears of it
+        return;  // the reader reports it
       }
     }
   }
-  /// Says them and waits until they are carried out, so that what comes next here comes later there
-  /// too. Empty: the far end is gone.
+  /// Sends a request and waits until it is carried out, so that later actions here are ordered
+  /// after it there. Empty: the far end is gone.
   std::string ask(packer words) {
     say(std::move(words));
     for (;;) {
@@ -58,7 +58,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
       } else if (static_cast<word>(frame->front()) == word::done) {
         done_.push_back(std::move(*frame));
       } else {
-        // Nobody else looks at what has come with it.
+        // Completions may have arrived with the answer; nobody else delivers them.
         while (std::optional<std::string> more = next()) done_.push_back(std::move(*more));
         asio::post(over_.get_executor(), [self = shared_from_this()] { self->tell_done(); });
         return frame->substr(1);
@@ -66,7 +66,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     }
   }
 
-  /// What has come, if anything has.
+  /// The next message, if one has arrived.
   std::optional<std::string> heard() {
     fill();
     require(!has_ended_, "the far end is gone");
@@ -100,7 +100,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     }
   }
 
-  /// What is pending ends by itself, and nobody can cancel it any more.
+  /// Pending operations end by themselves, and cannot be cancelled any more.
   void drop() {
     for (const auto& [id, op] : pending_) op->move_to(operation::phase::done);
     say(packer(word::drop));
@@ -230,7 +230,7 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   });
   std::function<bool()> is_up = [&link] { return all_up(*link); };
   co_await poll_until(std::move(is_up), "lanes come up");
-  // Whatever the far end still waits for may be this one's to do: so this one goes on.
+  // The far end may still wait for lanes that need progress here: do not wait for it.
   there->say(packer(word::up));
   std::optional<std::string> up;
   std::function<bool()> is_up_there = [&] { return (up = there->heard()).has_value(); };

@@ -20,11 +20,11 @@ using detail::quiet;
 
 class guest;
 
-/// An operation in place of the one over there.
+/// An operation on behalf of the remote one.
 struct stand_in : operation {
   stand_in(std::shared_ptr<guest> by, unpacker& from);
 
-  const std::shared_ptr<guest> of;  // which lives until it is over
+  const std::shared_ptr<guest> of;  // outlives this operation
   std::uint64_t id = 0;
   std::string bytes_here;
 };
@@ -55,7 +55,7 @@ class guest : public std::enable_shared_from_this<guest> {
         }
       }
     } catch (const boost::system::system_error&) {
-      // It has gone, and its channel with it.
+      // The test has disconnected; its channel ends, too.
     }
     end_.reset();
     if (door_) door_->close();
@@ -130,7 +130,7 @@ class guest : public std::enable_shared_from_this<guest> {
     pending_.emplace(op.id, std::move(made));
     if (end_->start(op)) tell(op);
   }
-  /// With the last answer the connection ends.
+  /// The connection closes after the last answer.
   void leave_if_done() {
     if (end_ || !pending_.empty() || is_writing_) return;
     error_code ignored;
@@ -175,7 +175,7 @@ stand_in::stand_in(std::shared_ptr<guest> by, unpacker& from)
   const auto left_ns = from.take<std::int64_t>();
   if (left_ns >= 0) deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(left_ns);
   bytes_here = from.text();
-  // One that lies about its length has a byte here too.
+  // A view with a wrong length has a byte here, too.
   if (what == kind::recv && view.bytes <= longest_view_bytes) bytes_here.resize(view.bytes);
   if (bytes_here.empty()) bytes_here.resize(1);
   view.data = bytes_here.data();
