@@ -1,6 +1,6 @@
-// A rank of two that forks in the middle of its job, as data loaders do.
+// One of two ranks that fork during their job, as data loaders do.
 // usage: forking_rank CHANNEL dies-after-fork | dies-after-clone | child-uses | child-execs
-// The child is forked by rank 1; what each says goes to the standard output.
+// Rank 1 forks the child; all of them print to standard output.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,14 +24,15 @@ using tandem::channel;
 namespace {
 
 constexpr int rounds = 200;
-constexpr std::size_t words = 40'000;  // more than one message's eager part
+constexpr std::size_t words = 40'000;  // longer than the eager part of a message
 
 void say(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
-/// Ends in place of its parent's loop: everything that the child has inherited is destroyed.
+/// Ends the child's copy of the parent's loop: everything that the child has inherited is
+/// destroyed.
 struct child_is_done {};
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
@@ -43,7 +44,7 @@ asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
   return tandem::tcp::make_fabric(std::move(meeting), std::move(options));
 }
 
-/// What an attempt of the child comes to.
+/// Prints the result of an attempt of the child.
 template <class Attempt>
 asio::awaitable<void> attempt(const char* name, Attempt what) {
   std::string came = "was not refused";
@@ -86,7 +87,7 @@ asio::awaitable<void> use_all(rank of) {
   of.meeting.leave();
 }
 
-/// Waits for the parent's word to go, so that it lives on when the parent is killed.
+/// Keeps the child alive when the parent is killed.
 [[noreturn]] void outlive() {
   ::prctl(PR_SET_NAME, "outlives");
   for (;;) ::pause();
@@ -98,7 +99,7 @@ int end_of(pid_t child) {
   return status;
 }
 
-/// A message each way, and every word of it right.
+/// A message each way. Returns the number of wrong words.
 asio::awaitable<std::uint64_t> exchange(channel& with, int mine, int round) {
   std::vector<std::uint64_t> out(words), in(words);
   for (std::size_t i = 0; i < words; ++i)
@@ -119,7 +120,7 @@ asio::awaitable<std::uint64_t> exchange(channel& with, int mine, int round) {
   co_return wrong;
 }
 
-/// In the middle of its traffic rank 1 forks: children that exec, that exit, that fork again.
+/// During its traffic rank 1 forks children that exec, exit, or fork again.
 void fork_some(int round) {
   if (round % 5 != 0) return;
   const pid_t child = ::fork();
@@ -182,7 +183,7 @@ asio::awaitable<void> run(asio::io_context& context, std::string kind, std::stri
   meeting->leave();
 }
 
-/// Those of a process that was started by exec.
+/// Counts the inherited descriptors of a process that was started by exec.
 int count_descriptors() {
   int found = 0;
   for (int fd = 3; fd < 1024; ++fd) {

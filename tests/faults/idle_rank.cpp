@@ -1,5 +1,6 @@
-// A rank of two whose connections lie idle for a while: a message each way, nothing for IDLE_S, and
-// a message each way again. usage: idle_rank CHANNEL IDLE_S
+// One of two ranks whose connections are idle for a while: a message each way, nothing for IDLE_S,
+// and a message each way again.
+// usage: idle_rank CHANNEL IDLE_S
 
 #include <fmt/format.h>
 

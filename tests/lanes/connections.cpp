@@ -1,4 +1,4 @@
-// Two wires of a lane without a link: what a receiver that does not read lets through.
+// Two connections of a lane without a link: how much a receiver that does not read lets through.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -9,7 +9,7 @@
 namespace tandem::test {
 namespace {
 
-/// Sends what it may of an endless pattern.
+/// Sends as much as it may of an endless pattern.
 class writer {
  public:
   explicit writer(rails::lane_connection& to) : to_(to), bytes_(pattern(most_bytes, 1)) {}
@@ -93,14 +93,14 @@ TEST(verbs_wires, send_no_more_than_the_receiver_has_room_for) {
   }
 }
 
-/// All that was sent is there before the end is.
+/// All bytes that were sent arrive before the end.
 awaitable<void> close_in_order() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto network = rdma_network::make(executor, 1, rdma_double::delivery::at_poll);
   const lane_connection_pair wires = co_await lane_connection_pair::connect(*network, 0);
   std::mt19937 random(1);
   writer there(*wires.ends[0]), back(*wires.ends[1]);
-  back.write_all(random);  // the end finds completions of its own before what came
+  back.write_all(random);  // the end sees completions of its own before what arrived
   there.write_all(random);
   wires.ends[0]->close(false);
   std::vector<std::byte> got;
@@ -110,7 +110,7 @@ awaitable<void> close_in_order() {
     const ssize_t n = wires.ends[1]->receive(std::span(&part, 1));
     if (n > 0) got.insert(got.end(), some, some + n);
     if (n < 0 && errno != EAGAIN) {
-      // A word that answers what came last finds nobody any more.
+      // A credit update for the last bytes finds the peer gone.
       EXPECT_EQ(errno, ECONNRESET) << wires.ends[1]->describe(errno);
       break;
     }

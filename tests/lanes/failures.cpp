@@ -1,5 +1,5 @@
-// Each call of the driver fails in turn while a lane is set up or used: the end that it happened to
-// says which call and where, the other one does not hang, and nothing is left open.
+// Each verbs call fails in turn during setup or use of a lane: the end where it fails names the
+// call and the device, the other end does not hang, and no object stays open.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -31,7 +31,7 @@ awaitable<void> watch(awaitable<void> work, std::optional<error>& into) {
   into = co_await failure_of(std::move(work));
 }
 
-/// Both ends, each to its own end.
+/// Connects both ends; each has its own result.
 awaitable<std::shared_ptr<outcome>> establish(std::shared_ptr<rdma_network> on) {
   const auto made = std::make_shared<outcome>();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
@@ -158,7 +158,7 @@ awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verb
   co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
 }
 
-/// Nothing is wrong with the connection, but no byte comes over RDMA: there is no lane.
+/// The TCP connection works, but no byte arrives over RDMA: there is no lane.
 awaitable<void> lying_qp_info(std::function<void(verbs::qp_info&)> lie, errc code,
                               std::string expected) {
   const auto network = co_await make_network();
@@ -186,7 +186,7 @@ awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(ver
   peer = co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
 }
 
-/// What is written where the peer's card says fails at the peer's NIC, and this end says so.
+/// Writes to the addresses in the peer's info fail at the peer's NIC, and this end reports it.
 awaitable<void> lying_slots(std::function<void(verbs::qp_info&)> lie) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
@@ -215,14 +215,14 @@ TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
   run_test(lying_slots([](verbs::qp_info& c) { c.chunks_at += 1 << 20; }));
 }
 
-/// A call that fails on a lane in use ends it: whoever waits to read hears of it, and why.
+/// A call that fails on a lane in use ends it: a waiting reader gets the reason.
 awaitable<void> fail_in_use(call which, std::string expected) {
   const auto network = co_await make_network();
   lane_connection_pair wires = co_await lane_connection_pair::connect(*network, 0);
   rails::lane_connection& lane_connection = *wires.ends[0];
   char byte = 'x';
   const iovec part{&byte, 1};
-  lane_connection.receive(std::span(&part, 1));  // the greeting
+  lane_connection.receive(std::span(&part, 1));  // the first credit update
   network->devices().fail_next(which, EIO);
   bool told = false;
   lane_connection.wait_read([&told](error_code failure) { told = !failure; });

@@ -1,5 +1,5 @@
-// A peer that meets as it should and then does what no correct peer does: its lane is lost, in
-// words, and the channel goes on over the others.
+// A peer that sets up a lane correctly and then violates the protocol: its lane is lost, with the
+// reason, and the channel continues over the others.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -91,7 +91,7 @@ void PrintTo(const attack& a, std::ostream* out) {
   *out << a.name;
 }
 
-/// What the two sides share: while `peer` may come, the second lane 0 is its.
+/// Shared by the two sides: while `hostile` is set, the next lane 0 is made by the raw peer.
 struct stage {
   bool hostile = false;
   std::shared_ptr<raw_verbs> peer;

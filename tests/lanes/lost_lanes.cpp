@@ -1,5 +1,5 @@
-// What befalls a device while messages are on their way: the lane is lost, and says why; the others
-// carry on; each message arrives once and whole; a lane whose device is well again comes back.
+// Faults of a device under traffic: the lane is lost, with the reason; the other lanes continue;
+// each message arrives once and complete; the lane comes back when its device works again.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using delivery = rdma_double::delivery;
 
-const std::string device = "double0_0";  // of the first end, under lane 0
+const std::string device = "double0_0";  // of the first end, used by lane 0
 const std::string place = "double0_0 port 1, GID 0 (RoCE v2, 10.0.0.1)";
 const rdma_double::gid mine = rdma_double::roce("10.0.0.1", 1),
                        other = rdma_double::roce("10.7.7.7", 1);
@@ -20,7 +20,7 @@ struct mishap {
   std::string name;
   void (*strike)(rdma_double& devices);
   void (*heal)(rdma_double& devices);
-  std::vector<std::string> words;  ///< of the end that finds it out
+  std::vector<std::string> words;  ///< of the end that detects it
 };
 
 template <ibv_wc_status Status>
@@ -90,7 +90,7 @@ void PrintTo(const lanes_case& c, std::ostream* out) {
   *out << c.name;
 }
 
-/// Takes steps of the devices until the world ends.
+/// Moves the devices step by step until the test ends.
 awaitable<void> keep_pumping(std::shared_ptr<rdma_network> network, std::shared_ptr<bool> stop) {
   for (std::size_t i = 1; !*stop; ++i) {
     network->devices().pump(1 + i % 7);
@@ -171,13 +171,13 @@ std::uint64_t carried(const channel& end, std::size_t lane) {
   return end.rails()[lane].bytes_arrived;
 }
 
-/// TCP carries while both RDMA lanes are down, and only then.
+/// TCP carries data only while both RDMA lanes are down.
 awaitable<void> both_lanes_down() {
   const verbs_rig made = co_await verbs_rig::connect(small_settings(), 3, 2, delivery::at_poll);
   rdma_double& devices = made.network->devices();
   const channel_pair ends = made.rig->channels();
   const std::size_t tcp = 2;
-  const std::uint64_t most_bytes = 20'000;  // a lane is suspect for a moment on a busy machine
+  const std::uint64_t most_bytes = 20'000;  // on a busy machine a lane may be suspect for a moment
   const std::uint64_t at_first = carried(*ends.first, tcp);
   traffic before(*ends.first, *ends.second, 1);
   co_await until([&devices] { return devices.seen().bytes > 100'000; }, "messages");

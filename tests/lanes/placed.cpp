@@ -1,5 +1,5 @@
-// Messages that NICs carry from view to view: that they do, what is registered for them and for how
-// long, and when a view comes back that a NIC may still touch.
+// Messages that NICs write from view to view: that they do, what is registered for them and for how
+// long, and when a view that a NIC may still access is returned.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -85,7 +85,7 @@ awaitable<void> shares_a_message_with_tcp() {
   EXPECT_GT(ends.first->rails()[1].bytes_arrived, bytes / 100) << "TCP carried nothing";
 }
 
-/// The NIC of the sender stands still: what was posted may land at any time.
+/// The sender's NIC is stalled: posted writes may land at any time.
 awaitable<void> gives_a_cancelled_receive_back_late() {
   const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
@@ -106,7 +106,7 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
     devices.pump(3);
     co_await turns(1);
     if (!receiver.is_over()) continue;
-    std::fill(into.begin(), into.end(), untouched);  // ours again
+    std::fill(into.begin(), into.end(), untouched);  // the buffer is free again
   }
   const auto failure = co_await receiver.failure();
   if (failure) expect_aborted(failure);
@@ -121,7 +121,8 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
   co_await expect_usable(from, to, 3);
 }
 
-/// Closing ends operations at once where no NIC is in the way, and else when its lane is quiet.
+/// Closing ends operations at once if no NIC may access their views, and otherwise when the lane
+/// has quiesced.
 awaitable<void> gives_views_back_when_it_closes() {
   const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
@@ -207,7 +208,7 @@ awaitable<void> region_lives_with_its_handle() {
   EXPECT_EQ(on.registered(), 1u);
 }
 
-/// The least lately used goes, and comes back by need; what is used stays.
+/// The least recently used is deregistered, and registered again on demand; used ones stay.
 awaitable<void> regions_are_bounded() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   one_device on(executor);
@@ -232,7 +233,8 @@ awaitable<void> regions_are_bounded() {
   EXPECT_EQ(on.registered(), 2u) << "two are still used";
 }
 
-/// Idle regions make room where no more may be locked; else the device's own words are told.
+/// Idle regions are deregistered where the limit of locked memory is reached; else the device's
+/// error is reported.
 awaitable<void> region_without_room() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   one_device on(executor);

@@ -10,7 +10,7 @@ namespace tandem::test {
 namespace {
 
 constexpr std::uint32_t my_psn = 7;
-// The memory of a pair: what it sends, what it receives, and two slots.
+// The memory of a queue pair: send buffer, receive buffer, and two slots.
 constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048,
                       raw_slot_bytes = 1024;
 

@@ -8,10 +8,10 @@
 
 namespace tandem::test {
 
-/// The other end of a lane, driven by hand: it meets as a correct peer does, and then says and
-/// writes whatever a test wants.
+/// The other end of a lane, driven by the test: it completes the setup correctly, and then sends
+/// and writes what the test wants.
 struct raw_verbs {
-  /// @param spoil  changes its card before it is sent
+  /// @param spoil  changes its queue pair info before it is sent
   static awaitable<std::shared_ptr<raw_verbs>> establish(
       asio::ip::tcp::socket over, const std::string& device,
       std::function<void(verbs::qp_info&)> spoil = {});
@@ -20,11 +20,11 @@ struct raw_verbs {
   verbs::qp_info qp_info() const;
   void connect(const verbs::qp_info& to);
 
-  /// A word at the beginning of the memory of one of its pairs.
+  /// Writes a credit update at the start of the memory of one of its queue pairs.
   static void write_update(rdma_end& in, const verbs::credit_update& said);
-  /// SEND of so many bytes of it.
+  /// SEND of the first `bytes` bytes of it.
   void send(rdma_end& by, std::size_t bytes);
-  /// WRITE of so many bytes, up to four times its memory.
+  /// WRITE of `bytes` bytes, up to four times its memory.
   void write(std::size_t bytes, std::uint64_t to, std::uint32_t slot, std::uint32_t key);
 
   rdma_end data, control;

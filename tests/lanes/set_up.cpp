@@ -1,4 +1,5 @@
-// Peers that stop or lie while a lane is set up: it ends in time, in words, with nothing left open.
+// Peers that stop or send invalid data during the setup of a lane: it fails in time, with a reason,
+// and nothing stays open.
 
 #include <net/if.h>
 

@@ -1,7 +1,7 @@
-// A few seconds of random mishaps, one after the other and two at once, under messages of random
-// length: each arrives once and whole, every lane comes back, and nothing is left of those that are
-// gone. Random each time: a run that fails says its seed, and TANDEM_TEST_SEED takes it. The hour
-// of it, over a kernel, is tests/roce/soak.
+// A few seconds of random faults, one after the other and two at once, under messages of random
+// length: each arrives once and complete, every lane comes back, and no object of a dead lane is
+// left. A new seed for each run: a run that fails prints it, and TANDEM_TEST_SEED sets it.
+// tests/roce/soak does the same for an hour with a kernel's devices.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdio>
@@ -27,7 +27,7 @@ std::uint32_t chosen_seed() {
   return seed;
 }
 
-/// One of the devices, which all have an address of their own.
+/// One of the devices, each of which has an address of its own.
 struct victim {
   int side = 0;
   std::size_t lane = 0;
@@ -78,7 +78,7 @@ struct soak {
   std::mt19937 random;
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::now() + how_long;
   std::size_t struck = 0;
-  /// A busy machine takes longer to see as much.
+  /// On a busy machine it takes longer to inject as many.
   bool is_over() const {
     return std::chrono::steady_clock::now() >= until && struck >= least_struck;
   }
@@ -92,7 +92,7 @@ awaitable<void> talk(soak& in, channel& first, channel& second) {
   }
 }
 
-/// Two of them do so at once.
+/// Runs twice, concurrently.
 awaitable<void> strike(soak& in) {
   rdma_double& devices = in.made.network->devices();
   while (!in.is_over()) {
@@ -114,7 +114,7 @@ bool all_up(const channel& end) {
   return true;
 }
 
-/// Events are acknowledged now and then, many at once.
+/// Ignores unacknowledged events, which are acknowledged in batches.
 rdma_double::objects things(const rdma_double& of) {
   rdma_double::objects all = of.open();
   all.unacked_events = 0;
@@ -134,7 +134,7 @@ awaitable<void> suffer(std::uint32_t seed) {
   co_await first.result();
   co_await second.result();
   co_await talking.result();
-  // A set-up that was under way when its device was struck may take until it is given up.
+  // A setup during which its device failed may take until its timeout.
   co_await until([&] { return all_up(*ends.first) && all_up(*ends.second); }, "lanes come back",
                  40s);
   traffic after(*ends.first, *ends.second, 1);

@@ -1,6 +1,7 @@
-// Sends bytes from a NIC to a listener in another network namespace, tied to the address only and
-// tied to the device, and checks what the counters say. Another NIC of the same subnet must come
-// first in the routes. usage: leaves_by INTERFACE SOURCE PEER NAMESPACE_FILE
+// Sends bytes from a NIC to a listener in another network namespace, bound to the address only and
+// bound to the device, and checks the counters. Another NIC of the same subnet must come first in
+// the routes.
+// usage: leaves_by INTERFACE SOURCE PEER NAMESPACE_FILE
 
 #include <fcntl.h>
 #include <fmt/format.h>

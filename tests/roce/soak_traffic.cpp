@@ -2,10 +2,10 @@
 // a given time, every byte checked; then an audit of what is left.
 // usage: soak_traffic SECONDS SEED
 //
-// Says lines on the standard output, and waits for one on its input where it says so: "up" once all
-// lanes are (waits), "at" now and then, "settled" when all traffic is over, all lanes are up again
-// and each has used every slot of its anew (waits), "closed" when it has no channel any more
-// (waits), and at the end a line of JSON. Its log goes to the standard error output.
+// Prints status lines, and after some of them waits for a line on its input: "up" when all lanes
+// are up (waits), "at" periodically, "settled" when all traffic is complete, all lanes are up again
+// and each has used every one of its slots again (waits), "closed" when the channel is destroyed
+// (waits), and at the end a line of JSON. Logs to standard error.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -34,16 +34,16 @@ namespace {
 constexpr flow_id flows = 3, audit_flow = 10;
 constexpr std::size_t longest = 2 << 20;
 constexpr std::chrono::seconds report_every{20}, heal_limit{1800};
-/// What uses every slot of a lane at least twice: there are 8 MiB of them.
+/// Bytes by which a lane uses all of its slots at least twice: they have 8 MiB.
 constexpr std::uint64_t slots_bytes = 17 << 20;
-/// Long, for a lane that was slow at last gets of a short one nothing that the others would have
-/// done before it; and so it is never found to be well again.
+/// Long, because a lane that was slow so far gets no chunk of a short message that the other lanes
+/// could finish before it, and so its rate would never be measured again.
 constexpr std::size_t slots_message_bytes = 48 << 20;
 constexpr int most_slots_messages = 12;
 
 struct header {
   std::uint64_t number = 0;
-  std::uint64_t bytes = 0;  ///< that follow
+  std::uint64_t bytes = 0;  ///< after the header
   std::uint64_t is_last = 0;
 };
 
@@ -59,7 +59,7 @@ double seconds_since(clock_type::time_point when) {
   return std::chrono::duration<double>(clock_type::now() - when).count();
 }
 
-/// What the bytes of a message are: different for each rank, flow and number.
+/// The data pattern: different for each rank, flow and number.
 std::uint64_t pattern_of(int rank, flow_id flow, std::uint64_t number) {
   return number * 1000 + static_cast<std::uint64_t>(flow) * 10 + static_cast<std::uint64_t>(rank);
 }
@@ -133,7 +133,7 @@ asio::awaitable<void> report(const channel& to, soak& s) {
   }
 }
 
-/// Until somebody writes a line; hearts go on beating.
+/// Waits for a line of input, while heartbeats continue.
 asio::awaitable<void> ask(std::string line) {
   say(line);
   asio::posix::stream_descriptor in(co_await asio::this_coro::executor, ::dup(STDIN_FILENO));
@@ -154,7 +154,7 @@ asio::awaitable<void> receive_bytes(channel& from, flow_id flow, std::vector<std
   co_await from.recv(flow, view);
 }
 
-/// The same length both ways; a barrier of two.
+/// The same length both ways; also a barrier.
 asio::awaitable<void> exchange(channel& with, std::vector<std::byte>& mine,
                                std::vector<std::byte>& theirs) {
   std::vector<asio::awaitable<void>> both;
@@ -187,7 +187,7 @@ asio::awaitable<void> all_traffic(channel& peer, soak& s) {
   co_await tandem::when_all(std::move(parts));
 }
 
-/// Bytes that the peer has by the RDMA lane that carried least.
+/// Acknowledged bytes of the RDMA lane that carried the fewest.
 std::uint64_t least_by_rdma(const channel& to, std::vector<std::uint64_t>& before) {
   std::uint64_t least = ~std::uint64_t{0};
   const std::vector<tandem::rail_stats> lanes = to.rails();
@@ -199,7 +199,7 @@ std::uint64_t least_by_rdma(const channel& to, std::vector<std::uint64_t>& befor
   return least;
 }
 
-/// A slot that was lost to a dead lane or a forgotten credit is in the way of the next bytes.
+/// A slot lost with a dead lane, or a lost credit, would block the bytes that follow.
 asio::awaitable<bool> use_every_slot(channel& peer, soak& s) {
   std::vector<std::uint64_t> before;
   for (const tandem::rail_stats& one : peer.rails()) before.push_back(one.bytes_arrived);

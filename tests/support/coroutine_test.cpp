@@ -13,7 +13,7 @@
 namespace tandem::test {
 namespace {
 
-/// Emulated machines may take TANDEM_TEST_PATIENCE times as long as others.
+/// The factor TANDEM_TEST_PATIENCE for timeouts on emulated machines.
 int patience() {
   const char* const said = std::getenv("TANDEM_TEST_PATIENCE");
   return said != nullptr ? std::max(std::atoi(said), 1) : 1;

@@ -46,7 +46,7 @@ class watch final : public testing::EmptyTestEventListener {
 };
 
 [[maybe_unused]] const bool installed = [] {
-  testing::UnitTest::GetInstance()->listeners().Append(new watch);  // which owns it
+  testing::UnitTest::GetInstance()->listeners().Append(new watch);  // owned by GoogleTest
   return true;
 }();
 

@@ -11,7 +11,7 @@ namespace {
 class stand_in;
 using stand_ins = std::list<std::unique_ptr<stand_in>>;
 
-/// An operation of the channel below, in the place of a user's.
+/// An operation of the inner channel in place of a user's.
 class stand_in : public operation {
  public:
   stand_in(operation& user, std::shared_ptr<stand_ins> in, std::unique_ptr<other_view> memory)
@@ -37,9 +37,9 @@ class stand_in : public operation {
   }
 
   bool is_of(const operation& user) const noexcept { return &user_ == &user; }
-  /// What a user may ask while it is pending.
+  /// Publishes the phase, which a user may read while the operation is pending.
   void show() noexcept { user_.move_to(at); }
-  /// It is over, and this object with it.
+  /// Completes the user's operation and deletes this object.
   void hand_over() {
     if (what == kind::recv && is_copied()) {
       std::memcpy(user_.view.data, memory_->bytes(), view.bytes);

@@ -91,7 +91,7 @@ void lane_acceptor::close() {
   acceptor_.close(ignored);
 }
 
-/// Each guest by itself: one whose set-up hangs keeps no other waiting.
+/// Handles each connection concurrently: one whose setup hangs does not delay others.
 awaitable<void> lane_acceptor::accept_all() {
   for (;;) {
     auto [failure, guest] = co_await acceptor_.async_accept(quiet);
@@ -109,7 +109,7 @@ awaitable<void> lane_acceptor::welcome(asio::ip::tcp::socket guest) {
   try {
     over = co_await by_->dress(std::move(guest), said, sealed::side::listener);
   } catch (const error&) {
-    co_return;  // the peer dials again
+    co_return;  // the peer connects again
   }
   on_->attach(static_cast<std::uint16_t>(said[0]), said[1], std::move(over), "there");
   if (on_->is_over()) close();

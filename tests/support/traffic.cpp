@@ -5,7 +5,7 @@
 namespace tandem::test {
 namespace {
 
-/// The same lengths at both ends: none, short ones, and some that take several chunks.
+/// The same lengths at both ends: 0, short ones, and some that take several chunks.
 std::vector<std::size_t> lengths(std::uint32_t seed, const traffic::shape& as) {
   std::mt19937 random(seed);
   std::vector<std::size_t> all;

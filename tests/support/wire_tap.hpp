@@ -12,7 +12,7 @@
 
 namespace tandem::test {
 
-/// Somebody between two ends of connections: passes on what each of them says, keeps it, and may
+/// An eavesdropper between the two ends of connections: forwards and records all bytes, and may
 /// change a bit.
 class wire_tap : public std::enable_shared_from_this<wire_tap> {
  public:
@@ -20,9 +20,9 @@ class wire_tap : public std::enable_shared_from_this<wire_tap> {
                                         asio::ip::tcp::endpoint behind);
 
   asio::ip::tcp::endpoint endpoint() const { return door_.local_endpoint(); }
-  /// Of the next connection, changes the lowest bit of this byte of what the connector says.
+  /// Flips the lowest bit of this byte that the connecting end of the next connection sends.
   void flip_at(std::size_t byte) { flip_at_ = byte; }
-  /// How often the words went by, in either direction.
+  /// The number of occurrences of the text, in either direction.
   std::size_t count(std::string_view words) const;
   std::size_t heard_bytes() const;
 

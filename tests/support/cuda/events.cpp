@@ -45,7 +45,7 @@ cu::result record_event(cu::event which, cu::stream on) {
   });
 }
 
-/// Takes the record as it is now: another one later changes nothing.
+/// Waits for the event's record at this time; a later record does not matter.
 cu::result wait_event(cu::stream which, cu::event for_, unsigned flags) {
   return call_on_device("cuStreamWaitEvent", [&](world& in, world::lock&, device& at) {
     const auto found = in.events.find(for_);

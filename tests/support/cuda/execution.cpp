@@ -24,7 +24,7 @@ cu::result world::queue(stream& on, work what) {
   return cu::success;
 }
 
-/// The default stream waits for what was queued before on the blocking ones, and they for it.
+/// The default stream waits for earlier work of the blocking streams, and they for its own.
 bool world::may_start(const stream& of, const work& what) const {
   if (!of.blocking) return true;
   for (const auto& each : streams) {
@@ -66,7 +66,7 @@ bool world::step(lock& held, std::optional<cu::stream> only) {
   chosen->running = true;
   const int leaves = chosen->waiting.front().leaves;
   if (leaves >= 0) devices[static_cast<std::size_t>(leaves)].served = chosen;
-  const work doing = std::move(chosen->waiting.front());  // its ticket stays there
+  const work doing = std::move(chosen->waiting.front());  // its ticket remains
   cu::result failed = cu::success;
   if (doing.without_lock) {
     ++outside_;
@@ -86,7 +86,7 @@ bool world::step(lock& held, std::optional<cu::stream> only) {
     doing.run();
   }
   chosen->running = false;
-  // Who breaks a device takes everything from its streams.
+  // Breaking a device removes the work of its streams.
   if (!chosen->waiting.empty() && chosen->waiting.front().ticket == doing.ticket) {
     chosen->waiting.pop_front();
   }
@@ -129,8 +129,7 @@ cu::result world::synchronize(lock& held, const std::shared_ptr<stream>& which) 
   return at.broken;
 }
 
-/// When something may become ready that nobody will say, seen from the last step; none: somebody
-/// will.
+/// The next time at which delayed or polled work may become ready; none: it will be signalled.
 std::optional<clock::time_point> world::look_again() const {
   std::optional<clock::time_point> earliest;
   for (const auto& each : streams) {

@@ -97,7 +97,7 @@ std::shared_ptr<backing> backing::make(std::size_t bytes) {
     return ::close(descriptor), nullptr;
   }
   std::shared_ptr<backing> made = map(descriptor, bytes);
-  // Fresh memory holds anything.
+  // New memory has arbitrary content.
   if (made) std::memset(made->data(), 0xcd, std::min(bytes, std::size_t{1} << 20));
   return made;
 }
@@ -158,7 +158,7 @@ std::string world::what_is(cu::address at) {
   return hex(at) + (is_device_address(at) ? " is no address of an allocation" : " is pageable");
 }
 
-/// Work that is being done meanwhile may still be in it.
+/// Work being executed may still access it.
 void world::remove(cu::address base) {
   const auto found = regions.find(base);
   if (is_device_address(base)) freed.emplace(base, found->second.bytes);

@@ -66,7 +66,7 @@ world* world::now() noexcept {
   return in_force.load();
 }
 
-/// At one place for ever: who keeps a driver may call it after the double is gone.
+/// Never destroyed: users may keep the table and call it after the double is gone.
 detail::cuda& world::functions() noexcept {
   static detail::cuda table{};
   return table;
@@ -132,7 +132,7 @@ cuda_double::objects world::open() const {
   return left;
 }
 
-/// Empty: all is well. What can still be done is done first.
+/// Empty: nothing is left. Executes what can still be executed first.
 std::string world::audit(lock& held) {
   manual = true;
   while (step(held) || outside_ > 0) {

@@ -5,7 +5,7 @@
 
 #include "support/hip/translation.hpp"
 
-// What is below HIP: agents are the processor (0) and the devices (1 and on).
+// HSA, below HIP: agents are the CPU (0) and the devices (from 1 on).
 
 using namespace tandem::test::translation;
 using tandem::detail::cuda;
@@ -62,7 +62,7 @@ amd::result hsa_agent_get_info(amd::agent of, int which, void* into) {
   return which == amd::agent_domain || which == amd::agent_place ? amd::success : refused;
 }
 
-/// CUDA exports whole pages; HSA takes any bytes and says where they begin.
+/// CUDA exports whole pages; HSA accepts any range and returns the offset.
 amd::result hsa_amd_portable_export_dmabuf(const void* from, std::size_t bytes, int* into,
                                            std::uint64_t* offset_bytes) {
   const cuda* const in = enter();

@@ -38,7 +38,7 @@ amd::result hipSetDevice(int which) {
 
 namespace {
 
-/// For what asks about a device: its handle, and what CUDA says of `what(cuda, handle)`.
+/// Queries a device: its handle, and CUDA's result of `what(cuda, handle)`.
 template <class Function>
 amd::result about(int ordinal, Function what) {
   const cuda* const in = driver();
@@ -63,7 +63,7 @@ int in_cuda(int attribute) noexcept {
 
 }  // namespace
 
-/// Says whose it really is.
+/// Names the real device.
 amd::result hipDeviceGetName(char* into, int bytes, int of) {
   char name[200] = {};
   const amd::result said = about(of, [&name](const cuda& in, cu::device which) {

@@ -26,7 +26,7 @@ std::optional<amd::result> failure_of(std::string_view function) {
   return function.starts_with("hsa") ? with : translation::keep_own(with);  // HSA has no last error
 }
 
-/// The function itself, unless it is to fail now.
+/// Calls the function, unless a failure is injected.
 template <auto Function, class Name>
 struct may_fail;
 template <class... Arguments, amd::result (*Function)(Arguments...), class Name>

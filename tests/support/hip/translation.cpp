@@ -42,7 +42,7 @@ const named* find(int code) noexcept {
 
 thread_local amd::result last = amd::success;
 
-/// The primary contexts of one driver; another one, as tests bring them, has others.
+/// The primary contexts of one driver; another double has others.
 struct contexts {
   std::mutex mutex;
   unsigned replacements = ~0U;

@@ -10,7 +10,7 @@ namespace tandem::test::translation {
 namespace amd = detail::amd;
 namespace cu = detail::cu;
 
-/// What NVIDIA's devices are said to be.
+/// How NVIDIA's devices are presented.
 struct pretence {
   int version = 60241134;  ///< HIP_VERSION
   std::string architecture = "gfx942";
@@ -20,23 +20,24 @@ struct pretence {
 };
 pretence& pretended() noexcept;
 
-/// CUDA as `find_cuda` gives it now; null: none.
+/// CUDA as `find_cuda` returns it now; null: none.
 const detail::cuda* driver();
 
-/// The register of which HIP gives the address.
+/// The register whose address HIP returns for flushing.
 std::uint32_t& flush_register() noexcept;
 
 /// The calling thread's device.
 int& device() noexcept;
 
-/// The same in HIP's numbers, most of which are CUDA's; the thread's last error, unless it is none.
+/// Translates a result to HIP's numbers, most of which are CUDA's, and sets the thread's last error
+/// if it is an error.
 amd::result keep(cu::result said) noexcept;
 amd::result keep_own(amd::result said) noexcept;
 
-/// What CUDA says of `what(cuda)` while the primary context of the thread's device is current.
+/// CUDA's result of `what(cuda)` while the primary context of the thread's device is current.
 template <class Function>
 amd::result on_device(Function what);
-/// As a pair of calls. Null: there is no CUDA, or no such device.
+/// The same as a pair of calls. Null: no CUDA, or no such device.
 const detail::cuda* enter() noexcept;
 void leave(const detail::cuda& in) noexcept;
 

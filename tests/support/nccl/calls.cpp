@@ -11,8 +11,8 @@ cu::address address(const void* of) {
   return reinterpret_cast<cu::address>(of);
 }
 
-/// Complains, fills in what the call leaves to be seen from its communicator, and starts it or
-/// keeps it for the end of the group.
+/// Checks the call, completes it from its communicator, and starts it or defers it to the end of
+/// the group.
 nc::result post(const char* name, nc::comm over, posted one) {
   const nc::result said = call(name, [&](world& own, cuda::world& in, cuda::world::lock&) {
     const std::shared_ptr<end> by = own.find(over);

@@ -11,7 +11,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Null: misuse, which is said.
+/// Null: misuse, which is recorded.
 std::byte* memory_of(cuda::world& in, const side& whose, cu::address at, std::size_t length) {
   bool pageable = false;
   std::string why;
@@ -50,8 +50,8 @@ reduction reduction_of(int op, double factor) {
   }
 }
 
-/// What NCCL makes of floating point by fmin, fmax and their like: of a number and NaN the number.
-/// Of zeros the one that CUDA's instructions take, -0 being the lesser one.
+/// NCCL's results of floating point with fmin, fmax and similar functions: of a number and NaN the
+/// number. Of two zeros the one that CUDA's instructions return, with -0 the smaller one.
 void take_extremes(data_type type, bool greatest, bytes& result, const bytes& brought) {
   std::vector<element> all = unpacked(type, result.data(), result.size() / bytes_of(type));
   const std::vector<element> others = unpacked(type, brought.data(), all.size());
@@ -63,7 +63,7 @@ void take_extremes(data_type type, bool greatest, bytes& result, const bytes& br
   result = packed(type, all);
 }
 
-/// What all bring from there on, the first rank first.
+/// Combines all ranks' contributions from there on, the first rank first.
 bytes combined(cuda::world& in, const meeting& what, std::size_t offset, std::size_t length) {
   const int ranks = static_cast<int>(what.sides.size());
   const data_type type = *type_of(what.says.type);
@@ -103,7 +103,7 @@ double value_of(data_type type, const void* element) {
   return static_cast<double>(static_cast<std::int64_t>(bits));
 }
 
-/// Everything is read before anything is written.
+/// All inputs are read before any output is written.
 void carry_out(cuda::world& in, const meeting& what) {
   const std::size_t length = what.says.count * bytes_of(*type_of(what.says.type));
   if (length == 0) return;

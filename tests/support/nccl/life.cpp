@@ -77,7 +77,7 @@ nc::result finish(const char* name, nc::comm which) {
     if (!found) return invalid_argument;
     found->aborted = true;
     own.ends.erase(which);
-    if (--found->of->open == 0) {  // nobody is left to meet
+    if (--found->of->open == 0) {  // the last one has left
       found->of->collectives.clear();
       found->of->messages.clear();
     }

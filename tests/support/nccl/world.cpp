@@ -15,13 +15,13 @@ namespace {
 
 std::atomic<world*> in_force{nullptr};
 
-/// At one place for ever: who keeps the library may call it after the double is gone.
+/// Never destroyed: users may keep the table and call it after the double is gone.
 detail::nccl& functions() noexcept {
   static detail::nccl table{};
   return table;
 }
 
-/// By the name of the threads on which the library starts.
+/// The name of the threads on which the library starts.
 bool somebody_starts() {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream file(thread.path() / "comm");
@@ -96,7 +96,7 @@ std::shared_ptr<end> world::find(nc::comm which) const {
   return found == ends.end() ? nullptr : found->second;
 }
 
-/// Collectives meet by their order on each rank, messages by their order in each pair.
+/// Collectives match by their order on each rank, messages by their order in each pair.
 std::shared_ptr<meeting> world::meet(cuda::world& in, const posted& one) {
   end& by = *one.mine.by;
   const auto rank = static_cast<std::size_t>(by.rank);

@@ -116,7 +116,7 @@ int req_notify_cq(ibv_cq* which, int solicited_only) {
   return 0;
 }
 
-/// Only polling gives the slots of requests back; a send's, also those of all that went before.
+/// Only polling frees the slots of requests; that of a send also frees all earlier ones.
 void free_slots(world& in, const completion& of) {
   for (const auto& one : in.qps) {
     if (one->serial != of.qp_serial) continue;
@@ -145,7 +145,7 @@ int poll_cq(ibv_cq* which, int most, ibv_wc* into) {
   return got;
 }
 
-/// What a completion does not say is rubbish, so that whoever reads it is found out.
+/// Fields that a completion does not define are random, so that code that reads them fails.
 ibv_wc rubbish() {
   ibv_wc made;
   std::memset(&made, 0xdb, sizeof made);
@@ -164,7 +164,7 @@ ibv_wc_opcode completed(ibv_wr_opcode posted) {
   }
 }
 
-/// A failed send says that it was a receive and the other way round.
+/// A failed completion has the wrong opcode, as it is not defined.
 ibv_wc failed(std::uint64_t wr_id, ibv_wc_status status, std::uint32_t qp_num, bool of_send) {
   ibv_wc made = rubbish();
   made.wr_id = wr_id;

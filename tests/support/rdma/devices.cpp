@@ -88,7 +88,7 @@ int query_device(ibv_context* of, ibv_device_attr* into) {
   return 0;
 }
 
-/// As the library's compatible one, it leaves the fields that came later alone.
+/// Like the library's compatibility function, it does not touch the newer fields.
 int query_port(ibv_context* of, std::uint8_t port, ibv_port_attr* into) {
   world& in = world::here();
   const std::lock_guard lock(in.mutex);

@@ -40,7 +40,7 @@ int get_async_event(ibv_context* of, ibv_async_event* into) {
   });
 }
 
-/// Events of a port name no context: the first that has one to acknowledge is as good as any.
+/// Events of a port name no context: acknowledges for the first one that has any.
 void ack_async_event(ibv_async_event* which) {
   world& in = world::here();
   const std::lock_guard lock(in.mutex);

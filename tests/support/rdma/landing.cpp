@@ -2,7 +2,7 @@
 
 #include "support/rdma/world.hpp"
 
-// What a request does where it arrives.
+// The execution of a request at the responder.
 namespace tandem::test::rdma {
 namespace {
 
@@ -37,7 +37,7 @@ void decide(send_request& request, ibv_wc_status outcome, bool local = false) {
   request.local = local;
 }
 
-/// Packets of one are too long for the other, if the message fills any.
+/// The packets of one end exceed the other's MTU, if the message fills any.
 bool differ_in_mtu(const qp& a, const qp& b, std::size_t bytes) {
   const ibv_mtu least = std::min(a.attr.path_mtu, b.attr.path_mtu);
   return a.attr.path_mtu != b.attr.path_mtu && bytes > (std::size_t{128} << least);
@@ -91,7 +91,7 @@ world::progress world::wait(const qp& from, send_request& request) {
   return progress::made;
 }
 
-/// False: the receive did not take it.
+/// False: the receive rejected it.
 bool world::send(send_request& request, qp& at, const spans& data) {
   const receive_request& receive = at.receives.front();
   spans into;

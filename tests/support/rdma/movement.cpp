@@ -1,6 +1,6 @@
 #include "support/rdma/world.hpp"
 
-// When what was posted moves, and whether anybody is there to receive it.
+// When posted requests are executed, and whether the responder can receive them.
 namespace tandem::test::rdma {
 namespace {
 
@@ -12,7 +12,7 @@ bool has(const device& which, const rdma_double::gid& what) {
   });
 }
 
-/// Whom the address of the queue pair names, if there is somebody and the own one still holds.
+/// The queue pair at the address, if it exists and the local address is still valid.
 device* addressed(const std::vector<std::unique_ptr<device>>& devices, const qp& from) {
   const ibv_ah_attr& to = from.attr.ah_attr;
   rdma_double::gid wanted{.type = from.source.type};
@@ -34,7 +34,7 @@ world::target world::target_of(const qp& from) const {
     if (&one->from() != to.at || one->qp_num != from.attr.dest_qp_num) continue;
     if (one->now == IBV_QPS_ERR) break;
     to.ready = one->now == IBV_QPS_RTR || one->now == IBV_QPS_RTS;
-    // Packets of strangers, and those out of sequence, get no answer.
+    // Packets of other queue pairs, and those out of sequence, are not answered.
     if (to.ready && (one->attr.dest_qp_num != from.qp_num || one->attr.rq_psn != from.attr.sq_psn ||
                      addressed(devices, *one) != &from.from())) {
       break;
@@ -100,7 +100,7 @@ void world::give_up(qp& of) {
   of.stuck_since = {};
 }
 
-/// With what it would have carried: the sender may do with the memory what it likes now.
+/// Keeps its data: the sender may reuse the memory now.
 void world::keep_late(const qp& of) {
   const target to = target_of(of);
   if (to.pair == nullptr) return;
@@ -179,7 +179,7 @@ std::size_t world::pump(std::size_t most, const std::string& device) {
   return done;
 }
 
-/// Nobody polls before it is told to: whom the next steps may concern is woken now.
+/// A completion queue is polled only when signalled: signals those that the next steps may affect.
 void world::announce() {
   for (const auto& one : qps) {
     if (is_held(*one)) continue;
@@ -224,7 +224,7 @@ void world::retry_for(std::chrono::milliseconds how_long) {
   if (how_long.count() > 0 && !clock_.joinable()) clock_ = std::thread([this] { keep_time(); });
 }
 
-/// Gives up what nobody has answered for long enough, when nobody else comes by.
+/// Fails requests that were not answered for long enough, if no call does.
 void world::keep_time() {
   std::unique_lock lock(mutex);
   while (!over_) {

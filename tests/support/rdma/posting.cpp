@@ -31,7 +31,7 @@ int may_send(world& in, const qp& by, const ibv_send_wr& wr) {
   return by.posted - by.freed >= cap.max_send_wr ? ENOMEM : 0;
 }
 
-/// A fault that waits for the next request of this device.
+/// An injected fault for the next request of this device.
 void spoil(world& in, const qp& by, send_request& request) {
   const auto fault = std::find_if(
       in.request_faults.begin(), in.request_faults.end(),

@@ -82,7 +82,7 @@ const rdma_double::gid* gid_at(const device& of, std::uint32_t index) {
   return nullptr;
 }
 
-/// RoCE knows no address but a GID, InfiniBand none of another subnet without one.
+/// RoCE requires a GID, InfiniBand only for an address in another subnet.
 bool is_address(const device& of, const ibv_ah_attr& to) {
   if (to.port_num != 1) return false;
   if (!of.spec.infiniband && !to.is_global) return false;
@@ -129,7 +129,7 @@ void keep(qp& of, const ibv_qp_attr& to, int mask) {
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) now.max_dest_rd_atomic = to.max_dest_rd_atomic;
 }
 
-/// As new: what was posted is forgotten without a word.
+/// Resets it: posted requests are dropped without completions.
 void reset(world& in, qp& of) {
   in.forget_completions(of);
   of.sends.clear();
