@@ -10,7 +10,7 @@ import time
 
 from jobs import Process, check
 
-END_S = 20  # for what ends within a second on an idle machine
+END_S = 20  # limit for what ends within a second on an idle machine
 MARK = "FAULT_TEST_MARK"
 STUBBORN = "trap '' TERM INT HUP QUIT; "
 FOREVER = "while :; do sleep 1000; done"
@@ -18,20 +18,20 @@ STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def usual_signals():
-    """What an interactive shell gives: a test in the background would inherit ignored ones."""
+    """The signal actions of an interactive shell: a test in the background would inherit ignored signals."""
     for number in (*STOPS, signal.SIGPIPE, signal.SIGCHLD, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)
 
 
 class Job(Process):
-    """A launcher, and who is left of its job."""
+    """A launcher, and the processes of its job."""
 
     def __init__(self, command, preexec=usual_signals, **more):
         self.mark = secrets.token_hex(8)
         super().__init__(command, environment={MARK: self.mark}, preexec=preexec, **more)
 
     def family(self):
-        """Living processes with the mark but the launcher: {pid: (name, state)}."""
+        """Living processes with the mark, except the launcher: {pid: (name, state)}."""
         return {pid: what for pid, what in marked(self.mark).items() if pid != self.pid}
 
     def nobody_is_left(self):
@@ -65,7 +65,7 @@ def marked(mark):
 
 
 def eventually(holds, limit_s=END_S):
-    """True as soon as it holds, False when the limit passes before."""
+    """True as soon as `holds()` is true, False if the limit passes before."""
     end = time.monotonic() + limit_s
     while not holds():
         if time.monotonic() > end:
@@ -75,7 +75,7 @@ def eventually(holds, limit_s=END_S):
 
 
 def run(tandem, script, *options, ranks=2, **more):
-    """`tandem run` of a shell script that says "up" when it is ready, once for each rank."""
+    """Runs `tandem run` with a shell script; waits until each rank has printed "up"."""
     job = Job([tandem, "run", "-n", ranks, *options, "--", "bash", "-c", script], **more)
     check(eventually(lambda: job.output().count("up") == ranks), "ranks did not come up:", job.output())
     return job
