@@ -165,7 +165,7 @@ void cancel_all(stepping& loop, channel_pair& pair) {
 
 /// Destroys the io_context first, and with it the coroutines that own the channels.
 TEST_P(channel_test, stopped_by_destroying_the_loop) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) {
     for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
       stepping loop;
@@ -179,17 +179,17 @@ TEST_P(channel_test, stopped_by_destroying_the_loop) {
 }
 
 TEST_P(channel_test, stopped_by_destroying_the_channels) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, destroy_channels);
 }
 
 TEST_P(channel_test, stopped_by_closing) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, close_one);
 }
 
 TEST_P(channel_test, stopped_by_cancelling) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, cancel_all);
 }
 

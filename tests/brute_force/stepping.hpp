@@ -25,7 +25,7 @@ class stepping {
     for (std::uint64_t i = 0; i < count && !is_over_; ++i) {
       try {
         if (context.run_one_for(10s) > 0) continue;
-        ADD_FAILURE() << "nothing happens any more";
+        ADD_FAILURE() << "no handler became ready";
       } catch (const std::exception& e) {
         ADD_FAILURE() << "the loop threw: " << e.what();
       }

@@ -56,7 +56,7 @@ CHANNEL_TEST(batch_keeps_order_and_may_be_filled_again, small_settings()) {
   }
 }
 
-CHANNEL_TEST(batch_with_one_that_is_too_long_fails_as_a_whole, small_settings()) {
+CHANNEL_TEST(batch_with_a_message_that_is_too_long_fails_completely, small_settings()) {
   messages what({100, 300, 100});
   background sender(from.get_executor(), send_each(from, what));
   batch window(to.get_executor(), 3);
@@ -86,7 +86,7 @@ CHANNEL_TEST(batch_that_is_full_takes_no_more, small_settings()) {
   EXPECT_EQ(one, pattern(1, 9)[0]);
 }
 
-CHANNEL_TEST(batch_is_cancelled_as_a_whole, small_settings()) {
+CHANNEL_TEST(batch_is_cancelled_completely, small_settings()) {
   std::vector<std::byte> into(300);
   batch window(to.get_executor(), 3);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -102,7 +102,7 @@ CHANNEL_TEST(batch_is_cancelled_as_a_whole, small_settings()) {
   co_await expect_usable(from, to, flow);
 }
 
-CHANNEL_TEST(batch_may_go_with_messages_under_way, small_settings()) {
+CHANNEL_TEST(batch_may_be_destroyed_with_messages_in_flight, small_settings()) {
   std::vector<std::byte> into(200);
   {
     batch window(to.get_executor(), 2);

@@ -61,7 +61,7 @@ static awaitable<void> cancel_while_filling(channel& from, channel& to) {
   co_await expect_usable(from, to);
 }
 TEST_P(channel_test, cancel_recv_being_filled) {
-  if (!GetParam().is_host) GTEST_SKIP() << "what has come is seen only at the end";
+  if (!GetParam().is_host) GTEST_SKIP() << "views are filled only at completion";
   both_ways(cancel_while_filling, small_settings());
 }
 

@@ -85,7 +85,7 @@ awaitable<void> expect_both_usable(channel& from, channel& to, cuda_double& gpus
   EXPECT_EQ(first_wrong(bytes_of(here), 5), std::nullopt);
 }
 
-DEVICE_TEST(AReceiveIsToldWhenItsViewIsFilled) {
+DEVICE_TEST(AReceiveCompletesWhenItsViewIsFilled) {
   const buffer into = on_device(100);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   co_await send_pattern(from, 0, 100, 1);
@@ -98,7 +98,7 @@ DEVICE_TEST(AReceiveIsToldWhenItsViewIsFilled) {
   EXPECT_EQ(first_wrong(bytes_of(into), 1), std::nullopt);
 }
 
-DEVICE_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ACancelledReceiveCompletesWhenNothingIsCopiedAnyMore) {
   const buffer into = on_device(20'000);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   background sender(from.get_executor(), send_pattern(from, 0, 20'000, 1));
@@ -115,7 +115,7 @@ DEVICE_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(AReceiveThatIsLateIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ALateReceiveCompletesWhenNothingIsCopiedAnyMore) {
   const buffer into = on_device(20'000);
   pending_operation late(to, operation::kind::recv, 0, into.view());
   late.deadline = std::chrono::steady_clock::now() + 20ms;
@@ -133,7 +133,7 @@ DEVICE_TEST(AReceiveThatIsLateIsToldWhenNothingIsCopiedAnyMore) {
   EXPECT_EQ(late.result, errc::timed_out);
 }
 
-DEVICE_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ACancelledSendCompletesWhenNothingIsCopiedAnyMore) {
   const buffer text = on_device(20'000, 1);
   std::vector<std::byte> into(20'000);
   background receiver(to.get_executor(), to.recv(0, into));
@@ -214,7 +214,7 @@ DEVICE_TEST(ASendThatCannotBeReadFailsAtBothEndsAndAlone) {
 }
 
 /// It arrives before its receive is posted.
-DEVICE_TEST(AnUnexpectedMessageThatCannotBeReadIsHeardOfByItsReceive) {
+DEVICE_TEST(AnUnexpectedMessageThatCannotBeReadFailsItsReceive) {
   const buffer text = on_device(100, 1);
   gpus.fail("copy", 1, some_failure);
   const auto of_send = co_await failure_of(from.send(0, text.view()));
@@ -249,7 +249,7 @@ DEVICE_TEST(AReceiveThatCannotBeFilledFailsAlone) {
 }
 
 /// The message arrived long before.
-DEVICE_TEST(AReceiveOfWhatIsThereThatCannotBeFilledFailsAlone) {
+DEVICE_TEST(AReceiveOfAnUnexpectedMessageThatCannotBeFilledFailsAlone) {
   co_await send_pattern(from, 0, 100, 1);
   co_await until_unexpected(to, 100);
   const buffer into = on_device(100);
@@ -259,7 +259,7 @@ DEVICE_TEST(AReceiveOfWhatIsThereThatCannotBeFilledFailsAlone) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(ADeviceThatBreaksFailsWhatItHas) {
+DEVICE_TEST(ADeviceThatBreaksFailsItsOperations) {
   const buffer text = on_device(20'000, 1), into = on_device(20'000);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   background sender(from.get_executor(), from.send(0, text.view()));
@@ -273,7 +273,7 @@ DEVICE_TEST(ADeviceThatBreaksFailsWhatItHas) {
   co_await expect_usable(from, to, 7);
 }
 
-DEVICE_TEST(PinnedMemoryThatCannotBeHadFailsTheOneThatNeedsIt) {
+DEVICE_TEST(AnOperationWithoutPinnedMemoryFailsAlone) {
   const buffer text = on_device(100, 1);
   std::vector<std::byte> into(100);
   background receiver(to.get_executor(), to.recv(0, into));
@@ -285,7 +285,7 @@ DEVICE_TEST(PinnedMemoryThatCannotBeHadFailsTheOneThatNeedsIt) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(LimitsNameWhatIsHere) {
+DEVICE_TEST(LimitsListTheLocalDevices) {
   const std::vector<memory_kind> here{memory_kind::host, memory_kind::cuda};
   EXPECT_EQ(from.limits().kinds, here);
   const mutable_view nowhere(&gpus, 10, memory_kind::cuda, 7);

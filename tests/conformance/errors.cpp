@@ -8,7 +8,7 @@
 namespace tandem::test {
 
 static awaitable<void> expect_truncated(channel& from, channel& to, std::size_t bytes,
-                                        bool recv_first, bool sender_hears) {
+                                        bool recv_first, bool sender_fails) {
   const std::string both =
       "a message of " + std::to_string(bytes) + " bytes on flow 6 matched a receive of 10 bytes";
   std::vector<std::byte> into(10, std::byte{0xee});
@@ -23,7 +23,7 @@ static awaitable<void> expect_truncated(channel& from, channel& to, std::size_t 
   expect_error(of_recv, errc::message_truncated, {both, "recv", "at least as long"});
   EXPECT_EQ(of_recv->context().bytes_total, static_cast<std::int64_t>(bytes));
   const auto of_send = co_await sender.failure();
-  if (sender_hears) {
+  if (sender_fails) {
     expect_error(of_send, errc::message_truncated, {both, "send"});
   } else {
     EXPECT_FALSE(of_send);

@@ -129,12 +129,12 @@ std::uint64_t seed_of(int from, int to) {
 }
 
 /// Both ends connect at the same time.
-awaitable<void> talk(fabric& mine, int peer) {
-  channel& to = co_await mine.to(peer);
-  background sender(mine.get_executor(), send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
-  co_await recv_pattern(to, 0, 300'000, seed_of(peer, mine.rank()));
+awaitable<void> talk(fabric& self, int peer) {
+  channel& to = co_await self.to(peer);
+  background sender(self.get_executor(), send_pattern(to, 0, 300'000, seed_of(self.rank(), peer)));
+  co_await recv_pattern(to, 0, 300'000, seed_of(peer, self.rank()));
   co_await sender.result();
-  EXPECT_EQ(mine.find(peer), &to);
+  EXPECT_EQ(self.find(peer), &to);
 }
 
 awaitable<void> talk_pair(fabric& a, fabric& b) {
@@ -148,22 +148,22 @@ awaitable<void> all_pairs_at_once(awaitable<fabrics> (*make)(int size)) {
   constexpr int size = 4;
   fabrics all = co_await make(size);
   std::vector<awaitable<void>> talks;
-  for (const auto& mine : all) {
-    EXPECT_EQ(mine->size(), size);
+  for (const auto& self : all) {
+    EXPECT_EQ(self->size(), size);
     for (int peer = 0; peer < size; ++peer) {
-      if (peer != mine->rank()) talks.push_back(talk(*mine, peer));
+      if (peer != self->rank()) talks.push_back(talk(*self, peer));
     }
   }
   co_await when_all(std::move(talks));
-  for (const auto& mine : all) mine->close();
+  for (const auto& self : all) self->close();
 }
 
 TEST_P(fabric_test, all_pairs_connect_at_once) {
   run_test(all_pairs_at_once(GetParam().make), drive::by_asio, 60s);
 }
 
-awaitable<std::size_t> wait_for_ever(fabric& mine, int peer) {
-  channel& from = co_await mine.to(peer);
+awaitable<std::size_t> wait_for_ever(fabric& self, int peer) {
+  channel& from = co_await self.to(peer);
   std::vector<std::byte> into(10);
   const std::size_t length = co_await from.recv(1, into);
   co_return length;
@@ -174,17 +174,17 @@ awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_fail
   constexpr int size = 4;
   fabrics all = co_await make(size);
   std::vector<std::pair<int, background>> waiting;
-  for (const auto& mine : all) {
+  for (const auto& self : all) {
     for (int peer = 0; peer < size; ++peer) {
-      if (peer == mine->rank() || mine->rank() == 2) continue;
-      waiting.emplace_back(mine->rank(),
-                           background(mine->get_executor(), wait_for_ever(*mine, peer)));
+      if (peer == self->rank() || self->rank() == 2) continue;
+      waiting.emplace_back(self->rank(),
+                           background(self->get_executor(), wait_for_ever(*self, peer)));
     }
   }
   const auto connected = [&all] {
-    for (const auto& mine : all) {
+    for (const auto& self : all) {
       for (int peer = 0; peer < size; ++peer) {
-        if (peer != mine->rank() && mine->find(peer) == nullptr) return false;
+        if (peer != self->rank() && self->find(peer) == nullptr) return false;
       }
     }
     return true;
@@ -253,12 +253,12 @@ awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> meeting
 
 awaitable<void> look_for_rank_one(launch_info who, settings options) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> mine = co_await make_elsewhere(meeting, options);
+  std::unique_ptr<fabric> self = co_await make_elsewhere(meeting, options);
   if (who.rank == 0) {
-    const auto failure = co_await failure_of(wait_for_ever(*mine, 1));
+    const auto failure = co_await failure_of(wait_for_ever(*self, 1));
     expect_error(failure, errc::unreachable, {"rank 1 is on another host", "--channel tcp"});
     co_await meeting->set("over", "1");
-    mine->close();
+    self->close();
   }
   meeting->leave();
 }

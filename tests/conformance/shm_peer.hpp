@@ -14,12 +14,12 @@ awaitable<channel_pair> connect_shm(settings options);
 /// A channel whose peer has completed the handshake and then writes what a test wants into the
 /// shared memory.
 struct hostile_memory {
-  std::unique_ptr<channel> mine;
-  shm::control_socket theirs;
+  std::unique_ptr<channel> end;
+  shm::control_socket peer;
 
-  shm::control_block& control() { return theirs.shared.control(0); }
+  shm::control_block& control() { return peer.shared.control(0); }
   shm::record& record_at(std::size_t position) {
-    return *reinterpret_cast<shm::record*>(theirs.shared.ring(0).data + position);
+    return *reinterpret_cast<shm::record*>(peer.shared.ring(0).data + position);
   }
   /// Marks a record as complete.
   void publish(std::size_t position) {

@@ -48,7 +48,7 @@ std::shared_ptr<arena> shared_arena() {
 }
 
 /// The minimum ring: only short messages go through it.
-awaitable<channel_pair> connect_least(settings options) {
+awaitable<channel_pair> connect_min_ring(settings options) {
   options.shm_single_copy = single_copy::off;
   options.shm_ring_bytes = 64 * 1024;
   return connect_shm(std::move(options));
@@ -56,14 +56,14 @@ awaitable<channel_pair> connect_least(settings options) {
 
 /// Each end has one shared buffer that all its views are parts of.
 awaitable<channel_pair> connect_one_buffer(settings options) {
-  channel_pair below = co_await connect_least(std::move(options));
+  channel_pair below = co_await connect_min_ring(std::move(options));
   co_return channel_pair{in_shared_buffers(std::move(below.first), shared_arena()),
                          in_shared_buffers(std::move(below.second), shared_arena())};
 }
 
 /// Each view is a shared buffer, so that buffers come and go, more than a peer maps.
 awaitable<channel_pair> connect_buffers(settings options) {
-  channel_pair below = co_await connect_least(std::move(options));
+  channel_pair below = co_await connect_min_ring(std::move(options));
   co_return channel_pair{in_shared_buffers(std::move(below.first), nullptr),
                          in_shared_buffers(std::move(below.second), nullptr)};
 }
@@ -77,15 +77,15 @@ INSTANTIATE_TEST_SUITE_P(shm_shared, channel_test,
 
 /// To a peer that has mapped the buffer, none of its bytes goes through the ring, and the send
 /// completes when the peer has read it.
-awaitable<void> goes_past_the_ring() {
+awaitable<void> bypasses_the_ring() {
   settings options;
   options.shm_single_copy = single_copy::off;
   hostile_memory pair = co_await connect_hostile_memory(options);
-  shm::control_block& sender_control = pair.theirs.shared.control(1);
+  shm::control_block& sender_control = pair.peer.shared.control(1);
   const shm::shared_buffer message(std::size_t{1} << 20);
-  background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
+  background sender(pair.end->get_executor(), pair.end->send(1, message.view()));
   co_await turns(2);
-  EXPECT_EQ(sender_control.offers.load(), 0U) << "nobody has asked for the message yet";
+  EXPECT_EQ(sender_control.offers.load(), 0U) << "the message is not accepted yet";
   pair.control().mapped[0].store(1);  // as for its first offer
   shm::record& accept = pair.record_at(0);
   accept.type = static_cast<std::uint8_t>(protocol::frame_type::accept);
@@ -99,7 +99,7 @@ awaitable<void> goes_past_the_ring() {
   EXPECT_EQ(sender_control.offered[0].process.load(), static_cast<std::uint32_t>(::getpid()));
   EXPECT_EQ(sender_control.offered[0].bytes.load(), message.size());
 
-  const shm::ring_memory ring = pair.theirs.shared.ring(1);
+  const shm::ring_memory ring = pair.peer.shared.ring(1);
   std::uint64_t reported_bytes = 0, records = 0;
   while (reported_bytes < message.size()) {
     const std::size_t at = (1 + records) * shm::record_bytes;  // after the announcement
@@ -117,18 +117,18 @@ awaitable<void> goes_past_the_ring() {
   co_await sender.result();
 }
 
-TEST(shm_shared, goes_past_the_ring) {
-  run_test(goes_past_the_ring());
+TEST(shm_shared, bypasses_the_ring) {
+  run_test(bypasses_the_ring());
 }
 
 /// An eager message of 32 KiB bypasses the ring, too; a shorter one does not, and neither does one
 /// whose view is rewritten right after the send.
-awaitable<void> eager_messages_go_either_way() {
+awaitable<void> eager_messages_use_either_path() {
   constexpr std::size_t min_reference_bytes = 32 * 1024, piece = 16 * 1024;
   settings options;
   options.shm_single_copy = single_copy::off;
   hostile_memory pair = co_await connect_hostile_memory(options);
-  const shm::ring_memory ring = pair.theirs.shared.ring(1);
+  const shm::ring_memory ring = pair.peer.shared.ring(1);
   const auto how_at = [ring](std::size_t at) {
     const auto& one = *reinterpret_cast<const shm::record*>(ring.data + at);
     require(one.ready.load() == shm::record::is_ready, "no record where one should be");
@@ -136,7 +136,7 @@ awaitable<void> eager_messages_go_either_way() {
   };
   const shm::shared_buffer message(min_reference_bytes);
   pair.control().mapped[0].store(1);  // as for its first offer
-  background sender(pair.mine->get_executor(), pair.mine->send(1, message.view()));
+  background sender(pair.end->get_executor(), pair.end->send(1, message.view()));
   co_await turns(2);
   EXPECT_EQ(how_at(0), shm::transfer_method::mapped);
   EXPECT_FALSE(sender.is_over());
@@ -144,7 +144,7 @@ awaitable<void> eager_messages_go_either_way() {
   pair.ring_doorbell();
   co_await sender.result();
 
-  co_await pair.mine->send(1, message.view().part(0, min_reference_bytes - 1));
+  co_await pair.end->send(1, message.view().part(0, min_reference_bytes - 1));
   std::size_t at = shm::record_bytes;
   EXPECT_EQ(how_at(at), shm::transfer_method::first_piece);
   at += 2 * (shm::record_bytes + piece);  // the last piece, with its padding
@@ -153,12 +153,12 @@ awaitable<void> eager_messages_go_either_way() {
   copied.view = message.view();
   copied.flow = 1;
   copied.rewritten = true;
-  EXPECT_TRUE(pair.mine->start(copied)) << "it is in the ring";
+  EXPECT_TRUE(pair.end->start(copied)) << "it is in the ring";
   EXPECT_EQ(how_at(at), shm::transfer_method::first_piece);
 }
 
-TEST(shm_shared, eager_messages_go_either_way) {
-  run_test(eager_messages_go_either_way());
+TEST(shm_shared, eager_messages_use_either_path) {
+  run_test(eager_messages_use_either_path());
 }
 
 }  // namespace

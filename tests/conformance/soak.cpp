@@ -91,8 +91,8 @@ awaitable<void> soak(channel& from, channel& to, std::uint64_t seed) {
     parts.emplace_back(from.get_executor(), receiver(from, f, seed + 300 + f, back[f]));
   }
   for (background& part : parts) co_await part.result();
-  for (const auto* way : {&there, &back}) {
-    for (const flow_record& record : *way) {
+  for (const auto* direction : {&there, &back}) {
+    for (const flow_record& record : *direction) {
       EXPECT_TRUE(std::is_sorted(record.received.begin(), record.received.end()));
       EXPECT_TRUE(std::includes(record.sent.begin(), record.sent.end(), record.received.begin(),
                                 record.received.end()))

@@ -22,7 +22,7 @@ awaitable<channel_pair> connect_device(settings options, std::uint64_t registere
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   lane_connection_maker make = [on = open_device(executor, named_device()), registered_bytes](
                                    sealed::connection over, sealed::side, std::uint16_t) {
-    return narrow_wire(on, std::move(over), registered_bytes);
+    return make_narrow_lane(on, std::move(over), registered_bytes);
   };
   const std::shared_ptr<rails_rig> rig =
       co_await rails_rig::connect(options, 1, false, std::move(make));

@@ -33,9 +33,9 @@ INSTANTIATE_TEST_SUITE_P(far, channel_test,
                                                       false}),
                          case_name);
 
-void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& door,
+void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& acceptor,
                     const lanes_of_pair& by) {
-  asio::co_spawn(context, serve(door, by), [](std::exception_ptr failure) {
+  asio::co_spawn(context, serve(acceptor, by), [](std::exception_ptr failure) {
     if (failure) std::rethrow_exception(failure);
   });
   context.run();
@@ -60,15 +60,15 @@ class far_process final : public testing::Environment {
     }
     lanes.there.assign(2, asio::ip::address_v4::loopback());
     asio::io_context context{1};
-    asio::ip::tcp::acceptor door(context, {asio::ip::address_v4::loopback(), 0});
-    control = door.local_endpoint();
+    asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+    control = acceptor.local_endpoint();
     context.notify_fork(asio::io_context::fork_prepare);
     child_ = ::fork();
     ASSERT_GE(child_, 0);
     if (child_ > 0) return context.notify_fork(asio::io_context::fork_parent);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     context.notify_fork(asio::io_context::fork_child);
-    serve_for_ever(context, door, lanes);
+    serve_for_ever(context, acceptor, lanes);
     ::_exit(1);
   }
   void TearDown() override {
@@ -76,7 +76,7 @@ class far_process final : public testing::Environment {
     ::kill(child_, SIGKILL);
     int status = 0;
     ::waitpid(child_, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the far end had ended";
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the far end had exited";
   }
 
  private:
@@ -95,8 +95,8 @@ int main(int argc, char** argv) {
     by.there.resize(std::max<std::size_t>(by.devices.size(), 2));
     asio::io_context context{1};
     const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
-    asio::ip::tcp::acceptor door(context, {asio::ip::address_v4::any(), port});
-    serve_for_ever(context, door, by);
+    asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::any(), port});
+    serve_for_ever(context, acceptor, by);
     return 0;
   }
   testing::InitGoogleTest(&argc, argv);

@@ -12,7 +12,7 @@
 /// one build.
 namespace tandem::test::far {
 
-enum class word : std::uint8_t {
+enum class message_type : std::uint8_t {
   // To the far end:
   open,    // settings; answered by `opened` with a port
   up,      // when the lanes are up; answered by `up` with limits
@@ -23,14 +23,14 @@ enum class word : std::uint8_t {
   drop,    // the channel; the last message
   // From the far end:
   opened,
-  heard,  // start, cancel or fail was carried out
-  done,   // an operation
+  acknowledged,  // start, cancel or fail was carried out
+  done,          // an operation
 };
 
 /// A message: its length, its type, and its content.
 class packer {
  public:
-  explicit packer(word what) : bytes_(sizeof(std::uint32_t), '\0') { put(what); }
+  explicit packer(message_type what) : bytes_(sizeof(std::uint32_t), '\0') { put(what); }
   template <class T>
   packer& put(const T& value) requires std::is_trivially_copyable_v<T> {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
@@ -34,13 +34,13 @@ asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
 
 asio::awaitable<void> exchange(tandem::channel& with, int rank) {
   std::vector<char> bytes(300'000, static_cast<char>('a' + rank));
-  const tandem::const_view mine(bytes.data(), bytes.size());
-  if (rank == 0) co_await with.send(1, mine);
-  std::vector<char> came(bytes.size());
-  const tandem::mutable_view theirs(came.data(), came.size());
-  co_await with.recv(1, theirs);
-  if (rank == 1) co_await with.send(1, mine);
-  if (came.front() != 'b' - rank || came.back() != 'b' - rank) say("wrong bytes");
+  const tandem::const_view local(bytes.data(), bytes.size());
+  if (rank == 0) co_await with.send(1, local);
+  std::vector<char> received(bytes.size());
+  const tandem::mutable_view remote(received.data(), received.size());
+  co_await with.recv(1, remote);
+  if (rank == 1) co_await with.send(1, local);
+  if (received.front() != 'b' - rank || received.back() != 'b' - rank) print_line("wrong bytes");
 }
 
 asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
@@ -51,7 +51,7 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
   const auto job = co_await make(std::move(kind), meeting, options);
   tandem::channel& peer = co_await job->to(1 - who->rank);
   co_await exchange(peer, who->rank);
-  say("idle");
+  print_line("idle");
   asio::steady_timer timer(job->get_executor(), idle);
   co_await timer.async_wait(asio::use_awaitable);
   co_await exchange(peer, who->rank);
@@ -62,7 +62,7 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
     std::vector<std::string> keys(1, "done");
     co_await meeting->get(std::move(keys), options.operation_timeout);
   }
-  say("done");
+  print_line("done");
   job->close();
   meeting->leave();
 }
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     });
     tandem::run(context);
   } catch (const std::exception& e) {
-    say(fmt::format("failed: {}", tandem::describe(e)));
+    print_line(fmt::format("failed: {}", tandem::describe(e)));
     return 1;
   }
   return 0;

@@ -115,8 +115,8 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
     devices.pump_all();
     co_await turns(1);
   }
-  const auto is_mine = [](std::byte b) { return b == untouched; };
-  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_mine)) << "written after it was over";
+  const auto is_untouched = [](std::byte b) { return b == untouched; };
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_untouched)) << "written after it was over";
   devices.deliver(delivery::at_poll);
   co_await expect_usable(from, to, 3);
 }
@@ -144,8 +144,8 @@ awaitable<void> gives_views_back_when_it_closes() {
   expect_error(of_recv, errc::channel_closed);
   std::fill(into.begin(), into.end(), untouched);
   co_await sender.failure();
-  const auto is_mine = [](std::byte b) { return b == untouched; };
-  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_mine)) << "written after it was over";
+  const auto is_untouched = [](std::byte b) { return b == untouched; };
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_untouched)) << "written after it was over";
 }
 
 TEST(placed, registers_both_views_for_one_message) {
@@ -188,16 +188,16 @@ awaitable<void> region_lives_with_its_handle() {
   std::vector<std::byte> bytes(10'000);
   const mutable_view view(bytes);
   EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
-  region mine(view, on.all->add(view, {}));
-  EXPECT_TRUE(mine);
-  EXPECT_EQ(mine.describe(), "double0_0: registered host memory");
+  region own_region(view, on.all->add(view, {}));
+  EXPECT_TRUE(own_region);
+  EXPECT_EQ(own_region.describe(), "double0_0: registered host memory");
   EXPECT_EQ(on.registered(), 1u);
   auto used = on.memory().registration_for(view.part(100, 50), true, never, on.adapter);
   auto again = on.memory().registration_for(view, false, never, on.adapter);
-  require(used && again, "a region is reached");
+  require(used && again, "a region covers the view");
   EXPECT_EQ(used->remote_key, again->remote_key);
   EXPECT_EQ(on.registered(), 1u);
-  mine = {};
+  own_region = {};
   EXPECT_EQ(on.registered(), 1u) << "an operation still uses it";
   EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
   used.reset();
@@ -224,7 +224,7 @@ awaitable<void> regions_are_bounded() {
   EXPECT_EQ(all[1].describe(), "double0_0: registered host memory; tried again at the next use");
   auto third = on.memory().registration_for(memory[2], true, never, on.adapter);
   auto second = on.memory().registration_for(memory[1], true, never, on.adapter);
-  EXPECT_NE(second, nullptr) << "bounds refuse nobody";
+  EXPECT_NE(second, nullptr) << "bounds reject no registration";
   EXPECT_EQ(on.memory().registered_regions(), 3u);
   second.reset();
   on.memory().bound({2, 25'000});

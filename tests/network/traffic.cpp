@@ -98,8 +98,8 @@ asio::awaitable<void> watch(const channel& from, traffic& t) {
 asio::awaitable<void> barrier(channel& with) {
   std::byte byte{};
   const tandem::mutable_view in(&byte, 1);
-  std::byte mine{};
-  const tandem::const_view out(&mine, 1);
+  std::byte local{};
+  const tandem::const_view out(&local, 1);
   co_await with.send(2, out);
   co_await with.recv(2, in);
 }
@@ -155,23 +155,23 @@ int main(int argc, char** argv) {
   traffic t;
   t.words = tandem::parse_bytes(argv[1]) / 8;
   t.messages = std::atoi(argv[2]);
-  std::string rails, said;
+  std::string rails, failure_text;
   asio::io_context context(1);
   asio::co_spawn(context, run(t, rails), [&](std::exception_ptr failure) {
     t.over = true;
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const std::exception& e) {
-      said = e.what();
+      failure_text = e.what();
     }
   });
   const auto begun = clock_type::now();
   tandem::run(context);
-  if (!said.empty()) fmt::print(stderr, "{}\n", said);
+  if (!failure_text.empty()) fmt::print(stderr, "{}\n", failure_text);
   fmt::print(R"({{"rank": {}, "received": {}, "bytes": {}, "seconds": {:.3f}, "lived_s": {:.3f}, )"
              R"("longest_stall_ms": {:.0f}, "wrong_bytes": {}, "rails": [{}]}})"
              "\n",
              t.rank, t.received, t.words * 8, t.seconds, ms_between(begun, clock_type::now()) / 1e3,
              t.longest_stall_ms, t.wrong, rails);
-  return said.empty() && t.wrong == 0 && t.received == t.messages ? 0 : 1;
+  return failure_text.empty() && t.wrong == 0 && t.received == t.messages ? 0 : 1;
 }

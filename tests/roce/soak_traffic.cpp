@@ -39,7 +39,7 @@ constexpr std::uint64_t slots_bytes = 17 << 20;
 /// Long, because a lane that was slow so far gets no chunk of a short message that the other lanes
 /// could finish before it, and so its rate would never be measured again.
 constexpr std::size_t slots_message_bytes = 48 << 20;
-constexpr int most_slots_messages = 12;
+constexpr int max_slots_messages = 12;
 
 struct header {
   std::uint64_t number = 0;
@@ -65,8 +65,8 @@ std::uint64_t pattern_of(int rank, flow_id flow, std::uint64_t number) {
 }
 
 std::size_t random_length(std::mt19937& random) {
-  const std::size_t most[] = {300, 8'192, 300'000, longest};
-  return random() % (most[random() % 4] + 1);
+  const std::size_t max_lengths[] = {300, 8'192, 300'000, longest};
+  return random() % (max_lengths[random() % 4] + 1);
 }
 
 asio::awaitable<void> send_all(channel& to, soak& s, flow_id flow) {
@@ -104,7 +104,7 @@ asio::awaitable<void> receive_all(channel& from, soak& s, flow_id flow) {
   }
 }
 
-std::string told(const soak& s, const channel& to) {
+std::string progress_text(const soak& s, const channel& to) {
   std::string lanes;
   for (const tandem::rail_stats& one : to.rails()) {
     lanes += fmt::format(", {} {} lost {} ({} MB, {:.0f} kB/s)",
@@ -117,7 +117,7 @@ std::string told(const soak& s, const channel& to) {
                      now.regions, lanes);
 }
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
@@ -129,18 +129,18 @@ asio::awaitable<void> report(const channel& to, soak& s) {
     co_await timer.async_wait(asio::use_awaitable);
     if (s.over || clock_type::now() < next) continue;
     next += report_every;
-    say("at " + told(s, to));
+    print_line("at " + progress_text(s, to));
   }
 }
 
 /// Waits for a line of input, while heartbeats continue.
-asio::awaitable<void> ask(std::string line) {
-  say(line);
+asio::awaitable<void> print_and_wait(std::string line) {
+  print_line(line);
   asio::posix::stream_descriptor in(co_await asio::this_coro::executor, ::dup(STDIN_FILENO));
   for (char c = 0; c != '\n';) {
     const auto [failure, n] =
         co_await in.async_read_some(asio::buffer(&c, 1), asio::as_tuple(asio::use_awaitable));
-    if (failure) throw tandem::error(tandem::errc::bad_input, "nobody answered '" + line + "'");
+    if (failure) throw tandem::error(tandem::errc::bad_input, "no answer to '" + line + "'");
   }
 }
 
@@ -155,11 +155,11 @@ asio::awaitable<void> receive_bytes(channel& from, flow_id flow, std::vector<std
 }
 
 /// The same length both ways; also a barrier.
-asio::awaitable<void> exchange(channel& with, std::vector<std::byte>& mine,
-                               std::vector<std::byte>& theirs) {
+asio::awaitable<void> exchange(channel& with, std::vector<std::byte>& local,
+                               std::vector<std::byte>& remote) {
   std::vector<asio::awaitable<void>> both;
-  both.push_back(send_bytes(with, audit_flow, mine));
-  both.push_back(receive_bytes(with, audit_flow, theirs));
+  both.push_back(send_bytes(with, audit_flow, local));
+  both.push_back(receive_bytes(with, audit_flow, remote));
   co_await tandem::when_all(std::move(both));
 }
 
@@ -188,43 +188,43 @@ asio::awaitable<void> all_traffic(channel& peer, soak& s) {
 }
 
 /// Acknowledged bytes of the RDMA lane that carried the fewest.
-std::uint64_t least_by_rdma(const channel& to, std::vector<std::uint64_t>& before) {
-  std::uint64_t least = ~std::uint64_t{0};
+std::uint64_t min_by_rdma(const channel& to, std::vector<std::uint64_t>& before) {
+  std::uint64_t fewest = ~std::uint64_t{0};
   const std::vector<tandem::rail_stats> lanes = to.rails();
   before.resize(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].name.find(" over ") == std::string::npos) continue;
-    least = std::min(least, lanes[i].bytes_arrived - before[i]);
+    fewest = std::min(fewest, lanes[i].bytes_arrived - before[i]);
   }
-  return least;
+  return fewest;
 }
 
 /// A slot lost with a dead lane, or a lost credit, would block the bytes that follow.
 asio::awaitable<bool> use_every_slot(channel& peer, soak& s) {
   std::vector<std::uint64_t> before;
   for (const tandem::rail_stats& one : peer.rails()) before.push_back(one.bytes_arrived);
-  std::vector<std::byte> mine(slots_message_bytes), theirs(slots_message_bytes);
-  for (int i = 0; i < most_slots_messages; ++i) {
+  std::vector<std::byte> local(slots_message_bytes), remote(slots_message_bytes);
+  for (int i = 0; i < max_slots_messages; ++i) {
     const auto number = static_cast<std::uint64_t>(i);
-    mine.resize(slots_message_bytes);
-    theirs.resize(slots_message_bytes);
-    tandem::test::fill(mine, pattern_of(s.rank, audit_flow, number));
-    co_await exchange(peer, mine, theirs);
-    if (tandem::test::first_wrong(theirs, pattern_of(1 - s.rank, audit_flow, number))) {
-      s.wrong += theirs.size();
+    local.resize(slots_message_bytes);
+    remote.resize(slots_message_bytes);
+    tandem::test::fill(local, pattern_of(s.rank, audit_flow, number));
+    co_await exchange(peer, local, remote);
+    if (tandem::test::first_wrong(remote, pattern_of(1 - s.rank, audit_flow, number))) {
+      s.wrong += remote.size();
     }
-    const std::uint64_t least = least_by_rdma(peer, before);
-    say(fmt::format("slots {} MB by the RDMA lane that carried least; {}", least / 1'000'000,
-                    told(s, peer)));
-    mine.assign(1, std::byte{least >= slots_bytes});
-    theirs.resize(1);
-    co_await exchange(peer, mine, theirs);
-    if (mine[0] == std::byte{1} && theirs[0] == std::byte{1}) co_return true;
+    const std::uint64_t fewest = min_by_rdma(peer, before);
+    print_line(fmt::format("slots {} MB by the RDMA lane that carried least; {}",
+                           fewest / 1'000'000, progress_text(s, peer)));
+    local.assign(1, std::byte{fewest >= slots_bytes});
+    remote.resize(1);
+    co_await exchange(peer, local, remote);
+    if (local[0] == std::byte{1} && remote[0] == std::byte{1}) co_return true;
   }
   co_return false;
 }
 
-std::string verdict(const soak& s, const channel& peer, bool slots) {
+std::string result_json(const soak& s, const channel& peer, bool slots) {
   std::uint32_t lost = 0;
   for (const tandem::rail_stats& one : peer.rails()) lost += one.times_lost;
   return fmt::format(
@@ -247,20 +247,20 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
   s.rank = who->rank;
   channel& peer = co_await job->to(1 - s.rank);
   co_await all_up(peer);
-  co_await ask("up");
+  co_await print_and_wait("up");
   s.until += clock_type::now() - s.begun;
   s.begun = clock_type::now();
   asio::co_spawn(job->get_executor(), report(peer, s), [](auto...) {});
   co_await all_traffic(peer, s);
-  say("over " + told(s, peer));
+  print_line("over " + progress_text(s, peer));
   co_await all_up(peer);
   const bool slots = co_await use_every_slot(peer, s);
   co_await all_up(peer);
-  co_await ask("settled");
+  co_await print_and_wait("settled");
   s.over = true;
-  std::vector<std::byte> mine(1), theirs(1);
-  co_await exchange(peer, mine, theirs);
-  line = verdict(s, peer, slots);
+  std::vector<std::byte> local(1), remote(1);
+  co_await exchange(peer, local, remote);
+  line = result_json(s, peer, slots);
   const bool is_empty = peer.stats().unexpected_bytes == 0;
   job->close();
   meeting->leave();
@@ -270,7 +270,7 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
     timer.expires_after(std::chrono::milliseconds(20));
     co_await timer.async_wait(asio::use_awaitable);
   }
-  co_await ask("closed");
+  co_await print_and_wait("closed");
   const object_counts left = object_counts::take();
   line += fmt::format(
       R"("contexts_left": {}, "domains_left": {}, "regions_left": {}, "channels_left": {}, )"
@@ -299,13 +299,13 @@ int main(int argc, char** argv) {
     } catch (const std::exception& e) {
       good = false;
       fmt::print(stderr, "{}\n", e.what());
-      say(std::string("failed: ") + e.what());
+      print_line(std::string("failed: ") + e.what());
     }
   });
   tandem::run(context);
   if (good)
-    say(line);
+    print_line(line);
   else if (!line.empty())
-    say("failed: " + line);
+    print_line("failed: " + line);
   return good ? 0 : 1;
 }

@@ -75,7 +75,7 @@ awaitable<void> until(Condition condition, std::string what,
                       std::chrono::steady_clock::duration limit = 10s) {
   const auto give_up = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
-    require(std::chrono::steady_clock::now() < give_up, "waited in vain: " + what);
+    require(std::chrono::steady_clock::now() < give_up, "timed out waiting for: " + what);
     co_await turns(1);
   }
 }

@@ -89,7 +89,7 @@ void expect_pattern(cuda_double& on, const buffer& where, std::size_t bytes, std
 
 awaitable<void> expect_waiting(background& part) {
   co_await turns(20);
-  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
+  EXPECT_FALSE(part.is_over()) << "completed while a copy engine may still access its view";
 }
 
 }  // namespace tandem::test

@@ -15,7 +15,7 @@ std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executo
 
 /// A lane's connection with so few slots that short messages fill it.
 /// @param registered_bytes  announced messages from this length on are written in place
-awaitable<std::unique_ptr<rails::lane_connection>> narrow_wire(
+awaitable<std::unique_ptr<rails::lane_connection>> make_narrow_lane(
     std::shared_ptr<verbs::adapter> on, sealed::connection over,
     std::uint64_t registered_bytes = std::numeric_limits<std::uint64_t>::max());
 

@@ -235,7 +235,7 @@ class rails_pair {
         heal_closed();
       }
       if (rounds == 1000) {
-        ADD_FAILURE() << "it never comes to rest";
+        ADD_FAILURE() << "it never completes";
         good = false;
       }
     }

@@ -24,8 +24,9 @@ struct lane_maker {
   settings options;
   lane_connection_maker make;  ///< empty: lanes over plain or encrypted TCP
 
-  awaitable<std::unique_ptr<rails::lane_connection>> dress(asio::ip::tcp::socket over, hello said,
-                                                           sealed::side which) const;
+  awaitable<std::unique_ptr<rails::lane_connection>> make_connection(asio::ip::tcp::socket over,
+                                                                     hello lane_hello,
+                                                                     sealed::side which) const;
 };
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
@@ -51,7 +52,7 @@ class lane_acceptor : public std::enable_shared_from_this<lane_acceptor> {
   lane_acceptor(std::shared_ptr<rails::link> on, std::shared_ptr<const lane_maker> by,
                 const asio::ip::address& at);
   awaitable<void> accept_all();
-  awaitable<void> welcome(asio::ip::tcp::socket guest);
+  awaitable<void> accept_one(asio::ip::tcp::socket incoming);
 
   const std::shared_ptr<rails::link> on_;
   const std::shared_ptr<const lane_maker> by_;

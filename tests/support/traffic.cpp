@@ -10,7 +10,7 @@ std::vector<std::size_t> lengths(std::uint32_t seed, const traffic::shape& as) {
   std::mt19937 random(seed);
   std::vector<std::size_t> all;
   for (int i = 0; i < as.messages; ++i) {
-    const std::size_t most = random() % 2 == 0 ? 300 : as.most_bytes;
+    const std::size_t most = random() % 2 == 0 ? 300 : as.max_bytes;
     all.push_back(random() % (most + 1));
   }
   return all;

@@ -14,7 +14,7 @@ class traffic {
   struct shape {
     int flows = 3;
     int messages = 40;  ///< of each flow and direction
-    std::size_t most_bytes = 20'000;
+    std::size_t max_bytes = 20'000;
   };
 
   /// Starts at once.

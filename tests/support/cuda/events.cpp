@@ -39,7 +39,7 @@ cu::result record_event(cu::event which, cu::stream on) {
     auto made = std::make_shared<record>();
     const cu::result queued = in.queue(
         *where,
-        {.what = "cuEventRecord", .run = [made] { made->at = clock::now(); }, .tells = made});
+        {.what = "cuEventRecord", .run = [made] { made->at = clock::now(); }, .signals = made});
     if (queued == cu::success) found->second.last = std::move(made);
     return queued;
   });

@@ -125,9 +125,9 @@ cu::address world::reserve(std::size_t bytes) {
 int world::left_by_copy(cu::address to, cu::address from) {
   const region* const target = find(to);
   const region* const source = find(from);
-  const bool leaves = target != nullptr && source != nullptr && !target->is_host() &&
-                      !source->is_host() && target->device != source->device;
-  return leaves ? source->device : -1;
+  const bool is_between_devices = target != nullptr && source != nullptr && !target->is_host() &&
+                                  !source->is_host() && target->device != source->device;
+  return is_between_devices ? source->device : -1;
 }
 
 bool world::is_device_address(cu::address at) const noexcept {
@@ -162,7 +162,7 @@ std::string world::what_is(cu::address at) {
 void world::remove(cu::address base) {
   const auto found = regions.find(base);
   if (is_device_address(base)) freed.emplace(base, found->second.bytes);
-  if (outside_ > 0) unmapped_later_.push_back(found->second.owned);
+  if (running_unlocked_ > 0) unmapped_later_.push_back(found->second.owned);
   regions.erase(found);
 }
 

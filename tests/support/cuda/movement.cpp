@@ -58,7 +58,7 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
                                 in.seen.copied_bytes += bytes;
                                 in.seen.pageable_copies += pageable ? 1 : 0;
                               },
-                          .leaves = in.left_by_copy(to, from)});
+                          .source_device = in.left_by_copy(to, from)});
     // Pageable memory is copied synchronously.
     return queued == cu::success && pageable ? in.synchronize(held, where) : queued;
   });
@@ -108,7 +108,7 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
                  in.seen.copied_bytes += sizes[i];
                }
              },
-         .leaves = in.left_by_copy(tos[0], froms[0])});
+         .source_device = in.left_by_copy(tos[0], froms[0])});
   });
 }
 

@@ -89,10 +89,10 @@ struct work {
   const char* what = "";
   std::function<bool()> is_ready = {};  ///< null: always
   std::function<void()> run = {};
-  bool without_lock = false;           ///< it calls functions outside the double
-  std::shared_ptr<record> tells = {};  ///< also set when the work of a broken device is dropped
-  bool polls = false;                  ///< becomes ready without a signal
-  int leaves = -1;                     ///< the source device of a copy to another device
+  bool without_lock = false;             ///< it calls functions outside the double
+  std::shared_ptr<record> signals = {};  ///< also set when the work of a broken device is dropped
+  bool polls = false;                    ///< becomes ready without a signal
+  int source_device = -1;                ///< the source device of a copy to another device
   std::uint64_t ticket = 0;
   std::optional<clock::time_point> not_before = {};
 };

@@ -101,7 +101,7 @@ class world {
   bool may_start(const stream& of, const work& what) const;
   bool has_engine(const stream& of, const work& what) const;
   bool is_ready(stream& of);
-  std::optional<clock::time_point> look_again() const;
+  std::optional<clock::time_point> next_poll() const;
   void serve();
 
   const int process_;
@@ -110,8 +110,8 @@ class world {
   std::size_t range_used_ = 0;
   std::uint64_t next_ticket_ = 0;
   std::mt19937_64 chance_;
-  clock::time_point looked_at_{};  ///< by the last step
-  std::size_t outside_ = 0;        ///< work being executed without the mutex
+  clock::time_point last_step_{};     ///< by the last step
+  std::size_t running_unlocked_ = 0;  ///< work being executed without the mutex
   std::vector<std::shared_ptr<backing>> unmapped_later_;
   bool over_ = false;
   /// Started with the first work: a test that forks before that has no second thread, whose locks

@@ -68,7 +68,7 @@ hip translated() {
 }  // namespace
 
 hip_on_cuda::hip_on_cuda(options as) : table_(translated()) {
-  translation::pretended() = std::move(as);
+  translation::profile() = std::move(as);
   translation::flush_register() = 0;
   detail::replace_hip(&table_);
 }
@@ -77,7 +77,7 @@ hip_on_cuda::~hip_on_cuda() {
   detail::replace_hip(nullptr);
   const std::lock_guard lock(mutex);
   failures.clear();
-  translation::pretended() = {};
+  translation::profile() = {};
 }
 
 void hip_on_cuda::fail(const std::string& function, int at_call, amd::result with) {

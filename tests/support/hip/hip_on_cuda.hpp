@@ -13,7 +13,7 @@ namespace tandem::test {
 /// double, if any, must outlive it. Usable from any thread.
 class hip_on_cuda {
  public:
-  using options = translation::pretence;
+  using options = translation::device_profile;
 
   explicit hip_on_cuda(options as = {});
   ~hip_on_cuda();

@@ -64,8 +64,8 @@ contexts all;
 
 }  // namespace
 
-pretence& pretended() noexcept {
-  static pretence as;
+device_profile& profile() noexcept {
+  static device_profile as;
   return as;
 }
 
@@ -84,14 +84,14 @@ int& device() noexcept {
   return which;
 }
 
-amd::result keep(cu::result said) noexcept {
-  if (said == cu::stub_library) return keep_own(amd::no_device);
-  return keep_own(find(said) != nullptr ? said : 999);
+amd::result keep(cu::result result) noexcept {
+  if (result == cu::stub_library) return keep_own(amd::no_device);
+  return keep_own(find(result) != nullptr ? result : 999);
 }
 
-amd::result keep_own(amd::result said) noexcept {
-  if (said != amd::success) last = said;
-  return said;
+amd::result keep_own(amd::result result) noexcept {
+  if (result != amd::success) last = result;
+  return result;
 }
 
 const detail::cuda* enter() noexcept {

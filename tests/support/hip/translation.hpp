@@ -11,14 +11,14 @@ namespace amd = detail::amd;
 namespace cu = detail::cu;
 
 /// How NVIDIA's devices are presented.
-struct pretence {
+struct device_profile {
   int version = 60241134;  ///< HIP_VERSION
   std::string architecture = "gfx942";
   bool has_dma_buf = true;
   bool has_stream_memory_ops = true;
   bool has_unique_ids = true;
 };
-pretence& pretended() noexcept;
+device_profile& profile() noexcept;
 
 /// CUDA as `find_cuda` returns it now; null: none.
 const detail::cuda* driver();
@@ -31,8 +31,8 @@ int& device() noexcept;
 
 /// Translates a result to HIP's numbers, most of which are CUDA's, and sets the thread's last error
 /// if it is an error.
-amd::result keep(cu::result said) noexcept;
-amd::result keep_own(amd::result said) noexcept;
+amd::result keep(cu::result result) noexcept;
+amd::result keep_own(amd::result result) noexcept;
 
 /// CUDA's result of `what(cuda)` while the primary context of the thread's device is current.
 template <class Function>
@@ -45,9 +45,9 @@ template <class Function>
 amd::result on_device(Function what) {
   const detail::cuda* const in = enter();
   if (in == nullptr) return keep_own(amd::not_initialized);
-  const cu::result said = what(*in);
+  const cu::result result = what(*in);
   leave(*in);
-  return keep(said);
+  return keep(result);
 }
 
 inline cu::address address_of(const void* pointer) noexcept {

@@ -17,23 +17,23 @@ inline constexpr nc::result internal_error = 3, invalid_argument = 4, invalid_us
 enum class kind { all_reduce, broadcast, reduce, all_gather, reduce_scatter, message };
 
 /// The parameters that must be equal on all ranks of a call.
-struct terms {
+struct call_parameters {
   kind what = kind::message;
   std::size_t count = 0;  ///< as in the call
   int type = 0;
   int op = 0;  ///< -1: a premultiplied sum, whose factor each rank has itself
   int root = 0;
-  bool operator==(const terms&) const = default;
+  bool operator==(const call_parameters&) const = default;
 };
 
 /// The ranks with one unique id, and their calls for which some ranks are missing.
-struct meeting;
+struct shared_call;
 struct clique {
   int size = 0, arrived = 0, open = 0;
   std::vector<int> devices;
   /// By sequence number: of all collectives, of the messages of a pair.
-  std::map<std::size_t, std::shared_ptr<meeting>> collectives;
-  std::map<std::array<std::size_t, 3>, std::shared_ptr<meeting>> messages;
+  std::map<std::size_t, std::shared_ptr<shared_call>> collectives;
+  std::map<std::array<std::size_t, 3>, std::shared_ptr<shared_call>> messages;
 };
 
 struct made_op {
@@ -60,20 +60,20 @@ struct side {
 };
 
 /// One call of all ranks of a clique, or one message: its sender and its receiver.
-struct meeting {
-  meeting(const terms& of, std::size_t parts) : says(of), sides(parts) {}
-  bool all_came() const;
+struct shared_call {
+  shared_call(const call_parameters& of, std::size_t parts) : parameters(of), sides(parts) {}
+  bool all_arrived() const;
   bool all_here() const;
 
-  const terms says;
+  const call_parameters parameters;
   std::vector<std::optional<side>> sides;
   bool is_done = false;
 };
 
 /// A call of one rank before it is queued on a stream.
 struct posted {
-  terms says;
-  side mine;
+  call_parameters parameters;
+  side own_part;
   std::size_t to = 0;  ///< of a message
   bool sends = false;
   cu::stream on = nullptr;
@@ -89,7 +89,7 @@ class world {
 
   /// Wakes the ranks that wait in an initialization others will never join; returns when they have
   /// left.
-  void end_starts();
+  void end_initializations();
 
   /// The live double's state, or null. Without the mutex.
   static world* now() noexcept;
@@ -114,7 +114,7 @@ class world {
   int last_op = 15;
 
  private:
-  std::shared_ptr<meeting> meet(cuda::world& in, const posted& one);
+  std::shared_ptr<shared_call> match(cuda::world& in, const posted& one);
 };
 
 /// A call: `body(world&, cuda::world&, lock&)`.
@@ -141,7 +141,7 @@ std::optional<data_type> type_of(int vendor) noexcept;
 /// One element as a number.
 double value_of(data_type type, const void* element);
 /// Executes a call once all its parts are there.
-void carry_out(cuda::world& in, const meeting& what);
+void execute(cuda::world& in, const shared_call& what);
 
 // Each adds its functions to the table.
 void fill_life(detail::nccl& table);

@@ -8,7 +8,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_pd* alloc_pd(ibv_context* of) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "alloc_pd");
   if (found == nullptr) return errno = EINVAL, nullptr;
@@ -20,7 +20,7 @@ ibv_pd* alloc_pd(ibv_context* of) {
 }
 
 int dealloc_pd(ibv_pd* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.pds, which, "dealloc_pd") == nullptr) return EINVAL;
   const auto inside = [&](const auto& one) { return one.pd == which; };
@@ -72,7 +72,7 @@ ibv_mr* register_as(world& in, ibv_pd* where, void* from, std::size_t bytes, int
 }
 
 ibv_mr* reg_mr(ibv_pd* where, void* from, std::size_t bytes, int access) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if ((errno = may_register(in, where, bytes, access, call::reg_mr)) != 0) return nullptr;
   // Pinning accesses the pages: unmapped memory is detected here.
@@ -93,7 +93,7 @@ ibv_mr* reg_mr_iova2(ibv_pd* where, void* from, std::size_t bytes, std::uint64_t
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* where, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
                       int descriptor, int access) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   access &= ~static_cast<int>(optional_access);
   errno = may_register(in, where, bytes, access, call::reg_dmabuf_mr);
@@ -113,7 +113,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* where, std::uint64_t offset, std::size_t bytes, st
 }
 
 int dereg_mr(ibv_mr* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   mr* const found = in.live(in.mrs, which, "dereg_mr");
   if (found == nullptr) return EINVAL;

@@ -64,7 +64,7 @@ send_request taken(const ibv_send_wr& wr, qp& by) {
 }
 
 int post_send(ibv_qp* by, ibv_send_wr* wr, ibv_send_wr** bad) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, by, "post_send");
   int error = found == nullptr ? EINVAL : 0;
@@ -73,7 +73,7 @@ int post_send(ibv_qp* by, ibv_send_wr* wr, ibv_send_wr** bad) {
     spoil(in, *found, found->sends.emplace_back(taken(*wr, *found)));
   }
   if (error != 0) *bad = wr;
-  in.kick();
+  in.make_progress();
   return error;
 }
 
@@ -86,7 +86,7 @@ int may_receive(world& in, const qp& by, const ibv_recv_wr& wr) {
 }
 
 int post_recv(ibv_qp* by, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, by, "post_recv");
   int error = found == nullptr ? EINVAL : 0;
@@ -96,7 +96,7 @@ int post_recv(ibv_qp* by, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     ++found->receive_slots;
   }
   if (error != 0) *bad = wr;
-  in.kick();
+  in.make_progress();
   return error;
 }
 

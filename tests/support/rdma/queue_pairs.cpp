@@ -8,7 +8,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_qp* create_qp(ibv_pd* where, ibv_qp_init_attr* as) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.pds, where, "create_qp") == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::create_qp)) != 0) return nullptr;
@@ -140,7 +140,7 @@ void reset(world& in, qp& of) {
 }
 
 int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "modify_qp");
   if (found == nullptr) return EINVAL;
@@ -152,12 +152,12 @@ int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
   keep(*found, *to, mask);
   found->now = found->state = next;
   if (next == IBV_QPS_RESET) reset(in, *found);
-  in.kick();
+  in.make_progress();
   return 0;
 }
 
 int query_qp(ibv_qp* which, ibv_qp_attr* into, int, ibv_qp_init_attr* made_as) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "query_qp");
   if (found == nullptr) return EINVAL;
@@ -170,7 +170,7 @@ int query_qp(ibv_qp* which, ibv_qp_attr* into, int, ibv_qp_init_attr* made_as) {
 }
 
 int destroy_qp(ibv_qp* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "destroy_qp");
   if (found == nullptr) return EINVAL;
@@ -182,7 +182,7 @@ int destroy_qp(ibv_qp* which) {
     return event.element.qp == which;
   });
   in.qps.remove(which);
-  in.kick();
+  in.make_progress();
   return 0;
 }
 

@@ -22,7 +22,7 @@ class world {
   world& operator=(const world&) = delete;
 
   /// The live double's state, which the library's functions use. Never null.
-  static world& here();
+  static world& current();
 
   // Objects.
   device& named(const std::string& name);
@@ -38,9 +38,9 @@ class world {
   int injected(call which);
 
   // Events.
-  void tell(device& of, ibv_event_type what);
-  void tell(qp& of, ibv_event_type what);
-  void tell(cq& of, ibv_event_type what);
+  void post_event(device& of, ibv_event_type what);
+  void post_event(qp& of, ibv_event_type what);
+  void post_event(cq& of, ibv_event_type what);
   void notify(cq& of);
 
   // Completions.
@@ -58,7 +58,7 @@ class world {
   // Execution.
   enum class progress { made, none, waits, stuck };
   /// To be called after anything that may enable progress.
-  void kick();
+  void make_progress();
   /// Executes everything that can be executed.
   void run();
   std::size_t pump(std::size_t most, const std::string& device);
@@ -114,15 +114,15 @@ class world {
   progress read(const qp& from, send_request& request, qp& at, const spans& into);
   void finish_receive(const qp& from, const send_request& request, qp& at, std::size_t bytes);
   void reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what);
-  void give_up(qp& of);
+  void fail_unanswered(qp& of);
   void keep_late(const qp& of);
   void announce();
-  void keep_time();
+  void run_timer();
 
   std::vector<late_packet> late_;
   std::size_t turn_ = 0;
-  std::chrono::milliseconds patience_{0};
-  std::condition_variable time_passes_;
+  std::chrono::milliseconds retry_time_{0};
+  std::condition_variable timer_changed_;
   bool over_ = false;
   std::thread clock_;
 };
