@@ -1,4 +1,4 @@
-"""Ranks as processes, for tests of what goes wrong around them.
+"""Ranks as processes, for tests of failures around them.
 
 Every script of this folder defines functions `case_<name>(programs...)` and ends with `run_cases(globals())`. A case fails by
 raising (`check`), and skips by raising `Skipped` with the reason. Exit status: 1 one failed, 77 all skipped, 0 otherwise.
@@ -33,14 +33,14 @@ def check(holds, *what):
 
 def free_port():
     """A reserved port: no process listens on it, and a listener may share it while this process lives."""
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind(("127.0.0.1", 0))
-    _keepers.append(keeper)
-    return keeper.getsockname()[1]
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _reserved.append(reserved)
+    return reserved.getsockname()[1]
 
 
-_keepers = []
+_reserved = []
 
 
 class Process:
@@ -69,8 +69,8 @@ class Process:
             ended = self.process.poll() is not None
             if text in self.output():
                 break
-            check(not ended, f"ended with {self.process.returncode} before it said '{text}':", self.output())
-            check(time.monotonic() < end, f"did not say '{text}' within {limit_s} s:", self.output())
+            check(not ended, f"ended with {self.process.returncode} before it printed '{text}':", self.output())
+            check(time.monotonic() < end, f"did not print '{text}' within {limit_s} s:", self.output())
             time.sleep(0.005)
 
     def wait(self, limit_s):
@@ -78,7 +78,7 @@ class Process:
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise Failed(f"still runs after {limit_s} s; it said: {self.output()}") from None
+            raise Failed(f"still runs after {limit_s} s; its output: {self.output()}") from None
 
     def signal(self, number):
         self.process.send_signal(number)

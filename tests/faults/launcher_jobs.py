@@ -1,6 +1,6 @@
-"""Launchers under test: `tandem run` of a shell, and who is left of its job.
+"""Launchers under test: `tandem run` of a shell, and the processes that are left of its job.
 
-Every process of a job has a mark in its environment: who is left is found by it.
+Every process of a job has a mark in its environment, by which it is found.
 """
 
 import os
@@ -17,7 +17,7 @@ FOREVER = "while :; do sleep 1000; done"
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
-def usual_signals():
+def default_signals():
     """The signal actions of an interactive shell: a test in the background would inherit ignored signals."""
     for number in (*STOPS, signal.SIGPIPE, signal.SIGCHLD, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)
@@ -26,20 +26,20 @@ def usual_signals():
 class Job(Process):
     """A launcher, and the processes of its job."""
 
-    def __init__(self, command, preexec=usual_signals, **more):
+    def __init__(self, command, preexec=default_signals, **more):
         self.mark = secrets.token_hex(8)
         super().__init__(command, environment={MARK: self.mark}, preexec=preexec, **more)
 
-    def family(self):
+    def processes(self):
         """Living processes with the mark, except the launcher: {pid: (name, state)}."""
         return {pid: what for pid, what in marked(self.mark).items() if pid != self.pid}
 
-    def nobody_is_left(self):
-        left = eventually(lambda: not self.family())
-        check(left, "left behind:", self.family(), self.output())
+    def expect_none_left(self):
+        left = eventually(lambda: not self.processes())
+        check(left, "left behind:", self.processes(), self.output())
 
     def end(self):
-        for pid in self.family():
+        for pid in self.processes():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -81,8 +81,8 @@ def run(tandem, script, *options, ranks=2, **more):
     return job
 
 
-def expect_end(job, status, says=""):
+def expect_end(job, status, text=""):
     found = job.wait(END_S)
     check(found == status, f"status {found}, not {status}:", job.output())
-    check(says in job.output(), f"did not say '{says}':", job.output())
-    job.nobody_is_left()
+    check(text in job.output(), f"did not print '{text}':", job.output())
+    job.expect_none_left()

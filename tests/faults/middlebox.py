@@ -1,5 +1,5 @@
-"""Two hosts with a middle box between them: what each sends to the other is an IP packet in the hands of this process, which
-passes it on or drops it without a word, as firewalls, small links and forgetful translators of addresses do."""
+"""Two hosts with a middlebox between them: this process forwards each IP packet between them or drops it silently, as
+firewalls, links with a small MTU and NAT without state do."""
 
 import ctypes
 import fcntl

@@ -1,6 +1,6 @@
-"""Two hosts in network namespaces, a control link between them and as many rails as wanted, each shaped by tbf.
+"""Two hosts in network namespaces, connected by a control link and any number of rails, each shaped by tbf.
 
-May not make namespaces: prints why and exits with 77, which ctest shows as skipped.
+Where namespaces cannot be created: prints the reason and exits with 77, which ctest shows as skipped.
 """
 
 import atexit
@@ -48,7 +48,7 @@ class Hosts:
             skip(f"may not make network namespaces: {refused.stderr.strip() or refused}")
         for rail in range(1, len(self.rates) + 1):
             for side in (0, 1):
-                self.pass_again(rail, side)
+                self.restore(rail, side)
 
     def _connect(self, rail):
         ip("-n", self.names[0], "link", "add", f"r{rail}", "type", "veth", "peer", "name", f"r{rail}",
@@ -70,10 +70,10 @@ class Hosts:
         """Changes a rail's rate, both ways."""
         self.rates[rail - 1] = rate
         for side in (0, 1):
-            self.pass_again(rail, side)
+            self.restore(rail, side)
 
-    def pass_again(self, rail, side):
-        """Shapes what `side` sends on a rail to the rail's rate, and ends `swallow`."""
+    def restore(self, rail, side):
+        """Shapes what `side` sends on a rail to the rail's rate, and ends `drop_silently`."""
         rate = self.rates[rail - 1]
         if rate is None:
             subprocess.run(["tc", "-n", self.names[side], "qdisc", "del", "dev", f"r{rail}", "root"],
@@ -82,7 +82,7 @@ class Hosts:
             self._tc(side, "qdisc", "replace", "dev", f"r{rail}", "root", "tbf", "rate", rate, "burst", "128kb",
                      "latency", "10ms")
 
-    def swallow(self, rail, side):
+    def drop_silently(self, rail, side):
         """Drops silently what `side` sends on a rail, acknowledgements included."""
         self._tc(side, "qdisc", "replace", "dev", f"r{rail}", "root", "blackhole")
 
@@ -123,14 +123,14 @@ def results(ranks, limit_s):
     found = []
     for rank in ranks:
         try:
-            out, said = rank.communicate(timeout=limit_s)
+            out, errors = rank.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             rank.kill()
-            out, said = rank.communicate()
-            said += f"\nkilled: {limit_s} s are over"
+            out, errors = rank.communicate()
+            errors += f"\nkilled after {limit_s} s"
         lines = [line for line in out.splitlines() if line.startswith("{")]
         one = json.loads(lines[-1]) if lines else {}
         one["status"] = rank.returncode
-        one["said"] = said.strip()
+        one["errors"] = errors.strip()
         found.append(one)
     return found
