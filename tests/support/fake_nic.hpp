@@ -20,13 +20,15 @@ class fake_nic final : public rails::memory_registrar, public protocol::view_wri
  public:
   /// The same bytes as a device view.
   static mutable_view on_device(const mutable_view& here) {
-    auto* const there = reinterpret_cast<void*>(address_of(here.data) + apart);  // NOLINT: a number
+    auto* const there =
+        reinterpret_cast<void*>(address_of(here.data) + address_offset);  // NOLINT: a number
     return {there, here.bytes, memory_kind::cuda, 0};
   }
   /// The host address at which a NIC or an engine accesses them.
   static std::byte* behind(const void* data) {
     const std::uintptr_t at = address_of(data);
-    return reinterpret_cast<std::byte*>(at >= apart ? at - apart : at);  // NOLINT: as above
+    return reinterpret_cast<std::byte*>(at >= address_offset ? at - address_offset
+                                                             : at);  // NOLINT: as above
   }
 
   std::optional<std::uint32_t> register_for_peer(std::uint16_t lane, operation& op,
@@ -66,7 +68,7 @@ class fake_nic final : public rails::memory_registrar, public protocol::view_wri
 
  private:
   /// No process has addresses this high.
-  static constexpr std::uintptr_t apart = std::uintptr_t{1} << 47;
+  static constexpr std::uintptr_t address_offset = std::uintptr_t{1} << 47;
   static std::uintptr_t address_of(const void* data) {
     return reinterpret_cast<std::uintptr_t>(data);
   }

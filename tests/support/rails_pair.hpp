@@ -28,8 +28,8 @@ class rails_pair {
     std::vector<std::string> inbox;                            // in flight to this end, by lane
     std::vector<bool> passes;                                  // false: nothing gets through to it
     fake_nic nic;
-    std::vector<std::deque<nic_request>> posted;                 // by lane
-    std::vector<std::deque<rails::dma_tracker::token>> unheard;  // completed, by lane
+    std::vector<std::deque<nic_request>> posted;                     // by lane
+    std::vector<std::deque<rails::dma_tracker::token>> completions;  // completed, by lane
     /// Closed lanes whose NIC has not quiesced, and the writes that it may still execute.
     struct draining {
       std::uint16_t lane;
@@ -52,7 +52,7 @@ class rails_pair {
         e.core->messages().set_view_writer(&e.nic);
       }
       e.posted.resize(lanes);
-      e.unheard.resize(lanes);
+      e.completions.resize(lanes);
       e.readers.resize(lanes);
       e.in_hand.resize(lanes);
       e.inbox.resize(lanes);
@@ -112,15 +112,15 @@ class rails_pair {
     const nic_request request = std::move(posted.front());
     posted.pop_front();
     touch(side, lane, request);
-    if (request.placed) ends[side].unheard[lane].push_back(request.placed->token);
+    if (request.placed) ends[side].completions[lane].push_back(request.placed->token);
     if (is_open(1 - side, lane)) ends[1 - side].inbox[lane].append(request.head);
   }
   /// Delivers the sender's oldest completion.
   void hear(int side, std::uint16_t lane) {
-    auto& unheard = ends[side].unheard[lane];
-    if (unheard.empty()) return;
-    const rails::dma_tracker::token which = unheard.front();
-    unheard.pop_front();
+    auto& completions = ends[side].completions[lane];
+    if (completions.empty()) return;
+    const rails::dma_tracker::token which = completions.front();
+    completions.pop_front();
     core(side).placed(lane, which);
     collect(side);
   }
@@ -184,7 +184,7 @@ class rails_pair {
     e.inbox[lane].clear();
     if (drains_late) e.closing.push_back({lane, core(side).lane_epoch(lane), e.posted[lane]});
     e.posted[lane].clear();
-    e.unheard[lane].clear();
+    e.completions[lane].clear();
     core(side).lane_lost(lane, calls_all_quiet || !drains_late);
     collect(side);
     if (leaves_fences_out) forge_fence(side, lane);
@@ -224,7 +224,7 @@ class rails_pair {
           while (write(side, i)) {
           }
           while (!ends[side].posted[i].empty()) move(side, i);
-          while (!ends[side].unheard[i].empty()) hear(side, i);
+          while (!ends[side].completions[i].empty()) hear(side, i);
           while (!ends[side].closing.empty()) drain(side, true);
           deliver(1 - side, i, ~std::size_t{0});
         }
