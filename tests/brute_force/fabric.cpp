@@ -22,8 +22,8 @@ struct job_case {
 };
 
 awaitable<void> run_rank(launch_info who, fabric_maker make, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> self = co_await make(std::move(meeting), options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> self = co_await make(std::move(rendezvous), options);
   channel& other = co_await self->to(1 - who.rank);
   const auto me = static_cast<std::uint64_t>(who.rank);
   std::vector<awaitable<void>> both;

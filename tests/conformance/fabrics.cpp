@@ -240,27 +240,28 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
 }
 
 /// Rank 1 pretends to be on another host.
-awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> meeting,
+awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> rendezvous,
                                                   settings options) {
-  if (meeting->who().rank == 0) return shm::make_fabric(std::move(meeting), std::move(options));
+  if (rendezvous->who().rank == 0)
+    return shm::make_fabric(std::move(rendezvous), std::move(options));
   const auto pretend = [](std::shared_ptr<store> from) -> awaitable<std::unique_ptr<fabric>> {
     co_await from->set("shm/1", "another-boot:4026531840 tandem-1");
     co_await from->get(std::vector<std::string>(1, "over"), 10s);
     co_return nullptr;
   };
-  return pretend(std::move(meeting));
+  return pretend(std::move(rendezvous));
 }
 
 awaitable<void> look_for_rank_one(launch_info who, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> self = co_await make_elsewhere(meeting, options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> self = co_await make_elsewhere(rendezvous, options);
   if (who.rank == 0) {
     const auto failure = co_await failure_of(wait_for_ever(*self, 1));
     expect_error(failure, errc::unreachable, {"rank 1 is on another host", "--channel tcp"});
-    co_await meeting->set("over", "1");
+    co_await rendezvous->set("over", "1");
     self->close();
   }
-  meeting->leave();
+  rendezvous->leave();
 }
 
 awaitable<void> one_elsewhere() {

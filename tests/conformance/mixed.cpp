@@ -91,20 +91,21 @@ std::shared_ptr<tcp::mesh> make_no_memory(std::shared_ptr<store> part, settings 
   return std::make_shared<no_memory>(std::move(part), std::move(options), std::move(executor));
 }
 
-awaitable<std::unique_ptr<fabric>> make_rank_one_without_shm(std::shared_ptr<store> meeting,
+awaitable<std::unique_ptr<fabric>> make_rank_one_without_shm(std::shared_ptr<store> rendezvous,
                                                              settings options) {
-  if (meeting->who().rank != 1) return mixed::make_fabric(std::move(meeting), std::move(options));
-  return mixed::make_fabric(std::move(meeting), std::move(options), make_no_memory);
+  if (rendezvous->who().rank != 1)
+    return mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return mixed::make_fabric(std::move(rendezvous), std::move(options), make_no_memory);
 }
 
 TEST(mixed_fabric, a_rank_without_shared_memory_is_reached_by_tcp_from_both_ends) {
   run_test(expect_kinds(make_rank_one_without_shm, {}, {"-ts", "t-t", "st-"}));
 }
 
-awaitable<std::unique_ptr<fabric>> make_rank_one_on_rails(std::shared_ptr<store> meeting,
+awaitable<std::unique_ptr<fabric>> make_rank_one_on_rails(std::shared_ptr<store> rendezvous,
                                                           settings options) {
-  if (meeting->who().rank != 1) options.rails.clear();
-  return make_mixed(std::move(meeting), std::move(options));
+  if (rendezvous->who().rank != 1) options.rails.clear();
+  return make_mixed(std::move(rendezvous), std::move(options));
 }
 
 awaitable<void> expect_rails_refused() {
@@ -122,13 +123,13 @@ TEST(mixed_fabric, rails_on_one_side_alone_are_refused_on_both) {
 }
 
 /// Rank 1 leaves before it has published its location.
-awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> meeting,
+awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> rendezvous,
                                                          settings options) {
-  if (meeting->who().rank == 1) {
+  if (rendezvous->who().rank == 1) {
     co_await turns(50);
     co_return nullptr;
   }
-  std::unique_ptr<fabric> self = co_await mixed::make_fabric(std::move(meeting), options);
+  std::unique_ptr<fabric> self = co_await mixed::make_fabric(std::move(rendezvous), options);
   const auto failure = co_await failure_of(connect(*self, 1));
   expect_error(failure, errc::peer_lost, {"rank 1 is gone"});
   EXPECT_EQ(failure->context().rank, self->rank());

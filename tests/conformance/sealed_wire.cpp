@@ -197,12 +197,12 @@ launch_info job_of(int size, int rank, std::uint16_t port) {
 }
 
 awaitable<std::unique_ptr<fabric>> make_fabric(launch_info who, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
   if (options.rails.empty()) {
-    std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(meeting), options);
+    std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(rendezvous), options);
     co_return made;
   }
-  std::unique_ptr<fabric> made = co_await rails::make_fabric(std::move(meeting), options);
+  std::unique_ptr<fabric> made = co_await rails::make_fabric(std::move(rendezvous), options);
   co_return made;
 }
 

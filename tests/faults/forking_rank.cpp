@@ -36,12 +36,12 @@ void print_line(const std::string& line) {
 struct child_is_done {};
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> meeting,
+                                                      std::shared_ptr<tandem::store> rendezvous,
                                                       tandem::settings options) {
-  if (kind == "shm") return tandem::shm::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(meeting), std::move(options));
-  return tandem::tcp::make_fabric(std::move(meeting), std::move(options));
+  if (kind == "shm") return tandem::shm::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
 }
 
 /// Prints the result of an attempt of the child.
@@ -59,7 +59,7 @@ asio::awaitable<void> attempt(const char* name, Attempt what) {
 
 struct rank {
   tandem::fabric& job;
-  tandem::store& meeting;
+  tandem::store& rendezvous;
   asio::io_context& context;
   channel& peer;
   tandem::communicator& world;
@@ -72,7 +72,7 @@ asio::awaitable<void> use_all(rank of) {
   co_await attempt("recv", [&]() -> asio::awaitable<void> { co_await of.peer.recv(1, view); });
   co_await attempt("to", [&]() -> asio::awaitable<void> { co_await of.job.to(0); });
   co_await attempt("barrier", [&] { return tandem::barrier(of.world); });
-  co_await attempt("store", [&] { return of.meeting.set("key", "value"); });
+  co_await attempt("store", [&] { return of.rendezvous.set("key", "value"); });
   co_await attempt("run", [&]() -> asio::awaitable<void> {
     tandem::run(of.context);
     co_return;
@@ -83,8 +83,8 @@ asio::awaitable<void> use_all(rank of) {
   });
   of.job.fail(tandem::error(tandem::errc::bad_input, "a child's failure is its own"));
   of.job.close();
-  of.meeting.report(tandem::error(tandem::errc::bad_input, "a child's report is its own"));
-  of.meeting.leave();
+  of.rendezvous.report(tandem::error(tandem::errc::bad_input, "a child's report is its own"));
+  of.rendezvous.leave();
 }
 
 /// Keeps the child alive when the parent is killed.
@@ -169,18 +169,18 @@ asio::awaitable<void> run(asio::io_context& context, std::string kind, std::stri
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await make(std::move(kind), rendezvous, options);
   channel& peer = co_await job->to(1 - who->rank);
   auto world = co_await tandem::make_communicator(*job, options);
-  const rank own_rank{*job, *meeting, context, peer, world};
+  const rank own_rank{*job, *rendezvous, context, peer, world};
   if (what.starts_with("dies")) {
     co_await die(own_rank, who->rank, what);
   } else {
     co_await work(own_rank, who->rank, what);
   }
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
 /// Counts the inherited descriptors of a process that was started by exec.

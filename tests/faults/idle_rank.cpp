@@ -25,11 +25,11 @@ void print_line(const std::string& line) {
 }
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> meeting,
+                                                      std::shared_ptr<tandem::store> rendezvous,
                                                       tandem::settings options) {
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(meeting), std::move(options));
-  return tandem::tcp::make_fabric(std::move(meeting), std::move(options));
+  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
 }
 
 asio::awaitable<void> exchange(tandem::channel& with, int rank) {
@@ -47,8 +47,8 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await make(std::move(kind), rendezvous, options);
   tandem::channel& peer = co_await job->to(1 - who->rank);
   co_await exchange(peer, who->rank);
   print_line("idle");
@@ -57,14 +57,14 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
   co_await exchange(peer, who->rank);
   // The store has been idle, too; rank 0 leaves last.
   if (who->rank == 1) {
-    co_await meeting->set("done", "yes");
+    co_await rendezvous->set("done", "yes");
   } else {
     std::vector<std::string> keys(1, "done");
-    co_await meeting->get(std::move(keys), options.operation_timeout);
+    co_await rendezvous->get(std::move(keys), options.operation_timeout);
   }
   print_line("done");
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
 }  // namespace

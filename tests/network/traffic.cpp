@@ -112,8 +112,8 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
     fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await tandem::rails::make_fabric(meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await tandem::rails::make_fabric(rendezvous, options);
   t.rank = who->rank;
   channel& peer = co_await job->to(1 - t.rank);
   co_await barrier(peer);
@@ -142,7 +142,7 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
   }
   if (failure) std::rethrow_exception(failure);
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
 }  // namespace

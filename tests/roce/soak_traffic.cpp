@@ -242,8 +242,8 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
     fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  auto job = co_await tandem::rails::make_fabric(meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  auto job = co_await tandem::rails::make_fabric(rendezvous, options);
   s.rank = who->rank;
   channel& peer = co_await job->to(1 - s.rank);
   co_await all_up(peer);
@@ -263,7 +263,7 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
   line = result_json(s, peer, slots);
   const bool is_empty = peer.stats().unexpected_bytes == 0;
   job->close();
-  meeting->leave();
+  rendezvous->leave();
   job.reset();
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (int i = 0; i < 500 && !(object_counts::take() == object_counts{}); ++i) {

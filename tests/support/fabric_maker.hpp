@@ -14,18 +14,18 @@ using fabrics = std::vector<std::unique_ptr<fabric>>;
 
 /// Makes a rank's fabric after the rendezvous.
 using fabric_maker = boost::asio::awaitable<std::unique_ptr<fabric>> (*)(
-    std::shared_ptr<store> meeting, settings options);
+    std::shared_ptr<store> rendezvous, settings options);
 
 /// With a job secret, which rails require.
 settings on_two_rails(settings options);
 
 /// Over rails if the settings name any, else over tcp.
-boost::asio::awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting,
+boost::asio::awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> rendezvous,
                                                          settings options);
 
 /// Two emulated hosts, the first half of the ranks and the rest: shared memory within, `make_one`
 /// across.
-boost::asio::awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> meeting,
+boost::asio::awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> rendezvous,
                                                            settings options);
 
 /// All ranks of a job in this process, on one executor, with a rendezvous over loopback.
