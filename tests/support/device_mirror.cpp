@@ -16,7 +16,7 @@ cuda_double::options late_by_chance(int devices) {
   return as;
 }
 
-/// Whole elements of the device's memory, by where the double keeps them.
+/// The host address of device memory, as the double stores it.
 void* bytes_at(cuda_double& gpus, void* argument, std::size_t bytes) {
   const auto address = reinterpret_cast<cu::address>(*static_cast<void**>(argument));
   return gpus.host(address, bytes);

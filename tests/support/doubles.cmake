@@ -1,5 +1,4 @@
-# Devices in memory, for whose libraries they stand.
-# RDMA devices in memory. Nothing is linked to the library whose functions it stands for: the header is enough.
+# Simulated RDMA devices. libibverbs is not linked: its header is enough.
 add_library(tandem_rdma_double OBJECT
   support/rdma/completions.cpp
   support/rdma/devices.cpp
@@ -16,7 +15,7 @@ target_include_directories(tandem_rdma_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR
 target_link_libraries(tandem_rdma_double PUBLIC GTest::gtest tandem_verbs_header)
 tandem_use_in_test(tandem_rdma_double)
 
-# GPUs in memory.
+# Simulated GPUs.
 add_library(tandem_cuda_double OBJECT
   support/cuda/contexts.cpp
   support/cuda/devices.cpp

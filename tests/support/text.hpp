@@ -11,7 +11,7 @@ inline testing::AssertionResult says(std::string_view text, std::string_view wor
   return testing::AssertionFailure() << "'" << words << "' is not in: " << text;
 }
 
-/// How often: overlaps count.
+/// The number of occurrences, overlapping ones included.
 inline int count(std::string_view text, std::string_view word) {
   int n = 0;
   for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++n;

@@ -161,7 +161,7 @@ TEST(CudaDoubleFaults, UnexpectedMisuseFailsTheTest) {
         cuda_rig rig;
         rig.gpus.expect_violation("something else");
       },
-      "misuse that never came: something else");
+      "expected misuse that did not occur: something else");
   EXPECT_NONFATAL_FAILURE(
       {
         cuda_rig rig;
