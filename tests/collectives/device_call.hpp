@@ -6,7 +6,7 @@
 #include <tandem/collectives.hpp>
 #include <vector>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 
 namespace tandem::test {
 

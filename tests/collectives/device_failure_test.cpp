@@ -57,7 +57,7 @@ TEST_F(DeviceFailure, LostRankAtAnyStepReturnsViewsUntouched) {
         ranks.fabrics[2]->fail(error(
             errc::peer_lost, {.peer = 2, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
         ASSERT_TRUE(ranks.finish());
-        ranks.bring_back();
+        ranks.copy_back();
         ASSERT_FALSE(HasFailure());
       }
     }

@@ -42,9 +42,9 @@ class device_job : private rank_mirrors, public job {  // destroys the io_contex
     return mirror ? View(mirror->there(here)) : here;
   }
   /// Copies all views back to the host and drops the device copies.
-  void bring_back() {
+  void copy_back() {
     for (const auto& each : mirrors) {
-      if (each) each->bring_back();
+      if (each) each->copy_back();
     }
   }
 

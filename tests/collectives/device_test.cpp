@@ -36,7 +36,7 @@ void expect_same(job& on_host, device_job& on_devices, const device_call& c) {
                     [&](int rank, mutable_view v) { return on_devices.there(rank, v); });
   }),
             "");
-  on_devices.bring_back();
+  on_devices.copy_back();
   ASSERT_TRUE(got == expected);
 }
 
@@ -125,7 +125,7 @@ TEST_P(OnDevices, PropagatesNanOfAnyRank) {
           const auto there = [&](int rank, mutable_view v) { return on_devices.there(rank, v); };
           ASSERT_EQ(on_devices.run([&](int r) { return data.call(on_devices.world(r), there); }),
                     "");
-          on_devices.bring_back();
+          on_devices.copy_back();
           ASSERT_EQ(data.wrong(), "");
         }
       }
@@ -210,7 +210,7 @@ TEST_P(OnDevices, ConcurrentCallsDoNotInterfere) {
                   [&](int rank, mutable_view v) { return on_devices.there(rank, v); });
   }),
             "");
-  on_devices.bring_back();
+  on_devices.copy_back();
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == expected[i]);
 }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <tandem/collectives.hpp>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"
 
@@ -49,8 +49,8 @@ class reduction_of_all {
     for (const std::size_t one : counts_) total_ += one;
     if (!scatters) total_ = c.count;
     for (int r = 0; r < ranks.size(); ++r) {
-      brought_.push_back(test::elements_of(c.type, r, total_));
-      from_.push_back(test::packed(c.type, brought_.back()));
+      contributions_.push_back(test::elements_of(c.type, r, total_));
+      from_.push_back(test::packed(c.type, contributions_.back()));
       const std::size_t here = scatters ? counts_[static_cast<std::size_t>(r)] : total_;
       into_.emplace_back(here * bytes_of(c.type), std::byte{0xab});
     }
@@ -104,7 +104,7 @@ class reduction_of_all {
     const auto combine = [this](element a, element b) {
       return test::slow_combine(c_.type, c_.op, a, b);
     };
-    const auto all = test::prepared(c_.type, c_.op, brought_);
+    const auto all = test::prepared(c_.type, c_.op, contributions_);
     const bool scatters = c_.what == collective::reduce_scatter;
     const std::size_t first = scatters ? first_of(r) : 0;
     const std::size_t count = scatters ? counts_[static_cast<std::size_t>(r)] : total_;
@@ -126,7 +126,7 @@ class reduction_of_all {
   const reducing c_;
   const std::vector<std::size_t> counts_;
   std::size_t total_ = 0;
-  std::vector<std::vector<element>> brought_;
+  std::vector<std::vector<element>> contributions_;
   std::vector<std::vector<std::byte>> from_, into_;
   std::vector<std::size_t> bytes_;
 };

@@ -64,7 +64,7 @@ awaitable<void> all_lengths_with_long_messages(peers& all) {
 TEST(DeviceContention, MessagesOfEveryLengthWithAnEndlessStreamOfLongOnes) {
   cuda_double::options as;
   as.greedy_engines = true;
-  as.most_delay = 1ms;  // so that more copies are requested before an engine runs empty
+  as.max_delay = 1ms;  // so that more copies are requested before an engine runs empty
   gpus_of_this_test(as);
   run_test(with_peers(all_lengths_with_long_messages, as), drive::by_spinning, 100s);
 }

@@ -13,9 +13,8 @@ struct pending_set {
     const auto executor = on.get_executor();
     parts.emplace_back(executor, on.recv(0, buffers[0]));
     parts.emplace_back(executor, on.recv(0, buffers[1]));
-    parts.emplace_back(executor, on.send(1, buffers[2]));  // announced
-    for (int i = 0; i < 20; ++i)
-      parts.emplace_back(executor, on.send(2, buffers[3]));  // waiting
+    parts.emplace_back(executor, on.send(1, buffers[2]));                               // announced
+    for (int i = 0; i < 20; ++i) parts.emplace_back(executor, on.send(2, buffers[3]));  // waiting
   }
   std::vector<std::vector<std::byte>> buffers{4, std::vector<std::byte>(5000, untouched)};
   std::vector<background> parts;

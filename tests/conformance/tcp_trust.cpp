@@ -13,7 +13,7 @@
 namespace tandem::test {
 namespace {
 
-const std::string_view other_secret = "somebody else's secret";
+const std::string_view other_secret = "another job's secret";
 
 awaitable<void> trusted_peer(tcp::listener& listener) {
   std::unique_ptr<channel> remote =

@@ -11,7 +11,7 @@
 #include <tandem/detail/quiet.hpp>
 #include <utility>
 
-#include "far/words.hpp"
+#include "far/messages.hpp"
 #include "protocol/channel_handle.hpp"
 
 namespace tandem::test::far {

@@ -3,8 +3,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
-#include "support/channel_case.hpp"
 #include "far/lanes.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test::far {
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <tandem/detail/quiet.hpp>
 
-#include "far/words.hpp"
+#include "far/messages.hpp"
 #include "protocol/channel_handle.hpp"
 #include "support/pattern.hpp"
 

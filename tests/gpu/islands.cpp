@@ -16,7 +16,7 @@
 
 #include "collectives/islands/island_call.hpp"
 #include "collectives/nan_cases.hpp"
-#include "collectives/parallel/hand_on.hpp"
+#include "collectives/parallel/pass_around.hpp"
 #include "collectives/slow.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/reserved_port.hpp"

@@ -14,8 +14,8 @@ constexpr std::uint32_t local_psn = 7;
 constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048,
                       raw_slot_bytes = 1024;
 
-rdma_end::wish wish() {
-  rdma_end::wish as;
+rdma_end::options options() {
+  rdma_end::options as;
   as.cqe = 512;
   as.send_wr = as.receive_wr = 64;
   as.inlined = 0;
@@ -37,7 +37,8 @@ void connect_pair(rdma_end& one, const verbs::qp_info& to, std::uint32_t pair, s
 
 }  // namespace
 
-raw_verbs::raw_verbs(const std::string& device) : data(device, wish()), control(device, wish()) {}
+raw_verbs::raw_verbs(const std::string& device)
+    : data(device, options()), control(device, options()) {}
 
 verbs::qp_info raw_verbs::qp_info() const {
   verbs::qp_info local;

@@ -11,7 +11,7 @@ namespace tandem::test {
 /// The other end of a lane, driven by the test: it completes the setup correctly, and then sends
 /// and writes what the test wants.
 struct raw_verbs {
-  /// @param spoil  changes its queue pair info before it is sent
+  /// @param corrupt  changes its queue pair info before it is sent
   static awaitable<std::shared_ptr<raw_verbs>> establish(
       asio::ip::tcp::socket over, const std::string& device,
       std::function<void(verbs::qp_info&)> corrupt = {});

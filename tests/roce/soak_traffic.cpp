@@ -3,7 +3,7 @@
 // usage: soak_traffic SECONDS SEED
 //
 // Prints status lines, and after some of them waits for a line on its input: "up" when all lanes
-// are up (waits), "at" periodically, "settled" when all traffic is complete, all lanes are up again
+// are up (waits), "at" periodically, "stable" when all traffic is complete, all lanes are up again
 // and each has used every one of its slots again (waits), "closed" when the channel is destroyed
 // (waits), and at the end a line of JSON. Logs to standard error.
 
@@ -256,7 +256,7 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
   co_await all_up(peer);
   const bool slots = co_await use_every_slot(peer, s);
   co_await all_up(peer);
-  co_await print_and_wait("settled");
+  co_await print_and_wait("stable");
   s.over = true;
   std::vector<std::byte> local(1), remote(1);
   co_await exchange(peer, local, remote);

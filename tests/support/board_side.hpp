@@ -38,7 +38,7 @@ class board_side final : public board {
   void cancel_wait(waiter&) noexcept override {}
   const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
 
-  void bring(std::uint64_t call, std::uint64_t value) {
+  void contribute(std::uint64_t call, std::uint64_t value) {
     std::byte* const at = slot_for(call);
     ASSERT_NE(at, nullptr);
     std::memcpy(at, &value, sizeof value);

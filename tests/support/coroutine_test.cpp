@@ -13,9 +13,9 @@
 namespace tandem::test {
 namespace {
 
-/// The factor TANDEM_TEST_PATIENCE for timeouts on emulated machines.
+/// The factor TANDEM_TEST_TIMEOUT_FACTOR for timeouts on emulated machines.
 int timeout_factor() {
-  const char* const text = std::getenv("TANDEM_TEST_PATIENCE");
+  const char* const text = std::getenv("TANDEM_TEST_TIMEOUT_FACTOR");
   return text != nullptr ? std::max(std::atoi(text), 1) : 1;
 }
 

@@ -12,7 +12,7 @@ namespace {
 cuda_double::options late_by_chance(int devices) {
   cuda_double::options as;
   as.devices = devices;
-  as.most_delay = std::chrono::microseconds(20);
+  as.max_delay = std::chrono::microseconds(20);
   return as;
 }
 
@@ -82,7 +82,7 @@ const_view device_mirror::there(const_view here) {
   return there(mutable_view(const_cast<void*>(here.data), here.bytes));
 }
 
-void device_mirror::bring_back() {
+void device_mirror::copy_back() {
   for (const copy& each : copies_) {
     const mutable_view from = each.there.view();
     copy_now(accelerator_of(from), each.here, from.data, from.bytes);

@@ -36,7 +36,7 @@ class device_mirror {
   mutable_view there(mutable_view here);
   const_view there(const_view here);
   /// Copies everything back to the host, and frees the device copies.
-  void bring_back();
+  void copy_back();
 
  private:
   struct copy {

@@ -4,9 +4,9 @@ add_library(tandem_rdma_double OBJECT
   support/rdma/devices.cpp
   support/rdma/double.cpp
   support/rdma/events.cpp
-  support/rdma/landing.cpp
+  support/rdma/responder.cpp
   support/rdma/memory.cpp
-  support/rdma/movement.cpp
+  support/rdma/progress.cpp
   support/rdma/on_loopback.cpp
   support/rdma/posting.cpp
   support/rdma/queue_pairs.cpp
@@ -26,7 +26,7 @@ add_library(tandem_cuda_double OBJECT
   support/cuda/ipc.cpp
   support/cuda/memory.cpp
   support/cuda/modules.cpp
-  support/cuda/movement.cpp
+  support/cuda/copies.cpp
   support/cuda/names.cpp
   support/cuda/streams.cpp
   support/cuda/world.cpp)

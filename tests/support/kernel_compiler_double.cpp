@@ -111,7 +111,7 @@ void kernel_compiler_double::fail(std::string log) {
   now->fails_with = std::move(log);
 }
 
-void kernel_compiler_double::become(int major, int minor) {
+void kernel_compiler_double::set_version(int major, int minor) {
   now->major = major;
   now->minor = minor;
 }

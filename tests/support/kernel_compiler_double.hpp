@@ -19,7 +19,7 @@ class kernel_compiler_double {
   /// All later compilations fail, with this log.
   void fail(std::string log);
   /// Changes its version.
-  void become(int major, int minor);
+  void set_version(int major, int minor);
   /// The options of all compilations so far, with a space before each.
   const std::vector<std::string>& compiled() const;
   /// Programs that are not destroyed.

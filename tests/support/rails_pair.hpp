@@ -93,7 +93,7 @@ class rails_pair {
     e.in_hand[lane].reset();
     if (p.placed) e.core->placing(lane, p);
     e.core->written(p);
-    if (!is_open(1 - side, lane) || (leaves_fences_out && is_fence(p))) return;
+    if (!is_open(1 - side, lane) || (omits_fences && is_fence(p))) return;
     nic_request request{{reinterpret_cast<const char*>(p.head.data()), p.head_bytes},
                         p.placed,
                         p.payload,
@@ -116,7 +116,7 @@ class rails_pair {
     if (is_open(1 - side, lane)) ends[1 - side].inbox[lane].append(request.head);
   }
   /// Delivers the sender's oldest completion.
-  void hear(int side, std::uint16_t lane) {
+  void deliver_completion(int side, std::uint16_t lane) {
     auto& completions = ends[side].completions[lane];
     if (completions.empty()) return;
     const rails::dma_tracker::token which = completions.front();
@@ -185,9 +185,9 @@ class rails_pair {
     if (drains_late) e.closing.push_back({lane, core(side).lane_epoch(lane), e.posted[lane]});
     e.posted[lane].clear();
     e.completions[lane].clear();
-    core(side).lane_lost(lane, calls_all_quiet || !drains_late);
+    core(side).lane_lost(lane, reports_quiesced_early || !drains_late);
     collect(side);
-    if (leaves_fences_out) forge_fence(side, lane);
+    if (omits_fences) forge_fence(side, lane);
   }
   /// A new connection, in a new epoch, replaces the old one at both ends.
   void heal(std::uint16_t lane) {
@@ -216,7 +216,7 @@ class rails_pair {
     }
   }
   /// Moves everything, without faults, until each end knows that the other has received all.
-  void settle() {
+  void deliver_all() {
     for (int quiet = 0, rounds = 0; quiet < 2 && good; ++rounds) {
       for (const int side : {0, 1}) {
         for (std::uint16_t i = 0; i < lanes(); ++i) {
@@ -224,7 +224,7 @@ class rails_pair {
           while (write(side, i)) {
           }
           while (!ends[side].posted[i].empty()) move(side, i);
-          while (!ends[side].completions[i].empty()) hear(side, i);
+          while (!ends[side].completions[i].empty()) deliver_completion(side, i);
           while (!ends[side].closing.empty()) drain(side, true);
           deliver(1 - side, i, ~std::size_t{0});
         }
@@ -258,11 +258,11 @@ class rails_pair {
   int broken = 0;  // lanes lost to corrupted bytes
   /// An injected bug: a closed lane is not fenced, and what had not arrived by then is sent again
   /// at once, although the other end still reads there.
-  bool leaves_fences_out = false;
+  bool omits_fences = false;
   /// NICs write in place, and continue for a while after their lane was closed.
   bool drains_late = false;
   /// An injected bug: a closed lane counts as quiesced although its NIC continues.
-  bool calls_all_quiet = false;
+  bool reports_quiesced_early = false;
 
  private:
   std::uint32_t epoch_of(std::uint16_t lane) { return core(0).lane_epoch(lane); }

@@ -107,7 +107,7 @@ class session_pair {
   }
 
   /// Moves everything both ways until there is nothing to send.
-  void settle() {
+  void deliver_all() {
     bool moved = true;
     while (moved) {
       moved = false;

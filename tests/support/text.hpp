@@ -6,7 +6,7 @@
 
 namespace tandem::test {
 
-inline testing::AssertionResult says(std::string_view text, std::string_view words) {
+inline testing::AssertionResult contains_text(std::string_view text, std::string_view words) {
   if (text.find(words) != std::string_view::npos) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "'" << words << "' is not in: " << text;
 }

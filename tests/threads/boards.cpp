@@ -22,13 +22,13 @@ std::uint64_t take_part(const test::board_pages& memory, int rank) {
   test::board_side mine(memory, rank, ranks);
   std::uint64_t wrong = 0;
   for (std::uint64_t call = 0; call < calls; ++call) {
-    const int bring = call < calls / 2 ? ranks : 1;
+    const int contribute = call < calls / 2 ? ranks : 1;
     mine.begin(call);
-    if (rank < bring) {
+    if (rank < contribute) {
       while (mine.slot_for(call) == nullptr) std::this_thread::yield();
-      mine.bring(call, value_of(rank, call));
+      mine.contribute(call, value_of(rank, call));
     }
-    for (int r = 0; r < bring; ++r) {
+    for (int r = 0; r < contribute; ++r) {
       while (!mine.has(r, call)) std::this_thread::yield();
       if (mine.value_of(r, call) != value_of(r, call)) ++wrong;
     }

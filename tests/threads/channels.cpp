@@ -148,8 +148,8 @@ TEST(threads, local_fabric_loses_a_rank) {
   }
 }
 
-awaitable<void> listens(tcp::listener door) {
-  end on = co_await door.accept();
+awaitable<void> listens(tcp::listener acceptor) {
+  end on = co_await acceptor.accept();
   co_await traffic_and_leave(std::move(on));
 }
 awaitable<void> connects(std::uint16_t port) {
@@ -160,16 +160,16 @@ awaitable<void> connects(std::uint16_t port) {
 TEST(threads, tcp_pairs_on_separate_loops) {
   loop_thread loops[4];
   for (int pair = 0; pair < 2; ++pair) {
-    tcp::listener door(loops[2 * pair].executor(), "127.0.0.1", 0, small_settings());
-    const std::uint16_t port = door.port();
-    loops[2 * pair].start(listens(std::move(door)));
+    tcp::listener acceptor(loops[2 * pair].executor(), "127.0.0.1", 0, small_settings());
+    const std::uint16_t port = acceptor.port();
+    loops[2 * pair].start(listens(std::move(acceptor)));
     loops[2 * pair + 1].start(connects(port));
   }
   for (loop_thread& loop : loops) loop.join();
 }
 
-awaitable<void> listens_for_shm(shm::listener door) {
-  end on = co_await door.accept();
+awaitable<void> listens_for_shm(shm::listener acceptor) {
+  end on = co_await acceptor.accept();
   co_await traffic_and_leave(std::move(on));
 }
 awaitable<void> connects_to_shm(std::string name, settings options) {
@@ -182,9 +182,9 @@ TEST(threads, shm_pairs_on_separate_loops) {
     settings options = small_settings();
     options.shm_single_copy = copies;
     loop_thread loops[2];
-    shm::listener door(loops[0].executor(), "", options);
-    const std::string name = door.name();
-    loops[0].start(listens_for_shm(std::move(door)));
+    shm::listener acceptor(loops[0].executor(), "", options);
+    const std::string name = acceptor.name();
+    loops[0].start(listens_for_shm(std::move(acceptor)));
     loops[1].start(connects_to_shm(name, options));
     for (loop_thread& loop : loops) loop.join();
   }

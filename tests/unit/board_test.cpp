@@ -19,7 +19,7 @@ TEST(Board, DeliversContributions) {
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
   EXPECT_EQ(b.find(0, 0).data, nullptr);
-  a.bring(0, 77);
+  a.contribute(0, 77);
   for (const side* each : {&b, &c}) {
     EXPECT_EQ(each->value_of(0, 0), 77u);
     EXPECT_EQ(each->find(0, 0).bytes, sizeof(std::uint64_t));
@@ -34,7 +34,7 @@ TEST(Board, KeepsContributionsUntilRead) {
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (std::uint64_t call = 0; call < board::slots_per_rank; ++call) {
     for (side* each : {&a, &b, &c}) each->begin(call);
-    a.bring(call, call);
+    a.contribute(call, call);
     a.end(call);
     b.end(call);
   }
@@ -57,7 +57,7 @@ TEST(Board, SkipsCallsThatDoNotUseIt) {
        std::initializer_list<std::uint64_t>{3, 900, 900 + board::slots_per_rank, 5000}) {
     a.begin(call);
     b.begin(call);
-    a.bring(call, call);
+    a.contribute(call, call);
     EXPECT_EQ(b.value_of(0, call), call);
     a.end(call);
     b.end(call);
@@ -69,11 +69,11 @@ TEST(Board, RingsBlockedRanksOnce) {
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
   b.set_blocked();
-  a.bring(0, 1);
+  a.contribute(0, 1);
   EXPECT_TRUE(a.rung.empty()) << "before it waits or ends the call";
   a.flush_wakeups();
   EXPECT_EQ(a.rung, std::vector<int>{1});
-  c.bring(0, 1);
+  c.contribute(0, 1);
   c.flush_wakeups();
   EXPECT_TRUE(c.rung.empty());
   // Also when waiting for a free slot.
@@ -91,7 +91,7 @@ TEST(Board, RingsAgainWhenLoopBlocks) {
   side a(memory, 0, 2), b(memory, 1, 2);
   a.has_loop = true;
   for (side* each : {&a, &b}) each->begin(0);
-  a.bring(0, 1);
+  a.contribute(0, 1);
   a.end(0);
   EXPECT_TRUE(a.rung.empty());
   b.set_blocked();
@@ -99,7 +99,7 @@ TEST(Board, RingsAgainWhenLoopBlocks) {
   EXPECT_EQ(a.rung, std::vector<int>{1});
   b.end(0);
   a.begin(1);
-  a.bring(1, 1);
+  a.contribute(1, 1);
   b.set_blocked();
   a.end(1);
   EXPECT_EQ(a.rung, (std::vector<int>{1, 1}));
@@ -141,7 +141,7 @@ TEST(Board, AnyOrderOfStepsDeliversAllContributions) {
         p.open.push_back(p.begun++);
       } else if (random() % 2 == 0 && p.contribution < p.begun) {
         if (mine.slot_for(p.contribution) == nullptr) continue;
-        mine.bring(p.contribution, value(static_cast<int>(i), p.contribution));
+        mine.contribute(p.contribution, value(static_cast<int>(i), p.contribution));
         ++p.contribution;
       } else if (!p.open.empty()) {
         const std::size_t which = random() % p.open.size();

@@ -23,9 +23,9 @@ struct both_ends {
   asio::ip::tcp::socket near{context}, far{context};
 
   both_ends() {
-    asio::ip::tcp::acceptor door(context, {address_v4::loopback(), 0});
-    near.connect(door.local_endpoint());
-    door.accept(far);
+    asio::ip::tcp::acceptor acceptor(context, {address_v4::loopback(), 0});
+    near.connect(acceptor.local_endpoint());
+    acceptor.accept(far);
   }
 };
 

@@ -220,7 +220,7 @@ TEST(CudaDoubleFaults, FailsAfterShutdownAndInForkedChild) {
 /// Every thread has its own stream on one of the devices; random delays vary the order.
 TEST(CudaDoubleFaults, IsThreadSafe) {
   cuda_double::options as;
-  as.most_delay = std::chrono::microseconds(50);
+  as.max_delay = std::chrono::microseconds(50);
   cuda_rig rig(as);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

@@ -123,7 +123,7 @@ awaitable<void> blocks_repeatedly(cuda_double& gpus) {
 TEST(device_watch, wakes_blocked_loop) {
   for (const drive how : both_loops) {
     cuda_double::options as;
-    as.most_delay = std::chrono::microseconds(2000);
+    as.max_delay = std::chrono::microseconds(2000);
     cuda_double gpus(as);
     run_test(blocks_repeatedly(gpus), how);
   }

@@ -83,7 +83,7 @@ TEST_F(peer_staging_test, invalid_descriptions_are_refused) {
   bad = good;
   bad.bytes = capacity_bytes * 1024;
   EXPECT_FALSE(mine.describe(bad, why_));
-  EXPECT_TRUE(test::says(why_, "67108864 bytes; expected 65536")) << why_;
+  EXPECT_TRUE(test::contains_text(why_, "67108864 bytes; expected 65536")) << why_;
   EXPECT_TRUE(mine.describe(good, why_));
   EXPECT_FALSE(mine.describe(good, why_)) << "twice";
 }
@@ -103,10 +103,10 @@ TEST_F(peer_staging_test, descriptor_is_verified_before_mapping) {
   const shared_pages pages("tandem-test", capacity_bytes);
   shared_pages::location where = pages.where();
   where.inode += 1;
-  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.bytes /= 2;
-  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.descriptor = 1'000'000;
   EXPECT_NE(answer_to(where), "");
@@ -118,23 +118,23 @@ TEST_F(peer_staging_test, descriptor_is_verified_before_mapping) {
 TEST_F(peer_staging_test, memory_that_may_shrink_is_refused) {
   const int open_ended = ::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(::ftruncate(open_ended, capacity_bytes), 0);
-  EXPECT_TRUE(test::says(answer_to(location_of(open_ended)), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(open_ended)), "not that shared memory"));
   ::close(open_ended);
 }
 
 TEST_F(peer_staging_test, pipes_and_devices_are_not_opened) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  EXPECT_TRUE(test::says(answer_to(location_of(ends[0])), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(ends[0])), "not that shared memory"));
   const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
-  EXPECT_TRUE(test::says(answer_to(location_of(zero)), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(zero)), "not that shared memory"));
   for (const int each : {ends[0], ends[1], zero}) ::close(each);
 }
 
 TEST_F(peer_staging_test, pinning_failure_is_explained) {
   const shared_pages pages("tandem-test", capacity_bytes);
   world_.fail("cuMemHostRegister", 1, 801);
-  EXPECT_TRUE(test::says(answer_to(pages.where()), "cuMemHostRegister"));
+  EXPECT_TRUE(test::contains_text(answer_to(pages.where()), "cuMemHostRegister"));
 }
 
 }  // namespace

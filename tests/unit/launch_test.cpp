@@ -287,7 +287,7 @@ TEST(launch, invalid_variables_are_named) {
        open_mpi +
            variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}},
        {"Open MPI", "mpirun -x TANDEM_RENDEZVOUS=host:port"}},
-      {"jobs cannot be told apart", mpich, {"MPICH", "-genv TANDEM_RENDEZVOUS host:port"}},
+      {"jobs cannot be distinguished", mpich, {"MPICH", "-genv TANDEM_RENDEZVOUS host:port"}},
       {"task counts",
        slurm + variables{{"SLURM_STEP_TASKS_PER_NODE", "2(y)"}},
        {"TASKS_PER_NODE", "2(y)"}},

@@ -44,7 +44,7 @@ TEST(log, is_discarded_without_sink) {
   log(log_level::error, "tcp", "unheard");
   EXPECT_TRUE(outer.lines.empty());
   EXPECT_FALSE(set_log_sink(mine, log_level::debug)) << "there was none";
-  log(log_level::debug, "tcp", "heard");
+  log(log_level::debug, "tcp", "kept");
   EXPECT_EQ(outer.lines.size(), 1u);
 }
 

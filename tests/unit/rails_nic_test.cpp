@@ -66,7 +66,7 @@ TEST(Subnets, CountPrefixBits) {
 TEST(BoundSockets, ConnectFromTheirAddress) {
   asio::io_context loop;
   const nic lo = loopback();
-  tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
+  tcp::acceptor acceptor(loop, {make_address("127.0.0.1"), 0});
   for (const bool peer_is_local : {true, false}) {
     tcp::socket fresh(loop, tcp::v4());
     const binding got = bind_nic(fresh, lo, make_address("127.0.0.2"), peer_is_local);
@@ -75,9 +75,9 @@ TEST(BoundSockets, ConnectFromTheirAddress) {
     if (peer_is_local) {
       EXPECT_EQ(got.why_not, "the peer is on this machine");
     }
-    fresh.connect(door.local_endpoint());
+    fresh.connect(acceptor.local_endpoint());
     EXPECT_EQ(fresh.local_endpoint().address(), make_address("127.0.0.2"));
-    EXPECT_EQ(door.accept().remote_endpoint().address(), make_address("127.0.0.2"));
+    EXPECT_EQ(acceptor.accept().remote_endpoint().address(), make_address("127.0.0.2"));
   }
 }
 
@@ -115,10 +115,10 @@ TEST(Leaving, CountsLoopbackAsLocal) {
   const std::optional<std::uint64_t> before = tx_bytes_of("lo");
   if (!before) GTEST_SKIP() << "the kernel shows no counters of lo";
   asio::io_context loop;
-  tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
+  tcp::acceptor acceptor(loop, {make_address("127.0.0.1"), 0});
   tcp::socket here(loop);
-  here.connect(door.local_endpoint());
-  tcp::socket there = door.accept();
+  here.connect(acceptor.local_endpoint());
+  tcp::socket there = acceptor.accept();
   std::vector<char> bytes(4096);
   asio::write(here, asio::buffer(bytes));
   asio::read(there, asio::buffer(bytes));

@@ -57,8 +57,8 @@ class schedule {
     for (auto& end : pair_.ends) end.nic.lane_without = 1;
   }
 
-  void call_all_lanes_quiet() { pair_.calls_all_quiet = true; }
-  void leave_fences_out() { pair_.leaves_fences_out = true; }
+  void call_all_lanes_quiet() { pair_.reports_quiesced_early = true; }
+  void leave_fences_out() { pair_.omits_fences = true; }
   int in_place() const { return pair_.in_place; }
   void run() {
     for (int i = 0; i < steps && pair_.good; ++i) step();
@@ -126,7 +126,7 @@ class schedule {
           pair_.drain(side, pick(3) == 0);
           break;
         case 1:
-          pair_.hear(side, lane);
+          pair_.deliver_completion(side, lane);
           break;
         case 2:
         case 3:
@@ -186,18 +186,18 @@ class schedule {
     if (!op.is_over()) pair_.cancel(side, op);
   }
 
-  void settle() {
+  void deliver_all() {
     for (std::uint16_t i = 0; i < pair_.lanes(); ++i) {
       for (const int side : {0, 1}) pair_.ends[side].passes[i] = true;
     }
     pair_.heal_closed();
-    pair_.settle();
+    pair_.deliver_all();
   }
 
   /// Receives until every send has completed, then cancels the remaining receives.
   void finish() {
     for (int i = 0; i < 2 * steps && pair_.good; ++i) {
-      settle();
+      deliver_all();
       bool any = false;
       for (const int side : {0, 1}) {
         for (flow_id f = 0; f < flows; ++f) {
@@ -211,7 +211,7 @@ class schedule {
       }
       if (!any) break;
     }
-    settle();
+    deliver_all();
     for (const int side : {0, 1}) {
       for (auto& list : directions_[1 - side].recvs) {
         for (auto& op : list) {
@@ -219,7 +219,7 @@ class schedule {
         }
       }
     }
-    settle();
+    deliver_all();
   }
 
   void check() {

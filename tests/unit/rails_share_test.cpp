@@ -39,7 +39,7 @@ std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, 
     scripted receive(operation::kind::recv, 1, std::string(message_bytes, ' '));
     pair.start(1, receive);
     pair.start(0, send);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.got, std::string(message_bytes, static_cast<char>('a' + i)));
   }
   std::vector<std::uint64_t> carried;
@@ -84,7 +84,7 @@ TEST(Shares, SilentLaneGetsNoMoreThanItsPart) {
   EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 256 * kib);
   send_all(0);
   EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 128 * kib);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_TRUE(pair.good);
 }
 

@@ -168,7 +168,7 @@ TEST(RdmaDoubleData, RegionsOfAnotherDomainAreRefused) {
 }
 
 TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
-  const auto written = [](const rdma_end::wish& there, auto change) {
+  const auto written = [](const rdma_end::options& there, auto change) {
     rdma_rig rig({}, there);
     EXPECT_EQ(rig.b.receive(9, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
@@ -247,7 +247,7 @@ TEST(RdmaDoubleData, SenderWaitsForReceive) {
 }
 
 TEST(RdmaDoubleData, SenderFailsAfterRnrRetries) {
-  rdma_rig rig(rdma_end::wish{.rnr_retry = 6});
+  rdma_rig rig(rdma_end::options{.rnr_retry = 6});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 not ready");

@@ -219,7 +219,7 @@ TEST(RdmaDoublePairs, RetryUntilPeerIsReady) {
 
 /// Result of a message between devices one and two with different attributes at the receiver.
 std::string sent_to(const std::function<void(ibv_qp_attr&)>& change_receiver, int receiver_mask,
-                    const rdma_end::wish& as = {}) {
+                    const rdma_end::options& as = {}) {
   rdma_end a("one", as), b("two", as);
   for (rdma_end* const one : {&a, &b}) {
     EXPECT_EQ(one->modify(one->to_init(), rdma_end::init_mask), 0);
@@ -246,7 +246,7 @@ TEST(RdmaDoublePairs, ReceiveFromConnectedPeerOnly) {
 
 TEST(RdmaDoublePairs, UseLidOnInfiniband) {
   rdma_double hosts({{.name = "one", .infiniband = true}, {.name = "two", .infiniband = true}});
-  const rdma_end::wish as{.gid_index = 0};
+  const rdma_end::options as{.gid_index = 0};
   constexpr int mask = rdma_end::rtr_mask;
   EXPECT_EQ(sent_to([](auto&) {}, mask, as), "1 ok");
   EXPECT_EQ(sent_to([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");

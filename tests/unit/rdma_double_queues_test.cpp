@@ -18,7 +18,7 @@ int send(rdma_rig& rig, std::uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
 }
 
 TEST(RdmaDoubleQueues, SlotsAreFreedByLaterCompletion) {
-  rdma_rig rig(rdma_end::wish{.send_wr = 3});
+  rdma_rig rig(rdma_end::options{.send_wr = 3});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
   rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
@@ -32,7 +32,7 @@ TEST(RdmaDoubleQueues, SlotsAreFreedByLaterCompletion) {
 }
 
 TEST(RdmaDoubleQueues, PostedListStopsAtFailure) {
-  rdma_rig rig(rdma_end::wish{.send_wr = 2});
+  rdma_rig rig(rdma_end::options{.send_wr = 2});
   ibv_send_wr list[3], *bad = nullptr;
   for (int i = 0; i < 3; ++i) {
     list[i] = rdma_end::request(IBV_WR_RDMA_WRITE, static_cast<std::uint64_t>(i));
@@ -44,7 +44,7 @@ TEST(RdmaDoubleQueues, PostedListStopsAtFailure) {
 }
 
 TEST(RdmaDoubleQueues, ReceivesHoldSlotUntilPolled) {
-  rdma_rig rig(rdma_end::wish{.receive_wr = 2});
+  rdma_rig rig(rdma_end::options{.receive_wr = 2});
   EXPECT_EQ(rig.b.receive(1, {}), 0);
   EXPECT_EQ(rig.b.receive(2, {}), 0);
   EXPECT_EQ(rig.b.receive(3, {}), ENOMEM);
@@ -55,7 +55,7 @@ TEST(RdmaDoubleQueues, ReceivesHoldSlotUntilPolled) {
 }
 
 TEST(RdmaDoubleQueues, SigAllSignalsEveryRequest) {
-  rdma_rig rig(rdma_end::wish{.sig_all = 1});
+  rdma_rig rig(rdma_end::options{.sig_all = 1});
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ASSERT_EQ(send(rig, 7, 0), 0);
   EXPECT_EQ(rig.a.outcomes(), "7 ok");
@@ -81,7 +81,7 @@ TEST(RdmaDoubleQueues, ResetDiscardsRequests) {
 }
 
 TEST(RdmaDoubleQueues, OverrunningACompletionQueueBreaksIt) {
-  rdma_rig rig(rdma_end::wish{.cqe = 1});
+  rdma_rig rig(rdma_end::options{.cqe = 1});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);

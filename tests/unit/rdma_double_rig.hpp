@@ -28,7 +28,7 @@ inline ibv_context* open_named(const std::string& name) {
 
 /// One end: one object of each kind, and 4 KiB of memory.
 struct rdma_end {
-  struct wish {
+  struct options {
     int cqe = 64;
     std::uint32_t send_wr = 8, receive_wr = 8, sge = 4, inlined = 64;
     int sig_all = 0;
@@ -37,8 +37,8 @@ struct rdma_end {
     std::uint32_t gid_index = 1;
   };
 
-  explicit rdma_end(const std::string& device) : rdma_end(device, wish()) {}
-  rdma_end(const std::string& device, const wish& as) : wanted(as) {
+  explicit rdma_end(const std::string& device) : rdma_end(device, options()) {}
+  rdma_end(const std::string& device, const options& as) : wanted(as) {
     context = open_named(device);
     pd = verbs().alloc_pd(context);
     channel = verbs().create_comp_channel(context);
@@ -251,7 +251,7 @@ struct rdma_end {
     return {memory.data() + at, bytes};
   }
 
-  wish wanted;
+  options wanted;
   std::vector<char> memory = std::vector<char>(4096, '.');
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
@@ -274,9 +274,9 @@ inline void connect(rdma_end& a, rdma_end& b) {
 
 /// Two devices, a pair between them, and the double.
 struct rdma_rig {
-  rdma_rig() : rdma_rig(rdma_end::wish()) {}
-  explicit rdma_rig(const rdma_end::wish& as) : rdma_rig(as, as) {}
-  rdma_rig(const rdma_end::wish& as_a, const rdma_end::wish& as_b)
+  rdma_rig() : rdma_rig(rdma_end::options()) {}
+  explicit rdma_rig(const rdma_end::options& as) : rdma_rig(as, as) {}
+  rdma_rig(const rdma_end::options& as_a, const rdma_end::options& as_b)
       : a("one", as_a), b("two", as_b) {
     connect(a, b);
   }

@@ -117,7 +117,7 @@ TEST(report_page, shows_a_difference_only_where_there_is_one) {
   EXPECT_EQ(render(page).find("Difference"), std::string::npos);
 }
 
-TEST(verdict_line, shows_loss_and_difference) {
+TEST(result_line, shows_loss_and_difference) {
   const report page = small_report();
   EXPECT_EQ(loss_comparison(page.joint, page.reference),
             "final loss 3.500000; in one process 3.500000; difference 0 absolute, 0 relative: the "

@@ -104,10 +104,10 @@ int memory_polls_per_round(bool expects_completion) {
 }
 
 TEST(rounds, are_shorter_while_awaited) {
-  const int usual = memory_polls_per_round(false), hurried = memory_polls_per_round(true);
+  const int usual = memory_polls_per_round(false), awaited = memory_polls_per_round(true);
   EXPECT_GT(usual, 50);
-  EXPECT_GT(hurried, 4);
-  EXPECT_LT(hurried, 24);
+  EXPECT_GT(awaited, 4);
+  EXPECT_LT(awaited, 24);
 }
 
 TEST(rounds, end_with_the_loop) {

@@ -64,16 +64,16 @@ TEST_F(session_test, later_sends_stay_behind_waiting_ones) {
   post(1, 118);
   next(0);
   post(1, 119);
-  pair.settle();
+  pair.deliver_all();
   for (std::size_t i = 0; i < 19; ++i) {
     scripted receive(kind::recv, 1, std::string(200, ' '));
     start(1, receive);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.bytes, 101 + i);
   }
   scripted receive(kind::recv, 2, std::string(300, ' '));
   start(1, receive);
-  pair.settle();
+  pair.deliver_all();
 }
 
 TEST_F(session_test, seventeenth_announcement_waits_in_order) {
@@ -92,17 +92,17 @@ TEST_F(session_test, seventeenth_announcement_waits_in_order) {
   cancel(0, *sends[20]);  // waiting
   scripted late(kind::send, 1, "eager, but last");
   start(0, late);
-  pair.settle();
+  pair.deliver_all();
   for (int i = 0; i < 40; ++i) {
     if (i == 3 || i == 20) continue;
     scripted receive(kind::recv, 1, std::string(200, ' '));
     start(1, receive);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.bytes, 101u + static_cast<unsigned>(i));
   }
   scripted receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(receive.received(), "eager, but last");
 }
 
@@ -121,12 +121,12 @@ TEST_F(session_test, cancel_of_send_about_to_start) {
   next(1);
   deliver(1);
   cancel(0, *sends[16]);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(sends[17]->at, operation::phase::announced);
   for (const int i : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19}) {
     scripted more(kind::recv, 1, std::string(200, ' '));
     start(1, more);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(more.bytes, 101u + static_cast<unsigned>(i));
   }
 }
@@ -202,10 +202,10 @@ TEST_F(session_test, close_after_credits) {
   scripted back(kind::send, 0, "b"), reply(kind::recv, 0, "?");
   start(1, receive);
   start(0, send);
-  pair.settle();
+  pair.deliver_all();
   start(0, reply);
   start(1, back);
-  pair.settle();
+  pair.deliver_all();
   protocol::frame close_frame;
   close_frame.type = frame_type::close;
   EXPECT_TRUE(pair.end(0).handle(close_frame)) << pair.end(0).violation();

@@ -187,7 +187,7 @@ TEST_F(session_test, withdrawal_before_a_receive) {
   EXPECT_TRUE(is_silent(1));
   scripted next_one(kind::send, 1, "next");
   start(0, next_one);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(receive.received(), "next");
 }
 
@@ -293,7 +293,7 @@ TEST_F(session_test, cancelled_receive_discards_the_rest) {
   EXPECT_TRUE(receive.is_over());
   EXPECT_EQ(receive.bytes, 50u);
   const std::string so_far = receive.bytes_of;
-  pair.settle();
+  pair.deliver_all();
   EXPECT_FALSE(send.result);
   EXPECT_EQ(receive.bytes_of, so_far);
 }

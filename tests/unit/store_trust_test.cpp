@@ -23,7 +23,7 @@ using tandem::trust::tls_session;
 namespace wire = tandem::rendezvous;
 
 const secret ours(std::string_view("the secret of this job"));
-const secret another(std::string_view("the secret of somebody else"));
+const secret another(std::string_view("the secret of another job"));
 
 class store_trust_test : public store_job {
  protected:
@@ -156,7 +156,7 @@ TEST_F(store_trust_test, authenticates_by_certificates) {
   const tandem::test::authority good("ours"), bad("others");
   join_result& zero = join(launch_as(0, 2), good.certify(folder, "rank0", good));
   run_ready();
-  join_result& unauthenticated = refused(launch_as(1, 2), bad.certify(folder, "stranger", good));
+  join_result& unauthenticated = refused(launch_as(1, 2), bad.certify(folder, "other", good));
   EXPECT_TRUE(
       is(unauthenticated.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
   EXPECT_TRUE(has_logged("certificate verification failed"));

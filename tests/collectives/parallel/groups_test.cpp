@@ -2,7 +2,7 @@
 // serial computation, and the plan that the ranks have agreed on.
 #include <gtest/gtest.h>
 
-#include "collectives/parallel/hand_on.hpp"
+#include "collectives/parallel/pass_around.hpp"
 #include "collectives/parallel/rig.hpp"
 #include "communicator/group.hpp"
 

@@ -44,7 +44,7 @@ void expect_agreement(int ranks, test::device_of_rank where) {
     return agree_and_sum(of, r, where(r), each[static_cast<std::size_t>(r)]);
   }),
             "");
-  of.bring_back();
+  of.copy_back();
   for (const rank_sum& one : each) {
     ASSERT_TRUE(one.agreed.has_value());
     EXPECT_EQ(one.agreed->text(), each[0].agreed->text());

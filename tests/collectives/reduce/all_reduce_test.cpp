@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tandem/collectives.hpp>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"
 #include "collectives/slow.hpp"

@@ -78,7 +78,7 @@ TEST(DeviceCompilation, HappensOncePerKey) {
   compile_kernels(data_type::int16, memory_kind::cuda, "sm_90");
   compile_kernels(data_type::int8, memory_kind::hip, "gfx942");
   EXPECT_EQ(compiler.compiled().size(), 4u);
-  compiler.become(13, 0);
+  compiler.set_version(13, 0);
   compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
   EXPECT_EQ(compiler.compiled().size(), 5u);
 }

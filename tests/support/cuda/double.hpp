@@ -44,7 +44,7 @@ class cuda_double {
     int driver_version = 12040;
     std::uint64_t seed = 1;  ///< of the order in which streams make progress
     /// Work is delayed randomly, by up to this much.
-    std::chrono::microseconds most_delay{0};
+    std::chrono::microseconds max_delay{0};
     /// The engine that copies to other devices serves a stream until it is empty, like that of an
     /// H200 (`bench/gpu_beside`).
     bool greedy_engines = false;

@@ -14,8 +14,8 @@ cu::result world::queue(stream& on, work what) {
   if (at.broken != cu::success) return at.broken;
   if (on.capturing) return cu::success;
   what.ticket = ++next_ticket_;
-  if (options.most_delay.count() > 0) {
-    const auto most = static_cast<std::uint64_t>(options.most_delay.count());
+  if (options.max_delay.count() > 0) {
+    const auto most = static_cast<std::uint64_t>(options.max_delay.count());
     what.not_before = clock::now() + std::chrono::microseconds(chance_() % (most + 1));
   }
   on.waiting.push_back(std::move(what));

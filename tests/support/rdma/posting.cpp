@@ -32,7 +32,7 @@ int may_send(world& in, const qp& by, const ibv_send_wr& wr) {
 }
 
 /// An injected fault for the next request of this device.
-void spoil(world& in, const qp& by, send_request& request) {
+void inject_fault(world& in, const qp& by, send_request& request) {
   const auto fault = std::find_if(
       in.request_faults.begin(), in.request_faults.end(),
       [&](const auto& one) { return one.device.empty() || one.device == by.from().spec.name; });
@@ -70,7 +70,7 @@ int post_send(ibv_qp* by, ibv_send_wr* wr, ibv_send_wr** bad) {
   int error = found == nullptr ? EINVAL : 0;
   for (; wr != nullptr && error == 0; wr = wr->next) {
     if ((error = may_send(in, *found, *wr)) != 0) break;
-    spoil(in, *found, found->sends.emplace_back(taken(*wr, *found)));
+    inject_fault(in, *found, found->sends.emplace_back(taken(*wr, *found)));
   }
   if (error != 0) *bad = wr;
   in.make_progress();

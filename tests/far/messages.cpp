@@ -1,4 +1,4 @@
-#include "far/words.hpp"
+#include "far/messages.hpp"
 
 namespace tandem::test::far {
 

@@ -1,4 +1,4 @@
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 
 namespace tandem::test {
 
