@@ -47,8 +47,8 @@ awaitable<void> refused_over_shm(settings local, settings remote, std::string wo
 
 TEST(shm_trust, another_secret_is_refused) {
   expect_log("it closed the connection without a proof");
-  run_test(refused_over_shm(with_secret(), with_secret("another job's secret"),
-                            "different job secret"));
+  run_test(
+      refused_over_shm(with_secret(), with_secret("another job's secret"), "different job secret"));
 }
 TEST(shm_trust, a_peer_without_a_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");
