@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "rails/reassembly.hpp"
+
 namespace tandem::rails {
 namespace {
 
