@@ -30,7 +30,8 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted)
     : on_(std::move(on)),
       has_(clamped(wanted, on_->port(), on_->attributes())),
       memory_(has_),
-      sends_(has_) {
+      sends_(has_),
+      arrived_(has_.records) {
   const detail::ibverbs& driver = on_->driver();
   const std::string where = on_->text();
   const auto area = memory_.local_area();
@@ -50,8 +51,6 @@ endpoint::endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted)
   cq_ = {driver,
          driver.create_cq(on_->context(), static_cast<int>(entries), this, channel_.get(), 0)};
   if (!cq_) throw call_failed("ibv_create_cq", errno, where);
-  generations_.resize(has_.records + has_.updates);
-  arrived_.resize(has_.records);
   max_placed_bytes_ = on_->port().max_msg_sz;
   make_queue_pairs();
   post_receives();
@@ -63,6 +62,12 @@ void endpoint::make_queue_pairs() {
            {send_queue::depth(has_), has_.records, requested_inline_bytes},
            IBV_ACCESS_REMOTE_WRITE};
   control_ = {*on_, cq_.get(), {has_.updates, has_.updates, 0}, 0};
+  record_receives_ = {data_,
+                      request_kind::record_in,
+                      {memory_.record_in(0), has_.records, has_.record_bytes, local_mr_->lkey}};
+  update_receives_ = {control_,
+                      request_kind::update_in,
+                      {memory_.update_in(0), has_.updates, credit_update_bytes, local_mr_->lkey}};
   const ibv_port_attr port = on_->port();
   if (port.state != IBV_PORT_ACTIVE) {
     throw error(errc::unreachable, fmt::format("{}: the port is not active", on_->text()),

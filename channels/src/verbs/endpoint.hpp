@@ -15,6 +15,7 @@
 #include "verbs/adapter.hpp"
 #include "verbs/qp_info.hpp"
 #include "verbs/queue_pair.hpp"
+#include "verbs/receive_queue.hpp"
 #include "verbs/send_queue.hpp"
 #include "verbs/slab.hpp"
 
@@ -27,13 +28,6 @@ namespace tandem::verbs {
 /// of its head) goes from a registered view into a view granted by the peer, without CPU copies.
 class endpoint {
  public:
-  /// Received bytes, valid until `release_front`.
-  struct received_record {
-    std::span<const std::byte> bytes;
-    std::uint32_t receive = 0;  ///< the posted receive that it consumed
-    bool is_chunk = false;
-  };
-
   /// Creates everything and posts the receives. @par Errors `errc::unreachable`: the call and the
   /// reason; `limit_exceeded`: memory that may not be locked, and how to allow it.
   endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted);
@@ -80,8 +74,8 @@ class endpoint {
   /// Polls the completion queue; true where there was a completion. After a failure nothing more
   /// is received.
   bool poll();
-  bool any_arrived() const noexcept { return arrived_count_ > 0; }
-  const received_record& front() const noexcept { return arrived_[arrived_first_]; }
+  bool any_arrived() const noexcept { return arrived_.any(); }
+  const received_record& front() const noexcept { return arrived_.front(); }
   /// The front was read: posts its receive again, and returns the credit in time.
   void release_front();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
@@ -102,19 +96,20 @@ class endpoint {
   /// Drops requests that the device has not flushed; nothing is transferred any more.
   void destroy_queue_pairs() noexcept;
   /// Every posted request has completed or was flushed.
-  bool is_quiesced() const noexcept { return posted_receives_ == 0 && is_drained(); }
+  bool is_quiesced() const noexcept {
+    return record_receives_.is_empty() && update_receives_.is_empty() && is_drained();
+  }
   bool owns(const ibv_qp* pair) const noexcept {
     return pair == data_.get() || pair == control_.get();
   }
 
  private:
-  enum class kind : std::uint8_t { record_in, update_in, data_out, update_out };
-
   void make_queue_pairs();
   void post_receives();
-  void post_record_receive(std::uint32_t slot);
-  void post_update_receive(std::uint32_t slot);
-  void post_receive(queue_pair& pair, kind what, std::uint32_t slot, ibv_sge into);
+  void post_receive(receive_queue& of, std::uint32_t slot);
+  receive_queue& receives_of(request_kind what) noexcept {
+    return what == request_kind::record_in ? record_receives_ : update_receives_;
+  }
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
@@ -127,7 +122,7 @@ class endpoint {
   void on_record(const ibv_wc& wc, std::uint32_t slot);
   void on_update(const ibv_wc& wc, std::uint32_t slot);
   bool apply_update(std::span<const std::byte> record, std::uint32_t body_bytes);
-  void failed(kind what, ibv_wc_status status);
+  void failed(const request_id& id, ibv_wc_status status);
 
   const std::shared_ptr<adapter> on_;
   const queue_depths has_;
@@ -144,10 +139,8 @@ class endpoint {
   send_queue sends_;               // of the data pair
   std::uint32_t updates_out_ = 0;  // of the control pair, ever
   std::uint32_t updates_in_flight_ = 0;
-  std::uint32_t posted_receives_ = 0;
-  std::vector<std::uint32_t> generations_;  // of the receives, records before credit updates
-  std::vector<received_record> arrived_;    // a ring with an entry for each receive
-  std::size_t arrived_first_ = 0, arrived_count_ = 0;
+  receive_queue record_receives_, update_receives_;  // of the data and the control pair
+  received_records arrived_;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;
   bool data_path_works_ = false, control_path_works_ = false;

@@ -13,11 +13,6 @@ namespace {
 
 constexpr int completions_per_poll = 16;
 
-/// The work request id: the kind of request, its slot, and how often that was posted.
-std::uint64_t request_id(std::uint8_t what, std::uint32_t slot, std::uint32_t generation) noexcept {
-  return std::uint64_t{what} << 56 | std::uint64_t{slot & 0xffffff} << 32 | generation;
-}
-
 std::size_t total_of(std::span<const iovec> parts) noexcept {
   std::size_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
@@ -36,36 +31,18 @@ void copy_parts(std::span<const iovec> parts, std::byte* to, std::size_t bytes) 
 }  // namespace
 
 void endpoint::post_receives() {
-  for (std::uint32_t i = 0; i < has_.records; ++i) post_record_receive(i);
-  for (std::uint32_t i = 0; i < has_.updates; ++i) post_update_receive(i);
+  for (receive_queue* const of : {&record_receives_, &update_receives_}) {
+    for (std::uint32_t i = 0; i < of->size(); ++i) post_receive(*of, i);
+  }
   if (!failure_.empty()) {
     throw error(errc::unreachable, failure_, "compare the device's limits (ibv_devinfo -v)");
   }
 }
 
-void endpoint::post_record_receive(std::uint32_t slot) {
-  post_receive(data_, kind::record_in, slot,
-               {reinterpret_cast<std::uint64_t>(memory_.record_in(slot)), has_.record_bytes,
-                local_mr_->lkey});
-}
-
-void endpoint::post_update_receive(std::uint32_t slot) {
-  post_receive(control_, kind::update_in, slot,
-               {reinterpret_cast<std::uint64_t>(memory_.update_in(slot)), credit_update_bytes,
-                local_mr_->lkey});
-}
-
-void endpoint::post_receive(queue_pair& pair, kind what, std::uint32_t slot, ibv_sge into) {
-  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
-  ibv_recv_wr wr{};
-  wr.wr_id = request_id(static_cast<std::uint8_t>(what), slot, ++generations_[index]);
-  wr.sg_list = &into;
-  wr.num_sge = 1;
-  if (const int failure = pair.post(wr); failure != 0) {
+void endpoint::post_receive(receive_queue& of, std::uint32_t slot) {
+  if (const int failure = of.post(slot); failure != 0) {
     fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), std::strerror(failure)));
-    return;
   }
-  ++posted_receives_;
 }
 
 std::size_t endpoint::send(std::span<const iovec> parts) {
@@ -139,7 +116,7 @@ std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, s
 
 /// @param is_signalled  by a completion, which covers all requests before it
 bool endpoint::post_data(ibv_send_wr& wr, const send_queue::request& what, bool is_signalled) {
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, sends_.next_number());
+  wr.wr_id = encode(request_id{request_kind::data_out, 0, sends_.next_number()});
   if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
   if (!post(data_, wr)) return false;
   sends_.posted(what, is_signalled);
@@ -184,7 +161,7 @@ void endpoint::post_update() {
          std::span<std::byte, credit_update_bytes>(slot, credit_update_bytes));
   ibv_sge from{reinterpret_cast<std::uint64_t>(slot), credit_update_bytes, local_mr_->lkey};
   ibv_send_wr wr{};
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::update_out), 0, updates_out_);
+  wr.wr_id = encode(request_id{request_kind::update_out, 0, updates_out_});
   wr.sg_list = &from;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_SEND;
@@ -202,40 +179,36 @@ bool endpoint::poll() {
 
 /// In a completion with an error only id, status and queue pair number are valid.
 void endpoint::on_completion(const ibv_wc& wc) {
-  const auto what = static_cast<kind>(wc.wr_id >> 56);
-  const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 32 & 0xffffff);
-  const auto generation = static_cast<std::uint32_t>(wc.wr_id);
-  const bool is_receive = what == kind::record_in || what == kind::update_in;
-  if (is_receive) --posted_receives_;
-  if (what == kind::data_out) sends_.retire(generation);
-  if (what == kind::update_out) --updates_in_flight_;
+  const request_id id = decode_request_id(wc.wr_id);
+  if (id.is_receive()) receives_of(id.what).retire();
+  if (id.what == request_kind::data_out) sends_.retire(id.generation);
+  if (id.what == request_kind::update_out) --updates_in_flight_;
   if (wc.status != IBV_WC_SUCCESS) {
-    failed(what, wc.status);
+    failed(id, wc.status);
     return;
   }
-  if (what == kind::update_out) send_due_update();  // an update for which the queue was full
-  if (!is_receive || !failure_.empty()) return;
-  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
-  if (index >= generations_.size() || generations_[index] != generation) {
+  // An update for which the queue was full.
+  if (id.what == request_kind::update_out) send_due_update();
+  if (!id.is_receive() || !failure_.empty()) return;
+  if (!receives_of(id.what).is_current(id)) {
     fail(fmt::format("{}: a completion of a request that was completed before", on_->text()));
-  } else if (what == kind::record_in) {
-    on_record(wc, slot);
+  } else if (id.what == request_kind::record_in) {
+    on_record(wc, id.slot);
   } else {
-    on_update(wc, slot);
+    on_update(wc, id.slot);
   }
 }
 
-void endpoint::failed(kind what, ibv_wc_status status) {
+void endpoint::failed(const request_id& id, ibv_wc_status status) {
   if (!failure_.empty()) return;
   const status_text text = text_for(status);
   // For these statuses an asynchronous event may have reported the cause.
   const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
-  const bool of_data = what == kind::record_in || what == kind::data_out;
-  const bool receives = what == kind::record_in || what == kind::update_in;
+  const bool of_data = id.is_of_data_pair();
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
                    of_data ? "data" : "control", (of_data ? data_ : control_).local().number,
                    of_data ? remote_info_.data_pair : remote_info_.control_pair,
-                   receives ? "receiving" : "sending", text.what, text.cause, text.advice),
+                   id.is_receive() ? "receiving" : "sending", text.what, text.cause, text.advice),
        is_cause);
 }
 
@@ -259,7 +232,7 @@ void endpoint::on_record(const ibv_wc& wc, std::uint32_t slot) {
   it.bytes = {from + credit_update_bytes, wc.byte_len - credit_update_bytes};
   data_path_works_ = true;
   received_bytes_ += wc.byte_len;
-  arrived_[(arrived_first_ + arrived_count_++) % arrived_.size()] = it;
+  arrived_.push(it);
 }
 
 void endpoint::on_update(const ibv_wc& wc, std::uint32_t slot) {
@@ -271,7 +244,7 @@ void endpoint::on_update(const ibv_wc& wc, std::uint32_t slot) {
   control_path_works_ = true;
   received_bytes_ += credit_update_bytes;
   credits_->update_taken();
-  post_update_receive(slot);
+  post_receive(update_receives_, slot);
   send_due_update();
 }
 
@@ -300,9 +273,8 @@ void endpoint::release_front() {
     credits_->record_taken();
   }
   const std::uint32_t slot = it.receive;
-  arrived_first_ = (arrived_first_ + 1) % arrived_.size();
-  --arrived_count_;
-  post_record_receive(slot);
+  arrived_.pop();
+  post_receive(record_receives_, slot);
   send_due_update();
 }
 
