@@ -1,0 +1,55 @@
+// Islands: NCCL or RCCL among GPUs of one vendor, Tandem between vendors. Says so where there is no
+// GPU.
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <iostream>
+#include <tandem/tandem.hpp>
+
+namespace asio = boost::asio;
+
+tandem::island_member device_of(int local_rank) {
+  for (const auto kind : {tandem::memory_kind::cuda, tandem::memory_kind::hip}) {
+    const tandem::accelerators here = tandem::find_accelerators(kind);
+    if (here.found.empty()) {
+      std::cout << here.why_none << '\n';
+    } else {
+      return {kind, local_rank % static_cast<int>(here.found.size())};
+    }
+  }
+  return {tandem::memory_kind::host, 0};
+}
+
+asio::awaitable<void> run_rank(tandem::launch_info who) {
+  const tandem::island_member mine = device_of(who.local_rank);
+  if (mine.kind == tandem::memory_kind::host) co_return;
+  const tandem::settings options = tandem::settings::from_environment();
+  const std::shared_ptr<tandem::store> meeting = co_await tandem::store::meet(who, options);
+  auto network = co_await tandem::mixed::make_fabric(meeting, options);
+  const std::unique_ptr<tandem::fabric> job =
+      tandem::devices::make_fabric(std::move(network), options);
+  const tandem::buffer memory(std::size_t{1} << 20, mine.kind, mine.device);
+  tandem::communicator all = co_await tandem::make_communicator(*job, options, memory.view());
+
+  const std::unique_ptr<tandem::islands> islands = co_await tandem::islands::make(all, mine);
+  const tandem::data_type type = tandem::data_type::float32;
+  co_await islands->all_reduce(memory.view(), type, tandem::reduce_op::sum);
+  const double share = who.rank + 1;  // of the batch
+  co_await islands->weighted_mean(memory.view(), type, share);
+  std::cout << "reduced on " << islands->text() << '\n';
+
+  job->close();
+  meeting->leave();
+}
+
+int main() try {
+  const std::optional<tandem::launch_info> who = tandem::find_launch();
+  if (!who || who->size != 2) throw std::runtime_error("start it by: tandem run -n 2 -- islands");
+  asio::io_context context;
+  std::future<void> done = asio::co_spawn(context, run_rank(*who), asio::use_future);
+  tandem::run(context);
+  done.get();
+} catch (const std::exception& failure) {
+  std::cerr << tandem::describe(failure) << '\n';
+  return 1;
+}
