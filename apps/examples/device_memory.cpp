@@ -34,11 +34,11 @@ asio::awaitable<void> consume(tandem::fabric& job, tandem::accelerator& gpu) {
 }
 
 int main() try {
-  tandem::accelerators gpus = tandem::find_accelerators(tandem::memory_kind::cuda);
-  if (gpus.found.empty()) std::cout << gpus.why_none << '\n';
-  if (gpus.found.empty()) gpus = tandem::find_accelerators(tandem::memory_kind::hip);
+  const tandem::accelerators nvidia = tandem::find_accelerators(tandem::memory_kind::cuda);
+  const tandem::accelerators amd = tandem::find_accelerators(tandem::memory_kind::hip);
+  const tandem::accelerators& gpus = nvidia.found.empty() ? amd : nvidia;
   if (gpus.found.empty()) {
-    std::cout << gpus.why_none << '\n';
+    std::cout << "no GPU: " << nvidia.why_none << "; " << amd.why_none << '\n';
     return 0;
   }
   asio::io_context context;

@@ -1,6 +1,5 @@
 // Islands: NCCL or RCCL among GPUs of one vendor, Tandem between vendors. Says so where there is no
 // GPU.
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -8,20 +7,21 @@
 
 namespace asio = boost::asio;
 
-tandem::island_member device_of(int local_rank) {
-  for (const auto kind : {tandem::memory_kind::cuda, tandem::memory_kind::hip}) {
-    const tandem::accelerators here = tandem::find_accelerators(kind);
-    if (here.found.empty()) {
-      std::cout << here.why_none << '\n';
-    } else {
-      return {kind, local_rank % static_cast<int>(here.found.size())};
-    }
+/// Host memory where there is no GPU.
+tandem::island_member member_for(int local_rank) {
+  const tandem::accelerators nvidia = tandem::find_accelerators(tandem::memory_kind::cuda);
+  const tandem::accelerators amd = tandem::find_accelerators(tandem::memory_kind::hip);
+  const tandem::accelerators& gpus = nvidia.found.empty() ? amd : nvidia;
+  if (gpus.found.empty()) {
+    std::cout << "no GPU: " << nvidia.why_none << "; " << amd.why_none << '\n';
+    return {tandem::memory_kind::host, 0};
   }
-  return {tandem::memory_kind::host, 0};
+  const auto count = static_cast<int>(gpus.found.size());
+  return {gpus.found.front()->kind(), local_rank % count};
 }
 
 asio::awaitable<void> run_rank(tandem::launch_info who) {
-  const tandem::island_member mine = device_of(who.local_rank);
+  const tandem::island_member mine = member_for(who.local_rank);
   if (mine.kind == tandem::memory_kind::host) co_return;
   const tandem::settings options = tandem::settings::from_environment();
   const std::shared_ptr<tandem::store> meeting = co_await tandem::store::meet(who, options);

@@ -9,6 +9,7 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> serve(tandem::tcp::listener& port) {
   const std::unique_ptr<tandem::channel> client = co_await port.accept();
+  port.close();  // a listener that is open keeps the context running
   std::string text(64, '\0');
   const std::size_t bytes = co_await client->recv(0, tandem::mutable_view(text));
   std::cout << "received over TCP: " << text.substr(0, bytes) << '\n';

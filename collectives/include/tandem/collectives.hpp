@@ -45,7 +45,9 @@ enum class algorithm : std::uint8_t {
 };
 inline constexpr std::size_t algorithm_count = 11;
 
+/// "all_reduce".
 std::string_view name(collective what) noexcept;
+/// "recursive_doubling".
 std::string_view name(algorithm how) noexcept;
 
 /// The algorithms of an operation, without `automatic`.
@@ -122,7 +124,9 @@ enum class reduce_op : std::uint8_t {
 
 /// The size of one element; 0 for a value outside the enumeration.
 std::size_t bytes_of(data_type type) noexcept;
+/// "float32".
 std::string_view name(data_type type) noexcept;
+/// "sum".
 std::string_view name(reduce_op op) noexcept;
 /// False for a value outside its enumeration, and for a bitwise operation on a type that is not an
 /// integer.
@@ -214,6 +218,7 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
 /// Gathers every rank's block on every rank. Algorithms: ring, bruck, direct, two_level.
 asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
                                  algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
                                    std::span<const std::size_t> bytes_of_rank,
                                    algorithm how = algorithm::automatic);
@@ -223,6 +228,7 @@ asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable
 asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
                                      data_type type, reduction what,
                                      algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, mutable_view mine,
                                        std::span<const std::size_t> bytes_of_rank, data_type type,
                                        reduction what, algorithm how = algorithm::automatic);
@@ -231,6 +237,7 @@ asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, muta
 /// tree (equal blocks only).
 asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
                              algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
                                std::span<const std::size_t> bytes_of_rank, int root,
                                algorithm how = algorithm::automatic);
@@ -239,6 +246,7 @@ asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_vie
 /// tree (equal blocks only).
 asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
                               algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
                                 std::span<const std::size_t> bytes_of_rank, int root,
                                 algorithm how = algorithm::automatic);
