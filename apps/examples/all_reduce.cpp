@@ -1,4 +1,4 @@
-// The ranks of a job add up their gradients; all get the sum, and the plan says by which algorithm.
+// The ranks of a job add up their gradients, by the algorithm that the plan has chosen.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -20,6 +20,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   const tandem::plan_rule& rule = all.agreed().choose(tandem::collective::all_reduce, view.bytes);
   std::cout << "sum " << gradients.front() << " by " << tandem::describe(rule) << ": " << rule.why
             << '\n';
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();

@@ -1,5 +1,4 @@
-// A deadline: a receive that nobody answers ends in time, with an error that says what it waited
-// for.
+// A deadline: a receive that nobody answers ends in time, and the error says what it waited for.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>

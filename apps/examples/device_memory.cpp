@@ -1,5 +1,4 @@
-// Messages in GPU memory, ordered with the work of a stream. Says why and ends where there is no
-// GPU.
+// Messages in GPU memory, ordered with the work of a stream. Without a GPU it says why and ends.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -17,7 +16,6 @@ asio::awaitable<void> produce(tandem::fabric& job, tandem::accelerator& gpu) {
   co_await watch.reached(stream.get());              // the stream has produced the data
   tandem::channel& to = co_await job.to(1);
   co_await to.send(0, memory.view());
-  job.close();
 }
 
 asio::awaitable<void> consume(tandem::fabric& job, tandem::accelerator& gpu) {
@@ -30,7 +28,16 @@ asio::awaitable<void> consume(tandem::fabric& job, tandem::accelerator& gpu) {
   gpu.finish(stream.get());
   std::cout << received << " bytes in the memory of " << gpu.text() << ", each "
             << static_cast<int>(on_host.data()[received - 1]) << '\n';
-  job.close();
+}
+
+asio::awaitable<void> run(tandem::fabric& from, tandem::fabric& to,
+                          const tandem::accelerators& gpus) {
+  std::vector<asio::awaitable<void>> both;
+  both.push_back(produce(from, *gpus.found.front()));
+  both.push_back(consume(to, *gpus.found.back()));
+  co_await tandem::when_all(std::move(both));
+  from.close();
+  to.close();
 }
 
 int main() try {
@@ -44,12 +51,9 @@ int main() try {
   asio::io_context context;
   auto ranks = tandem::local::make_fabrics({context.get_executor(), context.get_executor()});
   for (auto& rank : ranks) rank = tandem::devices::make_fabric(std::move(rank), {});
-  auto consumed = asio::co_spawn(context, consume(*ranks[1], *gpus.found.back()), asio::use_future);
-  auto produced =
-      asio::co_spawn(context, produce(*ranks[0], *gpus.found.front()), asio::use_future);
+  auto done = asio::co_spawn(context, run(*ranks[0], *ranks[1], gpus), asio::use_future);
   tandem::run(context);
-  produced.get();
-  consumed.get();
+  done.get();
 } catch (const std::exception& failure) {
   std::cerr << tandem::describe(failure) << '\n';
   return 1;

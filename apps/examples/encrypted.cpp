@@ -1,4 +1,4 @@
-// An encrypted job: its ranks prove one secret, and all that they send is encrypted (AES-256-GCM).
+// An encrypted job: its ranks prove one secret, and what they send is encrypted (AES-256-GCM).
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>

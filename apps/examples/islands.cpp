@@ -1,5 +1,4 @@
-// Islands: NCCL or RCCL among GPUs of one vendor, Tandem between vendors. Says so where there is no
-// GPU.
+// Islands: NCCL or RCCL among GPUs of one vendor, Tandem between vendors; without a GPU, why not.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -37,6 +36,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   const double share = who.rank + 1;  // of the batch
   co_await islands->weighted_mean(memory.view(), type, share);
   std::cout << "reduced on " << islands->text() << '\n';
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();

@@ -1,5 +1,4 @@
-// Ranks that make different calls: both get an error that names both calls, and nobody waits
-// forever.
+// Ranks that make different calls: both get an error that names both, and none waits forever.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>

@@ -1,5 +1,4 @@
-// Parallel groups of a layout: gradients are averaged in data groups, activations move along
-// pipelines.
+// Parallel groups: gradients are averaged in data groups, activations move along pipelines.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -35,7 +34,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
     std::cout << "average here " << average << ", in the stage before " << gradients.front()
               << '\n';
   }
-  co_await tandem::barrier(all);
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();

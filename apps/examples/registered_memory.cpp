@@ -1,4 +1,4 @@
-// Several NICs as one channel, and memory that is registered with them once, for every message.
+// Several NICs as one channel, with memory that is registered with them once.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -11,7 +11,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   if (options.rails.empty()) options.rails = "lo";  // TANDEM_RAILS: "auto", or "eth0,eth1"
   const std::shared_ptr<tandem::store> meeting = co_await tandem::store::meet(who, options);
   const std::unique_ptr<tandem::fabric> job = co_await tandem::rails::make_fabric(meeting, options);
-  tandem::channel& peer = co_await job->to(1 - who.rank);
+  tandem::communicator all(*job, options);
 
   // Without an RDMA NIC nothing is registered, and the same code works: its messages are copied.
   const tandem::buffer memory(std::size_t{4} << 20);
@@ -19,16 +19,18 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   for (int round = 0; round < 3; ++round) {
     if (who.rank == 0) {
       memory.as<int>().back() = round;
-      co_await peer.send(0, held.view());
+      co_await all.send(1, held.view());
     } else {
-      const std::size_t bytes = co_await peer.recv(0, held.view());
+      const std::size_t bytes = co_await all.recv(0, held.view());
       std::cout << "round " << memory.as<int>().back() << ": " << bytes << " bytes, "
                 << (held ? held.describe() : "not registered") << '\n';
     }
   }
+  const tandem::channel& peer = co_await job->to(1 - who.rank);
   for (const tandem::rail_stats& rail : peer.rails()) {
     std::cout << "rail " << rail.name << " is " << rail.state << '\n';
   }
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();

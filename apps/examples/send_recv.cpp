@@ -1,5 +1,4 @@
-// Messages between ranks of a communicator: around a ring by sendrecv, and to rank 0 by send and
-// recv.
+// Messages in a communicator: around a ring by sendrecv, and to rank 0 by send and recv.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -32,6 +31,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
       std::cout << "rank " << from << " had received " << received << '\n';
     }
   }
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();

@@ -1,5 +1,4 @@
-// Settings: members of a struct, text by name, or TANDEM_* variables; a mistake is answered by
-// advice.
+// Settings: members of a struct, text by name, or TANDEM_* variables, with advice for mistakes.
 #include <iostream>
 #include <tandem/tandem.hpp>
 

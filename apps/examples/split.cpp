@@ -1,4 +1,4 @@
-// Sub-communicators: even and odd ranks form a group each, and a group adds up its ranks' numbers.
+// Sub-communicators: even and odd ranks form a group each, which adds up its numbers.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 #include <iostream>
@@ -18,7 +18,7 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   const tandem::mutable_view view(&sum, sizeof(sum));
   co_await tandem::all_reduce(*group, view, tandem::data_type::int32, tandem::reduce_op::sum);
   std::cout << (colour == 0 ? "even" : "odd") << " ranks: sum " << sum << '\n';
-  co_await tandem::barrier(all);
+  co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();
   meeting->leave();
