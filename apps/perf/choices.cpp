@@ -5,7 +5,7 @@
 #include <tandem/settings.hpp>
 #include <vector>
 
-#include "perf/operation.hpp"
+#include "perf/options.hpp"
 
 namespace tandem::perf {
 

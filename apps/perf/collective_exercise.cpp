@@ -4,7 +4,7 @@
 
 #include "perf/checked_data.hpp"
 #include "perf/exercise.hpp"
-#include "perf/operation.hpp"
+#include "perf/options.hpp"
 
 namespace tandem::perf {
 

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <tandem/collectives.hpp>
 
 namespace tandem::perf {
 
@@ -36,15 +33,5 @@ const operation* find_operation(std::string_view name) noexcept;
 /// elements, as in nccl-tests, but have at least one.
 std::size_t bytes_moved(const operation& what, std::size_t bytes, int ranks,
                         std::size_t element_bytes) noexcept;
-
-/// The operation of that name. @par Errors `errc::bad_option`, with the closest name.
-const operation* parse_operation(const std::string& word);
-
-/// The collective that an operation calls; empty if it calls none.
-std::optional<collective> collective_of(const operation& op) noexcept;
-
-/// The algorithm of that name. @par Errors `errc::bad_option` if the operation has no such
-/// algorithm, with those that it has.
-algorithm parse_algorithm(const operation& op, const std::string& word);
 
 }  // namespace tandem::perf

@@ -7,6 +7,7 @@
 
 #include "perf/collective_data.hpp"
 #include "perf/operation.hpp"
+#include "perf/options.hpp"
 #include "perf/terms.hpp"
 
 namespace tandem::perf {
