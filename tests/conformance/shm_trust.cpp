@@ -80,7 +80,7 @@ TEST(shm_trust, a_name_is_held_once) {
 
 /// Idle unauthenticated connections are dropped when new ones arrive; the job's own ranks connect
 /// without delay.
-awaitable<void> connect_many() {
+awaitable<void> connect_many_over_shm() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener listener(executor, "", with_secret());
   const auto where = shm::abstract_endpoint(listener.name());
@@ -99,7 +99,7 @@ awaitable<void> connect_many() {
 
 TEST(shm_trust, unauthenticated_connections_are_bounded) {
   expect_log("newer connections are waiting");
-  run_test(connect_many(), drive::by_asio, 60s);
+  run_test(connect_many_over_shm(), drive::by_asio, 60s);
 }
 
 awaitable<void> rejects_bytes(std::string words) {
