@@ -8,8 +8,8 @@
 
 namespace tandem::test {
 
-/// A call of islands, or of a parallel group, with data that every rank makes of its number alone:
-/// whole numbers so small that any order of combination gives the same.
+/// A call of a communicator with islands, or of a parallel group, with data that every rank makes
+/// of its number alone: whole numbers so small that any order of combination gives the same.
 struct island_call {
   island_call(collective which, std::size_t elements, data_type of = data_type::uint8,
               reduce_op by = reduce_op::sum, int at = 0, bool same = false)
@@ -34,8 +34,7 @@ std::string text(const island_call& c);
 
 /// Makes the call as this rank, on memory of its device, and throws what is wrong with what comes:
 /// the result, what was only to be read, and the bytes around both.
-asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c);
-/// The same by a parallel group. @param device  null: on memory of the host
-asio::awaitable<void> check(parallel_group& in, accelerator* device, island_call c);
+/// @param device  null: on memory of the host
+asio::awaitable<void> check(communicator& in, accelerator* device, island_call c);
 
 }  // namespace tandem::test

@@ -28,7 +28,7 @@ inline buffer memory_of(accelerator* device, std::size_t bytes) {
 
 /// What is of each rank alone to the next one of the group, once around; throws what is wrong with
 /// what comes.
-inline asio::awaitable<void> hand_on(parallel_group& along, accelerator* device) {
+inline asio::awaitable<void> hand_on(communicator& along, accelerator* device) {
   constexpr std::size_t bytes = 40'000;
   const buffer mine = memory_of(device, bytes), got = memory_of(device, bytes);
   std::vector<std::byte> here(bytes, static_cast<std::byte>(along.rank() + 1));
@@ -36,7 +36,7 @@ inline asio::awaitable<void> hand_on(parallel_group& along, accelerator* device)
   const int n = along.size(), next = (along.rank() + 1) % n, before = (along.rank() + n - 1) % n;
   const mutable_view into = got.view();
   const const_view from = mine.view();
-  const std::size_t came = co_await along.ranks().sendrecv(next, from, before, into, 3);
+  const std::size_t came = co_await along.sendrecv(next, from, before, into, 3);
   if (came != bytes) throw std::runtime_error("a message of another length");
   copy(device, here.data(), got.data(), bytes);
   const auto is_right = [before](std::byte each) {
