@@ -34,8 +34,7 @@ enum class group_backend : std::uint8_t {
 struct backend_description {
   group_backend how = group_backend::channels;
   std::vector<std::vector<int>> islands;  ///< the ranks of each; none unless made with islands
-  /// "tcp channels", "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, cuda (ranks 2, 3) by
-  /// NCCL 2.28.3"
+  /// "tcp channels", "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)"
   std::string text;
 };
 

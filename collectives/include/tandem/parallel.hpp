@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -256,7 +257,7 @@ class parallel_groups {
   const std::vector<rank_facts> reported_;
   std::vector<std::string> names_;  ///< in use on any rank
   std::vector<group_choice> agreed_;
-  std::vector<own_group> groups_;
+  std::deque<own_group> groups_;  ///< references to each stay valid
 };
 
 }  // namespace tandem

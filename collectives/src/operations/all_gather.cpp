@@ -44,7 +44,7 @@ asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_v
                                  algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  const carrier over = carrier_of(*g, collective::all_gather, how, all);
+  const call_backend over = backend_for(*g, collective::all_gather, how, all);
   if (auto wrong =
           first_error(check_memory(over, "all_gather", mine), check_memory(over, "all_gather", all),
                       check_equal_blocks(*g, "all_gather", all, mine),

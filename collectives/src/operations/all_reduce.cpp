@@ -23,7 +23,7 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   using namespace detail;
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
-  const carrier over = carrier_of(*g, kind, how, data, type, what.op);
+  const call_backend over = backend_for(*g, kind, how, data, type, what.op);
   if (auto wrong = first_error(check_elements(over, "all_reduce", data, type, what),
                                check_algorithm(kind, how))) {
     return refuse(*wrong);

@@ -24,7 +24,7 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   const std::shared_ptr<group>& g = among.internals();
   const auto n = static_cast<std::size_t>(g->size());
   const const_view block = into.part(0, into.bytes / n);
-  const carrier over = carrier_of(*g, kind, how, into);
+  const call_backend over = backend_for(*g, kind, how, into);
   if (auto wrong = first_error(
           check_memory(over, "all_to_all", from), check_memory(over, "all_to_all", into),
           check_separate_views("all_to_all", from, into), check_result("all_to_all", from, into),

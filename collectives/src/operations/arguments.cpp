@@ -56,7 +56,7 @@ std::optional<error> error_from(const char* call, Ask ask) {
 
 }  // namespace
 
-std::optional<error> check_other_memory(const carrier& by, const char* call,
+std::optional<error> check_other_memory(const call_backend& by, const char* call,
                                         const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
@@ -98,8 +98,8 @@ std::optional<error> check_reduction(const char* call, const const_view& data, d
   return std::nullopt;
 }
 
-std::optional<error> check_elements(const carrier& by, const char* call, const const_view& data,
-                                    data_type type, reduction what) {
+std::optional<error> check_elements(const call_backend& by, const char* call,
+                                    const const_view& data, data_type type, reduction what) {
   if (auto wrong = check_memory(by, call, data)) return wrong;
   if (auto wrong = check_reduction(call, data, type, what)) return wrong;
   if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;

@@ -10,7 +10,7 @@ asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root
   using namespace detail;
   constexpr collective kind = collective::broadcast;
   const std::shared_ptr<group>& g = among.internals();
-  const carrier over = carrier_of(*g, kind, how, data);
+  const call_backend over = backend_for(*g, kind, how, data);
   if (auto wrong = first_error(check_root(*g, "broadcast", root),
                                check_memory(over, "broadcast", data), check_algorithm(kind, how))) {
     return refuse(*wrong);

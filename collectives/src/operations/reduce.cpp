@@ -9,7 +9,7 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
   using namespace detail;
   constexpr collective kind = collective::reduce;
   const std::shared_ptr<group>& g = among.internals();
-  const carrier over = carrier_of(*g, kind, how, data, type, what.op);
+  const call_backend over = backend_for(*g, kind, how, data, type, what.op);
   if (auto wrong = first_error(check_root(*g, "reduce", root),
                                check_elements(over, "reduce", data, type, what),
                                check_algorithm(kind, how))) {

@@ -57,7 +57,7 @@ asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutabl
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
   constexpr collective kind = collective::reduce_scatter;
-  const carrier over = carrier_of(*g, kind, how, all, type, what.op);
+  const call_backend over = backend_for(*g, kind, how, all, type, what.op);
   if (auto wrong = first_error(check_elements(over, "reduce_scatter", all, type, what),
                                check_elements(over, "reduce_scatter", mine, type, what),
                                check_equal_blocks(*g, "reduce_scatter", all, mine),
