@@ -7,15 +7,14 @@
 #include "abi/same_shape.hpp"
 
 #if CUDA_VERSION < 12080 || CUDA_VERSION >= 13000
-// A header of 13 knows only the later function of this name; the one that is looked up is that
-// of 12.8.
+// Headers of CUDA 13 declare only the later function of this name; Tandem looks up that of 12.8.
 #undef cuMemcpyBatchAsync
 extern "C" CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes,
                                        size_t count, void* attributes, size_t* attributes_from,
                                        size_t attributes_count, size_t* failed, CUstream on);
 #endif
 
-// struct cuda against NVIDIA's own header: what does not agree does not compile.
+// struct cuda against NVIDIA's header: a difference is a compile error.
 
 namespace tandem::test {
 namespace {
@@ -84,7 +83,7 @@ static_assert(sizeof(cu::address) == sizeof(CUdeviceptr));
 
 }  // namespace
 
-TEST(abi, the_cuda_table_is_that_of_the_header) {
+TEST(abi, cuda_function_table_matches_the_header) {
   RecordProperty("CUDA_VERSION", CUDA_VERSION);
   SUCCEED() << "CUDA_VERSION " << CUDA_VERSION;
 }

@@ -7,7 +7,7 @@
 
 #include "abi/same_shape.hpp"
 
-// struct hip and struct hsa against AMD's own headers: what does not agree does not compile.
+// struct hip and struct hsa against AMD's headers: a difference is a compile error.
 
 namespace tandem::test {
 namespace {
@@ -92,7 +92,7 @@ static_assert(static_cast<int>(amd::system_dma_buf_supported) ==
 
 }  // namespace
 
-TEST(abi, the_hip_table_is_that_of_the_header) {
+TEST(abi, hip_function_table_matches_the_header) {
   RecordProperty("HIP_VERSION", HIP_VERSION);
   SUCCEED() << "HIP_VERSION " << HIP_VERSION;
 }

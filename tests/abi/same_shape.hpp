@@ -5,8 +5,8 @@
 
 namespace tandem::test {
 
-/// A value of either type travels alike through a call: pointers are pointers, enumerations and
-/// integers have one size, structures one size and alignment, and nothing has a constructor.
+/// Values of both types are passed alike in a call: pointers are pointers, enumerations and
+/// integers have the same size, structures the same size and alignment, and none a constructor.
 template <class Ours, class Theirs>
 consteval bool same_value() {
   if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {
@@ -28,7 +28,7 @@ consteval bool same_value() {
 template <class Ours, class Theirs>
 struct same_shape : std::false_type {};
 
-/// @par A pointer to something of another size is another shape: what is written through it tells.
+/// @par Pointers to objects of different sizes differ: the callee may write through them.
 template <class Ours, class Theirs>
 consteval bool same_target() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// The check can fail, and for what.
+// What the check accepts and refuses.
 
 namespace tandem::test {
 namespace {
@@ -41,7 +41,7 @@ static_assert(!same<int(int), void(int)>, "what comes back");
 
 }  // namespace
 
-TEST(abi, the_comparison_of_shapes_can_fail) {
+TEST(abi, signature_comparison_detects_differences) {
   SUCCEED() << "it compiled";
 }
 

@@ -1,6 +1,5 @@
 // Every channel, stopped after each handler that its loop runs: by destruction in both orders, by
-// cancellation, by closing. The address sanitizer and its leak check see what is left or touched
-// too late.
+// cancellation, by closing. AddressSanitizer and LeakSanitizer detect leaks and late accesses.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -36,7 +35,7 @@ awaitable<void> announced_both_ways(channel& a, channel& b) {
   co_await when_all(both(std::move(there), std::move(back)));
 }
 
-/// Owns its bytes, as it may outlive the scenario that started it.
+/// Owns its buffer, as it may outlive the scenario that started it.
 awaitable<void> recv_anything(channel& on, flow_id flow) {
   std::vector<std::byte> into(5000);
   co_await on.recv(flow, into);
@@ -110,8 +109,8 @@ awaitable<void> connect_into(const channel_case& kind, channel_pair& pair) {
   pair = std::move(made);
 }
 
-/// `stop` ends the scenario after so many steps; over and over, with one step more, until it ends
-/// by itself first.
+/// Runs the scenario and calls `stop` after 0 steps, then again after more steps each time, until
+/// the scenario completes first.
 void after_every_step(const channel_case& kind, body run,
                       void (*stop)(stepping& loop, channel_pair& pair)) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
@@ -152,7 +151,7 @@ void cancel_all(stepping& loop, channel_pair& pair) {
   loop.cancel();
   EXPECT_TRUE(loop.finish()) << "still waiting after it was cancelled";
   if (loop.failure()) {
-    // A receive may hear of its cancelled sender before it is cancelled itself.
+    // A receive may fail because its send was cancelled, before it is cancelled itself.
     const error_code code = loop.failure()->code();
     EXPECT_TRUE(code == asio::error::operation_aborted || code == errc::message_cancelled)
         << loop.failure()->what();
@@ -164,9 +163,9 @@ void cancel_all(stepping& loop, channel_pair& pair) {
 
 }  // namespace
 
-/// The io_context first, and with it the coroutines that own the channels.
+/// Destroys the io_context first, and with it the coroutines that own the channels.
 TEST_P(channel_test, stopped_by_destroying_the_loop) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) {
     for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
       stepping loop;
@@ -180,17 +179,17 @@ TEST_P(channel_test, stopped_by_destroying_the_loop) {
 }
 
 TEST_P(channel_test, stopped_by_destroying_the_channels) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, destroy_channels);
 }
 
 TEST_P(channel_test, stopped_by_closing) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, close_one);
 }
 
 TEST_P(channel_test, stopped_by_cancelling) {
-  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the test itself takes the steps";
+  if (GetParam().how == drive::by_spinning) GTEST_SKIP() << "the loop runs step by step";
   for (const body run : scenarios) after_every_step(GetParam(), run, cancel_all);
 }
 

@@ -21,16 +21,16 @@ struct job_case {
   settings options;
 };
 
-awaitable<void> live(launch_info who, fabric_maker make, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> mine = co_await make(std::move(meeting), options);
-  channel& other = co_await mine->to(1 - who.rank);
+awaitable<void> run_rank(launch_info who, fabric_maker make, settings options) {
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> self = co_await make(std::move(rendezvous), options);
+  channel& other = co_await self->to(1 - who.rank);
   const auto me = static_cast<std::uint64_t>(who.rank);
   std::vector<awaitable<void>> both;
   both.push_back(send_pattern(other, 0, 100'000, me));
   both.push_back(recv_pattern(other, 0, 100'000, 1 - me));
   co_await when_all(std::move(both));
-  mine->close();
+  self->close();
 }
 
 settings trusted() {
@@ -46,7 +46,7 @@ awaitable<void> two_ranks(std::uint16_t port, job_case of) {
   who.port = port;
   who.job = "brute force";
   std::vector<awaitable<void>> ranks;
-  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(live(who, of.make, of.options));
+  for (who.rank = 0; who.rank < 2; ++who.rank) ranks.push_back(run_rank(who, of.make, of.options));
   co_await when_all(std::move(ranks));
 }
 
@@ -81,7 +81,7 @@ TEST_P(brute_force_fabric, stopped_by_cancelling) {
     if (loop.is_over()) break;
     loop.cancel();
     ASSERT_TRUE(loop.finish()) << "still waiting after it was cancelled";
-    // A rank may hear that the other has given up before it is cancelled itself.
+    // A rank may fail because the other one has ended, before it is cancelled itself.
     if (loop.failure()) {
       const error_code code = loop.failure()->code();
       EXPECT_TRUE(code == asio::error::operation_aborted || code == errc::peer_lost)

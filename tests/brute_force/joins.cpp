@@ -1,4 +1,4 @@
-// Joins, deadlines and events without any channel, stopped after each handler.
+// Joins, deadlines and conditions without any channel, stopped after each handler.
 
 #include <gtest/gtest.h>
 

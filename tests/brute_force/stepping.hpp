@@ -6,7 +6,7 @@
 
 namespace tandem::test {
 
-/// A loop that runs handler by handler, and what becomes of the work on it.
+/// An event loop that runs handler by handler, and the result of the work on it.
 class stepping {
  public:
   void start(awaitable<void> work) {
@@ -20,12 +20,12 @@ class stepping {
   }
   void cancel() { running_->cancel(); }
 
-  /// At most so many handlers, or until the work is over.
+  /// Runs at most `count` handlers, or until the work is complete.
   void step(std::uint64_t count) {
     for (std::uint64_t i = 0; i < count && !is_over_; ++i) {
       try {
         if (context.run_one_for(10s) > 0) continue;
-        ADD_FAILURE() << "nothing happens any more";
+        ADD_FAILURE() << "no handler became ready";
       } catch (const std::exception& e) {
         ADD_FAILURE() << "the loop threw: " << e.what();
       }
@@ -45,10 +45,10 @@ class stepping {
   std::optional<error> failure_;
 
  public:
-  asio::io_context context{1};  // goes first, with all that is pending
+  asio::io_context context{1};  // destroyed first, with everything that is pending
 };
 
-/// The counts to stop after: each of the first two hundred, then ever wider.
+/// The step count after `after`: every count up to 200, then in growing intervals.
 inline std::uint64_t next_stop(std::uint64_t after) {
   return after + 1 + (after > 200 ? after / 20 : 0);
 }

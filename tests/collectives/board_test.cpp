@@ -1,4 +1,4 @@
-// Short calls of ranks that share memory: which go by a board, and what becomes of those that wait.
+// Short calls of ranks that share memory: which of them use a board, and how waiting calls end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ settings usual() {
   return s;
 }
 
-/// The calls that go by a board, by their numbers among all.
+/// The calls that use a board, by their sequence numbers.
 std::vector<int> board_calls() {
   std::vector<int> found;
   for (int which = 0; which < test::every_call::count(); ++which) {
@@ -38,15 +38,15 @@ std::vector<int> board_calls() {
   return found;
 }
 
-/// What a rank, or a part of them, agrees on.
+/// The plans agreed by the world and by a part of it.
 struct agreement {
-  std::optional<plan> whole, part;
+  std::optional<plan> full, part;
 };
 
 asio::awaitable<void> agree(fabric& over, settings options, int colour, agreement& found) {
   communicator all = co_await make_communicator(over, options);
   const std::unique_ptr<communicator> part = co_await all.split(colour, 0);
-  found.whole = all.agreed();
+  found.full = all.agreed();
   found.part = part->agreed();
   std::vector<std::int32_t> ones(8, 1);
   const mutable_view data(ones);
@@ -55,7 +55,7 @@ asio::awaitable<void> agree(fabric& over, settings options, int colour, agreemen
   for (const std::int32_t sum : ones) EXPECT_EQ(sum, part->size());
 }
 
-/// Of four ranks, two and two of a colour.
+/// Four ranks in two colours of two.
 std::vector<agreement> agreements(const std::string& over, const std::string& pins = {}) {
   job ranks(kind(over), 4, usual());
   std::vector<agreement> found(4);
@@ -70,9 +70,9 @@ std::vector<agreement> agreements(const std::string& over, const std::string& pi
   return found;
 }
 
-TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
+TEST(BoardPlan, UsesBoardForShortCallsInSharedMemory) {
   for (const agreement& of : agreements("shm")) {
-    for (const plan& one : {*of.whole, *of.part}) {
+    for (const plan& one : {*of.full, *of.part}) {
       EXPECT_TRUE(one.known().has_board);
       for (const collective what :
            {collective::barrier, collective::broadcast, collective::reduce, collective::all_reduce,
@@ -86,16 +86,16 @@ TEST(BoardPlan, HasItForShortCallsWhereAllShareMemory) {
   }
 }
 
-TEST(BoardPlan, HasItForThePartsThatShareAHost) {
+TEST(BoardPlan, UsesBoardForGroupsOnOneHost) {
   for (const agreement& of : agreements("mixed")) {
-    EXPECT_FALSE(of.whole->known().has_board);
-    EXPECT_NE(of.whole->choose(collective::all_reduce, 8).how, algorithm::board);
+    EXPECT_FALSE(of.full->known().has_board);
+    EXPECT_NE(of.full->choose(collective::all_reduce, 8).how, algorithm::board);
     EXPECT_TRUE(of.part->known().has_board);
     EXPECT_EQ(of.part->choose(collective::all_reduce, 8).how, algorithm::board);
   }
 }
 
-TEST(BoardPlan, IsForAFewRanksOfOneHost) {
+TEST(BoardPlan, LimitsBoardToFewRanksOfOneHost) {
   const std::vector<std::string> many(static_cast<std::size_t>(board::max_ranks), "one");
   std::vector<std::string> more(many);
   more.push_back("one");
@@ -108,18 +108,18 @@ TEST(BoardPlan, IsForAFewRanksOfOneHost) {
   EXPECT_FALSE(may_share_board("shm", std::vector<std::string>{"one", "other", "one"}));
 }
 
-TEST(BoardPlan, HasNoneOverASocket) {
+TEST(BoardPlan, UsesNoBoardOverSockets) {
   for (const agreement& of : agreements("tcp")) {
-    EXPECT_FALSE(of.whole->known().has_board);
+    EXPECT_FALSE(of.full->known().has_board);
     EXPECT_FALSE(of.part->known().has_board);
   }
 }
 
-TEST(BoardPlan, ObeysPins) {
+TEST(BoardPlan, FollowsPins) {
   for (const agreement& of : agreements("shm", "all_reduce=ring,broadcast:1M-=board")) {
-    EXPECT_EQ(of.whole->choose(collective::all_reduce, 8).how, algorithm::ring);
-    EXPECT_EQ(of.whole->choose(collective::broadcast, 1u << 20).how, algorithm::board);
-    EXPECT_EQ(of.whole->choose(collective::reduce, 8).how, algorithm::board);
+    EXPECT_EQ(of.full->choose(collective::all_reduce, 8).how, algorithm::ring);
+    EXPECT_EQ(of.full->choose(collective::broadcast, 1u << 20).how, algorithm::board);
+    EXPECT_EQ(of.full->choose(collective::reduce, 8).how, algorithm::board);
   }
 }
 
@@ -130,7 +130,7 @@ class BoardCall : public testing::Test {
   }
 };
 
-asio::awaitable<void> many_sums(communicator& among, int count) {
+asio::awaitable<void> repeat_sums(communicator& among, int count) {
   std::vector<std::vector<std::int32_t>> data;
   std::vector<asio::awaitable<void>> calls;
   for (int i = 0; i < count; ++i) data.emplace_back(3, i * 100 + among.rank());
@@ -146,14 +146,14 @@ asio::awaitable<void> many_sums(communicator& among, int count) {
   }
 }
 
-TEST_F(BoardCall, MoreAtOnceThanItHasPlaces) {
+TEST_F(BoardCall, QueuesCallsBeyondItsSlots) {
   for (const int n : {2, 5}) {
     job ranks(kind("shm"), n, usual());
-    EXPECT_EQ(ranks.run([&](int r) { return many_sums(ranks.world(r), 60); }), "");
+    EXPECT_EQ(ranks.run([&](int r) { return repeat_sums(ranks.world(r), 60); }), "");
   }
 }
 
-asio::awaitable<void> hear_many(communicator& among, int count) {
+asio::awaitable<void> recv_many(communicator& among, int count) {
   for (int i = 0; i < count; ++i) {
     std::int32_t word = among.rank() == 0 ? i : -1;
     const mutable_view data(&word, sizeof word);
@@ -162,16 +162,16 @@ asio::awaitable<void> hear_many(communicator& among, int count) {
   }
 }
 
-TEST_F(BoardCall, ARootThatIsAheadWaitsForRoom) {
+TEST_F(BoardCall, RootAheadWaitsForFreeSlot) {
   job ranks(kind("shm"), 3, usual());
   int done = 0;
-  ranks.start([&](int r) { return r == 0 ? hear_many(ranks.world(0), 200) : nothing(); });
+  ranks.start([&](int r) { return r == 0 ? recv_many(ranks.world(0), 200) : nothing(); });
   for (int i = 0; i < 1000; ++i) ranks.context.poll();
   EXPECT_EQ(ranks.running, 1) << "the root did not wait";
-  // The others come late, and sleep in between.
+  // The others arrive late and block in between.
   for (int r = 1; r < 3; ++r) {
     ++ranks.running;
-    asio::co_spawn(ranks.context, hear_many(ranks.world(r), 200), [&](std::exception_ptr failure) {
+    asio::co_spawn(ranks.context, recv_many(ranks.world(r), 200), [&](std::exception_ptr failure) {
       EXPECT_EQ(describe(failure), describe(nullptr));
       --ranks.running;
       ++done;
@@ -182,7 +182,7 @@ TEST_F(BoardCall, ARootThatIsAheadWaitsForRoom) {
   EXPECT_FALSE(ranks.code(0)) << ranks.text(0);
 }
 
-TEST_F(BoardCall, ThatDiffersIsAMismatchOnEveryRank) {
+TEST_F(BoardCall, DifferentCallsAreMismatchOnEveryRank) {
   for (const bool other_length : {false, true}) {
     job ranks(kind("shm"), 3, usual());
     std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
@@ -203,7 +203,7 @@ TEST_F(BoardCall, ThatDiffersIsAMismatchOnEveryRank) {
   }
 }
 
-TEST_F(BoardCall, ThatMeetsOneThatTravelsIsAMismatch) {
+TEST_F(BoardCall, BoardAgainstChannelCallIsMismatch) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::vector<std::int32_t>> data{std::vector<std::int32_t>(4),
                                               std::vector<std::int32_t>(40000)};
@@ -213,7 +213,7 @@ TEST_F(BoardCall, ThatMeetsOneThatTravelsIsAMismatch) {
   for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
 }
 
-TEST_F(BoardCall, EndsWithTheNameOfALostRank) {
+TEST_F(BoardCall, LostRankIsNamed) {
   for (const int which : board_calls()) {
     for (int lost = 0; lost < 3; ++lost) {
       SCOPED_TRACE(testing::Message() << test::every_call::name(which) << " without " << lost);
@@ -236,7 +236,7 @@ TEST_F(BoardCall, EndsWithTheNameOfALostRank) {
   }
 }
 
-TEST_F(BoardCall, ThatIsCancelledEndsTheOthers) {
+TEST_F(BoardCall, CancellationFailsOtherRanks) {
   job ranks(kind("shm"), 3, usual());
   std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(4));
   ranks.start([&](int r) {
@@ -251,7 +251,7 @@ TEST_F(BoardCall, ThatIsCancelledEndsTheOthers) {
   EXPECT_EQ(ranks.why(1).peer, 0) << ranks.text(1);
 }
 
-TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
+TEST_F(BoardCall, HonorsOperationTimeout) {
   settings options = usual();
   options.operation_timeout = std::chrono::milliseconds(50);
   job ranks(kind("shm"), 2, options);
@@ -263,7 +263,7 @@ TEST_F(BoardCall, WaitsNoLongerThanAnOperationMay) {
   EXPECT_NE(ranks.text(0).find("all_reduce"), std::string::npos) << ranks.text(0);
 }
 
-TEST_F(BoardCall, NamesTheRootForWhichItHasWaited) {
+TEST_F(BoardCall, TimeoutNamesTheRoot) {
   settings options = usual();
   options.operation_timeout = std::chrono::milliseconds(50);
   job ranks(kind("shm"), 3, options);
@@ -277,7 +277,7 @@ TEST_F(BoardCall, NamesTheRootForWhichItHasWaited) {
   EXPECT_EQ(ranks.why(1).peer, 2) << ranks.text(1);
 }
 
-TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
+TEST_F(BoardCall, IsDestroyedWithItsLoop) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
@@ -285,7 +285,7 @@ TEST_F(BoardCall, IsFreedWithTheLoopThatItWaitsOn) {
   EXPECT_EQ(ranks.running, 1);
 }
 
-TEST_F(BoardCall, OfARankThatHasLeftFails) {
+TEST_F(BoardCall, FailsForRankThatHasClosed) {
   job ranks(kind("shm"), 2, usual());
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });

@@ -15,8 +15,7 @@ namespace {
 using test::job;
 using test::small_pieces;
 
-/// Small pieces, so that small data already take every path: chunks, and messages that must be
-/// asked for.
+/// Small chunks, so that small data take every path: several chunks, and announced messages.
 constexpr reduce_op all_ops[] = {reduce_op::sum, reduce_op::product, reduce_op::minimum,
                                  reduce_op::maximum};
 
@@ -49,7 +48,7 @@ void expect_reference(job& ranks, reduce_op op, algorithm how, std::size_t count
   }
 }
 
-TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
+TYPED_TEST(AllReduce, MatchesDocumentedOrderBitwise) {
   const std::size_t chunk = small_pieces().collective_chunk_bytes / sizeof(TypeParam);
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, small_pieces());
@@ -66,7 +65,7 @@ TYPED_TEST(AllReduce, GivesTheBitsOfTheDocumentedOrder) {
   }
 }
 
-TEST(AllReduceChoice, IsByLength) {
+TEST(AllReduceChoice, DependsOnLength) {
   settings options;
   options.plan = "all_reduce:400-=ring";
   for (const std::size_t count : {std::size_t{99}, std::size_t{100}}) {
@@ -83,9 +82,9 @@ TEST(AllReduceChoice, IsByLength) {
   }
 }
 
-TEST(AllReduceChoice, CutsSegmentsInTwoToOverlapThem) {
-  // 4 segments of 256 KiB in chunks of at most 512 KiB: without a cut every step would wait for the
-  // one before.
+TEST(AllReduceChoice, SplitsSegmentsForOverlap) {
+  // 4 segments of 256 KiB, chunks of at most 512 KiB: unsplit, every step would wait for the one
+  // before.
   job ranks(4);
   std::vector<std::vector<float>> data;
   for (int r = 0; r < 4; ++r) data.push_back(test::data_of<float>(r, 1 << 18));
@@ -108,7 +107,7 @@ asio::awaitable<void> many_at_once(communicator& among,
   co_await when_all(std::move(calls));
 }
 
-TEST(Collectives, SeveralAtOnceDoNotMix) {
+TEST(Collectives, ConcurrentCallsDoNotInterfere) {
   constexpr std::size_t calls = 64;
   job ranks(3, small_pieces());
   std::vector<std::vector<std::vector<std::int64_t>>> data(3);
@@ -128,7 +127,7 @@ TEST(Collectives, SeveralAtOnceDoNotMix) {
   }
 }
 
-TEST(Collectives, MoreAtOnceThanThereAreNumbersIsRefused) {
+TEST(Collectives, TooManyConcurrentCallsAreRefused) {
   job ranks(2, small_pieces());
   std::vector<std::vector<std::vector<std::int64_t>>> data(
       2, std::vector<std::vector<std::int64_t>>(66, std::vector<std::int64_t>(100)));
@@ -148,7 +147,7 @@ asio::awaitable<void> barriers(communicator& among, int times, std::vector<int>&
   }
 }
 
-TEST(Barrier, HoldsEveryRankUntilTheLastHasCome) {
+TEST(Barrier, BlocksUntilLastRankArrives) {
   for (int n = 1; n <= 9; ++n) {
     job ranks(n);
     std::vector<int> passed(static_cast<std::size_t>(n));
@@ -160,15 +159,15 @@ TEST(Barrier, HoldsEveryRankUntilTheLastHasCome) {
 
 TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
   const settings options = small_pieces();
-  bool chained = false;
-  bool treed = false;
+  bool used_chain = false;
+  bool used_tree = false;
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, options);
     for (int root = 0; root < n; ++root) {
       for (const std::size_t bytes : {0u, 1u, 513u, 1023u, 1025u, 10240u, 65537u}) {
         const plan chosen = plan::standard(n, options);
         const algorithm how = chosen.choose(collective::broadcast, bytes).how;
-        (how == algorithm::chain ? chained : treed) = true;
+        (how == algorithm::chain ? used_chain : used_tree) = true;
         std::vector<char> source(bytes);
         for (std::size_t i = 0; i < bytes; ++i) source[i] = static_cast<char>(i * 7 + i / 256);
         std::vector<std::vector<char>> data(static_cast<std::size_t>(n), std::vector<char>(bytes));
@@ -181,10 +180,10 @@ TEST(Broadcast, ReachesEveryRankFromEveryRoot) {
       }
     }
   }
-  EXPECT_TRUE(chained && treed);
+  EXPECT_TRUE(used_chain && used_tree);
 }
 
-TEST(Broadcast, TakesTheChainWhereItIsShorter) {
+TEST(Broadcast, UsesChainWhereItIsFaster) {
   const auto takes_chain = [](int ranks, std::size_t bytes) {
     settings options;
     options.collective_chunk_bytes = 1 << 19;
@@ -198,7 +197,7 @@ TEST(Broadcast, TakesTheChainWhereItIsShorter) {
   EXPECT_FALSE(takes_chain(1000, 16 << 20));
 }
 
-TEST(Gather, PutsTheBlocksInRankOrder) {
+TEST(Gather, OrdersBlocksByRank) {
   for (int n = 1; n <= 9; ++n) {
     job ranks(n, small_pieces());
     for (int root = 0; root < n; ++root) {
@@ -221,7 +220,7 @@ TEST(Gather, PutsTheBlocksInRankOrder) {
   }
 }
 
-asio::awaitable<void> relay(communicator& among, std::vector<int>& heard) {
+asio::awaitable<void> relay(communicator& among, std::vector<int>& received) {
   const int n = among.size();
   const int mine = 100 + among.rank();
   const const_view out(&mine, sizeof(mine));
@@ -229,52 +228,52 @@ asio::awaitable<void> relay(communicator& among, std::vector<int>& heard) {
   int got[2] = {0, 0};
   const mutable_view into(&got, sizeof(got));
   const std::size_t bytes = co_await among.recv((among.rank() + n - 1) % n, into, 65535);
-  heard[static_cast<std::size_t>(among.rank())] = bytes == sizeof(int) ? got[0] : -1;
+  received[static_cast<std::size_t>(among.rank())] = bytes == sizeof(int) ? got[0] : -1;
 }
 
 asio::awaitable<void> as_group(job& all, int rank, std::vector<int> members, std::uint16_t id,
-                               std::vector<int>& heard, std::vector<std::int32_t>& sums) {
+                               std::vector<int>& received, std::vector<std::int32_t>& sums) {
   communicator part(*all.fabrics[static_cast<std::size_t>(rank)], settings(), members, id);
   sums[static_cast<std::size_t>(rank)] = 1 << rank;
   const mutable_view mine(&sums[static_cast<std::size_t>(rank)], sizeof(std::int32_t));
   co_await all_reduce(part, mine, data_type::int32, reduce_op::sum);
   co_await barrier(all.world(rank));
-  co_await relay(part, heard);
+  co_await relay(part, received);
 }
 
-TEST(Communicator, GroupsOfOneJobDoNotMix) {
+TEST(Communicator, GroupsOfOneJobDoNotInterfere) {
   job ranks(5);
-  std::vector<int> heard[2] = {std::vector<int>(3), std::vector<int>(2)};
+  std::vector<int> received[2] = {std::vector<int>(3), std::vector<int>(2)};
   std::vector<std::int32_t> sums(5);
   // Ranks of a group are numbered in the order of its list.
   const std::string failed = ranks.run([&](int r) {
     const bool first = r % 2 == 0;
     return as_group(ranks, r, first ? std::vector<int>{4, 0, 2} : std::vector<int>{1, 3},
-                    first ? 1 : 4095, heard[first ? 0 : 1], sums);
+                    first ? 1 : 4095, received[first ? 0 : 1], sums);
   });
   ASSERT_EQ(failed, "");
   EXPECT_EQ(sums, (std::vector<std::int32_t>{21, 10, 21, 10, 21}));
-  EXPECT_EQ(heard[0], (std::vector<int>{102, 100, 101}));
-  EXPECT_EQ(heard[1], (std::vector<int>{101, 100}));
+  EXPECT_EQ(received[0], (std::vector<int>{102, 100, 101}));
+  EXPECT_EQ(received[1], (std::vector<int>{101, 100}));
 }
 
-asio::awaitable<void> swap_views(communicator& among, int peer, int& heard) {
+asio::awaitable<void> swap_views(communicator& among, int peer, int& received) {
   const int mine = among.rank();
   const const_view out(&mine, sizeof(mine));
   co_await among.send(peer, out);
-  const mutable_view in(&heard, sizeof(heard));
+  const mutable_view in(&received, sizeof(received));
   co_await among.recv(peer, in);
 }
 
 TEST(Communicator, CanBeMovedBetweenCalls) {
   job ranks(2);
-  int heard[2] = {-1, -1};
-  ASSERT_EQ(ranks.run([&](int r) { return swap_views(ranks.world(r), 1 - r, heard[r]); }), "");
+  int received[2] = {-1, -1};
+  ASSERT_EQ(ranks.run([&](int r) { return swap_views(ranks.world(r), 1 - r, received[r]); }), "");
   communicator moved = std::move(ranks.world(0));
   ranks.worlds[0] = std::make_unique<communicator>(std::move(moved));
-  ASSERT_EQ(ranks.run([&](int r) { return swap_views(ranks.world(r), 1 - r, heard[r]); }), "");
-  EXPECT_EQ(heard[0], 1);
-  EXPECT_EQ(heard[1], 0);
+  ASSERT_EQ(ranks.run([&](int r) { return swap_views(ranks.world(r), 1 - r, received[r]); }), "");
+  EXPECT_EQ(received[0], 1);
+  EXPECT_EQ(received[1], 0);
 }
 
 }  // namespace

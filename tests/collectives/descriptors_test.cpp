@@ -1,4 +1,4 @@
-// Communicators are many in a long job, and cost no file descriptors: not over shared memory
+// A long job creates many communicators; they need no file descriptors, not over shared memory
 // either.
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -40,12 +40,12 @@ int mapped_boards() {
   return found;
 }
 
-struct costs {
+struct descriptor_use {
   int before = 0, with_all = 0;
   int boards_before = 0, boards_with_all = 0;
 };
 
-awaitable<void> hold_many(fabric& over, costs& found) {
+awaitable<void> hold_many(fabric& over, descriptor_use& found) {
   communicator world = co_await make_communicator(over, settings());
   co_await barrier(world);
   found.before = open_descriptors();
@@ -68,7 +68,7 @@ awaitable<void> hold_many(fabric& over, costs& found) {
   co_await barrier(world);
 }
 
-awaitable<void> many_groups(std::vector<costs>& found) {
+awaitable<void> many_groups(std::vector<descriptor_use>& found) {
   test::fabrics all = co_await test::make_job(2, settings(), shm::make_fabric);
   std::vector<awaitable<void>> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) ranks.push_back(hold_many(*all[rank], found[rank]));
@@ -76,11 +76,11 @@ awaitable<void> many_groups(std::vector<costs>& found) {
   EXPECT_LE(mapped_boards(), 2) << "mappings end with their communicators";
 }
 
-TEST(Descriptors, DoNotGrowWithCommunicatorsOverSharedMemory) {
-  std::vector<costs> found(2);
+TEST(Descriptors, SharedMemoryCommunicatorsUseNone) {
+  std::vector<descriptor_use> found(2);
   test::run_test(many_groups(found), test::drive::by_asio, std::chrono::seconds(60));
-  // Rank 0 makes the boards; while rank 1 looks, rank 0 may be in the middle of one.
-  // One that crossed another when the ranks connected may have ended since.
+  // Rank 0 creates the boards; it may be in the middle of one while rank 1 counts.
+  // One of two crossed connections may have been closed since.
   EXPECT_LE(found[0].with_all, found[0].before);
   EXPECT_EQ(found[0].boards_with_all - found[0].boards_before, 2 * groups);
 }

@@ -6,7 +6,7 @@
 #include <tandem/collectives.hpp>
 #include <vector>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 
 namespace tandem::test {
 
@@ -32,7 +32,7 @@ inline bool combines(collective what) {
          what == collective::reduce_scatter;
 }
 
-/// What the ranks of a job bring to one call, and what comes of it.
+/// Inputs and results of all ranks in one call.
 class data_of_call {
  public:
   data_of_call(const device_call& c, int ranks) : c_(c), ranks_(ranks) {
@@ -51,7 +51,7 @@ class data_of_call {
     }
   }
 
-  /// `there` says where a rank has a view.
+  /// `there` maps a host view of a rank to the view that is passed to the call.
   template <class There>
   asio::awaitable<void> call(communicator& among, There there) {
     const int r = among.rank();
@@ -88,13 +88,13 @@ class data_of_call {
     }
   }
 
-  /// Everything, also what was only to be read.
+  /// Compares results and inputs, which must be unchanged.
   bool operator==(const data_of_call& other) const {
     return from_ == other.from_ && into_ == other.into_;
   }
 
  private:
-  /// The one of both views that has all blocks.
+  /// Whether the input (`from`) or the result holds the blocks of all ranks.
   bool has_all(bool from) const {
     if (c_.what == collective::all_to_all) return true;
     if (c_.what == collective::all_gather || c_.what == collective::gather) return !from;

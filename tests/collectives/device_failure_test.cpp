@@ -1,4 +1,4 @@
-// Collectives on the memory of devices that fail: every rank hears, and nothing is touched later.
+// Collectives on failing devices: every rank gets the error, and no memory is accessed afterwards.
 #include <gtest/gtest.h>
 
 #include <tandem/collectives.hpp>
@@ -16,7 +16,7 @@ using test::job;
 
 class DeviceFailure : public testing::Test {
  protected:
-  /// All ranks call it; what they bring lives on.
+  /// All ranks call it; their data outlives the call.
   void start(device_job& ranks, const device_call& c) {
     data = std::make_unique<data_of_call>(c, ranks.size());
     ranks.start([this, &ranks](int r) {
@@ -37,8 +37,8 @@ class DeviceFailure : public testing::Test {
 constexpr device_call long_sum{collective::all_reduce, algorithm::ring, data_type::float32,
                                reduce_op::average, 3000};
 
-/// The double fails the test where memory goes while work on it is queued.
-TEST_F(DeviceFailure, ALossAfterAnyStepHandsBackWhatNobodyTouches) {
+/// The double fails the test if memory is freed while work on it is queued.
+TEST_F(DeviceFailure, LostRankAtAnyStepReturnsViewsUntouched) {
   for (const collective what : {collective::all_reduce, collective::reduce_scatter}) {
     for (const algorithm how : algorithms_of(what)) {
       if (how == algorithm::two_level) continue;
@@ -57,14 +57,14 @@ TEST_F(DeviceFailure, ALossAfterAnyStepHandsBackWhatNobodyTouches) {
         ranks.fabrics[2]->fail(error(
             errc::peer_lost, {.peer = 2, .rail = {}, .phase = {}, .detail = "gone", .advice = {}}));
         ASSERT_TRUE(ranks.finish());
-        ranks.bring_back();
+        ranks.copy_back();
         ASSERT_FALSE(HasFailure());
       }
     }
   }
 }
 
-TEST_F(DeviceFailure, AJobThatIsDestroyedAfterAnyStepLeavesNothingQueued) {
+TEST_F(DeviceFailure, DestructionAtAnyStepLeavesNothingQueued) {
   bool over = false;
   for (int steps = 0; !over; steps += 1 + steps / 4) {
     SCOPED_TRACE(steps);
@@ -79,7 +79,7 @@ TEST_F(DeviceFailure, AJobThatIsDestroyedAfterAnyStepLeavesNothingQueued) {
   }
 }
 
-TEST_F(DeviceFailure, OfOneDeviceReachesEveryRank) {
+TEST_F(DeviceFailure, DeviceFailureReachesEveryRank) {
   device_job ranks(3, test::small_pieces(), test::device_or_host);
   start(ranks, long_sum);
   devices.gpus.break_device(1, 10);
@@ -88,7 +88,7 @@ TEST_F(DeviceFailure, OfOneDeviceReachesEveryRank) {
   for (const int r : {0, 1}) EXPECT_TRUE(ranks.code(r)) << r;
 }
 
-TEST_F(DeviceFailure, ViewsThatDoNotFitAreRefusedAndChangeNothing) {
+TEST_F(DeviceFailure, MismatchedViewsAreRefusedWithoutEffect) {
   device_job ranks(2, test::small_pieces(), test::every_other_device);
   std::vector<float> here(64, 1), block(32);
   const mutable_view there = ranks.there(0, mutable_view(here));
@@ -107,7 +107,7 @@ TEST_F(DeviceFailure, ViewsThatDoNotFitAreRefusedAndChangeNothing) {
   nowhere.kind = memory_kind::hip;
   EXPECT_EQ(code_of(ranks, broadcast(world, nowhere, 0)), errc::unsupported_memory);
 
-  // No compiler of kernels: what combines is refused, what moves is not.
+  // Without a kernel compiler, reductions are refused and data movement is not.
   devices.compiler.fail("no");
   EXPECT_EQ(code_of(ranks, all_reduce(world, there, data_type::int8, reduce_op::sum)),
             errc::device_failed);
@@ -117,7 +117,7 @@ TEST_F(DeviceFailure, ViewsThatDoNotFitAreRefusedAndChangeNothing) {
   for (const int r : {0, 1}) EXPECT_FALSE(ranks.code(r)) << ranks.text(r);
 }
 
-TEST_F(DeviceFailure, AChannelThatCarriesNoSuchMemoryIsNamed) {
+TEST_F(DeviceFailure, NamesChannelWithoutDeviceMemory) {
   job ranks(3, test::small_pieces());
   test::device_mirror mirror(0);
   std::vector<float> here(64, 1);

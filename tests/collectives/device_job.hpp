@@ -7,43 +7,44 @@
 
 namespace tandem::test {
 
-/// Which device of the double a rank's memory is on; less than 0: the host.
+/// Device of the double that holds a rank's memory; negative: host.
 using device_of_rank = int (*)(int rank);
 
 inline int every_other_device(int rank) {
   return rank % 2;
 }
-/// Ranks of one call need not be alike.
+/// Ranks of one call may use different kinds of memory.
 inline int device_or_host(int rank) {
   return rank % 3 - 1;
 }
 
-/// Of each rank; null on the host.
+/// One per rank; null on the host.
 struct rank_mirrors {
   std::vector<std::unique_ptr<device_mirror>> mirrors;
 };
 
-/// A job whose channels carry device memory, and whose ranks' views are there. @pre devices live.
-class device_job : private rank_mirrors, public job {  // the loop goes before the memory
+/// A job whose channels carry device memory and whose ranks have their views on devices. @pre the
+/// devices exist.
+class device_job : private rank_mirrors, public job {  // destroys the io_context first
  public:
   device_job(int ranks, const settings& options, device_of_rank where) : job(ranks, options) {
     take_devices(options, where);
   }
-  /// Over channels of this kind.
+  /// Over the channels of `over`.
   device_job(const fabric_kind& over, int ranks, const settings& options, device_of_rank where)
       : job(over, ranks, options) {
     take_devices(options, where);
   }
-  /// Where a rank has this view; on the device its bytes are those of when it was first asked for.
+  /// The rank's copy of this host view; a device copy holds the bytes of the first request.
   template <class View>
   View there(int rank, View here) {
     const auto& mirror = mirrors[static_cast<std::size_t>(rank)];
     return mirror ? View(mirror->there(here)) : here;
   }
-  /// To the host, and forgotten.
-  void bring_back() {
+  /// Copies all views back to the host and drops the device copies.
+  void copy_back() {
     for (const auto& each : mirrors) {
-      if (each) each->bring_back();
+      if (each) each->copy_back();
     }
   }
 

@@ -1,5 +1,5 @@
-// Collectives on the memory of devices: every one gives what it gives on the host, bit by bit,
-// which other tests compare with a reference.
+// Collectives on device memory: results are bitwise those on the host, which other tests compare
+// with a reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using test::device_job;
 using test::device_of_rank;
 using test::job;
 
-/// The same call by both jobs.
+/// The same call in both jobs.
 void expect_same(job& on_host, device_job& on_devices, const device_call& c) {
   SCOPED_TRACE(text(c, on_host.size()));
   data_of_call expected(c, on_host.size());
@@ -36,11 +36,11 @@ void expect_same(job& on_host, device_job& on_devices, const device_call& c) {
                     [&](int rank, mutable_view v) { return on_devices.there(rank, v); });
   }),
             "");
-  on_devices.bring_back();
+  on_devices.copy_back();
   ASSERT_TRUE(got == expected);
 }
 
-/// By each algorithm, in place and not, equal blocks and not.
+/// Each algorithm, in place and out of place, with equal and unequal blocks.
 void expect_all(job& on_host, device_job& on_devices, const device_call& like, bool two_level) {
   for (const algorithm how : algorithms_of(like.what)) {
     if ((how == algorithm::two_level) != two_level) continue;
@@ -71,7 +71,7 @@ class OnDevices : public testing::TestWithParam<device_of_rank> {
   test::devices_with_kernels devices;
 };
 
-TEST_P(OnDevices, EveryCallGivesTheBitsOfTheHost) {
+TEST_P(OnDevices, EveryCallMatchesHostBitwise) {
   const std::size_t chunk = test::small_pieces().collective_chunk_bytes;
   for (const int n : {1, 2, 3, 5}) {
     const std::size_t longest = n == 3 ? 5 * chunk / 4 + 1 : 7;
@@ -107,11 +107,11 @@ TEST_P(OnDevices, EveryTypeAndOperation) {
       if (HasFatalFailure()) return;
     }
   }
-  // Those that no host-side rank needed, of both devices, at the most.
+  // At most those of both devices that no rank on the host needed.
   EXPECT_LE(devices.compiler.compiled().size(), std::size(test::all_types));
 }
 
-TEST_P(OnDevices, LoseNoNanOfAnyRank) {
+TEST_P(OnDevices, PropagatesNanOfAnyRank) {
   constexpr int n = 3;
   device_job on_devices(n, test::small_pieces(), GetParam());
   for (const data_type type : test::floating_types) {
@@ -125,7 +125,7 @@ TEST_P(OnDevices, LoseNoNanOfAnyRank) {
           const auto there = [&](int rank, mutable_view v) { return on_devices.there(rank, v); };
           ASSERT_EQ(on_devices.run([&](int r) { return data.call(on_devices.world(r), there); }),
                     "");
-          on_devices.bring_back();
+          on_devices.copy_back();
           ASSERT_EQ(data.wrong(), "");
         }
       }
@@ -160,8 +160,8 @@ asio::awaitable<test::fabrics> over_rdma(int ranks, settings options) {
   return test::make_job(ranks, std::move(options));
 }
 
-/// NICs read and write the ranks' devices, which do not reach each other.
-TEST_P(OnDevices, OverNicsThatReachThem) {
+/// NICs read and write the ranks' devices, which have no peer access.
+TEST_P(OnDevices, OverGpuDirectNics) {
   const std::unique_ptr<test::rdma_double> nics = test::rdma_on_loopback();
   settings options = test::rdma_settings(rdma_use::on);
   options.collective_chunk_bytes = test::small_pieces().collective_chunk_bytes;
@@ -186,7 +186,7 @@ asio::awaitable<void> several(std::vector<asio::awaitable<void>> calls) {
   co_await when_all(std::move(calls));
 }
 
-TEST_P(OnDevices, SeveralAtOnceDoNotMix) {
+TEST_P(OnDevices, ConcurrentCallsDoNotInterfere) {
   constexpr int n = 3;
   job on_host(n, test::small_pieces());
   device_job on_devices(n, test::small_pieces(), GetParam());
@@ -210,7 +210,7 @@ TEST_P(OnDevices, SeveralAtOnceDoNotMix) {
                   [&](int rank, mutable_view v) { return on_devices.there(rank, v); });
   }),
             "");
-  on_devices.bring_back();
+  on_devices.copy_back();
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == expected[i]);
 }
 

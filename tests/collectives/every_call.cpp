@@ -15,7 +15,7 @@ std::vector<kind> every_kind() {
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto what = static_cast<collective>(i);
     for (const algorithm how : algorithms_of(what)) {
-      if (how != algorithm::two_level) all.push_back({what, how});  // needs hosts
+      if (how != algorithm::two_level) all.push_back({what, how});  // needs several hosts
     }
   }
   return all;
@@ -26,7 +26,7 @@ const std::vector<kind>& kinds() {
   return all;
 }
 
-/// Some chunks to each rank, but for what goes through a board.
+/// Several chunks per rank, except for calls over a board.
 std::size_t elements_for(algorithm how) {
   return how == algorithm::board ? 200 : 2000;
 }
@@ -42,7 +42,7 @@ std::string every_call::name(int which) {
   return std::string(tandem::name(one.what)) + " by " + std::string(tandem::name(one.how));
 }
 
-std::string every_call::word(int which) {
+std::string every_call::test_name(int which) {
   std::string text = name(which);
   std::ranges::replace(text, ' ', '_');
   return text;

@@ -6,15 +6,15 @@
 
 namespace tandem::test {
 
-/// One call of every operation by every algorithm, with data of its own: for tests of what goes
-/// wrong in the middle of it.
+/// One call of every operation by every algorithm, with its own data: for tests of failures in the
+/// middle of a call.
 class every_call {
  public:
   static int count();
   static std::string name(int which);
-  /// The same as a part of a test's name.
-  static std::string word(int which);
-  /// False where this rank gets nothing but sends, so that nobody need hear of its end.
+  /// The name as part of a test name.
+  static std::string test_name(int which);
+  /// False for ranks that only send: they need not notice the loss.
   static bool waits_for(int which, int lost, int ranks);
 
   asio::awaitable<void> make(communicator& among, int which);

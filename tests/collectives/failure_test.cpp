@@ -14,7 +14,7 @@ using test::job;
 using test::nothing;
 using test::small_pieces;
 
-/// Every rank but `missing` makes the call and gets as far as it can.
+/// Every rank except `missing` makes the call and proceeds as far as possible.
 void start_without(job& ranks, std::vector<calls>& made, int which, int missing) {
   ranks.start([&](int r) {
     if (r == missing) return nothing();
@@ -23,8 +23,8 @@ void start_without(job& ranks, std::vector<calls>& made, int which, int missing)
   ranks.context.poll();
 }
 
-/// All ranks but one have to end, and those that wait for it with `code`, blaming `culprit`.
-void expect_one_end(job& ranks, int except, errc code, int culprit) {
+/// All ranks but one have to end; those that wait for it fail with `code` and name `culprit`.
+void expect_failures(job& ranks, int except, errc code, int culprit) {
   int failed = 0;
   for (int r = 0; r < ranks.size(); ++r) {
     if (r == except || !ranks.code(r)) continue;  // a root that has sent all is done
@@ -35,7 +35,7 @@ void expect_one_end(job& ranks, int except, errc code, int culprit) {
   EXPECT_GT(failed, 0);
 }
 
-TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
+TEST(CollectiveFailure, LostRankIsNamedOnOtherRanks) {
   for (int which = 0; which < calls::count(); ++which) {
     for (int lost = 0; lost < 5; ++lost) {
       SCOPED_TRACE(testing::Message() << calls::name(which) << " without rank " << lost);
@@ -46,12 +46,12 @@ TEST(CollectiveFailure, ALostRankEndsTheOthersWithItsName) {
       ranks.fabrics[static_cast<std::size_t>(lost)].reset();
       ASSERT_TRUE(ranks.finish());
       if (!calls::waits_for(which, lost, 5)) continue;
-      expect_one_end(ranks, lost, errc::peer_lost, lost);
+      expect_failures(ranks, lost, errc::peer_lost, lost);
     }
   }
 }
 
-TEST(CollectiveFailure, WhatOneRankReportsEndsAll) {
+TEST(CollectiveFailure, ReportedFailureEndsAllRanks) {
   for (int which = 0; which < 3; ++which) {
     SCOPED_TRACE(calls::name(which));
     job ranks(4, small_pieces());
@@ -61,12 +61,12 @@ TEST(CollectiveFailure, WhatOneRankReportsEndsAll) {
         .rank = 1, .peer = 1, .rail = {}, .phase = {}, .detail = "disk full", .advice = {}};
     ranks.fabrics[1]->fail(error(errc::bad_input, context));
     ASSERT_TRUE(ranks.finish());
-    expect_one_end(ranks, 1, errc::bad_input, 1);
+    expect_failures(ranks, 1, errc::bad_input, 1);
     EXPECT_NE(ranks.text(3).find("disk full"), std::string::npos) << ranks.text(3);
   }
 }
 
-TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
+TEST(CollectiveFailure, CancellationOnOneRankFailsOthers) {
   for (int which = 0; which < 3; ++which) {
     SCOPED_TRACE(calls::name(which));
     job ranks(4, small_pieces());
@@ -83,7 +83,7 @@ TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
       EXPECT_EQ(ranks.code(r), errc::message_cancelled) << ranks.text(r);
       EXPECT_EQ(ranks.why(r).peer, 2) << ranks.text(r);
     }
-    // The one that was elsewhere hears of it as soon as it comes.
+    // The absent rank gets the error with its next call.
     ASSERT_NE(
         ranks.run([&](int r) { return r == 3 ? made[3].make(ranks.world(3), which) : nothing(); }),
         "hangs");
@@ -91,7 +91,7 @@ TEST(CollectiveFailure, CancellingOnOneRankEndsTheOthers) {
   }
 }
 
-TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
+TEST(CollectiveFailure, DifferentLengthsAreMismatchOnAllRanks) {
   for (const auto how : {algorithm::ring, algorithm::recursive_doubling}) {
     for (const std::size_t wrong_count : {std::size_t{40}, std::size_t{4000}}) {
       SCOPED_TRACE(testing::Message() << name(how) << " " << wrong_count);
@@ -110,7 +110,7 @@ TEST(CollectiveFailure, UnequalLengthsEndAllAsAMismatch) {
   }
 }
 
-TEST(CollectiveFailure, IsHeardByARankThatWaitsForAnother) {
+TEST(CollectiveFailure, ReachesRankWaitingForAnotherRank) {
   job ranks(3, small_pieces());
   std::vector<std::int32_t> block(4), longer(100), all(12);
   ranks.start([&](int r) {
@@ -198,13 +198,13 @@ TEST(CollectiveFailure, WrongGroupsAreRefused) {
   EXPECT_EQ(code_of({0, 1}, 4096), errc::bad_input);
 }
 
-/// Nothing may leak or be touched late wherever the program stops.
+/// Stopping the program at any step must not leak or access memory late.
 TEST(CollectiveFailure, StoppingAfterAnyStepIsSafe) {
   for (int which = 0; which < calls::count(); ++which) {
     bool ended = false;
     for (int steps = 0; !ended; ++steps) {
       ASSERT_LT(steps, 10000);
-      // Outlive the job: an operation may hold views until its executor is gone.
+      // Outlive the job: an operation may hold views until its executor is destroyed.
       std::vector<calls> made(4);
       job ranks(4, small_pieces());
       ranks.start(

@@ -22,7 +22,7 @@ inline const host_names layouts[] = {{"a", "a", "b", "b"},
                                      {"a", "b", "c"},
                                      {"a"}};
 
-/// Ranks on one machine that have agreed to be on several.
+/// Ranks on one machine whose plan assigns them to several hosts.
 inline std::unique_ptr<job> job_on(const host_names& hosts) {
   const settings options = small_pieces();
   auto ranks = std::make_unique<job>(static_cast<int>(hosts.size()), options);
@@ -32,7 +32,7 @@ inline std::unique_ptr<job> job_on(const host_names& hosts) {
   return ranks;
 }
 
-/// Bytes that the channels between hosts have carried.
+/// Bytes sent over channels between hosts.
 inline std::uint64_t crossed(job& ranks, const host_names& hosts) {
   std::uint64_t sum = 0;
   for (std::size_t a = 0; a < hosts.size(); ++a) {
@@ -44,9 +44,9 @@ inline std::uint64_t crossed(job& ranks, const host_names& hosts) {
   return sum;
 }
 
-/// Rank 2 is lost after no step of what all ranks do, after one, and so on until all have ended;
-/// later ones are tried with growing gaps. Every other rank ends, with its name or before.
-/// `begin` starts the work of all ranks. Returns how many steps it took.
+/// Fails rank 2 after 0, 1, 2, ... handlers, with growing gaps, until all ranks have ended before.
+/// Every other rank has to complete or to fail naming rank 2. `begin` starts the work of all ranks.
+/// Returns the number of handlers.
 template <class Begin>
 int lose_after_any_step(const host_names& hosts, Begin begin) {
   bool over = false;

@@ -15,8 +15,8 @@ inline constexpr pipeline_kind both_kinds[] = {pipeline_kind::gpipe, pipeline_ki
 
 using numbers = std::vector<std::int64_t>;
 
-/// A stage of exact arithmetic: forward maps x to 3 x + stage, backward maps g to 2 g + x, x being
-/// the input that it stashed. The first stage makes its inputs, the last its gradients.
+/// A stage with exact integer arithmetic: forward maps x to 3 x + stage, backward maps g to
+/// 2 g + x, where x is the stashed input. The first stage generates inputs, the last gradients.
 class integer_stage : public pipeline_stage {
  public:
   integer_stage(int stage, int stages, int micro_batches, std::size_t length)
@@ -74,7 +74,7 @@ class integer_stage : public pipeline_stage {
     done.push_back({pipeline_step::backward, micro_batch});
   }
 
-  std::vector<numbers> results;  ///< of the last stage forward, and of the first backward
+  std::vector<numbers> results;  ///< last stage: forward, first stage: backward
   pipeline_schedule done;
   int held = 0;
   int peak = 0;

@@ -18,7 +18,7 @@
 
 namespace tandem::test {
 
-/// Short pieces, so that few bytes reach both sides of every limit.
+/// Small limits, so that few bytes are on both sides of every limit.
 inline settings small_pieces() {
   settings s;
   s.collective_chunk_bytes = 1024;
@@ -30,12 +30,12 @@ inline std::string name_of_kind(const testing::TestParamInfo<fabric_kind>& of) {
   return of.param.name;
 }
 
-/// Of a rank that does not take part.
+/// For a rank that does not take part.
 inline asio::awaitable<void> nothing() {
   co_return;
 }
 
-/// All ranks of a job on one io_context and one thread, so that a run is the same every time.
+/// All ranks of a job on one io_context and one thread, so that runs are reproducible.
 class job {
  public:
   explicit job(int ranks, const settings& options = {}) {
@@ -45,7 +45,7 @@ class job {
     for (const auto& f : fabrics) worlds.push_back(std::make_unique<communicator>(*f, options));
   }
 
-  /// Connected in one of the ways of `fabric_kinds`.
+  /// Connected by one of the `fabric_kinds`.
   job(const fabric_kind& over, int ranks, const settings& options) {
     asio::co_spawn(context, connect(over, ranks, options), [](std::exception_ptr failure) {
       if (failure) std::rethrow_exception(failure);
@@ -61,7 +61,7 @@ class job {
 
   using rank_body = std::function<asio::awaitable<void>(int rank)>;
 
-  /// Starts `body` on every rank; `outcome` is filled as they end.
+  /// Starts `body` on every rank; `outcome` is filled as they complete.
   void start(const rank_body& body) {
     outcome.assign(fabrics.size(), nullptr);
     running = size();
@@ -72,7 +72,7 @@ class job {
       });
     }
   }
-  /// Runs until all bodies have ended. False: some had not after half a minute, which is a hang.
+  /// Runs until all bodies have completed. False if some have not after 30 s, which is a hang.
   bool finish() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     context.restart();
@@ -81,7 +81,7 @@ class job {
     }
     return running == 0;
   }
-  /// Both. The text of the first failure, "hangs", or nothing.
+  /// start() and finish(). The text of the first failure, "hangs", or empty.
   std::string run(const rank_body& body) {
     start(body);
     if (!finish()) return "hangs";
@@ -90,7 +90,7 @@ class job {
     }
     return {};
   }
-  /// How a rank ended; no code where it did well.
+  /// Error code of a rank; empty on success.
   error_code code(int rank) const {
     try {
       if (const auto& failure = outcome[static_cast<std::size_t>(rank)])

@@ -1,4 +1,5 @@
-// Ranks that call different things: found, told on every rank with both calls, never a hang.
+// Ranks that make different calls: detected and reported on every rank with both calls, never a
+// hang.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +22,7 @@ struct difference {
   const char* name;
   asio::awaitable<void> (*right)(communicator&, mutable_view);
   asio::awaitable<void> (*wrong)(communicator&, mutable_view);
-  const char* says[2];
+  const char* expected_texts[2];
 };
 
 template <data_type type, reduce_op op, algorithm how, std::size_t bytes>
@@ -88,14 +89,14 @@ const difference differences[] = {
     {"root_of_broadcast", from<0>, from<2>, {"with root 0", "with root 2"}},
 };
 
-/// A broadcast from two roots ends on both, and nobody has heard of it before the next call.
+/// A broadcast from two roots completes on both; it is detected only by the next call.
 asio::awaitable<void> twice(communicator& among, mutable_view data, const difference& of,
                             bool is_wrong) {
   co_await (is_wrong ? of.wrong : of.right)(among, data);
   co_await barrier(among);
 }
 
-TEST(CallMismatch, IsToldOnEveryRankWithBothCalls) {
+TEST(CallMismatch, IsReportedOnEveryRankWithBothCalls) {
   for (const difference& of : differences) {
     for (int n = 2; n <= 5; ++n) {
       for (int wrong = 0; wrong < n; ++wrong) {
@@ -113,10 +114,10 @@ TEST(CallMismatch, IsToldOnEveryRankWithBothCalls) {
           EXPECT_NE(ranks.text(r).find("same calls in the same order"), std::string::npos)
               << ranks.text(r);
         }
-        const std::string said = ranks.text(0);
-        if (said.find("made other calls") != std::string::npos) continue;
-        EXPECT_NE(said.find(of.says[0]), std::string::npos) << said;
-        EXPECT_NE(said.find(of.says[1]), std::string::npos) << said;
+        const std::string message = ranks.text(0);
+        if (message.find("made other calls") != std::string::npos) continue;
+        EXPECT_NE(message.find(of.expected_texts[0]), std::string::npos) << message;
+        EXPECT_NE(message.find(of.expected_texts[1]), std::string::npos) << message;
         if (HasFailure()) return;
       }
     }
@@ -124,13 +125,13 @@ TEST(CallMismatch, IsToldOnEveryRankWithBothCalls) {
 }
 
 asio::awaitable<void> of_other_groups(job& ranks, int r) {
-  // Both say that they are group 5, but not of whom.
+  // Both use group id 5 for different ranks.
   const std::vector<int> members = r == 0 ? std::vector<int>{0, 1} : std::vector<int>{1, 0};
   communicator part(*ranks.fabrics[static_cast<std::size_t>(r)], settings(), members, 5);
   co_await barrier(part);
 }
 
-TEST(CallMismatch, OfGroupsIsFound) {
+TEST(CallMismatch, OfGroupsIsDetected) {
   job ranks(2);
   ASSERT_NE(ranks.run([&](int r) { return of_other_groups(ranks, r); }), "hangs");
   for (int r = 0; r < 2; ++r) {
@@ -139,16 +140,16 @@ TEST(CallMismatch, OfGroupsIsFound) {
   }
 }
 
-asio::awaitable<void> two_at_once(communicator& among, std::int32_t* numbers, bool other_way) {
-  const mutable_view first(numbers + (other_way ? 1 : 0), 4);
-  const mutable_view second(numbers + (other_way ? 0 : 1), 4);
-  const reduce_op one = other_way ? reduce_op::maximum : reduce_op::sum;
-  const reduce_op two = other_way ? reduce_op::sum : reduce_op::maximum;
+asio::awaitable<void> two_at_once(communicator& among, std::int32_t* numbers, bool other_order) {
+  const mutable_view first(numbers + (other_order ? 1 : 0), 4);
+  const mutable_view second(numbers + (other_order ? 0 : 1), 4);
+  const reduce_op one = other_order ? reduce_op::maximum : reduce_op::sum;
+  const reduce_op two = other_order ? reduce_op::sum : reduce_op::maximum;
   co_await all_reduce(among, first, i32, one);
   co_await all_reduce(among, second, i32, two);
 }
 
-TEST(CallMismatch, OfOrderIsFound) {
+TEST(CallMismatch, OfOrderIsDetected) {
   job ranks(2);
   std::int32_t numbers[2][2] = {};
   ASSERT_NE(ranks.run([&](int r) { return two_at_once(ranks.world(r), numbers[r], r == 1); }),
@@ -156,7 +157,7 @@ TEST(CallMismatch, OfOrderIsFound) {
   for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
 }
 
-TEST(CallRecord, SaysWhatWasCalled) {
+TEST(CallRecord, DescribesTheCall) {
   EXPECT_EQ(call_record(collective::barrier, algorithm::direct, 0).text(), "barrier (direct)");
   EXPECT_EQ(call_record(collective::broadcast, algorithm::tree, 8, 0).text(),
             "broadcast of 8 bytes with root 0 (tree)");
@@ -167,7 +168,7 @@ TEST(CallRecord, SaysWhatWasCalled) {
   EXPECT_EQ(call_record(0).text(), "no collective");
 }
 
-TEST(CallRecord, SaysSomethingOfAnyBits) {
+TEST(CallRecord, DescribesArbitraryBits) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 10'000; ++i) EXPECT_FALSE(call_record(random()).text().empty());
   EXPECT_FALSE(call_record(~std::uint64_t{0}).text().empty());
@@ -178,7 +179,7 @@ TEST(CallLog, FindsTheFirstDifference) {
   EXPECT_FALSE(a.first_difference(b));
   for (std::uint64_t i = 0; i < 100; ++i) {
     a.add(i);
-    EXPECT_FALSE(a.first_difference(b)) << "the other is late, no more";
+    EXPECT_FALSE(a.first_difference(b)) << "the other is only late";
     b.add(i);
     EXPECT_FALSE(a.first_difference(b));
   }
@@ -187,11 +188,11 @@ TEST(CallLog, FindsTheFirstDifference) {
   a.add(9);
   b.add(9);
   EXPECT_EQ(a.first_difference(b), 100u);
-  EXPECT_TRUE(a.at(101) != b.at(101)) << "what follows differs by its history";
+  EXPECT_TRUE(a.at(101) != b.at(101)) << "later calls differ by their history";
   EXPECT_EQ(call_log(1).first_difference(call_log(2)), std::nullopt);
 }
 
-TEST(CallLog, DiffersForeverOnceItHas) {
+TEST(CallLog, StaysDifferentAfterFirstDifference) {
   call_log a(1), b(1);
   a.add(7);
   b.add(8);
@@ -202,13 +203,13 @@ TEST(CallLog, DiffersForeverOnceItHas) {
   EXPECT_EQ(a.first_difference(b), 1001 - call_log::capacity);
 }
 
-TEST(CallLog, TravelsWhole) {
+TEST(CallLog, SurvivesTransmission) {
   call_log a(5);
   for (std::uint64_t i = 0; i < 70; ++i) a.add(i * 0x0102030405060708);
   call_log back;
   std::memcpy(static_cast<void*>(&back), &a, sizeof a);
   EXPECT_EQ(back.count(), 70u);
-  for (std::uint64_t place = 6; place < 70; ++place) EXPECT_TRUE(back.at(place) == a.at(place));
+  for (std::uint64_t index = 6; index < 70; ++index) EXPECT_TRUE(back.at(index) == a.at(index));
   EXPECT_FALSE(a.first_difference(back));
 }
 
@@ -220,14 +221,14 @@ TEST(CallLog, IsSafeToCompareWithAnything) {
   int found = 0;
   for (int i = 0; i < 10'000; ++i) {
     for (std::uint64_t& one : bits) one = random();
-    // The count stands behind the calls: near ones and far ones.
+    // The count follows the calls: nearby and distant values.
     if (i % 2 == 0) bits[bits.size() - 2] = static_cast<std::uint64_t>(i % 200);
     call_log hostile;
     std::memcpy(static_cast<void*>(&hostile), bits.data(), sizeof hostile);
-    const auto place = a.first_difference(hostile);
-    if (!place) continue;
+    const auto index = a.first_difference(hostile);
+    if (!index) continue;
     ++found;
-    EXPECT_LT(*place, 70u);
+    EXPECT_LT(*index, 70u);
   }
   EXPECT_GT(found, 1000);
 }

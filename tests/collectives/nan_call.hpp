@@ -10,13 +10,13 @@
 
 namespace tandem::test {
 
-/// A minimum or a maximum of `nan_cases`.
+/// A minimum or maximum of `nan_cases`.
 struct nan_call {
   collective what;
   algorithm how;
   data_type type;
   reduce_op op;
-  std::size_t first, count;  ///< cases; of reduce_scatter those of each block
+  std::size_t first, count;  ///< number of cases; of reduce_scatter, per block
   int root = 0;
 };
 
@@ -26,7 +26,7 @@ inline std::string text(const nan_call& c, int ranks) {
                      c.root);
 }
 
-/// What the ranks of a job bring to one call, and what comes of it.
+/// Inputs and results of all ranks in one call.
 class data_of_nan_call {
  public:
   data_of_nan_call(const nan_call& c, int ranks) : c_(c), cases_(c.type, ranks) {
@@ -38,16 +38,16 @@ class data_of_nan_call {
     }
     expected_ = packed(c.type, expected);
     for (int r = 0; r < ranks; ++r) {
-      std::vector<element> brought;
+      std::vector<element> inputs;
       for (std::size_t i = 0; i < blocks * c.count; ++i) {
-        brought.push_back(cases_.brought(r, c.first + i % c.count));
+        inputs.push_back(cases_.input(r, c.first + i % c.count));
       }
-      from_.push_back(packed(c.type, brought));
+      from_.push_back(packed(c.type, inputs));
       into_.emplace_back(expected_.size(), std::byte{0xab});
     }
   }
 
-  /// `there` says where a rank has a view.
+  /// `there` maps a host view of a rank to the view that is passed to the call.
   template <class There>
   asio::awaitable<void> call(communicator& among, There there) {
     const int r = among.rank();
@@ -63,7 +63,7 @@ class data_of_nan_call {
     return reduce_scatter(among, from, into, c_.type, c_.op, c_.how);
   }
 
-  /// The first thing; nothing: all is well.
+  /// The first wrong result; empty if there is none.
   std::string wrong() const {
     const std::vector<element> wanted = unpacked(c_.type, expected_.data(), c_.count);
     for (std::size_t r = 0; r < into_.size(); ++r) {
@@ -71,11 +71,11 @@ class data_of_nan_call {
       const std::vector<element> got = unpacked(c_.type, into_[r].data(), c_.count);
       for (std::size_t i = 0; i < c_.count; ++i) {
         if (got[i] == wanted[i]) continue;
-        std::string brought;
+        std::string inputs;
         for (int q = 0; q < static_cast<int>(into_.size()); ++q) {
-          brought += fmt::format(" {:#x}", cases_.brought(q, c_.first + i));
+          inputs += fmt::format(" {:#x}", cases_.input(q, c_.first + i));
         }
-        return fmt::format("rank {}: of{} came {:#x}, not {:#x}", r, brought, got[i], wanted[i]);
+        return fmt::format("rank {}: of{} came {:#x}, not {:#x}", r, inputs, got[i], wanted[i]);
       }
     }
     return {};

@@ -18,11 +18,12 @@ inline constexpr reduce_op extremes[] = {reduce_op::minimum, reduce_op::maximum}
 inline constexpr collective combining[] = {collective::all_reduce, collective::reduce,
                                            collective::reduce_scatter};
 
-/// Bits of a floating-point type, as its standard has them.
+/// Bit patterns of a floating-point type by its standard.
 struct float_patterns {
   element sign, one;
-  element greatest;  ///< infinity, or of e4m3 its greatest number
-  /// The first is what results have; the others have a sign, are signalling, or have a payload.
+  element greatest;  ///< infinity; for e4m3, which has none, the greatest number
+  /// The first is the canonical NaN of results; the others have a sign, are signalling or have a
+  /// payload.
   std::vector<element> nans;
 
   bool is_nan(element e) const { return (e & ~sign) > greatest; }
@@ -58,18 +59,18 @@ inline float_patterns patterns_of(data_type type) {
   }
 }
 
-/// What ranks bring to a minimum or a maximum, and what has to come of it: NaN of no rank, of each
-/// one, of two neighbours, of all but one and of all, among numbers, beside an infinity of either
-/// sign, and among zeros of both signs. One case for each index, again and again.
+/// Inputs of the ranks to a minimum or maximum, and the expected result: NaN on no rank, on each
+/// one, on two neighbours, on all but one and on all; among numbers, next to an infinity of either
+/// sign, and among zeros of both signs. One case per index, repeated.
 class nan_cases {
  public:
   nan_cases(data_type type, int ranks)
       : bits_(patterns_of(type)), ranks_(static_cast<std::size_t>(ranks)) {}
 
-  /// Of different ones.
+  /// Number of different cases.
   std::size_t count() const { return ranks_ * relations * surroundings * kinds; }
 
-  element brought(int rank, std::size_t index) const {
+  element input(int rank, std::size_t index) const {
     const auto r = static_cast<std::size_t>(rank);
     const std::size_t distance = (r + ranks_ - index % ranks_) % ranks_;
     index /= ranks_;
@@ -86,11 +87,11 @@ class nan_cases {
   }
 
   element expected(reduce_op op, std::size_t index) const {
-    element extreme = brought(0, index);
+    element extreme = input(0, index);
     if (ranks_ == 1) return extreme;
     bool is_nan = bits_.is_nan(extreme);
     for (std::size_t r = 1; r < ranks_; ++r) {
-      const element next = brought(static_cast<int>(r), index);
+      const element next = input(static_cast<int>(r), index);
       is_nan = is_nan || bits_.is_nan(next);
       const bool is_less = bits_.key(next) < bits_.key(extreme);
       if (is_less == (op == reduce_op::minimum)) extreme = next;

@@ -1,5 +1,5 @@
-// Minimum and maximum where some rank brings NaN, and of zeros with signs: every place, by every
-// algorithm, of every type.
+// Minimum and maximum with NaN on some rank and with signed zeros: every position, algorithm and
+// type.
 #include <gtest/gtest.h>
 
 #include <tandem/detail/board.hpp>
@@ -23,7 +23,7 @@ void expect_right(job& ranks, const nan_call& c) {
   ASSERT_EQ(data.wrong(), "");
 }
 
-/// For each root that there can be.
+/// For each possible root.
 void expect_right_for_roots(job& ranks, nan_call c) {
   const int roots = c.what == collective::reduce ? ranks.size() : 1;
   for (c.root = 0; c.root < roots; ++c.root) {
@@ -32,7 +32,7 @@ void expect_right_for_roots(job& ranks, nan_call c) {
   }
 }
 
-/// Each segment of a ring has every case.
+/// Each segment of a ring contains every case.
 void expect_all(job& ranks, bool in_two_levels) {
   for (const data_type type : test::floating_types) {
     const std::size_t cases = nan_cases(type, ranks.size()).count();
@@ -85,12 +85,12 @@ TEST(NanOfOneRank, ReachesAllOverABoard) {
   }
 }
 
-/// The numbers of the issue.
-TEST(NanOfOneRank, HidesNeitherItselfNorAnExtreme) {
+/// Regression test with small explicit inputs.
+TEST(NanOfOneRank, PreservesNanAndExtremes) {
   const float nan = __builtin_nanf("");
-  for (const std::vector<float>& brought : {std::vector<float>{0, 1, nan, 3}, {0, 1, 2, nan}}) {
+  for (const std::vector<float>& inputs : {std::vector<float>{0, 1, nan, 3}, {0, 1, 2, nan}}) {
     job ranks(4);
-    std::vector<float> data = brought;
+    std::vector<float> data = inputs;
     ASSERT_EQ(ranks.run([&](int r) {
       const mutable_view mine(&data[static_cast<std::size_t>(r)], sizeof(float));
       return all_reduce(ranks.world(r), mine, data_type::float32, reduce_op::maximum);
@@ -100,8 +100,8 @@ TEST(NanOfOneRank, HidesNeitherItselfNorAnExtreme) {
   }
 }
 
-/// Sums and products, too, give every rank the same NaN, whatever ranks bring.
-TEST(NanOfOneRank, IsTheSameInSumsOnEveryRank) {
+/// Sums and products also give the same NaN on every rank.
+TEST(NanOfOneRank, SumHasSameNanOnEveryRank) {
   for (const int n : {2, 3, 5}) {
     job ranks(n, test::small_pieces());
     for (const data_type type : test::floating_types) {
@@ -112,7 +112,7 @@ TEST(NanOfOneRank, IsTheSameInSumsOnEveryRank) {
           std::vector<std::vector<std::byte>> data;
           for (int r = 0; r < n; ++r) {
             std::vector<test::element> mine;
-            for (std::size_t i = 0; i < cases.count(); ++i) mine.push_back(cases.brought(r, i));
+            for (std::size_t i = 0; i < cases.count(); ++i) mine.push_back(cases.input(r, i));
             data.push_back(test::packed(type, mine));
           }
           ASSERT_EQ(ranks.run([&](int r) {

@@ -20,7 +20,7 @@ using test::make_stages;
 using test::small_pieces;
 using test::stage_list;
 
-/// Throws, or never ends, in one of its calls.
+/// Throws or never completes in one of its calls.
 class bad_stage final : public integer_stage {
  public:
   enum class fault { throws, sticks };
@@ -39,7 +39,7 @@ class bad_stage final : public integer_stage {
   int calls_left_;
 };
 
-TEST(Pipeline, AStageThatThrowsEndsAll) {
+TEST(Pipeline, ThrowingStageEndsAllRanks) {
   for (const pipeline_kind kind : both_kinds) {
     for (int bad = 0; bad < 3; ++bad) {
       for (int call = 0; call < 8; ++call) {
@@ -59,7 +59,7 @@ TEST(Pipeline, AStageThatThrowsEndsAll) {
                   "hangs");
         EXPECT_EQ(ranks.text(bad), "out of paper");
         for (int r = 0; r < 3; ++r) {
-          // Later stages need its forwards only, and earlier ones its backwards to the last.
+          // Later stages need only its forwards; earlier stages need all its backwards.
           const bool may_be_done = r > bad && last_forward < call;
           if (r == bad || (may_be_done && !ranks.code(r))) continue;
           EXPECT_EQ(ranks.code(r), errc::peer_lost) << ranks.text(r);
@@ -71,7 +71,7 @@ TEST(Pipeline, AStageThatThrowsEndsAll) {
   }
 }
 
-TEST(Pipeline, CancellingAStuckStageEndsAll) {
+TEST(Pipeline, CancellingBlockedStageEndsAllRanks) {
   job ranks(3, small_pieces());
   stage_list all = make_stages(3, 4, 200);
   all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, 3, 1, 3, 4);
@@ -89,7 +89,7 @@ TEST(Pipeline, CancellingAStuckStageEndsAll) {
   }
 }
 
-TEST(Pipeline, NeighboursOfUnequalLengthFail) {
+TEST(Pipeline, DifferentActivationSizesFail) {
   for (const std::size_t length : {std::size_t{10}, std::size_t{1000}}) {
     job ranks(2, small_pieces());
     stage_list all;
@@ -104,7 +104,7 @@ TEST(Pipeline, NeighboursOfUnequalLengthFail) {
   }
 }
 
-TEST(Pipeline, RefusesNonsense) {
+TEST(Pipeline, RefusesInvalidArguments) {
   job ranks(1);
   integer_stage work(0, 1, 4, 10);
   const auto run = [&](int) {
@@ -114,8 +114,7 @@ TEST(Pipeline, RefusesNonsense) {
   EXPECT_EQ(ranks.code(0), errc::bad_input) << ranks.text(0);
 }
 
-/// Nothing may leak or be touched late wherever the program stops, be it in a stage or in a
-/// transfer.
+/// Stopping the program in any stage or transfer must not leak or access memory late.
 TEST(Pipeline, StoppingAfterAnyStepIsSafe) {
   for (const pipeline_kind kind : both_kinds) {
     bool ended = false;

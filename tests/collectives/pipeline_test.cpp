@@ -24,7 +24,7 @@ struct expected {
   numbers outcome, gradient;
 };
 
-/// The same in one place.
+/// The same computation in one process.
 expected serial(int stages, int micro_batch, std::size_t length) {
   expected e{integer_stage::source(micro_batch, length), numbers(length, 1)};
   std::vector<numbers> inputs;
@@ -40,7 +40,7 @@ expected serial(int stages, int micro_batch, std::size_t length) {
   return e;
 }
 
-TEST(Pipeline, ComputesWhatOneProcessWould) {
+TEST(Pipeline, MatchesSingleProcess) {
   for (const pipeline_kind kind : both_kinds) {
     for (int stages = 1; stages <= 4; ++stages) {
       job ranks(stages, small_pieces());
@@ -90,7 +90,7 @@ asio::awaitable<void> many_steps(communicator& stages, std::vector<integer_stage
   }
 }
 
-TEST(Pipeline, StepsFollowEachOtherWithoutABarrier) {
+TEST(Pipeline, StepsNeedNoBarrierBetween) {
   constexpr int steps = 10;
   job ranks(3, small_pieces());
   std::vector<stage_list> all;
@@ -109,7 +109,7 @@ TEST(Pipeline, StepsFollowEachOtherWithoutABarrier) {
   }
 }
 
-/// Computes on other threads, as a trainer does.
+/// Computes on other threads, like a trainer.
 class threaded_stage final : public integer_stage {
  public:
   threaded_stage(asio::thread_pool& pool, int stage, int stages, int micro_batches)
@@ -124,7 +124,7 @@ class threaded_stage final : public integer_stage {
   asio::thread_pool& pool_;
 };
 
-TEST(Pipeline, TransfersGoOnWhileOtherThreadsCompute) {
+TEST(Pipeline, TransfersOverlapWithComputation) {
   asio::thread_pool pool(2);
   job ranks(3, small_pieces());
   std::vector<std::unique_ptr<threaded_stage>> all;
@@ -139,7 +139,7 @@ TEST(Pipeline, TransfersGoOnWhileOtherThreadsCompute) {
   }
 }
 
-/// Takes some turns of the loop over each call.
+/// Each call takes several iterations of the event loop.
 class slow_stage final : public integer_stage {
  public:
   using integer_stage::integer_stage;
@@ -156,7 +156,7 @@ struct piece {
   pipeline_observer::time_point begin, end;
 };
 
-class diary final : public pipeline_observer {
+class trace final : public pipeline_observer {
  public:
   void record(pipeline_activity what, int micro_batch, time_point begin, time_point end) override {
     pieces.push_back({what, micro_batch, begin, end});
@@ -164,19 +164,19 @@ class diary final : public pipeline_observer {
   std::vector<piece> pieces;
 };
 
-TEST(Pipeline, TellsWhereTimeWent) {
+TEST(Pipeline, ReportsTimeByPhase) {
   job ranks(2, small_pieces());
   stage_list all = make_stages(2, 4, 1000);
   all[0] = std::make_unique<slow_stage>(0, 2, 4, 1000);
-  diary diaries[2];
+  trace traces[2];
   ASSERT_EQ(ranks.run([&](int r) {
     return run_pipeline(ranks.world(r), pipeline_kind::one_f_one_b, 4,
-                        *all[static_cast<std::size_t>(r)], &diaries[r]);
+                        *all[static_cast<std::size_t>(r)], &traces[r]);
   }),
             "");
   for (std::size_t s = 0; s < 2; ++s) {
     pipeline_schedule computed;
-    const std::vector<piece>& pieces = diaries[s].pieces;
+    const std::vector<piece>& pieces = traces[s].pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       EXPECT_LE(pieces[i].begin, pieces[i].end);
       EXPECT_LE(i > 0 ? pieces[i - 1].end : pieces[i].begin, pieces[i].begin);
@@ -188,7 +188,7 @@ TEST(Pipeline, TellsWhereTimeWent) {
     }
     EXPECT_EQ(computed, all[s]->done);
   }
-  const piece& first = diaries[1].pieces.front();
+  const piece& first = traces[1].pieces.front();
   EXPECT_EQ(first.what, pipeline_activity::recv);
   EXPECT_EQ(first.micro_batch, 0);
 }

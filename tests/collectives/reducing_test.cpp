@@ -1,11 +1,11 @@
-// Every operation that combines, by every algorithm, against the serial reference, bit by bit.
+// Every reduction by every algorithm, compared bitwise with the serial reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <span>
 #include <tandem/collectives.hpp>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 using test::element;
 using test::job;
 
-/// One call of all ranks and what comes of it.
+/// One call of all ranks.
 struct reducing {
   collective what;
   algorithm how;
@@ -33,7 +33,7 @@ std::string text(const reducing& c, int ranks) {
                      c.in_place ? ", in place" : "", c.listed ? ", listed" : "");
 }
 
-/// Elements of each rank's block.
+/// Number of elements of each rank's block.
 std::vector<std::size_t> block_counts(const reducing& c, int ranks) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(ranks), c.count);
   if (!c.listed) return counts;
@@ -49,8 +49,8 @@ class reduction_of_all {
     for (const std::size_t one : counts_) total_ += one;
     if (!scatters) total_ = c.count;
     for (int r = 0; r < ranks.size(); ++r) {
-      brought_.push_back(test::elements_of(c.type, r, total_));
-      from_.push_back(test::packed(c.type, brought_.back()));
+      contributions_.push_back(test::elements_of(c.type, r, total_));
+      from_.push_back(test::packed(c.type, contributions_.back()));
       const std::size_t here = scatters ? counts_[static_cast<std::size_t>(r)] : total_;
       into_.emplace_back(here * bytes_of(c.type), std::byte{0xab});
     }
@@ -69,7 +69,7 @@ class reduction_of_all {
                   expected(r));
       }
       if (c_.in_place) continue;
-      ASSERT_EQ(from_[i], before[i]) << "what is only read has changed";
+      ASSERT_EQ(from_[i], before[i]) << "the input has changed";
     }
   }
 
@@ -104,7 +104,7 @@ class reduction_of_all {
     const auto combine = [this](element a, element b) {
       return test::slow_combine(c_.type, c_.op, a, b);
     };
-    const auto all = test::prepared(c_.type, c_.op, brought_);
+    const auto all = test::prepared(c_.type, c_.op, contributions_);
     const bool scatters = c_.what == collective::reduce_scatter;
     const std::size_t first = scatters ? first_of(r) : 0;
     const std::size_t count = scatters ? counts_[static_cast<std::size_t>(r)] : total_;
@@ -126,18 +126,18 @@ class reduction_of_all {
   const reducing c_;
   const std::vector<std::size_t> counts_;
   std::size_t total_ = 0;
-  std::vector<std::vector<element>> brought_;
+  std::vector<std::vector<element>> contributions_;
   std::vector<std::vector<std::byte>> from_, into_;
   std::vector<std::size_t> bytes_;
 };
 
-/// A call by each algorithm, in place and not, from each root that matters, with blocks equal and
-/// not.
+/// A call by each algorithm, in place and out of place, with each relevant root, with equal and
+/// unequal blocks.
 void expect_all(job& ranks, data_type type, reduce_op op, std::size_t count) {
   for (const collective what :
        {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
     for (const algorithm how : algorithms_of(what)) {
-      if (how == algorithm::two_level) continue;  // its order follows from hosts
+      if (how == algorithm::two_level) continue;  // its order depends on hosts
       for (const bool in_place : {false, true}) {
         reducing c{what, how, type, op, count, 0, in_place, false};
         reduction_of_all(ranks, c).expect();
@@ -182,7 +182,7 @@ TEST(Reducing, EveryNumberOfRanksAndElements) {
 
 class ReducingOver : public testing::TestWithParam<test::fabric_kind> {};
 
-TEST_P(ReducingOver, GivesTheSameBits) {
+TEST_P(ReducingOver, MatchesReferenceBitwise) {
   const settings options = test::small_pieces();
   for (const int n : {2, 3, 5}) {
     job ranks(GetParam(), n, options);

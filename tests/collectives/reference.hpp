@@ -19,7 +19,7 @@ constexpr data_type type_of = std::is_same_v<T, float>          ? data_type::flo
 
 template <class T>
 T apply(reduce_op op, T a, T b) {
-  // Numbers that are no NaN; of two zeros the one with a sign is the lesser one.
+  // For numbers other than NaN; -0 is less than +0.
   const bool is_less = a < b || (a == b && std::signbit(static_cast<double>(a)));
   if (op == reduce_op::minimum) return is_less ? a : b;
   if (op == reduce_op::maximum) return is_less ? b : a;
@@ -32,9 +32,9 @@ T apply(reduce_op op, T a, T b) {
   }
 }
 
-/// What each rank brings: floating-point values near 1, whose sums and products round differently
-/// in any other order, zeros of both signs, which a minimum tells apart, and integers of full
-/// range, which wrap around.
+/// Inputs of each rank: floating-point values near 1, whose sums and products round differently in
+/// any other order; zeros of both signs, which a minimum distinguishes; and integers of full range,
+/// which wrap around.
 template <class T>
 std::vector<T> data_of(int rank, std::size_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 7919 + count);
@@ -52,8 +52,8 @@ std::vector<T> data_of(int rank, std::size_t count) {
   return data;
 }
 
-/// Of one element: pairs, pairs of pairs... of `x[first]` to `x[first + count - 1]`, count a power
-/// of two.
+/// Recursive doubling of one element over `x[first]` to `x[first + count - 1]`: pairs, pairs of
+/// pairs and so on. @pre count is a power of two.
 template <class T, class Combine>
 T by_doubling(const Combine& combine, const std::vector<T>& x, std::size_t first,
               std::size_t count) {
@@ -62,7 +62,7 @@ T by_doubling(const Combine& combine, const std::vector<T>& x, std::size_t first
                  by_doubling(combine, x, first + count / 2, count / 2));
 }
 
-/// The ranks of a folded group: pairs first, combined, then the others.
+/// The ranks of a folded group: the combined pairs first, then the others.
 template <class T, class Combine>
 std::vector<T> folded(const Combine& combine, const std::vector<T>& x) {
   const std::size_t joined = x.size() - std::bit_floor(x.size());
@@ -77,7 +77,7 @@ std::vector<T> folded(const Combine& combine, const std::vector<T>& x) {
   return left;
 }
 
-/// `count` of x from `first` on around the circle, the running result on the left.
+/// `count` elements of x from `first` on around the ring, the running result on the left.
 template <class T, class Combine>
 T around_circle(const Combine& combine, const std::vector<T>& x, std::size_t first) {
   T result = x[first % x.size()];
@@ -87,7 +87,7 @@ T around_circle(const Combine& combine, const std::vector<T>& x, std::size_t fir
   return result;
 }
 
-/// Up a binomial tree: v and those up to `size` after it, as far as there are any.
+/// Up a binomial tree: v and up to `size` ranks after it, as far as they exist.
 template <class T, class Combine>
 T up_tree(const Combine& combine, const std::vector<T>& x, std::size_t v, std::size_t size) {
   if (size == 1) return x[v];
@@ -96,7 +96,7 @@ T up_tree(const Combine& combine, const std::vector<T>& x, std::size_t v, std::s
   return combine(own, up_tree(combine, x, v + size / 2, size / 2));
 }
 
-/// First with the partner at half the ranks, then at a quarter...
+/// First with the partner at distance half of the ranks, then a quarter and so on.
 template <class T, class Combine>
 T by_halving(const Combine& combine, std::vector<T> x) {
   while (x.size() > 1) {
@@ -107,8 +107,8 @@ T by_halving(const Combine& combine, std::vector<T> x) {
   return x[0];
 }
 
-/// One element of what the ranks bring, `x`, in the order that is documented for an algorithm.
-/// `where`: of reduce the root, else the segment or block that the element lies in.
+/// One element of the inputs `x`, combined in the documented order of an algorithm. `where`: the
+/// root of reduce, else the segment or block of the element.
 template <class T, class Combine>
 T combined(const Combine& combine, collective what, algorithm how, const std::vector<T>& x,
            std::size_t where) {
@@ -130,15 +130,14 @@ T combined(const Combine& combine, collective what, algorithm how, const std::ve
   return by_doubling(combine, left, 0, left.size());
 }
 
-/// The segment of a ring in which an element lies.
+/// The segment of a ring that contains an element.
 inline std::size_t segment_of(std::size_t index, std::size_t count, std::size_t ranks) {
   std::size_t s = 0;
   while (index >= count * (s + 1) / ranks) ++s;
   return s;
 }
 
-/// `all` data, by rank, combined in the order that all_reduce's documentation states, one element
-/// after the other.
+/// `all` data, by rank, combined element by element in the documented order of all_reduce.
 template <class T, class Combine>
 std::vector<T> in_documented_order(const Combine& combine, algorithm how,
                                    const std::vector<std::vector<T>>& all) {
@@ -153,7 +152,7 @@ std::vector<T> in_documented_order(const Combine& combine, algorithm how,
   return result;
 }
 
-/// What all_reduce makes of `data_of` each rank.
+/// Expected result of all_reduce on `data_of` each rank.
 template <class T>
 std::vector<T> reference(reduce_op op, algorithm how, int ranks, std::size_t count) {
   std::vector<std::vector<T>> all;

@@ -1,4 +1,4 @@
-// Which calls say that they write again what they send (`operation::rewritten`).
+// Which calls mark messages whose buffer is written again (`operation::rewritten`).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,12 +10,12 @@
 namespace tandem {
 namespace {
 
-/// Messages that were sent, by whether they were marked.
+/// Sent messages, by whether they were marked.
 struct sent {
   int marked = 0, others = 0;
 };
 
-/// A channel that counts them.
+/// A channel that counts both.
 class counted_channel final : public channel {
  public:
   counted_channel(channel& below, sent& so_far) : below_(below), sent_(so_far) {}
@@ -68,7 +68,7 @@ asio::awaitable<test::fabrics> make_counted(int size, settings options) {
 
 using call = std::function<asio::awaitable<void>(communicator&, mutable_view data)>;
 
-/// What all ranks send in one call.
+/// Messages of all ranks in one call.
 sent messages_of(const test::host_names& hosts, std::size_t bytes, const call& what) {
   const auto ranks = static_cast<int>(hosts.size());
   const settings options;
@@ -101,7 +101,7 @@ call all_reduce_by(algorithm how) {
 
 constexpr std::size_t mib = 1024 * 1024;
 
-TEST(Rewritten, EveryAllReduceThatCachesHold) {
+TEST(Rewritten, MarksAllReduceThatFitsCaches) {
   for (const algorithm how : algorithms_of(collective::all_reduce)) {
     if (how == algorithm::board) continue;
     SCOPED_TRACE(name(how));
@@ -112,14 +112,14 @@ TEST(Rewritten, EveryAllReduceThatCachesHold) {
 }
 
 /// 2 MiB divided by the ranks and once more by the ranks.
-TEST(Rewritten, NoLongerOnes) {
+TEST(Rewritten, DoesNotMarkLongerCalls) {
   EXPECT_GT(messages_of({"a", "a"}, mib / 2, all_reduce_by(algorithm::ring)).marked, 0);
   const sent longer = messages_of({"a", "a"}, mib / 2 + 64, all_reduce_by(algorithm::ring));
   EXPECT_EQ(longer.marked, 0);
   EXPECT_GT(longer.others, 0);
 }
 
-TEST(Rewritten, NoCallThatLeavesWhatItSends) {
+TEST(Rewritten, DoesNotMarkCallsThatKeepInput) {
   const sent messages = messages_of({"a", "a", "a"}, mib / 8, [](communicator& among, auto data) {
     return broadcast(among, data, 0);
   });

@@ -30,7 +30,7 @@ TEST(Schedule, GpipeDoesAllForwardsFirst) {
   EXPECT_EQ(any, (pipeline_schedule{{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}}));
 }
 
-TEST(Schedule, HoldsWhatItPromisesForEveryShape) {
+TEST(Schedule, KeepsInvariantsForEveryShape) {
   for (const pipeline_kind kind : both_kinds) {
     for (int stages = 1; stages <= 8; ++stages) {
       for (int micro_batches = 0; micro_batches <= 16; ++micro_batches) {
@@ -41,44 +41,44 @@ TEST(Schedule, HoldsWhatItPromisesForEveryShape) {
         for (const pipeline_schedule& one : all) {
           ASSERT_EQ(one.size(), 2 * static_cast<std::size_t>(micro_batches));
         }
-        // One buffer between neighbours is enough for both kinds; more change no order.
+        // One buffer between neighbours suffices for both kinds; more buffers change no order.
         for (const int buffers : {1, 2, pipeline_buffers}) {
-          const schedule_check played = check(all, buffers);
-          ASSERT_EQ(played.problem, "") << buffers << " buffers";
+          const schedule_check result = check(all, buffers);
+          ASSERT_EQ(result.problem, "") << buffers << " buffers";
           for (int s = 0; s < stages; ++s) {
-            const int most =
+            const int peak =
                 kind == pipeline_kind::gpipe ? micro_batches : std::min(stages - s, micro_batches);
-            EXPECT_EQ(played.peak_stash[static_cast<std::size_t>(s)], most) << "stage " << s;
+            EXPECT_EQ(result.peak_stash[static_cast<std::size_t>(s)], peak) << "stage " << s;
           }
         }
-        // Each of the last stage's steps, and the way there and back: no schedule is shorter.
-        const int least = micro_batches == 0 ? 0 : 2 * (micro_batches + stages - 1);
-        EXPECT_EQ(check(all).slots, least);
+        // All steps of the last stage plus one traversal in each direction: the lower bound.
+        const int min_slots = micro_batches == 0 ? 0 : 2 * (micro_batches + stages - 1);
+        EXPECT_EQ(check(all).slots, min_slots);
       }
     }
   }
 }
 
-TEST(ScheduleCheck, FindsABackwardOutOfOrder) {
+TEST(ScheduleCheck, DetectsBackwardOutOfOrder) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::gpipe, 2, 2);
   std::swap(bad[1][2], bad[1][3]);
   EXPECT_EQ(check(bad).problem, "stage 1: backward of micro-batch 1 where 0 is expected");
 }
 
-TEST(ScheduleCheck, FindsAStepThatIsMissing) {
+TEST(ScheduleCheck, DetectsMissingStep) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 3, 4);
   bad[2].pop_back();
   EXPECT_EQ(check(bad).problem, "stage 2: 4 forwards and 3 backwards of 4 micro-batches");
 }
 
-TEST(ScheduleCheck, FindsABackwardBeforeItsForward) {
+TEST(ScheduleCheck, DetectsBackwardBeforeForward) {
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 1, 2);
   std::swap(bad[0][0], bad[0][1]);
   EXPECT_EQ(check(bad).problem, "stage 0: backward of micro-batch 0 before its forward");
 }
 
-TEST(ScheduleCheck, FindsStagesThatWaitForEachOther) {
-  // The first stage wants a gradient before it has sent what the last one needs for it.
+TEST(ScheduleCheck, DetectsDeadlock) {
+  // The first stage waits for a gradient before it has sent the input that the last stage needs.
   std::vector<pipeline_schedule> bad = make_schedules(pipeline_kind::one_f_one_b, 2, 3);
   bad[0] = make_schedule(pipeline_kind::one_f_one_b, 1, 2, 3);
   bad[1] = make_schedule(pipeline_kind::one_f_one_b, 0, 2, 3);

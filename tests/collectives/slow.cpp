@@ -20,7 +20,7 @@ struct narrow {
     return has_infinity ? infinity() + (element{1} << (mantissa_bits - 1)) : sign() - 1;
   }
   element sign() const { return element{1} << (exponent_bits + mantissa_bits); }
-  /// Of bits without a sign, as if all exponents were those of numbers.
+  /// Value of unsigned bits as if every exponent were that of a number.
   double plain_value(element a) const {
     const int exponent = static_cast<int>(a >> mantissa_bits);
     const double mantissa = static_cast<double>(a & ((element{1} << mantissa_bits) - 1));

@@ -5,10 +5,10 @@
 #include <tandem/collectives.hpp>
 #include <vector>
 
-/// Reductions one element at a time, in the plainest words there are: what the kernels must equal.
+/// Scalar reductions in the simplest form: the reference for the kernels.
 namespace tandem::test {
 
-/// One element, in the low bits.
+/// Bits of one element, in the low bits.
 using element = std::uint64_t;
 
 inline constexpr data_type all_types[] = {
@@ -24,23 +24,23 @@ inline constexpr reduce_op all_ops[] = {
 bool is_integer(data_type type);
 bool is_signed(data_type type);
 
-/// a op b; of average and premultiplied_sum the sum.
+/// a op b; for average and premultiplied_sum the sum.
 element slow_combine(data_type type, reduce_op op, element a, element b);
 element slow_multiply(data_type type, element a, double factor);
 element slow_divide(data_type type, element a, int divisor);
 
-/// What a floating-point element is worth.
+/// Value of a floating-point element.
 double slow_value(data_type type, element a);
-/// The floating-point element nearest to a number; of two the even one.
+/// Nearest floating-point element; ties to even.
 element slow_nearest(data_type type, float number);
 
-/// Elements side by side, as kernels take them.
+/// Elements in memory layout.
 std::vector<element> unpacked(data_type type, const void* from, std::size_t count);
 std::vector<std::byte> packed(data_type type, const std::vector<element>& elements);
 
-/// Zeros, ones, the least and greatest of each kind, infinities, NaNs; the ends of integers.
+/// Zeros, ones, the least and greatest of each kind, infinities, NaNs; limits of integers.
 std::vector<element> special_elements(data_type type);
-/// Any bits at all.
+/// Random bits.
 std::vector<element> random_elements(data_type type, std::size_t count, unsigned seed);
 /// 0, 1, 2... as far as the type's bits go.
 std::vector<element> every_element(data_type type);

@@ -21,23 +21,23 @@ asio::awaitable<void> add_up(communicator& among, std::int64_t mine, seen& into)
   into = {among.rank(), among.size(), number};
 }
 
-/// Halves by parity in the opposite order, then each of those in two.
-asio::awaitable<void> divide_twice(communicator& world, seen& first, seen& second, seen& whole) {
+/// Splits into halves by parity in reverse order, then each half in two.
+asio::awaitable<void> divide_twice(communicator& world, seen& first, seen& second, seen& total) {
   const int rank = world.rank();
   std::unique_ptr<communicator> half = co_await world.split(rank % 2, -rank);
   co_await add_up(*half, rank, first);
   std::unique_ptr<communicator> quarter = co_await half->split(half->rank() % 2);
   co_await add_up(*quarter, rank, second);
   co_await add_up(*half, rank, first);
-  co_await add_up(world, rank, whole);
+  co_await add_up(world, rank, total);
 }
 
-TEST(Split, DividesAGroupAndItsParts) {
+TEST(Split, SplitsGroupsRecursively) {
   job ranks(9);
-  std::vector<seen> first(9), second(9), whole(9);
+  std::vector<seen> first(9), second(9), total(9);
   ASSERT_EQ(ranks.run([&](int r) {
     const auto i = static_cast<std::size_t>(r);
-    return divide_twice(ranks.world(r), first[i], second[i], whole[i]);
+    return divide_twice(ranks.world(r), first[i], second[i], total[i]);
   }),
             "");
   for (int r = 0; r < 9; ++r) {
@@ -46,29 +46,29 @@ TEST(Split, DividesAGroupAndItsParts) {
     EXPECT_EQ(first[i].size, even ? 5 : 4);
     EXPECT_EQ(first[i].rank, (even ? 8 - r : 7 - r) / 2);
     EXPECT_EQ(first[i].sum, even ? 20 : 16);
-    EXPECT_EQ(whole[i].sum, 36);
+    EXPECT_EQ(total[i].sum, 36);
   }
-  // Of 8 6 4 2 0: 8 4 0 and 6 2; of 7 5 3 1: 7 3 and 5 1.
+  // 8 6 4 2 0 splits into 8 4 0 and 6 2; 7 5 3 1 into 7 3 and 5 1.
   const std::int64_t sums[9] = {12, 6, 8, 10, 12, 6, 8, 10, 12};
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(second[i].sum, sums[i]) << i;
 }
 
-asio::awaitable<void> leave_out(communicator& world, int colour, bool& in_none, seen& got) {
+asio::awaitable<void> leave_out(communicator& world, int colour, bool& is_excluded, seen& got) {
   std::unique_ptr<communicator> part = co_await world.split(colour);
-  in_none = part == nullptr;
+  is_excluded = part == nullptr;
   if (part) co_await add_up(*part, world.rank(), got);
 }
 
-TEST(Split, GivesNothingToThoseWithoutColour) {
+TEST(Split, ReturnsNullWithoutColour) {
   job ranks(4);
-  bool in_none[4] = {};
+  bool is_excluded[4] = {};
   std::vector<seen> got(4);
   ASSERT_EQ(ranks.run([&](int r) {
     const auto i = static_cast<std::size_t>(r);
-    return leave_out(ranks.world(r), r == 1 ? -1 : 7, in_none[i], got[i]);
+    return leave_out(ranks.world(r), r == 1 ? -1 : 7, is_excluded[i], got[i]);
   }),
             "");
-  EXPECT_TRUE(!in_none[0] && in_none[1] && !in_none[2] && !in_none[3]);
+  EXPECT_TRUE(!is_excluded[0] && is_excluded[1] && !is_excluded[2] && !is_excluded[3]);
   for (const std::size_t i : {0u, 2u, 3u}) EXPECT_EQ(got[i].sum, 5);
 }
 
@@ -79,7 +79,7 @@ asio::awaitable<void> divide_often(communicator& world, int times, seen& got) {
   }
 }
 
-TEST(Split, GivesIdsBack) {
+TEST(Split, ReleasesIds) {
   job ranks(2);
   std::vector<seen> got(2);
   ASSERT_EQ(ranks.run([&](int r) {
@@ -93,9 +93,9 @@ asio::awaitable<void> divide(communicator& world) {
   const std::unique_ptr<communicator> part = co_await world.split(0);
 }
 
-TEST(Split, SaysThatNoIdIsFree) {
+TEST(Split, ReportsExhaustedIds) {
   job ranks(2);
-  // Some are taken at one rank, the others at the other one.
+  // Some ids are in use on one rank, the others on the other rank.
   ranks.fabrics[0]->groups()->set();
   for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[0]->groups()->reset(id);
   for (std::size_t id = 0; id < 100; ++id) ranks.fabrics[1]->groups()->set(id);
@@ -104,7 +104,7 @@ TEST(Split, SaysThatNoIdIsFree) {
   EXPECT_EQ(ranks.code(1), errc::limit_exceeded) << ranks.text(1);
 }
 
-TEST(Split, TwoGroupsOfOneIdAreRefused) {
+TEST(Split, DuplicateGroupIdsAreRefused) {
   job ranks(3);
   const communicator first(*ranks.fabrics[0], settings(), {0, 1}, 7);
   EXPECT_THROW(communicator(*ranks.fabrics[0], settings(), {0, 2}, 7), error);

@@ -21,7 +21,7 @@ using test::layouts;
 
 using lengths = std::vector<std::size_t>;
 
-/// Elements of each rank's block: equal ones of several lengths, and some that are not.
+/// Elements of each rank's block: several equal lengths, and unequal ones.
 std::vector<lengths> lists(std::size_t ranks) {
   std::vector<lengths> all;
   for (const std::size_t each : {0u, 1u, 3u, 257u, 1500u}) all.emplace_back(ranks, each);
@@ -68,7 +68,7 @@ void expect_all_gathered(job& ranks, const lengths& counts, bool in_place) {
   for (const auto& got : all) ASSERT_EQ(got, expected);
 }
 
-TEST(TwoLevelBlocks, AllGatherBringsEveryBlockToEveryRank) {
+TEST(TwoLevelBlocks, AllGatherDeliversEveryBlock) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const lengths& counts : lists(hosts.size())) {
@@ -81,7 +81,7 @@ TEST(TwoLevelBlocks, AllGatherBringsEveryBlockToEveryRank) {
   }
 }
 
-/// What rank r of the group gets of an element to which the ranks bring `x`.
+/// Expected result of rank r for an element with the inputs `x`.
 template <class T, class Combine>
 T in_documented_order(const Combine& combine, const layout& where, const std::vector<T>& x,
                       std::size_t r) {
@@ -89,10 +89,10 @@ T in_documented_order(const Combine& combine, const layout& where, const std::ve
   if (where.equal()) {
     std::vector<T> of_host;
     for (const std::vector<int>& here : where.members) {
-      std::vector<T> brought;
-      for (const int rank : here) brought.push_back(x[static_cast<std::size_t>(rank)]);
+      std::vector<T> inputs;
+      for (const int rank : here) inputs.push_back(x[static_cast<std::size_t>(rank)]);
       of_host.push_back(
-          test::around_circle(combine, brought, static_cast<std::size_t>(where.local_rank[r]) + 1));
+          test::around_circle(combine, inputs, static_cast<std::size_t>(where.local_rank[r]) + 1));
     }
     return test::around_circle(combine, of_host, static_cast<std::size_t>(where.host[r]) + 1);
   }
@@ -117,7 +117,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     all.push_back(test::data_of<T>(r, sum_of(counts)));
     mine.emplace_back(counts[static_cast<std::size_t>(r)]);
   }
-  const std::vector<std::vector<T>> brought = all;
+  const std::vector<std::vector<T>> inputs = all;
   const lengths bytes = in_bytes(counts, sizeof(T));
   ASSERT_EQ(ranks.run([&](int r) {
     const auto me = static_cast<std::size_t>(r);
@@ -137,7 +137,7 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     std::vector<T> expected(counts[r]);
     for (std::size_t e = 0; e < expected.size(); ++e) {
       std::vector<T> x;
-      for (const std::vector<T>& of : brought) {
+      for (const std::vector<T>& of : inputs) {
         const T value = of[first + e];
         x.push_back(scaled ? static_cast<T>(value * static_cast<T>(what.factor)) : value);
       }
@@ -148,11 +148,11 @@ void expect_reduced(job& ranks, const host_names& hosts, reduction what, const l
     ASSERT_TRUE(expected.empty() || std::memcmp(got, expected.data(), bytes[r]) == 0) << r;
   }
   if (!in_place) {
-    EXPECT_EQ(all, brought);
+    EXPECT_EQ(all, inputs);
   }
 }
 
-TEST(TwoLevelBlocks, ReduceScatterGivesTheBitsOfTheDocumentedOrder) {
+TEST(TwoLevelBlocks, ReduceScatterMatchesDocumentedOrderBitwise) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const lengths& counts : lists(hosts.size())) {
@@ -168,7 +168,7 @@ TEST(TwoLevelBlocks, ReduceScatterGivesTheBitsOfTheDocumentedOrder) {
   }
 }
 
-/// Each with 6000 bytes of every rank.
+/// Each call with 6000 bytes of every rank.
 void call(job& ranks, bool gathers, algorithm how) {
   const std::size_t n = static_cast<std::size_t>(ranks.size());
   std::vector<std::vector<double>> all(n, std::vector<double>(750 * n, 1));
@@ -182,7 +182,7 @@ void call(job& ranks, bool gathers, algorithm how) {
             "");
 }
 
-TEST(TwoLevelBlocks, CrossAsLittleAsTheyMust) {
+TEST(TwoLevelBlocks, MinimizeInterHostTraffic) {
   constexpr std::uint64_t block_bytes = 6000;
   for (const host_names& hosts : {layouts[0], layouts[1], layouts[2]}) {
     const std::uint64_t islands = static_cast<std::uint64_t>(layout(hosts).hosts());
@@ -192,7 +192,7 @@ TEST(TwoLevelBlocks, CrossAsLittleAsTheyMust) {
       EXPECT_EQ(crossed(*ranks, hosts), (islands - 1) * hosts.size() * block_bytes);
     }
   }
-  // A ring of unequal hosts, and the same as the ranks are numbered.
+  // A ring over unequal hosts, and a ring in rank order.
   const host_names& unequal = layouts[5];
   for (const bool gathers : {true, false}) {
     const std::unique_ptr<job> ordered = job_on(unequal), numbered = job_on(unequal);
@@ -203,7 +203,7 @@ TEST(TwoLevelBlocks, CrossAsLittleAsTheyMust) {
   }
 }
 
-TEST(TwoLevelBlocks, ThePlanTakesThemAcrossSlowLinks) {
+TEST(TwoLevelBlocks, PlanSelectsThemForSlowLinks) {
   facts known;
   known.across = {"tcp", 0, 30'000, 125};
   for (const host_names& hosts : {layouts[1], layouts[5]}) {
@@ -218,19 +218,19 @@ TEST(TwoLevelBlocks, ThePlanTakesThemAcrossSlowLinks) {
 }
 
 struct buffers {
-  std::vector<float> gathered, brought, own, sum;
-  explicit buffers(std::size_t n) : gathered(700 * n), brought(700 * n, 1), own(700, 1), sum(700) {}
+  std::vector<float> gathered, inputs, own, sum;
+  explicit buffers(std::size_t n) : gathered(700 * n), inputs(700 * n, 1), own(700, 1), sum(700) {}
 };
 
 asio::awaitable<void> two_calls(communicator& among, buffers& data) {
-  const const_view own(data.own), brought(data.brought);
+  const const_view own(data.own), inputs(data.inputs);
   const mutable_view gathered(data.gathered), result(data.sum);
   co_await all_gather(among, own, gathered, algorithm::two_level);
-  co_await reduce_scatter(among, brought, result, data_type::float32, reduce_op::sum,
+  co_await reduce_scatter(among, inputs, result, data_type::float32, reduce_op::sum,
                           algorithm::two_level);
 }
 
-TEST(TwoLevelBlocks, ARankThatIsLostAfterAnyStepEndsAll) {
+TEST(TwoLevelBlocks, LostRankAtAnyStepEndsAllRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     const auto begin = [&hosts](job& ranks) {
       auto data = std::make_unique<std::vector<buffers>>(hosts.size(), buffers(hosts.size()));
@@ -243,7 +243,7 @@ TEST(TwoLevelBlocks, ARankThatIsLostAfterAnyStepEndsAll) {
   }
 }
 
-TEST(TwoLevelBlocks, SeveralCallsAtOnceDoNotMix) {
+TEST(TwoLevelBlocks, ConcurrentCallsDoNotInterfere) {
   constexpr int calls = 12;
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<buffers>> data(4);
@@ -251,16 +251,16 @@ TEST(TwoLevelBlocks, SeveralCallsAtOnceDoNotMix) {
     for (int i = 0; i < calls; ++i) {
       of_rank.emplace_back(4u);
       of_rank.back().own.assign(700, static_cast<float>(i));
-      of_rank.back().brought.assign(2800, static_cast<float>(i));
+      of_rank.back().inputs.assign(2800, static_cast<float>(i));
     }
   }
   ASSERT_EQ(ranks->run([&](int r) {
     std::vector<asio::awaitable<void>> all;
     communicator& world = ranks->world(r);
     for (buffers& one : data[static_cast<std::size_t>(r)]) {
-      const const_view own(one.own), brought(one.brought);
+      const const_view own(one.own), inputs(one.inputs);
       all.push_back(all_gather(world, own, one.gathered, algorithm::two_level));
-      all.push_back(reduce_scatter(world, brought, one.sum, data_type::float32, reduce_op::sum,
+      all.push_back(reduce_scatter(world, inputs, one.sum, data_type::float32, reduce_op::sum,
                                    algorithm::two_level));
     }
     return when_all(std::move(all));

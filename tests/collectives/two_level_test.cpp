@@ -23,7 +23,7 @@ using test::layouts;
 using test::nothing;
 using test::small_pieces;
 
-/// One element of what the ranks bring, of `count` elements the one with this index.
+/// Expected result of the element with this index, of `count`, for the inputs of the ranks.
 template <class T, class Combine>
 T in_two_levels(const Combine& combine, const layout& where, const std::vector<T>& x,
                 std::size_t index, std::size_t count) {
@@ -44,13 +44,13 @@ T in_two_levels(const Combine& combine, const layout& where, const std::vector<T
   const std::size_t segments = where.equal() ? where.max_ranks_per_host() : 1;
   const std::size_t s = segment_of(index, count, segments);
   for (const std::vector<int>& here : where.members) {
-    std::vector<T> brought;
-    for (const int rank : here) brought.push_back(x[static_cast<std::size_t>(rank)]);
+    std::vector<T> inputs;
+    for (const int rank : here) inputs.push_back(x[static_cast<std::size_t>(rank)]);
     if (where.equal()) {
-      of_host.push_back(test::around_circle(combine, brought, s + 1));
+      of_host.push_back(test::around_circle(combine, inputs, s + 1));
     } else {
-      T result = brought.back();
-      for (std::size_t i = brought.size() - 1; i-- > 0;) result = combine(brought[i], result);
+      T result = inputs.back();
+      for (std::size_t i = inputs.size() - 1; i-- > 0;) result = combine(inputs[i], result);
       of_host.push_back(result);
     }
   }
@@ -67,7 +67,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
     data.push_back(test::data_of<T>(r, count));
     results.emplace_back(count);
   }
-  const std::vector<std::vector<T>> brought = data;
+  const std::vector<std::vector<T>> inputs = data;
   ASSERT_EQ(ranks.run([&](int r) {
     const auto mine = static_cast<std::size_t>(r);
     if (in_place) {
@@ -83,7 +83,7 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
   std::vector<T> expected(count);
   for (std::size_t e = 0; e < count; ++e) {
     std::vector<T> x;
-    for (const std::vector<T>& of_rank : brought) {
+    for (const std::vector<T>& of_rank : inputs) {
       x.push_back(scaled ? static_cast<T>(of_rank[e] * static_cast<T>(what.factor)) : of_rank[e]);
     }
     const reduce_op op = sums ? reduce_op::sum : what.op;
@@ -95,11 +95,11 @@ void expect_documented_order(job& ranks, const host_names& hosts, reduction what
     ASSERT_TRUE(count == 0 || std::memcmp(got.data(), expected.data(), count * sizeof(T)) == 0);
   }
   if (!in_place) {
-    EXPECT_EQ(data, brought);
+    EXPECT_EQ(data, inputs);
   }
 }
 
-TEST(TwoLevel, AllReduceGivesTheBitsOfTheDocumentedOrder) {
+TEST(TwoLevel, AllReduceMatchesDocumentedOrderBitwise) {
   for (const host_names& hosts : layouts) {
     const std::unique_ptr<job> ranks = job_on(hosts);
     for (const std::size_t count : {0u, 1u, 2u, 5u, 1000u, 4099u}) {
@@ -138,7 +138,7 @@ TEST(TwoLevel, BroadcastReachesEveryRankFromEveryRoot) {
   }
 }
 
-TEST(TwoLevel, CrossesAsLittleAsItMust) {
+TEST(TwoLevel, MinimizesInterHostTraffic) {
   constexpr std::size_t count = 6000;
   constexpr std::size_t bytes = count * sizeof(double);
   for (const host_names& hosts : {layouts[0], layouts[1], layouts[2]}) {
@@ -151,11 +151,11 @@ TEST(TwoLevel, CrossesAsLittleAsItMust) {
                           reduce_op::sum, how);
       }),
                 "");
-      const std::uint64_t least = 2 * (islands - 1) * bytes;  // of all hosts together
+      const std::uint64_t min_bytes = 2 * (islands - 1) * bytes;  // of all hosts together
       if (how == algorithm::two_level) {
-        EXPECT_EQ(crossed(*ranks, hosts), least);
+        EXPECT_EQ(crossed(*ranks, hosts), min_bytes);
       } else {
-        EXPECT_GE(crossed(*ranks, hosts), least + least / 2);
+        EXPECT_GE(crossed(*ranks, hosts), min_bytes + min_bytes / 2);
       }
     }
     const std::unique_ptr<job> ranks = job_on(hosts);
@@ -168,7 +168,7 @@ TEST(TwoLevel, CrossesAsLittleAsItMust) {
   }
 }
 
-TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
+TEST(TwoLevel, PlanSelectsItForSlowLinks) {
   facts known;
   known.host_of_rank = {"a", "b", "a", "b"};
   known.across = {"tcp", 0, 30'000, 125};
@@ -183,7 +183,7 @@ TEST(TwoLevel, ThePlanTakesItAcrossSlowLinks) {
   }
 }
 
-TEST(TwoLevel, ALostRankEndsTheOthersWithItsName) {
+TEST(TwoLevel, LostRankIsNamedOnOtherRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     for (int lost = 0; lost < static_cast<int>(hosts.size()); ++lost) {
       SCOPED_TRACE(lost);
@@ -212,7 +212,7 @@ asio::awaitable<void> two_calls(communicator& among, std::vector<float>& data) {
   co_await broadcast(among, data, 1, algorithm::two_level);
 }
 
-TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
+TEST(TwoLevel, LostRankAtAnyStepEndsAllRanks) {
   for (const host_names& hosts : {layouts[1], layouts[4]}) {
     const auto begin = [&hosts](job& ranks) {
       auto data = std::make_unique<std::vector<std::vector<float>>>(hosts.size(),
@@ -226,7 +226,7 @@ TEST(TwoLevel, ARankThatIsLostAfterAnyStepEndsAll) {
   }
 }
 
-TEST(TwoLevel, CancellingOnOneRankEndsTheOthers) {
+TEST(TwoLevel, CancellationOnOneRankFailsOthers) {
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -245,7 +245,7 @@ TEST(TwoLevel, CancellingOnOneRankEndsTheOthers) {
   }
 }
 
-TEST(TwoLevel, AnErrorSaysOnWhichLevel) {
+TEST(TwoLevel, ErrorNamesTheLevel) {
   const std::unique_ptr<job> ranks = job_on(layouts[0]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -261,7 +261,7 @@ TEST(TwoLevel, AnErrorSaysOnWhichLevel) {
       << ranks->text(0);
 }
 
-TEST(TwoLevel, ACallThatDiffersIsNamed) {
+TEST(TwoLevel, MismatchedCallIsNamed) {
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<float>> data(4, std::vector<float>(3000));
   ranks->start([&](int r) {
@@ -277,7 +277,7 @@ TEST(TwoLevel, ACallThatDiffersIsNamed) {
   }
 }
 
-TEST(TwoLevel, SeveralCallsAtOnceDoNotMix) {
+TEST(TwoLevel, ConcurrentCallsDoNotInterfere) {
   constexpr int calls = 20;
   const std::unique_ptr<job> ranks = job_on(layouts[1]);
   std::vector<std::vector<std::vector<std::int32_t>>> data(4);

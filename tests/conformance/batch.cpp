@@ -1,4 +1,4 @@
-// Many messages of one batch: in order, with one failure for all, and cancelled together.
+// Batches of messages: in order, with one failure for all, and cancelled together.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/channel.hpp>
@@ -28,7 +28,7 @@ awaitable<void> send_in_batch(channel& on, const messages& what) {
   EXPECT_EQ(all.size(), 0u);
 }
 
-/// The second one may hear of its receive.
+/// The second send may fail because its receive failed.
 awaitable<void> send_each(channel& on, const messages& what) {
   co_await on.send(flow, const_view(std::span(what.sent[0])));
   const auto failure = co_await failure_of(on.send(flow, const_view(std::span(what.sent[1]))));
@@ -56,13 +56,13 @@ CHANNEL_TEST(batch_keeps_order_and_may_be_filled_again, small_settings()) {
   }
 }
 
-CHANNEL_TEST(batch_with_one_that_is_too_long_fails_as_a_whole, small_settings()) {
+CHANNEL_TEST(batch_with_a_message_that_is_too_long_fails_completely, small_settings()) {
   messages what({100, 300, 100});
   background sender(from.get_executor(), send_each(from, what));
   batch window(to.get_executor(), 3);
   window.recv(to, flow, mutable_view(std::span(what.received[0])));
   window.recv(to, flow, mutable_view(std::span(what.received[1])).part(0, 299));
-  // For nothing that comes: the failure ends it.
+  // Matches no message: the failure of the batch ends it.
   window.recv(to, flow + 1, mutable_view(std::span(what.received[2])));
   const auto failure = co_await failure_of(window.all());
   expect_error(failure, errc::message_truncated);
@@ -86,7 +86,7 @@ CHANNEL_TEST(batch_that_is_full_takes_no_more, small_settings()) {
   EXPECT_EQ(one, pattern(1, 9)[0]);
 }
 
-CHANNEL_TEST(batch_is_cancelled_as_a_whole, small_settings()) {
+CHANNEL_TEST(batch_is_cancelled_completely, small_settings()) {
   std::vector<std::byte> into(300);
   batch window(to.get_executor(), 3);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -102,7 +102,7 @@ CHANNEL_TEST(batch_is_cancelled_as_a_whole, small_settings()) {
   co_await expect_usable(from, to, flow);
 }
 
-CHANNEL_TEST(batch_may_go_with_messages_under_way, small_settings()) {
+CHANNEL_TEST(batch_may_be_destroyed_with_messages_in_flight, small_settings()) {
   std::vector<std::byte> into(200);
   {
     batch window(to.get_executor(), 2);

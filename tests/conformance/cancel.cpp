@@ -1,4 +1,4 @@
-// Cancellation: what it ends, what it leaves alone, and that no buffer is touched afterwards.
+// Cancellation: what it ends, what it does not affect, and that no buffer is accessed afterwards.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -18,7 +18,7 @@ CHANNEL_TEST(cancel_queued_recv, settings{}) {
   const auto failure = co_await receiver.failure();
   expect_aborted(failure);
   expect_error(failure, asio::error::operation_aborted, {"recv: waiting for a message"});
-  // The message that it would have had goes to the next one.
+  // Its message goes to the next receive.
   co_await send_pattern(from, 0, 100, 1);
   co_await recv_pattern(to, 0, 100, 1);
   EXPECT_TRUE(is_untouched(into));
@@ -61,7 +61,7 @@ static awaitable<void> cancel_while_filling(channel& from, channel& to) {
   co_await expect_usable(from, to);
 }
 TEST_P(channel_test, cancel_recv_being_filled) {
-  if (!GetParam().is_host) GTEST_SKIP() << "what has come is seen only at the end";
+  if (!GetParam().is_host) GTEST_SKIP() << "views are filled only at completion";
   both_ways(cancel_while_filling, small_settings());
 }
 
@@ -76,7 +76,7 @@ CHANNEL_TEST(cancel_recv_of_an_eager_message, settings{}) {
     co_await sender.result();
     if (failure) {
       expect_aborted(failure);
-      // Either it was still queued and the message waits for the next receive, or it is dropped.
+      // Either it was still queued, and the message waits for the next receive, or it is dropped.
       const std::vector<std::byte> kept = into;
       co_await send_pattern(from, 1, 10, 2);
       co_await recv_pattern(to, 1, 10, 2);
@@ -89,7 +89,7 @@ CHANNEL_TEST(cancel_recv_of_an_eager_message, settings{}) {
   }
 }
 
-/// Seventeen messages may not all be announced: the last one waits at the sender.
+/// At most 16 messages may be announced: the 17th waits at the sender.
 CHANNEL_TEST(cancel_queued_send, small_settings()) {
   std::vector<background> announced;
   for (std::uint64_t i = 0; i < 16; ++i) {
@@ -106,11 +106,11 @@ CHANNEL_TEST(cancel_queued_send, small_settings()) {
   co_await behind.result();
 }
 
-/// Announced, and no receive at the peer: the message vanishes.
+/// Announced, with no receive posted at the peer: the message is withdrawn.
 CHANNEL_TEST(cancel_announced_send_unmatched, small_settings()) {
   background sender(from.get_executor(), send_pattern(from, 0, 5000, 1));
   co_await send_pattern(from, 1, 10, 0);
-  co_await recv_pattern(to, 1, 10, 0);  // the announcement came before it
+  co_await recv_pattern(to, 1, 10, 0);  // ordered after the announcement
   EXPECT_FALSE(sender.is_over());
   sender.cancel();
   const auto failure = co_await sender.failure();
@@ -118,14 +118,14 @@ CHANNEL_TEST(cancel_announced_send_unmatched, small_settings()) {
   expect_error(failure, asio::error::operation_aborted,
                {"send: waiting for the receiver", "0 of 5000 bytes"});
   co_await send_pattern(from, 1, 10, 0);
-  co_await recv_pattern(to, 1, 10, 0);  // the withdrawal came before it
+  co_await recv_pattern(to, 1, 10, 0);  // ordered after the withdrawal
   background next(from.get_executor(), send_pattern(from, 0, 5000, 2));
   co_await recv_pattern(to, 0, 5000, 2);
   co_await next.result();
 }
 
-/// Cancelled at any moment while it is announced, accepted or moving: both ends agree on what
-/// became of it, and the next message of the flow is intact.
+/// Cancelled at any time while it is announced, accepted or in transfer: both ends agree on the
+/// result, and the next message of the flow is intact.
 CHANNEL_TEST(cancel_send_at_any_moment, small_settings()) {
   int cancelled = 0;
   for (int delay = 0; delay < 40; ++delay) {
@@ -139,7 +139,7 @@ CHANNEL_TEST(cancel_send_at_any_moment, small_settings()) {
     co_await turns(delay);
     sender.cancel();
     const auto of_send = co_await sender.failure();
-    std::fill(message.begin(), message.end(), std::byte{0});  // ours again
+    std::fill(message.begin(), message.end(), std::byte{0});  // the buffer is free again
     background next(from.get_executor(), send_pattern(from, 0, 300, 2));
     if (!of_send) {
       const std::size_t length = co_await receiver.result();
@@ -150,10 +150,10 @@ CHANNEL_TEST(cancel_send_at_any_moment, small_settings()) {
       ++cancelled;
       expect_aborted(of_send);
       const auto of_recv = co_await receiver.failure();
-      if (of_recv) {  // it was accepted
+      if (of_recv) {  // the message was accepted
         expect_error(of_recv, errc::message_cancelled, {"of 1048576 bytes"});
         co_await recv_pattern(to, 0, 300, 2);
-      } else {  // it vanished, and the receive met the next one
+      } else {  // it was withdrawn, and the receive matched the next one
         EXPECT_EQ(first_wrong(std::span(into).first(300), 2), std::nullopt);
       }
     }

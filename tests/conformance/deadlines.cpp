@@ -1,4 +1,4 @@
-// Deadlines: of one operation and of the channel. Only what is late ends.
+// Deadlines of one operation and of the channel. Only late operations end.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -26,7 +26,7 @@ CHANNEL_TEST(deadline_of_a_recv, settings{}) {
   co_await expect_usable(from, to);
 }
 
-CHANNEL_TEST(deadline_of_a_send_that_nobody_takes, small_settings()) {
+CHANNEL_TEST(deadline_of_an_unmatched_send, small_settings()) {
   std::vector<std::byte> message = pattern(5000, 1);
   pending_operation late(from, operation::kind::send, 0, message);
   late.deadline = clock::now() + 20ms;
@@ -34,7 +34,7 @@ CHANNEL_TEST(deadline_of_a_send_that_nobody_takes, small_settings()) {
   co_await late.wait();
   expect_timed_out(late, {"send: waiting for the receiver", "0 of 5000 bytes"});
   co_await send_pattern(from, 1, 10, 0);
-  co_await recv_pattern(to, 1, 10, 0);  // the withdrawal came before it
+  co_await recv_pattern(to, 1, 10, 0);  // ordered after the withdrawal
   co_await expect_usable(from, to);
 }
 
@@ -57,17 +57,17 @@ CHANNEL_TEST(deadlines_in_any_order, settings{}) {
     all.back()->deadline = clock::now() + std::chrono::milliseconds((i * 7) % count * 5 + 1);
     all.back()->start();
   }
-  pending_operation patient(to, operation::kind::recv, 9, mutable_view());
-  patient.start();
+  pending_operation without_deadline(to, operation::kind::recv, 9, mutable_view());
+  without_deadline.start();
   for (const auto& late : all) co_await late->wait();
   for (const auto& late : all) expect_timed_out(*late, {"recv"});
-  EXPECT_EQ(patient.completions, 0);
+  EXPECT_EQ(without_deadline.completions, 0);
   co_await from.send(9, const_view());
-  co_await patient.wait();
-  EXPECT_FALSE(patient.result);
+  co_await without_deadline.wait();
+  EXPECT_FALSE(without_deadline.result);
 }
 
-/// The default must not stick to an operation that is used again and again.
+/// The channel's default deadline must not be stored in an operation that is reused.
 CHANNEL_TEST(deadline_is_the_callers, settings{}) {
   std::vector<std::byte> into(10);
   pending_operation again(to, operation::kind::recv, 0, into);
@@ -81,13 +81,13 @@ CHANNEL_TEST(deadline_is_the_callers, settings{}) {
   }
 }
 
-static settings impatient() {
+static settings short_timeout() {
   settings s = small_settings();
   s.operation_timeout = 50ms;
   return s;
 }
 
-CHANNEL_TEST(deadline_of_the_channel, impatient()) {
+CHANNEL_TEST(deadline_of_the_channel, short_timeout()) {
   std::vector<std::byte> into(10);
   const auto of_recv = co_await failure_of(to.recv(0, into));
   expect_error(of_recv, errc::timed_out, {"recv: waiting for a message"});

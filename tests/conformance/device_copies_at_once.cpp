@@ -1,4 +1,5 @@
-// Many peer copies at once: which go as one call, which are one copy, what fails with a call.
+// Concurrent peer copies: which are batched into one call, which become one copy, and which fail
+// with a call.
 
 #include <thread>
 
@@ -7,21 +8,21 @@
 namespace tandem::test {
 namespace {
 
-/// Ten messages, none of which is over before `end`.
+/// Ten messages, none of which completes before `end`.
 class ten_at_once {
  public:
-  static constexpr std::size_t each = 20'001, count = 10, apart = each + 64;
+  static constexpr std::size_t each = 20'001, count = 10, stride = each + 64;
 
-  /// From the beginning of one to that of the next at either end: `each` where they lie side by
-  /// side.
-  explicit ten_at_once(peers& all, std::size_t from_stride = apart, std::size_t to_stride = apart)
+  /// Distances between the starts of consecutive messages at either end: `each` where they are
+  /// adjacent.
+  explicit ten_at_once(peers& all, std::size_t from_stride = stride, std::size_t to_stride = stride)
       : all_(all), from_stride_(from_stride), to_stride_(to_stride) {}
 
   awaitable<void> begin() {
     co_await hold();
     co_await go_on(count);
   }
-  /// Three are written at once, and seven wait for their turn.
+  /// Three copies start at once, and seven wait.
   awaitable<void> begin_with_three() {
     co_await hold();
     for (int i = 0; i < 3; ++i) co_await go_on(1);
@@ -29,17 +30,16 @@ class ten_at_once {
     EXPECT_EQ(single_copies(), 3U);
     EXPECT_EQ(all_.gpus.calls("cuMemcpyBatchAsync"), 0U);
   }
-  /// How many failed where a device copies, all of them for the device; the others have the right
-  /// bytes.
+  /// The number of failed messages, all by `device_failed`; the others have the right bytes.
   awaitable<int> end() {
     int failed = 0;
-    const std::vector<std::byte> right = pattern(apart * count, 9);
+    const std::vector<std::byte> right = pattern(stride * count, 9);
     for (std::size_t i = 0; i < count; ++i) {
       const auto of_send = co_await run_until_over(*sends_[i], all_);
       const auto of_recv = co_await run_until_over(*recvs_[i], all_);
       if (!of_recv) {
         EXPECT_FALSE(of_send);
-        const auto came = all_.read(all_.into, apart * count).subspan(i * to_stride_, each);
+        const auto came = all_.read(all_.into, stride * count).subspan(i * to_stride_, each);
         EXPECT_TRUE(std::equal(came.begin(), came.end(),
                                right.begin() + static_cast<long>(i * from_stride_)));
         continue;
@@ -57,9 +57,9 @@ class ten_at_once {
  private:
   awaitable<void> hold() {
     co_await all_.by_hand();
-    std::this_thread::sleep_for(10ms);  // no reader is thought to come any more
+    std::this_thread::sleep_for(10ms);  // so that no reader counts as active any more
     before_ = all_.gpus.calls("cuMemcpyAsync");
-    all_.write(all_.text, apart * count, 9);
+    all_.write(all_.text, stride * count, 9);
   }
   awaitable<void> go_on(std::size_t more) {
     for (std::size_t i = sends_.size(); more-- > 0; ++i) {
@@ -79,7 +79,7 @@ class ten_at_once {
   std::size_t before_ = 0;
 };
 
-PEER_TEST(WhatComesWhileTheFirstIsWrittenFollowsAsOne) {
+PEER_TEST(CopiesRequestedDuringTheFirstAreOneBatch) {
   co_await all.warm_up_both();
   ten_at_once ten(all);
   co_await ten.begin();
@@ -90,7 +90,7 @@ PEER_TEST(WhatComesWhileTheFirstIsWrittenFollowsAsOne) {
   EXPECT_EQ(all.gpus.calls("cuMemcpyBatchAsync"), 1U);
 }
 
-PEER_TEST(WhatWaitsForItsTurnGoesAtOnce) {
+PEER_TEST(WaitingCopiesAreOneBatch) {
   co_await all.warm_up_both();
   ten_at_once ten(all);
   co_await ten.begin_with_three();
@@ -100,7 +100,7 @@ PEER_TEST(WhatWaitsForItsTurnGoesAtOnce) {
   EXPECT_EQ(ten.single_copies(), 4U) << "with that of the last transfer";
 }
 
-PEER_TEST(WhatLiesSideBySideAtBothEndsIsOneCopy) {
+PEER_TEST(AdjacentViewsAtBothEndsAreOneCopy) {
   co_await all.warm_up_both();
   ten_at_once ten(all, ten_at_once::each, ten_at_once::each);
   co_await ten.begin_with_three();
@@ -110,12 +110,12 @@ PEER_TEST(WhatLiesSideBySideAtBothEndsIsOneCopy) {
   EXPECT_EQ(ten.single_copies(), 5U) << "seven in one, and that of the last transfer";
 }
 
-PEER_TEST(WhatLiesSideBySideAtOneEndIsNot) {
+PEER_TEST(AdjacentViewsAtOneEndAreNotMerged) {
   co_await all.warm_up_both();
   std::size_t batches = 0;
   for (const bool is_of_sender : {true, false}) {
-    const std::size_t from = is_of_sender ? ten_at_once::each : ten_at_once::apart;
-    const std::size_t to = is_of_sender ? ten_at_once::apart : ten_at_once::each;
+    const std::size_t from = is_of_sender ? ten_at_once::each : ten_at_once::stride;
+    const std::size_t to = is_of_sender ? ten_at_once::stride : ten_at_once::each;
     ten_at_once ten(all, from, to);
     co_await ten.begin();
     const int failed = co_await ten.end();
@@ -124,8 +124,8 @@ PEER_TEST(WhatLiesSideBySideAtOneEndIsNot) {
   }
 }
 
-/// Drivers refuse a copy that leaves its allocation, and so does the double.
-awaitable<void> copy_allocations_side_by_side(peers& all) {
+/// Drivers reject a copy that crosses an allocation's end, and so does the double.
+awaitable<void> copy_adjacent_allocations(peers& all) {
   constexpr std::size_t each = std::size_t{1} << 16;
   const std::array<buffer, 2> text{buffer(each, memory_kind::cuda, 0),
                                    buffer(each, memory_kind::cuda, 0)};
@@ -162,14 +162,14 @@ awaitable<void> copy_allocations_side_by_side(peers& all) {
     }
   }
 }
-TEST(PeerCopies, AllocationsSideBySideAreCopiedEachAlone) {
+TEST(PeerCopies, AdjacentAllocationsAreCopiedSeparately) {
   cuda_double::options as;
   as.side_by_side = true;
   gpus_of_this_test(as);
-  run_test(with_peers(copy_allocations_side_by_side, as));
+  run_test(with_peers(copy_adjacent_allocations, as));
 }
 
-PEER_TEST(OfABatchThatIsRefusedOnlyThatFailsWhichCannotBe) {
+PEER_TEST(ARejectedBatchFailsOnlyTheInvalidCopy) {
   co_await all.warm_up_both();
   ten_at_once ten(all);
   co_await ten.begin_with_three();
@@ -180,7 +180,7 @@ PEER_TEST(OfABatchThatIsRefusedOnlyThatFailsWhichCannotBe) {
   EXPECT_EQ(ten.single_copies(), 11U);
 }
 
-PEER_TEST(ABatchThatCannotBeWatchedFailsAsAWhole) {
+PEER_TEST(ABatchWithoutAnEventFailsCompletely) {
   co_await all.warm_up_both();
   ten_at_once ten(all);
   co_await ten.begin_with_three();
@@ -189,7 +189,7 @@ PEER_TEST(ABatchThatCannotBeWatchedFailsAsAWhole) {
   EXPECT_EQ(failed, 7);
 }
 
-PEER_TEST(AnOldDriverReadsOneByOne) {
+PEER_TEST(AnOldDriverCopiesOneByOne) {
   co_await all.warm_up_both();
   all.gpus.table().copy_many = nullptr;
   ten_at_once ten(all);

@@ -1,5 +1,5 @@
-// The suite once more: views of devices that NICs read and write by themselves, at both ends or at
-// one, over lanes that are cut, and where TCP has to carry their bytes meanwhile.
+// The channel suite with views of device memory that NICs read and write directly, at both ends or
+// at one, over lanes that are reset, and with TCP as standby.
 
 #include "conformance/nic_rig.hpp"
 
@@ -55,7 +55,7 @@ awaitable<channel_pair> cut(settings options) {
                  {.all = 2, .rdma = 2, .when = rdma_double::delivery::at_poll, .is_cut = true});
 }
 
-/// Whenever the one lane over RDMA is gone, TCP carries what only NICs reach.
+/// While the only RDMA lane is down, TCP carries memory that only NICs access.
 awaitable<channel_pair> cut_with_tcp(settings options) {
   return connect(std::move(options),
                  {.all = 2, .rdma = 1, .when = rdma_double::delivery::at_poll, .is_cut = true});

@@ -1,4 +1,4 @@
-// Ranks whose GPUs and NICs stand on one network: what a job gets without a word about it.
+// Ranks with GPUs and NICs: the transfer method that a job gets by default.
 
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/async.hpp>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t message_bytes = 1 << 20;
 constexpr memory_kind cuda = memory_kind::cuda;
 
-/// As of two hosts, though all ranks are here.
+/// Emulates two hosts, although all ranks are here.
 settings far_settings() {
   settings made = rdma_settings(rdma_use::on);
   made.peer_copies = made.shared_staging = false;
@@ -24,7 +24,7 @@ settings far_settings() {
 }
 
 struct far_ranks {
-  std::string way(int rank) const {
+  std::string path(int rank) const {
     return all[static_cast<std::size_t>(rank)]->path_to(1 - rank, cuda, cuda);
   }
   awaitable<void> transfer(std::uint64_t seed) {
@@ -42,8 +42,8 @@ struct far_ranks {
   buffer into{message_bytes, cuda, 1};
 };
 
-awaitable<void> connect(fabric& mine) {
-  co_await mine.to(1 - mine.rank());
+awaitable<void> connect(fabric& self) {
+  co_await self.to(1 - self.rank());
 }
 
 awaitable<std::shared_ptr<far_ranks>> make_two(settings options) {
@@ -54,8 +54,8 @@ awaitable<std::shared_ptr<far_ranks>> make_two(settings options) {
   for (const auto& each : made->all) both.push_back(connect(*each));
   co_await when_all(std::move(both));
   const auto is_up = [&made] {
-    const auto up = [](const fabric& mine) {
-      const auto lanes = const_cast<fabric&>(mine).find(1 - mine.rank())->rails();
+    const auto up = [](const fabric& self) {
+      const auto lanes = const_cast<fabric&>(self).find(1 - self.rank())->rails();
       return lanes.size() == 2 && lanes[0].state == "up" && lanes[1].state == "up";
     };
     return up(*made->all[0]) && up(*made->all[1]);
@@ -75,10 +75,10 @@ class device_nics_of_a_job : public testing::Test {
 
 awaitable<void> device_direct(rdma_double& nics) {
   const auto ranks = co_await make_two(far_settings());
-  EXPECT_EQ(ranks->way(0), "forwarding over rails") << "nothing is known yet";
+  EXPECT_EQ(ranks->path(0), "forwarding over rails") << "no memory is registered yet";
   co_await ranks->transfer(1);
-  EXPECT_EQ(ranks->way(0), "device-direct over rails");
-  EXPECT_EQ(ranks->way(1), "device-direct over rails");
+  EXPECT_EQ(ranks->path(0), "device-direct over rails");
+  EXPECT_EQ(ranks->path(1), "device-direct over rails");
   EXPECT_EQ(ranks->all[0]->path_to(1, memory_kind::host, memory_kind::host), "rails");
   EXPECT_EQ(ranks->gpus.seen().copies, 0U);
   EXPECT_GE(nics.seen().bytes, message_bytes);
@@ -92,19 +92,19 @@ TEST_F(device_nics_of_a_job, carry_device_memory_where_it_lies) {
 awaitable<void> staged(settings options) {
   const auto ranks = co_await make_two(options);
   co_await ranks->transfer(1);
-  EXPECT_EQ(ranks->way(0), "forwarding over rails");
+  EXPECT_EQ(ranks->path(0), "forwarding over rails");
   EXPECT_EQ(ranks->gpus.seen().copied_bytes, 2 * message_bytes);
   close_all(*ranks);
 }
 
-TEST_F(device_nics_of_a_job, leave_it_alone_where_they_are_told_to) {
+TEST_F(device_nics_of_a_job, leave_it_alone_when_disabled) {
   settings options = far_settings();
   options.gpudirect = false;
   run_test(staged(options));
 }
 
-/// The NIC goes and comes back, and the allocations are registered with it again.
-awaitable<void> nic_gone_and_back(rdma_double& nics) {
+/// The NIC fails and is restored, and the allocations are registered with it again.
+awaitable<void> nic_fails_and_is_restored(rdma_double& nics) {
   const auto ranks = co_await make_two(far_settings());
   co_await ranks->transfer(1);
   const auto rdma_is = [&ranks](std::string_view state) {
@@ -122,9 +122,9 @@ awaitable<void> nic_gone_and_back(rdma_double& nics) {
   close_all(*ranks);
 }
 
-TEST_F(device_nics_of_a_job, may_go_and_come_back) {
+TEST_F(device_nics_of_a_job, may_fail_and_be_restored) {
   expect_log("double0: ibv_open_device");
-  run_test(nic_gone_and_back(*nics_));
+  run_test(nic_fails_and_is_restored(*nics_));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Payloads that NICs take from one device's memory to another's: what is registered, who touches
-// the bytes, and what becomes of a message when something fails.
+// Payloads that NICs move from device memory to device memory: what is registered, who accesses the
+// bytes, and the result of failures.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -8,7 +8,7 @@
 namespace tandem::test {
 namespace {
 
-/// Two ends on two hosts, each with its GPU and NIC, and memory of each.
+/// Two ends on two emulated hosts, each with a GPU, a NIC and memory.
 struct far_peers {
   static awaitable<std::shared_ptr<far_peers>> connect(cuda_double::options as, settings options) {
     cuda_double& gpus = gpus_of_this_test(as);
@@ -24,8 +24,8 @@ struct far_peers {
       : gpus(on), network(over), nics{nics_of(over, 0), nullptr} {
     nics[1] =
         std::make_shared<devices::nic_memory>([this](mutable_view memory, const dmabuf& exported) {
-          const bool is_let = second_reaches_devices || memory.kind == memory_kind::host;
-          return is_let ? network->register_memory(1, memory, exported) : region();
+          const bool is_allowed = second_accesses_devices || memory.kind == memory_kind::host;
+          return is_allowed ? network->register_memory(1, memory, exported) : region();
         });
   }
 
@@ -42,7 +42,7 @@ struct far_peers {
   cuda_double& gpus;
   std::shared_ptr<rdma_network> network;
   std::shared_ptr<devices::nic_memory> nics[2];
-  bool second_reaches_devices = true;
+  bool second_accesses_devices = true;
   std::unique_ptr<channel> from, to;
   buffer text{1 << 20, memory_kind::cuda, 0};
   buffer into{1 << 20, memory_kind::cuda, 1};
@@ -55,7 +55,7 @@ awaitable<void> with_far_peers(far_body run, cuda_double::options as) {
   co_await run(*all);
 }
 
-/// NIC_TEST(name, options) { body of a coroutine with all }
+/// NIC_TEST(name, options) { body of a coroutine with `all` }
 #define NIC_TEST(name, ...)                                                   \
   static awaitable<void> nics_##name(far_peers&);                             \
   TEST(device_nics, name) {                                                   \
@@ -99,19 +99,19 @@ NIC_TEST(a_flush_that_fails_ends_its_receive_alone) {
   co_await all.transfer(all.text, all.into, 5000, 2);
 }
 
-/// The last piece is so short that it leaves at once, out of pinned memory.
-NIC_TEST(a_short_rest_is_staged) {
+/// The last piece is short enough for a copy through pinned memory.
+NIC_TEST(a_short_last_piece_is_staged) {
   co_await all.transfer(all.text, all.into, 4 * 1024 + 100, 1);
   EXPECT_EQ(all.gpus.seen().copied_bytes, 200U) << "to the host, and from it";
 }
 
-NIC_TEST(what_the_devices_driver_does_not_export_is_staged, .dma_buf = false) {
+NIC_TEST(memory_that_is_not_exported_is_staged, .dma_buf = false) {
   co_await all.transfer(all.text, all.into, 100'000, 1);
   EXPECT_EQ(all.gpus.seen().copied_bytes, 200'000U);
 }
 
-/// What NICs take in the staging's place are registered buffers, too: no slot is filled.
-NIC_TEST(what_the_nics_do_not_take_is_staged) {
+/// Registered staging is written by NICs as well: no slot of the lane is used.
+NIC_TEST(memory_that_nics_cannot_register_is_staged) {
   all.network->devices().table().reg_dmabuf_mr = nullptr;
   const std::size_t written = all.network->devices().seen().writes;
   co_await all.transfer(all.text, all.into, 100 * 1024, 1);
@@ -119,8 +119,8 @@ NIC_TEST(what_the_nics_do_not_take_is_staged) {
   EXPECT_GE(all.network->devices().seen().writes - written, 100U);
 }
 
-NIC_TEST(one_end_alone_has_nics_that_reach_its_device) {
-  all.second_reaches_devices = false;
+NIC_TEST(only_the_nics_of_one_end_access_its_device) {
+  all.second_accesses_devices = false;
   co_await all.transfer(all.text, all.into, 100 * 1024, 1);
   EXPECT_EQ(all.gpus.seen().copied_bytes, 100U * 1024) << "into the view, out of the staging";
 }
@@ -134,8 +134,8 @@ NIC_TEST(memory_that_was_freed_is_not_registered_for_ever) {
   EXPECT_EQ(all.gpus.seen().copies, 0U);
 }
 
-/// As many as there may be, and one more.
-TEST(nic_memory, forgets_what_was_used_least_lately) {
+/// One more than the limit.
+TEST(nic_memory, evicts_the_least_recently_used) {
   cuda_double& gpus = gpus_of_this_test();
   std::vector<const void*> registered;
   devices::nic_memory nics(

@@ -1,4 +1,5 @@
-// Peer copies step by step: what goes by reference, what ends late, and what is left behind.
+// Peer copies step by step: what is sent as a reference, what completes late, and what is left
+// behind.
 
 #include "conformance/peers_rig.hpp"
 
@@ -51,7 +52,7 @@ PEER_TEST(BothWaysAtOnceAndManyAtATime) {
   EXPECT_EQ(first_wrong(all.read(back, each * count), 9), std::nullopt);
 }
 
-PEER_TEST(WhatNobodyHasAskedForYetIsReadNevertheless) {
+PEER_TEST(AMessageWithoutAReceiveIsReadAtOnce) {
   co_await all.warm_up();
   all.write(all.text, 200, 3);
   co_await all.from->send(0, const_view(all.text.view()).part(0, 200));
@@ -73,7 +74,7 @@ PEER_TEST(HostViewsAreFilledToo) {
   EXPECT_EQ(first_wrong(here, 3), std::nullopt);
 }
 
-PEER_TEST(ACancelledReceiveIsToldWhenNothingIsReadAnyMore) {
+PEER_TEST(ACancelledReceiveCompletesWhenNothingIsReadAnyMore) {
   co_await all.warm_up();
   co_await all.by_hand();
   held_message held(all, 50'000);
@@ -89,7 +90,7 @@ PEER_TEST(ACancelledReceiveIsToldWhenNothingIsReadAnyMore) {
   co_await all.transfer(5000, 8);
 }
 
-PEER_TEST(ACancelledSendIsToldWhenThePeerReadsNoMore) {
+PEER_TEST(ACancelledSendCompletesWhenThePeerReadsNoMore) {
   co_await all.warm_up();
   co_await all.by_hand();
   held_message held(all);
@@ -104,7 +105,7 @@ PEER_TEST(ACancelledSendIsToldWhenThePeerReadsNoMore) {
   co_await all.transfer(5000, 8);
 }
 
-PEER_TEST(WhatASenderThatClosesHadGivenIsNotBelieved) {
+PEER_TEST(AReferenceOfASenderThatClosedIsNotUsed) {
   co_await all.warm_up();
   co_await all.by_hand();
   held_message held(all);
@@ -117,7 +118,7 @@ PEER_TEST(WhatASenderThatClosesHadGivenIsNotBelieved) {
   expect_error(of_send, errc::channel_closed);
 }
 
-PEER_TEST(AReaderThatClosesGivesTheSenderItsViewBack) {
+PEER_TEST(AReaderThatClosesReleasesTheSendersView) {
   co_await all.warm_up();
   co_await all.by_hand();
   held_message held(all);
@@ -140,17 +141,17 @@ PEER_TEST(ACopyThatFailsEndsItsReceiveAlone) {
   co_await all.transfer(5000, 8);
 }
 
-PEER_TEST(WhatCannotBeOpenedIsForwarded) {
+PEER_TEST(MemoryThatCannotBeOpenedIsForwarded) {
   for (const int each : {1, 2}) all.gpus.fail("cuIpcOpenMemHandle", each, 201);
   for (int i = 0; i < 4; ++i) {
     co_await all.transfer(20'000, 5);
     co_await turns(20);
   }
-  EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 2U) << "asked for once by each end";
+  EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 2U) << "tried once by each end";
   EXPECT_EQ(all.gpus.open().openings, 0U);
 }
 
-PEER_TEST(WhatOneEndCannotOpenTheOtherReadsOrWrites) {
+PEER_TEST(MemoryThatOneEndCannotOpenIsCopiedByTheOther) {
   all.gpus.fail("cuIpcOpenMemHandle", 1, 201);
   co_await all.transfer(20'000, 5);
   co_await turns(20);
@@ -162,14 +163,14 @@ PEER_TEST(WhatOneEndCannotOpenTheOtherReadsOrWrites) {
   EXPECT_EQ(all.gpus.open().openings, 1U);
 }
 
-PEER_TEST(WhatIsNotSharedIsForwarded) {
+PEER_TEST(MemoryThatIsNotExportedIsForwarded) {
   for (const int each : {1, 2}) all.gpus.fail("cuIpcGetMemHandle", each, 1);
   for (int i = 0; i < 4; ++i) co_await all.transfer(20'000, 5);
   EXPECT_EQ(all.gpus.calls("cuIpcGetMemHandle"), 2U);
   EXPECT_EQ(all.gpus.calls("cuIpcOpenMemHandle"), 0U);
 }
 
-TEST(PeerCopies, DevicesThatDoNotReachEachOtherForward) {
+TEST(PeerCopies, DevicesWithoutPeerAccessForward) {
   cuda_double::options apart;
   apart.peers.emplace();
   gpus_of_this_test(apart);
@@ -180,7 +181,7 @@ TEST(PeerCopies, DevicesThatDoNotReachEachOtherForward) {
   run_test(with_peers(run, apart));
 }
 
-PEER_TEST(MemoryThatIsMadeAnewIsOpenedAnew) {
+PEER_TEST(MemoryThatIsAllocatedAgainIsOpenedAgain) {
   for (int i = 0; i < 5; ++i) {
     co_await all.warm_up();
     co_await all.transfer(20'000, 3);
@@ -192,7 +193,7 @@ PEER_TEST(MemoryThatIsMadeAnewIsOpenedAnew) {
   EXPECT_EQ(all.gpus.open().openings, 2U) << "one each way; what is gone was closed";
 }
 
-PEER_TEST(ThousandsOfOperationsLeaveNothing) {
+PEER_TEST(ThousandsOfOperationsLeakNothing) {
   co_await all.warm_up();
   for (int i = 0; i < 100; ++i) co_await all.transfer(1 + 37 * static_cast<std::size_t>(i), 2);
   const auto before = all.gpus.open();

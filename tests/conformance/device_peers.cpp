@@ -1,5 +1,5 @@
-// The suite once more: both ends have GPUs that read each other's memory, by its address or as
-// another process would, or pinned memory of each other.
+// The channel suite between GPUs that access each other's memory: by address, by IPC handles, or
+// through shared pinned staging.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,7 +18,7 @@ constexpr std::size_t arena_bytes = std::size_t{1} << 20;
 
 enum class processes { one, two, two_without_peer_copies };
 
-/// Ends that take each other for another process, which the double does not mind.
+/// Makes ends appear to be in different processes; the double allows that.
 devices::process_location where(int end, processes how) {
   devices::process_location here = devices::process_location::here();
   if (how != processes::one) here.process[15] = static_cast<std::byte>(end);

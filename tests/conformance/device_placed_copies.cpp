@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-/// PLACED_TEST(name) { body of a coroutine with all, whose ends have each other's memory open }
+/// PLACED_TEST(name) { body of a coroutine with `all`, whose ends have opened each other's memory }
 #define PLACED_TEST(name)                                        \
   static awaitable<void> placed_##name(peers&);                  \
   TEST(PlacedCopies, name) {                                     \
@@ -20,7 +20,7 @@ namespace {
   }                                                              \
   static awaitable<void> placed_##name(peers& all)
 
-PLACED_TEST(ALongMessageIsOneCopyOfItsSender) {
+PLACED_TEST(ALongMessageIsOneCopyByItsSender) {
   for (const std::size_t bytes : {std::size_t{1025}, std::size_t{20'001}, std::size_t{1} << 20}) {
     const auto before = all.gpus.seen();
     const std::uint64_t below = all.below->stats().messages_sent;
@@ -51,7 +51,7 @@ PLACED_TEST(AShorterMessageThanItsView) {
   EXPECT_TRUE(std::equal(kept.begin() + 5000, kept.end(), all.read(all.into, 6000).begin() + 5000));
 }
 
-PLACED_TEST(ACancelledReceiveIsToldWhenNothingIsWrittenAnyMore) {
+PLACED_TEST(ACancelledReceiveCompletesWhenNothingIsWrittenAnyMore) {
   co_await all.by_hand();
   held_message held(all, 50'000);
   co_await until_queued(all);
@@ -65,7 +65,7 @@ PLACED_TEST(ACancelledReceiveIsToldWhenNothingIsWrittenAnyMore) {
   co_await all.transfer(50'000, 8);
 }
 
-PLACED_TEST(AReceiveThatIsCancelledBeforeItsMessageIsWrittenByNobody) {
+PLACED_TEST(AReceiveCancelledBeforeItsMessageIsNotWritten) {
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
   co_await turns(20);
   receiver.cancel();
@@ -74,7 +74,7 @@ PLACED_TEST(AReceiveThatIsCancelledBeforeItsMessageIsWrittenByNobody) {
   co_await all.transfer(50'000, 8);
 }
 
-PLACED_TEST(ACancelledSendIsToldWhenItWritesNoMore) {
+PLACED_TEST(ACancelledSendCompletesWhenItWritesNoMore) {
   co_await all.by_hand();
   held_message held(all);
   co_await until_queued(all);
@@ -88,7 +88,7 @@ PLACED_TEST(ACancelledSendIsToldWhenItWritesNoMore) {
   co_await all.transfer(50'000, 8);
 }
 
-PLACED_TEST(ASenderThatClosesWritesIntoNoViewThatWasGivenBack) {
+PLACED_TEST(ASenderThatClosesWritesIntoNoReleasedView) {
   co_await all.by_hand();
   held_message held(all);
   co_await until_queued(all);
@@ -102,7 +102,7 @@ PLACED_TEST(ASenderThatClosesWritesIntoNoViewThatWasGivenBack) {
   EXPECT_GE(std::chrono::steady_clock::now() - closed, 200ms) << "time for what it had begun";
 }
 
-PLACED_TEST(AReceiverThatClosesHasItsViewBackWhenNobodyWritesIt) {
+PLACED_TEST(AReceiverThatClosesReleasesItsViewWhenNothingWritesIt) {
   co_await all.by_hand();
   held_message held(all);
   co_await until_queued(all);
@@ -138,14 +138,14 @@ PLACED_TEST(ManyAtATimeAndBothWays) {
   EXPECT_EQ(first_wrong(all.read(all.into, each * count), 9), std::nullopt);
 }
 
-PLACED_TEST(ThousandsOfOperationsLeaveNothing) {
+PLACED_TEST(ThousandsOfOperationsLeakNothing) {
   for (int i = 0; i < 20; ++i) co_await all.transfer(5000 + 37 * static_cast<std::size_t>(i), 2);
   const auto before = all.gpus.open();
   for (int i = 0; i < 1000; ++i) co_await all.transfer(5001, 2);
   EXPECT_EQ(all.gpus.open(), before);
 }
 
-/// The engine that writes serves one stream until nothing is left on it, and readers wait as well.
+/// The engine that writes serves one stream until it is empty, and readers wait as well.
 PLACED_TEST(ALongMessageIsWrittenInPiecesWhileThePeerReads) {
   constexpr std::size_t bytes = std::size_t{40} << 20;
   const buffer text(bytes, memory_kind::cuda, 0), into(bytes, memory_kind::cuda, 1);

@@ -1,4 +1,4 @@
-// Device memory by way of pinned memory that both processes have, step by step.
+// Device memory through pinned staging that both processes map, step by step.
 
 #include "conformance/peers_rig.hpp"
 
@@ -11,12 +11,12 @@ settings without_peer_copies() {
   return made;
 }
 
-/// Of payload, what the channel below has carried.
+/// Bytes that the inner channel has carried.
 std::uint64_t carried(const peers& all) {
   return all.below->stats().bytes_sent;
 }
 
-/// STAGING_TEST(name) { body of a coroutine with all }
+/// STAGING_TEST(name) { body of a coroutine with `all` }
 #define STAGING_TEST(name)                                                               \
   static awaitable<void> shared_##name(peers&);                                          \
   TEST(SharedStaging, name) {                                                            \
@@ -55,7 +55,7 @@ STAGING_TEST(HostViewsAreFilledToo) {
   EXPECT_LT(carried(all) - below, 10'000U);
 }
 
-STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
+STAGING_TEST(ACancelledReceiveCompletesWhenNothingIsCopiedAnyMore) {
   co_await all.warm_up_both();
   co_await all.by_hand();
   held_message held(all, 50'000);
@@ -75,7 +75,7 @@ STAGING_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
   co_await all.transfer(50'000, 8);
 }
 
-STAGING_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
+STAGING_TEST(ACancelledSendCompletesWhenNothingIsCopiedAnyMore) {
   co_await all.warm_up_both();
   co_await all.by_hand();
   held_message held(all);
@@ -115,7 +115,7 @@ STAGING_TEST(AReceiverThatClosesEndsBoth) {
   expect_error(of_send, errc::peer_closed);
 }
 
-/// @param at_copy  1: the first out of the sender's memory
+/// @param at_copy  1: the first copy out of the sender's memory
 awaitable<void> fail_one(peers& all, int at_copy, errc of_sender, errc of_receiver) {
   all.gpus.fail("cuMemcpyAsync", at_copy, 999);
   background receiver(all.to->get_executor(), all.to->recv(0, all.into.view()));
@@ -138,14 +138,14 @@ STAGING_TEST(ACopyThatFailsEndsItsMessageAlone) {
   co_await fail_one(all, 4, errc{}, errc::device_failed);
 }
 
-STAGING_TEST(WhatCannotBePinnedByItsOwnerIsCopied) {
+STAGING_TEST(MemoryThatItsOwnerCannotPinIsCopied) {
   all.gpus.fail("cuMemHostRegister", 1, 801);
   co_await all.warm_up_both();
   co_await all.transfer(100'000, 5);
   EXPECT_EQ(all.gpus.open().registrations, 0U);
 }
 
-STAGING_TEST(WhatCannotBePinnedByThePeerIsCopied) {
+STAGING_TEST(MemoryThatThePeerCannotPinIsCopied) {
   all.gpus.fail("cuMemHostRegister", 2, 801);
   co_await all.warm_up_both();
   const std::uint64_t below = carried(all);
@@ -181,7 +181,7 @@ STAGING_TEST(BothWaysAtOnce) {
   EXPECT_EQ(all.gpus.open().registrations, 4U);
 }
 
-STAGING_TEST(ThousandsOfOperationsLeaveNothing) {
+STAGING_TEST(ThousandsOfOperationsLeakNothing) {
   co_await all.warm_up_both();
   for (int i = 0; i < 20; ++i) co_await all.transfer(5000 + 37 * static_cast<std::size_t>(i), 2);
   const auto before = all.gpus.open();
@@ -189,7 +189,7 @@ STAGING_TEST(ThousandsOfOperationsLeaveNothing) {
   EXPECT_EQ(all.gpus.open(), before);
 }
 
-TEST(SharedStaging, NotWhereOneDoesNotWantIt) {
+TEST(SharedStaging, CanBeDisabled) {
   gpus_of_this_test();
   settings options = without_peer_copies();
   options.shared_staging = false;

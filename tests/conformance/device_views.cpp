@@ -1,5 +1,4 @@
-// The suite once more: what it sends and receives lies in the memory of devices, at one end or
-// both.
+// The channel suite with views of device memory, at one end or both.
 
 #include "support/device_views.hpp"
 
@@ -14,7 +13,7 @@
 namespace tandem::test {
 namespace {
 
-/// The views of this end are the device's.
+/// Users' views of this end become views of the device.
 std::unique_ptr<channel> on_device(std::unique_ptr<channel> inner, int device,
                                    const settings& options) {
   cuda_double& gpus = gpus_of_this_test();
@@ -36,7 +35,7 @@ awaitable<channel_pair> views_over_tcp(settings options) {
                          on_device(std::move(below.second), 1, options)};
 }
 
-/// The second end has GPUs, and host memory.
+/// The second end has GPUs, and host views.
 awaitable<channel_pair> device_and_host(settings options) {
   channel_pair below = co_await pair_over_local(options);
   co_return channel_pair{on_device(std::move(below.first), 0, options),

@@ -1,4 +1,4 @@
-// Channels over channels, without any device here: views of host memory.
+// Device channels over other channels, with host views only.
 
 #include <boost/asio/use_awaitable.hpp>
 

@@ -1,4 +1,5 @@
-// Copies of devices step by step: what is not told before they end, and what their failure ends.
+// Copies of devices step by step: which operations complete only after them, and what a failed copy
+// ends.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -39,7 +40,7 @@ std::span<const std::byte> bytes_of(const buffer& on_a_device) {
   return {gpus_of_this_test().host(on_a_device.data(), on_a_device.size()), on_a_device.size()};
 }
 
-/// Both ends, and GPUs that do nothing by themselves.
+/// Both ends, and GPUs that make progress only step by step.
 using failing_body = awaitable<void> (*)(channel& from, channel& to, cuda_double& gpus);
 awaitable<void> by_hand(failing_body run, settings options) {
   cuda_double& gpus = gpus_of_this_test();
@@ -49,7 +50,7 @@ awaitable<void> by_hand(failing_body run, settings options) {
   gpus.manual(false);
 }
 
-/// DEVICE_TEST(name) { body of a coroutine with from, to and gpus }
+/// DEVICE_TEST(name) { body of a coroutine with `from`, `to` and `gpus` }
 #define DEVICE_TEST(name)                                                                          \
   static awaitable<void> name##_body(channel& from, channel& to, cuda_double& gpus);               \
   TEST(DeviceChannels, name) {                                                                     \
@@ -84,7 +85,7 @@ awaitable<void> expect_both_usable(channel& from, channel& to, cuda_double& gpus
   EXPECT_EQ(first_wrong(bytes_of(here), 5), std::nullopt);
 }
 
-DEVICE_TEST(AReceiveIsToldWhenItsViewIsFilled) {
+DEVICE_TEST(AReceiveCompletesWhenItsViewIsFilled) {
   const buffer into = on_device(100);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   co_await send_pattern(from, 0, 100, 1);
@@ -97,7 +98,7 @@ DEVICE_TEST(AReceiveIsToldWhenItsViewIsFilled) {
   EXPECT_EQ(first_wrong(bytes_of(into), 1), std::nullopt);
 }
 
-DEVICE_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ACancelledReceiveCompletesWhenNothingIsCopiedAnyMore) {
   const buffer into = on_device(20'000);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   background sender(from.get_executor(), send_pattern(from, 0, 20'000, 1));
@@ -114,7 +115,7 @@ DEVICE_TEST(ACancelledReceiveIsToldWhenNothingIsCopiedAnyMore) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(AReceiveThatIsLateIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ALateReceiveCompletesWhenNothingIsCopiedAnyMore) {
   const buffer into = on_device(20'000);
   pending_operation late(to, operation::kind::recv, 0, into.view());
   late.deadline = std::chrono::steady_clock::now() + 20ms;
@@ -132,7 +133,7 @@ DEVICE_TEST(AReceiveThatIsLateIsToldWhenNothingIsCopiedAnyMore) {
   EXPECT_EQ(late.result, errc::timed_out);
 }
 
-DEVICE_TEST(ACancelledSendIsToldWhenNothingIsCopiedAnyMore) {
+DEVICE_TEST(ACancelledSendCompletesWhenNothingIsCopiedAnyMore) {
   const buffer text = on_device(20'000, 1);
   std::vector<std::byte> into(20'000);
   background receiver(to.get_executor(), to.recv(0, into));
@@ -174,7 +175,7 @@ DEVICE_TEST(AClosedReceiverKeepsItsViewUntilNothingIsCopiedAnyMore) {
   expect_error(of_send, errc::peer_closed);
 }
 
-/// The next piece is copied while one is on the wire.
+/// The next piece is copied while one is being sent.
 DEVICE_TEST(SeveralPiecesAreUnderWayAtOnce) {
   const buffer text = on_device(20'000, 1);
   std::vector<std::byte> into(20'000);
@@ -207,13 +208,13 @@ static awaitable<void> fail_a_send(channel& from, channel& to, cuda_double& gpus
 DEVICE_TEST(ASendThatCannotBeReadFailsAtBothEndsAndAlone) {
   co_await fail_a_send(from, to, gpus, 100, 1);   // eager
   co_await fail_a_send(from, to, gpus, 5000, 1);  // the first piece
-  co_await fail_a_send(from, to, gpus, 5000, 5);  // the last
+  co_await fail_a_send(from, to, gpus, 5000, 5);  // the last piece
   co_await fail_a_send(from, to, gpus, 20'000, 9);
   co_await expect_both_usable(from, to, gpus);
 }
 
-/// It comes before anybody waits for it.
-DEVICE_TEST(AnUnexpectedMessageThatCannotBeReadIsHeardOfByItsReceive) {
+/// It arrives before its receive is posted.
+DEVICE_TEST(AnUnexpectedMessageThatCannotBeReadFailsItsReceive) {
   const buffer text = on_device(100, 1);
   gpus.fail("copy", 1, some_failure);
   const auto of_send = co_await failure_of(from.send(0, text.view()));
@@ -247,8 +248,8 @@ DEVICE_TEST(AReceiveThatCannotBeFilledFailsAlone) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-/// The message has been there for long.
-DEVICE_TEST(AReceiveOfWhatIsThereThatCannotBeFilledFailsAlone) {
+/// The message arrived long before.
+DEVICE_TEST(AReceiveOfAnUnexpectedMessageThatCannotBeFilledFailsAlone) {
   co_await send_pattern(from, 0, 100, 1);
   co_await until_unexpected(to, 100);
   const buffer into = on_device(100);
@@ -258,7 +259,7 @@ DEVICE_TEST(AReceiveOfWhatIsThereThatCannotBeFilledFailsAlone) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(ADeviceThatBreaksFailsWhatItHas) {
+DEVICE_TEST(ADeviceThatBreaksFailsItsOperations) {
   const buffer text = on_device(20'000, 1), into = on_device(20'000);
   background receiver(to.get_executor(), to.recv(0, into.view()));
   background sender(from.get_executor(), from.send(0, text.view()));
@@ -272,7 +273,7 @@ DEVICE_TEST(ADeviceThatBreaksFailsWhatItHas) {
   co_await expect_usable(from, to, 7);
 }
 
-DEVICE_TEST(PinnedMemoryThatCannotBeHadFailsTheOneThatNeedsIt) {
+DEVICE_TEST(AnOperationWithoutPinnedMemoryFailsAlone) {
   const buffer text = on_device(100, 1);
   std::vector<std::byte> into(100);
   background receiver(to.get_executor(), to.recv(0, into));
@@ -284,7 +285,7 @@ DEVICE_TEST(PinnedMemoryThatCannotBeHadFailsTheOneThatNeedsIt) {
   co_await expect_both_usable(from, to, gpus);
 }
 
-DEVICE_TEST(LimitsNameWhatIsHere) {
+DEVICE_TEST(LimitsListTheLocalDevices) {
   const std::vector<memory_kind> here{memory_kind::host, memory_kind::cuda};
   EXPECT_EQ(from.limits().kinds, here);
   const mutable_view nowhere(&gpus, 10, memory_kind::cuda, 7);

@@ -1,4 +1,4 @@
-// How channels end: by this side, by the peer, by a failure, by being destroyed.
+// How channels end: closed by either end, failed, or destroyed.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -7,38 +7,37 @@
 
 namespace tandem::test {
 
-/// Operations of every kind, none of which can end by itself.
+/// Operations of every kind, none of which can complete by itself.
 struct pending_set {
   explicit pending_set(channel& on) {
     const auto executor = on.get_executor();
     parts.emplace_back(executor, on.recv(0, buffers[0]));
     parts.emplace_back(executor, on.recv(0, buffers[1]));
-    parts.emplace_back(executor, on.send(1, buffers[2]));  // announced
-    for (int i = 0; i < 20; ++i)
-      parts.emplace_back(executor, on.send(2, buffers[3]));  // and waiting
+    parts.emplace_back(executor, on.send(1, buffers[2]));                               // announced
+    for (int i = 0; i < 20; ++i) parts.emplace_back(executor, on.send(2, buffers[3]));  // waiting
   }
   std::vector<std::vector<std::byte>> buffers{4, std::vector<std::byte>(5000, untouched)};
   std::vector<background> parts;
 };
 
 CHANNEL_TEST(close_with_pending_operations, small_settings()) {
-  pending_set mine(from);
-  pending_set theirs(to);
+  pending_set local(from);
+  pending_set remote(to);
   co_await turns(5);
   from.close();
-  for (background& part : mine.parts) {
+  for (background& part : local.parts) {
     const auto failure = co_await part.failure();
     expect_error(failure, errc::channel_closed, {"closed"});
   }
-  for (background& part : theirs.parts) {
+  for (background& part : remote.parts) {
     const auto failure = co_await part.failure();
     expect_error(failure, errc::peer_closed, {"the peer has closed"});
   }
   co_await turns(20);
-  for (const auto& bytes : mine.buffers) {
+  for (const auto& bytes : local.buffers) {
     EXPECT_EQ(bytes, std::vector<std::byte>(5000, untouched));
   }
-  for (const auto& bytes : theirs.buffers) {
+  for (const auto& bytes : remote.buffers) {
     EXPECT_EQ(bytes, std::vector<std::byte>(5000, untouched));
   }
 }
@@ -60,17 +59,18 @@ CHANNEL_TEST(operations_after_close, settings{}) {
   expect_error(closed, errc::channel_closed);
 }
 
-CHANNEL_TEST(messages_before_the_goodbye_are_received, settings{}) {
+CHANNEL_TEST(messages_before_the_close_are_received, settings{}) {
   for (std::uint64_t i = 0; i < 5; ++i) co_await send_pattern(from, 0, 100 * i, i);
   from.close();
-  const auto after = co_await failure_of(to.recv(9, mutable_view()));  // the goodbye is here
+  const auto after = co_await failure_of(to.recv(9, mutable_view()));  // the close frame arrived
   expect_error(after, errc::peer_closed);
   for (std::uint64_t i = 0; i < 5; ++i) co_await recv_pattern(to, 0, 100 * i, i);
   const auto none_left = co_await failure_of(to.recv(0, mutable_view()));
   expect_error(none_left, errc::peer_closed);
 }
 
-/// Whatever is half moved: nothing hangs, both sides hear, no buffer is touched afterwards.
+/// Whatever is in transfer: nothing hangs, both ends get an error, no buffer is accessed
+/// afterwards.
 CHANNEL_TEST(close_in_mid_transfer, small_settings()) {
   constexpr std::size_t bytes = std::size_t{16} << 20;
   std::vector<std::byte> message = pattern(bytes, 1);
@@ -136,31 +136,31 @@ CHANNEL_TEST(close_inside_a_completion, settings{}) {
 }
 
 CHANNEL_TEST(failing_with_a_reason, settings{}) {
-  background mine(from.get_executor(), from.recv(0, mutable_view()));
-  background theirs(to.get_executor(), to.recv(0, mutable_view()));
+  background local(from.get_executor(), from.recv(0, mutable_view()));
+  background remote(to.get_executor(), to.recv(0, mutable_view()));
   co_await turns(2);
   from.fail(error(errc::call_mismatch, "ranks made different calls", "look at rank 3"));
-  from.close();  // the first reason stays
-  const auto of_mine = co_await mine.failure();
-  expect_error(of_mine, errc::call_mismatch, {"ranks made different calls", "look at rank 3"});
+  from.close();  // the first reason is kept
+  const auto of_local = co_await local.failure();
+  expect_error(of_local, errc::call_mismatch, {"ranks made different calls", "look at rank 3"});
   const auto later = co_await failure_of(from.send(0, const_view()));
   expect_error(later, errc::call_mismatch, {"ranks made different calls"});
-  const auto of_theirs = co_await theirs.failure();
-  EXPECT_TRUE(of_theirs &&
-              (of_theirs->code() == errc::peer_closed || of_theirs->code() == errc::call_mismatch));
+  const auto of_remote = co_await remote.failure();
+  EXPECT_TRUE(of_remote &&
+              (of_remote->code() == errc::peer_closed || of_remote->code() == errc::call_mismatch));
 }
 
 static awaitable<void> destroy_with_pending(std::unique_ptr<channel> from,
                                             std::unique_ptr<channel> to) {
-  pending_set mine(*from);
-  pending_set theirs(*to);
+  pending_set local(*from);
+  pending_set remote(*to);
   co_await turns(5);
   from.reset();
-  for (background& part : mine.parts) {
+  for (background& part : local.parts) {
     const auto failure = co_await part.failure();
     expect_error(failure, errc::channel_closed);
   }
-  for (background& part : theirs.parts) {
+  for (background& part : remote.parts) {
     const auto failure = co_await part.failure();
     expect_error(failure, errc::peer_closed);
   }
@@ -171,13 +171,13 @@ TEST_P(channel_test, destroy_with_pending_operations) {
   both_ways(destroy_with_pending, small_settings());
 }
 
-/// Ended operations that nobody has been told of yet outlive their channel.
+/// Ended operations whose completions were not delivered yet outlive their channel.
 static awaitable<void> destroy_and_cancel(std::unique_ptr<channel> from, std::unique_ptr<channel>) {
-  pending_set mine(*from);
+  pending_set local(*from);
   co_await turns(5);
   from.reset();
-  for (background& part : mine.parts) part.cancel();
-  for (background& part : mine.parts) {
+  for (background& part : local.parts) part.cancel();
+  for (background& part : local.parts) {
     const auto failure = co_await part.failure();
     EXPECT_TRUE(failure);
   }

@@ -1,5 +1,5 @@
-// Mistakes end the one operation that made them, with a text that says what to do; the channel
-// goes on.
+// Errors of the caller end only that operation, with a text that says what to do; the channel stays
+// usable.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -8,7 +8,7 @@
 namespace tandem::test {
 
 static awaitable<void> expect_truncated(channel& from, channel& to, std::size_t bytes,
-                                        bool recv_first, bool sender_hears) {
+                                        bool recv_first, bool sender_fails) {
   const std::string both =
       "a message of " + std::to_string(bytes) + " bytes on flow 6 matched a receive of 10 bytes";
   std::vector<std::byte> into(10, std::byte{0xee});
@@ -23,7 +23,7 @@ static awaitable<void> expect_truncated(channel& from, channel& to, std::size_t 
   expect_error(of_recv, errc::message_truncated, {both, "recv", "at least as long"});
   EXPECT_EQ(of_recv->context().bytes_total, static_cast<std::int64_t>(bytes));
   const auto of_send = co_await sender.failure();
-  if (sender_hears) {
+  if (sender_fails) {
     expect_error(of_send, errc::message_truncated, {both, "send"});
   } else {
     EXPECT_FALSE(of_send);
@@ -53,7 +53,7 @@ CHANNEL_TEST(memory_of_another_kind, settings{}) {
   co_await expect_usable(from, to);
 }
 
-/// The view lies about its length, but nothing may look at it.
+/// The view's length is wrong, but nothing may access it.
 CHANNEL_TEST(message_beyond_every_limit, settings{}) {
   const std::byte one{1};
   const const_view far_too_long(&one, from.limits().max_message_bytes + 1);

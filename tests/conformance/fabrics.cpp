@@ -18,7 +18,7 @@ namespace {
 struct fabric_case {
   std::string name;
   awaitable<fabrics> (*make)(int size);
-  bool rdma = false;  ///< there is a device
+  bool rdma = false;  ///< needs an RDMA device
 };
 
 awaitable<fabrics> make_plain(int size) {
@@ -76,7 +76,7 @@ awaitable<fabrics> make_trusted_shm(int size) {
   return make_job(size, options, shm::make_fabric);
 }
 
-/// What stays within the host needs neither keys nor the agreement about them.
+/// Traffic within the host needs neither keys nor agreement on encryption.
 awaitable<fabrics> make_unsealed_shm(int size) {
   settings options;
   options.encrypt = true;
@@ -116,7 +116,7 @@ awaitable<fabrics> make_devices_over_two_hosts(int size) {
   co_return on_top_of(std::move(all));
 }
 
-/// The devices outlive all that runs.
+/// The devices outlive everything that runs.
 class fabric_test : public testing::TestWithParam<fabric_case> {
   void SetUp() override {
     if (GetParam().rdma) devices_ = rdma_on_loopback();
@@ -128,13 +128,13 @@ std::uint64_t seed_of(int from, int to) {
   return static_cast<std::uint64_t>(from * 100 + to);
 }
 
-/// Both ends connect at the same moment.
-awaitable<void> talk(fabric& mine, int peer) {
-  channel& to = co_await mine.to(peer);
-  background sender(mine.get_executor(), send_pattern(to, 0, 300'000, seed_of(mine.rank(), peer)));
-  co_await recv_pattern(to, 0, 300'000, seed_of(peer, mine.rank()));
+/// Both ends connect at the same time.
+awaitable<void> talk(fabric& self, int peer) {
+  channel& to = co_await self.to(peer);
+  background sender(self.get_executor(), send_pattern(to, 0, 300'000, seed_of(self.rank(), peer)));
+  co_await recv_pattern(to, 0, 300'000, seed_of(peer, self.rank()));
   co_await sender.result();
-  EXPECT_EQ(mine.find(peer), &to);
+  EXPECT_EQ(self.find(peer), &to);
 }
 
 awaitable<void> talk_pair(fabric& a, fabric& b) {
@@ -148,43 +148,43 @@ awaitable<void> all_pairs_at_once(awaitable<fabrics> (*make)(int size)) {
   constexpr int size = 4;
   fabrics all = co_await make(size);
   std::vector<awaitable<void>> talks;
-  for (const auto& mine : all) {
-    EXPECT_EQ(mine->size(), size);
+  for (const auto& self : all) {
+    EXPECT_EQ(self->size(), size);
     for (int peer = 0; peer < size; ++peer) {
-      if (peer != mine->rank()) talks.push_back(talk(*mine, peer));
+      if (peer != self->rank()) talks.push_back(talk(*self, peer));
     }
   }
   co_await when_all(std::move(talks));
-  for (const auto& mine : all) mine->close();
+  for (const auto& self : all) self->close();
 }
 
 TEST_P(fabric_test, all_pairs_connect_at_once) {
   run_test(all_pairs_at_once(GetParam().make), drive::by_asio, 60s);
 }
 
-awaitable<std::size_t> wait_for_ever(fabric& mine, int peer) {
-  channel& from = co_await mine.to(peer);
+awaitable<std::size_t> wait_for_ever(fabric& self, int peer) {
+  channel& from = co_await self.to(peer);
   std::vector<std::byte> into(10);
   const std::size_t length = co_await from.recv(1, into);
   co_return length;
 }
 
-/// Pending operations of every rank with every other, and then rank 2 is no more.
+/// Pending operations of every rank with every other, then rank 2 is lost.
 awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_failure) {
   constexpr int size = 4;
   fabrics all = co_await make(size);
   std::vector<std::pair<int, background>> waiting;
-  for (const auto& mine : all) {
+  for (const auto& self : all) {
     for (int peer = 0; peer < size; ++peer) {
-      if (peer == mine->rank() || mine->rank() == 2) continue;
-      waiting.emplace_back(mine->rank(),
-                           background(mine->get_executor(), wait_for_ever(*mine, peer)));
+      if (peer == self->rank() || self->rank() == 2) continue;
+      waiting.emplace_back(self->rank(),
+                           background(self->get_executor(), wait_for_ever(*self, peer)));
     }
   }
   const auto connected = [&all] {
-    for (const auto& mine : all) {
+    for (const auto& self : all) {
       for (int peer = 0; peer < size; ++peer) {
-        if (peer != mine->rank() && mine->find(peer) == nullptr) return false;
+        if (peer != self->rank() && self->find(peer) == nullptr) return false;
       }
     }
     return true;
@@ -207,7 +207,7 @@ awaitable<void> lose_rank_two(awaitable<fabrics> (*make)(int size), bool by_fail
     EXPECT_EQ(failure->context().peer, 2) << failure->what();
     EXPECT_EQ(failure->context().rank, rank) << failure->what();
   }
-  // And whoever asks later hears the same.
+  // Later calls get the same error.
   const auto later = co_await failure_of(wait_for_ever(*all[0], 1));
   expect_error(later, expected, {"rank 2"});
 }
@@ -220,7 +220,7 @@ TEST_P(fabric_test, a_failure_reaches_all) {
   run_test(lose_rank_two(GetParam().make, true), drive::by_asio, 60s);
 }
 
-/// A rank that leaves in an orderly way takes nobody with it.
+/// A rank that leaves in order does not affect the others.
 awaitable<void> leave_early(awaitable<fabrics> (*make)(int size)) {
   fabrics all = co_await make(3);
   co_await talk_pair(*all[0], *all[1]);
@@ -239,28 +239,29 @@ TEST_P(fabric_test, a_rank_may_leave_early) {
   run_test(leave_early(GetParam().make), drive::by_asio, 60s);
 }
 
-/// Rank 1 says that it is elsewhere.
-awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> meeting,
+/// Rank 1 pretends to be on another host.
+awaitable<std::unique_ptr<fabric>> make_elsewhere(std::shared_ptr<store> rendezvous,
                                                   settings options) {
-  if (meeting->who().rank == 0) return shm::make_fabric(std::move(meeting), std::move(options));
+  if (rendezvous->who().rank == 0)
+    return shm::make_fabric(std::move(rendezvous), std::move(options));
   const auto pretend = [](std::shared_ptr<store> from) -> awaitable<std::unique_ptr<fabric>> {
     co_await from->set("shm/1", "another-boot:4026531840 tandem-1");
     co_await from->get(std::vector<std::string>(1, "over"), 10s);
     co_return nullptr;
   };
-  return pretend(std::move(meeting));
+  return pretend(std::move(rendezvous));
 }
 
 awaitable<void> look_for_rank_one(launch_info who, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> mine = co_await make_elsewhere(meeting, options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> self = co_await make_elsewhere(rendezvous, options);
   if (who.rank == 0) {
-    const auto failure = co_await failure_of(wait_for_ever(*mine, 1));
+    const auto failure = co_await failure_of(wait_for_ever(*self, 1));
     expect_error(failure, errc::unreachable, {"rank 1 is on another host", "--channel tcp"});
-    co_await meeting->set("over", "1");
-    mine->close();
+    co_await rendezvous->set("over", "1");
+    self->close();
   }
-  meeting->leave();
+  rendezvous->leave();
 }
 
 awaitable<void> one_elsewhere() {

@@ -1,4 +1,4 @@
-// Flows are independent, and what nobody receives takes bounded memory.
+// Flows are independent, and unexpected messages take bounded memory.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -6,11 +6,11 @@
 
 namespace tandem::test {
 
-/// Nobody takes the long message of flow 1 nor the thousand short ones of flow 3; flow 2 goes on.
-static awaitable<void> neglect(channel& from, channel& to, std::size_t long_bytes,
-                               std::size_t short_bytes, const settings& with) {
-  const std::vector<std::byte> neglected = pattern(long_bytes, 1);
-  background stuck(from.get_executor(), from.send(1, neglected));
+/// The long message of flow 1 and the thousand short ones of flow 3 are not received; flow 2 works.
+static awaitable<void> leave_two_flows_unread(channel& from, channel& to, std::size_t long_bytes,
+                                              std::size_t short_bytes, const settings& with) {
+  const std::vector<std::byte> unread = pattern(long_bytes, 1);
+  background blocked(from.get_executor(), from.send(1, unread));
   std::vector<background> ignored;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     ignored.emplace_back(from.get_executor(), send_pattern(from, 3, short_bytes, i));
@@ -21,35 +21,35 @@ static awaitable<void> neglect(channel& from, channel& to, std::size_t long_byte
     co_await recv_pattern(to, 2, bytes, i);
     co_await sender.result();
   }
-  EXPECT_FALSE(stuck.is_over());
+  EXPECT_FALSE(blocked.is_over());
   EXPECT_FALSE(ignored.back().is_over());
   EXPECT_GT(to.stats().unexpected_bytes_peak, 0u);
   EXPECT_LE(to.stats().unexpected_bytes_peak, with.credit_bytes);
-  // And nothing was lost.
+  // Nothing was lost.
   for (std::uint64_t i = 0; i < 1000; ++i) co_await recv_pattern(to, 3, short_bytes, i);
   co_await recv_pattern(to, 1, long_bytes, 1);
-  co_await stuck.result();
+  co_await blocked.result();
   for (background& sender : ignored) co_await sender.result();
   EXPECT_EQ(to.stats().unexpected_bytes, 0u);
 }
 
-CHANNEL_TEST(neglected_flows_do_not_delay_others, settings{}) {
-  co_await neglect(from, to, std::size_t{64} << 20, 5000, settings{});
+CHANNEL_TEST(unread_flows_do_not_delay_others, settings{}) {
+  co_await leave_two_flows_unread(from, to, std::size_t{64} << 20, 5000, settings{});
 }
 
-CHANNEL_TEST(neglected_flows_with_small_credits, small_settings()) {
-  co_await neglect(from, to, 100'000, 200, small_settings());
+CHANNEL_TEST(unread_flows_with_small_credits, small_settings()) {
+  co_await leave_two_flows_unread(from, to, 100'000, 200, small_settings());
 }
 
-/// A short message passes a long one that is moving.
-CHANNEL_TEST(short_message_passes_a_long_one, small_settings()) {
+/// A short message overtakes a long one in transfer.
+CHANNEL_TEST(short_message_overtakes_a_long_one, small_settings()) {
   constexpr std::size_t long_bytes = std::size_t{8} << 20;
   background sender(from.get_executor(), send_pattern(from, 1, long_bytes, 1));
   background receiver(to.get_executor(), recv_pattern(to, 1, long_bytes, 1));
   for (std::uint64_t i = 0; i < 20; ++i) {
-    background quick(from.get_executor(), send_pattern(from, 2, 64, i));
+    background short_send(from.get_executor(), send_pattern(from, 2, 64, i));
     co_await recv_pattern(to, 2, 64, i);
-    co_await quick.result();
+    co_await short_send.result();
   }
   co_await receiver.result();
   co_await sender.result();
@@ -95,7 +95,7 @@ CHANNEL_TEST(too_many_flows, four_flows()) {
   co_await expect_usable(from, to);
 }
 
-/// Receives on flows that the peer never uses must not make its own flows a violation.
+/// Receives on flows that the peer never uses must not turn its own flows into a violation.
 CHANNEL_TEST(flows_of_one_side_only, four_flows()) {
   std::vector<background> idle;
   for (flow_id flow = 10; flow < 14; ++flow) {

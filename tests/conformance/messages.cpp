@@ -1,4 +1,4 @@
-// What arrives: each message once, whole, in the order of its flow, of any length.
+// Delivery: each message once, complete, in the order of its flow, of any length.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -59,7 +59,7 @@ static awaitable<void> all_sizes(channel& from, channel& to) {
                                  63,
                                  64,
                                  65,
-                                 1984,  // with its header 2 KiB: one piece of memory over tcp
+                                 1984,  // with its header 2 KiB: one iovec over tcp
                                  1985,
                                  20416,  // 20 KiB: one read of a socket
                                  20417,
@@ -107,7 +107,7 @@ CHANNEL_TEST(empty_messages_eager, settings{}) {
   co_await expect_usable(from, to);
 }
 
-/// Empty messages use up the credits too, so that what waits is bounded; then they are announced.
+/// Empty messages use credits, too, so that unexpected ones are bounded; then they are announced.
 CHANNEL_TEST(empty_messages_without_credits, small_settings()) {
   constexpr int count = 200;
   std::vector<background> senders;
@@ -137,7 +137,7 @@ CHANNEL_TEST(hundred_in_flight, settings{}) {
 }
 
 /// Far more announced messages than may be open at once, and short ones between them: the length
-/// tells which message it is.
+/// identifies the message.
 CHANNEL_TEST(order_of_a_flow, small_settings()) {
   constexpr std::size_t count = 300;
   std::vector<background> senders;
@@ -172,7 +172,7 @@ CHANNEL_TEST(unaligned_views, small_settings()) {
   }
 }
 
-/// A receive may be longer than its message; what lies behind stays as it was.
+/// A view may be longer than its message; the rest is not written.
 CHANNEL_TEST(longer_view_than_message, small_settings()) {
   for (const std::size_t bytes : {10u, 256u, 3000u}) {
     std::vector<std::byte> target(bytes + 500, std::byte{0xee});

@@ -1,4 +1,4 @@
-// A channel for each pair of ranks: who gets which, and that both ends agree.
+// A transport for each pair of ranks: which one, and that both ends agree.
 
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
@@ -12,29 +12,29 @@
 namespace tandem::test {
 namespace {
 
-awaitable<void> connect(fabric& mine, int peer) {
-  channel& to = co_await mine.to(peer);
-  EXPECT_EQ(mine.find(peer), &to);
+awaitable<void> connect(fabric& self, int peer) {
+  channel& to = co_await self.to(peer);
+  EXPECT_EQ(self.find(peer), &to);
 }
 
-/// Every rank with every other, each from both ends at once.
+/// Connects every rank with every other, from both ends at once.
 awaitable<void> connect_all(fabrics& all) {
   std::vector<awaitable<void>> connects;
-  for (const auto& mine : all) {
-    for (int peer = 0; peer < mine->size(); ++peer) {
-      if (peer != mine->rank()) connects.push_back(connect(*mine, peer));
+  for (const auto& self : all) {
+    for (int peer = 0; peer < self->size(); ++peer) {
+      if (peer != self->rank()) connects.push_back(connect(*self, peer));
     }
   }
   co_await when_all(std::move(connects));
 }
 
-/// A line for each rank, a letter for each peer: what carries its messages.
+/// A line for each rank, a letter for each peer: the transport.
 std::vector<std::string> kinds_of(const fabrics& all) {
   std::vector<std::string> lines;
-  for (const auto& mine : all) {
+  for (const auto& self : all) {
     std::string line;
-    for (int peer = 0; peer < mine->size(); ++peer) {
-      line += peer == mine->rank() ? '-' : mine->kind_to(peer).front();
+    for (int peer = 0; peer < self->size(); ++peer) {
+      line += peer == self->rank() ? '-' : self->kind_to(peer).front();
     }
     lines.push_back(line);
   }
@@ -43,11 +43,11 @@ std::vector<std::string> kinds_of(const fabrics& all) {
 
 awaitable<void> expect_kinds(fabric_maker make, settings options, std::vector<std::string> lines) {
   fabrics all = co_await make_job(static_cast<int>(lines.size()), options, make);
-  for (const auto& mine : all) {
-    EXPECT_EQ(mine->kind(), "mixed");
-    const int other = mine->rank() == 0 ? 1 : 0;
-    EXPECT_EQ(mine->kind_to(other), "mixed");
-    EXPECT_EQ(mine->find(other), nullptr);
+  for (const auto& self : all) {
+    EXPECT_EQ(self->kind(), "mixed");
+    const int other = self->rank() == 0 ? 1 : 0;
+    EXPECT_EQ(self->kind_to(other), "mixed");
+    EXPECT_EQ(self->find(other), nullptr);
   }
   co_await connect_all(all);
   EXPECT_EQ(kinds_of(all), lines);
@@ -57,7 +57,7 @@ awaitable<void> expect_kinds(fabric_maker make, settings options, std::vector<st
     talks.push_back(expect_usable(*all[0]->find(number), *all[peer]->find(0)));
   }
   co_await when_all(std::move(talks));
-  for (const auto& mine : all) mine->close();
+  for (const auto& self : all) self->close();
 }
 
 settings with_rails() {
@@ -79,60 +79,61 @@ TEST(mixed_fabric, is_shared_memory_for_all_of_one_host) {
   run_test(expect_kinds(mixed::make_fabric, {}, {"-ss", "s-s", "ss-"}));
 }
 
-/// In the place of shared memory, where the kernel has none.
+/// Replaces shared memory, as where the kernel has none.
 class no_memory final : public tcp::mesh {
  public:
   using tcp::mesh::mesh;
   awaitable<void> open() override { throw error(errc::limit_exceeded, "no shared memory"); }
 };
 
-std::shared_ptr<tcp::mesh> make_nothing(std::shared_ptr<store> part, settings options,
-                                        asio::any_io_executor executor) {
+std::shared_ptr<tcp::mesh> make_no_memory(std::shared_ptr<store> part, settings options,
+                                          asio::any_io_executor executor) {
   return std::make_shared<no_memory>(std::move(part), std::move(options), std::move(executor));
 }
 
-awaitable<std::unique_ptr<fabric>> make_poor_rank_one(std::shared_ptr<store> meeting,
-                                                      settings options) {
-  if (meeting->who().rank != 1) return mixed::make_fabric(std::move(meeting), std::move(options));
-  return mixed::make_fabric(std::move(meeting), std::move(options), make_nothing);
+awaitable<std::unique_ptr<fabric>> make_rank_one_without_shm(std::shared_ptr<store> rendezvous,
+                                                             settings options) {
+  if (rendezvous->who().rank != 1)
+    return mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return mixed::make_fabric(std::move(rendezvous), std::move(options), make_no_memory);
 }
 
 TEST(mixed_fabric, a_rank_without_shared_memory_is_reached_by_tcp_from_both_ends) {
-  run_test(expect_kinds(make_poor_rank_one, {}, {"-ts", "t-t", "st-"}));
+  run_test(expect_kinds(make_rank_one_without_shm, {}, {"-ts", "t-t", "st-"}));
 }
 
-awaitable<std::unique_ptr<fabric>> make_rank_one_on_rails(std::shared_ptr<store> meeting,
+awaitable<std::unique_ptr<fabric>> make_rank_one_on_rails(std::shared_ptr<store> rendezvous,
                                                           settings options) {
-  if (meeting->who().rank != 1) options.rails.clear();
-  return make_mixed(std::move(meeting), std::move(options));
+  if (rendezvous->who().rank != 1) options.rails.clear();
+  return make_mixed(std::move(rendezvous), std::move(options));
 }
 
 awaitable<void> expect_rails_refused() {
   fabrics all = co_await make_job(2, with_rails(), make_rank_one_on_rails);
-  for (const auto& mine : all) {
-    const auto failure = co_await failure_of(connect(*mine, 1 - mine->rank()));
+  for (const auto& self : all) {
+    const auto failure = co_await failure_of(connect(*self, 1 - self->rank()));
     expect_error(failure, errc::bad_option,
                  {"rails", "tcp", "give --rails to all ranks or to none"});
   }
-  for (const auto& mine : all) mine->close();
+  for (const auto& self : all) self->close();
 }
 
 TEST(mixed_fabric, rails_on_one_side_alone_are_refused_on_both) {
   run_test(expect_rails_refused());
 }
 
-/// Rank 1 is gone before it has said where it is.
-awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> meeting,
+/// Rank 1 leaves before it has published its location.
+awaitable<std::unique_ptr<fabric>> make_without_rank_one(std::shared_ptr<store> rendezvous,
                                                          settings options) {
-  if (meeting->who().rank == 1) {
+  if (rendezvous->who().rank == 1) {
     co_await turns(50);
     co_return nullptr;
   }
-  std::unique_ptr<fabric> mine = co_await mixed::make_fabric(std::move(meeting), options);
-  const auto failure = co_await failure_of(connect(*mine, 1));
+  std::unique_ptr<fabric> self = co_await mixed::make_fabric(std::move(rendezvous), options);
+  const auto failure = co_await failure_of(connect(*self, 1));
   expect_error(failure, errc::peer_lost, {"rank 1 is gone"});
-  EXPECT_EQ(failure->context().rank, mine->rank());
-  co_return mine;
+  EXPECT_EQ(failure->context().rank, self->rank());
+  co_return self;
 }
 
 awaitable<void> lose_rank_one() {
@@ -140,11 +141,11 @@ awaitable<void> lose_rank_one() {
   EXPECT_EQ(all[1], nullptr);
 }
 
-TEST(mixed_fabric, a_rank_that_is_lost_before_it_says_where_it_is_ends_the_wait) {
+TEST(mixed_fabric, a_rank_lost_before_it_publishes_its_location_ends_the_wait) {
   run_test(lose_rank_one());
 }
 
-awaitable<void> ask_for_none() {
+awaitable<void> connect_to_invalid_peers() {
   fabrics all = co_await make_job(2, settings{}, make_mixed);
   for (const int peer : {-1, 0, 2}) {
     const auto failure = co_await failure_of(connect(*all[0], peer));
@@ -156,11 +157,11 @@ awaitable<void> ask_for_none() {
   all[1]->close();
 }
 
-TEST(mixed_fabric, a_peer_that_is_none_and_a_rank_that_has_left_are_told) {
-  run_test(ask_for_none());
+TEST(mixed_fabric, an_invalid_peer_and_a_rank_that_has_left_are_errors) {
+  run_test(connect_to_invalid_peers());
 }
 
-TEST(mixed_place, is_read_as_it_was_written) {
+TEST(mixed_location, is_parsed_as_written) {
   const mixed::rank_location here{"tcp", "a kernel\nof two lines"};
   EXPECT_EQ(mixed::rank_location::parse(here.text()).inter_host, here.inter_host);
   EXPECT_TRUE(mixed::share_memory(here, mixed::rank_location::parse(here.text())));
@@ -169,7 +170,7 @@ TEST(mixed_place, is_read_as_it_was_written) {
   EXPECT_EQ(mixed::rank_location::parse("no place").inter_host, "");
 }
 
-TEST(mixed_place, is_another_one_under_another_name_of_the_host) {
+TEST(mixed_location, depends_on_the_name_of_the_host) {
   settings a, b;
   b.host = "b";
   EXPECT_EQ(mixed::local_sharing_domain(a), mixed::local_sharing_domain(a));

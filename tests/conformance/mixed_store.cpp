@@ -1,4 +1,4 @@
-// Several who share a rank's one place in the store.
+// Two fabrics that share a rank's one store.
 
 #include <array>
 #include <boost/asio/this_coro.hpp>
@@ -10,8 +10,8 @@
 namespace tandem::test {
 namespace {
 
-/// Writes down what it is told, and tells what the test says.
-class noted_store final : public store {
+/// Records its calls; its failure handler is called by the test.
+class recording_store final : public store {
  public:
   const launch_info& who() const noexcept override { return who_; }
   std::string local_address() const override { return "127.0.0.1"; }
@@ -27,12 +27,12 @@ class noted_store final : public store {
     co_return found;
   }
   awaitable<std::int64_t> add(std::string, std::int64_t amount) override { co_return amount; }
-  void on_lost(lost_handler handler) override { told = std::move(handler); }
+  void on_lost(lost_handler handler) override { on_loss = std::move(handler); }
   void report(const error& reason) noexcept override { reports.push_back(reason.what()); }
   void leave() noexcept override { ++left; }
 
   std::map<std::string, std::string> values;
-  lost_handler told;
+  lost_handler on_loss;
   std::vector<std::string> reports;
   int left = 0;
 
@@ -42,19 +42,19 @@ class noted_store final : public store {
 
 struct two_parts {
   explicit two_parts(const asio::any_io_executor& executor)
-      : parts(mixed::split_store(whole, executor, 2)) {}
+      : parts(mixed::split_store(underlying, executor, 2)) {}
 
-  /// Counts what is told to a part.
+  /// Counts the reports to a part.
   void listen(std::size_t part) {
     parts[part]->on_lost([this, part](const error& reason) {
-      ++heard[part];
+      ++losses[part];
       last = reason.what();
     });
   }
 
-  std::shared_ptr<noted_store> whole = std::make_shared<noted_store>();
+  std::shared_ptr<recording_store> underlying = std::make_shared<recording_store>();
   std::vector<std::shared_ptr<store>> parts;
-  std::array<int, 2> heard{};
+  std::array<int, 2> losses{};
   std::string last;
 };
 
@@ -62,32 +62,32 @@ error loss() {
   return error(errc::peer_lost, "rank 3 is gone");
 }
 
-awaitable<void> tell_both() {
+awaitable<void> report_to_both() {
   two_parts of(co_await asio::this_coro::executor);
   of.listen(0);
   of.listen(1);
-  of.whole->told(loss());
-  of.whole->told(loss());
-  EXPECT_EQ(of.heard, (std::array{1, 1}));
+  of.underlying->on_loss(loss());
+  of.underlying->on_loss(loss());
+  EXPECT_EQ(of.losses, (std::array{1, 1}));
   EXPECT_NE(of.last.find("rank 3 is gone"), std::string::npos) << of.last;
 }
 
-TEST(shared_store, a_loss_is_told_to_each_part_once) {
-  run_test(tell_both());
+TEST(shared_store, a_loss_is_reported_to_each_part_once) {
+  run_test(report_to_both());
 }
 
-awaitable<void> tell_early() {
+awaitable<void> report_early() {
   two_parts of(co_await asio::this_coro::executor);
   of.listen(0);
-  of.whole->told(loss());
+  of.underlying->on_loss(loss());
   of.listen(1);
-  EXPECT_EQ(of.heard, (std::array{1, 0})) << "while it is being set";
+  EXPECT_EQ(of.losses, (std::array{1, 0})) << "while the handler is being set";
   co_await turns(2);
-  EXPECT_EQ(of.heard, (std::array{1, 1}));
+  EXPECT_EQ(of.losses, (std::array{1, 1}));
 }
 
-TEST(shared_store, a_loss_before_the_handler_is_told_to_it) {
-  run_test(tell_early());
+TEST(shared_store, a_loss_before_the_handler_is_reported_to_it) {
+  run_test(report_early());
 }
 
 awaitable<void> leave_one_by_one() {
@@ -96,11 +96,11 @@ awaitable<void> leave_one_by_one() {
   of.listen(1);
   of.parts[0]->leave();
   of.parts[0]->leave();
-  EXPECT_EQ(of.whole->left, 0);
-  of.whole->told(loss());
-  EXPECT_EQ(of.heard, (std::array{0, 1})) << "who has left has no more news";
+  EXPECT_EQ(of.underlying->left, 0);
+  of.underlying->on_loss(loss());
+  EXPECT_EQ(of.losses, (std::array{0, 1})) << "no report after leave";
   of.parts[1]->leave();
-  EXPECT_EQ(of.whole->left, 1);
+  EXPECT_EQ(of.underlying->left, 1);
 }
 
 TEST(shared_store, the_rank_leaves_when_all_parts_have_left) {
@@ -112,13 +112,13 @@ awaitable<void> report_from_one() {
   of.listen(0);
   of.listen(1);
   of.parts[0]->report(loss());
-  EXPECT_EQ(of.whole->reports.size(), 1u);
-  EXPECT_EQ(of.heard, (std::array{0, 1})) << "the other hears it at once";
-  of.whole->told(loss());
-  EXPECT_EQ(of.heard, (std::array{1, 1})) << "and he when the store says so";
+  EXPECT_EQ(of.underlying->reports.size(), 1u);
+  EXPECT_EQ(of.losses, (std::array{0, 1})) << "the other part gets it at once";
+  of.underlying->on_loss(loss());
+  EXPECT_EQ(of.losses, (std::array{1, 1})) << "and the reporting part when the store reports it";
 }
 
-TEST(shared_store, what_one_part_reports_the_other_hears) {
+TEST(shared_store, a_report_of_one_part_reaches_the_other) {
   run_test(report_from_one());
 }
 
@@ -126,13 +126,13 @@ awaitable<void> destroy_in_the_handler() {
   two_parts of(co_await asio::this_coro::executor);
   of.parts[0]->on_lost([&of](const error&) {
     of.parts.clear();
-    of.whole.reset();
+    of.underlying.reset();
   });
   of.listen(1);
-  const store::lost_handler told = of.whole->told;
-  told(loss());
-  EXPECT_EQ(of.heard, (std::array{0, 0}));
-  told(loss());
+  const store::lost_handler on_loss = of.underlying->on_loss;
+  on_loss(loss());
+  EXPECT_EQ(of.losses, (std::array{0, 0}));
+  on_loss(loss());
 }
 
 TEST(shared_store, a_handler_may_destroy_it) {
@@ -149,10 +149,10 @@ awaitable<void> ask_through_a_part() {
   EXPECT_EQ(sum, 3);
   EXPECT_EQ(of.parts[0]->local_address(), "127.0.0.1");
   EXPECT_FALSE(of.parts[0]->data_key().empty());
-  EXPECT_EQ(&of.parts[0]->who(), &of.whole->who());
+  EXPECT_EQ(&of.parts[0]->who(), &of.underlying->who());
 }
 
-TEST(shared_store, requests_go_to_the_whole) {
+TEST(shared_store, requests_go_to_the_underlying_store) {
   run_test(ask_through_a_part());
 }
 

@@ -10,7 +10,7 @@
 
 namespace tandem::test {
 
-/// What the NICs of one side reach is registered with all of them.
+/// Registers memory with all NICs of one side.
 inline std::shared_ptr<devices::nic_memory> nics_of(const std::shared_ptr<rdma_network>& network,
                                                     int side) {
   return std::make_shared<devices::nic_memory>(
@@ -19,7 +19,7 @@ inline std::shared_ptr<devices::nic_memory> nics_of(const std::shared_ptr<rdma_n
       });
 }
 
-/// An end that takes its peer for one of another host.
+/// An end that treats its peer as one of another host.
 inline std::unique_ptr<channel> end_over_nics(std::unique_ptr<channel> inner,
                                               std::shared_ptr<devices::nic_memory> nics,
                                               const settings& options) {

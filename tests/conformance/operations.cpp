@@ -1,4 +1,4 @@
-// The interface below coroutines, and every completion token above them.
+// The interface below coroutines, and every completion token on top of it.
 
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -12,7 +12,7 @@
 
 namespace tandem::test {
 
-CHANNEL_TEST(completion_is_told_once_and_later, settings{}) {
+CHANNEL_TEST(completion_is_called_once_and_later, settings{}) {
   std::vector<std::byte> into(10);
   pending_operation receive(to, operation::kind::recv, 0, into);
   EXPECT_FALSE(receive.start());
@@ -27,12 +27,12 @@ CHANNEL_TEST(completion_is_told_once_and_later, settings{}) {
   EXPECT_FALSE(receive.result);
   EXPECT_FALSE(receive.failure);
   EXPECT_EQ(first_wrong(into, 1), std::nullopt);
-  receive.cancel();  // too late, harmless
+  receive.cancel();  // too late, no effect
   co_await turns(5);
   EXPECT_EQ(receive.completions, 1);
 }
 
-static awaitable<void> receive_what_is_there(channel& from, channel& to) {
+static awaitable<void> receive_arrived_message(channel& from, channel& to) {
   co_await send_pattern(from, 0, 10, 1);
   co_await until_unexpected(to, 10);
   std::vector<std::byte> into(10);
@@ -40,11 +40,11 @@ static awaitable<void> receive_what_is_there(channel& from, channel& to) {
   EXPECT_TRUE(receive.start());
   EXPECT_EQ(receive.bytes, 10u);
   co_await turns(5);
-  EXPECT_EQ(receive.completions, 0) << "what ended in start is not told again";
+  EXPECT_EQ(receive.completions, 0) << "an operation that completed in start completes once";
 }
-TEST_P(channel_test, what_is_there_ends_in_start) {
+TEST_P(channel_test, an_arrived_message_completes_in_start) {
   if (!GetParam().is_host) GTEST_SKIP() << "views of devices are filled later";
-  both_ways(receive_what_is_there, settings{});
+  both_ways(receive_arrived_message, settings{});
 }
 
 CHANNEL_TEST(an_operation_may_be_used_again, small_settings()) {
@@ -65,9 +65,9 @@ CHANNEL_TEST(an_operation_may_be_used_again, small_settings()) {
   }
 }
 
-/// Nothing is written, both sides learn what the other one meant, and the flow goes on.
+/// Nothing is written, both ends learn the other's signature, and the flow stays usable.
 static awaitable<void> expect_another_call(channel& from, channel& to, std::size_t bytes,
-                                           bool recv_first, bool sender_hears) {
+                                           bool recv_first, bool sender_fails) {
   const call_signature sent{0x1122334455667788, 7}, expected{0x1122334455667788, 8};
   std::vector<std::byte> message = pattern(bytes, 1);
   std::vector<std::byte> into(bytes, std::byte{0xee});
@@ -87,7 +87,7 @@ static awaitable<void> expect_another_call(channel& from, channel& to, std::size
   EXPECT_TRUE(receive.peer_signature == sent);
   EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{0xee}),
             static_cast<std::ptrdiff_t>(bytes));
-  if (sender_hears) {
+  if (sender_fails) {
     EXPECT_EQ(send.result, errc::call_mismatch);
     EXPECT_TRUE(send.peer_signature == expected);
   } else {
@@ -135,7 +135,7 @@ CHANNEL_TEST(completions_come_on_the_channels_thread, small_settings()) {
     };
   }
   EXPECT_FALSE(receive.start());
-  send.thread = std::this_thread::get_id();  // may end in start
+  send.thread = std::this_thread::get_id();  // may complete in start
   send.start();
   co_await receive.wait();
   co_await send.wait();

@@ -13,10 +13,10 @@ awaitable<channel_pair> pair_over_local(settings options) {
 
 awaitable<channel_pair> pair_over_tcp(settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, options);
+  tcp::listener listener(executor, "127.0.0.1", 0, options);
   channel_pair pair;
-  pair.first = co_await tcp::connect("127.0.0.1", door.port(), options);
-  pair.second = co_await door.accept();
+  pair.first = co_await tcp::connect("127.0.0.1", listener.port(), options);
+  pair.second = co_await listener.accept();
   co_return pair;
 }
 

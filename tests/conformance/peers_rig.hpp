@@ -11,7 +11,7 @@
 
 namespace tandem::test {
 
-/// Two ends, each on its GPU, that take each other for other processes, and memory of each.
+/// Two ends, each on its GPU, which treat each other as another process, and memory of each.
 class peers {
  public:
   peers(const asio::any_io_executor& executor, const cuda_double::options& as,
@@ -23,7 +23,7 @@ class peers {
     to = make_end(std::move(second), 1, options);
   }
 
-  /// The first message of an allocation may be forwarded; what comes after is not.
+  /// The first message of an allocation may be forwarded; later ones are not.
   awaitable<void> warm_up() {
     const std::size_t opened = gpus.calls("cuIpcOpenMemHandle");
     for (int i = 0; i < 3; ++i) {
@@ -33,7 +33,7 @@ class peers {
     EXPECT_GT(gpus.calls("cuIpcOpenMemHandle"), opened);
   }
 
-  /// From here on nothing moves by itself, when what was queued before has.
+  /// From here on the GPUs make progress only step by step; earlier work completes first.
   awaitable<void> by_hand() {
     const auto is_quiet = [this] { return gpus.queued() == 0; };
     co_await until(is_quiet, "the end of what was queued");
@@ -65,7 +65,7 @@ class peers {
   }
 
   cuda_double& gpus;
-  channel* below = nullptr;  // what carries the frames of `from`
+  channel* below = nullptr;  // carries the frames of `from`
   std::unique_ptr<channel> from, to;
   buffer text{1 << 20, memory_kind::cuda, 0};
   buffer into{1 << 20, memory_kind::cuda, 1};
@@ -95,7 +95,7 @@ inline awaitable<void> until_queued(peers& all) {
   co_await until(is_queued, "work of a GPU");
 }
 
-/// A message of which the first copy is queued, and nothing moves by itself.
+/// A message whose first copy is queued, while the GPUs are driven step by step.
 struct held_message {
   explicit held_message(peers& all, std::size_t bytes = 1 << 20)
       : receiver(all.to->get_executor(), all.to->recv(0, all.into.view())),
@@ -114,7 +114,7 @@ inline awaitable<std::optional<error>> run_until_over(background& part, peers& a
   co_return failure;
 }
 
-/// PEER_TEST(name) { body of a coroutine with all }
+/// PEER_TEST(name) { body of a coroutine with `all` }
 #define PEER_TEST(name)                                     \
   static awaitable<void> name##_body(peers&);               \
   TEST(PeerCopies, name) {                                  \

@@ -1,4 +1,4 @@
-// The whole suite over two lanes, over one, and over two that are cut again and again.
+// The channel suite over two lanes, over one, and over two that are reset repeatedly.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -69,7 +69,7 @@ awaitable<void> count_and_cut() {
       << "what was counted stays";
 }
 
-TEST(rails_stats, say_what_each_end_received_and_lost) {
+TEST(rails_stats, count_what_each_end_received_and_lost) {
   run_test(count_and_cut());
 }
 

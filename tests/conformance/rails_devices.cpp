@@ -1,5 +1,5 @@
-// Rails whose NICs reach views of devices, and what carries those views when the NICs are lost in
-// the middle: one lane over RDMA, for which TCP stands by.
+// Rails whose NICs access device memory, and what carries it when the NICs are lost during a
+// message: one RDMA lane with TCP as standby.
 
 #include <unistd.h>
 
@@ -13,20 +13,20 @@ namespace {
 
 constexpr std::size_t long_bytes = 100'000;
 
-/// Device memory that one side's NICs reach.
-struct reached_buffer {
-  reached_buffer(const rdma_network& network, int side, std::size_t bytes)
+/// Device memory registered with one side's NICs.
+struct registered_buffer {
+  registered_buffer(const rdma_network& network, int side, std::size_t bytes)
       : memory(bytes, memory_kind::cuda, side) {
     accelerator& gpu = accelerator_at(memory_kind::cuda, side);
     const accelerator::dma_buf exported = gpu.export_dma_buf(memory.data(), bytes);
-    reached =
+    registration =
         network.register_memory(side, memory.view(), {exported.descriptor, exported.offset_bytes});
     ::close(exported.descriptor);
   }
   const_view part(std::size_t bytes) const { return const_view(memory.view()).part(0, bytes); }
-  mutable_view room(std::size_t bytes) const { return memory.view().part(0, bytes); }
+  mutable_view writable(std::size_t bytes) const { return memory.view().part(0, bytes); }
   buffer memory;
-  region reached;
+  region registration;
 };
 
 struct rails_of_devices {
@@ -38,7 +38,7 @@ struct rails_of_devices {
         text(*network, 0, 1 << 20),
         into(*network, 1, 1 << 20) {}
 
-  /// For good: the port is down.
+  /// Permanently: the port is down.
   awaitable<void> lose_rdma() {
     network->devices().drop_link(rdma_network::device_name(0, 0));
     const auto is_lost = [this] {
@@ -46,7 +46,7 @@ struct rails_of_devices {
     };
     co_await poll_until(is_lost, "the lane over RDMA is lost");
   }
-  /// A message that is announced, and whose bytes only TCP can carry by then.
+  /// For a message that is announced, and whose bytes then only TCP can carry.
   awaitable<void> announce_and_lose_rdma(background& sender) {
     co_await until_announced();
     EXPECT_FALSE(sender.is_over());
@@ -58,7 +58,7 @@ struct rails_of_devices {
   std::shared_ptr<rdma_network> network;
   std::shared_ptr<rails_rig> rig;
   channel_pair ends;
-  reached_buffer text, into;
+  registered_buffer text, into;
 };
 
 using rails_body = awaitable<void> (*)(rails_of_devices& all);
@@ -82,32 +82,32 @@ awaitable<void> with_rails(rails_body run) {
   }                                                       \
   static awaitable<void> rails_##name([[maybe_unused]] rails_of_devices& all)
 
-RAILS_TEST(nics_move_what_they_reach) {
+RAILS_TEST(nics_move_registered_memory) {
   channel &from = *all.ends.first, &to = *all.ends.second;
   background sender(from.get_executor(), from.send(0, all.text.part(long_bytes)));
-  const std::size_t came = co_await to.recv(0, all.into.room(long_bytes));
+  const std::size_t came = co_await to.recv(0, all.into.writable(long_bytes));
   EXPECT_EQ(came, long_bytes);
   co_await sender.result();
   expect_pattern(all.gpus, all.into.memory, long_bytes, 7);
   EXPECT_EQ(all.gpus.seen().copies, 0U);
 }
 
-RAILS_TEST(short_messages_are_carried) {
+RAILS_TEST(short_messages_are_delivered) {
   channel &from = *all.ends.first, &to = *all.ends.second;
-  // One that finds its receive, and one that waits for it.
-  background receiver(to.get_executor(), to.recv(0, all.into.room(100)));
+  // One message that matches a posted receive, and an unexpected one.
+  background receiver(to.get_executor(), to.recv(0, all.into.writable(100)));
   co_await from.send(0, all.text.part(100));
   const std::size_t came = co_await receiver.result();
   EXPECT_EQ(came, 100U);
   expect_pattern(all.gpus, all.into.memory, 100, 7);
   co_await from.send(1, all.text.part(200));
   co_await until_unexpected(to, 200);
-  const std::size_t later = co_await to.recv(1, all.into.room(200));
+  const std::size_t later = co_await to.recv(1, all.into.writable(200));
   EXPECT_EQ(later, 200U);
   expect_pattern(all.gpus, all.into.memory, 200, 7);
 }
 
-RAILS_TEST(nobody_reaches_what_the_other_has_registered) {
+RAILS_TEST(registrations_of_the_other_end_are_not_used) {
   EXPECT_FALSE(all.ends.first->is_zero_copy(all.into.part(10)));
   EXPECT_FALSE(all.ends.second->is_zero_copy(all.text.part(10)));
   co_return;
@@ -135,7 +135,7 @@ RAILS_TEST(tcp_carries_what_was_announced_when_rdma_is_lost) {
   background sender(from.get_executor(), from.send(0, all.text.part(long_bytes)));
   co_await all.announce_and_lose_rdma(sender);
   EXPECT_FALSE(from.is_zero_copy(all.text.part(long_bytes)));
-  const std::size_t came = co_await to.recv(0, all.into.room(long_bytes));
+  const std::size_t came = co_await to.recv(0, all.into.writable(long_bytes));
   EXPECT_EQ(came, long_bytes);
   co_await sender.result();
   expect_pattern(all.gpus, all.into.memory, long_bytes, 7);
@@ -147,7 +147,7 @@ RAILS_TEST(a_device_that_cannot_be_read_ends_the_channel) {
   background sender(from.get_executor(), from.send(0, all.text.part(long_bytes)));
   co_await all.announce_and_lose_rdma(sender);
   all.gpus.fail("cuMemcpyAsync", 1, 999);
-  background receiver(to.get_executor(), to.recv(0, all.into.room(long_bytes)));
+  background receiver(to.get_executor(), to.recv(0, all.into.writable(long_bytes)));
   const auto of_send = co_await sender.failure();
   expect_error(of_send, errc::device_failed, {"cuMemcpyAsync"});
   const auto of_recv = co_await receiver.failure();
@@ -159,7 +159,7 @@ RAILS_TEST(a_view_that_cannot_be_written_ends_its_receive_alone) {
   background sender(from.get_executor(), from.send(0, all.text.part(900)));
   co_await all.announce_and_lose_rdma(sender);
   all.gpus.fail("cuMemcpyAsync", 2, 999);
-  const auto of_recv = co_await failure_of(to.recv(0, all.into.room(900)));
+  const auto of_recv = co_await failure_of(to.recv(0, all.into.writable(900)));
   expect_error(of_recv, errc::device_failed, {"cuMemcpyAsync"});
   const auto of_send = co_await sender.failure();
   EXPECT_FALSE(of_send);
@@ -171,7 +171,7 @@ RAILS_TEST(a_receive_that_is_cancelled_gets_no_more) {
   const std::size_t bytes = all.text.memory.size();
   background sender(from.get_executor(), from.send(0, all.text.part(bytes)));
   co_await all.announce_and_lose_rdma(sender);
-  background receiver(to.get_executor(), to.recv(0, all.into.room(bytes)));
+  background receiver(to.get_executor(), to.recv(0, all.into.writable(bytes)));
   const auto is_filling = [&all] { return all.gpus.seen().copies > 1; };
   co_await until(is_filling, "a piece that is there");
   EXPECT_FALSE(receiver.is_over());

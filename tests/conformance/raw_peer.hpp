@@ -10,25 +10,25 @@
 
 namespace tandem::test {
 
-/// A plain socket that says whatever a test wants to a listener or a channel.
+/// A plain socket by which a test sends any bytes to a listener or a channel.
 using raw_socket = asio::ip::tcp::socket;
 
 awaitable<raw_socket> raw_connect(std::uint16_t port);
-awaitable<void> say(raw_socket& to, std::string bytes);
-/// A frame, with a right checksum, and its payload.
-awaitable<void> say(raw_socket& to, protocol::frame f, std::string payload = {});
-awaitable<void> say(raw_socket& to, tcp::hello h);
-/// Exactly so many bytes, or fewer where the other side ends.
-awaitable<std::string> hear(raw_socket& from, std::size_t bytes);
+awaitable<void> send_raw(raw_socket& to, std::string bytes);
+/// Sends a frame with a valid checksum, and its payload.
+awaitable<void> send_raw(raw_socket& to, protocol::frame f, std::string payload = {});
+awaitable<void> send_raw(raw_socket& to, tcp::hello h);
+/// Exactly `bytes` bytes, or fewer where the stream ends.
+awaitable<std::string> receive_raw(raw_socket& from, std::size_t bytes);
 /// The next frame that is not data; the payload of eager frames is skipped.
-awaitable<protocol::frame> hear_frame(raw_socket& from);
-/// Everything until the other side ends.
-awaitable<std::string> hear_all(raw_socket& from);
+awaitable<protocol::frame> receive_frame(raw_socket& from);
+/// All bytes until the stream ends.
+awaitable<std::string> receive_all(raw_socket& from);
 
-/// A channel of ours whose peer is a raw socket that has introduced itself properly.
+/// A channel whose peer is a raw socket that has completed the handshake.
 struct hostile_pair {
-  std::unique_ptr<channel> mine;
-  raw_socket theirs;
+  std::unique_ptr<channel> end;
+  raw_socket peer;
 };
 awaitable<hostile_pair> connect_hostile(settings options);
 

@@ -1,4 +1,4 @@
-// Which lanes a job gets where a rail has an RDMA device, and what they carry.
+// The lanes that a job gets where a rail has an RDMA device, and what they carry.
 
 #include <net/if.h>
 
@@ -26,8 +26,8 @@ struct two_ranks {
   channel* ends[2] = {};
 };
 
-awaitable<void> connect(fabric& mine, channel*& made) {
-  channel& to = co_await mine.to(1 - mine.rank());
+awaitable<void> connect(fabric& self, channel*& made) {
+  channel& to = co_await self.to(1 - self.rank());
   made = &to;
 }
 
@@ -51,7 +51,7 @@ awaitable<std::shared_ptr<two_ranks>> make_two(settings options, std::size_t lan
   co_return made;
 }
 
-awaitable<void> talk_once(two_ranks& in, flow_id flow) {
+awaitable<void> exchange_once(two_ranks& in, flow_id flow) {
   channel &a = *in.ends[0], &b = *in.ends[1];
   background there(a.get_executor(), send_pattern(a, flow, message_bytes, 1));
   background back(b.get_executor(), send_pattern(b, flow, message_bytes, 2));
@@ -61,7 +61,7 @@ awaitable<void> talk_once(two_ranks& in, flow_id flow) {
   co_await back.result();
 }
 
-/// What this end knows to have arrived over RDMA lanes, or over the others.
+/// Acknowledged bytes of this end over RDMA lanes, or over the others.
 std::uint64_t arrived(const channel& end, bool by_rdma) {
   std::uint64_t bytes = 0;
   for (const rail_stats& one : end.rails()) {
@@ -74,11 +74,11 @@ std::uint64_t arrived(const channel& end, bool by_rdma) {
 awaitable<void> rdma_carries_all(settings options) {
   const auto in = co_await make_two(options, 2);
   const std::uint64_t before[2] = {arrived(*in->ends[0], false), arrived(*in->ends[1], false)};
-  co_await talk_once(*in, 1);
+  co_await exchange_once(*in, 1);
   for (const int rank : {0, 1}) {
     const channel& end = *in->ends[rank];
     EXPECT_GE(arrived(end, true), message_bytes);
-    EXPECT_LE(arrived(end, false), before[rank] + message_bytes / 10) << "TCP only stands by";
+    EXPECT_LE(arrived(end, false), before[rank] + message_bytes / 10) << "TCP is on standby";
     EXPECT_NE(end.rails()[0].name.find("port 1, GID 0 (RoCE v2, 127.0.0.1)"), std::string::npos)
         << end.rails()[0].name;
   }
@@ -101,7 +101,7 @@ TEST_F(rdma_fabric, carries_by_rdma_where_asked_to) {
 
 awaitable<void> both_carry() {
   const auto in = co_await make_two(rdma_settings(rdma_use::both), 2);
-  for (flow_id flow = 0; flow < 4; ++flow) co_await talk_once(*in, flow);
+  for (flow_id flow = 0; flow < 4; ++flow) co_await exchange_once(*in, flow);
   for (const channel* end : in->ends) {
     EXPECT_GE(arrived(*end, true), message_bytes / 10);
     EXPECT_GE(arrived(*end, false), message_bytes / 10);
@@ -115,7 +115,7 @@ TEST_F(rdma_fabric, carries_by_both) {
   EXPECT_EQ(devices_->seen().rnr, 0u);
 }
 
-/// A message between two regions, too short to be registered for itself.
+/// A message between two regions, too short to be registered on its own.
 awaitable<void> carried_between_regions(rdma_double& devices) {
   constexpr std::size_t bytes = 200'000;
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
@@ -136,7 +136,7 @@ awaitable<void> carried_between_regions(rdma_double& devices) {
 
 awaitable<void> tcp_only(settings options) {
   const auto in = co_await make_two(options, 1);
-  co_await talk_once(*in, 1);
+  co_await exchange_once(*in, 1);
   EXPECT_GE(arrived(*in->ends[0], false), message_bytes);
   for (const auto& one : in->all) one->close();
 }
@@ -182,7 +182,7 @@ TEST(rdma_fabric_without, a_device_on_the_rail_is_a_bad_option) {
   run_test(refused(rdma_settings(rdma_use::on), {"rdma on", "127.0.0.1"}));
 }
 
-/// The link goes down and up again under a job that goes on.
+/// The link goes down and up again while the job continues.
 awaitable<void> link_down_and_up(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   devices.drop_link(loopback_device);
@@ -196,14 +196,14 @@ awaitable<void> link_down_and_up(rdma_double& devices) {
     EXPECT_EQ(end->rails()[1].state, "up");
   }
   const std::uint64_t by_rdma = arrived(*in->ends[0], true);
-  co_await talk_once(*in, 1);
+  co_await exchange_once(*in, 1);
   EXPECT_EQ(arrived(*in->ends[0], true), by_rdma);
   devices.restore_link(loopback_device);
   const auto back = [&in] { return all_up(*in->ends[0], 2) && all_up(*in->ends[1], 2); };
   co_await until(back, "the lane is back");
   EXPECT_GT(in->ends[0]->rails()[0].epoch, 1u);
   const std::uint64_t by_tcp = arrived(*in->ends[0], false);
-  co_await talk_once(*in, 2);
+  co_await exchange_once(*in, 2);
   EXPECT_LE(arrived(*in->ends[0], false), by_tcp + message_bytes / 10);
   for (const auto& one : in->all) one->close();
 }
@@ -217,9 +217,10 @@ bool is_lost(const two_ranks& in) {
   return in.ends[0]->rails()[0].state == "lost" && in.ends[1]->rails()[0].state == "lost";
 }
 
-/// The job goes on over TCP without the device, and over it once it is back, under a new epoch.
-awaitable<void> device_gone_and_back(rdma_double& devices,
-                                     void (rdma_double::*goes)(const std::string&)) {
+/// The job continues over TCP without the device, and over the device once it is back, in a new
+/// epoch.
+awaitable<void> device_fails_and_is_restored(rdma_double& devices,
+                                             void (rdma_double::*goes)(const std::string&)) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   for (std::uint32_t epoch = 2; epoch < 5; ++epoch) {
     (devices.*goes)(loopback_device);
@@ -228,7 +229,7 @@ awaitable<void> device_gone_and_back(rdma_double& devices,
     EXPECT_NE(why.find("double0 port 1, GID 0 (RoCE v2, 127.0.0.1): device failed"),
               std::string::npos)
         << why;
-    co_await talk_once(*in, 1);
+    co_await exchange_once(*in, 1);
     const auto closed = [&devices] { return devices.open() == rdma_double::objects{}; };
     co_await until(closed, "all of the device is closed with its last lane");
     devices.restore_device(loopback_device);
@@ -236,7 +237,7 @@ awaitable<void> device_gone_and_back(rdma_double& devices,
     co_await until(back, "the lane is back");
     EXPECT_GE(in->ends[0]->rails()[0].epoch, epoch);
     const std::uint64_t by_rdma = arrived(*in->ends[0], true);
-    co_await talk_once(*in, 2);
+    co_await exchange_once(*in, 2);
     EXPECT_GE(arrived(*in->ends[0], true), by_rdma + message_bytes / 2);
   }
   for (const auto& one : in->all) one->close();
@@ -244,18 +245,18 @@ awaitable<void> device_gone_and_back(rdma_double& devices,
 
 TEST_F(rdma_fabric, outlives_a_device_that_fails) {
   expect_log("double0: ibv_open_device");
-  run_test(device_gone_and_back(*devices_, &rdma_double::fail_device));
+  run_test(device_fails_and_is_restored(*devices_, &rdma_double::fail_device));
 }
 
 TEST_F(rdma_fabric, outlives_a_device_that_is_removed) {
   expect_log("no RDMA device on lo");
-  run_test(device_gone_and_back(*devices_, &rdma_double::remove_device));
+  run_test(device_fails_and_is_restored(*devices_, &rdma_double::remove_device));
 }
 
 const std::string gid_at_0 = "double0 port 1, GID 0 (RoCE v2, 127.0.0.1)";
 const std::string gid_at_3 = "double0 port 1, GID 3 (RoCE v2, 127.0.0.1)";
 
-/// The address moves to another place of the table, and the lane with it.
+/// The address moves to another index of the GID table, and the lane with it.
 awaitable<void> gid_moves(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   rdma_double::gid moved = rdma_double::roce("127.0.0.1", loopback_index());
@@ -273,16 +274,16 @@ awaitable<void> gid_moves(rdma_double& devices) {
   const std::string why = in->ends[0]->rails()[0].why_lost + in->ends[1]->rails()[0].why_lost;
   EXPECT_NE(why.find(gid_at_0 + ": this GID was removed"), std::string::npos) << why;
   const std::uint64_t by_rdma = arrived(*in->ends[0], true);
-  co_await talk_once(*in, 1);
+  co_await exchange_once(*in, 1);
   EXPECT_GE(arrived(*in->ends[0], true), by_rdma + message_bytes / 2);
   for (const auto& one : in->all) one->close();
 }
 
-TEST_F(rdma_fabric, goes_by_another_gid_where_its_own_moves) {
+TEST_F(rdma_fabric, uses_the_new_index_where_its_gid_moves) {
   run_test(gid_moves(*devices_));
 }
 
-/// The address moves to another device of the machine, as where one is replaced.
+/// The address moves to another device of the host, as where a NIC is replaced.
 awaitable<void> device_replaced(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   const auto own = rdma_double::roce("127.0.0.1", loopback_index());
@@ -297,11 +298,11 @@ awaitable<void> device_replaced(rdma_double& devices) {
     const std::string name = end->rails()[0].name;
     EXPECT_NE(name.find("double1 port 1, GID 0 (RoCE v2, 127.0.0.1)"), std::string::npos) << name;
   }
-  co_await talk_once(*in, 1);
+  co_await exchange_once(*in, 1);
   for (const auto& one : in->all) one->close();
 }
 
-TEST(rdma_fabric_of_two_devices, goes_by_the_other_where_the_address_moves_there) {
+TEST(rdma_fabric_of_two_devices, uses_the_other_where_the_address_moves_there) {
   const auto own = rdma_double::roce("127.0.0.1", loopback_index());
   const auto other = rdma_double::roce("127.0.0.8", loopback_index());
   rdma_double devices(
@@ -310,21 +311,21 @@ TEST(rdma_fabric_of_two_devices, goes_by_the_other_where_the_address_moves_there
   run_test(device_replaced(devices));
 }
 
-/// Other entries come and go: no lane cares.
-awaitable<void> gids_beside(rdma_double& devices) {
+/// Other GIDs change: no lane is affected.
+awaitable<void> other_gids_change(rdma_double& devices) {
   const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
   const auto own = rdma_double::roce("127.0.0.1", loopback_index());
   for (const char* const other : {"127.0.0.8", "127.0.0.9"}) {
     devices.change_gids(loopback_device, {own, rdma_double::roce(other, loopback_index())});
-    co_await until([&devices] { return devices.waiting_events() == 0; }, "it is told");
-    co_await talk_once(*in, 1);
+    co_await until([&devices] { return devices.waiting_events() == 0; }, "the event to be fetched");
+    co_await exchange_once(*in, 1);
   }
   for (const channel* end : in->ends) EXPECT_EQ(end->rails()[0].times_lost, 0u);
   for (const auto& one : in->all) one->close();
 }
 
 TEST_F(rdma_fabric, keeps_its_lanes_where_other_gids_change) {
-  run_test(gids_beside(*devices_));
+  run_test(other_gids_change(*devices_));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The whole suite over connections that are encrypted, some of them with sockets so short that
-// records wait for room again and again.
+// The channel suite over encrypted connections, some of them with socket buffers so small that
+// records are often sent in parts.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>

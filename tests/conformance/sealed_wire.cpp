@@ -1,5 +1,5 @@
-// What somebody between the ends sees and can do, who may have encryption, and what two ends that
-// do not agree on it hear.
+// What an attacker on the path sees and can do, which settings allow encryption, and the errors of
+// two ends that disagree on it.
 
 #include <fmt/format.h>
 
@@ -27,18 +27,18 @@ settings with_encryption(bool encrypt) {
   return s;
 }
 
-/// Nobody says this by chance.
+/// Does not occur by chance.
 const std::string words = "nobody but the two of us may read this";
-/// Where every frame has it.
+/// At the start of every frame.
 const std::string magic = "TNDM";
 
-awaitable<void> say_words(channel& on, flow_id flow, std::size_t times) {
+awaitable<void> send_words(channel& on, flow_id flow, std::size_t times) {
   std::string text;
   for (std::size_t i = 0; i < times; ++i) text += words;
   co_await on.send(flow, std::string_view(text));
 }
 
-awaitable<void> hear_words(channel& on, flow_id flow, std::size_t times) {
+awaitable<void> receive_words(channel& on, flow_id flow, std::size_t times) {
   std::string into(times * words.size(), '\0');
   const std::size_t bytes = co_await on.recv(flow, mutable_view(into));
   EXPECT_EQ(bytes, into.size());
@@ -49,10 +49,10 @@ awaitable<void> hear_words(channel& on, flow_id flow, std::size_t times) {
 awaitable<void> talk(channel& a, channel& b) {
   std::vector<awaitable<void>> all;
   for (const std::size_t times : {std::size_t{1}, std::size_t{500}}) {
-    all.push_back(say_words(a, 0, times));
-    all.push_back(hear_words(b, 0, times));
-    all.push_back(say_words(b, 1, times));
-    all.push_back(hear_words(a, 1, times));
+    all.push_back(send_words(a, 0, times));
+    all.push_back(receive_words(b, 0, times));
+    all.push_back(send_words(b, 1, times));
+    all.push_back(receive_words(a, 1, times));
   }
   co_await when_all(std::move(all));
 }
@@ -65,25 +65,25 @@ struct tapped_pair {
 awaitable<tapped_pair> connect_tapped_tcp(settings options,
                                           std::optional<std::size_t> flip_at = {}) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, options);
+  tcp::listener listener(executor, "127.0.0.1", 0, options);
   tapped_pair made;
-  made.tap = wire_tap::open(executor, {asio::ip::address_v4::loopback(), door.port()});
+  made.tap = wire_tap::open(executor, {asio::ip::address_v4::loopback(), listener.port()});
   if (flip_at) made.tap->flip_at(*flip_at);
   const std::uint16_t port = made.tap->endpoint().port();
   made.ends.first = co_await tcp::connect("127.0.0.1", port, options);
-  made.ends.second = co_await door.accept();
+  made.ends.second = co_await listener.accept();
   co_return made;
 }
 
 awaitable<void> tcp_is_read(bool encrypt) {
   tapped_pair pair = co_await connect_tapped_tcp(with_encryption(encrypt));
   co_await talk(*pair.ends.first, *pair.ends.second);
-  EXPECT_GT(pair.tap->heard_bytes(), 2 * 501 * words.size());
+  EXPECT_GT(pair.tap->recorded_bytes(), 2 * 501 * words.size());
   if (encrypt) {
     EXPECT_EQ(pair.tap->count(words.substr(0, 12)), 0u);
-    EXPECT_EQ(pair.tap->count(magic), 2u);  // the hellos
+    EXPECT_EQ(pair.tap->count(magic), 2u);  // of the hellos
   } else {
-    EXPECT_GE(pair.tap->count(words), 2 * 450u);  // some lie across two chunks
+    EXPECT_GE(pair.tap->count(words), 2 * 450u);  // some cross a chunk boundary
   }
 }
 
@@ -98,7 +98,7 @@ awaitable<void> rails_are_read(bool encrypt) {
   const auto rig = co_await rails_rig::connect(with_encryption(encrypt), 2, true);
   const channel_pair ends = rig->channels();
   co_await talk(*ends.first, *ends.second);
-  EXPECT_GT(rig->tap->heard_bytes(), 2 * 501 * words.size());
+  EXPECT_GT(rig->tap->recorded_bytes(), 2 * 501 * words.size());
   if (encrypt) {
     EXPECT_EQ(rig->tap->count(words.substr(0, 12)), 0u);
     EXPECT_EQ(rig->tap->count(magic), 0u);
@@ -114,20 +114,20 @@ TEST(sealed_wire, of_rails_shows_all_where_it_is_not_sealed) {
   run_test(rails_are_read(false));
 }
 
-/// Whichever byte of a record it is: length, text or tag.
+/// For any byte of a record: length, text or tag.
 awaitable<void> changed_on_tcp(std::size_t byte_of_record) {
   constexpr std::size_t before = tcp::hello_bytes + trust::digest_bytes;
   tapped_pair pair = co_await connect_tapped_tcp(with_encryption(true), before + byte_of_record);
   channel& from = *pair.ends.first;
-  background hears(from.get_executor(), hear_words(*pair.ends.second, 0, 1));
-  // A length that grew takes what follows for its own.
-  std::vector<background> says;
-  for (int i = 0; i < 5; ++i) says.emplace_back(from.get_executor(), say_words(from, 0, 1));
-  const auto failure = co_await hears.failure();
+  background receiver(from.get_executor(), receive_words(*pair.ends.second, 0, 1));
+  // A record with a larger length includes the bytes that follow.
+  std::vector<background> senders;
+  for (int i = 0; i < 5; ++i) senders.emplace_back(from.get_executor(), send_words(from, 0, 1));
+  const auto failure = co_await receiver.failure();
   expect_error(failure, errc::protocol_violation, {"sealed record"});
-  const auto told = co_await failure_of(hear_words(from, 1, 1));
-  EXPECT_TRUE(told.has_value());
-  for (background& one : says) co_await one.failure();
+  const auto failure_of_other = co_await failure_of(receive_words(from, 1, 1));
+  EXPECT_TRUE(failure_of_other.has_value());
+  for (background& one : senders) co_await one.failure();
 }
 
 TEST(sealed_wire, a_changed_byte_ends_a_connection_of_tcp) {
@@ -163,18 +163,18 @@ TEST(sealed_wire, a_changed_byte_ends_a_lane_and_nothing_else) {
 awaitable<void> disagree(bool listener_encrypts) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const settings here = with_encryption(listener_encrypts);
-  tcp::listener door(executor, "127.0.0.1", 0, here);
+  tcp::listener listener(executor, "127.0.0.1", 0, here);
   const auto failure =
-      co_await failure_of(connect_by_tcp(door.port(), with_encryption(!listener_encrypts)));
+      co_await failure_of(connect_by_tcp(listener.port(), with_encryption(!listener_encrypts)));
   expect_error(failure, errc::bad_option,
                {fmt::format("{} has encrypt={:d}, the connecting peer has encrypt={:d}",
-                            door.port(), listener_encrypts, !listener_encrypts),
+                            listener.port(), listener_encrypts, !listener_encrypts),
                 "TANDEM_ENCRYPT"});
-  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
+  const auto is_counted = [&listener] { return listener.rejected_connections() == 1; };
   co_await until(is_counted, "the other setting to be counted");
-  std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port(), here);
-  std::unique_ptr<channel> mine = co_await door.accept();
-  co_await expect_usable(*mine, *theirs);
+  std::unique_ptr<channel> remote = co_await tcp::connect("127.0.0.1", listener.port(), here);
+  std::unique_ptr<channel> local = co_await listener.accept();
+  co_await expect_usable(*local, *remote);
 }
 
 TEST(sealed_trust, an_end_that_encrypts_refuses_one_that_does_not) {
@@ -197,12 +197,12 @@ launch_info job_of(int size, int rank, std::uint16_t port) {
 }
 
 awaitable<std::unique_ptr<fabric>> make_fabric(launch_info who, settings options) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
   if (options.rails.empty()) {
-    std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(meeting), options);
+    std::unique_ptr<fabric> made = co_await tcp::make_fabric(std::move(rendezvous), options);
     co_return made;
   }
-  std::unique_ptr<fabric> made = co_await rails::make_fabric(std::move(meeting), options);
+  std::unique_ptr<fabric> made = co_await rails::make_fabric(std::move(rendezvous), options);
   co_return made;
 }
 
@@ -235,15 +235,15 @@ TEST(sealed_trust, without_a_secret_nothing_is_encrypted) {
 using failures = std::array<std::optional<error>, 2>;
 
 awaitable<void> rank_of_two(launch_info who, settings options, failures& of_ranks) {
-  std::unique_ptr<fabric> mine = co_await make_fabric(who, options);
+  std::unique_ptr<fabric> local = co_await make_fabric(who, options);
   try {
-    co_await mine->to(1 - who.rank);
+    co_await local->to(1 - who.rank);
   } catch (const error& e) {
     of_ranks[static_cast<std::size_t>(who.rank)] = e;
   }
-  const auto both_know = [&of_ranks] { return of_ranks[0] && of_ranks[1]; };
-  co_await until(both_know, "the refusal of both");
-  mine->close();
+  const auto both_failed = [&of_ranks] { return of_ranks[0] && of_ranks[1]; };
+  co_await until(both_failed, "both refusals");
+  local->close();
 }
 
 awaitable<void> fabrics_disagree(std::string rails) {
@@ -261,7 +261,7 @@ awaitable<void> fabrics_disagree(std::string rails) {
   }
 }
 
-TEST(sealed_trust, ranks_of_a_job_that_disagree_hear_so) {
+TEST(sealed_trust, ranks_of_a_job_that_disagree_get_an_error) {
   expect_log("the connecting peer has encrypt=");
   for (const std::string rails : {"", "127.0.0.1"}) run_test(fabrics_disagree(rails));
 }

@@ -1,4 +1,4 @@
-// The whole suite through shared memory: long messages read where they lie, and through the ring.
+// The channel suite through shared memory: long messages by single copy, and through the ring.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -12,7 +12,7 @@ awaitable<channel_pair> connect_single_copy(settings options) {
   return connect_shm(std::move(options));
 }
 
-/// The least ring, so that it is full and goes round in most tests.
+/// The minimum ring, so that it is full and wraps around in most tests.
 awaitable<channel_pair> connect_ring(settings options) {
   options.shm_single_copy = single_copy::off;
   options.shm_ring_bytes = 64 * 1024;

@@ -1,6 +1,6 @@
-// A peer that has introduced itself properly writes what no correct peer writes into the memory
-// that both share: the channel ends with an error that says what it was, and no byte outside the
-// ring is touched (AddressSanitizer looks).
+// A peer that completes the handshake and then violates the protocol in the shared memory: the
+// channel ends with an error that describes the violation, and nothing outside the ring is accessed
+// (checked by AddressSanitizer).
 
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
@@ -40,13 +40,13 @@ void one_record(hostile_memory& by) {
 struct memory_attack {
   std::string name;
   void (*carry_out)(hostile_memory& by);
-  std::string complaint;
+  std::string expected_text;
 };
 
 void bad_ready_word(hostile_memory& by) {
   by.record_at(0).ready.store(0x12345678);
 }
-void bad_carriage(hostile_memory& by) {
+void bad_transfer_method(hostile_memory& by) {
   put(by.record_at(0), frame_type::eager, transfer_method::inline_data, 8, 8);
   by.record_at(0).how = 200;
   by.publish(0);
@@ -76,7 +76,7 @@ void more_than_the_payload(hostile_memory& by) {
 }
 void consumed_too_much(hostile_memory& by) {
   by.control().consumed.store(~std::uint64_t{0} / 2);
-  // The channel looks at the word when its ring is full.
+  // The channel reads `consumed` when its ring is full.
   by.control().wake_mask.store(shm::wakes_for_records);
 }
 
@@ -84,11 +84,11 @@ std::vector<memory_attack> memory_attacks() {
   constexpr auto eager = frame_type::eager;
   return {
       {"bad_ready_word", bad_ready_word, "a record starts with 0x12345678"},
-      {"bad_carriage", bad_carriage, "transfer method 200"},
+      {"bad_transfer_method", bad_transfer_method, "transfer method 200"},
       {"unknown_type", unknown_type, "unknown type 99"},
-      {"inside_too_long", one_record<eager, transfer_method::inline_data, 21, 21>,
+      {"inline_too_long", one_record<eager, transfer_method::inline_data, 21, 21>,
        "21 of 21 bytes"},
-      {"inside_and_not_whole", one_record<eager, transfer_method::inline_data, 20, 10>,
+      {"inline_incomplete", one_record<eager, transfer_method::inline_data, 20, 10>,
        "10 of 20 bytes"},
       {"piece_too_long", one_record<eager, transfer_method::first_piece, 20000, 20000>,
        "20000 of 20000 bytes"},
@@ -116,7 +116,7 @@ std::vector<memory_attack> memory_attacks() {
       {"data_never_asked_for", one_record<frame_type::data, transfer_method::inline_data, 8, 8>,
        "unexpected data of message"},
       {"accept_of_nothing", accept_of_nothing, "an accept for a message"},
-      {"goodbye_in_the_ring", one_record<frame_type::close, transfer_method::inline_data, 0, 0>,
+      {"close_frame_in_the_ring", one_record<frame_type::close, transfer_method::inline_data, 0, 0>,
        "a close frame in the ring"},
       {"consumed_too_much", consumed_too_much, "acknowledged more than was written"},
   };
@@ -124,42 +124,42 @@ std::vector<memory_attack> memory_attacks() {
 
 class hostile_memory_test : public testing::TestWithParam<memory_attack> {};
 
-awaitable<void> suffer(memory_attack by) {
+awaitable<void> run_attack(memory_attack by) {
   hostile_memory pair = co_await connect_hostile_memory(hostile_settings());
   std::vector<std::byte> into(100);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(1000, into));
+  background receiver(pair.end->get_executor(), pair.end->recv(1000, into));
   std::vector<background> senders;
-  for (flow_id flow = 0; flow < 64; ++flow) {  // announced, and as many as fill the ring
+  for (flow_id flow = 0; flow < 64; ++flow) {  // announced, and enough to fill the ring
     for (int i = 0; i < 20; ++i) {
-      senders.emplace_back(pair.mine->get_executor(), send_pattern(*pair.mine, flow, 5000, 1));
+      senders.emplace_back(pair.end->get_executor(), send_pattern(*pair.end, flow, 5000, 1));
     }
   }
   co_await turns(2);
   by.carry_out(pair);
   pair.ring_doorbell();
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::protocol_violation, {"violated the protocol", by.complaint});
+  expect_error(of_recv, errc::protocol_violation, {"violated the protocol", by.expected_text});
   const auto of_send = co_await senders.back().failure();
-  expect_error(of_send, errc::protocol_violation, {by.complaint});
-  const auto later = co_await failure_of(pair.mine->send(0, const_view()));
-  expect_error(later, errc::protocol_violation, {by.complaint});
+  expect_error(of_send, errc::protocol_violation, {by.expected_text});
+  const auto later = co_await failure_of(pair.end->send(0, const_view()));
+  expect_error(later, errc::protocol_violation, {by.expected_text});
 }
 
 TEST_P(hostile_memory_test, ends_the_channel) {
-  expect_log(GetParam().complaint);
-  run_test(suffer(GetParam()));
+  expect_log(GetParam().expected_text);
+  run_test(run_attack(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(shm, hostile_memory_test, testing::ValuesIn(memory_attacks()),
                          [](const auto& which) { return which.param.name; });
 
-/// It says to have read a reference that it was never given.
+/// Acknowledges a reference that it was never sent.
 awaitable<void> read_too_much() {
   settings options = hostile_settings();
   hostile_memory pair = co_await connect_hostile_memory(options);
   pair.control().reads_references.store(1);
   const std::vector<std::byte> message = pattern(5000, 1);
-  background sender(pair.mine->get_executor(), pair.mine->send(62, message));
+  background sender(pair.end->get_executor(), pair.end->send(62, message));
   co_await turns(2);
   shm::record& accept = pair.record_at(0);
   put(accept, frame_type::accept, transfer_method::inline_data, 0, 0);
@@ -179,12 +179,12 @@ TEST(shm_hostile, read_too_much) {
   run_test(read_too_much());
 }
 
-/// Everything in the ring is noise, again and again.
+/// The whole ring holds random bytes, with many seeds.
 awaitable<void> noise(std::uint64_t seed) {
   hostile_memory pair = co_await connect_hostile_memory(hostile_settings());
   std::vector<std::byte> into(100);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(1, into));
-  const shm::ring_memory ring = pair.theirs.shared.ring(0);
+  background receiver(pair.end->get_executor(), pair.end->recv(1, into));
+  const shm::ring_memory ring = pair.peer.shared.ring(0);
   const std::vector<std::byte> bytes = pattern(ring.bytes, seed);
   std::memcpy(ring.data, bytes.data(), bytes.size());
   for (std::size_t at = 0; at < ring.bytes; at += shm::record_bytes) {

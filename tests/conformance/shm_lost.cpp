@@ -1,4 +1,4 @@
-// Peers that vanish in the middle of a message, either way, and what is left behind: nothing.
+// Peers that are killed during a message, in either direction, and that nothing is left behind.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::size_t long_bytes = std::size_t{512} << 20;
 
-struct way {
+struct variant {
   std::string name;
   single_copy copies;
-  bool is_shared = false;  ///< the message lies in a shared buffer
+  bool is_shared = false;  ///< the message is in a shared buffer
 };
 
 settings with(single_copy copies) {
@@ -26,7 +26,7 @@ settings with(single_copy copies) {
   return s;
 }
 
-/// Says that it lives; then moves a message without end.
+/// Sends one message as a sign of life; then messages without end.
 awaitable<void> sends_without_end(std::string name, settings options, const_view message) {
   std::unique_ptr<channel> parent = co_await shm::connect(std::move(name), std::move(options));
   co_await send_pattern(*parent, 0, 1000, 1);
@@ -63,11 +63,11 @@ void kill_and_wait(pid_t child) {
 
 awaitable<void> loses_a_sender(settings options, bool is_shared) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", options);
+  shm::listener listener(executor, "", options);
   const pid_t child =
-      start_shm_peer(is_shared ? sends_shared_for_ever : sends_for_ever, door.name(), options);
+      start_shm_peer(is_shared ? sends_shared_for_ever : sends_for_ever, listener.name(), options);
   require(child > 0, "no process");
-  std::unique_ptr<channel> peer = co_await door.accept();
+  std::unique_ptr<channel> peer = co_await listener.accept();
   co_await recv_pattern(*peer, 0, 1000, 1);
   std::vector<std::byte> into(long_bytes);
   background receiver(executor, peer->recv(1, into));
@@ -84,10 +84,10 @@ awaitable<void> loses_a_sender(settings options, bool is_shared) {
 
 awaitable<void> loses_a_receiver(settings options, bool is_shared) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", options);
-  const pid_t child = start_shm_peer(receives_for_ever, door.name(), options);
+  shm::listener listener(executor, "", options);
+  const pid_t child = start_shm_peer(receives_for_ever, listener.name(), options);
   require(child > 0, "no process");
-  std::unique_ptr<channel> peer = co_await door.accept();
+  std::unique_ptr<channel> peer = co_await listener.accept();
   co_await recv_pattern(*peer, 0, 1000, 1);
   std::vector<std::byte> plain(is_shared ? 0 : long_bytes);
   const shm::shared_buffer shared(is_shared ? long_bytes : 0);
@@ -97,10 +97,10 @@ awaitable<void> loses_a_receiver(settings options, bool is_shared) {
   kill_and_wait(child);
   const auto failure = co_await sender.failure();
   expect_error(failure, errc::peer_lost, {"the peer is gone", "of 536870912 bytes"});
-  std::fill(message.begin(), message.end(), std::byte{0});  // ours again
+  std::fill(message.begin(), message.end(), std::byte{0});  // the buffer is free again
 }
 
-class shm_lost : public testing::TestWithParam<way> {};
+class shm_lost : public testing::TestWithParam<variant> {};
 
 TEST_P(shm_lost, sender_killed_in_mid_message) {
   const std::size_t names = names_in_dev_shm();
@@ -114,12 +114,12 @@ TEST_P(shm_lost, receiver_killed_in_mid_message) {
 }
 
 INSTANTIATE_TEST_SUITE_P(shm, shm_lost,
-                         testing::Values(way{"single_copy", single_copy::on},
-                                         way{"ring", single_copy::off},
-                                         way{"shared_buffer", single_copy::off, true}),
+                         testing::Values(variant{"single_copy", single_copy::on},
+                                         variant{"ring", single_copy::off},
+                                         variant{"shared_buffer", single_copy::off, true}),
                          [](const auto& which) { return which.param.name; });
 
-/// The peer's socket ends in the middle of an eager payload: the message leaves no trace.
+/// The peer's socket ends during an eager payload: the message is discarded.
 awaitable<void> ends_in_mid_payload(shm::close_state how, errc expected) {
   hostile_memory pair = co_await connect_hostile_memory(small_settings());
   shm::record& first = pair.record_at(0);
@@ -129,33 +129,33 @@ awaitable<void> ends_in_mid_payload(shm::close_state how, errc expected) {
   first.here_bytes = 100;
   pair.publish(0);
   pair.ring_doorbell();
-  co_await until_unexpected(*pair.mine, 200);
+  co_await until_unexpected(*pair.end, 200);
   std::vector<std::byte> into(200);
-  background claims(pair.mine->get_executor(), pair.mine->recv(0, into));
+  background claims(pair.end->get_executor(), pair.end->recv(0, into));
   co_await turns(2);
   pair.control().closed_as.store(how);
-  pair.theirs.close();
+  pair.peer.close();
   const auto failure = co_await claims.failure();
   expect_error(failure, expected);
-  EXPECT_EQ(pair.mine->stats().unexpected_bytes, 0u);
-  const auto later = co_await failure_of(pair.mine->recv(0, into));
+  EXPECT_EQ(pair.end->stats().unexpected_bytes, 0u);
+  const auto later = co_await failure_of(pair.end->recv(0, into));
   expect_error(later, expected);
 }
 
-TEST(shm_parting, silent_in_mid_payload) {
+TEST(shm_close, abrupt_end_in_mid_payload) {
   run_test(ends_in_mid_payload(shm::close_state::none, errc::peer_lost));
 }
-TEST(shm_parting, goodbye_in_mid_payload) {
+TEST(shm_close, close_in_mid_payload) {
   run_test(ends_in_mid_payload(shm::close_state::close, errc::peer_closed));
 }
 
-/// What a peer wrote before it left is received, and its memory is not believed after it.
+/// What a peer wrote before it left is received, but its references are not read any more.
 awaitable<void> takes_its_memory_back() {
   settings options = small_settings();
   options.shm_single_copy = single_copy::on;
   hostile_memory pair = co_await connect_hostile_memory(options);
   std::vector<std::byte> into(200);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(0, into));
+  background receiver(pair.end->get_executor(), pair.end->recv(0, into));
   co_await turns(2);
   const std::vector<std::byte> message(200, std::byte{1});
   shm::record& first = pair.record_at(0);
@@ -170,7 +170,7 @@ awaitable<void> takes_its_memory_back() {
   expect_error(failure, errc::peer_closed, {"the peer has closed"});
 }
 
-TEST(shm_parting, a_reference_of_one_that_left_is_not_believed) {
+TEST(shm_close, a_reference_of_a_closed_peer_is_not_read) {
   run_test(takes_its_memory_back());
 }
 

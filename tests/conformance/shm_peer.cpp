@@ -13,28 +13,28 @@ namespace tandem::test {
 
 awaitable<channel_pair> connect_shm(settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", options);
+  shm::listener listener(executor, "", options);
   channel_pair pair;
-  pair.first = co_await shm::connect(door.name(), options);
-  pair.second = co_await door.accept();
+  pair.first = co_await shm::connect(listener.name(), options);
+  pair.second = co_await listener.accept();
   co_return pair;
 }
 
 void hostile_memory::ring_doorbell() {
-  const char bell = 1;
-  ::send(theirs.native_handle(), &bell, 1, MSG_NOSIGNAL);
+  const char byte = 1;
+  ::send(peer.native_handle(), &byte, 1, MSG_NOSIGNAL);
 }
 
 awaitable<hostile_memory> connect_hostile_memory(settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", options);
-  tcp::hello mine;
-  mine.limits = protocol::offered(options);
+  shm::listener listener(executor, "", options);
+  tcp::hello local;
+  local.limits = protocol::offered(options);
   tcp::hello answer;
-  shm::control_socket theirs =
-      co_await shm::connect_and_handshake(door.name(), mine, secret(), options, answer);
-  std::unique_ptr<channel> made = co_await door.accept();
-  co_return hostile_memory{std::move(made), std::move(theirs)};
+  shm::control_socket peer =
+      co_await shm::connect_and_handshake(listener.name(), local, secret(), options, answer);
+  std::unique_ptr<channel> made = co_await listener.accept();
+  co_return hostile_memory{std::move(made), std::move(peer)};
 }
 
 pid_t start_shm_peer(awaitable<void> (*live)(std::string name, settings options), std::string name,

@@ -8,29 +8,29 @@
 
 namespace tandem::test {
 
-/// Two ends in this process.
+/// Two connected ends in this process.
 awaitable<channel_pair> connect_shm(settings options);
 
-/// A channel of ours whose peer has introduced itself properly and then writes what a test wants
-/// into the memory that both share.
+/// A channel whose peer has completed the handshake and then writes what a test wants into the
+/// shared memory.
 struct hostile_memory {
-  std::unique_ptr<channel> mine;
-  shm::control_socket theirs;
+  std::unique_ptr<channel> end;
+  shm::control_socket peer;
 
-  shm::control_block& control() { return theirs.shared.control(0); }
+  shm::control_block& control() { return peer.shared.control(0); }
   shm::record& record_at(std::size_t position) {
-    return *reinterpret_cast<shm::record*>(theirs.shared.ring(0).data + position);
+    return *reinterpret_cast<shm::record*>(peer.shared.ring(0).data + position);
   }
-  /// As if a record were complete there.
+  /// Marks a record as complete.
   void publish(std::size_t position) {
     record_at(position).ready.store(shm::record::is_ready, std::memory_order_release);
   }
-  /// Wakes the channel's loop, whatever its words say.
+  /// Wakes the channel's loop, whatever its wake mask is.
   void ring_doorbell();
 };
 awaitable<hostile_memory> connect_hostile_memory(settings options);
 
-/// Runs `live` in a process of its own, which is killed when it returns.
+/// Runs `live` in a child process, which exits when it returns.
 pid_t start_shm_peer(awaitable<void> (*live)(std::string name, settings options), std::string name,
                      settings options);
 

@@ -25,41 +25,41 @@ awaitable<void> connect_only(std::string name, settings options) {
   std::unique_ptr<channel> made = co_await shm::connect(std::move(name), std::move(options));
 }
 
-awaitable<void> counted(shm::listener& door, std::uint64_t count) {
-  const auto is_counted = [&door, count] { return door.rejected_connections() == count; };
-  co_await until(is_counted, "the stranger to be counted");
+awaitable<void> counted(shm::listener& listener, std::uint64_t count) {
+  const auto is_counted = [&listener, count] { return listener.rejected_connections() == count; };
+  co_await until(is_counted, "the rejected connection to be counted");
 }
 
-awaitable<void> good_peer(shm::listener& door, settings options) {
-  std::unique_ptr<channel> theirs = co_await shm::connect(door.name(), options);
-  std::unique_ptr<channel> mine = co_await door.accept();
-  co_await expect_usable(*mine, *theirs);
+awaitable<void> good_peer(shm::listener& listener, settings options) {
+  std::unique_ptr<channel> remote = co_await shm::connect(listener.name(), options);
+  std::unique_ptr<channel> local = co_await listener.accept();
+  co_await expect_usable(*local, *remote);
 }
 
-awaitable<void> refused_by_memory(settings ours, settings theirs, std::string words) {
+awaitable<void> refused_over_shm(settings local, settings remote, std::string words) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", ours);
-  const auto failure = co_await failure_of(connect_only(door.name(), theirs));
+  shm::listener listener(executor, "", local);
+  const auto failure = co_await failure_of(connect_only(listener.name(), remote));
   expect_error(failure, errc::not_trusted, {words, "TANDEM_SECRET_FILE"});
-  co_await counted(door, 1);
-  co_await good_peer(door, ours);
+  co_await counted(listener, 1);
+  co_await good_peer(listener, local);
 }
 
 TEST(shm_trust, another_secret_is_refused) {
   expect_log("it closed the connection without a proof");
-  run_test(refused_by_memory(with_secret(), with_secret("somebody else's secret"),
-                             "different job secret"));
+  run_test(
+      refused_over_shm(with_secret(), with_secret("another job's secret"), "different job secret"));
 }
-TEST(shm_trust, who_has_no_secret_is_refused) {
+TEST(shm_trust, a_peer_without_a_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");
-  run_test(refused_by_memory(with_secret(), small_settings(), "has a secret"));
+  run_test(refused_over_shm(with_secret(), small_settings(), "has a job secret"));
 }
 TEST(shm_trust, a_listener_without_a_secret_is_refused) {
   expect_log("has no job secret, the connecting peer has one");
-  run_test(refused_by_memory(small_settings(), with_secret(), "has no secret"));
+  run_test(refused_over_shm(small_settings(), with_secret(), "has no job secret"));
 }
 
-TEST(shm_trust, nobody_listens) {
+TEST(shm_trust, no_listener) {
   const auto body = []() -> awaitable<void> {
     settings options;
     options.meet_timeout = 50ms;
@@ -72,62 +72,65 @@ TEST(shm_trust, nobody_listens) {
 TEST(shm_trust, a_name_is_held_once) {
   const auto body = []() -> awaitable<void> {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    const shm::listener door(executor);
-    EXPECT_THROW(shm::listener(executor, door.name()), error);
+    const shm::listener listener(executor);
+    EXPECT_THROW(shm::listener(executor, listener.name()), error);
   };
   run_test(body());
 }
 
-/// Who connects and says nothing is dropped when others come; ranks of ours are not held up.
-awaitable<void> crowd() {
+/// Idle unauthenticated connections are dropped when new ones arrive; the job's own ranks connect
+/// without delay.
+awaitable<void> connect_many() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", with_secret());
-  const auto where = shm::abstract_endpoint(door.name());
+  shm::listener listener(executor, "", with_secret());
+  const auto where = shm::abstract_endpoint(listener.name());
   std::vector<asio::local::stream_protocol::socket> rejected_connections;
   for (int i = 0; i < 1000; ++i) {
     rejected_connections.emplace_back(executor);
     co_await rejected_connections.back().async_connect(where, asio::use_awaitable);
-    if (i % 100 == 99) co_await good_peer(door, with_secret());
+    if (i % 100 == 99) co_await good_peer(listener, with_secret());
   }
-  const auto only_the_last_wait = [&door] { return door.rejected_connections() >= 1000 - 64; };
+  const auto only_the_last_wait = [&listener] {
+    return listener.rejected_connections() >= 1000 - 64;
+  };
   co_await until(only_the_last_wait, "the others to be dropped");
-  co_await good_peer(door, with_secret());
+  co_await good_peer(listener, with_secret());
 }
 
-TEST(shm_trust, a_crowd_of_strangers_is_bounded) {
+TEST(shm_trust, unauthenticated_connections_are_bounded) {
   expect_log("newer connections are waiting");
-  run_test(crowd(), drive::by_asio, 60s);
+  run_test(connect_many(), drive::by_asio, 60s);
 }
 
-awaitable<void> says(std::string words) {
+awaitable<void> rejects_bytes(std::string words) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", small_settings());
-  asio::local::stream_protocol::socket stranger(executor);
-  co_await stranger.async_connect(shm::abstract_endpoint(door.name()), asio::use_awaitable);
-  co_await asio::async_write(stranger, asio::buffer(words), asio::use_awaitable);
-  co_await counted(door, 1);
-  co_await good_peer(door, small_settings());
+  shm::listener listener(executor, "", small_settings());
+  asio::local::stream_protocol::socket peer(executor);
+  co_await peer.async_connect(shm::abstract_endpoint(listener.name()), asio::use_awaitable);
+  co_await asio::async_write(peer, asio::buffer(words), asio::use_awaitable);
+  co_await counted(listener, 1);
+  co_await good_peer(listener, small_settings());
 }
 
 TEST(shm_trust, another_program) {
   expect_log("it sent 'GET / HTTP/1.1'");
-  run_test(says("GET / HTTP/1.1"));
+  run_test(rejects_bytes("GET / HTTP/1.1"));
 }
 
 std::string plain_hello() {
-  tcp::hello mine;
-  mine.limits = protocol::offered(small_settings());
+  tcp::hello local;
+  local.limits = protocol::offered(small_settings());
   tcp::wire_hello wire;
-  tcp::encode(mine, wire);
+  tcp::encode(local, wire);
   return std::string(reinterpret_cast<const char*>(wire.data()), wire.size());
 }
 
 TEST(shm_trust, a_hello_without_memory) {
   expect_log("not sealed memory");
-  run_test(says(plain_hello()));
+  run_test(rejects_bytes(plain_hello()));
 }
 
-/// Memory that another program has made: a file that may shrink, or one of another size.
+/// Memory of another program: a file that may shrink, or one of another size.
 void rejects_memory(std::size_t bytes, int seals, const std::string& complaint) {
   shm::descriptor file(::memfd_create("tandem test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
@@ -140,7 +143,7 @@ void rejects_memory(std::size_t bytes, int seals, const std::string& complaint) 
   }
 }
 
-TEST(shm_trust, foreign_memory_is_refused) {
+TEST(shm_trust, memory_of_another_program_is_refused) {
   constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   constexpr std::size_t right = 4096 + 2 * 65536;
   rejects_memory(right, 0, "not sealed memory");
@@ -177,10 +180,10 @@ awaitable<void> falls_back() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   settings options;
   options.shm_single_copy = single_copy::on;
-  shm::listener door(executor, "", options);
-  const pid_t child = start_shm_peer(echoes_without_reading, door.name(), options);
+  shm::listener listener(executor, "", options);
+  const pid_t child = start_shm_peer(echoes_without_reading, listener.name(), options);
   require(child > 0, "no process");
-  std::unique_ptr<channel> peer = co_await door.accept();
+  std::unique_ptr<channel> peer = co_await listener.accept();
   co_await send_pattern(*peer, 0, 5'000'000, 1);
   co_await recv_pattern(*peer, 0, 5'000'000, 2);
   co_await peer->send(1, const_view());
@@ -189,11 +192,11 @@ awaitable<void> falls_back() {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST(shm_trust, who_may_not_read_takes_the_ring) {
+TEST(shm_trust, the_ring_is_used_without_permission_to_read) {
   run_test(falls_back());
 }
 
-/// Of another user: refused before a word of his is read.
+/// A peer of another user: rejected before any of its bytes is read.
 awaitable<void> connects_as_nobody(std::string name, settings options) {
   if (::setresuid(65534, 65534, 65534) != 0) ::_exit(3);
   const auto failure = co_await failure_of(connect_only(std::move(name), std::move(options)));
@@ -202,12 +205,12 @@ awaitable<void> connects_as_nobody(std::string name, settings options) {
 
 awaitable<void> refuses_another_user() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  shm::listener door(executor, "", small_settings());
+  shm::listener listener(executor, "", small_settings());
   settings options = small_settings();
   options.meet_timeout = 1ms;
-  const pid_t child = start_shm_peer(connects_as_nobody, door.name(), options);
+  const pid_t child = start_shm_peer(connects_as_nobody, listener.name(), options);
   require(child > 0, "no process");
-  co_await counted(door, 1);
+  co_await counted(listener, 1);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;

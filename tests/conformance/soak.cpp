@@ -13,7 +13,7 @@ constexpr std::size_t longest = 20'000;
 constexpr std::uint64_t messages_per_flow = 120;
 constexpr std::uint64_t last = ~std::uint64_t{0};
 
-/// A message names itself: its number, then the pattern of that number.
+/// A message that identifies itself: its number, then the pattern of that number.
 std::vector<std::byte> numbered(std::uint64_t number, std::size_t bytes) {
   std::vector<std::byte> message(8 + bytes);
   std::memcpy(message.data(), &number, 8);
@@ -60,7 +60,7 @@ awaitable<void> receiver(channel& on, flow_id flow, std::uint64_t seed, flow_rec
   std::vector<std::byte> into(8 + longest);
   while (record.received.empty() || record.received.back() != last) {
     background receive(on.get_executor(), on.recv(flow, into));
-    // The last message must not be dropped, so no receive that may meet it is cancelled.
+    // The last message must not be dropped, so no receive that may match it is cancelled.
     const bool is_early = record.received.size() < messages_per_flow / 3;
     if (is_early && random() % 4 == 0) {
       co_await turns(static_cast<int>(random() % 6));
@@ -91,8 +91,8 @@ awaitable<void> soak(channel& from, channel& to, std::uint64_t seed) {
     parts.emplace_back(from.get_executor(), receiver(from, f, seed + 300 + f, back[f]));
   }
   for (background& part : parts) co_await part.result();
-  for (const auto* way : {&there, &back}) {
-    for (const flow_record& record : *way) {
+  for (const auto* direction : {&there, &back}) {
+    for (const flow_record& record : *direction) {
       EXPECT_TRUE(std::is_sorted(record.received.begin(), record.received.end()));
       EXPECT_TRUE(std::includes(record.sent.begin(), record.sent.end(), record.received.begin(),
                                 record.received.end()))

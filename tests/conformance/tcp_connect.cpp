@@ -1,4 +1,5 @@
-// Meeting: who is let in, who is told what, and that strangers hold nobody up.
+// Connecting: which peers are accepted, which errors they get, and that unauthenticated connections
+// delay nobody.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -11,110 +12,110 @@
 namespace tandem::test {
 namespace {
 
-settings hurried() {
+settings short_meet_timeout() {
   settings s = small_settings();
   s.meet_timeout = 300ms;
   return s;
 }
 
-awaitable<std::unique_ptr<channel>> good_peer(tcp::listener& door) {
+awaitable<std::unique_ptr<channel>> good_peer(tcp::listener& listener) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port());
-  std::unique_ptr<channel> mine = co_await door.accept();
-  co_await expect_usable(*mine, *theirs);
-  co_return mine;
+  std::unique_ptr<channel> remote = co_await tcp::connect("127.0.0.1", listener.port());
+  std::unique_ptr<channel> local = co_await listener.accept();
+  co_await expect_usable(*local, *remote);
+  co_return local;
 }
 
-awaitable<void> stranger_says(std::string bytes, bool hang_up) {
+awaitable<void> rejects_bytes(std::string bytes, bool close_after) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
-  raw_socket stranger = co_await raw_connect(door.port());
-  co_await say(stranger, std::move(bytes));
-  if (hang_up) stranger.shutdown(raw_socket::shutdown_send);
-  co_await hear_all(stranger);  // until it is dropped
-  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
-  co_await until(is_counted, "the stranger to be counted");
-  co_await good_peer(door);
+  tcp::listener listener(executor, "127.0.0.1", 0);
+  raw_socket peer = co_await raw_connect(listener.port());
+  co_await send_raw(peer, std::move(bytes));
+  if (close_after) peer.shutdown(raw_socket::shutdown_send);
+  co_await receive_all(peer);  // until it is dropped
+  const auto is_counted = [&listener] { return listener.rejected_connections() == 1; };
+  co_await until(is_counted, "the rejected connection to be counted");
+  co_await good_peer(listener);
 }
 
 TEST(tcp_listener, drops_garbage) {
   expect_log("it sent '\\xff\\xff");
-  run_test(stranger_says(std::string(500, '\xff'), false));
+  run_test(rejects_bytes(std::string(500, '\xff'), false));
 }
 TEST(tcp_listener, drops_http) {
   expect_log("it sent 'GET / HTTP/1.1");
-  run_test(stranger_says("GET / HTTP/1.1\r\nHost: here\r\n\r\n", false));
+  run_test(rejects_bytes("GET / HTTP/1.1\r\nHost: here\r\n\r\n", false));
 }
-TEST(tcp_listener, drops_who_hangs_up_in_mid_hello) {
+TEST(tcp_listener, drops_a_peer_that_closes_in_mid_hello) {
   expect_log("during the hello");
-  run_test(stranger_says("TNDMHELO\x01", true));
+  run_test(rejects_bytes("TNDMHELO\x01", true));
 }
-TEST(tcp_listener, drops_who_hangs_up_at_once) {
+TEST(tcp_listener, drops_a_peer_that_closes_at_once) {
   expect_log("before the handshake");
-  run_test(stranger_says("", true));
+  run_test(rejects_bytes("", true));
 }
 TEST(tcp_listener, drops_a_damaged_hello) {
   expect_log("its hello is corrupt");
-  run_test(stranger_says(std::string("TNDMHELO\x01\0\0\0", 12) + std::string(84, '\0'), false));
+  run_test(rejects_bytes(std::string("TNDMHELO\x01\0\0\0", 12) + std::string(84, '\0'), false));
 }
 
 awaitable<void> silent_after_half_a_hello() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
-  raw_socket stranger = co_await raw_connect(door.port());
-  co_await say(stranger, std::string("TNDMHELO\x01"));
-  co_await good_peer(door);  // is not held up
-  EXPECT_EQ(door.rejected_connections(), 0u);
-  co_await hear_all(stranger);  // until its time is over
-  const auto is_counted = [&door] { return door.rejected_connections() == 1; };
-  co_await until(is_counted, "the stranger to be counted");
+  tcp::listener listener(executor, "127.0.0.1", 0);
+  raw_socket peer = co_await raw_connect(listener.port());
+  co_await send_raw(peer, std::string("TNDMHELO\x01"));
+  co_await good_peer(listener);  // is not delayed
+  EXPECT_EQ(listener.rejected_connections(), 0u);
+  co_await receive_all(peer);  // until the handshake timeout
+  const auto is_counted = [&listener] { return listener.rejected_connections() == 1; };
+  co_await until(is_counted, "the rejected connection to be counted");
 }
 
-TEST(tcp_listener, drops_who_says_half_a_hello_and_no_more) {
+TEST(tcp_listener, drops_a_peer_silent_after_half_a_hello) {
   expect_log("not done within 5 s");
   run_test(silent_after_half_a_hello(), drive::by_asio, 60s);
 }
 
-awaitable<void> crowd_at_a_port() {
+awaitable<void> connect_many() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
+  tcp::listener listener(executor, "127.0.0.1", 0);
   std::vector<raw_socket> idle;
   for (int i = 0; i < 200; ++i) {
-    raw_socket one = co_await raw_connect(door.port());
+    raw_socket one = co_await raw_connect(listener.port());
     idle.push_back(std::move(one));
   }
-  for (int i = 0; i < 5; ++i) co_await good_peer(door);
-  EXPECT_GE(door.rejected_connections(), 100u);
+  for (int i = 0; i < 5; ++i) co_await good_peer(listener);
+  EXPECT_GE(listener.rejected_connections(), 100u);
 }
 
-TEST(tcp_listener, lets_a_peer_in_through_a_silent_crowd) {
+TEST(tcp_listener, accepts_a_peer_among_idle_connections) {
   expect_log("newer connections are waiting");
-  run_test(crowd_at_a_port());
+  run_test(connect_many());
 }
 
 awaitable<void> other_version() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
-  raw_socket stranger = co_await raw_connect(door.port());
-  tcp::hello theirs;
-  theirs.version = 77;
-  co_await say(stranger, theirs);
-  const std::string answer = co_await hear_all(stranger);
-  tcp::hello ours;
+  tcp::listener listener(executor, "127.0.0.1", 0);
+  raw_socket peer = co_await raw_connect(listener.port());
+  tcp::hello remote;
+  remote.version = 77;
+  co_await send_raw(peer, remote);
+  const std::string answer = co_await receive_all(peer);
+  tcp::hello local;
   const auto* first = reinterpret_cast<const std::byte*>(answer.data());
-  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), ours), tcp::decode_status::complete);
-  EXPECT_EQ(ours.answer, tcp::handshake_status::wrong_version);
-  EXPECT_EQ(door.rejected_connections(), 1u);
+  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), local), tcp::decode_status::complete);
+  EXPECT_EQ(local.answer, tcp::handshake_status::wrong_version);
+  EXPECT_EQ(listener.rejected_connections(), 1u);
 }
 
-TEST(tcp_listener, tells_another_version_its_own) {
+TEST(tcp_listener, answers_another_version_with_its_own) {
   expect_log("77");
   run_test(other_version());
 }
 
 awaitable<void> refused_addresses() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
+  tcp::listener listener(executor, "127.0.0.1", 0);
   const auto try_to_listen = [&executor](const char* address, std::uint16_t port,
                                          const settings& options) -> std::optional<error> {
     try {
@@ -124,8 +125,8 @@ awaitable<void> refused_addresses() {
       return e;
     }
   };
-  expect_error(try_to_listen("127.0.0.1", door.port(), {}), errc::address_in_use,
-               {std::to_string(door.port()), "choose another port"});
+  expect_error(try_to_listen("127.0.0.1", listener.port(), {}), errc::address_in_use,
+               {std::to_string(listener.port()), "choose another port"});
   expect_error(try_to_listen("0.0.0.0", 0, {}), errc::bad_input, {"loopback", "TANDEM_INSECURE"});
   expect_error(try_to_listen("::", 0, {}), errc::bad_input, {"loopback"});
   expect_error(try_to_listen("example", 0, {}), errc::bad_input, {"'example'"});
@@ -138,40 +139,40 @@ TEST(tcp_listener, refuses_addresses_with_a_reason) {
   run_test(refused_addresses());
 }
 
-awaitable<void> closing_door() {
+awaitable<void> close_listener() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0);
-  std::unique_ptr<channel> never_accepted = co_await tcp::connect("127.0.0.1", door.port());
-  std::unique_ptr<channel> first = co_await door.accept();
-  std::unique_ptr<channel> second = co_await tcp::connect("127.0.0.1", door.port());
+  tcp::listener listener(executor, "127.0.0.1", 0);
+  std::unique_ptr<channel> never_accepted = co_await tcp::connect("127.0.0.1", listener.port());
+  std::unique_ptr<channel> first = co_await listener.accept();
+  std::unique_ptr<channel> second = co_await tcp::connect("127.0.0.1", listener.port());
   co_await turns(50);
-  door.close();
+  listener.close();
   const auto orphaned = co_await failure_of(second->recv(0, mutable_view()));
   EXPECT_TRUE(orphaned &&
               (orphaned->code() == errc::peer_closed || orphaned->code() == errc::peer_lost));
   std::exception_ptr caught;
   try {
-    co_await door.accept();
+    co_await listener.accept();
   } catch (...) {
     caught = std::current_exception();
   }
   expect_error(as_error(caught), errc::channel_closed, {"the listener is closed"});
-  co_await expect_usable(*first, *never_accepted);  // what was accepted stays
+  co_await expect_usable(*first, *never_accepted);  // accepted channels stay usable
 }
 
 TEST(tcp_listener, closes) {
-  run_test(closing_door());
+  run_test(close_listener());
 }
 
 awaitable<void> connect_only(std::string host, std::uint16_t port, settings options) {
   std::unique_ptr<channel> made = co_await tcp::connect(std::move(host), port, std::move(options));
 }
 
-awaitable<void> accept_and_say(asio::ip::tcp::acceptor& at, std::string words) {
-  raw_socket guest = co_await at.async_accept(asio::use_awaitable);
-  co_await hear(guest, tcp::hello_bytes);
-  co_await say(guest, std::move(words));
-  co_await hear_all(guest);
+awaitable<void> accept_and_send(asio::ip::tcp::acceptor& at, std::string words) {
+  raw_socket incoming = co_await at.async_accept(asio::use_awaitable);
+  co_await receive_raw(incoming, tcp::hello_bytes);
+  co_await send_raw(incoming, std::move(words));
+  co_await receive_all(incoming);
 }
 
 awaitable<void> answered_with(std::string words, error_code expected,
@@ -180,7 +181,7 @@ awaitable<void> answered_with(std::string words, error_code expected,
   const asio::ip::tcp::endpoint any(asio::ip::address_v4::loopback(), 0);
   asio::ip::tcp::acceptor acceptor(executor, any);
   const std::uint16_t port = acceptor.local_endpoint().port();
-  background server(executor, accept_and_say(acceptor, std::move(words)));
+  background server(executor, accept_and_send(acceptor, std::move(words)));
   const auto failure = co_await failure_of(connect_only("127.0.0.1", port, settings{}));
   expect_error(failure, expected, {std::to_string(port)});
   for (const std::string& word : in_text) expect_error(failure, expected, {word});
@@ -202,11 +203,11 @@ TEST(tcp_connect, to_another_version) {
                          {"version 77", "this program 1", "same Tandem version"}));
 }
 
-TEST(tcp_connect, to_nobody) {
+TEST(tcp_connect, without_a_listener) {
   const reserved_port port;
   const auto body = [](std::uint16_t to) -> awaitable<void> {
     const auto start = std::chrono::steady_clock::now();
-    const auto failure = co_await failure_of(connect_only("127.0.0.1", to, hurried()));
+    const auto failure = co_await failure_of(connect_only("127.0.0.1", to, short_meet_timeout()));
     expect_error(failure, errc::unreachable, {std::to_string(to), "no connection within 0.3 s"});
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   };
@@ -219,8 +220,8 @@ awaitable<void> late_listener() {
   background early(executor, connect_only("localhost", port.number(), settings{}));
   co_await turns(20);
   EXPECT_FALSE(early.is_over());
-  tcp::listener door(executor, "127.0.0.1", port.number());
-  std::unique_ptr<channel> made = co_await door.accept();
+  tcp::listener listener(executor, "127.0.0.1", port.number());
+  std::unique_ptr<channel> made = co_await listener.accept();
   co_await early.result();
 }
 
@@ -228,13 +229,13 @@ TEST(tcp_connect, before_the_listener_and_by_name) {
   run_test(late_listener());
 }
 
-awaitable<void> impatient() {
+awaitable<void> cancel_both() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const reserved_port port;
   background connecting(executor, connect_only("127.0.0.1", port.number(), settings{}));
-  tcp::listener door(executor, "127.0.0.1", 0);
+  tcp::listener listener(executor, "127.0.0.1", 0);
   const auto accept_only = [](tcp::listener& at) -> awaitable<void> { co_await at.accept(); };
-  background accepting(executor, accept_only(door));
+  background accepting(executor, accept_only(listener));
   co_await turns(10);
   connecting.cancel();
   accepting.cancel();
@@ -242,11 +243,11 @@ awaitable<void> impatient() {
   expect_aborted(of_connect);
   const auto of_accept = co_await accepting.failure();
   expect_aborted(of_accept);
-  co_await good_peer(door);
+  co_await good_peer(listener);
 }
 
 TEST(tcp_connect, can_be_cancelled_and_so_can_accept) {
-  run_test(impatient());
+  run_test(cancel_both());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Bytes that no correct peer sends, after a correct hello: the channel ends with an error that says
-// what came, and nothing else is harmed.
+// Protocol violations after a valid hello: the channel ends with an error that describes what came,
+// and nothing else is affected.
 
 #include <boost/asio/use_awaitable.hpp>
 
@@ -49,7 +49,7 @@ std::string eager(flow_id flow, std::size_t bytes) {
 struct attack {
   std::string name;
   std::string bytes;
-  std::string complaint;
+  std::string expected_text;
 };
 
 std::vector<attack> hostile_frames() {
@@ -96,46 +96,45 @@ std::vector<attack> hostile_frames() {
 
 class hostile_bytes : public testing::TestWithParam<attack> {};
 
-awaitable<void> suffer(attack by) {
+awaitable<void> run_attack(attack by) {
   hostile_pair pair = co_await connect_hostile(small_settings());
   std::vector<std::byte> into(100);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(1000, into));
+  background receiver(pair.end->get_executor(), pair.end->recv(1000, into));
   const std::vector<std::byte> message = pattern(5000, 1);
-  background sender(pair.mine->get_executor(), pair.mine->send(62, message));
+  background sender(pair.end->get_executor(), pair.end->send(62, message));
   co_await turns(2);
-  co_await say(pair.theirs, by.bytes);
+  co_await send_raw(pair.peer, by.bytes);
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::protocol_violation, {"invalid data from the peer", by.complaint});
+  expect_error(of_recv, errc::protocol_violation, {"invalid data from the peer", by.expected_text});
   const auto of_send = co_await sender.failure();
-  expect_error(of_send, errc::protocol_violation, {by.complaint});
-  co_await hear_all(pair.theirs);  // it hangs up
-  const auto later = co_await failure_of(pair.mine->send(0, const_view()));
-  expect_error(later, errc::protocol_violation, {by.complaint});
+  expect_error(of_send, errc::protocol_violation, {by.expected_text});
+  co_await receive_all(pair.peer);  // the channel closes the connection
+  const auto later = co_await failure_of(pair.end->send(0, const_view()));
+  expect_error(later, errc::protocol_violation, {by.expected_text});
 }
 
 TEST_P(hostile_bytes, end_the_channel) {
-  expect_log(GetParam().complaint);
-  run_test(suffer(GetParam()));
+  expect_log(GetParam().expected_text);
+  run_test(run_attack(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(tcp, hostile_bytes, testing::ValuesIn(hostile_frames()),
                          [](const auto& which) { return which.param.name; });
 
-/// An accepted message: its data may come in order and in full only, and never beyond the view.
+/// An accepted message: its data must come in order and complete, and never beyond the view.
 awaitable<void> wrong_data(std::uint64_t offset, std::size_t bytes) {
   hostile_pair pair = co_await connect_hostile(small_settings());
   std::vector<std::byte> into(150, std::byte{0xee});
-  background receiver(pair.mine->get_executor(),
-                      pair.mine->recv(1, mutable_view(into.data(), 100)));
-  co_await say(pair.theirs, announcement(0x10000, 1, 100));
-  const frame answer = co_await hear_frame(pair.theirs);
+  background receiver(pair.end->get_executor(), pair.end->recv(1, mutable_view(into.data(), 100)));
+  co_await send_raw(pair.peer, announcement(0x10000, 1, 100));
+  const frame answer = co_await receive_frame(pair.peer);
   EXPECT_EQ(answer.type, frame_type::accept);
   frame data = of_type(frame_type::data);
   data.message_id = 0x10000;
   data.flow = 1;
   data.offset = offset;
   data.payload_bytes = static_cast<std::uint32_t>(bytes);
-  co_await say(pair.theirs, data, std::string(bytes, 'd'));
+  co_await send_raw(pair.peer, data, std::string(bytes, 'd'));
   const auto failure = co_await receiver.failure();
   expect_error(failure, errc::protocol_violation, {"unexpected data of message", "of 100 bytes"});
   EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{0xee}), 150);
@@ -157,9 +156,9 @@ TEST(tcp_hostile, data_of_no_bytes) {
 awaitable<void> end_in_mid_frame(std::size_t kept_bytes) {
   hostile_pair pair = co_await connect_hostile(small_settings());
   std::vector<std::byte> into(200);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(1, into));
-  co_await say(pair.theirs, eager(1, 200).substr(0, kept_bytes));
-  pair.theirs.close();
+  background receiver(pair.end->get_executor(), pair.end->recv(1, into));
+  co_await send_raw(pair.peer, eager(1, 200).substr(0, kept_bytes));
+  pair.peer.close();
   const auto failure = co_await receiver.failure();
   expect_error(failure, errc::peer_lost,
                {"the peer is gone", "ended without a close frame", "recv"});
@@ -171,35 +170,35 @@ TEST(tcp_hostile, end_in_a_header) {
 TEST(tcp_hostile, end_in_a_payload) {
   run_test(end_in_mid_frame(64 + 100));
 }
-TEST(tcp_hostile, end_without_a_word) {
+TEST(tcp_hostile, end_between_frames) {
   run_test(end_in_mid_frame(0));
 }
 
-/// What a correct peer may say after the fact is no violation.
-awaitable<void> late_words() {
+/// Late answers of a correct peer are no violation.
+awaitable<void> late_answers() {
   hostile_pair pair = co_await connect_hostile(small_settings());
   const std::vector<std::byte> message = pattern(5000, 1);
-  background sender(pair.mine->get_executor(), pair.mine->send(1, message));
-  const frame announced = co_await hear_frame(pair.theirs);
+  background sender(pair.end->get_executor(), pair.end->send(1, message));
+  const frame announced = co_await receive_frame(pair.peer);
   EXPECT_EQ(announced.type, frame_type::announce);
   sender.cancel();
-  const frame withdrawn = co_await hear_frame(pair.theirs);
+  const frame withdrawn = co_await receive_frame(pair.peer);
   EXPECT_EQ(withdrawn.type, frame_type::withdraw);
   EXPECT_EQ(withdrawn.message_id, announced.message_id);
   for (const frame_type type : {frame_type::accept, frame_type::refuse, frame_type::withdraw}) {
     frame late = of_type(type);
     late.message_id = announced.message_id;
     late.flow = 1;
-    co_await say(pair.theirs, late);
+    co_await send_raw(pair.peer, late);
   }
-  co_await say(pair.theirs, eager(1, 20));
+  co_await send_raw(pair.peer, eager(1, 20));
   std::vector<std::byte> into(20);
-  const std::size_t length = co_await pair.mine->recv(1, into);
+  const std::size_t length = co_await pair.end->recv(1, into);
   EXPECT_EQ(length, 20u);
 }
 
 TEST(tcp_hostile, answers_to_a_withdrawn_message_are_fine) {
-  run_test(late_words());
+  run_test(late_answers());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Peers that vanish or stop without a word.
+// Peers that are killed or stop reading.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,26 +22,26 @@ namespace {
 using protocol::frame;
 using protocol::frame_type;
 
-awaitable<void> live(std::uint16_t port) {
+awaitable<void> run_peer(std::uint16_t port) {
   std::unique_ptr<channel> parent = co_await tcp::connect("127.0.0.1", port);
   co_await send_pattern(*parent, 0, 1000, 1);
-  co_await parent->recv(0, mutable_view());  // which never comes
+  co_await parent->recv(0, mutable_view());  // never completes
 }
 
-/// A process of its own that connects, says one message and waits.
+/// A process of its own that connects, sends one message and waits.
 pid_t start_peer(std::uint16_t port) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   {
     asio::io_context context{1};
-    asio::co_spawn(context, live(port), asio::detached);
+    asio::co_spawn(context, run_peer(port), asio::detached);
     context.run();
   }
   ::_exit(1);
 }
 
-awaitable<void> outlive(tcp::listener& door, pid_t child) {
-  std::unique_ptr<channel> peer = co_await door.accept();
+awaitable<void> lose_peer(tcp::listener& listener, pid_t child) {
+  std::unique_ptr<channel> peer = co_await listener.accept();
   co_await recv_pattern(*peer, 0, 1000, 1);
   background receiver(peer->get_executor(), peer->recv(1, mutable_view()));
   background sender(peer->get_executor(), send_pattern(*peer, 2, 1'000'000, 1));
@@ -63,8 +63,8 @@ TEST(tcp_lost, killed_process) {
   ASSERT_GT(child, 0);
   const auto body = [](std::uint16_t at, pid_t who) -> awaitable<void> {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    tcp::listener door(executor, "127.0.0.1", at);
-    co_await outlive(door, who);
+    tcp::listener listener(executor, "127.0.0.1", at);
+    co_await lose_peer(listener, who);
   };
   run_test(body(port.number(), child));
   ::kill(child, SIGKILL);
@@ -72,32 +72,32 @@ TEST(tcp_lost, killed_process) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
 }
 
-/// The peer hears of a long message and asks for it; the announcement.
+/// The peer accepts a long message. Returns its announcement.
 awaitable<frame> ask_for_message(raw_socket& peer) {
-  const frame announced = co_await hear_frame(peer);
+  const frame announced = co_await receive_frame(peer);
   frame answer;
   answer.type = frame_type::accept;
   answer.message_id = announced.message_id;
   answer.flow = announced.flow;
-  co_await say(peer, answer);
+  co_await send_raw(peer, answer);
   co_return announced;
 }
 
-/// It asks for a long message and then takes no bytes: the deadline frees the sender's view, at the
-/// price of the channel, for a frame is half written.
+/// The peer accepts a long message and then reads no bytes: the deadline frees the sender's view,
+/// but fails the channel, because a frame is partly written.
 awaitable<void> stopped_peer() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
-  pending_operation late(*pair.mine, operation::kind::send, 0, message);
+  pending_operation late(*pair.end, operation::kind::send, 0, message);
   late.deadline = std::chrono::steady_clock::now() + 100ms;
   EXPECT_FALSE(late.start());
-  co_await ask_for_message(pair.theirs);
+  co_await ask_for_message(pair.peer);
   co_await late.wait();
   EXPECT_EQ(late.result, errc::timed_out);
   require(late.failure != nullptr, "no reason");
   expect_error(*late.failure, errc::timed_out,
                {"accepts no more data", "send: message leaving", "of 67108864 bytes"});
-  const auto later = co_await failure_of(pair.mine->send(0, const_view()));
+  const auto later = co_await failure_of(pair.end->send(0, const_view()));
   expect_error(later, errc::timed_out, {"accepts no more data"});
 }
 
@@ -106,33 +106,33 @@ TEST(tcp_lost, stopped_peer) {
 }
 
 awaitable<void> drain(raw_socket& from) {
-  co_await hear_all(from);
+  co_await receive_all(from);
 }
 
-/// It is slow, but takes bytes: only the late message ends, when its piece in hand is written.
+/// The peer is slow, but reads: only the late message ends, once its current frame is written.
 awaitable<void> slow_peer() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
-  pending_operation late(*pair.mine, operation::kind::send, 0, message);
+  pending_operation late(*pair.end, operation::kind::send, 0, message);
   late.deadline = std::chrono::steady_clock::now() + 100ms;
   EXPECT_FALSE(late.start());
-  const frame announced = co_await ask_for_message(pair.theirs);
-  asio::steady_timer past_the_deadline(pair.mine->get_executor(), late.deadline + 50ms);
+  const frame announced = co_await ask_for_message(pair.peer);
+  asio::steady_timer past_the_deadline(pair.end->get_executor(), late.deadline + 50ms);
   co_await past_the_deadline.async_wait(asio::use_awaitable);
   EXPECT_EQ(late.completions, 0);
-  const frame withdrawn = co_await hear_frame(pair.theirs);
+  const frame withdrawn = co_await receive_frame(pair.peer);
   EXPECT_EQ(withdrawn.type, frame_type::withdraw);
   EXPECT_EQ(withdrawn.message_id, announced.message_id);
   co_await late.wait();
   EXPECT_EQ(late.result, errc::timed_out);
   EXPECT_LT(late.bytes, message.size());
   std::vector<std::byte> into(10);
-  background receiver(pair.mine->get_executor(), pair.mine->recv(1, into));
+  background receiver(pair.end->get_executor(), pair.end->recv(1, into));
   frame alive;
   alive.type = frame_type::eager;
   alive.flow = 1;
   alive.payload_bytes = 3;
-  co_await say(pair.theirs, alive, "abc");
+  co_await send_raw(pair.peer, alive, "abc");
   const std::size_t length = co_await receiver.result();
   EXPECT_EQ(length, 3u);
 }
@@ -141,16 +141,16 @@ TEST(tcp_lost, slow_peer) {
   run_test(slow_peer());
 }
 
-/// The socket is full when the channel closes: the goodbye follows what is in the way.
-awaitable<void> goodbye_through_a_full_socket() {
+/// The socket is full when the channel closes: the close frame follows the data before it.
+awaitable<void> close_through_a_full_socket() {
   hostile_pair pair = co_await connect_hostile(settings{});
   std::vector<background> senders;
   for (int i = 0; i < 100; ++i) {
-    senders.emplace_back(pair.mine->get_executor(), send_pattern(*pair.mine, 0, 60'000, 1));
+    senders.emplace_back(pair.end->get_executor(), send_pattern(*pair.end, 0, 60'000, 1));
   }
   co_await turns(5);
-  pair.mine->close();
-  co_await drain(pair.theirs);
+  pair.end->close();
+  co_await drain(pair.peer);
   for (background& sender : senders) {
     const auto failure = co_await sender.failure();
     if (failure) expect_error(failure, errc::channel_closed);
@@ -158,26 +158,26 @@ awaitable<void> goodbye_through_a_full_socket() {
 }
 
 TEST(tcp_lost, close_with_a_full_socket) {
-  run_test(goodbye_through_a_full_socket());
+  run_test(close_through_a_full_socket());
 }
 
-/// Closes while a long message fills the socket, and says how the stream ends; the data in it must
-/// be right although the caller has its memory back.
-awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_whole) {
+/// Closes while a long message fills the socket. Returns the type of the last frame; the data of
+/// the stream must be right although the caller has its buffer back.
+awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_at_frame) {
   settings options;
   options.chunk_bytes = chunk_bytes;
   hostile_pair pair = co_await connect_hostile(options);
   std::vector<std::byte> message = pattern(std::size_t{64} << 20, 1);
-  pending_operation send(*pair.mine, operation::kind::send, 0, message);
+  pending_operation send(*pair.end, operation::kind::send, 0, message);
   EXPECT_FALSE(send.start());
-  co_await ask_for_message(pair.theirs);
-  const auto has_begun = [&pair] { return pair.theirs.available() > 0; };
+  co_await ask_for_message(pair.peer);
+  const auto has_begun = [&pair] { return pair.peer.available() > 0; };
   co_await until(has_begun, "data");
-  pair.mine->close();
+  pair.end->close();
   co_await send.wait();
   EXPECT_EQ(send.result, errc::channel_closed);
   std::fill(message.begin(), message.end(), std::byte{0});
-  const std::string all = co_await hear_all(pair.theirs);
+  const std::string all = co_await receive_all(pair.peer);
   const auto bytes = std::as_bytes(std::span(all));
   std::vector<std::byte> payload;
   frame last;
@@ -196,26 +196,26 @@ awaitable<frame_type> last_frame_of_a_close(std::size_t chunk_bytes, bool* ends_
   }
   EXPECT_GT(payload.size(), 0u);
   EXPECT_EQ(first_wrong(payload, 1), std::nullopt);
-  *ends_whole = at == bytes.size();
+  *ends_at_frame = at == bytes.size();
   co_return last.type;
 }
 
 awaitable<void> close_in_mid_frame() {
-  bool ends_whole = false;
-  const frame_type last = co_await last_frame_of_a_close(settings{}.chunk_bytes, &ends_whole);
+  bool ends_at_frame = false;
+  const frame_type last = co_await last_frame_of_a_close(settings{}.chunk_bytes, &ends_at_frame);
   EXPECT_EQ(last, frame_type::close);
-  EXPECT_TRUE(ends_whole);
+  EXPECT_TRUE(ends_at_frame);
 }
 
-TEST(tcp_lost, close_finishes_the_frame_in_hand) {
+TEST(tcp_lost, close_completes_the_current_frame) {
   run_test(close_in_mid_frame());
 }
 
 awaitable<void> close_in_a_very_long_frame() {
-  bool ends_whole = true;
-  const frame_type last = co_await last_frame_of_a_close(std::size_t{32} << 20, &ends_whole);
+  bool ends_at_frame = true;
+  const frame_type last = co_await last_frame_of_a_close(std::size_t{32} << 20, &ends_at_frame);
   EXPECT_EQ(last, frame_type::data);
-  EXPECT_FALSE(ends_whole);
+  EXPECT_FALSE(ends_at_frame);
 }
 
 TEST(tcp_lost, close_copies_no_very_long_frame) {

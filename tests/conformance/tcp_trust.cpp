@@ -1,4 +1,4 @@
-// Data connections with a key: nothing is believed of a peer that does not prove it.
+// Data connections with a key: a peer that does not prove it is not trusted.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -13,56 +13,57 @@
 namespace tandem::test {
 namespace {
 
-const std::string_view other_secret = "somebody else's secret";
+const std::string_view other_secret = "another job's secret";
 
-awaitable<void> trusted_peer(tcp::listener& door) {
-  std::unique_ptr<channel> theirs = co_await tcp::connect("127.0.0.1", door.port(), with_secret());
-  std::unique_ptr<channel> mine = co_await door.accept();
-  co_await expect_usable(*mine, *theirs);
+awaitable<void> trusted_peer(tcp::listener& listener) {
+  std::unique_ptr<channel> remote =
+      co_await tcp::connect("127.0.0.1", listener.port(), with_secret());
+  std::unique_ptr<channel> local = co_await listener.accept();
+  co_await expect_usable(*local, *remote);
 }
 
-awaitable<void> counted(tcp::listener& door, std::uint64_t count) {
-  const auto is_counted = [&door, count] { return door.rejected_connections() == count; };
-  co_await until(is_counted, "the stranger to be counted");
+awaitable<void> counted(tcp::listener& listener, std::uint64_t count) {
+  const auto is_counted = [&listener, count] { return listener.rejected_connections() == count; };
+  co_await until(is_counted, "the rejected connection to be counted");
 }
 
-awaitable<void> refused_with(settings ours, settings theirs, std::string words) {
+awaitable<void> refused_with(settings local, settings remote, std::string words) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, ours);
-  const auto failure = co_await failure_of(connect_by_tcp(door.port(), theirs));
-  expect_error(failure, errc::not_trusted, {std::to_string(door.port()), words});
+  tcp::listener listener(executor, "127.0.0.1", 0, local);
+  const auto failure = co_await failure_of(connect_by_tcp(listener.port(), remote));
+  expect_error(failure, errc::not_trusted, {std::to_string(listener.port()), words});
   expect_error(failure, errc::not_trusted, {"TANDEM_SECRET_FILE"});
-  co_await counted(door, 1);
-  if (!ours.job_secret.empty()) co_await trusted_peer(door);
+  co_await counted(listener, 1);
+  if (!local.job_secret.empty()) co_await trusted_peer(listener);
 }
 
 TEST(tcp_trust, another_secret_is_refused_on_both_sides) {
   expect_log("it closed the connection without a proof");
   run_test(refused_with(with_secret(), with_secret(other_secret), "has a different job secret"));
 }
-TEST(tcp_trust, who_has_no_secret_is_refused) {
+TEST(tcp_trust, a_peer_without_a_secret_is_refused) {
   expect_log("has a job secret, the connecting peer has none");
-  run_test(refused_with(with_secret(), small_settings(), "has a secret"));
+  run_test(refused_with(with_secret(), small_settings(), "has a job secret"));
 }
 TEST(tcp_trust, a_listener_without_a_secret_is_refused) {
   expect_log("has no job secret, the connecting peer has one");
-  run_test(refused_with(small_settings(), with_secret(), "has no secret"));
+  run_test(refused_with(small_settings(), with_secret(), "has no job secret"));
 }
 
-TEST(tcp_trust, one_secret_opens_also_beyond_loopback) {
+TEST(tcp_trust, with_a_secret_other_addresses_are_allowed) {
   const auto body = []() -> awaitable<void> {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    tcp::listener door(executor, "0.0.0.0", 0, with_secret());
-    co_await trusted_peer(door);
-    EXPECT_EQ(door.rejected_connections(), 0u);
+    tcp::listener listener(executor, "0.0.0.0", 0, with_secret());
+    co_await trusted_peer(listener);
+    EXPECT_EQ(listener.rejected_connections(), 0u);
   };
   run_test(body());
 }
 
-/// A stranger who speaks up to the listener's proof.
+/// An unauthenticated peer after the listener's proof.
 struct half_open {
   raw_socket socket;
-  std::string hello;   ///< what he said
+  std::string hello;   ///< sent by the peer
   std::string answer;  ///< the listener's hello and proof
 };
 
@@ -77,37 +78,37 @@ tcp::wire_hello as_hello(const std::string& text) {
 }
 
 std::string keyed_hello() {
-  tcp::hello mine;
-  mine.limits = protocol::offered(small_settings());
-  mine.keyed = true;
+  tcp::hello local;
+  local.limits = protocol::offered(small_settings());
+  local.keyed = true;
   tcp::wire_hello wire;
-  tcp::encode(mine, wire);
+  tcp::encode(local, wire);
   return as_text(wire);
 }
 
-awaitable<half_open> knock(tcp::listener& door) {
-  raw_socket socket = co_await raw_connect(door.port());
+awaitable<half_open> start_handshake(tcp::listener& listener) {
+  raw_socket socket = co_await raw_connect(listener.port());
   const std::string hello = keyed_hello();
-  co_await say(socket, hello);
-  const std::string answer = co_await hear(socket, tcp::hello_bytes + trust::digest_bytes);
+  co_await send_raw(socket, hello);
+  const std::string answer = co_await receive_raw(socket, tcp::hello_bytes + trust::digest_bytes);
   require(answer.size() == tcp::hello_bytes + trust::digest_bytes, "no answer with a proof");
   co_return half_open{std::move(socket), hello, answer};
 }
 
-enum class lie { reflected, of_another_key, of_another_step, frames };
+enum class forgery { reflected, of_another_key, of_another_step, frames };
 
-std::string told(lie what, const half_open& to) {
-  const tcp::wire_hello mine = as_hello(to.hello), theirs = as_hello(to.answer);
+std::string forged_proof(forgery what, const half_open& to) {
+  const tcp::wire_hello local = as_hello(to.hello), remote = as_hello(to.answer);
   const secret right = tcp::pair_key(with_secret());
   switch (what) {
-    case lie::reflected:
+    case forgery::reflected:
       return to.answer.substr(tcp::hello_bytes);
-    case lie::of_another_key:
-      return as_text(
-          tcp::prove(tcp::step::connector, tcp::pair_key(with_secret(other_secret)), mine, theirs));
-    case lie::of_another_step:
-      return as_text(tcp::prove(tcp::step::accepted, right, mine, theirs));
-    case lie::frames:
+    case forgery::of_another_key:
+      return as_text(tcp::prove(tcp::step::connector, tcp::pair_key(with_secret(other_secret)),
+                                local, remote));
+    case forgery::of_another_step:
+      return as_text(tcp::prove(tcp::step::accepted, right, local, remote));
+    case forgery::frames:
       break;
   }
   protocol::wire_frame frame;
@@ -115,104 +116,104 @@ std::string told(lie what, const half_open& to) {
   return as_text(frame);
 }
 
-awaitable<void> drops_a_lie(lie what) {
+awaitable<void> drops_forgery(forgery what) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, with_secret());
-  half_open stranger = co_await knock(door);
-  co_await say(stranger.socket, told(what, stranger));
-  const std::string rest = co_await hear_all(stranger.socket);
+  tcp::listener listener(executor, "127.0.0.1", 0, with_secret());
+  half_open peer = co_await start_handshake(listener);
+  co_await send_raw(peer.socket, forged_proof(what, peer));
+  const std::string rest = co_await receive_all(peer.socket);
   EXPECT_EQ(rest, "");
-  co_await counted(door, 1);
-  co_await trusted_peer(door);
+  co_await counted(listener, 1);
+  co_await trusted_peer(listener);
 }
 
-class tcp_lies : public testing::TestWithParam<lie> {};
-TEST_P(tcp_lies, are_dropped) {
+class tcp_forgeries : public testing::TestWithParam<forgery> {};
+TEST_P(tcp_forgeries, are_dropped) {
   expect_log("job secret mismatch");
-  run_test(drops_a_lie(GetParam()));
+  run_test(drops_forgery(GetParam()));
 }
-INSTANTIATE_TEST_SUITE_P(tcp, tcp_lies,
-                         testing::Values(lie::reflected, lie::of_another_key, lie::of_another_step,
-                                         lie::frames));
+INSTANTIATE_TEST_SUITE_P(tcp, tcp_forgeries,
+                         testing::Values(forgery::reflected, forgery::of_another_key,
+                                         forgery::of_another_step, forgery::frames));
 
-/// The raw peer of the lies, with the truth: what makes them lies is what they say.
-awaitable<void> takes_the_truth() {
+/// The same raw peer with a valid proof is accepted: only the content of the forged ones was wrong.
+awaitable<void> accepts_valid_proof() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, with_secret());
-  half_open peer = co_await knock(door);
-  const tcp::wire_hello mine = as_hello(peer.hello), theirs = as_hello(peer.answer);
+  tcp::listener listener(executor, "127.0.0.1", 0, with_secret());
+  half_open peer = co_await start_handshake(listener);
+  const tcp::wire_hello local = as_hello(peer.hello), remote = as_hello(peer.answer);
   const secret key = tcp::pair_key(with_secret());
   tcp::proof given;
   std::memcpy(given.data(), peer.answer.data() + tcp::hello_bytes, given.size());
-  EXPECT_TRUE(tcp::is_proof(given, tcp::step::listener, key, mine, theirs));
-  const std::string truth = as_text(tcp::prove(tcp::step::connector, key, mine, theirs));
-  co_await say(peer.socket, truth);
-  std::unique_ptr<channel> made = co_await door.accept();
-  const std::string last = co_await hear(peer.socket, trust::digest_bytes);
-  EXPECT_EQ(last, as_text(tcp::prove(tcp::step::accepted, key, mine, theirs)));
-  // The same again, as somebody says it who has recorded it.
-  raw_socket again = co_await raw_connect(door.port());
-  co_await say(again, peer.hello + truth);
-  const std::string rest = co_await hear_all(again);
+  EXPECT_TRUE(tcp::is_proof(given, tcp::step::listener, key, local, remote));
+  const std::string valid_proof = as_text(tcp::prove(tcp::step::connector, key, local, remote));
+  co_await send_raw(peer.socket, valid_proof);
+  std::unique_ptr<channel> made = co_await listener.accept();
+  const std::string last = co_await receive_raw(peer.socket, trust::digest_bytes);
+  EXPECT_EQ(last, as_text(tcp::prove(tcp::step::accepted, key, local, remote)));
+  // Replays the recorded handshake.
+  raw_socket again = co_await raw_connect(listener.port());
+  co_await send_raw(again, peer.hello + valid_proof);
+  const std::string rest = co_await receive_all(again);
   EXPECT_EQ(rest.size(), tcp::hello_bytes + trust::digest_bytes);
-  co_await counted(door, 1);
+  co_await counted(listener, 1);
 }
 
-TEST(tcp_trust, a_recorded_handshake_is_worth_nothing) {
+TEST(tcp_trust, a_recorded_handshake_is_rejected) {
   expect_log("job secret mismatch");
-  run_test(takes_the_truth());
+  run_test(accepts_valid_proof());
 }
 
-awaitable<void> half_a_proof_and_no_more() {
+awaitable<void> silent_after_half_a_proof() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, with_secret());
-  half_open stranger = co_await knock(door);
-  co_await say(stranger.socket, std::string(16, 'p'));
-  co_await trusted_peer(door);  // is not held up
-  EXPECT_EQ(door.rejected_connections(), 0u);
-  co_await hear_all(stranger.socket);  // until its time is over
-  co_await counted(door, 1);
+  tcp::listener listener(executor, "127.0.0.1", 0, with_secret());
+  half_open peer = co_await start_handshake(listener);
+  co_await send_raw(peer.socket, std::string(16, 'p'));
+  co_await trusted_peer(listener);  // is not delayed
+  EXPECT_EQ(listener.rejected_connections(), 0u);
+  co_await receive_all(peer.socket);  // until the handshake timeout
+  co_await counted(listener, 1);
 }
 
-TEST(tcp_trust, a_proof_has_five_seconds) {
+TEST(tcp_trust, a_proof_must_arrive_within_five_seconds) {
   expect_log("not done within 5 s");
-  run_test(half_a_proof_and_no_more(), drive::by_asio, 60s);
+  run_test(silent_after_half_a_proof(), drive::by_asio, 60s);
 }
 
-/// A listener that has no key, or replays somebody's words, does not get a frame.
-awaitable<void> imposter(asio::ip::tcp::acceptor& at, std::string words, std::string& heard) {
-  raw_socket guest = co_await at.async_accept(asio::use_awaitable);
-  co_await hear(guest, tcp::hello_bytes);
-  co_await say(guest, std::move(words));
-  heard = co_await hear_all(guest);
+/// A listener without the key, or one that replays a recorded answer, gets no frame.
+awaitable<void> impostor(asio::ip::tcp::acceptor& at, std::string words, std::string& received) {
+  raw_socket incoming = co_await at.async_accept(asio::use_awaitable);
+  co_await receive_raw(incoming, tcp::hello_bytes);
+  co_await send_raw(incoming, std::move(words));
+  received = co_await receive_all(incoming);
 }
 
-awaitable<void> imposter_is_refused(bool with_recorded_proof) {
+awaitable<void> impostor_is_refused(bool with_recorded_proof) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  tcp::listener door(executor, "127.0.0.1", 0, with_secret());
-  half_open recorded = co_await knock(door);
+  tcp::listener listener(executor, "127.0.0.1", 0, with_secret());
+  half_open recorded = co_await start_handshake(listener);
   recorded.socket.close();
   std::string words = recorded.answer;
   if (!with_recorded_proof) words.resize(tcp::hello_bytes);
   if (!with_recorded_proof) words += std::string(trust::digest_bytes, 'p');
   const asio::ip::tcp::endpoint any(asio::ip::address_v4::loopback(), 0);
   asio::ip::tcp::acceptor acceptor(executor, any);
-  std::string heard;
-  background server(executor, imposter(acceptor, words, heard));
+  std::string received;
+  background server(executor, impostor(acceptor, words, received));
   const auto failure =
       co_await failure_of(connect_by_tcp(acceptor.local_endpoint().port(), with_secret()));
   expect_error(failure, errc::not_trusted, {"has a different job secret"});
   co_await server.result();
-  EXPECT_EQ(heard, "");
+  EXPECT_EQ(received, "");
 }
 
-TEST(tcp_trust, an_imposter_with_a_recorded_proof_is_refused) {
+TEST(tcp_trust, an_impostor_with_a_recorded_proof_is_refused) {
   expect_log("it closed the connection without a proof");
-  run_test(imposter_is_refused(true));
+  run_test(impostor_is_refused(true));
 }
-TEST(tcp_trust, an_imposter_with_a_guess_is_refused) {
+TEST(tcp_trust, an_impostor_with_a_guess_is_refused) {
   expect_log("it closed the connection without a proof");
-  run_test(imposter_is_refused(false));
+  run_test(impostor_is_refused(false));
 }
 
 }  // namespace

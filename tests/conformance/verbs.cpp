@@ -1,5 +1,5 @@
-// The whole suite over RDMA, on devices in memory: one lane, two, one that TCP stands by for, and
-// lanes that are cut again and again.
+// The channel suite over RDMA, on simulated devices: one lane, two, one with TCP as standby, and
+// lanes that are reset repeatedly.
 
 #include "support/channel_case.hpp"
 #include "support/verbs_rig.hpp"

@@ -1,6 +1,6 @@
-// The suite over a device of this machine that talks to itself, where TANDEM_TEST_RDMA names one:
-// "rxe0 1 1" is the device, its port and the GID. tests/roce/conformance runs it on the kernel's
-// soft-RoCE.
+// The channel suite over an RDMA device of this host connected to itself, named by
+// TANDEM_TEST_RDMA: "rxe0 1 1" is the device, its port and the GID index. tests/roce/conformance
+// runs it on the kernel's soft-RoCE.
 
 #include <boost/asio/this_coro.hpp>
 #include <cstdlib>
@@ -17,12 +17,12 @@ const char* named_device() {
   return std::getenv("TANDEM_TEST_RDMA");
 }
 
-/// Of one adapter both ends, for the device's events; it closes with the last wire.
+/// Both ends use one adapter, so that its events reach both; it closes with the last lane.
 awaitable<channel_pair> connect_device(settings options, std::uint64_t registered_bytes) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   lane_connection_maker make = [on = open_device(executor, named_device()), registered_bytes](
                                    sealed::connection over, sealed::side, std::uint16_t) {
-    return narrow_wire(on, std::move(over), registered_bytes);
+    return make_narrow_lane(on, std::move(over), registered_bytes);
   };
   const std::shared_ptr<rails_rig> rig =
       co_await rails_rig::connect(options, 1, false, std::move(make));
@@ -33,7 +33,7 @@ awaitable<channel_pair> connect_by_slots(settings options) {
   return connect_device(std::move(options), std::numeric_limits<std::uint64_t>::max());
 }
 
-/// Whatever is announced is written in place.
+/// Every announced message is written in place.
 awaitable<channel_pair> connect_direct(settings options) {
   return connect_device(std::move(options), 1);
 }

@@ -9,7 +9,7 @@ lane_connection_maker lanes_of_pair::open(const asio::any_io_executor& executor)
   std::vector<std::shared_ptr<verbs::adapter>> opened;
   for (const std::string& each : devices) opened.push_back(open_device(executor, each));
   return [opened = std::move(opened)](sealed::connection over, sealed::side, std::uint16_t lane) {
-    return narrow_wire(opened.at(lane), std::move(over));
+    return make_narrow_lane(opened.at(lane), std::move(over));
   };
 }
 

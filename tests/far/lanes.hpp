@@ -8,15 +8,16 @@
 
 namespace tandem::test::far {
 
-/// A test that says much to the far end does not turn its loop meanwhile, and its lanes are silent.
+/// A test that exchanges many requests with the far end does not run its loop meanwhile, so its
+/// lanes are silent.
 inline constexpr rails::timeouts bounds{std::chrono::seconds(30), std::chrono::seconds(60)};
 
-/// What a pair's lanes go over.
+/// The addresses and devices of a pair's lanes.
 struct lanes_of_pair {
-  std::vector<asio::ip::address> there;  ///< of the other machine, for each lane
-  std::vector<std::string> devices;      ///< of this one, for each lane; none: TCP
+  std::vector<asio::ip::address> there;  ///< addresses of the other host, for each lane
+  std::vector<std::string> devices;      ///< devices of this host, for each lane; empty: TCP
 
-  /// Opens the devices; they close with the last wire.
+  /// Opens the devices; they close with the last lane.
   lane_connection_maker open(const asio::any_io_executor& executor) const;
 };
 

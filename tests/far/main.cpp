@@ -1,9 +1,9 @@
-// The channel suite with its two ends in two processes. By itself it starts the other one and goes
-// over TCP on loopback; tests/roce/far puts the two on two machines with two RDMA rails:
-//   far_tests --serve PORT [DEVICE...]       on one: has the far ends, for ever
+// The channel suite with its two ends in two processes. By default it starts the other process and
+// uses TCP on loopback; tests/roce/far runs the two on two hosts with two RDMA rails:
+//   far_tests --serve PORT [DEVICE...]       on one: serves the far ends, for ever
 //   TANDEM_TEST_FAR="PORT ADDRESS..." TANDEM_TEST_RDMA="DEVICE, DEVICE" far_tests     on the other
-// with an ADDRESS of the first machine for each lane, and of each lane the DEVICE here: "rxe0 1 1"
-// is its name, its port and its GID.
+// with an ADDRESS of the first host for each lane, and for each lane a local DEVICE: "rxe0 1 1" is
+// its name, its port and its GID index.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -33,15 +33,15 @@ INSTANTIATE_TEST_SUITE_P(far, channel_test,
                                                       false}),
                          case_name);
 
-void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& door,
+void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& acceptor,
                     const lanes_of_pair& by) {
-  asio::co_spawn(context, serve(door, by), [](std::exception_ptr failure) {
+  asio::co_spawn(context, serve(acceptor, by), [](std::exception_ptr failure) {
     if (failure) std::rethrow_exception(failure);
   });
   context.run();
 }
 
-/// As the environment names it, else one that is started here.
+/// The process named by the environment, or one that is started here.
 class far_process final : public testing::Environment {
  public:
   void SetUp() override {
@@ -60,15 +60,15 @@ class far_process final : public testing::Environment {
     }
     lanes.there.assign(2, asio::ip::address_v4::loopback());
     asio::io_context context{1};
-    asio::ip::tcp::acceptor door(context, {asio::ip::address_v4::loopback(), 0});
-    control = door.local_endpoint();
+    asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+    control = acceptor.local_endpoint();
     context.notify_fork(asio::io_context::fork_prepare);
     child_ = ::fork();
     ASSERT_GE(child_, 0);
     if (child_ > 0) return context.notify_fork(asio::io_context::fork_parent);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     context.notify_fork(asio::io_context::fork_child);
-    serve_for_ever(context, door, lanes);
+    serve_for_ever(context, acceptor, lanes);
     ::_exit(1);
   }
   void TearDown() override {
@@ -76,7 +76,7 @@ class far_process final : public testing::Environment {
     ::kill(child_, SIGKILL);
     int status = 0;
     ::waitpid(child_, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the far end had ended";
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the far end had exited";
   }
 
  private:
@@ -95,11 +95,11 @@ int main(int argc, char** argv) {
     by.there.resize(std::max<std::size_t>(by.devices.size(), 2));
     asio::io_context context{1};
     const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
-    asio::ip::tcp::acceptor door(context, {asio::ip::address_v4::any(), port});
-    serve_for_ever(context, door, by);
+    asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::any(), port});
+    serve_for_ever(context, acceptor, by);
     return 0;
   }
   testing::InitGoogleTest(&argc, argv);
-  testing::AddGlobalTestEnvironment(new far_process);  // which GoogleTest deletes
+  testing::AddGlobalTestEnvironment(new far_process);  // owned and deleted by GoogleTest
   return RUN_ALL_TESTS();
 }

@@ -11,7 +11,7 @@
 #include <tandem/detail/quiet.hpp>
 #include <utility>
 
-#include "far/words.hpp"
+#include "far/messages.hpp"
 #include "protocol/channel_handle.hpp"
 
 namespace tandem::test::far {
@@ -19,7 +19,7 @@ namespace {
 
 using detail::quiet;
 
-/// The connection to the other process, and what is pending there.
+/// The connection to the other process, and the operations pending there.
 class session : public std::enable_shared_from_this<session>, private pending_owner {
  public:
   explicit session(asio::ip::tcp::socket over)
@@ -28,24 +28,24 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     over_.non_blocking(true);
   }
   asio::any_io_executor get_executor() { return over_.get_executor(); }
-  void run() { asio::co_spawn(over_.get_executor(), read_on(), asio::detached); }
+  void run() { asio::co_spawn(over_.get_executor(), read_all(), asio::detached); }
 
-  void say(packer words) {
-    const std::string frame = words.take();
+  void send(packer message) {
+    const std::string frame = message.take();
     for (std::size_t at = 0; at < frame.size();) {
       error_code failure;
       at += over_.write_some(asio::buffer(frame.data() + at, frame.size() - at), failure);
       if (failure == asio::error::would_block) {
         wait(POLLOUT);
       } else if (failure) {
-        return;  // the reader hears of it
+        return;  // the reader reports it
       }
     }
   }
-  /// Says them and waits until they are carried out, so that what comes next here comes later there
-  /// too. Empty: the far end is gone.
-  std::string ask(packer words) {
-    say(std::move(words));
+  /// Sends a request and waits until it is carried out, so that later actions here are ordered
+  /// after it there. Empty: the far end is gone.
+  std::string request(packer message) {
+    send(std::move(message));
     for (;;) {
       std::optional<std::string> frame = next();
       if (!frame) {
@@ -55,19 +55,20 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
         }
         wait(POLLIN);
         fill();
-      } else if (static_cast<word>(frame->front()) == word::done) {
+      } else if (static_cast<message_type>(frame->front()) == message_type::done) {
         done_.push_back(std::move(*frame));
       } else {
-        // Nobody else looks at what has come with it.
+        // Completions may have arrived with the answer; nobody else delivers them.
         while (std::optional<std::string> more = next()) done_.push_back(std::move(*more));
-        asio::post(over_.get_executor(), [self = shared_from_this()] { self->tell_done(); });
+        asio::post(over_.get_executor(),
+                   [self = shared_from_this()] { self->deliver_completions(); });
         return frame->substr(1);
       }
     }
   }
 
-  /// What has come, if anything has.
-  std::optional<std::string> heard() {
+  /// The next message, if one has arrived.
+  std::optional<std::string> poll_message() {
     fill();
     require(!has_ended_, "the far end is gone");
     return next();
@@ -78,32 +79,32 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
     const bool is_send = op.what == operation::kind::send;
     const bool has_bytes =
         is_send && op.view.kind == memory_kind::host && op.view.bytes <= longest_view_bytes;
-    packer words(word::start);
-    words.put(last_).put(op.what).put(op.flow).put(op.view.bytes).put(op.view.kind);
-    words.put(op.signature);
+    packer message(message_type::start);
+    message.put(last_).put(op.what).put(op.flow).put(op.view.bytes).put(op.view.kind);
+    message.put(op.signature);
     std::int64_t left_ns = -1;
     if (op.deadline != operation::time_point::max()) {
       left_ns = std::max<std::int64_t>((op.deadline - std::chrono::steady_clock::now()) / 1ns, 0);
     }
-    words.put(left_ns);
-    words.put_text(has_bytes
-                       ? std::string_view(static_cast<const char*>(op.view.data), op.view.bytes)
-                       : std::string_view());
+    message.put(left_ns);
+    message.put_text(has_bytes
+                         ? std::string_view(static_cast<const char*>(op.view.data), op.view.bytes)
+                         : std::string_view());
     op.move_to(operation::phase::queued);
-    ask(std::move(words));
+    request(std::move(message));
   }
   void cancel(const operation& op) {
     for (const auto& [id, each] : pending_) {
       if (each != &op) continue;
-      ask(std::move(packer(word::cancel).put(id)));
+      request(std::move(packer(message_type::cancel).put(id)));
       return;
     }
   }
 
-  /// What is pending ends by itself, and nobody can cancel it any more.
+  /// Pending operations end by themselves, and cannot be cancelled any more.
   void drop() {
     for (const auto& [id, op] : pending_) op->move_to(operation::phase::done);
-    say(packer(word::drop));
+    send(packer(message_type::drop));
   }
 
  private:
@@ -115,7 +116,7 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
   }
   void wait(short what) {
     pollfd ready{over_.native_handle(), what, 0};
-    require(::poll(&ready, 1, 20'000) == 1, "the far end neither hears nor answers");
+    require(::poll(&ready, 1, 20'000) == 1, "the far end does not answer");
   }
   void fill() {
     std::array<char, 65536> block;
@@ -124,42 +125,42 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
       const std::size_t n = over_.read_some(asio::buffer(block), failure);
       has_ended_ = failure && failure != asio::error::would_block;
       if (failure) return;
-      come_.append(block.data(), n);
+      received_.append(block.data(), n);
     }
   }
   std::optional<std::string> next() {
     std::uint32_t length = 0;
-    if (come_.size() - taken_ < sizeof(length)) return {};
-    std::memcpy(&length, come_.data() + taken_, sizeof(length));
-    if (come_.size() - taken_ < sizeof(length) + length) return {};
-    std::string frame = come_.substr(taken_ + sizeof(length), length);
-    taken_ += sizeof(length) + length;
-    if (taken_ == come_.size()) come_.clear();
-    if (come_.empty()) taken_ = 0;
+    if (received_.size() - consumed_ < sizeof(length)) return {};
+    std::memcpy(&length, received_.data() + consumed_, sizeof(length));
+    if (received_.size() - consumed_ < sizeof(length) + length) return {};
+    std::string frame = received_.substr(consumed_ + sizeof(length), length);
+    consumed_ += sizeof(length) + length;
+    if (consumed_ == received_.size()) received_.clear();
+    if (received_.empty()) consumed_ = 0;
     return frame;
   }
 
-  awaitable<void> read_on() {
+  awaitable<void> read_all() {
     const auto self = shared_from_this();
     while (!has_ended_) {
       const auto [failure] = co_await over_.async_wait(asio::socket_base::wait_read, quiet);
       if (failure) co_return;
       fill();
       while (std::optional<std::string> frame = next()) done_.push_back(std::move(*frame));
-      tell_done();
+      deliver_completions();
     }
   }
-  void tell_done() {
+  void deliver_completions() {
     const auto self = shared_from_this();
     while (!done_.empty()) {
       const std::string frame = std::move(done_.front());
       done_.pop_front();
-      tell(unpacker(std::string_view(frame).substr(1)));
+      complete_operation(unpacker(std::string_view(frame).substr(1)));
     }
   }
-  void tell(unpacker from) {
+  void complete_operation(unpacker from) {
     const auto found = pending_.find(from.take<std::uint64_t>());
-    require(found != pending_.end(), "the far end tells of an operation that is over");
+    require(found != pending_.end(), "the far end completes an unknown operation");
     operation& op = *found->second;
     pending_.erase(found);
     op.result = take_code(from);
@@ -176,8 +177,8 @@ class session : public std::enable_shared_from_this<session>, private pending_ow
   asio::ip::tcp::socket over_;
   std::map<std::uint64_t, operation*> pending_;
   std::uint64_t last_ = 0;
-  std::string come_;
-  std::size_t taken_ = 0;
+  std::string received_;
+  std::size_t consumed_ = 0;
   bool has_ended_ = false;
   std::deque<std::string> done_;
 };
@@ -190,13 +191,13 @@ class far_end final : public channel {
   asio::any_io_executor get_executor() const noexcept override { return over_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }
   channel_stats stats() const noexcept override {
-    const std::string said = over_->ask(packer(word::stats));
-    return said.empty() ? channel_stats{} : unpacker(said).take<channel_stats>();
+    const std::string answer = over_->request(packer(message_type::stats));
+    return answer.empty() ? channel_stats{} : unpacker(answer).take<channel_stats>();
   }
   void fail(const error& reason) noexcept override {
-    packer words(word::fail);
-    put_error(words, reason);
-    over_->ask(std::move(words));
+    packer message(message_type::fail);
+    put_error(message, reason);
+    over_->request(std::move(message));
   }
   bool start(operation& op) override {
     over_->start(op);
@@ -217,9 +218,9 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   asio::ip::tcp::socket over(executor);
   co_await over.async_connect(control, asio::use_awaitable);
   const auto there = std::make_shared<session>(std::move(over));
-  packer words(word::open);
-  put_settings(words, options);
-  const std::string opened = there->ask(std::move(words));
+  packer message(message_type::open);
+  put_settings(message, options);
+  const std::string opened = there->request(std::move(message));
   const auto port = unpacker(opened).take<std::uint16_t>();
 
   const std::shared_ptr<rails::link> link =
@@ -230,10 +231,10 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   });
   std::function<bool()> is_up = [&link] { return all_up(*link); };
   co_await poll_until(std::move(is_up), "lanes come up");
-  // Whatever the far end still waits for may be this one's to do: so this one goes on.
-  there->say(packer(word::up));
+  // The far end may still wait for lanes that need progress here: do not wait for it.
+  there->send(packer(message_type::up));
   std::optional<std::string> up;
-  std::function<bool()> is_up_there = [&] { return (up = there->heard()).has_value(); };
+  std::function<bool()> is_up_there = [&] { return (up = there->poll_message()).has_value(); };
   co_await poll_until(std::move(is_up_there), "lanes come up at the far end");
   unpacker limits(std::string_view(*up).substr(1));
   there->run();

@@ -3,13 +3,13 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
-#include "support/channel_case.hpp"
 #include "far/lanes.hpp"
+#include "support/channel_case.hpp"
 
 namespace tandem::test::far {
 
-/// A channel whose other end is in another process, perhaps on another machine: the first end is
-/// here, the second stands for the one there and has all that it is asked done by `far::serve`.
+/// A channel whose other end is in another process, perhaps on another host: the first end is
+/// local, the second a proxy whose operations are carried out there by `far::serve`.
 /// @param control  where that process listens
 awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair by,
                                 settings options);

@@ -6,8 +6,9 @@
 
 namespace tandem::test::far {
 
-/// Has the far ends of those that connect to the door: a test each, one after the other or at once.
-/// @param by  its devices; its `there` says no more than how many lanes there are
-awaitable<void> serve(asio::ip::tcp::acceptor& door, lanes_of_pair by);
+/// Serves the far ends for tests that connect to the acceptor: one channel for each, one after the
+/// other or concurrently.
+/// @param by  its devices; of its `there` only the number of lanes is used
+awaitable<void> serve(asio::ip::tcp::acceptor& acceptor, lanes_of_pair by);
 
 }  // namespace tandem::test::far

@@ -1,6 +1,6 @@
-// A rank of two that forks in the middle of its job, as data loaders do.
+// One of two ranks that fork during their job, as data loaders do.
 // usage: forking_rank CHANNEL dies-after-fork | dies-after-clone | child-uses | child-execs
-// The child is forked by rank 1; what each says goes to the standard output.
+// Rank 1 forks the child; all of them print to standard output.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,41 +24,42 @@ using tandem::channel;
 namespace {
 
 constexpr int rounds = 200;
-constexpr std::size_t words = 40'000;  // more than one message's eager part
+constexpr std::size_t words = 40'000;  // longer than the eager part of a message
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
-/// Ends in place of its parent's loop: everything that the child has inherited is destroyed.
+/// Ends the child's copy of the parent's loop: everything that the child has inherited is
+/// destroyed.
 struct child_is_done {};
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> meeting,
+                                                      std::shared_ptr<tandem::store> rendezvous,
                                                       tandem::settings options) {
-  if (kind == "shm") return tandem::shm::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(meeting), std::move(options));
-  return tandem::tcp::make_fabric(std::move(meeting), std::move(options));
+  if (kind == "shm") return tandem::shm::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
 }
 
-/// What an attempt of the child comes to.
+/// Prints the result of an attempt of the child.
 template <class Attempt>
 asio::awaitable<void> attempt(const char* name, Attempt what) {
-  std::string came = "was not refused";
+  std::string result = "was not refused";
   try {
     co_await what();
   } catch (const tandem::error& e) {
-    came = e.code() == tandem::errc::used_after_fork ? "refused: " : "fails otherwise: ";
-    came += e.what();
+    result = e.code() == tandem::errc::used_after_fork ? "refused: " : "fails otherwise: ";
+    result += e.what();
   }
-  say(fmt::format("child: {}: {}", name, came));
+  print_line(fmt::format("child: {}: {}", name, result));
 }
 
 struct rank {
   tandem::fabric& job;
-  tandem::store& meeting;
+  tandem::store& rendezvous;
   asio::io_context& context;
   channel& peer;
   tandem::communicator& world;
@@ -71,7 +72,7 @@ asio::awaitable<void> use_all(rank of) {
   co_await attempt("recv", [&]() -> asio::awaitable<void> { co_await of.peer.recv(1, view); });
   co_await attempt("to", [&]() -> asio::awaitable<void> { co_await of.job.to(0); });
   co_await attempt("barrier", [&] { return tandem::barrier(of.world); });
-  co_await attempt("store", [&] { return of.meeting.set("key", "value"); });
+  co_await attempt("store", [&] { return of.rendezvous.set("key", "value"); });
   co_await attempt("run", [&]() -> asio::awaitable<void> {
     tandem::run(of.context);
     co_return;
@@ -82,11 +83,11 @@ asio::awaitable<void> use_all(rank of) {
   });
   of.job.fail(tandem::error(tandem::errc::bad_input, "a child's failure is its own"));
   of.job.close();
-  of.meeting.report(tandem::error(tandem::errc::bad_input, "a child's report is its own"));
-  of.meeting.leave();
+  of.rendezvous.report(tandem::error(tandem::errc::bad_input, "a child's report is its own"));
+  of.rendezvous.leave();
 }
 
-/// Waits for the parent's word to go, so that it lives on when the parent is killed.
+/// Keeps the child alive when the parent is killed.
 [[noreturn]] void outlive() {
   ::prctl(PR_SET_NAME, "outlives");
   for (;;) ::pause();
@@ -98,11 +99,11 @@ int end_of(pid_t child) {
   return status;
 }
 
-/// A message each way, and every word of it right.
-asio::awaitable<std::uint64_t> exchange(channel& with, int mine, int round) {
+/// A message each way. Returns the number of wrong words.
+asio::awaitable<std::uint64_t> exchange(channel& with, int own_rank, int round) {
   std::vector<std::uint64_t> out(words), in(words);
   for (std::size_t i = 0; i < words; ++i)
-    out[i] = i * 31 + static_cast<std::uint64_t>(2 * round + mine);
+    out[i] = i * 31 + static_cast<std::uint64_t>(2 * round + own_rank);
   std::vector<asio::awaitable<void>> both;
   const tandem::const_view from(out.data(), words * 8);
   const tandem::mutable_view into(in.data(), words * 8);
@@ -114,12 +115,12 @@ asio::awaitable<std::uint64_t> exchange(channel& with, int mine, int round) {
   co_await tandem::when_all(std::move(both));
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < words; ++i) {
-    if (in[i] != i * 31 + static_cast<std::uint64_t>(2 * round + 1 - mine)) ++wrong;
+    if (in[i] != i * 31 + static_cast<std::uint64_t>(2 * round + 1 - own_rank)) ++wrong;
   }
   co_return wrong;
 }
 
-/// In the middle of its traffic rank 1 forks: children that exec, that exit, that fork again.
+/// During its traffic rank 1 forks children that exec, exit, or fork again.
 void fork_some(int round) {
   if (round % 5 != 0) return;
   const pid_t child = ::fork();
@@ -129,14 +130,14 @@ void fork_some(int round) {
     ::_exit(::fork() == 0 ? 0 : end_of(-1));
   }
   const int status = end_of(child);
-  if (status != 0) say(fmt::format("a child ended with status {:#x}", status));
+  if (status != 0) print_line(fmt::format("a child ended with status {:#x}", status));
 }
 
-asio::awaitable<void> work(rank of, int mine, std::string what) {
+asio::awaitable<void> work(rank of, int own_rank, std::string what) {
   std::uint64_t wrong = 0;
   for (int round = 0; round < rounds; ++round) {
-    wrong += co_await exchange(of.peer, mine, round);
-    if (mine != 1) continue;
+    wrong += co_await exchange(of.peer, own_rank, round);
+    if (own_rank != 1) continue;
     if (what == "child-execs") fork_some(round);
     if (what == "child-uses" && round == rounds / 2) {
       const pid_t child = ::fork();
@@ -144,21 +145,21 @@ asio::awaitable<void> work(rank of, int mine, std::string what) {
         co_await use_all(of);
         throw child_is_done{};
       }
-      say(fmt::format("child ended with {}", end_of(child)));
+      print_line(fmt::format("child ended with {}", end_of(child)));
     }
   }
   co_await tandem::barrier(of.world);
-  say(fmt::format("rank {}: {} rounds, {} wrong words", mine, rounds, wrong));
+  print_line(fmt::format("rank {}: {} rounds, {} wrong words", own_rank, rounds, wrong));
 }
 
-asio::awaitable<void> die(rank of, int mine, std::string what) {
-  if (mine == 1) {
+asio::awaitable<void> die(rank of, int own_rank, std::string what) {
+  if (own_rank == 1) {
     const pid_t child = what == "dies-after-clone" ? ::_Fork() : ::fork();
     if (child == 0) outlive();
-    say(fmt::format("child {}", child));
+    print_line(fmt::format("child {}", child));
   }
   co_await tandem::barrier(of.world);
-  say("ready");
+  print_line("ready");
   std::byte byte{};
   const tandem::mutable_view view(&byte, 1);
   co_await of.peer.recv(1, view);
@@ -168,26 +169,26 @@ asio::awaitable<void> run(asio::io_context& context, std::string kind, std::stri
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await make(std::move(kind), rendezvous, options);
   channel& peer = co_await job->to(1 - who->rank);
   auto world = co_await tandem::make_communicator(*job, options);
-  const rank mine{*job, *meeting, context, peer, world};
+  const rank own_rank{*job, *rendezvous, context, peer, world};
   if (what.starts_with("dies")) {
-    co_await die(mine, who->rank, what);
+    co_await die(own_rank, who->rank, what);
   } else {
-    co_await work(mine, who->rank, what);
+    co_await work(own_rank, who->rank, what);
   }
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
-/// Those of a process that was started by exec.
+/// Counts the inherited descriptors of a process that was started by exec.
 int count_descriptors() {
   int found = 0;
   for (int fd = 3; fd < 1024; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) continue;
-    say(fmt::format("descriptor {} was inherited by exec", fd));
+    print_line(fmt::format("descriptor {} was inherited by exec", fd));
     ++found;
   }
   return found;
@@ -208,9 +209,9 @@ int main(int argc, char** argv) {
     });
     tandem::run(context);
   } catch (const child_is_done&) {
-    say("child: all is destroyed");
+    print_line("child: all is destroyed");
   } catch (const std::exception& e) {
-    say(fmt::format("failed: {}", e.what()));
+    print_line(fmt::format("failed: {}", e.what()));
     return 1;
   }
   return 0;

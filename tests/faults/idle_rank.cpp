@@ -1,5 +1,6 @@
-// A rank of two whose connections lie idle for a while: a message each way, nothing for IDLE_S, and
-// a message each way again. usage: idle_rank CHANNEL IDLE_S
+// One of two ranks whose connections are idle for a while: a message each way, nothing for IDLE_S,
+// and a message each way again.
+// usage: idle_rank CHANNEL IDLE_S
 
 #include <fmt/format.h>
 
@@ -18,52 +19,52 @@ namespace asio = boost::asio;
 
 namespace {
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> meeting,
+                                                      std::shared_ptr<tandem::store> rendezvous,
                                                       tandem::settings options) {
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(meeting), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(meeting), std::move(options));
-  return tandem::tcp::make_fabric(std::move(meeting), std::move(options));
+  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
+  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
+  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
 }
 
 asio::awaitable<void> exchange(tandem::channel& with, int rank) {
   std::vector<char> bytes(300'000, static_cast<char>('a' + rank));
-  const tandem::const_view mine(bytes.data(), bytes.size());
-  if (rank == 0) co_await with.send(1, mine);
-  std::vector<char> came(bytes.size());
-  const tandem::mutable_view theirs(came.data(), came.size());
-  co_await with.recv(1, theirs);
-  if (rank == 1) co_await with.send(1, mine);
-  if (came.front() != 'b' - rank || came.back() != 'b' - rank) say("wrong bytes");
+  const tandem::const_view local(bytes.data(), bytes.size());
+  if (rank == 0) co_await with.send(1, local);
+  std::vector<char> received(bytes.size());
+  const tandem::mutable_view remote(received.data(), received.size());
+  co_await with.recv(1, remote);
+  if (rank == 1) co_await with.send(1, local);
+  if (received.front() != 'b' - rank || received.back() != 'b' - rank) print_line("wrong bytes");
 }
 
 asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await make(std::move(kind), rendezvous, options);
   tandem::channel& peer = co_await job->to(1 - who->rank);
   co_await exchange(peer, who->rank);
-  say("idle");
+  print_line("idle");
   asio::steady_timer timer(job->get_executor(), idle);
   co_await timer.async_wait(asio::use_awaitable);
   co_await exchange(peer, who->rank);
   // The store has been idle, too; rank 0 leaves last.
   if (who->rank == 1) {
-    co_await meeting->set("done", "yes");
+    co_await rendezvous->set("done", "yes");
   } else {
     std::vector<std::string> keys(1, "done");
-    co_await meeting->get(std::move(keys), options.operation_timeout);
+    co_await rendezvous->get(std::move(keys), options.operation_timeout);
   }
-  say("done");
+  print_line("done");
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ int main(int argc, char** argv) {
     });
     tandem::run(context);
   } catch (const std::exception& e) {
-    say(fmt::format("failed: {}", tandem::describe(e)));
+    print_line(fmt::format("failed: {}", tandem::describe(e)));
     return 1;
   }
   return 0;

@@ -1,4 +1,4 @@
-"""Ranks as processes, for tests of what goes wrong around them.
+"""Ranks as processes, for tests of failures around them.
 
 Every script of this folder defines functions `case_<name>(programs...)` and ends with `run_cases(globals())`. A case fails by
 raising (`check`), and skips by raising `Skipped` with the reason. Exit status: 1 one failed, 77 all skipped, 0 otherwise.
@@ -14,7 +14,7 @@ import time
 import traceback
 
 SKIPPED = 77
-START_S = 20  # for a rank to start on a busy machine
+START_S = 20  # limit for a rank to start on a busy machine
 
 
 class Skipped(Exception):
@@ -26,25 +26,25 @@ class Failed(Exception):
 
 
 def check(holds, *what):
-    """Fails the case, with what was seen, unless `holds`."""
+    """Fails the case, with `what`, unless `holds`."""
     if not holds:
         raise Failed(" ".join(str(part) for part in what))
 
 
 def free_port():
-    """A port that nobody listens on. It stays reserved while this process lives, and a listener may share it."""
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind(("127.0.0.1", 0))
-    _keepers.append(keeper)
-    return keeper.getsockname()[1]
+    """A reserved port: no process listens on it, and a listener may share it while this process lives."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _reserved.append(reserved)
+    return reserved.getsockname()[1]
 
 
-_keepers = []
+_reserved = []
 
 
 class Process:
-    """One process in a session of its own; both output streams go to one file, which grows while it runs."""
+    """A process in a session of its own; both output streams go to one file, which grows while it runs."""
 
     def __init__(self, command, environment=None, prefix=(), preexec=None, cwd=None):
         self.log = tempfile.NamedTemporaryFile(prefix="tandem-fault-")
@@ -63,14 +63,14 @@ class Process:
             return log.read()
 
     def wait_for(self, text, limit_s=START_S):
-        """Until its output holds `text`; fails the case when it ends or the limit passes before."""
+        """Waits until its output contains `text`; fails the case if it ends or the limit passes before."""
         end = time.monotonic() + limit_s
         while text not in self.output():
             ended = self.process.poll() is not None
             if text in self.output():
                 break
-            check(not ended, f"ended with {self.process.returncode} before it said '{text}':", self.output())
-            check(time.monotonic() < end, f"did not say '{text}' within {limit_s} s:", self.output())
+            check(not ended, f"ended with {self.process.returncode} before it printed '{text}':", self.output())
+            check(time.monotonic() < end, f"did not print '{text}' within {limit_s} s:", self.output())
             time.sleep(0.005)
 
     def wait(self, limit_s):
@@ -78,7 +78,7 @@ class Process:
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise Failed(f"still runs after {limit_s} s; it said: {self.output()}") from None
+            raise Failed(f"still runs after {limit_s} s; its output: {self.output()}") from None
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -87,7 +87,7 @@ class Process:
         self.process.send_signal(signal.SIGKILL)
 
     def end(self):
-        """Kills it and whoever is left of its session."""
+        """Kills it and all processes left in its session."""
         for kill in (lambda: os.killpg(self.pid, signal.SIGKILL), self.process.kill):
             try:
                 kill()
@@ -100,7 +100,7 @@ _running = []
 
 
 def start_ranks(command, size, environment=None, port=None, each=None, address="127.0.0.1", **more):
-    """`size` ranks of `command`, rank 0 first. `each(rank)` gives the environment of one rank beside the common one."""
+    """Starts `size` ranks of `command`, rank 0 first. `each(rank)` returns additional environment variables of a rank."""
     common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": address,
               "MASTER_PORT": str(port or free_port())} | (environment or {})
     return [Process(command, common | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | (each(rank) if each else {}), **more)
@@ -108,7 +108,7 @@ def start_ranks(command, size, environment=None, port=None, each=None, address="
 
 
 def two_hosts(rates):
-    """`hosts.Hosts` with rails of these rates; skips the case where this machine does not allow them."""
+    """`hosts.Hosts` with rails of these rates; skips the case where this machine does not allow it."""
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "network"))
     import hosts
     try:
@@ -140,7 +140,7 @@ def run_cases(names, argv=None):
         except Failed as what:
             failed.append(name)
             word = f"FAILED: {what}"
-        except Exception:  # the script's own defect is a failure, too
+        except Exception:  # an error of the script itself is a failure, too
             failed.append(name)
             word = f"FAILED: {traceback.format_exc()}"
         finally:

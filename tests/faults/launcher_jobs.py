@@ -1,6 +1,6 @@
-"""Launchers under test: `tandem run` of a shell, and who is left of its job.
+"""Launchers under test: `tandem run` of a shell, and the processes that are left of its job.
 
-Every process of a job has a mark in its environment: who is left is found by it.
+Every process of a job has a mark in its environment, by which it is found.
 """
 
 import os
@@ -10,36 +10,36 @@ import time
 
 from jobs import Process, check
 
-END_S = 20  # for what ends within a second on an idle machine
+END_S = 20  # limit for what ends within a second on an idle machine
 MARK = "FAULT_TEST_MARK"
 STUBBORN = "trap '' TERM INT HUP QUIT; "
 FOREVER = "while :; do sleep 1000; done"
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
-def usual_signals():
-    """What an interactive shell gives: a test in the background would inherit ignored ones."""
+def default_signals():
+    """The signal actions of an interactive shell: a test in the background would inherit ignored signals."""
     for number in (*STOPS, signal.SIGPIPE, signal.SIGCHLD, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)
 
 
 class Job(Process):
-    """A launcher, and who is left of its job."""
+    """A launcher, and the processes of its job."""
 
-    def __init__(self, command, preexec=usual_signals, **more):
+    def __init__(self, command, preexec=default_signals, **more):
         self.mark = secrets.token_hex(8)
         super().__init__(command, environment={MARK: self.mark}, preexec=preexec, **more)
 
-    def family(self):
-        """Living processes with the mark but the launcher: {pid: (name, state)}."""
+    def processes(self):
+        """Living processes with the mark, except the launcher: {pid: (name, state)}."""
         return {pid: what for pid, what in marked(self.mark).items() if pid != self.pid}
 
-    def nobody_is_left(self):
-        left = eventually(lambda: not self.family())
-        check(left, "left behind:", self.family(), self.output())
+    def expect_none_left(self):
+        left = eventually(lambda: not self.processes())
+        check(left, "left behind:", self.processes(), self.output())
 
     def end(self):
-        for pid in self.family():
+        for pid in self.processes():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -65,7 +65,7 @@ def marked(mark):
 
 
 def eventually(holds, limit_s=END_S):
-    """True as soon as it holds, False when the limit passes before."""
+    """True as soon as `holds()` is true, False if the limit passes before."""
     end = time.monotonic() + limit_s
     while not holds():
         if time.monotonic() > end:
@@ -75,14 +75,14 @@ def eventually(holds, limit_s=END_S):
 
 
 def run(tandem, script, *options, ranks=2, **more):
-    """`tandem run` of a shell script that says "up" when it is ready, once for each rank."""
+    """Runs `tandem run` with a shell script; waits until each rank has printed "up"."""
     job = Job([tandem, "run", "-n", ranks, *options, "--", "bash", "-c", script], **more)
     check(eventually(lambda: job.output().count("up") == ranks), "ranks did not come up:", job.output())
     return job
 
 
-def expect_end(job, status, says=""):
+def expect_end(job, status, text=""):
     found = job.wait(END_S)
     check(found == status, f"status {found}, not {status}:", job.output())
-    check(says in job.output(), f"did not say '{says}':", job.output())
-    job.nobody_is_left()
+    check(text in job.output(), f"did not print '{text}':", job.output())
+    job.expect_none_left()

@@ -1,5 +1,5 @@
-"""Two hosts with a middle box between them: what each sends to the other is an IP packet in the hands of this process, which
-passes it on or drops it without a word, as firewalls, small links and forgetful translators of addresses do."""
+"""Two hosts with a middlebox between them: this process forwards each IP packet between them or drops it silently, as
+firewalls, links with a small MTU and NAT without state do."""
 
 import ctypes
 import fcntl
@@ -18,7 +18,7 @@ RENDEZVOUS = 29500
 
 
 class Packet:
-    """An IPv4 packet of TCP; `ports` of another protocol are (0, 0)."""
+    """An IPv4 packet; `ports` are (0, 0) unless it is TCP."""
 
     def __init__(self, data):
         self.data = data
@@ -31,7 +31,7 @@ class Packet:
 
 
 class Middlebox:
-    """`passes(packet)` decides, and may be replaced at any time. `seen` counts data packets of TCP, the rendezvous not among them."""
+    """`passes(packet)` decides; it may be replaced at any time. `seen` counts TCP data packets without the rendezvous."""
 
     def __init__(self, mtus=(1500, 1500)):
         self.net = two_hosts([])
@@ -52,7 +52,7 @@ class Middlebox:
     def _tap(self, side, mtu):
         made = {}
 
-        def inside():  # a thread changes its own namespace and no other
+        def inside():  # setns changes the namespace of the calling thread only
             with open(f"/run/netns/{self.net.names[side]}") as where:
                 if ctypes.CDLL(None, use_errno=True).setns(where.fileno(), CLONE_NEWNET) != 0:
                     made["why"] = os.strerror(ctypes.get_errno())
@@ -91,7 +91,7 @@ class Middlebox:
                     if self.passes(packet):
                         try:
                             os.write(other, packet.data)
-                        except OSError:  # its queue is full: a link that is too slow loses packets
+                        except OSError:  # its queue is full: the packet is lost, as on a slow link
                             pass
 
     def wait_for_data(self, packets, limit_s=20):

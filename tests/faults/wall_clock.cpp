@@ -1,6 +1,6 @@
-// A wall clock of one's own, for LD_PRELOAD: the machine's own is nobody's to set. It is ahead by
-// as many seconds as the file WALL_CLOCK_AHEAD holds (eight bytes), which may change at any time,
-// for all processes that have the same file.
+// Shifts a process's wall clock by LD_PRELOAD, as the machine's clock must not be set: by the
+// seconds in the file WALL_CLOCK_AHEAD (eight bytes), which may change at any time, for all
+// processes that map the same file.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// One target under libFuzzer: TANDEM_FUZZ_TARGET names it.
+// Runs the target TANDEM_FUZZ_TARGET under libFuzzer.
 
 #include <cstdint>
 #include <cstdlib>

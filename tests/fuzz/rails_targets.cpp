@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "fuzz/targets.hpp"
+#include "nic/pairing.hpp"
 #include "rails/core.hpp"
 #include "rails/lane_reader.hpp"
-#include "nic/pairing.hpp"
 
 namespace tandem::fuzz {
 namespace {
@@ -27,8 +27,8 @@ std::vector<std::byte> take(bytes& input, std::size_t count) {
   return taken;
 }
 
-/// Envelopes, frames and bodies with the right words and checksums, so that more than those is
-/// tried.
+/// Envelopes, frames and bodies with valid magic words and checksums, so that later checks are
+/// reached.
 std::vector<std::byte> lane_of(bytes input) {
   using protocol::put;
   std::vector<std::byte> wire;
@@ -65,8 +65,8 @@ std::vector<std::byte> lane_of(bytes input) {
   return wire;
 }
 
-/// All that the core has to say on its lanes goes nowhere.
-void say_all(rails::core& core, rails::core::time_point now) {
+/// Discards everything that the core sends on its lanes.
+void discard_output(rails::core& core, rails::core::time_point now) {
   rails::lane_write p;
   for (std::uint16_t lane = 0; lane < core.lanes(); ++lane) {
     for (int i = 0; i < 50 && core.next(lane, p, now); ++i) core.written(p);
@@ -90,7 +90,7 @@ void lanes(bytes input) {
     operations[i].view = mutable_view(memory[i].data(), memory[i].size());
     core.messages().start(operations[i]);
   }
-  say_all(core, now);
+  discard_output(core, now);
   rails::lane_reader reader(core, 0);
   using outcome = rails::lane_reader::outcome;
   for (std::size_t at = 0; at < wire.size() && core.is_live(0);) {
@@ -103,33 +103,33 @@ void lanes(bytes input) {
     }
     at += taken;
     now += std::chrono::milliseconds(7);
-    const outcome came = reader.advance(taken, now);
-    if (came != outcome::good) {
-      promise(!reader.why().empty());
+    const outcome result = reader.advance(taken, now);
+    if (result != outcome::good) {
+      require(!reader.why().empty());
       break;
     }
     core.tick(now);
-    say_all(core, now);
+    discard_output(core, now);
   }
   core.lane_lost(0);
   core.fail(error(errc::channel_closed, "the end"), true);
-  say_all(core, now);
+  discard_output(core, now);
   std::size_t ended = 0;
   while (operation* const op = core.messages().pop_any()) {
-    promise(op->bytes <= 600);
+    require(op->bytes <= 600);
     ++ended;
   }
-  promise(ended == operations.size());
+  require(ended == operations.size());
 }
 
 void published_rails(bytes input) {
   const std::string_view line(reinterpret_cast<const char*>(input.data()), input.size());
   try {
-    const std::vector<rails::published_rail> theirs = rails::decode(line);
-    promise(rails::decode(rails::encode(theirs)) == theirs);
-    rails::pair_rails(theirs, theirs);
+    const std::vector<rails::published_rail> published = rails::decode(line);
+    require(rails::decode(rails::encode(published)) == published);
+    rails::pair_rails(published, published);
   } catch (const error& refused) {
-    promise(refused.code() == errc::protocol_violation || refused.code() == errc::version_mismatch);
+    require(refused.code() == errc::protocol_violation || refused.code() == errc::version_mismatch);
   }
 }
 

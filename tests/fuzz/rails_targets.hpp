@@ -4,9 +4,9 @@
 
 namespace tandem::fuzz {
 
-/// The bytes of a lane, behind a core with operations under way.
+/// The byte stream of a lane into a core with pending operations.
 void lanes(bytes input);
-/// What a rank says of its rails.
+/// The published rails of a rank.
 void published_rails(bytes input);
 
 }  // namespace tandem::fuzz

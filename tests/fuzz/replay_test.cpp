@@ -1,4 +1,4 @@
-// What the fuzzers have found worth keeping, through the same functions in every build.
+// Replays the fuzzers' corpus through the same targets in every build.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 class corpus : public testing::TestWithParam<target> {};
 
-TEST_P(corpus, does_no_harm) {
+TEST_P(corpus, replays_without_failure) {
   const target& one = GetParam();
   int inputs = 0;
   for (const auto& file :
@@ -23,7 +23,7 @@ TEST_P(corpus, does_no_harm) {
     const std::string content{std::istreambuf_iterator<char>(in), {}};
     SCOPED_TRACE(file.path().filename().string());
     one.run(std::as_bytes(std::span(content)));
-    // And cut short, at each of its bytes where there are few.
+    // Truncated inputs as well: at every byte if there are few.
     const std::size_t step = content.size() / 64 + 1;
     for (std::size_t n = 0; n < content.size(); n += step) {
       one.run(std::as_bytes(std::span(content).first(n)));

@@ -4,7 +4,7 @@
 
 namespace tandem::fuzz {
 
-/// Sealed records that somebody changes, cuts, repeats and mixes with his own on their way.
+/// Sealed records that are changed, truncated, repeated and mixed with others in transit.
 void records(bytes input);
 
 }  // namespace tandem::fuzz

@@ -13,7 +13,7 @@
 namespace tandem::fuzz {
 namespace {
 
-/// Lays the input into a ring, and says that every record that a reader would come to is complete.
+/// Writes the input into a ring and marks every record that a reader would reach as complete.
 void fill(shm::ring_memory ring, bytes input) {
   input = input.first(std::min(input.size(), ring.bytes / 2));
   std::memcpy(ring.data, input.data(), input.size());
@@ -29,7 +29,7 @@ void fill(shm::ring_memory ring, bytes input) {
 
 }  // namespace
 
-/// The first 16 bytes are what the peer says of its progress.
+/// The first 16 bytes are the peer's progress counters.
 void shared_memory(bytes input) {
   if (input.size() < 16) return;
   const shm::memory shared = shm::memory::create(shm::min_ring_bytes);
@@ -45,10 +45,10 @@ void shared_memory(bytes input) {
   shm::frames_out out(session, shared, 1, single_copy::on);
   shm::frames_in in(session, shared, 1, 0, single_copy::off);
   out.write_all();
-  shm::control_block& theirs = shared.control(0);
-  theirs.consumed = protocol::take<std::uint64_t>(input.data());
-  theirs.read = protocol::take<std::uint64_t>(input.data() + 8);
-  theirs.reads_references = 1;
+  shm::control_block& peer_control = shared.control(0);
+  peer_control.consumed = protocol::take<std::uint64_t>(input.data());
+  peer_control.read = protocol::take<std::uint64_t>(input.data() + 8);
+  peer_control.reads_references = 1;
   fill(shared.ring(0), input.subspan(16));
   using outcome = shm::frames_in::outcome;
   for (int i = 0; i < 2000 && in.read_one() == outcome::more && !out.is_broken(); ++i) {
@@ -60,10 +60,10 @@ void shared_memory(bytes input) {
   session.fail(error(errc::channel_closed, "the end"));
   std::size_t ended = 0;
   while (operation* const op = session.pop_any()) {
-    promise(op->bytes <= 600);
+    require(op->bytes <= 600);
     ++ended;
   }
-  promise(ended == operations.size());
+  require(ended == operations.size());
 }
 
 }  // namespace tandem::fuzz

@@ -4,7 +4,7 @@
 
 namespace tandem::fuzz {
 
-/// What a peer writes into shared memory, in front of a session with operations under way.
+/// A peer's writes into shared memory, read by a session with pending operations.
 void shared_memory(bytes input);
 
 }  // namespace tandem::fuzz

@@ -28,18 +28,18 @@ std::string_view text(bytes input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
 
-/// What can be read can be said again, and means the same.
+/// Every decodable message round trips.
 template <class Message, class Decode>
 void read_message(std::string_view body, Decode decode) {
   const std::optional<Message> message = decode(body);
   if (!message) return;
   const std::string again = rendezvous::encode(*message);
-  const std::string_view its_body = std::string_view(again).substr(rendezvous::frame_header_bytes);
-  const std::optional<Message> same = decode(its_body);
-  promise(same.has_value() && rendezvous::encode(*same) == again);
+  const std::string_view contents = std::string_view(again).substr(rendezvous::frame_header_bytes);
+  const std::optional<Message> same = decode(contents);
+  require(same.has_value() && rendezvous::encode(*same) == again);
 }
 
-/// The first byte: how long the pieces are in which the rest comes.
+/// The first byte selects the length of the fragments of the rest.
 void store_wire(bytes input) {
   if (input.empty()) return;
   const std::size_t piece = 1 + static_cast<std::size_t>(input.front());
@@ -48,19 +48,19 @@ void store_wire(bytes input) {
     splitter.feed(rest.substr(0, piece));
     rest.remove_prefix(std::min(piece, rest.size()));
     while (const auto body = splitter.next()) {
-      promise(!body->empty() && body->size() <= rendezvous::max_hello_bytes);
+      require(!body->empty() && body->size() <= rendezvous::max_hello_bytes);
       read_message<rendezvous::store_request>(*body, rendezvous::decode_request);
       read_message<rendezvous::store_reply>(*body, rendezvous::decode_reply);
     }
   }
-  promise(rendezvous::printable(splitter.rest()).find('\n') == std::string::npos);
+  require(rendezvous::printable(splitter.rest()).find('\n') == std::string::npos);
 }
 
-/// With the checksum that it has, and with the right one.
+/// With the given checksum and with the right one.
 void hello(bytes input) {
-  tcp::hello heard;
-  promise(tcp::decode(input, heard) <= tcp::decode_status::damaged);
-  promise(tcp::excerpt(input).find('\n') == std::string::npos);
+  tcp::hello decoded;
+  require(tcp::decode(input, decoded) <= tcp::decode_status::damaged);
+  require(tcp::excerpt(input).find('\n') == std::string::npos);
   if (input.size() < tcp::hello_bytes) return;
   tcp::wire_hello wire;
   std::copy_n(input.begin(), wire.size(), wire.begin());
@@ -69,15 +69,15 @@ void hello(bytes input) {
   tcp::encode(any, right);
   std::copy_n(right.begin(), 12, wire.begin());  // the magic word and the version
   protocol::put<std::uint32_t>(wire.data() + 92, crc32c(wire.data(), 92));
-  if (tcp::decode(wire, heard) != tcp::decode_status::complete) return;
-  tcp::encode(heard, right);
+  if (tcp::decode(wire, decoded) != tcp::decode_status::complete) return;
+  tcp::encode(decoded, right);
   tcp::hello same;
-  promise(tcp::decode(right, same) == tcp::decode_status::complete && same.once == heard.once &&
-          same.job == heard.job && same.rail == heard.rail);
-  tcp::validate_hello(heard, any);
+  require(tcp::decode(right, same) == tcp::decode_status::complete && same.once == decoded.once &&
+          same.job == decoded.job && same.rail == decoded.rail);
+  tcp::validate_hello(decoded, any);
 }
 
-/// Frames with the right magic word, version and checksum, so that more than those is tried.
+/// Frames with valid magic word, version and checksum, so that later checks are reached.
 std::string frames_of(bytes input) {
   std::string wire;
   while (input.size() >= protocol::frame_bytes) {
@@ -97,13 +97,13 @@ std::string frames_of(bytes input) {
   return wire;
 }
 
-/// A session with receives and sends under way, behind the reader of a socket.
+/// A session with pending receives and sends behind a socket reader.
 void frames(bytes input) {
-  constexpr std::size_t most_input_bytes = 32 * 1024;  // fits into any socket's buffer
-  const std::string wire = frames_of(input.first(std::min(input.size(), most_input_bytes)));
+  constexpr std::size_t max_input_bytes = 32 * 1024;  // fits into any socket's buffer
+  const std::string wire = frames_of(input.first(std::min(input.size(), max_input_bytes)));
   std::array<int, 2> ends{};
-  promise(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
-  promise(::send(ends[0], wire.data(), wire.size(), 0) == static_cast<ssize_t>(wire.size()));
+  require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+  require(::send(ends[0], wire.data(), wire.size(), 0) == static_cast<ssize_t>(wire.size()));
   ::close(ends[0]);
   std::array<std::array<char, 600>, 4> memory{};
   std::array<operation, 4> operations;
@@ -114,24 +114,24 @@ void frames(bytes input) {
     operations[i].view = mutable_view(memory[i].data(), memory[i].size());
     session.start(operations[i]);
   }
-  const auto say_all = [&session] {
+  const auto discard_output = [&session] {
     protocol::outgoing_frame out;
     for (int i = 0; i < 100 && session.next(out); ++i) session.sent(out);
   };
-  say_all();
+  discard_output();
   tcp::frame_reader reader(session);
   sealed::stream from(ends[1], {});
   using outcome = tcp::frame_reader::outcome;
-  while (reader.read_some(from) == outcome::more) say_all();
+  while (reader.read_some(from) == outcome::more) discard_output();
   ::close(ends[1]);
   reader.drop();
   session.fail(error(errc::channel_closed, "the end"));
   std::size_t ended = 0;
   while (operation* const op = session.pop_any()) {
-    promise(op->bytes <= 600);
+    require(op->bytes <= 600);
     ++ended;
   }
-  promise(ended == operations.size());
+  require(ended == operations.size());
 }
 
 void tls(bytes input) {
@@ -143,8 +143,8 @@ void tls(bytes input) {
     session.take_outgoing();
     session.send("nobody may read this");
     session.receive(text(input));
-    promise(session.at() != tls_session::state::open && session.take_plain().empty());
-    promise(session.take_outgoing().size() < 64 * 1024);
+    require(session.at() != tls_session::state::open && session.take_plain().empty());
+    require(session.take_outgoing().size() < 64 * 1024);
   }
 }
 

@@ -5,19 +5,19 @@
 #include <span>
 #include <string_view>
 
-/// Whatever reads bytes from outside, fed with anything: each target aborts where a promise is
-/// broken, and the sanitizers where memory is.
+/// Parsers of external bytes with arbitrary input: a target aborts if an invariant is violated, the
+/// sanitizers on memory errors.
 namespace tandem::fuzz {
 
 using bytes = std::span<const std::byte>;
 
 struct target {
-  std::string_view name;  ///< of its folder in corpus/ too
+  std::string_view name;  ///< also of its folder in corpus/
   void (*run)(bytes input);
 };
 std::span<const target> targets() noexcept;
 
-inline void promise(bool kept) {
+inline void require(bool kept) {
   if (!kept) std::abort();
 }
 

@@ -7,14 +7,14 @@
 
 namespace tandem::test {
 
-/// This machine's driver, with a count of what is asked of it: `find_cuda` gives it from here on.
-/// What a library calls by itself is not counted.
+/// Counts the calls of this machine's driver: `find_cuda` returns the counting table from now on.
+/// Calls made by a vendor library itself are not counted.
 class counted_cuda {
  public:
-  /// Before any accelerator of this process is used.
+  /// @pre no accelerator of this process has been used.
   static void begin();
 
-  /// What this process has of the driver's.
+  /// Driver objects that this process holds.
   struct objects {
     long memory = 0, pinned = 0, pages = 0, streams = 0, events = 0, openings = 0, modules = 0;
     bool operator==(const objects&) const = default;
@@ -22,7 +22,7 @@ class counted_cuda {
   static objects open() noexcept;
   static std::string text(const objects& of);
   static long kernels() noexcept;  ///< launched
-  static long copies() noexcept;   ///< asked for, a call of several counting as one
+  static long copies() noexcept;   ///< copy calls; a batch counts as one
 
  private:
   static inline detail::cuda real_{};
@@ -33,9 +33,9 @@ class counted_cuda {
   struct function<Member> {
     static inline std::atomic<long> done{0};
     static detail::cu::result call(Arguments... with) {
-      const detail::cu::result said = (real_.*Member)(with...);
-      if (said == detail::cu::success) ++done;
-      return said;
+      const detail::cu::result status = (real_.*Member)(with...);
+      if (status == detail::cu::success) ++done;
+      return status;
     }
   };
   template <auto Member>

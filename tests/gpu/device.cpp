@@ -1,5 +1,4 @@
-// What the engine believes of an accelerator, asked of a real one. Without a GPU every test says so
-// and is skipped.
+// The accelerator interface on a real GPU. Without one every test is skipped with a message.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ std::vector<std::uint8_t> numbers(std::size_t bytes, int from = 1) {
   return made;
 }
 
-TEST_P(gpu, says_what_it_is) {
+TEST_P(gpu, reports_its_facts) {
   const accelerator_facts& facts = device().facts();
   EXPECT_FALSE(facts.name.empty());
   EXPECT_EQ(facts.uuid.size(), 32U);
@@ -92,7 +91,7 @@ awaitable<void> copy_often(accelerator& device) {
   EXPECT_EQ(watch.pending(), 0U);
 }
 
-TEST_P(gpu, what_a_stream_has_done_reaches_a_loop_that_spins_and_one_that_sleeps) {
+TEST_P(gpu, stream_completion_wakes_spinning_and_blocked_loops) {
   for (const drive how : {drive::by_spinning, drive::by_asio}) run_test(copy_often(device()), how);
 }
 
@@ -107,7 +106,7 @@ awaitable<void> hold_and_release(accelerator& device) {
     stream_hold hold = watch.hold(user.get());
     device.write_value(user.get(), device.device_pointer(word.data()), 7);
     device.write_value(other.get(), device.device_pointer(word.data() + 64), 7);
-    co_await watch.reached(other.get());  // time enough for the user's stream, were it not held
+    co_await watch.reached(other.get());  // enough time for the user's stream if it were not held
     const bool held = word.data()[0] == std::byte{0} && word.data()[64] == std::byte{7};
     hold.release();
     co_await watch.reached(user.get());
@@ -116,7 +115,7 @@ awaitable<void> hold_and_release(accelerator& device) {
   EXPECT_EQ(right, 100);
 }
 
-TEST_P(gpu, a_stream_waits_until_it_is_released) {
+TEST_P(gpu, stream_blocks_until_released) {
   if (!device().facts().has_stream_memory_ops) GTEST_SKIP() << "no stream memory operations";
   run_test(hold_and_release(device()), drive::by_spinning);
 }
@@ -130,7 +129,7 @@ TEST_P(gpu, exports_memory_for_nics) {
   ::close(made.descriptor);
 }
 
-TEST_P(gpu, reaches_the_memory_of_the_next) {
+TEST_P(gpu, accesses_memory_of_peer_device) {
   if (count_ < 2) GTEST_SKIP() << "one device only";
   if (!device().can_access_peer(1)) GTEST_SKIP() << "no peer access between the first two";
   accelerator& other = accelerator_at(GetParam(), 1);
@@ -146,7 +145,7 @@ TEST_P(gpu, reaches_the_memory_of_the_next) {
   EXPECT_EQ(back, data);
 }
 
-TEST_P(gpu, refuses_in_words) {
+TEST_P(gpu, refuses_with_explanation) {
   try {
     device().allocate(std::size_t{1} << 50);
     FAIL();

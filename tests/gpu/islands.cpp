@@ -1,6 +1,6 @@
-// Islands and parallel groups on real GPUs, by the vendor's own library: every call against what
-// one processor makes of the same data. Each rank is this program again. Without GPUs, or with too
-// few for a shape, a test says so and is skipped.
+// Islands and parallel groups on real GPUs with the vendor's library: every call compared with a
+// serial computation. Each rank is another process of this program. Tests without enough GPUs are
+// skipped with a message.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 #include "collectives/islands/island_call.hpp"
 #include "collectives/nan_cases.hpp"
-#include "collectives/parallel/hand_on.hpp"
+#include "collectives/parallel/pass_around.hpp"
 #include "collectives/slow.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/reserved_port.hpp"
@@ -27,8 +27,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::awaitable;
 
-/// @param every_type  of each what each operation makes of it; else of some what some make. Always
-///   minimum and maximum of every floating-point type with NaN in each place.
+/// @param every_type  every type with every operation; else a selection. In both cases minimum and
+///   maximum of every floating-point type with NaN at each position.
 std::vector<island_call> all_calls(int ranks, bool every_type) {
   std::vector<island_call> all;
   for (const std::size_t count : {0U, 1U, 37U, 5001U, (1U << 20) + 3}) {
@@ -67,7 +67,8 @@ std::vector<island_call> all_calls(int ranks, bool every_type) {
   return all;
 }
 
-/// By place in its island, so that no two ranks of one share a GPU; those of two may.
+/// By position in the island, so that no two ranks of one island share a GPU; ranks of different
+/// islands may.
 int device_of(const std::string& colours, int rank) {
   if (colours[static_cast<std::size_t>(rank)] == 'h') return -1;
   const auto own = colours.begin() + rank;
@@ -75,15 +76,15 @@ int device_of(const std::string& colours, int rank) {
 }
 
 int devices_for(const std::string& colours) {
-  int most = 0;
+  int device_count = 0;
   for (int r = 0; r < static_cast<int>(colours.size()); ++r) {
-    most = std::max(most, 1 + device_of(colours, r));
+    device_count = std::max(device_count, 1 + device_of(colours, r));
   }
-  return most;
+  return device_count;
 }
 
-/// Colours by rank, "h" for a rank on host memory, and behind a colon the layout of parallel
-/// groups, if there are any.
+/// Colours by rank, "h" for a rank on host memory, and after a colon the layout of parallel groups,
+/// if any.
 struct shape {
   explicit shape(const std::string& part)
       : colours(part.substr(0, part.find(':'))),
@@ -124,10 +125,10 @@ awaitable<void> check_group(communicator& in, const std::string& what, accelerat
     }
     if (!wrong.empty()) throw std::runtime_error(wrong);
   }
-  if (in.size() > 1) co_await hand_on(in, device);
+  if (in.size() > 1) co_await pass_around(in, device);
 }
 
-/// What carries each group, as the device can do.
+/// Transport of each group, which depends on the device.
 void require_right_backend(const group_choice& one, const std::string& colours) {
   const auto colour = [&](int rank) { return colours[static_cast<std::size_t>(rank)]; };
   const bool has_host = std::ranges::any_of(one.ranks, [&](int r) { return colour(r) == 'h'; });
@@ -157,7 +158,7 @@ awaitable<void> check_groups(communicator& all, island_member mine, const shape&
   co_await barrier(all);
 }
 
-awaitable<void> play(std::string part, int me, std::uint16_t port) {
+awaitable<void> run_rank(std::string part, int me, std::uint16_t port) {
   const shape of(part);
   launch_info who;
   who.rank = who.local_rank = me;
@@ -182,7 +183,7 @@ awaitable<void> play(std::string part, int me, std::uint16_t port) {
   job->close();
 }
 
-/// Parts, as `shape` reads them.
+/// Shapes, parsed by `shape`.
 class GpuIslands : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -197,7 +198,7 @@ class GpuIslands : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
+TEST_P(GpuIslands, MatchSerialResults) {
   const reserved_port port;
   const auto ranks_of_part = static_cast<int>(shape(GetParam()).colours.size());
   std::vector<std::unique_ptr<rank_process>> ranks;
@@ -205,8 +206,8 @@ TEST_P(GpuIslands, MakeWhatOneProcessorMakes) {
     ranks.push_back(std::make_unique<rank_process>(GetParam(), r, port.number()));
   }
   for (const auto& each : ranks) {
-    const std::string said = each->rest();
-    EXPECT_EQ(each->wait(), 0) << said;
+    const std::string output = each->rest();
+    EXPECT_EQ(each->wait(), 0) << output;
   }
 }
 
@@ -232,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(InGroups, GpuIslands,
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--rank") {
     const auto port = static_cast<std::uint16_t>(std::stoi(argv[4]));
-    return tandem::test::exit_status_of(tandem::test::play(argv[2], std::stoi(argv[3]), port));
+    return tandem::test::exit_status_of(tandem::test::run_rank(argv[2], std::stoi(argv[3]), port));
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

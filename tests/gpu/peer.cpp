@@ -1,5 +1,6 @@
-// Peer copies between two processes on real GPUs; one GPU will do. Without any every test says so
-// and is skipped. Each rank is this program again, for a process that has used a GPU cannot fork.
+// Peer copies between two processes on real GPUs; one GPU suffices. Without a GPU every test is
+// skipped with a message. Each rank is another process of this program, because a process that has
+// used a GPU cannot fork.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -29,14 +30,14 @@ using asio::awaitable;
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// What a rank does; `me` is 0 or 1.
+/// Body of a rank; `me` is 0 or 1.
 using role = awaitable<void> (*)(fabric& job, channel& peer, int me, accelerator& gpu);
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-/// Device memory with a pattern, or to be compared with one.
+/// Device memory that is filled with a pattern or compared with one.
 void write(accelerator& gpu, const buffer& to, std::size_t bytes, std::uint64_t seed) {
   pinned_buffer here(gpu, std::max<std::size_t>(bytes, 1));
   fill({here.data(), bytes}, seed);
@@ -74,7 +75,7 @@ awaitable<void> every_size(fabric& job, channel& peer, int me, accelerator& gpu)
     }
   }
   require(job.kind_to(1 - me) == "peer copies", std::string(job.kind_to(1 - me)));
-  require(counted_cuda::copies() > 0, "nobody has counted");
+  require(counted_cuda::copies() > 0, "nothing was counted");
   require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
 }
 
@@ -127,7 +128,7 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
   std::size_t free_before = 0, descriptors_before = 0;
   counted_cuda::objects before;
   for (int i = 0; i < 12'000; ++i) {
-    if (i == 2000) {  // every length and every way of carrying it has been there
+    if (i == 2000) {  // every length and transfer method has been used
       free_before = free_bytes(gpu);
       descriptors_before = open_descriptors();
       before = counted_cuda::open();
@@ -140,27 +141,27 @@ awaitable<void> ten_thousand(fabric&, channel& peer, int me, accelerator& gpu) {
     }
   }
   const counted_cuda::objects after = counted_cuda::open();
-  require(before.events > 0 && before.streams > 0, "nobody has counted");
+  require(before.events > 0 && before.streams > 0, "nothing was counted");
   require(after == before,
           counted_cuda::text(before) + " before, " + counted_cuda::text(after) + " after");
   require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
   const std::size_t free_after = free_bytes(gpu);
-  // Another program on the device may take some.
+  // Another program on the device may allocate some.
   require(free_after + (std::size_t{8} << 20) >= free_before,
-          std::to_string(free_before - free_after) + " bytes of the device are gone");
+          std::to_string(free_before - free_after) + " bytes of device memory have leaked");
   require(open_descriptors() <= descriptors_before + 2, "descriptors are left open");
 }
 
 /// Rank 1 is killed by the test while messages move without end.
 awaitable<void> without_end(fabric&, channel& peer, int me, accelerator& gpu) {
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
-  for (bool said = false;; said = true) {
+  for (bool announced = false;; announced = true) {
     if (me == 0) {
       co_await peer.send(0, memory.view());
     } else {
       co_await peer.recv(0, memory.view());
     }
-    if (!said) std::cout << "moving" << std::endl;
+    if (!announced) std::cout << "moving" << std::endl;
   }
 }
 
@@ -170,10 +171,10 @@ awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu)
   const island_member mine(gpu.kind(), gpu.device());
   const std::unique_ptr<communicator> one = co_await make_island_communicator(all, mine);
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
-  for (bool said = false;; said = true) {
-    // The library does not get minimum and maximum of floating point.
+  for (bool announced = false;; announced = true) {
+    // Minimum and maximum of floating point do not use the library.
     co_await all_reduce(*one, memory.view(), data_type::int32, reduce_op::maximum);
-    if (!said) std::cout << "moving" << std::endl;
+    if (!announced) std::cout << "moving" << std::endl;
   }
 }
 
@@ -187,7 +188,7 @@ const std::vector<std::pair<std::string, role>>& parts() {
   return all;
 }
 
-awaitable<void> play(role what, int me, std::uint16_t port) {
+awaitable<void> run_rank(role what, int me, std::uint16_t port) {
   launch_info who;
   who.rank = who.local_rank = me;
   who.size = who.local_size = 2;
@@ -210,11 +211,11 @@ awaitable<void> play(role what, int me, std::uint16_t port) {
   job->close();
 }
 
-/// A rank's own process.
+/// Main function of a rank's process.
 int be_rank(const std::string& name, int me, std::uint16_t port) {
   if (name != "island_without_end") counted_cuda::begin();
   for (const auto& [known, what] : parts()) {
-    if (known == name) return exit_status_of(play(what, me, port));
+    if (known == name) return exit_status_of(run_rank(what, me, port));
   }
   return 2;
 }
@@ -229,13 +230,13 @@ class gpu_peers : public testing::Test {
     const reserved_port port;
     rank_process first(part, 0, port.number()), second(part, 1, port.number());
     for (rank_process* const each : {&first, &second}) {
-      const std::string said = each->line();
-      EXPECT_EQ(each->wait(), 0) << said;
+      const std::string output = each->line();
+      EXPECT_EQ(each->wait(), 0) << output;
     }
   }
 };
 
-TEST_F(gpu_peers, every_size_both_ways_at_once_and_no_kernel) {
+TEST_F(gpu_peers, every_size_in_both_directions_without_kernels) {
   expect_success("every_size");
 }
 TEST_F(gpu_peers, many_in_flight) {
@@ -249,15 +250,15 @@ void kill_one(const std::string& part) {
   for (const int killed : {0, 1}) {
     const reserved_port port;
     rank_process first(part, 0, port.number()), second(part, 1, port.number());
-    EXPECT_TRUE(first.says("moving"));
-    EXPECT_TRUE(second.says("moving"));
+    EXPECT_TRUE(first.has_line("moving"));
+    EXPECT_TRUE(second.has_line("moving"));
     rank_process& other = killed == 0 ? second : first;
     const clock::time_point begun = clock::now();
     (killed == 0 ? first : second).kill();
-    const std::string said = other.rest();
+    const std::string output = other.rest();
     EXPECT_NE(other.wait(), 0);
     EXPECT_LT(clock::now() - begun, 2s);
-    EXPECT_NE(said.find("rank " + std::to_string(killed)), std::string::npos) << said;
+    EXPECT_NE(output.find("rank " + std::to_string(killed)), std::string::npos) << output;
   }
 }
 

@@ -1,4 +1,4 @@
-# On the accelerators of a machine, where bench/gpu runs them; elsewhere each says what is missing and is skipped.
+# Run on the accelerators of a machine by bench/gpu; without them each test names what is missing and is skipped.
 # Paths are those of tests/.
 tandem_test(gpu_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
@@ -7,7 +7,7 @@ tandem_test(gpu_tests ALONE TIMEOUT 300
     gpu/device.cpp
     gpu/reductions.cpp)
 
-# They start themselves as ranks.
+# These start themselves as ranks.
 tandem_test(gpu_peer_tests ALONE TIMEOUT 300 SOURCES gpu/peer.cpp)
 tandem_test(gpu_island_tests ALONE TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"

@@ -21,15 +21,15 @@
 
 namespace tandem::test {
 
-/// Of a rank's own process, which does this: 0, or 1 and why on the output.
+/// Runs `work` in a rank's process. Returns 0, or 1 after writing the error to the output.
 inline int exit_status_of(boost::asio::awaitable<void> work) {
   boost::asio::io_context loop;
   std::string why;
   boost::asio::co_spawn(loop, std::move(work), [&why](std::exception_ptr failure) {
     try {
       if (failure) std::rethrow_exception(failure);
-    } catch (const std::exception& said) {
-      why = said.what();
+    } catch (const std::exception& caught) {
+      why = caught.what();
     }
   });
   run(loop);
@@ -37,8 +37,8 @@ inline int exit_status_of(boost::asio::awaitable<void> work) {
   return why.empty() ? 0 : 1;
 }
 
-/// This program again, as one rank: `--rank PART RANK PORT`. Killed with the object, if it still
-/// runs.
+/// Another process of this program as one rank: `--rank PART RANK PORT`. The destructor kills it if
+/// it still runs.
 class rank_process {
  public:
   rank_process(const std::string& part, int me, std::uint16_t port) {
@@ -70,14 +70,14 @@ class rank_process {
   rank_process& operator=(const rank_process&) = delete;
 
   void kill() { ::kill(id_, SIGKILL); }
-  /// Until the output has a line, or ends.
+  /// Reads until the output has a line or ends.
   std::string line() {
     std::string text;
     for (char c = 0; ::read(output_, &c, 1) == 1 && c != '\n';) text += c;
     return text;
   }
-  /// A line of it is this one; others may be the vendor's library's.
-  bool says(const std::string& word) {
+  /// Whether a line of the output is `word`; the vendor's library may write others.
+  bool has_line(const std::string& word) {
     for (std::string one = line(); !one.empty(); one = line()) {
       if (one == word) return true;
     }

@@ -1,4 +1,4 @@
-// Kernels on a real device against the processor's, bit by bit; and how fast they are.
+// Kernels on a real device compared bitwise with the CPU's; prints their throughput.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using memory = std::vector<std::byte>;
 
-/// Random bits, a third of them those of special numbers, and two of the same near each other.
+/// Random bits, a third of them special numbers, and pairs of close numbers.
 memory operands(data_type type, std::size_t count, unsigned seed) {
   std::mt19937_64 random(seed);
   std::vector<test::element> elements(count);
@@ -56,22 +56,22 @@ class OnGpu : public testing::TestWithParam<memory_kind> {
 constexpr std::size_t counts[] = {0, 1, 7, 8, 1023, (1 << 20) + 3};
 
 TEST_P(OnGpu, CombineAsTheProcessorDoes) {
-  constexpr std::size_t most = (1 << 20) + 16;
+  constexpr std::size_t max_count = (1 << 20) + 16;
   for (const data_type type : test::all_types) {
     const std::size_t each = bytes_of(type);
-    const memory a = operands(type, most, 1), b = operands(type, most, 2);
-    const buffer there_a = on_device(most * each), there_b = on_device(most * each);
-    const buffer there = on_device(most * each);
+    const memory a = operands(type, max_count, 1), b = operands(type, max_count, 2);
+    const buffer there_a = on_device(max_count * each), there_b = on_device(max_count * each);
+    const buffer there = on_device(max_count * each);
     copy(there_a.data(), a.data(), a.size());
     copy(there_b.data(), b.data(), b.size());
     for (const reduce_op op : test::all_ops) {
       if (!is_defined(type, op)) continue;
       for (const std::size_t count : counts) {
-        // Aligned to 16 bytes, to nothing but the elements, and each another way.
+        // Aligned to 16 bytes, to single elements, and each differently.
         for (const auto& [skip_a, skip_into] : {std::pair{0U, 0U}, {1U, 1U}, {1U, 0U}}) {
           SCOPED_TRACE(fmt::format("{} of {} {}, {} and {} left out", name(op), count, name(type),
                                    skip_a, skip_into));
-          memory expected(most * each, std::byte{0x5a}), got = expected;
+          memory expected(max_count * each, std::byte{0x5a}), got = expected;
           copy(there.data(), expected.data(), expected.size());
           const std::size_t from = skip_a * each, to = skip_into * each;
           portable_kernels.combine[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)](
@@ -88,8 +88,8 @@ TEST_P(OnGpu, CombineAsTheProcessorDoes) {
 }
 
 /// NaNs of every kind with each other, with numbers, infinities and zeros, in either order, aligned
-/// and not; wanted are bits that are written down.
-TEST_P(OnGpu, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+/// and unaligned; expected bits are constants.
+TEST_P(OnGpu, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
     std::vector<test::element> some{
@@ -146,8 +146,8 @@ TEST_P(OnGpu, CombineInPlaceAsTheProcessorDoes) {
 TEST_P(OnGpu, ScaleAsTheProcessorDoes) {
   for (const data_type type : test::all_types) {
     const auto at = static_cast<std::size_t>(type);
-    const std::size_t most = counts[5] + 1;
-    const memory from = operands(type, most, 5);
+    const std::size_t max_count = counts[5] + 1;
+    const memory from = operands(type, max_count, 5);
     const buffer there = on_device(from.size());
     for (const std::size_t count : counts) {
       for (const double by : {1.0, 3.0, 7.0, 100.0, 0.1}) {
@@ -169,7 +169,7 @@ TEST_P(OnGpu, ScaleAsTheProcessorDoes) {
   }
 }
 
-/// Of `times` of it queued at once, each moving so many bytes.
+/// Rate of `times` operations queued at once, each moving this many bytes.
 template <class Queue>
 double gb_per_s(accelerator& on, accelerator::stream stream, std::size_t moved, Queue queue) {
   constexpr int times = 20;
@@ -182,8 +182,8 @@ double gb_per_s(accelerator& on, accelerator::stream stream, std::size_t moved, 
   return static_cast<double>(moved) * times / took.count() / 1e9;
 }
 
-/// Not a test of speed: it prints it, for whoever looks.
-TEST_P(OnGpu, ShowHowFastTheyAre) {
+/// Prints the throughput; does not check it.
+TEST_P(OnGpu, PrintThroughput) {
   constexpr std::size_t length = std::size_t{256} << 20;
   const buffer a = on_device(length), b = on_device(length), into = on_device(length);
   const double copied = gb_per_s(*on, stream.get(), 2 * length,
@@ -205,8 +205,8 @@ TEST_P(OnGpu, ShowHowFastTheyAre) {
   }
 }
 
-/// What a first call waits for.
-TEST_P(OnGpu, ShowHowLongCompilationTakes) {
+/// Duration of the compilation in a first call.
+TEST_P(OnGpu, PrintCompilationTime) {
   const auto ms_of = [](auto what) {
     const auto begin = std::chrono::steady_clock::now();
     what();

@@ -11,7 +11,7 @@ namespace {
 
 using detail::kernel_compiler;
 
-TEST(hip_compiler, options_are_those_of_nvrtc) {
+TEST(hip_compiler, translates_options_from_nvrtc) {
   const std::vector<std::string> found = translation::options_in_cuda(
       {"--offload-arch=gfx942", "-std=c++17", "-O3", "-ffp-contract=off", "-w"}, "sm_90");
   const std::vector<std::string> expected{"--gpu-architecture=sm_90",
@@ -20,8 +20,8 @@ TEST(hip_compiler, options_are_those_of_nvrtc) {
   EXPECT_EQ(found, expected);
 }
 
-/// As programs find it: HIP's run-time up to ROCm 6 has hipRTC's functions.
-TEST(hip_compiler, compiles_with_nvrtc_where_that_is) {
+/// As programs load it: up to ROCm 6, HIP's run-time library contains hipRTC.
+TEST(hip_compiler, compiles_with_nvrtc_where_available) {
   ASSERT_NE(::dlopen(TANDEM_HIP_LIBRARY, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
   std::string why;
   const kernel_compiler* const found = detail::find_kernel_compiler(memory_kind::hip, why);

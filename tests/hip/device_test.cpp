@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(hip_device, bytes_go_there_and_back) {
+TEST(hip_device, copies_to_device_and_back) {
   hip_rig rig;
   accelerator& of = hip_at(1);
   buffer there(6, memory_kind::hip, 1), next(6, memory_kind::hip, 1);
@@ -27,7 +27,7 @@ TEST(hip_device, bytes_go_there_and_back) {
   EXPECT_EQ(&accelerator_of(there.view()), &of);
 }
 
-TEST(hip_device, nothing_is_allocated_of_nothing) {
+TEST(hip_device, zero_bytes_allocate_nothing) {
   const hip_rig rig;
   accelerator& of = hip_at(0);
   EXPECT_EQ(of.allocate(0), nullptr);
@@ -37,8 +37,8 @@ TEST(hip_device, nothing_is_allocated_of_nothing) {
   EXPECT_EQ(rig.gpus.calls("cuMemAlloc") + rig.gpus.calls("cuMemFree"), 0u);
 }
 
-/// HIP 6 renumbered its kinds of memory, and the flag without which nothing is opened.
-TEST(hip_device, either_numbering_of_hip) {
+/// HIP 6 renumbered its memory types and the flag that is required to open IPC handles.
+TEST(hip_device, supports_both_memory_type_numberings) {
   for (const int version : {50221153, 60241134, 70051831}) {
     hip_on_cuda::options pretending;
     pretending.version = version;
@@ -57,7 +57,7 @@ TEST(hip_device, either_numbering_of_hip) {
   }
 }
 
-TEST(hip_device, memory_of_somebody_else_is_pinned) {
+TEST(hip_device, pins_memory_of_the_caller) {
   const hip_rig rig;
   accelerator& of = hip_at(0);
   std::string mine = "mine";
@@ -69,7 +69,7 @@ TEST(hip_device, memory_of_somebody_else_is_pinned) {
   EXPECT_EQ(rig.gpus.open().registrations, 0u);
 }
 
-TEST(hip_device, the_callers_device_stays_what_it_was) {
+TEST(hip_device, preserves_current_device_of_caller) {
   hip_rig rig;
   rig.use(1);
   const device_stream on(hip_at(0));
@@ -78,7 +78,7 @@ TEST(hip_device, the_callers_device_stays_what_it_was) {
   hip_at(0).free(hip_at(0).allocate(1));
 }
 
-TEST(hip_device, entered_and_left_in_order) {
+TEST(hip_device, device_scopes_nest) {
   hip_rig rig;
   int now = -1;
   const auto device_now = [&] {
@@ -99,7 +99,7 @@ TEST(hip_device, entered_and_left_in_order) {
   for (int i = 0; i < 16; ++i) hip_at(1).leave();
 }
 
-TEST(hip_device, its_streams_have_queues_of_their_own) {
+TEST(hip_device, streams_have_separate_queues) {
   static unsigned flags = 0;
   static int priority = 0;
   hip_rig rig;
@@ -113,7 +113,7 @@ TEST(hip_device, its_streams_have_queues_of_their_own) {
   EXPECT_EQ(priority, -1);
 }
 
-TEST(hip_device, events_and_words_order_streams) {
+TEST(hip_device, events_and_stream_values_order_streams) {
   cuda_double::options as;
   as.manual = true;
   hip_rig rig(as);
@@ -133,7 +133,7 @@ TEST(hip_device, events_and_words_order_streams) {
   of.free_event(event);
 }
 
-TEST(hip_device, a_stream_that_records_a_graph) {
+TEST(hip_device, stream_capturing_a_graph_is_refused) {
   hip_rig rig;
   const device_stream on(hip_at(0));
   EXPECT_FALSE(hip_at(0).is_capturing(on.get()));
@@ -142,7 +142,7 @@ TEST(hip_device, a_stream_that_records_a_graph) {
   rig.gpus.capture(static_cast<cu::stream>(on.get()), false);
 }
 
-TEST(hip_device, the_driver_calls_back) {
+TEST(hip_device, host_functions_are_called) {
   const hip_rig rig;
   accelerator& of = hip_at(1);
   const device_stream on(of);
@@ -153,7 +153,7 @@ TEST(hip_device, the_driver_calls_back) {
   EXPECT_EQ(called, 1);
 }
 
-TEST(hip_device, peers_reach_each_other) {
+TEST(hip_device, peer_access) {
   cuda_double::options as;
   as.devices = 3;
   as.peers = {{{0, 1}}};
@@ -185,7 +185,7 @@ TEST(hip_device, memory_is_shared_and_opened) {
                {"hipIpcOpenMemHandle", "hip:1"});
 }
 
-TEST(hip_device, descriptors_of_any_address) {
+TEST(hip_device, exports_dma_bufs_of_any_address) {
   hip_rig rig;
   accelerator& of = hip_at(0);
   const buffer memory(10'000, memory_kind::hip, 0);
@@ -198,14 +198,14 @@ TEST(hip_device, descriptors_of_any_address) {
   ::close(made.descriptor);
 }
 
-TEST(hip_device, flushed_by_hips_own_call) {
+TEST(hip_device, flushes_by_hip_call) {
   const hip_rig rig;
   hip_at(0).flush_rdma();
   EXPECT_EQ(rig.gpus.calls("cuFlushGPUDirectRDMAWrites"), 1u);
   EXPECT_EQ(translation::flush_register(), 0u);
 }
 
-TEST(hip_device, flushed_by_the_register_where_there_is_no_call) {
+TEST(hip_device, flushes_by_register_without_call) {
   hip_on_cuda::options pretending;
   pretending.architecture = "gfx908";
   {
@@ -220,15 +220,15 @@ TEST(hip_device, flushed_by_the_register_where_there_is_no_call) {
   EXPECT_EQ(translation::flush_register(), 1u);
 }
 
-TEST(hip_device, no_way_to_flush_is_no_silence) {
+TEST(hip_device, missing_flush_is_reported) {
   hip_rig rig;
   rig.hip.table().flush_rdma_writes = nullptr;
   expect_error(refusal_of([] { hip_at(0).flush_rdma(); }), errc::unsupported_memory,
                {"hip:0 (HIP on Double H200)", "NIC"});
-  EXPECT_EQ(translation::flush_register(), 0u) << "gfx942 has no use for it";
+  EXPECT_EQ(translation::flush_register(), 0u) << "gfx942 does not need it";
 }
 
-TEST(hip_device, nothing_to_flush_where_no_nic_writes) {
+TEST(hip_device, needs_no_flush_without_nic_writes) {
   hip_on_cuda::options pretending;
   pretending.has_dma_buf = false;
   const hip_rig rig({}, pretending);

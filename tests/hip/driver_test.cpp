@@ -19,37 +19,37 @@ using detail::mapped_library;
 using detail::no_device_reason;
 using detail::open_library;
 
-TEST(hip_driver, says_what_keeps_devices_away) {
+TEST(hip_driver, explains_missing_devices) {
   const std::string message = "hipInit returned hipErrorNoDevice";
   for (const int failure : {0, ENOENT, EACCES, EPERM, EIO}) {
     EXPECT_TRUE(no_device_reason(message, failure).starts_with("no HIP here: " + message + "; "));
   }
-  EXPECT_TRUE(says(no_device_reason(message, 0), "HIP_VISIBLE_DEVICES"));
-  EXPECT_TRUE(says(no_device_reason(message, ENOENT), "there is no /dev/kfd"));
-  EXPECT_TRUE(says(no_device_reason(message, ENOENT), "--device=/dev/kfd"));
-  EXPECT_TRUE(says(no_device_reason(message, EACCES), "usermod -aG render,video"));
-  EXPECT_TRUE(says(no_device_reason(message, EPERM), "--group-add render"));
-  EXPECT_TRUE(says(no_device_reason(message, EIO), "Input/output error"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, 0), "HIP_VISIBLE_DEVICES"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, ENOENT), "there is no /dev/kfd"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, ENOENT), "--device=/dev/kfd"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, EACCES), "usermod -aG render,video"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, EPERM), "--group-add render"));
+  EXPECT_TRUE(contains_text(no_device_reason(message, EIO), "Input/output error"));
 }
 
-TEST(hip_driver, asks_the_kernel) {
+TEST(hip_driver, queries_the_kernel_driver) {
   EXPECT_EQ(kfd_open_error("/dev/null"), 0);
   EXPECT_EQ(kfd_open_error("/dev/null/kfd"), ENOTDIR);
   EXPECT_EQ(kfd_open_error("/dev/no such thing"), ENOENT);
 }
 
-/// Nothing on this machine, or a device; never silence.
-TEST(hip_driver, there_is_one_or_a_reason) {
+/// This machine has either a device or a reason for none.
+TEST(hip_driver, finds_a_device_or_a_reason) {
   std::string why;
   const detail::hip* const found = detail::find_hip(why);
   EXPECT_EQ(found == nullptr, !why.empty());
   if (found == nullptr) {
     EXPECT_TRUE(why.starts_with("no HIP here: ")) << why;
-    EXPECT_TRUE(says(why, "; ")) << "no advice: " << why;
+    EXPECT_TRUE(contains_text(why, "; ")) << "no advice: " << why;
   }
 }
 
-TEST(open_library, is_found_among_the_lines_of_maps) {
+TEST(open_library, finds_library_in_proc_maps) {
   const char* const maps =
       "7f01-7f02 r--p 00000000 08:01 11    /opt/torch/lib/libamdhip64_helper.so\n"
       "7f02-7f03 rw-p 00000000 00:00 0     [heap]\n"
@@ -62,21 +62,21 @@ TEST(open_library, is_found_among_the_lines_of_maps) {
             "/usr/lib/libamdhip64.so.6");
 }
 
-TEST(open_library, takes_what_the_process_has) {
+TEST(open_library, uses_library_already_loaded) {
   std::string failure;
   const std::array names{"libc.so.6"};
   EXPECT_NE(open_library(names, "libc", failure), nullptr);
 }
 
-/// As PyTorch's wheels bring it: of another name, in another folder.
-TEST(open_library, takes_what_the_process_has_under_another_name) {
+/// As in PyTorch's wheels: under another name, in another folder.
+TEST(open_library, uses_library_loaded_under_another_name) {
   const temporary_folder folder;
   const std::string path = folder.path("libtandem_renamed-0f3c.so.6");
   std::filesystem::copy_file(TANDEM_HIP_LIBRARY, path);
   const std::array names{"libtandem_renamed.so.6"};
   std::string failure;
   EXPECT_EQ(open_library(names, "libtandem_renamed", failure), nullptr);
-  EXPECT_TRUE(says(failure, "no libtandem_renamed.so.6")) << failure;
+  EXPECT_TRUE(contains_text(failure, "no libtandem_renamed.so.6")) << failure;
   void* const theirs = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(theirs, nullptr) << ::dlerror();
   void* const found = open_library(names, "libtandem_renamed", failure);
@@ -85,14 +85,14 @@ TEST(open_library, takes_what_the_process_has_under_another_name) {
   EXPECT_NE(::dlsym(found, "hsa_iterate_agents"), nullptr);
 }
 
-TEST(open_library, says_what_is_wrong_with_one_that_is_there) {
+TEST(open_library, explains_unusable_library) {
   const temporary_folder folder;
   const std::string path = folder.file("libbroken.so", "no library at all");
   std::string failure;
   const std::array names{"libtandem_missing.so.1", path.c_str()};
   EXPECT_EQ(open_library(names, "libbroken", failure), nullptr);
-  EXPECT_TRUE(says(failure, "libbroken.so")) << failure;
-  EXPECT_FALSE(says(failure, "missing")) << failure;
+  EXPECT_TRUE(contains_text(failure, "libbroken.so")) << failure;
+  EXPECT_FALSE(contains_text(failure, "missing")) << failure;
 }
 
 }  // namespace

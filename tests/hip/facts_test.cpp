@@ -3,7 +3,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(hip_facts, are_those_of_hip_and_of_what_is_below) {
+TEST(hip_facts, combine_hip_and_hsa) {
   cuda_double::options as;
   as.devices = 3;
   as.memory_bytes = std::size_t{256} << 20;
@@ -30,7 +30,7 @@ TEST(hip_facts, are_those_of_hip_and_of_what_is_below) {
   EXPECT_TRUE(facts.needs_rdma_flush);
 }
 
-TEST(hip_facts, of_a_poorer_device) {
+TEST(hip_facts, of_a_less_capable_device) {
   hip_on_cuda::options pretending;
   pretending.has_stream_memory_ops = pretending.has_dma_buf = false;
   const hip_rig rig({}, pretending);
@@ -41,7 +41,7 @@ TEST(hip_facts, of_a_poorer_device) {
                {"hip:0 (HIP on Double H200)", "dma-buf"});
 }
 
-TEST(hip_facts, without_what_is_below) {
+TEST(hip_facts, without_hsa) {
   hip_rig rig;
   rig.hip.table().below = {};
   const accelerator_facts& facts = hip_at(0).facts();
@@ -49,14 +49,14 @@ TEST(hip_facts, without_what_is_below) {
   EXPECT_FALSE(facts.exports_dma_buf);
 }
 
-TEST(hip_facts, a_rocm_before_dma_bufs) {
+TEST(hip_facts, rocm_without_dma_buf_support) {
   hip_rig rig;
   rig.hip.table().below.export_dma_buf = nullptr;
   EXPECT_EQ(hip_at(0).facts().architecture, "gfx942");
   EXPECT_FALSE(hip_at(0).facts().exports_dma_buf);
 }
 
-TEST(hip_facts, a_card_without_an_id_is_its_place) {
+TEST(hip_facts, gpu_without_id_uses_its_pci_address) {
   hip_on_cuda::options pretending;
   pretending.has_unique_ids = false;
   const hip_rig rig({}, pretending);
@@ -64,21 +64,21 @@ TEST(hip_facts, a_card_without_an_id_is_its_place) {
   EXPECT_EQ(hip_at(1).facts().uuid.substr(0, 8), "30306666") << "\"00ff\"";
 }
 
-TEST(hip_facts, the_version_is_that_of_hip) {
+TEST(hip_facts, version_is_that_of_hip) {
   hip_on_cuda::options pretending;
   pretending.version = 50730921;
   const hip_rig rig({}, pretending);
   EXPECT_EQ(hip_at(0).facts().driver, "5.7");
 }
 
-TEST(hip_facts, what_hip_does_not_know_is_nothing) {
+TEST(hip_facts, unknown_address_has_no_facts) {
   const hip_rig rig;
   hip_on_cuda::fail("hipDeviceGetAttribute", 2, amd::invalid_value);
   EXPECT_EQ(hip_at(0).facts().multiprocessors, 132);
   EXPECT_EQ(hip_at(0).facts().copy_engines, 0);
 }
 
-TEST(hip_facts, a_device_that_does_not_answer_is_an_error) {
+TEST(hip_facts, unresponsive_device_is_an_error) {
   for (const char* const each :
        {"hipDeviceGetName", "hipDeviceGetPCIBusId", "hipDeviceGetUuid", "hipRuntimeGetVersion",
         "hipDeviceTotalMem", "hipDeviceGetAttribute"}) {
@@ -93,7 +93,7 @@ TEST(hip_facts, a_device_that_does_not_answer_is_an_error) {
                {"hipGetDeviceCount on this machine", "hipErrorNotInitialized"});
 }
 
-TEST(hip_facts, none_is_there) {
+TEST(hip_facts, no_devices) {
   cuda_double::options as;
   as.devices = 0;
   const cuda_double gpus(as);

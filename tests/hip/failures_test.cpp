@@ -8,7 +8,7 @@
 namespace tandem::test {
 namespace {
 
-/// What each call of an accelerator calls, and how to call it.
+/// The driver function behind each accelerator call, and how to call it.
 struct failing {
   const char* function;
   std::function<void(accelerator&)> call;
@@ -72,7 +72,7 @@ std::vector<failing> stream_calls(stage& with, accelerator::module code) {
   };
 }
 
-TEST(hip_failures, every_call_that_fails_says_so_and_leaves_nothing) {
+TEST(hip_failures, failing_calls_report_and_release_everything) {
   hip_rig rig;
   rig.gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = hip_at(1);
@@ -97,7 +97,7 @@ TEST(hip_failures, every_call_that_fails_says_so_and_leaves_nothing) {
   of.unload(code);
 }
 
-TEST(hip_failures, a_descriptor_that_cannot_be_had) {
+TEST(hip_failures, dma_buf_export_failure) {
   const hip_rig rig;
   const buffer memory(64, memory_kind::hip, 0);
   hip_on_cuda::fail("hsa_amd_portable_export_dmabuf", 1, 0x1001);
@@ -105,7 +105,7 @@ TEST(hip_failures, a_descriptor_that_cannot_be_had) {
                {"hsa_amd_portable_export_dmabuf", "hip:0 (HIP on Double H200)", "0x1001"});
 }
 
-TEST(hip_failures, advice_is_that_of_the_failure) {
+TEST(hip_failures, advice_matches_the_failure) {
   const hip_rig rig;
   struct advised {
     amd::result code;
@@ -123,7 +123,7 @@ TEST(hip_failures, advice_is_that_of_the_failure) {
   }
 }
 
-TEST(hip_failures, giving_back_never_throws) {
+TEST(hip_failures, release_never_throws) {
   hip_rig rig;
   rig.gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = hip_at(1);
@@ -135,7 +135,7 @@ TEST(hip_failures, giving_back_never_throws) {
   const accelerator::event event = of.make_event();
   const accelerator::module code = of.load("nothing");
   void* const opened = of.open(of.share(memory));
-  const auto give_all_back = [&] {
+  const auto release_all = [&] {
     of.close(opened);
     of.free(memory);
     of.free_pinned(pinned);
@@ -148,13 +148,13 @@ TEST(hip_failures, giving_back_never_throws) {
                                  "hipEventDestroy", "hipIpcCloseMemHandle", "hipModuleUnload"}) {
     hip_on_cuda::fail(each, 1, 4);  // deinitialized
   }
-  give_all_back();
+  release_all();
   EXPECT_EQ(rig.hip.table().last_error(), amd::success);
-  EXPECT_EQ(rig.gpus.open().allocations, 1u) << "nothing was reached";
-  give_all_back();
+  EXPECT_EQ(rig.gpus.open().allocations, 1u) << "nothing was accessed";
+  release_all();
 }
 
-TEST(hip_failures, what_outlives_the_driver_is_let_go) {
+TEST(hip_failures, objects_may_outlive_the_driver) {
   std::optional<cuda_double> gpus;
   gpus.emplace();
   const hip_on_cuda hip;
@@ -167,7 +167,7 @@ TEST(hip_failures, what_outlives_the_driver_is_let_go) {
   EXPECT_FALSE(of.owns(memory));
 }
 
-TEST(hip_failures, not_in_a_child_of_who_used_it) {
+TEST(hip_failures, refused_in_forked_child) {
   const hip_rig rig;
   accelerator& of = hip_at(0);
   of.free(of.allocate(8));
@@ -175,9 +175,9 @@ TEST(hip_failures, not_in_a_child_of_who_used_it) {
   if (child == 0) {
     const auto failed = refusal_of([&] { of.allocate(8); });
     of.free(&of);
-    const bool is_said = failed && failed->code() == errc::used_after_fork &&
-                         std::string(failed->what()).find("forked") != std::string::npos;
-    ::_exit(is_said ? 0 : 1);
+    const bool is_reported = failed && failed->code() == errc::used_after_fork &&
+                             std::string(failed->what()).find("is a fork of") != std::string::npos;
+    ::_exit(is_reported ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

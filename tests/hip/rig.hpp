@@ -29,11 +29,11 @@ inline std::optional<error> refusal_of(const std::function<void()>& call) {
   return std::nullopt;
 }
 
-/// HIP over GPUs in memory. Whatever a test does, HIP's last error and the thread's device are the
-/// user's own: at the end they are as they were.
+/// HIP over GPUs in memory. HIP's last error and the thread's current device belong to the user:
+/// the destructor checks that they are unchanged.
 struct hip_rig {
-  explicit hip_rig(cuda_double::options as = {}, hip_on_cuda::options pretending = {})
-      : gpus(std::move(as)), hip(std::move(pretending)) {}
+  explicit hip_rig(cuda_double::options as = {}, hip_on_cuda::options hip_options = {})
+      : gpus(std::move(as)), hip(std::move(hip_options)) {}
   ~hip_rig() {
     int device = -1;
     hip.table().get_device(&device);
@@ -44,7 +44,7 @@ struct hip_rig {
   hip_rig(const hip_rig&) = delete;
   hip_rig& operator=(const hip_rig&) = delete;
 
-  /// From now on this device is the thread's.
+  /// Makes this the thread's current device.
   void use(int device) {
     mine = device;
     EXPECT_EQ(hip.table().set_device(device), amd::success);

@@ -2,7 +2,7 @@
 
 #include <tandem/accelerator.hpp>
 
-/// Says which HIP devices a program finds here, or why none.
+/// Prints the HIP devices that a program finds, or why there are none.
 int main() {
   const tandem::accelerators all = tandem::find_accelerators(tandem::memory_kind::hip);
   for (const tandem::accelerator* const each : all.found) fmt::print("{}\n", each->text());

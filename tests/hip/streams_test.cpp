@@ -6,7 +6,7 @@
 
 #include "hip/rig.hpp"
 
-// What stands on accelerators, whichever vendor's: here over HIP.
+// Vendor-independent classes on top of accelerators, here over HIP.
 
 namespace tandem::test {
 namespace {
@@ -44,7 +44,7 @@ TEST(hip_streams, are_watched) {
   }
 }
 
-awaitable<void> hears_of_the_failure(hip_rig& rig) {
+awaitable<void> gets_the_failure(hip_rig& rig) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = hip_at(0);
   device_watch watch(executor, of);
@@ -58,12 +58,12 @@ awaitable<void> hears_of_the_failure(hip_rig& rig) {
   expect_error(failure, errc::device_failed, {"hipEventQuery", "hip:0"});
 }
 
-TEST(hip_streams, that_fail_tell_who_waits) {
+TEST(hip_streams, failure_reaches_waiters) {
   hip_rig rig(by_hand());
-  run_test(hears_of_the_failure(rig));
+  run_test(gets_the_failure(rig));
 }
 
-TEST(hip_streams, are_held) {
+TEST(hip_streams, support_holds) {
   hip_rig rig(by_hand());
   asio::io_context context{1};
   accelerator& of = hip_at(0);

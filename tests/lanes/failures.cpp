@@ -1,5 +1,5 @@
-// Each call of the driver fails in turn while a lane is set up or used: the end that it happened to
-// says which call and where, the other one does not hang, and nothing is left open.
+// Each verbs call fails in turn during setup or use of a lane: the end where it fails names the
+// call and the device, the other end does not hang, and no object stays open.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,14 +16,15 @@ awaitable<std::shared_ptr<rdma_network>> make_network() {
   co_return rdma_network::make(executor, 1, rdma_double::delivery::at_poll);
 }
 
-awaitable<void> meet_as(std::shared_ptr<rdma_network> on, sealed::side which,
-                        asio::ip::tcp::socket over, std::unique_ptr<rails::lane_connection>& made) {
+awaitable<void> establish_end(std::shared_ptr<rdma_network> on, sealed::side which,
+                              asio::ip::tcp::socket over,
+                              std::unique_ptr<rails::lane_connection>& made) {
   sealed::connection connection(std::move(over), {});
   made = co_await on->establish(std::move(connection), which, 0);
 }
 
 struct outcome {
-  std::unique_ptr<rails::lane_connection> wires[2];
+  std::unique_ptr<rails::lane_connection> connections[2];
   std::optional<error> failures[2];
 };
 
@@ -31,16 +32,18 @@ awaitable<void> watch(awaitable<void> work, std::optional<error>& into) {
   into = co_await failure_of(std::move(work));
 }
 
-/// Both ends, each to its own end.
+/// Connects both ends; each has its own result.
 awaitable<std::shared_ptr<outcome>> establish(std::shared_ptr<rdma_network> on) {
   const auto made = std::make_shared<outcome>();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   using enum sealed::side;
-  background first(executor, watch(meet_as(on, connector, std::move(over[0]), made->wires[0]),
-                                   made->failures[0]));
-  background second(executor, watch(meet_as(on, listener, std::move(over[1]), made->wires[1]),
-                                    made->failures[1]));
+  background first(executor,
+                   watch(establish_end(on, connector, std::move(over[0]), made->connections[0]),
+                         made->failures[0]));
+  background second(executor,
+                    watch(establish_end(on, listener, std::move(over[1]), made->connections[1]),
+                          made->failures[1]));
   co_await first.result();
   co_await second.result();
   co_return made;
@@ -89,10 +92,10 @@ awaitable<void> fail_once(failing how) {
   network->devices().fail_next(how.which, how.error, how.after);
   const auto got = co_await establish(network);
   const bool first = got->failures[0] && got->failures[0]->code() != errc::peer_closed;
-  const auto &mine = got->failures[first ? 0 : 1], &other = got->failures[first ? 1 : 0];
-  expect_error(mine, how.code, {how.expected, "double"});
-  if (mine) {
-    EXPECT_NE(mine->context().advice, "");
+  const auto &failed_end = got->failures[first ? 0 : 1], &other = got->failures[first ? 1 : 0];
+  expect_error(failed_end, how.code, {how.expected, "double"});
+  if (failed_end) {
+    EXPECT_NE(failed_end->context().advice, "");
   }
   if (other) expect_error(other, errc::peer_closed, {"during RDMA setup"});
 }
@@ -103,7 +106,7 @@ void PrintTo(const failing& f, std::ostream* out) {
 
 class failing_calls : public testing::TestWithParam<failing> {};
 
-TEST_P(failing_calls, are_told_and_leave_nothing_open) {
+TEST_P(failing_calls, are_reported_and_leak_nothing) {
   run_test(fail_once(GetParam()));
 }
 
@@ -114,7 +117,7 @@ awaitable<void> no_inline() {
   const auto network = co_await make_network();
   network->devices().fail_next(call::create_qp, EINVAL);
   const auto got = co_await establish(network);
-  EXPECT_TRUE(got->wires[0] && got->wires[1]);
+  EXPECT_TRUE(got->connections[0] && got->connections[1]);
 }
 
 awaitable<void> no_pair() {
@@ -141,60 +144,62 @@ awaitable<void> gid_gone() {
   expect_error(got->failures[1], errc::peer_closed);
 }
 
-TEST(verbs_meet, does_without_inline_where_a_device_refuses_it) {
+TEST(verbs_establish, works_without_inline_where_a_device_rejects_it) {
   run_test(no_inline());
 }
-TEST(verbs_meet, says_that_no_pair_can_be_made) {
+TEST(verbs_establish, reports_that_no_pair_can_be_made) {
   run_test(no_pair());
 }
-TEST(verbs_meet, says_that_the_port_is_down) {
+TEST(verbs_establish, reports_that_the_port_is_down) {
   run_test(port_down());
 }
-TEST(verbs_meet, says_that_the_gid_is_gone) {
+TEST(verbs_establish, reports_that_the_gid_is_gone) {
   run_test(gid_gone());
 }
 
-awaitable<void> meet_by_hand(asio::ip::tcp::socket over, std::function<void(verbs::qp_info&)> lie) {
-  co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
+awaitable<void> establish_raw(asio::ip::tcp::socket over,
+                              std::function<void(verbs::qp_info&)> corrupt) {
+  co_await raw_verbs::establish(std::move(over), "double1_0", std::move(corrupt));
 }
 
-/// Nothing is wrong with the connection, but no byte comes over RDMA: there is no lane.
-awaitable<void> lying_qp_info(std::function<void(verbs::qp_info&)> lie, errc code,
+/// The TCP connection works, but no byte arrives over RDMA: there is no lane.
+awaitable<void> wrong_qp_info(std::function<void(verbs::qp_info&)> corrupt, errc code,
                               std::string expected) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  background by_hand(executor, meet_by_hand(std::move(over[1]), std::move(lie)));
+  background by_hand(executor, establish_raw(std::move(over[1]), std::move(corrupt)));
   std::unique_ptr<rails::lane_connection> made;
-  const auto failure =
-      co_await failure_of(meet_as(network, sealed::side::connector, std::move(over[0]), made));
+  const auto failure = co_await failure_of(
+      establish_end(network, sealed::side::connector, std::move(over[0]), made));
   expect_error(failure, code, {expected});
   co_await by_hand.failure();
 }
 
-TEST(verbs_meet, makes_no_lane_of_pairs_that_do_not_find_each_other) {
+TEST(verbs_establish, makes_no_lane_of_unreachable_pairs) {
   const auto other_pair = [](verbs::qp_info& c) { c.data_pair += 1000; };
   const auto other_psn = [](verbs::qp_info& c) { c.control_psn += 1; };
   const auto nowhere = [](verbs::qp_info& c) { c.gid[15] ^= std::byte{0x40}; };
-  run_test(lying_qp_info(other_pair, errc::unreachable, "retries exceeded"));
-  run_test(lying_qp_info(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
-  run_test(lying_qp_info(other_psn, errc::peer_closed, "during RDMA setup"));
+  run_test(wrong_qp_info(other_pair, errc::unreachable, "retries exceeded"));
+  run_test(wrong_qp_info(nowhere, errc::unreachable, "the RDMA path carries no traffic"));
+  run_test(wrong_qp_info(other_psn, errc::peer_closed, "during RDMA setup"));
 }
 
-awaitable<void> meet_and_keep(asio::ip::tcp::socket over, std::function<void(verbs::qp_info&)> lie,
-                              std::shared_ptr<raw_verbs>& peer) {
-  peer = co_await raw_verbs::establish(std::move(over), "double1_0", std::move(lie));
+awaitable<void> establish_and_keep(asio::ip::tcp::socket over,
+                                   std::function<void(verbs::qp_info&)> corrupt,
+                                   std::shared_ptr<raw_verbs>& peer) {
+  peer = co_await raw_verbs::establish(std::move(over), "double1_0", std::move(corrupt));
 }
 
-/// What is written where the peer's card says fails at the peer's NIC, and this end says so.
-awaitable<void> lying_slots(std::function<void(verbs::qp_info&)> lie) {
+/// Writes to the addresses in the peer's info fail at the peer's NIC, and this end reports it.
+awaitable<void> wrong_slots(std::function<void(verbs::qp_info&)> corrupt) {
   const auto network = co_await make_network();
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::shared_ptr<raw_verbs> peer;
-  background by_hand(executor, meet_and_keep(std::move(over[1]), std::move(lie), peer));
+  background by_hand(executor, establish_and_keep(std::move(over[1]), std::move(corrupt), peer));
   std::unique_ptr<rails::lane_connection> made;
-  co_await meet_as(network, sealed::side::connector, std::move(over[0]), made);
+  co_await establish_end(network, sealed::side::connector, std::move(over[0]), made);
   co_await by_hand.result();
   const std::vector<std::byte> bytes = pattern(100'000, 1);
   const iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -209,28 +214,28 @@ awaitable<void> lying_slots(std::function<void(verbs::qp_info&)> lie) {
   EXPECT_EQ(peer->data.text_at(2048, 2048), std::string(2048, '.')) << "nothing was written";
 }
 
-TEST(verbs_wires, fail_where_the_card_has_lied_of_slots) {
-  run_test(lying_slots([](verbs::qp_info& c) { c.key ^= 0x100; }));
-  run_test(lying_slots([](verbs::qp_info& c) { c.chunks_at = 4096; }));
-  run_test(lying_slots([](verbs::qp_info& c) { c.chunks_at += 1 << 20; }));
+TEST(verbs_lane, fails_for_wrong_slots_in_the_qp_info) {
+  run_test(wrong_slots([](verbs::qp_info& c) { c.key ^= 0x100; }));
+  run_test(wrong_slots([](verbs::qp_info& c) { c.chunks_at = 4096; }));
+  run_test(wrong_slots([](verbs::qp_info& c) { c.chunks_at += 1 << 20; }));
 }
 
-/// A call that fails on a lane in use ends it: whoever waits to read hears of it, and why.
+/// A call that fails on a lane in use ends it: a waiting reader gets the reason.
 awaitable<void> fail_in_use(call which, std::string expected) {
   const auto network = co_await make_network();
-  lane_connection_pair wires = co_await lane_connection_pair::connect(*network, 0);
-  rails::lane_connection& lane_connection = *wires.ends[0];
+  lane_connection_pair connections = co_await lane_connection_pair::connect(*network, 0);
+  rails::lane_connection& lane_connection = *connections.ends[0];
   char byte = 'x';
   const iovec part{&byte, 1};
-  lane_connection.receive(std::span(&part, 1));  // the greeting
+  lane_connection.receive(std::span(&part, 1));  // the first credit update
   network->devices().fail_next(which, EIO);
-  bool told = false;
-  lane_connection.wait_read([&told](error_code failure) { told = !failure; });
+  bool is_notified = false;
+  lane_connection.wait_read([&is_notified](error_code failure) { is_notified = !failure; });
   if (which != call::req_notify_cq) {
     lane_connection.send(std::span(&part, 1));
     lane_connection.receive(std::span(&part, 1));
   }
-  co_await until([&told] { return told; }, "the reader is told");
+  co_await until([&is_notified] { return is_notified; }, "the reader is notified");
   const ssize_t n = lane_connection.receive(std::span(&part, 1));
   const int number = errno;
   EXPECT_EQ(n, -1);
@@ -239,7 +244,7 @@ awaitable<void> fail_in_use(call which, std::string expected) {
       << lane_connection.describe(number);
 }
 
-TEST(verbs_wires, say_which_call_failed) {
+TEST(verbs_lane, names_the_failed_call) {
   const std::string at = "double0_0 port 1, GID 0 (RoCE v2, 10.0.0.1): ";
   run_test(fail_in_use(call::post_send, at + "ibv_post_send: Input/output error"));
   run_test(fail_in_use(call::req_notify_cq, at + "ibv_req_notify_cq"));

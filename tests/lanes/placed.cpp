@@ -1,5 +1,5 @@
-// Messages that NICs carry from view to view: that they do, what is registered for them and for how
-// long, and when a view comes back that a NIC may still touch.
+// Messages that NICs write from view to view: that they do, what is registered for them and for how
+// long, and when a view that a NIC may still access is returned.
 
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -85,7 +85,7 @@ awaitable<void> shares_a_message_with_tcp() {
   EXPECT_GT(ends.first->rails()[1].bytes_arrived, bytes / 100) << "TCP carried nothing";
 }
 
-/// The NIC of the sender stands still: what was posted may land at any time.
+/// The sender's NIC is stalled: posted writes may land at any time.
 awaitable<void> gives_a_cancelled_receive_back_late() {
   const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
@@ -106,7 +106,7 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
     devices.pump(3);
     co_await turns(1);
     if (!receiver.is_over()) continue;
-    std::fill(into.begin(), into.end(), untouched);  // ours again
+    std::fill(into.begin(), into.end(), untouched);  // the buffer is free again
   }
   const auto failure = co_await receiver.failure();
   if (failure) expect_aborted(failure);
@@ -115,13 +115,14 @@ awaitable<void> gives_a_cancelled_receive_back_late() {
     devices.pump_all();
     co_await turns(1);
   }
-  const auto is_mine = [](std::byte b) { return b == untouched; };
-  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_mine)) << "written after it was over";
+  const auto is_untouched = [](std::byte b) { return b == untouched; };
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_untouched)) << "written after it was over";
   devices.deliver(delivery::at_poll);
   co_await expect_usable(from, to, 3);
 }
 
-/// Closing ends operations at once where no NIC is in the way, and else when its lane is quiet.
+/// Closing ends operations at once if no NIC may access their views, and otherwise when the lane
+/// has quiesced.
 awaitable<void> gives_views_back_when_it_closes() {
   const auto on = co_await make_stage(1, 1, delivery::by_pump, direct_queues());
   rdma_double& devices = on->network->devices();
@@ -143,8 +144,8 @@ awaitable<void> gives_views_back_when_it_closes() {
   expect_error(of_recv, errc::channel_closed);
   std::fill(into.begin(), into.end(), untouched);
   co_await sender.failure();
-  const auto is_mine = [](std::byte b) { return b == untouched; };
-  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_mine)) << "written after it was over";
+  const auto is_untouched = [](std::byte b) { return b == untouched; };
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), is_untouched)) << "written after it was over";
 }
 
 TEST(placed, registers_both_views_for_one_message) {
@@ -187,16 +188,16 @@ awaitable<void> region_lives_with_its_handle() {
   std::vector<std::byte> bytes(10'000);
   const mutable_view view(bytes);
   EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
-  region mine(view, on.all->add(view, {}));
-  EXPECT_TRUE(mine);
-  EXPECT_EQ(mine.describe(), "double0_0: registered host memory");
+  region own_region(view, on.all->add(view, {}));
+  EXPECT_TRUE(own_region);
+  EXPECT_EQ(own_region.describe(), "double0_0: registered host memory");
   EXPECT_EQ(on.registered(), 1u);
   auto used = on.memory().registration_for(view.part(100, 50), true, never, on.adapter);
   auto again = on.memory().registration_for(view, false, never, on.adapter);
-  require(used && again, "a region is reached");
+  require(used && again, "a region covers the view");
   EXPECT_EQ(used->remote_key, again->remote_key);
   EXPECT_EQ(on.registered(), 1u);
-  mine = {};
+  own_region = {};
   EXPECT_EQ(on.registered(), 1u) << "an operation still uses it";
   EXPECT_EQ(on.memory().registration_for(view, true, never, on.adapter), nullptr);
   used.reset();
@@ -207,7 +208,7 @@ awaitable<void> region_lives_with_its_handle() {
   EXPECT_EQ(on.registered(), 1u);
 }
 
-/// The least lately used goes, and comes back by need; what is used stays.
+/// The least recently used is deregistered, and registered again on demand; used ones stay.
 awaitable<void> regions_are_bounded() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   one_device on(executor);
@@ -223,7 +224,7 @@ awaitable<void> regions_are_bounded() {
   EXPECT_EQ(all[1].describe(), "double0_0: registered host memory; tried again at the next use");
   auto third = on.memory().registration_for(memory[2], true, never, on.adapter);
   auto second = on.memory().registration_for(memory[1], true, never, on.adapter);
-  EXPECT_NE(second, nullptr) << "bounds refuse nobody";
+  EXPECT_NE(second, nullptr) << "bounds reject no registration";
   EXPECT_EQ(on.memory().registered_regions(), 3u);
   second.reset();
   on.memory().bound({2, 25'000});
@@ -232,7 +233,8 @@ awaitable<void> regions_are_bounded() {
   EXPECT_EQ(on.registered(), 2u) << "two are still used";
 }
 
-/// Idle regions make room where no more may be locked; else the device's own words are told.
+/// Idle regions are deregistered where the limit of locked memory is reached; else the device's
+/// error is reported.
 awaitable<void> region_without_room() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   one_device on(executor);

@@ -9,13 +9,13 @@
 namespace tandem::test {
 namespace {
 
-constexpr std::uint32_t my_psn = 7;
-// The memory of a pair: what it sends, what it receives, and two slots.
+constexpr std::uint32_t local_psn = 7;
+// The memory of a queue pair: send buffer, receive buffer, and two slots.
 constexpr std::size_t memory_bytes = 4096, receive_at = 1024, slots_at = 2048,
                       raw_slot_bytes = 1024;
 
-rdma_end::wish wish() {
-  rdma_end::wish as;
+rdma_end::options options() {
+  rdma_end::options as;
   as.cqe = 512;
   as.send_wr = as.receive_wr = 64;
   as.inlined = 0;
@@ -37,38 +37,39 @@ void connect_pair(rdma_end& one, const verbs::qp_info& to, std::uint32_t pair, s
 
 }  // namespace
 
-raw_verbs::raw_verbs(const std::string& device) : data(device, wish()), control(device, wish()) {}
+raw_verbs::raw_verbs(const std::string& device)
+    : data(device, options()), control(device, options()) {}
 
 verbs::qp_info raw_verbs::qp_info() const {
-  verbs::qp_info mine;
+  verbs::qp_info local;
   const ibv_gid gid = data.gid();
-  std::memcpy(mine.gid.data(), gid.raw, mine.gid.size());
-  mine.data_pair = data.qp->qp_num;
-  mine.control_pair = control.qp->qp_num;
-  mine.data_psn = mine.control_psn = my_psn;
-  mine.chunks_at = reinterpret_cast<std::uint64_t>(data.memory.data() + slots_at);
-  mine.key = data.mr->rkey;
-  mine.has = {60, slots_at - receive_at, 2, raw_slot_bytes, 60};
-  return mine;
+  std::memcpy(local.gid.data(), gid.raw, local.gid.size());
+  local.data_pair = data.qp->qp_num;
+  local.control_pair = control.qp->qp_num;
+  local.data_psn = local.control_psn = local_psn;
+  local.chunks_at = reinterpret_cast<std::uint64_t>(data.memory.data() + slots_at);
+  local.key = data.mr->rkey;
+  local.has = {60, slots_at - receive_at, 2, raw_slot_bytes, 60};
+  return local;
 }
 
 void raw_verbs::connect(const verbs::qp_info& to) {
-  theirs = to;
+  remote = to;
   connect_pair(data, to, to.data_pair, to.data_psn);
   connect_pair(control, to, to.control_pair, to.control_psn);
 }
 
 awaitable<std::shared_ptr<raw_verbs>> raw_verbs::establish(
     asio::ip::tcp::socket over, const std::string& device,
-    std::function<void(verbs::qp_info&)> spoil) {
+    std::function<void(verbs::qp_info&)> corrupt) {
   auto made = std::make_shared<raw_verbs>(device);
-  verbs::qp_info shown = made->qp_info();
-  if (spoil) spoil(shown);
-  const verbs::wire_qp_info mine = verbs::encode(shown);
-  co_await asio::async_write(over, asio::buffer(mine), asio::use_awaitable);
-  verbs::wire_qp_info theirs{};
-  co_await asio::async_read(over, asio::buffer(theirs), asio::use_awaitable);
-  const verbs::qp_info to = verbs::decode(theirs);
+  verbs::qp_info sent_info = made->qp_info();
+  if (corrupt) corrupt(sent_info);
+  const verbs::wire_qp_info local = verbs::encode(sent_info);
+  co_await asio::async_write(over, asio::buffer(local), asio::use_awaitable);
+  verbs::wire_qp_info remote{};
+  co_await asio::async_read(over, asio::buffer(remote), asio::use_awaitable);
+  const verbs::qp_info to = verbs::decode(remote);
   made->connect(to);
   char ready = 'R';
   co_await asio::async_write(over, asio::buffer(&ready, 1), asio::use_awaitable);
@@ -77,13 +78,13 @@ awaitable<std::shared_ptr<raw_verbs>> raw_verbs::establish(
     write_update(*one, {});
     made->send(*one, verbs::credit_update_bytes);
   }
-  made->lifeline = std::move(over);
+  made->control_socket = std::move(over);
   co_return made;
 }
 
-void raw_verbs::write_update(rdma_end& in, const verbs::credit_update& said) {
+void raw_verbs::write_update(rdma_end& in, const verbs::credit_update& update) {
   auto* const to = reinterpret_cast<std::byte*>(in.memory.data());
-  verbs::encode(said,
+  verbs::encode(update,
                 std::span<std::byte, verbs::credit_update_bytes>(to, verbs::credit_update_bytes));
 }
 

@@ -1,4 +1,5 @@
-// Peers that stop or lie while a lane is set up: it ends in time, in words, with nothing left open.
+// Peers that stop or send invalid data during the setup of a lane: it fails in time, with a reason,
+// and nothing stays open.
 
 #include <net/if.h>
 
@@ -14,7 +15,7 @@
 namespace tandem::test {
 namespace {
 
-verbs::wire_qp_info good_card() {
+verbs::wire_qp_info good_info() {
   verbs::qp_info made;
   made.data_pair = 1;
   made.control_pair = 2;
@@ -22,20 +23,20 @@ verbs::wire_qp_info good_card() {
   return verbs::encode(made);
 }
 
-struct saying {
+struct setup_case {
   std::string name;
   std::string bytes;
   bool then_closes;
   errc code;
-  std::string words;
+  std::string expected;
 };
 
 std::string text(const verbs::wire_qp_info& qp_info) {
   return {reinterpret_cast<const char*>(qp_info.data()), qp_info.size()};
 }
 
-std::vector<saying> sayings() {
-  const std::string good = text(good_card());
+std::vector<setup_case> setup_cases() {
+  const std::string good = text(good_info());
   std::string other_version = good, damaged = good;
   other_version[8] = 9;
   damaged[40] ^= 1;
@@ -43,15 +44,15 @@ std::vector<saying> sayings() {
   using enum errc;
   return {
       {"nothing", "", false, timed_out, late},
-      {"half_a_card", good.substr(0, 60), false, timed_out, late},
-      {"a_card_and_no_more", good, false, timed_out, late},
+      {"half_an_info", good.substr(0, 60), false, timed_out, late},
+      {"an_info_and_silence", good, false, timed_out, late},
       {"nothing_and_closes", "", true, peer_closed, ended},
-      {"half_a_card_and_closes", good.substr(0, 127), true, peer_closed, ended},
-      {"a_card_and_closes", good, true, peer_closed, ended},
-      {"no_card", std::string(128, 'x'), false, protocol_violation, "wrong magic number"},
-      {"a_damaged_card", damaged, false, protocol_violation, "checksum mismatch"},
-      {"a_card_of_another_version", other_version, false, version_mismatch, "has version 9"},
-      {"a_card_and_not_ready", good + "N", false, peer_closed, "not the ready byte"},
+      {"half_an_info_and_closes", good.substr(0, 127), true, peer_closed, ended},
+      {"an_info_and_closes", good, true, peer_closed, ended},
+      {"no_info", std::string(128, 'x'), false, protocol_violation, "wrong magic number"},
+      {"a_corrupt_info", damaged, false, protocol_violation, "checksum mismatch"},
+      {"an_info_of_another_version", other_version, false, version_mismatch, "has version 9"},
+      {"an_info_and_not_ready", good + "N", false, peer_closed, "not the ready byte"},
   };
 }
 
@@ -71,26 +72,26 @@ void find(rails::rdma_lanes& lanes) {
   require(lanes.has(0), "a device on it");
 }
 
-awaitable<void> suffer(saying by) {
+awaitable<void> run_case(setup_case by) {
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   rails::rdma_lanes lanes;
   find(lanes);
   co_await asio::async_write(over[1], asio::buffer(by.bytes), asio::use_awaitable);
   if (by.then_closes) over[1].shutdown(asio::socket_base::shutdown_send);
   const auto failure = co_await failure_of(set_up(lanes, std::move(over[0])));
-  expect_error(failure, by.code, {by.words});
+  expect_error(failure, by.code, {by.expected});
 }
 
-class set_up_test : public testing::TestWithParam<saying> {
+class set_up_test : public testing::TestWithParam<setup_case> {
  protected:
   std::unique_ptr<rdma_double> devices_ = rdma_on_loopback();
 };
 
-TEST_P(set_up_test, ends_in_words) {
-  run_test(suffer(GetParam()));
+TEST_P(set_up_test, fails_with_a_reason) {
+  run_test(run_case(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(verbs, set_up_test, testing::ValuesIn(sayings()),
+INSTANTIATE_TEST_SUITE_P(verbs, set_up_test, testing::ValuesIn(setup_cases()),
                          [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -1,6 +1,6 @@
-"""Two hosts in network namespaces, a control link between them and as many rails as wanted, each shaped by tbf.
+"""Two hosts in network namespaces, connected by a control link and any number of rails, each shaped by tbf.
 
-May not make namespaces: prints why and exits with 77, which ctest shows as skipped.
+Where namespaces cannot be created: prints the reason and exits with 77, which ctest shows as skipped.
 """
 
 import atexit
@@ -28,7 +28,7 @@ class Hosts:
     made = 0
 
     def __init__(self, rates):
-        """`rates`: of each rail, as tc writes them ("1gbit"); None leaves a rail unshaped."""
+        """`rates`: for each rail, as in tc ("1gbit"); None: not shaped."""
         self.rates = list(rates)
         number = Hosts.made = Hosts.made + 1  # a process may make several, one after the other
         self.names = [f"tandem-{os.getpid()}-{number}-{side}" for side in "ab"]
@@ -48,7 +48,7 @@ class Hosts:
             skip(f"may not make network namespaces: {refused.stderr.strip() or refused}")
         for rail in range(1, len(self.rates) + 1):
             for side in (0, 1):
-                self.pass_again(rail, side)
+                self.restore(rail, side)
 
     def _connect(self, rail):
         ip("-n", self.names[0], "link", "add", f"r{rail}", "type", "veth", "peer", "name", f"r{rail}",
@@ -67,13 +67,13 @@ class Hosts:
             skip(f"tc cannot shape here: {found.stderr.strip()}")
 
     def shape(self, rail, rate):
-        """Another rate, both ways."""
+        """Changes a rail's rate, both ways."""
         self.rates[rail - 1] = rate
         for side in (0, 1):
-            self.pass_again(rail, side)
+            self.restore(rail, side)
 
-    def pass_again(self, rail, side):
-        """What `side` sends on a rail leaves at the rail's rate."""
+    def restore(self, rail, side):
+        """Shapes what `side` sends on a rail to the rail's rate, and ends `drop_silently`."""
         rate = self.rates[rail - 1]
         if rate is None:
             subprocess.run(["tc", "-n", self.names[side], "qdisc", "del", "dev", f"r{rail}", "root"],
@@ -82,8 +82,8 @@ class Hosts:
             self._tc(side, "qdisc", "replace", "dev", f"r{rail}", "root", "tbf", "rate", rate, "burst", "128kb",
                      "latency", "10ms")
 
-    def swallow(self, rail, side):
-        """What `side` sends on a rail is lost without a word, acknowledgements included."""
+    def drop_silently(self, rail, side):
+        """Drops silently what `side` sends on a rail, acknowledgements included."""
         self._tc(side, "qdisc", "replace", "dev", f"r{rail}", "root", "blackhole")
 
     def down(self, rail, side=0):
@@ -93,13 +93,13 @@ class Hosts:
         ip("-n", self.names[side], "link", "set", f"r{rail}", "up")
 
     def reset(self, rail):
-        """Resets the connections of a rail, as a middle box does. False where the kernel cannot."""
+        """Resets the connections of a rail, as a middlebox does. False where the kernel cannot."""
         killed = subprocess.run(["ip", "netns", "exec", self.names[0], "ss", "-K", "-t", "dst", self.address(rail, 1)],
                                 capture_output=True, text=True)
         return killed.returncode == 0 and len(killed.stdout.splitlines()) > 1
 
     def start(self, command, size=2, **variables):
-        """One rank on each host; the processes, rank 0 first."""
+        """Starts a rank on each host; returns the processes, rank 0 first."""
         common = {"WORLD_SIZE": str(size), "MASTER_ADDR": self.address(0, 0), "MASTER_PORT": "29500",
                   "TANDEM_SECRET": secrets.token_hex(32), "TANDEM_RAILS": "r*,^r0"} | variables
         ranks = []
@@ -119,18 +119,18 @@ class Hosts:
 
 
 def results(ranks, limit_s):
-    """The last line of JSON of each rank, with its exit status and last words."""
+    """The last line of JSON of each rank, with its exit status and standard error."""
     found = []
     for rank in ranks:
         try:
-            out, said = rank.communicate(timeout=limit_s)
+            out, errors = rank.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             rank.kill()
-            out, said = rank.communicate()
-            said += f"\nkilled: {limit_s} s are over"
+            out, errors = rank.communicate()
+            errors += f"\nkilled after {limit_s} s"
         lines = [line for line in out.splitlines() if line.startswith("{")]
         one = json.loads(lines[-1]) if lines else {}
         one["status"] = rank.returncode
-        one["said"] = said.strip()
+        one["errors"] = errors.strip()
         found.append(one)
     return found

@@ -1,6 +1,7 @@
-// Sends bytes from a NIC to a listener in another network namespace, tied to the address only and
-// tied to the device, and checks what the counters say. Another NIC of the same subnet must come
-// first in the routes. usage: leaves_by INTERFACE SOURCE PEER NAMESPACE_FILE
+// Sends bytes from a NIC to a listener in another network namespace, bound to the address only and
+// bound to the device, and checks the counters. Another NIC of the same subnet must come first in
+// the routes.
+// usage: leaves_by INTERFACE SOURCE PEER NAMESPACE_FILE
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -35,16 +36,16 @@ tcp::acceptor listen_in(asio::io_context& loop, const std::string& file,
   const std::string home = fmt::format("/proc/{}/ns/net", ::getpid());
   const int back = ::open(home.c_str(), O_RDONLY | O_CLOEXEC);
   enter(file);
-  tcp::acceptor door(loop, {where, 0});
+  tcp::acceptor acceptor(loop, {where, 0});
   if (back < 0 || ::setns(back, CLONE_NEWNET) != 0) throw std::runtime_error("cannot come back");
   ::close(back);
-  return door;
+  return acceptor;
 }
 
-egress send_all(tcp::socket& from, tcp::acceptor& door, const std::string& interface) {
+egress send_all(tcp::socket& from, tcp::acceptor& acceptor, const std::string& interface) {
   const auto before = tx_bytes_of(interface);
-  from.connect(door.local_endpoint());
-  tcp::socket there = door.accept();
+  from.connect(acceptor.local_endpoint());
+  tcp::socket there = acceptor.accept();
   const std::vector<char> piece(64 * 1024);
   std::vector<char> arrived(piece.size());
   for (std::size_t sent = 0; sent < payload_bytes; sent += piece.size()) {
@@ -57,16 +58,16 @@ egress send_all(tcp::socket& from, tcp::acceptor& door, const std::string& inter
 int check(const nic& one, const asio::ip::address& source, const asio::ip::address& peer,
           const std::string& file) {
   asio::io_context loop;
-  tcp::acceptor door = listen_in(loop, file, peer);
-  tcp::socket loose(loop, tcp::v4()), tied(loop, tcp::v4());
-  const binding address_only = bind_nic(loose, one, source, true);
-  const binding both = bind_nic(tied, one, source, false);
+  tcp::acceptor acceptor = listen_in(loop, file, peer);
+  tcp::socket by_address(loop, tcp::v4()), by_device_socket(loop, tcp::v4());
+  const binding address_only = bind_nic(by_address, one, source, true);
+  const binding both = bind_nic(by_device_socket, one, source, false);
   if (!both.device) {
-    fmt::print("skipped: may not tie a socket to a device: {}\n", both.why_not);
+    fmt::print("skipped: may not bind a socket to a device: {}\n", both.why_not);
     return 77;
   }
-  const egress by_route = send_all(loose, door, one.name);
-  const egress by_device = send_all(tied, door, one.name);
+  const egress by_route = send_all(by_address, acceptor, one.name);
+  const egress by_device = send_all(by_device_socket, acceptor, one.name);
   const bool right = address_only.address && !address_only.device && both.address &&
                      by_route == egress::elsewhere && by_device == egress::as_bound;
   fmt::print("by address: {}, by device: {} (0 by it, 1 by another, 2 unknown): {}\n",

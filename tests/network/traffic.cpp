@@ -1,6 +1,6 @@
-// Two ranks that send each other long messages at once, every byte checked, over all rails.
-// usage: traffic BYTES MESSAGES; writes a line of JSON when it is over, whatever happened. Its log
-// goes to the standard error output, as TANDEM_LOG says.
+// Two ranks that send each other long messages concurrently over all rails; every byte is checked.
+// usage: traffic BYTES MESSAGES; prints a line of JSON at the end, also after an error. Logs to
+// standard error, at the level of TANDEM_LOG.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using tandem::detail::quiet;
 
-/// Words that differ from message to message and from place to place.
+/// Data words that differ by message and position.
 std::uint64_t word(int rank, int message, std::size_t i) {
   return (i * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(message) * 2 + 1) ^
          static_cast<std::uint64_t>(rank);
@@ -37,7 +37,7 @@ struct traffic {
   int received = 0;
   std::uint64_t wrong = 0;
   double longest_stall_ms = 0;
-  std::vector<double> longest_quiet_ms;  // by rail: nothing of ours arrived at the peer
+  std::vector<double> longest_quiet_ms;  // for each rail: the longest time without progress
   double seconds = 0;
   bool over = false;
 };
@@ -64,7 +64,7 @@ asio::awaitable<void> receive_all(channel& from, traffic& t) {
   }
 }
 
-/// The longest time in which nothing arrived, though something was due.
+/// Measures the longest time in which nothing arrived, although data was outstanding.
 asio::awaitable<void> watch(const channel& from, traffic& t) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::uint64_t seen = 0;
@@ -73,7 +73,7 @@ asio::awaitable<void> watch(const channel& from, traffic& t) {
   while (!t.over) {
     timer.expires_after(std::chrono::milliseconds(5));
     co_await timer.async_wait(quiet);
-    if (t.over) break;  // and the channel may be gone
+    if (t.over) break;  // the channel may be destroyed
     const std::uint64_t now = from.stats().bytes_received;
     const auto at = clock_type::now();
     const std::vector<tandem::rail_stats> found = from.rails();
@@ -98,8 +98,8 @@ asio::awaitable<void> watch(const channel& from, traffic& t) {
 asio::awaitable<void> barrier(channel& with) {
   std::byte byte{};
   const tandem::mutable_view in(&byte, 1);
-  std::byte mine{};
-  const tandem::const_view out(&mine, 1);
+  std::byte local{};
+  const tandem::const_view out(&local, 1);
   co_await with.send(2, out);
   co_await with.recv(2, in);
 }
@@ -112,8 +112,8 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
     fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  const auto job = co_await tandem::rails::make_fabric(meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  const auto job = co_await tandem::rails::make_fabric(rendezvous, options);
   t.rank = who->rank;
   channel& peer = co_await job->to(1 - t.rank);
   co_await barrier(peer);
@@ -142,7 +142,7 @@ asio::awaitable<void> run(traffic& t, std::string& rails) {
   }
   if (failure) std::rethrow_exception(failure);
   job->close();
-  meeting->leave();
+  rendezvous->leave();
 }
 
 }  // namespace
@@ -155,23 +155,23 @@ int main(int argc, char** argv) {
   traffic t;
   t.words = tandem::parse_bytes(argv[1]) / 8;
   t.messages = std::atoi(argv[2]);
-  std::string rails, said;
+  std::string rails, failure_text;
   asio::io_context context(1);
   asio::co_spawn(context, run(t, rails), [&](std::exception_ptr failure) {
     t.over = true;
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const std::exception& e) {
-      said = e.what();
+      failure_text = e.what();
     }
   });
   const auto begun = clock_type::now();
   tandem::run(context);
-  if (!said.empty()) fmt::print(stderr, "{}\n", said);
+  if (!failure_text.empty()) fmt::print(stderr, "{}\n", failure_text);
   fmt::print(R"({{"rank": {}, "received": {}, "bytes": {}, "seconds": {:.3f}, "lived_s": {:.3f}, )"
              R"("longest_stall_ms": {:.0f}, "wrong_bytes": {}, "rails": [{}]}})"
              "\n",
              t.rank, t.received, t.words * 8, t.seconds, ms_between(begun, clock_type::now()) / 1e3,
              t.longest_stall_ms, t.wrong, rails);
-  return said.empty() && t.wrong == 0 && t.received == t.messages ? 0 : 1;
+  return failure_text.empty() && t.wrong == 0 && t.received == t.messages ? 0 : 1;
 }

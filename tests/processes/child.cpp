@@ -42,7 +42,7 @@ clock::time_point deadline_after(seconds limit) {
   return clock::now() + std::chrono::duration_cast<clock::duration>(limit);
 }
 
-/// The C library's form of a list of strings.
+/// A null-terminated array of C strings.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (std::string& text : texts) result.push_back(text.data());
@@ -105,7 +105,7 @@ bool child::wait_for_end(seconds limit) {
   while (read_some(left_until(deadline))) {
     if (clock::now() >= deadline) return false;
   }
-  // All of its output has ended, so what is left of it is its own end.
+  // All of its output has ended, so only its exit remains.
   int status = 0;
   while (!reaped_ && waitpid(id_, &status, WNOHANG) != id_) {
     if (clock::now() >= deadline) return false;

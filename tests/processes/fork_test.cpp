@@ -1,5 +1,5 @@
-// What a child of fork() finds of what its parent has made. Two processes of a job, one of which
-// dies: tests/faults/forks.
+// What a child of fork() inherits from its parent's objects. Two processes of a job, one of which
+// exits: tests/faults/forks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -27,37 +27,37 @@
 namespace tandem::test {
 namespace {
 
-/// The exit status of a child that does this.
+/// Exit status of a child that runs this.
 int in_child(const std::function<int()>& what) {
   const pid_t child = ::fork();
   if (child == 0) {
-    int came = 99;
+    int exit_code = 99;
     try {
-      came = what();
+      exit_code = what();
     } catch (...) {
-      came = 98;
+      exit_code = 98;
     }
-    ::_exit(came);
+    ::_exit(exit_code);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// By number: "socket:[1234]", "anon_inode:[eventpoll]", a path.
+/// Open descriptors by number: "socket:[1234]", "anon_inode:[eventpoll]", a path.
 std::map<int, std::string> descriptors() {
   std::map<int, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
+    std::error_code closed;
+    const std::string what = std::filesystem::read_symlink(entry.path(), closed).string();
     const int number = std::stoi(entry.path().filename());
-    if (!gone && ::fcntl(number, F_GETFD) >= 0) found[number] = what;
+    if (!closed && ::fcntl(number, F_GETFD) >= 0) found[number] = what;
   }
   return found;
 }
 
-/// What came since `before` and is left to a program that is started by exec.
-std::string left_by_exec(const std::map<int, std::string>& before) {
+/// Descriptors opened since `before` that a program started by exec would inherit.
+std::string inherited_by_exec(const std::map<int, std::string>& before) {
   std::string left;
   for (const auto& [number, what] : descriptors()) {
     if (before.contains(number)) continue;
@@ -83,7 +83,7 @@ awaitable<void> holds_no_socket(const fabric_kind* over) {
       if (peer != each->rank()) co_await each->to(peer);
     }
   }
-  EXPECT_EQ(left_by_exec(before), "");
+  EXPECT_EQ(inherited_by_exec(before), "");
   if (over->name != "local") {
     EXPECT_GT(sockets(before), 0);
   }
@@ -94,7 +94,7 @@ class forked : public testing::TestWithParam<fabric_kind> {};
 INSTANTIATE_TEST_SUITE_P(over, forked, testing::ValuesIn(fabric_kinds()),
                          [](const auto& of) { return of.param.name; });
 
-TEST_P(forked, child_holds_no_socket_and_exec_no_descriptor) {
+TEST_P(forked, child_inherits_no_socket_and_exec_no_descriptor) {
   run_test(holds_no_socket(&GetParam()));
 }
 
@@ -116,44 +116,44 @@ awaitable<void> is_refused(const fabric_kind* over) {
               return 0;
             }),
             0);
-  // Nothing of that was heard here.
+  // The parent is not affected.
   std::uint64_t sent = 42, received = 0;
   co_await to.send(0, const_view(&sent, 8));
   co_await from.recv(0, mutable_view(&received, 8));
   EXPECT_EQ(received, sent);
 }
 
-TEST_P(forked, child_is_refused_and_closes_nothing) {
+TEST_P(forked, child_use_is_refused_and_closes_nothing) {
   run_test(is_refused(&GetParam()));
 }
 
-asio::awaitable<void> hear(std::unique_ptr<channel> from, int* heard) {
-  co_await from->recv(0, mutable_view(heard, sizeof *heard));
+asio::awaitable<void> receive_value(std::unique_ptr<channel> from, int* value) {
+  co_await from->recv(0, mutable_view(value, sizeof *value));
 }
 
-asio::awaitable<void> tell(std::unique_ptr<channel> to) {
+asio::awaitable<void> send_value(std::unique_ptr<channel> to) {
   const int word = 7;
   co_await to->send(0, const_view(&word, sizeof word));
 }
 
-/// On an io_context of its own.
+/// Sends one value over a new channel on its own io_context.
 int new_channel() {
   asio::io_context context(1);
   auto [here, there] = local::make_pair(context.get_executor(), context.get_executor());
-  int heard = 0;
-  asio::co_spawn(context, hear(std::move(there), &heard), [](auto...) {});
-  asio::co_spawn(context, tell(std::move(here)), [](auto...) {});
+  int value = 0;
+  asio::co_spawn(context, receive_value(std::move(there), &value), [](auto...) {});
+  asio::co_spawn(context, send_value(std::move(here)), [](auto...) {});
   tandem::run(context);
-  return heard;
+  return value;
 }
 
-TEST(forked_process, may_begin_anew) {
+TEST(forked_process, may_create_new_objects) {
   EXPECT_EQ(new_channel(), 7);
   EXPECT_EQ(in_child(new_channel), 7);
   EXPECT_EQ(in_child([] { return in_child(new_channel); }), 7);
 }
 
-TEST(forked_process, may_not_run_what_its_parent_ran) {
+TEST(forked_process, may_not_run_context_of_parent) {
   asio::io_context context(1);
   tandem::run(context);
   const auto refused = [&context] {
@@ -167,7 +167,7 @@ TEST(forked_process, may_not_run_what_its_parent_ran) {
   EXPECT_EQ(in_child(refused), 0);
 }
 
-TEST(forked_process, keeps_what_took_the_number_of_a_closed_socket) {
+TEST(forked_process, keeps_descriptor_that_reused_a_number) {
   const int socket = detail::open_socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GE(socket, 0);
   const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -181,7 +181,7 @@ TEST(forked_process, keeps_what_took_the_number_of_a_closed_socket) {
   ::close(file);
 }
 
-TEST(forked_process, has_a_copy_of_shared_buffers) {
+TEST(forked_process, gets_copy_of_shared_buffers) {
   auto made = std::make_unique<shm::shared_buffer>(3 << 20);
   std::memset(made->data(), 5, made->size());
   const auto writes = [&made] {
@@ -195,7 +195,7 @@ TEST(forked_process, has_a_copy_of_shared_buffers) {
   for (std::size_t i = 0; i < made->size(); ++i) ASSERT_EQ(made->data()[i], std::byte{5}) << i;
 }
 
-TEST(forked_process, finds_zeros_where_ranks_share_memory) {
+TEST(forked_process, reads_zeros_from_shared_rings) {
   constexpr std::size_t bytes = 8192;
   void* const shared =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -214,7 +214,7 @@ TEST(forked_process, finds_zeros_where_ranks_share_memory) {
   ::munmap(shared, bytes);
 }
 
-TEST(process_watch, knows_who_has_ended) {
+TEST(process_watch, detects_process_exit) {
   EXPECT_FALSE(shm::has_ended(::getpid()));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -224,7 +224,7 @@ TEST(process_watch, knows_who_has_ended) {
   ::kill(child, SIGKILL);
   siginfo_t ended{};
   ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
-  EXPECT_TRUE(shm::has_ended(child));  // though nobody has reaped it
+  EXPECT_TRUE(shm::has_ended(child));  // although it was not reaped
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(shm::has_ended(child));
 }
@@ -233,16 +233,16 @@ awaitable<void> watch_child(pid_t child) {
   const asio::any_io_executor here = co_await asio::this_coro::executor;
   const auto watch = std::make_shared<shm::process_watch>(here);
   const auto stopped = std::make_shared<shm::process_watch>(here);
-  bool is_told = false, is_told_wrongly = false;
-  watch->start(child, [&] { is_told = true; });
-  stopped->start(child, [&] { is_told_wrongly = true; });
+  bool is_notified = false, is_notified_wrongly = false;
+  watch->start(child, [&] { is_notified = true; });
+  stopped->start(child, [&] { is_notified_wrongly = true; });
   stopped->stop();
   ::kill(child, SIGKILL);
-  co_await until([&] { return is_told; }, "the end of a process");
-  EXPECT_FALSE(is_told_wrongly);
+  co_await until([&] { return is_notified; }, "the end of a process");
+  EXPECT_FALSE(is_notified_wrongly);
 }
 
-TEST(process_watch, tells_once) {
+TEST(process_watch, notifies_once) {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();

@@ -1,6 +1,6 @@
-// A rank whose process is killed after each step of each algorithm: every other rank ends with an
-// error that names it, within a second of its death. The same within one process, for every rank
-// and every order of steps, is tests/collectives/killed_test.cpp.
+// A rank's process is killed after each step of each algorithm: every other rank fails with an
+// error that names it, within a second. tests/collectives/killed_test.cpp does the same in one
+// process, for every rank and order of steps.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int size = 3;
-constexpr int nobody = 1 << 30;
+constexpr int never = 1 << 30;
 const std::string done = "done";
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr auto in_time = 10s;
@@ -38,28 +38,29 @@ constexpr auto in_time = 10s;
 constexpr auto in_time = 1s;
 #endif
 
-struct way {
+struct transport {
   const char* name;
   fabric_maker make;
   settings options = small_pieces();
 };
-const way ways[] = {{"tcp", tcp::make_fabric},
-                    {"shm", shm::make_fabric},
-                    {"rails", rails::make_fabric, on_two_rails(small_pieces())},
-                    {"mixed", make_mixed}};
+const transport transports[] = {{"tcp", tcp::make_fabric},
+                                {"shm", shm::make_fabric},
+                                {"rails", rails::make_fabric, on_two_rails(small_pieces())},
+                                {"mixed", make_mixed}};
 
-const way* const all_ways[] = {&ways[0], &ways[1], &ways[2], &ways[3]};
+const transport* const all_transports[] = {&transports[0], &transports[1], &transports[2],
+                                           &transports[3]};
 
 struct part;
-/// What a rank does once it has met the others.
+/// Body of a rank after the rendezvous.
 using script = asio::awaitable<void> (*)(part mine, fabric& over, bool& counting);
 
 struct part {
   script act;
   int rank, call;
-  const way* by;
+  const transport* by;
   std::uint16_t port;
-  int steps;  // after which it kills itself, counted from when all ranks are connected
+  int steps;  // handlers until it kills itself, counted from when all ranks are connected
 };
 
 asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
@@ -73,14 +74,14 @@ asio::awaitable<void> in_a_call(part mine, fabric& over, bool& counting) {
   }
   co_await barrier(world);
   counting = true;
-  co_await asio::post(asio::use_awaitable);  // killed here, it has sent nothing
+  co_await asio::post(asio::use_awaitable);  // a rank killed here has sent nothing
   every_call call;
   co_await call.make(world, mine.call);
-  // Whoever needs nothing of the lost rank hears of it here.
+  // Ranks that need nothing from the lost rank get the error here.
   co_await barrier(world);
 }
 
-asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
+asio::awaitable<void> run_rank(part mine, bool& counting, std::string& report) {
   launch_info who;
   who.rank = who.local_rank = mine.rank;
   who.size = who.local_size = size;
@@ -91,31 +92,31 @@ asio::awaitable<void> play(part mine, bool& counting, std::string& word) {
   std::shared_ptr<store> meeting = co_await store::meet(who, options);
   const std::unique_ptr<fabric> over = co_await mine.by->make(std::move(meeting), options);
   co_await mine.act(mine, *over, counting);
-  word = done;
+  report = done;
   over->close();
 }
 
-/// In a process of its own, which says how it ended, unless it is killed.
+/// Main function of a rank's process: writes its result to `output` unless it is killed.
 [[noreturn]] void be_rank(part mine, int output) {
   asio::io_context loop;
   bool counting = false, over = false;
-  std::string word;
-  asio::co_spawn(loop, play(mine, counting, word), [&](std::exception_ptr failure) {
+  std::string report;
+  asio::co_spawn(loop, run_rank(mine, counting, report), [&](std::exception_ptr failure) {
     over = true;
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const error& e) {
-      word = e.code() == errc::peer_lost ? e.what() : std::string("not lost: ") + e.what();
+      report = e.code() == errc::peer_lost ? e.what() : std::string("not lost: ") + e.what();
     } catch (const std::exception& e) {
-      word = std::string("not lost: ") + e.what();
+      report = std::string("not lost: ") + e.what();
     }
   });
   for (int steps = 0; !over; steps += counting ? 1 : 0) {
     if (counting && steps > mine.steps) ::kill(::getpid(), SIGKILL);
     loop.run_one();
   }
-  const ssize_t wrote = ::write(output, word.data(), word.size());
-  ::_exit(wrote == static_cast<ssize_t>(word.size()) ? 0 : 1);
+  const ssize_t wrote = ::write(output, report.data(), report.size());
+  ::_exit(wrote == static_cast<ssize_t>(report.size()) ? 0 : 1);
 }
 
 class rank_process {
@@ -136,17 +137,17 @@ class rank_process {
   rank_process(const rank_process&) = delete;
   rank_process& operator=(const rank_process&) = delete;
 
-  /// What it says until it ends; "hangs" past the deadline.
-  std::string words(clock::time_point deadline) {
-    std::string said;
+  /// Output of the rank until it exits; "hangs" after the deadline.
+  std::string read_to_end(clock::time_point deadline) {
+    std::string text;
     for (std::array<char, 1024> block{};;) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now());
       pollfd ready{output_, POLLIN, 0};
       if (::poll(&ready, 1, std::max<int>(static_cast<int>(left.count()), 0)) <= 0) return "hangs";
       const ssize_t bytes = ::read(output_, block.data(), block.size());
-      if (bytes <= 0) return said;
-      said.append(block.data(), static_cast<std::size_t>(bytes));
+      if (bytes <= 0) return text;
+      text.append(block.data(), static_cast<std::size_t>(bytes));
     }
   }
 
@@ -155,108 +156,109 @@ class rank_process {
   int output_ = -1;
 };
 
-/// False where the rank had ended before so many steps. Adds how many of the others failed.
-bool lose(const way& by, int call, int lost, int steps, int& failures) {
+/// False if the rank had completed before this many steps. Adds the number of other ranks that
+/// failed.
+bool lose(const transport& by, int call, int lost, int steps, int& failures) {
   SCOPED_TRACE(every_call::name(call) + " over " + by.name + ", rank " + std::to_string(lost) +
                " killed after " + std::to_string(steps) + " steps");
   const reserved_port port;
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{in_a_call, r, call, &by, port.number(), r == lost ? steps : nobody};
+    const part mine{in_a_call, r, call, &by, port.number(), r == lost ? steps : never};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
-  const std::string last = ranks[static_cast<std::size_t>(lost)]->words(clock::now() + 30s);
+  const std::string last = ranks[static_cast<std::size_t>(lost)]->read_to_end(clock::now() + 30s);
   const auto deadline = clock::now() + in_time;
   EXPECT_TRUE(last.empty() || last == done) << last;
   for (int r = 0; r < size; ++r) {
     if (r == lost) continue;
-    const std::string said = ranks[static_cast<std::size_t>(r)]->words(deadline);
-    if (said == done) continue;
+    const std::string text = ranks[static_cast<std::size_t>(r)]->read_to_end(deadline);
+    if (text == done) continue;
     ++failures;
     const std::string who = "rank " + std::to_string(lost);
-    EXPECT_NE(said.find(who), std::string::npos) << "rank " << r << ": " << said;
-    EXPECT_EQ(said.find("not lost"), std::string::npos) << "rank " << r << ": " << said;
+    EXPECT_NE(text.find(who), std::string::npos) << "rank " << r << ": " << text;
+    EXPECT_EQ(text.find("not lost"), std::string::npos) << "rank " << r << ": " << text;
   }
   return last.empty();
 }
 
-asio::awaitable<void> say(fabric& over, int peer) {
+asio::awaitable<void> send_empty(fabric& over, int peer) {
   channel& to = co_await over.to(peer);
   co_await to.send(0, const_view());
 }
 
-asio::awaitable<void> hear(fabric& over, int peer) {
+asio::awaitable<void> receive_empty(fabric& over, int peer) {
   channel& from = co_await over.to(peer);
   co_await from.recv(0, mutable_view());
 }
 
-/// Rank 2 dials rank 1, rank 0 leaves in order and takes the store with it, rank 2 is killed.
-asio::awaitable<void> left_alone(part mine, fabric& over, bool&) {
+/// Rank 2 connects to rank 1, rank 0 closes in order and its store with it, rank 2 is killed.
+asio::awaitable<void> after_the_store(part mine, fabric& over, bool&) {
   if (mine.rank == 0) {
-    co_await hear(over, 2);
-    co_await say(over, 1);
-    co_await hear(over, 1);
+    co_await receive_empty(over, 2);
+    co_await send_empty(over, 1);
+    co_await receive_empty(over, 1);
     co_return;
   }
   if (mine.rank == 2) {
-    co_await say(over, 1);
-    co_await say(over, 0);
-    co_await hear(over, 1);
+    co_await send_empty(over, 1);
+    co_await send_empty(over, 0);
+    co_await receive_empty(over, 1);
     ::kill(::getpid(), SIGKILL);
   }
-  co_await hear(over, 0);
-  co_await hear(over, 2);
-  co_await say(over, 0);
+  co_await receive_empty(over, 0);
+  co_await receive_empty(over, 2);
+  co_await send_empty(over, 0);
   try {
-    co_await hear(over, 0);
+    co_await receive_empty(over, 0);
   } catch (const error& e) {
     if (e.code() != errc::peer_closed) throw;
   }
-  co_await say(over, 2);
-  co_await hear(over, 2);
+  co_await send_empty(over, 2);
+  co_await receive_empty(over, 2);
 }
 
-class killed_after_the_store : public testing::TestWithParam<const way*> {};
+class killed_after_the_store : public testing::TestWithParam<const transport*> {};
 
-TEST_P(killed_after_the_store, is_noticed_by_whom_it_dialled) {
+TEST_P(killed_after_the_store, is_detected_by_the_rank_it_connected_to) {
   const reserved_port port;
   std::vector<std::unique_ptr<rank_process>> ranks;
   for (int r = 0; r < size; ++r) {
-    const part mine{left_alone, r, 0, GetParam(), port.number(), nobody};
+    const part mine{after_the_store, r, 0, GetParam(), port.number(), never};
     ranks.push_back(std::make_unique<rank_process>(mine));
   }
-  EXPECT_EQ(ranks[0]->words(clock::now() + 30s), done);
-  EXPECT_EQ(ranks[2]->words(clock::now() + 30s), "");
-  const std::string said = ranks[1]->words(clock::now() + in_time);
-  EXPECT_NE(said.find("rank 2"), std::string::npos) << said;
-  EXPECT_EQ(said.find("not lost"), std::string::npos) << said;
+  EXPECT_EQ(ranks[0]->read_to_end(clock::now() + 30s), done);
+  EXPECT_EQ(ranks[2]->read_to_end(clock::now() + 30s), "");
+  const std::string text = ranks[1]->read_to_end(clock::now() + in_time);
+  EXPECT_NE(text.find("rank 2"), std::string::npos) << text;
+  EXPECT_EQ(text.find("not lost"), std::string::npos) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(all_ways),
+INSTANTIATE_TEST_SUITE_P(of, killed_after_the_store, testing::ValuesIn(all_transports),
                          [](const auto& one) { return std::string(one.param->name); });
 
-class killed_in : public testing::TestWithParam<std::tuple<const way*, int>> {};
+class killed_in : public testing::TestWithParam<std::tuple<const transport*, int>> {};
 
-TEST_P(killed_in, any_step_ends_the_others_with_its_name) {
+TEST_P(killed_in, any_step_others_fail_naming_the_rank) {
   const auto [by, call] = GetParam();
   int failures = 0, lost = 0;
   lose(*by, call, 1, 0, failures);
   EXPECT_EQ(failures, size - 1) << "killed before it sent anything";
-  // Each step kills another rank; three in a row that were over end it.
+  // Each step kills another rank; three completed runs in a row end the loop.
   for (int steps = 1, over = 0; over < size && !HasFailure(); ++steps, lost = (lost + 1) % size) {
     over = lose(*by, call, lost, steps, failures) ? 0 : over + 1;
   }
-  // What goes by a board is one step, and may be over with it.
+  // A call over a board is one step and may complete with it.
   const bool has_steps = !every_call::name(call).ends_with("by board");
   EXPECT_GT(failures, has_steps ? 2 * (size - 1) : size - 2);
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<const way*, int>>& one) {
-  return every_call::word(std::get<1>(one.param)) + "_over_" + std::get<0>(one.param)->name;
+std::string name_of(const testing::TestParamInfo<std::tuple<const transport*, int>>& one) {
+  return every_call::test_name(std::get<1>(one.param)) + "_over_" + std::get<0>(one.param)->name;
 }
 
 INSTANTIATE_TEST_SUITE_P(of, killed_in,
-                         testing::Combine(testing::ValuesIn(all_ways),
+                         testing::Combine(testing::ValuesIn(all_transports),
                                           testing::Range(0, every_call::count())),
                          name_of);
 

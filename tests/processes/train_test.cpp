@@ -1,5 +1,5 @@
-// `tandem train` as its user meets it: real processes that train, agree to the bit, and end when
-// one of them dies. TANDEM_COMMAND is the path of the program.
+// `tandem train` end to end: processes that train, give bitwise equal results, and end when one of
+// them is killed. TANDEM_COMMAND is the path of the program.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr seconds patience{90};  // for a run of a second on an idle machine
+constexpr seconds timeout{90};  // for a run of a second on an idle machine
 
 class train : public testing::Test {
  protected:
@@ -44,11 +44,11 @@ class train : public testing::Test {
     return words;
   }
 
-  /// Runs to the end; the JSON record, or nothing where it failed.
+  /// Runs to completion; the JSON record, or empty on failure.
   std::string record_of(const std::string& options) {
     fs::remove(folder_ / "run.json");
     child run(command(options));
-    EXPECT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    EXPECT_TRUE(run.wait_for_end(timeout)) << options << "\n" << run.output();
     EXPECT_EQ(run.status(), 0) << options << "\n" << run.output();
     EXPECT_EQ(run.family(), std::vector<pid_t>{}) << options;
     std::ifstream in(folder_ / "run.json");
@@ -67,12 +67,12 @@ class train : public testing::Test {
     return member(record_of(options), "loss_bits");
   }
 
-  /// Expects one line of error, this status, and no process left.
-  void expect_refused(const std::string& options, int status, const std::string& says) {
+  /// Expects one line of error, this exit status, and no remaining process.
+  void expect_refused(const std::string& options, int status, const std::string& expected) {
     child run(command(options));
-    ASSERT_TRUE(run.wait_for_end(patience)) << options << "\n" << run.output();
+    ASSERT_TRUE(run.wait_for_end(timeout)) << options << "\n" << run.output();
     EXPECT_EQ(run.status(), status) << options << "\n" << run.output();
-    EXPECT_NE(run.output().find(says), std::string::npos) << options << "\n" << run.output();
+    EXPECT_NE(run.output().find(expected), std::string::npos) << options << "\n" << run.output();
     EXPECT_EQ(std::count(run.output().begin(), run.output().end(), '\n'), 1) << run.output();
     EXPECT_FALSE(fs::exists(folder_ / "report.html"));
   }
@@ -82,7 +82,7 @@ class train : public testing::Test {
 
 class bits : public train, public testing::WithParamInterface<const char*> {};
 
-TEST_P(bits, are_the_same_in_one_process_and_in_any_pipeline) {
+TEST_P(bits, match_in_one_process_and_any_pipeline) {
   const std::string common =
       std::string("--steps 5 --batch 8 --micro-batches 4 --no-reference --model ") + GetParam();
   const std::string alone = bits_of(common + " --ranks 1");
@@ -109,9 +109,9 @@ TEST_P(bits, with_replicas_runs_repeat_and_agree_with_one_process) {
 INSTANTIATE_TEST_SUITE_P(of, bits, testing::Values("llama-tiny", "qwen2-tiny"),
                          [](const auto& one) { return std::string(one.param, 5); });
 
-TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
+TEST_F(train, loss_decreases_and_report_is_written) {
   child run(command("--model llama-tiny --steps 60"));
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   ASSERT_EQ(run.status(), 0) << run.output();
   std::ifstream in(folder_ / "run.json");
   const std::string record(std::istreambuf_iterator<char>(in), {});
@@ -132,20 +132,20 @@ TEST_F(train, the_loss_falls_and_the_report_is_where_it_says) {
   }
 }
 
-TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) {
+TEST_F(train, rails_give_same_bits_and_appear_in_all_outputs) {
   const std::string options = "--model llama-tiny --steps 20 --batch 8 --micro-batches 2 ";
   std::vector<std::string> words{TANDEM_COMMAND, "run", "-n", "4", "--"};
   const std::vector<std::string> ranks = command(options + "--rails 127.0.0.1 --rail-streams 2");
   words.insert(words.end(), ranks.begin(), ranks.end());
   child run(words);
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   ASSERT_EQ(run.status(), 0) << run.output();
   EXPECT_NE(run.output().find(" lo up "), std::string::npos) << run.output();
   EXPECT_NE(run.output().find("rails between islands carried "), std::string::npos);
   std::ifstream in(folder_ / "run.json");
   const std::string record(std::istreambuf_iterator<char>(in), {});
   const std::string rails = member(record, "rails");
-  // Replica by replica the islands are joined, each pair by both streams.
+  // Every replica connects the islands, each pair of ranks with both streams.
   for (const char* pair : {"[0, 2]", "[1, 3]"}) {
     for (const char* lane : {"0", "1"}) {
       const std::string which =
@@ -174,7 +174,7 @@ TEST_F(train, over_rails_the_same_bits_and_each_rail_in_line_report_and_record) 
             "no member rails");
 }
 
-TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
+TEST_F(train, separate_channels_give_same_bits) {
   const std::string options =
       "--model llama-tiny --steps 10 --batch 8 --micro-batches 2 "
       "--no-reference --ranks 4 --channel ";
@@ -190,7 +190,7 @@ TEST_F(train, a_channel_for_each_pair_gives_the_same_bits) {
   EXPECT_EQ(member(rails, "loss_bits"), member(mixed, "loss_bits"));
 }
 
-TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
+TEST_F(train, runs_with_a_profile_are_reproducible) {
   const std::string profile = (folder_ / "profile").string();
   std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
   const std::string options =
@@ -200,24 +200,24 @@ TEST_F(train, with_a_profile_reads_it_and_runs_repeat) {
   EXPECT_EQ(bits_of(options), bits);
   std::ofstream(profile) << "within.latency_us 5\n";
   child run(command(options));
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   EXPECT_NE(run.status(), 0);
   EXPECT_NE(run.output().find("did you mean within.latency_ns?"), std::string::npos)
       << run.output();
 }
 
-TEST_F(train, rails_that_tandem_finds_by_itself_are_rails) {
+TEST_F(train, automatically_selected_rails_are_used) {
   const std::string options = "--model llama-tiny --steps 5 --no-reference --ranks 2 ";
   const std::string record = record_of(options + "--rails auto");
   EXPECT_NE(member(record, "rails").find(R"("lane": 0, )"), std::string::npos) << record;
   EXPECT_EQ(member(record_of(options), "rails"), "no member rails");
 }
 
-/// Rank to kill, the output that is waited for before, and what carries messages.
+/// Rank to kill, the output to wait for before, and the transport.
 using killing = std::tuple<int, const char*, const char*>;
 class killed : public train, public testing::WithParamInterface<killing> {};
 
-TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
+TEST_P(killed, rank_is_named_in_errors_of_all_others) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr seconds limit{20};
 #else
@@ -226,9 +226,9 @@ TEST_P(killed, rank_ends_all_others_with_an_error_that_names_it) {
   const auto [rank, moment, channel] = GetParam();
   child run(
       command(std::string("--model llama-tiny --steps 1000000 --batch 16 --channel ") + channel));
-  const pid_t victim = run.rank(rank, patience);
+  const pid_t victim = run.rank(rank, timeout);
   ASSERT_GT(victim, 0) << run.output();
-  ASSERT_TRUE(run.wait_for_output(moment, patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_output(moment, timeout)) << run.output();
   ASSERT_EQ(kill(victim, SIGKILL), 0);
   ASSERT_TRUE(run.wait_for_end(limit)) << "still running: " << run.family().size() << "\n"
                                        << run.output();
@@ -260,11 +260,11 @@ INSTANTIATE_TEST_SUITE_P(mixed, killed,
                                           testing::Values("mixed")),
                          name_of);
 
-TEST_F(train, a_terminated_launcher_leaves_no_rank) {
+TEST_F(train, terminated_launcher_leaves_no_rank) {
   child run(command("--model llama-tiny --steps 1000000"));
-  ASSERT_TRUE(run.wait_for_output("step 1/", patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_output("step 1/", timeout)) << run.output();
   ASSERT_EQ(kill(run.id(), SIGTERM), 0);
-  ASSERT_TRUE(run.wait_for_end(patience)) << run.output();
+  ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   EXPECT_NE(run.status(), 0);
   EXPECT_EQ(run.family(), std::vector<pid_t>{});
 }
@@ -285,7 +285,7 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--ranks 3", 2, "3 ranks do not divide into two islands");
 }
 
-TEST_F(train, ranks_that_want_different_things_say_what_and_who) {
+TEST_F(train, different_settings_are_named_with_ranks) {
   const reserved_port port;
   std::vector<std::unique_ptr<child>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -297,7 +297,7 @@ TEST_F(train, ranks_that_want_different_things_say_what_and_who) {
                                  "MASTER_PORT=" + std::to_string(port.number())}));
   }
   for (const std::unique_ptr<child>& one : ranks) {
-    ASSERT_TRUE(one->wait_for_end(patience)) << one->output();
+    ASSERT_TRUE(one->wait_for_end(timeout)) << one->output();
     EXPECT_EQ(one->status(), 1) << one->output();
     EXPECT_NE(one->output().find("--seed: rank 1 has 6, rank 0 has 5"), std::string::npos)
         << one->output();

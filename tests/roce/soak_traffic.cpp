@@ -2,10 +2,10 @@
 // a given time, every byte checked; then an audit of what is left.
 // usage: soak_traffic SECONDS SEED
 //
-// Says lines on the standard output, and waits for one on its input where it says so: "up" once all
-// lanes are (waits), "at" now and then, "settled" when all traffic is over, all lanes are up again
-// and each has used every slot of its anew (waits), "closed" when it has no channel any more
-// (waits), and at the end a line of JSON. Its log goes to the standard error output.
+// Prints status lines, and after some of them waits for a line on its input: "up" when all lanes
+// are up (waits), "at" periodically, "stable" when all traffic is complete, all lanes are up again
+// and each has used every one of its slots again (waits), "closed" when the channel is destroyed
+// (waits), and at the end a line of JSON. Logs to standard error.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -34,16 +34,16 @@ namespace {
 constexpr flow_id flows = 3, audit_flow = 10;
 constexpr std::size_t longest = 2 << 20;
 constexpr std::chrono::seconds report_every{20}, heal_limit{1800};
-/// What uses every slot of a lane at least twice: there are 8 MiB of them.
+/// Bytes by which a lane uses all of its slots at least twice: they have 8 MiB.
 constexpr std::uint64_t slots_bytes = 17 << 20;
-/// Long, for a lane that was slow at last gets of a short one nothing that the others would have
-/// done before it; and so it is never found to be well again.
+/// Long, because a lane that was slow so far gets no chunk of a short message that the other lanes
+/// could finish before it, and so its rate would never be measured again.
 constexpr std::size_t slots_message_bytes = 48 << 20;
-constexpr int most_slots_messages = 12;
+constexpr int max_slots_messages = 12;
 
 struct header {
   std::uint64_t number = 0;
-  std::uint64_t bytes = 0;  ///< that follow
+  std::uint64_t bytes = 0;  ///< after the header
   std::uint64_t is_last = 0;
 };
 
@@ -59,14 +59,14 @@ double seconds_since(clock_type::time_point when) {
   return std::chrono::duration<double>(clock_type::now() - when).count();
 }
 
-/// What the bytes of a message are: different for each rank, flow and number.
+/// The data pattern: different for each rank, flow and number.
 std::uint64_t pattern_of(int rank, flow_id flow, std::uint64_t number) {
   return number * 1000 + static_cast<std::uint64_t>(flow) * 10 + static_cast<std::uint64_t>(rank);
 }
 
 std::size_t random_length(std::mt19937& random) {
-  const std::size_t most[] = {300, 8'192, 300'000, longest};
-  return random() % (most[random() % 4] + 1);
+  const std::size_t max_lengths[] = {300, 8'192, 300'000, longest};
+  return random() % (max_lengths[random() % 4] + 1);
 }
 
 asio::awaitable<void> send_all(channel& to, soak& s, flow_id flow) {
@@ -104,7 +104,7 @@ asio::awaitable<void> receive_all(channel& from, soak& s, flow_id flow) {
   }
 }
 
-std::string told(const soak& s, const channel& to) {
+std::string progress_text(const soak& s, const channel& to) {
   std::string lanes;
   for (const tandem::rail_stats& one : to.rails()) {
     lanes += fmt::format(", {} {} lost {} ({} MB, {:.0f} kB/s)",
@@ -117,7 +117,7 @@ std::string told(const soak& s, const channel& to) {
                      now.regions, lanes);
 }
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
@@ -129,18 +129,18 @@ asio::awaitable<void> report(const channel& to, soak& s) {
     co_await timer.async_wait(asio::use_awaitable);
     if (s.over || clock_type::now() < next) continue;
     next += report_every;
-    say("at " + told(s, to));
+    print_line("at " + progress_text(s, to));
   }
 }
 
-/// Until somebody writes a line; hearts go on beating.
-asio::awaitable<void> ask(std::string line) {
-  say(line);
+/// Waits for a line of input, while heartbeats continue.
+asio::awaitable<void> print_and_wait(std::string line) {
+  print_line(line);
   asio::posix::stream_descriptor in(co_await asio::this_coro::executor, ::dup(STDIN_FILENO));
   for (char c = 0; c != '\n';) {
     const auto [failure, n] =
         co_await in.async_read_some(asio::buffer(&c, 1), asio::as_tuple(asio::use_awaitable));
-    if (failure) throw tandem::error(tandem::errc::bad_input, "nobody answered '" + line + "'");
+    if (failure) throw tandem::error(tandem::errc::bad_input, "no answer to '" + line + "'");
   }
 }
 
@@ -154,12 +154,12 @@ asio::awaitable<void> receive_bytes(channel& from, flow_id flow, std::vector<std
   co_await from.recv(flow, view);
 }
 
-/// The same length both ways; a barrier of two.
-asio::awaitable<void> exchange(channel& with, std::vector<std::byte>& mine,
-                               std::vector<std::byte>& theirs) {
+/// The same length both ways; also a barrier.
+asio::awaitable<void> exchange(channel& with, std::vector<std::byte>& local,
+                               std::vector<std::byte>& remote) {
   std::vector<asio::awaitable<void>> both;
-  both.push_back(send_bytes(with, audit_flow, mine));
-  both.push_back(receive_bytes(with, audit_flow, theirs));
+  both.push_back(send_bytes(with, audit_flow, local));
+  both.push_back(receive_bytes(with, audit_flow, remote));
   co_await tandem::when_all(std::move(both));
 }
 
@@ -187,44 +187,44 @@ asio::awaitable<void> all_traffic(channel& peer, soak& s) {
   co_await tandem::when_all(std::move(parts));
 }
 
-/// Bytes that the peer has by the RDMA lane that carried least.
-std::uint64_t least_by_rdma(const channel& to, std::vector<std::uint64_t>& before) {
-  std::uint64_t least = ~std::uint64_t{0};
+/// Acknowledged bytes of the RDMA lane that carried the fewest.
+std::uint64_t min_by_rdma(const channel& to, std::vector<std::uint64_t>& before) {
+  std::uint64_t fewest = ~std::uint64_t{0};
   const std::vector<tandem::rail_stats> lanes = to.rails();
   before.resize(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].name.find(" over ") == std::string::npos) continue;
-    least = std::min(least, lanes[i].bytes_arrived - before[i]);
+    fewest = std::min(fewest, lanes[i].bytes_arrived - before[i]);
   }
-  return least;
+  return fewest;
 }
 
-/// A slot that was lost to a dead lane or a forgotten credit is in the way of the next bytes.
+/// A slot lost with a dead lane, or a lost credit, would block the bytes that follow.
 asio::awaitable<bool> use_every_slot(channel& peer, soak& s) {
   std::vector<std::uint64_t> before;
   for (const tandem::rail_stats& one : peer.rails()) before.push_back(one.bytes_arrived);
-  std::vector<std::byte> mine(slots_message_bytes), theirs(slots_message_bytes);
-  for (int i = 0; i < most_slots_messages; ++i) {
+  std::vector<std::byte> local(slots_message_bytes), remote(slots_message_bytes);
+  for (int i = 0; i < max_slots_messages; ++i) {
     const auto number = static_cast<std::uint64_t>(i);
-    mine.resize(slots_message_bytes);
-    theirs.resize(slots_message_bytes);
-    tandem::test::fill(mine, pattern_of(s.rank, audit_flow, number));
-    co_await exchange(peer, mine, theirs);
-    if (tandem::test::first_wrong(theirs, pattern_of(1 - s.rank, audit_flow, number))) {
-      s.wrong += theirs.size();
+    local.resize(slots_message_bytes);
+    remote.resize(slots_message_bytes);
+    tandem::test::fill(local, pattern_of(s.rank, audit_flow, number));
+    co_await exchange(peer, local, remote);
+    if (tandem::test::first_wrong(remote, pattern_of(1 - s.rank, audit_flow, number))) {
+      s.wrong += remote.size();
     }
-    const std::uint64_t least = least_by_rdma(peer, before);
-    say(fmt::format("slots {} MB by the RDMA lane that carried least; {}", least / 1'000'000,
-                    told(s, peer)));
-    mine.assign(1, std::byte{least >= slots_bytes});
-    theirs.resize(1);
-    co_await exchange(peer, mine, theirs);
-    if (mine[0] == std::byte{1} && theirs[0] == std::byte{1}) co_return true;
+    const std::uint64_t fewest = min_by_rdma(peer, before);
+    print_line(fmt::format("slots {} MB by the RDMA lane that carried least; {}",
+                           fewest / 1'000'000, progress_text(s, peer)));
+    local.assign(1, std::byte{fewest >= slots_bytes});
+    remote.resize(1);
+    co_await exchange(peer, local, remote);
+    if (local[0] == std::byte{1} && remote[0] == std::byte{1}) co_return true;
   }
   co_return false;
 }
 
-std::string verdict(const soak& s, const channel& peer, bool slots) {
+std::string result_json(const soak& s, const channel& peer, bool slots) {
   std::uint32_t lost = 0;
   for (const tandem::rail_stats& one : peer.rails()) lost += one.times_lost;
   return fmt::format(
@@ -242,35 +242,35 @@ asio::awaitable<void> run(soak& s, std::string& line, bool& good) {
     fmt::print(stderr, "{}: {}: {}\n", name(r.level), r.component, r.text);
   };
   tandem::set_log_sink(print, options.log);
-  const auto meeting = co_await tandem::store::meet(*who, options);
-  auto job = co_await tandem::rails::make_fabric(meeting, options);
+  const auto rendezvous = co_await tandem::store::meet(*who, options);
+  auto job = co_await tandem::rails::make_fabric(rendezvous, options);
   s.rank = who->rank;
   channel& peer = co_await job->to(1 - s.rank);
   co_await all_up(peer);
-  co_await ask("up");
+  co_await print_and_wait("up");
   s.until += clock_type::now() - s.begun;
   s.begun = clock_type::now();
   asio::co_spawn(job->get_executor(), report(peer, s), [](auto...) {});
   co_await all_traffic(peer, s);
-  say("over " + told(s, peer));
+  print_line("over " + progress_text(s, peer));
   co_await all_up(peer);
   const bool slots = co_await use_every_slot(peer, s);
   co_await all_up(peer);
-  co_await ask("settled");
+  co_await print_and_wait("stable");
   s.over = true;
-  std::vector<std::byte> mine(1), theirs(1);
-  co_await exchange(peer, mine, theirs);
-  line = verdict(s, peer, slots);
+  std::vector<std::byte> local(1), remote(1);
+  co_await exchange(peer, local, remote);
+  line = result_json(s, peer, slots);
   const bool is_empty = peer.stats().unexpected_bytes == 0;
   job->close();
-  meeting->leave();
+  rendezvous->leave();
   job.reset();
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (int i = 0; i < 500 && !(object_counts::take() == object_counts{}); ++i) {
     timer.expires_after(std::chrono::milliseconds(20));
     co_await timer.async_wait(asio::use_awaitable);
   }
-  co_await ask("closed");
+  co_await print_and_wait("closed");
   const object_counts left = object_counts::take();
   line += fmt::format(
       R"("contexts_left": {}, "domains_left": {}, "regions_left": {}, "channels_left": {}, )"
@@ -299,13 +299,13 @@ int main(int argc, char** argv) {
     } catch (const std::exception& e) {
       good = false;
       fmt::print(stderr, "{}\n", e.what());
-      say(std::string("failed: ") + e.what());
+      print_line(std::string("failed: ") + e.what());
     }
   });
   tandem::run(context);
   if (good)
-    say(line);
+    print_line(line);
   else if (!line.empty())
-    say("failed: " + line);
+    print_line("failed: " + line);
   return good ? 0 : 1;
 }

@@ -11,7 +11,7 @@ struct x509_st;
 
 namespace tandem::test {
 
-/// Signs certificates for a test, good for an hour.
+/// A certificate authority for a test, valid for an hour.
 class authority {
  public:
   explicit authority(std::string name);
@@ -19,7 +19,7 @@ class authority {
   authority(const authority&) = delete;
   authority& operator=(const authority&) = delete;
 
-  /// Settings of a rank with a certificate of this authority, that trusts those of `trusted`.
+  /// Settings of a rank with a certificate of this authority, which trusts those of `trusted`.
   settings certify(const temporary_folder& in, const std::string& rank,
                    const authority& trusted) const;
 

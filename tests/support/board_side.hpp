@@ -10,7 +10,7 @@
 
 namespace tandem::test {
 
-/// As memory that processes share: zeros, on a line of the cache.
+/// Zeroed memory aligned to a cache line, in place of shared memory.
 class board_pages {
  public:
   explicit board_pages(int ranks)
@@ -29,7 +29,7 @@ class board_pages {
   std::unique_ptr<std::byte[], free_line> data_;
 };
 
-/// A rank's side, which notes whom it rings.
+/// A rank's side, which records whose doorbell it rings.
 class board_side final : public board {
  public:
   board_side(const board_pages& on, int rank, int size) : board(on.data(), rank, size) {}
@@ -38,7 +38,7 @@ class board_side final : public board {
   void cancel_wait(waiter&) noexcept override {}
   const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
 
-  void bring(std::uint64_t call, std::uint64_t value) {
+  void contribute(std::uint64_t call, std::uint64_t value) {
     std::byte* const at = slot_for(call);
     ASSERT_NE(at, nullptr);
     std::memcpy(at, &value, sizeof value);

@@ -13,10 +13,10 @@
 namespace tandem::test {
 namespace {
 
-/// Emulated machines may take TANDEM_TEST_PATIENCE times as long as others.
-int patience() {
-  const char* const said = std::getenv("TANDEM_TEST_PATIENCE");
-  return said != nullptr ? std::max(std::atoi(said), 1) : 1;
+/// The factor TANDEM_TEST_TIMEOUT_FACTOR for timeouts on emulated machines.
+int timeout_factor() {
+  const char* const text = std::getenv("TANDEM_TEST_TIMEOUT_FACTOR");
+  return text != nullptr ? std::max(std::atoi(text), 1) : 1;
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ void run_test(awaitable<void> work, drive how, std::chrono::steady_clock::durati
   bool is_over = false;
   std::exception_ptr failure;
   asio::io_context context{1};
-  asio::steady_timer watchdog(context, limit * patience());
+  asio::steady_timer watchdog(context, limit * timeout_factor());
   watchdog.async_wait([&context](error_code cancelled) {
     if (!cancelled) context.stop();
   });
@@ -99,7 +99,7 @@ std::optional<error> as_error(std::exception_ptr failure) {
   } catch (const boost::system::system_error& e) {
     return error(e.code());
   } catch (const std::exception& e) {
-    ADD_FAILURE() << "not an error of ours: " << e.what();
+    ADD_FAILURE() << "not a tandem::error: " << e.what();
     return error(error_code(1, boost::system::generic_category()));
   }
 }
@@ -121,7 +121,7 @@ awaitable<std::optional<error>> failure_of(awaitable<std::size_t> work) {
 void expect_error(const std::optional<error>& failure, error_code code,
                   std::initializer_list<std::string> words) {
   if (!failure) {
-    ADD_FAILURE() << "succeeded, where '" << code.message() << "' was due";
+    ADD_FAILURE() << "succeeded instead of: " << code.message();
     return;
   }
   EXPECT_EQ(failure->code(), code) << failure->what();

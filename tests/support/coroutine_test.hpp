@@ -18,18 +18,18 @@ namespace asio = boost::asio;
 using asio::awaitable;
 using namespace std::chrono_literals;
 
-/// Who drives the loop: Asio alone, or `tandem::run`, which polls links by itself.
+/// How the loop is run: by Asio alone, or by `tandem::run`, which polls links.
 enum class drive { by_asio, by_spinning };
 
-/// Runs `work` on a fresh single-threaded io_context. An exception fails the test, and so does not
-/// having finished within `limit`; then the io_context is destroyed with whatever is pending.
+/// Runs `work` on a fresh single-threaded io_context. The test fails if it throws or does not
+/// finish within `limit`; then the io_context is destroyed with whatever is pending.
 void run_test(awaitable<void> work, drive how = drive::by_asio,
               std::chrono::steady_clock::duration limit = 20s);
 
-/// As ASSERT, for coroutines, which it may not leave by `return`.
+/// Like ASSERT, for coroutines, where ASSERT cannot return: throws.
 void require(bool condition, const std::string& what);
 
-/// Work beside the test's own coroutine: wait for it, cancel it, ask for its outcome.
+/// Work concurrent with the test's own coroutine: wait for it, cancel it, get its result.
 class background {
  public:
   background(const asio::any_io_executor& executor, awaitable<std::size_t> work);
@@ -57,16 +57,16 @@ class background {
 /// The error that `work` ends with; empty if it succeeds.
 awaitable<std::optional<error>> failure_of(awaitable<void> work);
 awaitable<std::optional<error>> failure_of(awaitable<std::size_t> work);
-/// The error in a pointer; other exceptions become one with no code of ours.
+/// The error of an exception; the test fails for other exceptions.
 std::optional<error> as_error(std::exception_ptr failure);
 
-/// Fails the test unless the error is there, has this code and its text contains these words.
+/// Fails the test unless there is an error with this code whose text contains all `words`.
 void expect_error(const std::optional<error>& failure, error_code code,
                   std::initializer_list<std::string> words = {});
-/// An operation that was cancelled.
+/// Expects the error of a cancelled operation.
 void expect_aborted(const std::optional<error>& failure);
 
-/// Lets everything that is ready run, so many times over.
+/// Yields to the loop `count` times.
 awaitable<void> turns(int count);
 
 /// Waits until `condition` holds; throws after `limit`.
@@ -75,7 +75,7 @@ awaitable<void> until(Condition condition, std::string what,
                       std::chrono::steady_clock::duration limit = 10s) {
   const auto give_up = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
-    require(std::chrono::steady_clock::now() < give_up, "waited in vain: " + what);
+    require(std::chrono::steady_clock::now() < give_up, "timed out waiting for: " + what);
     co_await turns(1);
   }
 }

@@ -3,7 +3,7 @@
 #include "reduce/device_source.hpp"
 #include "reduce/loops.hpp"
 
-// What a device's compiler knows by itself.
+// What a device compiler provides.
 namespace {
 struct in_one_dimension {
   unsigned x;

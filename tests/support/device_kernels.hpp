@@ -7,13 +7,13 @@
 
 namespace tandem::test {
 
-/// The kernels for devices as the processor runs them, each thread of the grid after the other.
+/// Device kernels executed by a CPU, one thread of the grid after the other.
 using kernel_on_host = void (*)(unsigned blocks, unsigned threads, void** arguments);
 
-/// By the names that devices know them by. Arguments are pointers to each, addresses the host's.
+/// By their names on devices. Arguments are pointers to each, addresses those of the host.
 const std::map<std::string, kernel_on_host>& kernels_on_host();
 
-/// The same as tests of the processor's kernels call them, with a grid that is smaller than most
+/// The same kernels as a table for the tests of CPU kernels, with a grid that is smaller than most
 /// data.
 const detail::kernel_table& device_kernel_table();
 

@@ -12,11 +12,11 @@ namespace {
 cuda_double::options late_by_chance(int devices) {
   cuda_double::options as;
   as.devices = devices;
-  as.most_delay = std::chrono::microseconds(20);
+  as.max_delay = std::chrono::microseconds(20);
   return as;
 }
 
-/// Whole elements of the device's memory, by where the double keeps them.
+/// The host address of device memory, as the double stores it.
 void* bytes_at(cuda_double& gpus, void* argument, std::size_t bytes) {
   const auto address = reinterpret_cast<cu::address>(*static_cast<void**>(argument));
   return gpus.host(address, bytes);
@@ -82,7 +82,7 @@ const_view device_mirror::there(const_view here) {
   return there(mutable_view(const_cast<void*>(here.data), here.bytes));
 }
 
-void device_mirror::bring_back() {
+void device_mirror::copy_back() {
   for (const copy& each : copies_) {
     const mutable_view from = each.there.view();
     copy_now(accelerator_of(from), each.here, from.data, from.bytes);

@@ -12,12 +12,12 @@
 
 namespace tandem::test {
 
-/// Two devices of the double on which the library's kernels run, as the processor runs them, with a
-/// compiler that makes them and a cache of their own. Work is late by chance.
+/// Two simulated devices that run the library's kernels on the CPU, with a kernel compiler and a
+/// cache of their own. Work is delayed randomly.
 class devices_with_kernels {
  public:
   devices_with_kernels();
-  /// So many, which are late by chance, as by default.
+  /// Any number of devices, otherwise the same.
   explicit devices_with_kernels(int devices);
   explicit devices_with_kernels(cuda_double::options as);
 
@@ -27,17 +27,16 @@ class devices_with_kernels {
   cuda_double gpus;
 };
 
-/// One rank's memory on a device in the place of its host memory: what a test has made on the host
-/// is copied there, and back.
+/// Copies of one rank's host buffers in device memory.
 class device_mirror {
  public:
   explicit device_mirror(int device) : device_(device) {}
 
-  /// The same bytes there. What lies inside of what was asked for before is a part of that.
+  /// The device copy of a view; views inside of an earlier one are parts of its copy.
   mutable_view there(mutable_view here);
   const_view there(const_view here);
-  /// Copies all of it back, and forgets it.
-  void bring_back();
+  /// Copies everything back to the host, and frees the device copies.
+  void copy_back();
 
  private:
   struct copy {

@@ -11,7 +11,7 @@
 namespace tandem::test {
 namespace {
 
-/// Of the device, for a user's host view. One that no test fills is there in name only.
+/// Device memory in place of a user's host view. A view that no test fills gets one byte only.
 class device_view final : public other_view {
  public:
   device_view(const mutable_view& of_user, cuda_double& gpus, int on, std::shared_ptr<arena> from)
@@ -68,7 +68,7 @@ std::shared_ptr<arena> device_arena(std::size_t bytes, int device) {
 
 cuda_double& gpus_of_this_test(const cuda_double::options& as) {
   static const bool is_listening = [] {
-    testing::UnitTest::GetInstance()->listeners().Append(new give_back);  // which owns it
+    testing::UnitTest::GetInstance()->listeners().Append(new give_back);  // owned by GoogleTest
     return true;
   }();
   static_cast<void>(is_listening);
@@ -89,7 +89,7 @@ void expect_pattern(cuda_double& on, const buffer& where, std::size_t bytes, std
 
 awaitable<void> expect_waiting(background& part) {
   co_await turns(20);
-  EXPECT_FALSE(part.is_over()) << "told while the copy engine may still touch its view";
+  EXPECT_FALSE(part.is_over()) << "completed while a copy engine may still access its view";
 }
 
 }  // namespace tandem::test

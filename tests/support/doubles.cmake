@@ -1,13 +1,12 @@
-# Devices in memory, for whose libraries they stand.
-# RDMA devices in memory. Nothing is linked to the library whose functions it stands for: the header is enough.
+# Simulated RDMA devices. libibverbs is not linked: its header is enough.
 add_library(tandem_rdma_double OBJECT
   support/rdma/completions.cpp
   support/rdma/devices.cpp
   support/rdma/double.cpp
   support/rdma/events.cpp
-  support/rdma/landing.cpp
+  support/rdma/responder.cpp
   support/rdma/memory.cpp
-  support/rdma/movement.cpp
+  support/rdma/progress.cpp
   support/rdma/on_loopback.cpp
   support/rdma/posting.cpp
   support/rdma/queue_pairs.cpp
@@ -16,7 +15,7 @@ target_include_directories(tandem_rdma_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR
 target_link_libraries(tandem_rdma_double PUBLIC GTest::gtest tandem_verbs_header)
 tandem_use_in_test(tandem_rdma_double)
 
-# GPUs in memory.
+# Simulated GPUs.
 add_library(tandem_cuda_double OBJECT
   support/cuda/contexts.cpp
   support/cuda/devices.cpp
@@ -27,7 +26,7 @@ add_library(tandem_cuda_double OBJECT
   support/cuda/ipc.cpp
   support/cuda/memory.cpp
   support/cuda/modules.cpp
-  support/cuda/movement.cpp
+  support/cuda/copies.cpp
   support/cuda/names.cpp
   support/cuda/streams.cpp
   support/cuda/world.cpp)

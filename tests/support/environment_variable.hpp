@@ -4,7 +4,7 @@
 
 namespace tandem::test {
 
-/// Sets a variable of the process for as long as it lives.
+/// Sets an environment variable for its own lifetime.
 class environment_variable {
  public:
   environment_variable(const char* name, const char* value) : name_(name) {

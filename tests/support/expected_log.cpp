@@ -40,13 +40,13 @@ class watch final : public testing::EmptyTestEventListener {
     const std::lock_guard lock(mutex);
     for (const std::string& text : unexpected) ADD_FAILURE() << "unexpected in the log: " << text;
     for (const expectation& e : expected) {
-      EXPECT_GT(e.came, 0) << "never came in the log: " << e.words;
+      EXPECT_GT(e.came, 0) << "expected in the log, but missing: " << e.words;
     }
   }
 };
 
 [[maybe_unused]] const bool installed = [] {
-  testing::UnitTest::GetInstance()->listeners().Append(new watch);  // which owns it
+  testing::UnitTest::GetInstance()->listeners().Append(new watch);  // owned by GoogleTest
   return true;
 }();
 

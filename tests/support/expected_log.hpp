@@ -4,9 +4,9 @@
 
 namespace tandem::test {
 
-/// In every program that links this, a warning or an error in the log fails the test that is
-/// running, unless the test has said that one with these words will come. A word that never came
-/// fails it too.
+/// In every program that links this, a warning or an error in the log fails the running test,
+/// unless the test expects a text that contains `words`. An expected text that is not logged fails
+/// it, too.
 void expect_log(const std::string& words);
 
 }  // namespace tandem::test

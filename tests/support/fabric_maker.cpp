@@ -13,8 +13,8 @@ namespace asio = boost::asio;
 using asio::awaitable;
 
 awaitable<void> join_job(launch_info who, settings options, fabric_maker make, fabrics& all) {
-  std::shared_ptr<store> meeting = co_await store::meet(who, options);
-  std::unique_ptr<fabric> made = co_await make(std::move(meeting), options);
+  std::shared_ptr<store> rendezvous = co_await store::meet(who, options);
+  std::unique_ptr<fabric> made = co_await make(std::move(rendezvous), options);
   all[static_cast<std::size_t>(who.rank)] = std::move(made);
 }
 
@@ -53,15 +53,15 @@ settings on_two_rails(settings options) {
   return options;
 }
 
-awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> meeting, settings options) {
-  if (!options.rails.empty()) return rails::make_fabric(std::move(meeting), options);
-  return tcp::make_fabric(std::move(meeting), options);
+awaitable<std::unique_ptr<fabric>> make_one(std::shared_ptr<store> rendezvous, settings options) {
+  if (!options.rails.empty()) return rails::make_fabric(std::move(rendezvous), options);
+  return tcp::make_fabric(std::move(rendezvous), options);
 }
 
-awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> meeting, settings options) {
-  const launch_info& who = meeting->who();
+awaitable<std::unique_ptr<fabric>> make_mixed(std::shared_ptr<store> rendezvous, settings options) {
+  const launch_info& who = rendezvous->who();
   options.host = 2 * who.rank < who.size ? "first" : "second";
-  return mixed::make_fabric(std::move(meeting), options);
+  return mixed::make_fabric(std::move(rendezvous), options);
 }
 
 awaitable<fabrics> make_job(int size, settings options, fabric_maker make) {

@@ -14,19 +14,21 @@
 
 namespace tandem::test {
 
-/// What an end has registered with a NIC that knows no better: each key is good until it goes, and
-/// none comes again. Memory of devices is the host's at addresses that no processor reaches.
+/// The registrations of one end with a simulated NIC: each key is valid until it is deregistered,
+/// and none is reused. Device memory is host memory at addresses that no process uses.
 class fake_nic final : public rails::memory_registrar, public protocol::view_writer {
  public:
-  /// The same bytes as a device's.
+  /// The same bytes as a device view.
   static mutable_view on_device(const mutable_view& here) {
-    auto* const there = reinterpret_cast<void*>(address_of(here.data) + apart);  // NOLINT: a number
+    auto* const there =
+        reinterpret_cast<void*>(address_of(here.data) + address_offset);  // NOLINT: a number
     return {there, here.bytes, memory_kind::cuda, 0};
   }
-  /// Where a NIC or an engine finds them.
+  /// The host address at which a NIC or an engine accesses them.
   static std::byte* behind(const void* data) {
     const std::uintptr_t at = address_of(data);
-    return reinterpret_cast<std::byte*>(at >= apart ? at - apart : at);  // NOLINT: as above
+    return reinterpret_cast<std::byte*>(at >= address_offset ? at - address_offset
+                                                             : at);  // NOLINT: as above
   }
 
   std::optional<std::uint32_t> register_for_peer(std::uint16_t lane, operation& op,
@@ -52,7 +54,7 @@ class fake_nic final : public rails::memory_registrar, public protocol::view_wri
     store(from.get(), op.view.part(0, bytes));
   }
 
-  /// Whether all of this may be touched by this key, now.
+  /// Whether this key currently allows access to all of these bytes.
   bool allows(std::uint32_t key, const void* at, std::size_t bytes) const {
     const auto found = keys_.find(key);
     if (found == keys_.end()) return false;
@@ -65,8 +67,8 @@ class fake_nic final : public rails::memory_registrar, public protocol::view_wri
   std::optional<std::uint16_t> lane_without;  ///< has no NIC
 
  private:
-  /// No address of a process is so high.
-  static constexpr std::uintptr_t apart = std::uintptr_t{1} << 47;
+  /// No process has addresses this high.
+  static constexpr std::uintptr_t address_offset = std::uintptr_t{1} << 47;
   static std::uintptr_t address_of(const void* data) {
     return reinterpret_cast<std::uintptr_t>(data);
   }
@@ -84,8 +86,8 @@ class fake_nic final : public rails::memory_registrar, public protocol::view_wri
   std::uint32_t last_ = 0;
 };
 
-/// What one lane's NIC was given and has not yet done: bytes for the lane's stream, and writes into
-/// the peer's memory, in their order.
+/// A posted work request of one lane's NIC, not executed yet: bytes for the lane's stream, or a
+/// write into the peer's memory, in order.
 struct nic_request {
   std::string head;
   std::optional<rails::lane_write::remote_write> placed;

@@ -9,7 +9,7 @@
 #include "verbs/gid_choice.hpp"
 #include "verbs/ports.hpp"
 
-/// RDMA ports and network interfaces that are nowhere.
+/// RDMA ports and network interfaces that do not exist.
 namespace tandem::verbs::fake {
 
 inline asio::ip::address at(const std::string& text) {
@@ -31,7 +31,7 @@ inline gid_entry gid(int index, const std::string& address, int interface_index,
   return {index, raw(address), kind, interface_index};
 }
 
-/// An active port of RoCE, 100 Gbit/s.
+/// An active RoCE port, 100 Gbit/s.
 inline port roce(const std::string& device, const std::vector<gid_entry>& gids) {
   port one;
   one.device = device;
@@ -43,7 +43,7 @@ inline port roce(const std::string& device, const std::vector<gid_entry>& gids) 
   return one;
 }
 
-/// An active port of InfiniBand, LID 7.
+/// An active InfiniBand port, LID 7.
 inline port infiniband(const std::string& device, const std::vector<std::string>& gids) {
   port one = roce(device, {});
   one.ethernet = false;

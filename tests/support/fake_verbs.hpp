@@ -16,7 +16,7 @@
 
 namespace tandem::verbs::fake {
 
-/// As much of libibverbs as looking for devices needs. One at a time.
+/// The part of libibverbs that enumerates devices. One at a time.
 class library {
  public:
   struct gid_line {
@@ -43,7 +43,7 @@ class library {
   std::vector<gid_line> gids{{0, 1, IBV_GID_TYPE_ROCE_V2, 3}};
   int list_failure = 0, query_device_failure = 0, query_port_failure = 0, gid_table_failure = 0;
   int gid_table_length = 1024;
-  int opened = 0;  ///< devices, ever
+  int opened = 0;  ///< devices opened so far
 
   static const detail::ibverbs& functions() {
     static const detail::ibverbs all = [] {

@@ -52,7 +52,7 @@ const kernel_compiler functions{
       *minor = now->minor;
       return 0;
     },
-    .error_string = [](int said) -> const char* { return said == 6 ? "COMPILATION" : "OTHER"; },
+    .error_string = [](int code) -> const char* { return code == 6 ? "COMPILATION" : "OTHER"; },
     .create = [](kernel_compiler::program* into, const char* source, const char*, int,
                  const char* const*, const char* const*) -> int {
       *into = reinterpret_cast<kernel_compiler::program>(new program_in_memory{source, {}, {}});
@@ -103,7 +103,7 @@ kernel_compiler_double::~kernel_compiler_double() {
   for (const memory_kind kind : {memory_kind::cuda, memory_kind::hip}) {
     detail::replace_kernel_compiler(kind, nullptr);
   }
-  EXPECT_EQ(now->open, 0) << "programs that nobody has destroyed";
+  EXPECT_EQ(now->open, 0) << "programs that were not destroyed";
   delete std::exchange(now, nullptr);
 }
 
@@ -111,7 +111,7 @@ void kernel_compiler_double::fail(std::string log) {
   now->fails_with = std::move(log);
 }
 
-void kernel_compiler_double::become(int major, int minor) {
+void kernel_compiler_double::set_version(int major, int minor) {
   now->major = major;
   now->minor = minor;
 }

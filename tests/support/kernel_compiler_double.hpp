@@ -6,8 +6,9 @@
 
 namespace tandem::test {
 
-/// A compiler of kernels whose code is a text: the names of the kernels that the source's last line
-/// asks for. While it lives, `find_kernel_compiler` gives it for both vendors. One at a time.
+/// A simulated kernel compiler whose output is a text: the names of the kernels that the last line
+/// of the source requests. While it lives, `find_kernel_compiler` returns it for both vendors. One
+/// at a time.
 class kernel_compiler_double {
  public:
   kernel_compiler_double();
@@ -15,13 +16,13 @@ class kernel_compiler_double {
   kernel_compiler_double(const kernel_compiler_double&) = delete;
   kernel_compiler_double& operator=(const kernel_compiler_double&) = delete;
 
-  /// Every compilation from now on fails, with this log.
+  /// All later compilations fail, with this log.
   void fail(std::string log);
-  /// From now on it is another version.
-  void become(int major, int minor);
-  /// The options of every compilation so far, with a space before each.
+  /// Changes its version.
+  void set_version(int major, int minor);
+  /// The options of all compilations so far, with a space before each.
   const std::vector<std::string>& compiled() const;
-  /// Programs that nobody has destroyed.
+  /// Programs that are not destroyed.
   int open() const;
 };
 

@@ -20,9 +20,8 @@ std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executo
   return {opened.get(), [opened](verbs::adapter*) { opened->close(); }};
 }
 
-awaitable<std::unique_ptr<rails::lane_connection>> narrow_wire(std::shared_ptr<verbs::adapter> on,
-                                                               sealed::connection over,
-                                                               std::uint64_t registered_bytes) {
+awaitable<std::unique_ptr<rails::lane_connection>> make_narrow_lane(
+    std::shared_ptr<verbs::adapter> on, sealed::connection over, std::uint64_t registered_bytes) {
   verbs::queue_depths queue_depths;
   queue_depths.registered_bytes = registered_bytes;
   queue_depths.records = 32;

@@ -8,14 +8,14 @@
 
 namespace tandem::test {
 
-/// An RDMA device of this machine, closed by whoever has it last.
-/// @param name  "rxe0 1 1": the device, its port and the GID
+/// An RDMA device of this host, closed with its last reference.
+/// @param name  "rxe0 1 1": the device, its port and the GID index
 std::shared_ptr<verbs::adapter> open_device(const asio::any_io_executor& executor,
                                             const std::string& name);
 
-/// A wire with so little room that short messages fill it.
-/// @param registered_bytes  from here on what is announced is written in place
-awaitable<std::unique_ptr<rails::lane_connection>> narrow_wire(
+/// A lane's connection with so few slots that short messages fill it.
+/// @param registered_bytes  announced messages from this length on are written in place
+awaitable<std::unique_ptr<rails::lane_connection>> make_narrow_lane(
     std::shared_ptr<verbs::adapter> on, sealed::connection over,
     std::uint64_t registered_bytes = std::numeric_limits<std::uint64_t>::max());
 

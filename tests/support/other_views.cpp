@@ -8,13 +8,14 @@
 namespace tandem::test {
 namespace {
 
-class stand_in;
-using stand_ins = std::list<std::unique_ptr<stand_in>>;
+class proxy_operation;
+using proxy_operations = std::list<std::unique_ptr<proxy_operation>>;
 
-/// An operation of the channel below, in the place of a user's.
-class stand_in : public operation {
+/// An operation of the inner channel in place of a user's.
+class proxy_operation : public operation {
  public:
-  stand_in(operation& user, std::shared_ptr<stand_ins> in, std::unique_ptr<other_view> memory)
+  proxy_operation(operation& user, std::shared_ptr<proxy_operations> in,
+                  std::unique_ptr<other_view> memory)
       : all_(std::move(in)), user_(user), memory_(std::move(memory)) {
     what = user.what;
     flow = user.flow;
@@ -23,24 +24,24 @@ class stand_in : public operation {
     view = memory_->get();
     if (is_copied()) std::memcpy(memory_->bytes(), user.view.data, view.bytes);
     complete = [](operation& op) {
-      auto& self = static_cast<stand_in&>(op);
-      operation& told = self.user_;
-      self.hand_over();
-      told.complete(told);
+      auto& self = static_cast<proxy_operation&>(op);
+      operation& completed = self.user_;
+      self.complete_user();
+      completed.complete(completed);
     };
     destroy = [](operation& op) noexcept {
-      auto& self = static_cast<stand_in&>(op);
-      operation& gone = self.user_;
-      self.leave();
-      if (gone.destroy != nullptr) gone.destroy(gone);
+      auto& self = static_cast<proxy_operation&>(op);
+      operation& destroyed = self.user_;
+      self.remove_self();
+      if (destroyed.destroy != nullptr) destroyed.destroy(destroyed);
     };
   }
 
   bool is_of(const operation& user) const noexcept { return &user_ == &user; }
-  /// What a user may ask while it is pending.
-  void show() noexcept { user_.move_to(at); }
-  /// It is over, and this object with it.
-  void hand_over() {
+  /// Publishes the phase, which a user may read while the operation is pending.
+  void publish_phase() noexcept { user_.move_to(at); }
+  /// Completes the user's operation and deletes this object.
+  void complete_user() {
     if (what == kind::recv && is_copied()) {
       std::memcpy(user_.view.data, memory_->bytes(), view.bytes);
     }
@@ -50,17 +51,17 @@ class stand_in : public operation {
     user_.total_bytes = total_bytes;
     user_.peer_signature = peer_signature;
     user_.move_to(phase::done);
-    leave();
+    remove_self();
   }
 
  private:
   bool is_copied() const { return view.bytes > 0 && memory_->bytes() != nullptr; }
-  void leave() noexcept {
-    const std::shared_ptr<stand_ins> in = all_;
+  void remove_self() noexcept {
+    const std::shared_ptr<proxy_operations> in = all_;
     in->remove_if([this](const auto& each) { return each.get() == this; });
   }
 
-  const std::shared_ptr<stand_ins> all_;
+  const std::shared_ptr<proxy_operations> all_;
   operation& user_;
   const std::unique_ptr<other_view> memory_;
 };
@@ -73,7 +74,7 @@ class other_views final : public channel {
   }
   ~other_views() override {
     below_.reset();
-    for (const auto& each : *pending_) each->show();
+    for (const auto& each : *pending_) each->publish_phase();
   }
   asio::any_io_executor get_executor() const noexcept override { return below_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }
@@ -81,14 +82,14 @@ class other_views final : public channel {
   void fail(const error& reason) noexcept override { below_->fail(reason); }
 
   bool start(operation& user) override {
-    auto made = std::make_unique<stand_in>(user, pending_, make_(user.view));
-    stand_in& op = *made;
+    auto made = std::make_unique<proxy_operation>(user, pending_, make_(user.view));
+    proxy_operation& op = *made;
     pending_->push_back(std::move(made));
     if (below_->start(op)) {
-      op.hand_over();
+      op.complete_user();
       return true;
     }
-    op.show();
+    op.publish_phase();
     return false;
   }
   void cancel(operation& user) noexcept override {
@@ -101,7 +102,7 @@ class other_views final : public channel {
   std::unique_ptr<channel> below_;
   const other_view_maker make_;
   channel_limits limits_;
-  const std::shared_ptr<stand_ins> pending_ = std::make_shared<stand_ins>();
+  const std::shared_ptr<proxy_operations> pending_ = std::make_shared<proxy_operations>();
 };
 
 class same_view final : public other_view {

@@ -6,7 +6,7 @@
 namespace tandem::test {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood, 2014) of the word's place: any part can be checked by itself.
+/// SplitMix64 (Steele, Lea, Flood, 2014) of the word's index: any part can be checked by itself.
 std::uint64_t word_at(std::uint64_t seed, std::size_t index) {
   std::uint64_t z = seed * 0x2545f4914f6cdd1dU + (index + 1) * 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;

@@ -8,15 +8,15 @@
 
 namespace tandem::test {
 
-/// Of memory into which nothing may be written.
+/// The content of memory into which nothing may be written.
 inline constexpr std::byte untouched{0xee};
-/// Nobody has as much: a longer view lies, and nothing may look at it.
+/// No view in a test has more bytes: a longer one has a wrong length, and must not be accessed.
 inline constexpr std::size_t longest_view_bytes = std::size_t{1} << 29;
 
-/// Bytes that tell from which message, and from which place in it, they are.
+/// Bytes that identify their message and their offset in it.
 void fill(std::span<std::byte> bytes, std::uint64_t seed);
 std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed);
-/// Where the bytes first differ from `fill` of the same length, or empty.
+/// The first offset at which the bytes differ from `fill` of the same length, or empty.
 std::optional<std::size_t> first_wrong(std::span<const std::byte> bytes, std::uint64_t seed);
 
 }  // namespace tandem::test

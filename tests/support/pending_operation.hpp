@@ -6,7 +6,7 @@
 
 namespace tandem::test {
 
-/// An operation as a user without coroutines has it; counts its completions.
+/// An operation as used without coroutines; counts its completions.
 struct pending_operation : operation {
   pending_operation(channel& on, kind k, flow_id f, mutable_view v)
       : channel_(on), ended(on.get_executor()) {
@@ -22,7 +22,7 @@ struct pending_operation : operation {
     destroy = [](operation&) noexcept {};
   }
 
-  /// True: over at once.
+  /// True: completed inside `start`.
   bool start() {
     is_starting = true;
     ended_in_start = channel_.start(*this);
@@ -31,7 +31,7 @@ struct pending_operation : operation {
   }
   void cancel() { channel_.cancel(*this); }
 
-  /// Until it is over, by whichever way.
+  /// Waits until it is complete, inside `start` or later.
   boost::asio::awaitable<void> wait() {
     while (!ended_in_start && completions == 0) co_await ended.wait();
   }

@@ -17,20 +17,20 @@ namespace tandem::test {
 
 inline constexpr std::size_t kib = 1024, mib = 1024 * kib;
 
-/// Two ends of a channel of rails and the wires between them, in a time of its own; nothing moves
+/// Two ends of a channel over rails and the wires between them, with simulated time; nothing moves
 /// but step by step.
 class rails_pair {
  public:
   struct end_state {
     std::unique_ptr<rails::core> core;
     std::vector<std::unique_ptr<rails::lane_reader>> readers;  // null: closed here
-    std::vector<std::optional<rails::lane_write>> in_hand;     // taken, and not yet in the wire
-    std::vector<std::string> inbox;                            // on their way to this end, by lane
+    std::vector<std::optional<rails::lane_write>> in_hand;     // taken, not yet sent
+    std::vector<std::string> inbox;                            // in flight to this end, by lane
     std::vector<bool> passes;                                  // false: nothing gets through to it
     fake_nic nic;
-    std::vector<std::deque<nic_request>> posted;                 // by lane
-    std::vector<std::deque<rails::dma_tracker::token>> unheard;  // done, by lane
-    /// Closed lanes whose NIC has not yet stopped, and what it may still do.
+    std::vector<std::deque<nic_request>> posted;                     // by lane
+    std::vector<std::deque<rails::dma_tracker::token>> completions;  // completed, by lane
+    /// Closed lanes whose NIC has not quiesced, and the writes that it may still execute.
     struct draining {
       std::uint16_t lane;
       std::uint32_t epoch;
@@ -39,7 +39,7 @@ class rails_pair {
     std::vector<draining> closing;
   };
 
-  /// @param standing_by  which lanes stand by: none by itself
+  /// @param standing_by  the standby lanes; none by default
   rails_pair(const protocol::limits& limits, std::size_t lanes, const rails::timeouts& bounds,
              std::vector<bool> standing_by = {}, bool direct = false)
       : is_standby(std::move(standing_by)), drains_late(direct) {
@@ -52,7 +52,7 @@ class rails_pair {
         e.core->messages().set_view_writer(&e.nic);
       }
       e.posted.resize(lanes);
-      e.unheard.resize(lanes);
+      e.completions.resize(lanes);
       e.readers.resize(lanes);
       e.in_hand.resize(lanes);
       e.inbox.resize(lanes);
@@ -75,7 +75,7 @@ class rails_pair {
     collect(side);
   }
 
-  /// Takes the next piece for a lane into the hand; false where there is none.
+  /// Takes the next write of a lane; false if there is none.
   bool take(int side, std::uint16_t lane) {
     end_state& e = ends[side];
     if (!is_open(side, lane) || e.in_hand[lane]) return false;
@@ -85,7 +85,7 @@ class rails_pair {
     if (any) e.in_hand[lane] = p;
     return any;
   }
-  /// What is in the hand goes into the wire.
+  /// Sends the write that was taken.
   void put(int side, std::uint16_t lane) {
     end_state& e = ends[side];
     if (!e.in_hand[lane]) return;
@@ -93,7 +93,7 @@ class rails_pair {
     e.in_hand[lane].reset();
     if (p.placed) e.core->placing(lane, p);
     e.core->written(p);
-    if (!is_open(1 - side, lane) || (leaves_fences_out && is_fence(p))) return;
+    if (!is_open(1 - side, lane) || (omits_fences && is_fence(p))) return;
     nic_request request{{reinterpret_cast<const char*>(p.head.data()), p.head_bytes},
                         p.placed,
                         p.payload,
@@ -105,26 +105,26 @@ class rails_pair {
     if (!drains_late) move(side, lane);
   }
 
-  /// The NIC does the next of what it was given.
+  /// The NIC executes its next request.
   void move(int side, std::uint16_t lane) {
     std::deque<nic_request>& posted = ends[side].posted[lane];
     if (posted.empty()) return;
     const nic_request request = std::move(posted.front());
     posted.pop_front();
     touch(side, lane, request);
-    if (request.placed) ends[side].unheard[lane].push_back(request.placed->token);
+    if (request.placed) ends[side].completions[lane].push_back(request.placed->token);
     if (is_open(1 - side, lane)) ends[1 - side].inbox[lane].append(request.head);
   }
-  /// The sender hears of the oldest that is done.
-  void hear(int side, std::uint16_t lane) {
-    auto& unheard = ends[side].unheard[lane];
-    if (unheard.empty()) return;
-    const rails::dma_tracker::token which = unheard.front();
-    unheard.pop_front();
+  /// Delivers the sender's oldest completion.
+  void deliver_completion(int side, std::uint16_t lane) {
+    auto& completions = ends[side].completions[lane];
+    if (completions.empty()) return;
+    const rails::dma_tracker::token which = completions.front();
+    completions.pop_front();
     core(side).placed(lane, which);
     collect(side);
   }
-  /// A NIC does one thing more for a lane that was closed here, or stops.
+  /// The NIC executes another request of a lane that was closed here, or quiesces.
   void drain(int side, bool stops) {
     auto& closing = ends[side].closing;
     if (closing.empty()) return;
@@ -145,7 +145,7 @@ class rails_pair {
     return true;
   }
 
-  /// At most so many bytes arrive at `side`.
+  /// Delivers at most `most` bytes to `side`.
   void deliver(int side, std::uint16_t lane, std::size_t most) {
     end_state& e = ends[side];
     if (!is_open(side, lane) || !e.passes[lane]) return;
@@ -175,7 +175,7 @@ class rails_pair {
     apply_core_state(side);
   }
 
-  /// This end reads and writes no more of the lane; the other may not know.
+  /// This end stops using the lane; the other may not know.
   void close(int side, std::uint16_t lane) {
     if (!is_open(side, lane)) return;
     end_state& e = ends[side];
@@ -184,12 +184,12 @@ class rails_pair {
     e.inbox[lane].clear();
     if (drains_late) e.closing.push_back({lane, core(side).lane_epoch(lane), e.posted[lane]});
     e.posted[lane].clear();
-    e.unheard[lane].clear();
-    core(side).lane_lost(lane, calls_all_quiet || !drains_late);
+    e.completions[lane].clear();
+    core(side).lane_lost(lane, reports_quiesced_early || !drains_late);
     collect(side);
-    if (leaves_fences_out) forge_fence(side, lane);
+    if (omits_fences) forge_fence(side, lane);
   }
-  /// A new connection, under a new epoch, replaces what either end still has.
+  /// A new connection, in a new epoch, replaces the old one at both ends.
   void heal(std::uint16_t lane) {
     ++epoch;
     for (const int side : {0, 1}) {
@@ -215,8 +215,8 @@ class rails_pair {
       apply_core_state(side);
     }
   }
-  /// Everything that can move moves, without faults, until each end knows that the other has all.
-  void settle() {
+  /// Moves everything, without faults, until each end knows that the other has received all.
+  void deliver_all() {
     for (int quiet = 0, rounds = 0; quiet < 2 && good; ++rounds) {
       for (const int side : {0, 1}) {
         for (std::uint16_t i = 0; i < lanes(); ++i) {
@@ -224,7 +224,7 @@ class rails_pair {
           while (write(side, i)) {
           }
           while (!ends[side].posted[i].empty()) move(side, i);
-          while (!ends[side].unheard[i].empty()) hear(side, i);
+          while (!ends[side].completions[i].empty()) deliver_completion(side, i);
           while (!ends[side].closing.empty()) drain(side, true);
           deliver(1 - side, i, ~std::size_t{0});
         }
@@ -235,13 +235,14 @@ class rails_pair {
         heal_closed();
       }
       if (rounds == 1000) {
-        ADD_FAILURE() << "it never comes to rest";
+        ADD_FAILURE() << "it never completes";
         good = false;
       }
     }
   }
 
-  /// What a completed receive got; its bytes are overwritten, so that a late write shows.
+  /// Keeps what a completed receive got, and overwrites its buffer so that a late write is
+  /// detected.
   static void over(operation& op) {
     auto& done = static_cast<scripted&>(op);
     if (op.what != operation::kind::recv) return;
@@ -254,18 +255,18 @@ class rails_pair {
   std::uint32_t epoch = 0;
   std::vector<bool> is_standby;  // of lanes that are healed from now on
   bool good = true;
-  int broken = 0;  // lanes that ended by damaged bytes
-  /// A planted bug: nobody is told of a closed lane, and what had not arrived by then is sent again
-  /// at once, though the other end still reads there.
-  bool leaves_fences_out = false;
-  /// NICs write in place, and go on for a while after their lane was closed.
+  int broken = 0;  // lanes lost to corrupted bytes
+  /// An injected bug: a closed lane is not fenced, and what had not arrived by then is sent again
+  /// at once, although the other end still reads there.
+  bool omits_fences = false;
+  /// NICs write in place, and continue for a while after their lane was closed.
   bool drains_late = false;
-  /// A planted bug: a closed lane counts as quiet though its NIC goes on.
-  bool calls_all_quiet = false;
+  /// An injected bug: a closed lane counts as quiesced although its NIC continues.
+  bool reports_quiesced_early = false;
 
  private:
   std::uint32_t epoch_of(std::uint16_t lane) { return core(0).lane_epoch(lane); }
-  /// Whether the other end's NIC still takes what comes under this epoch.
+  /// Whether the other end's NIC still accepts writes of this epoch.
   bool takes(int side, std::uint16_t lane, std::uint32_t of) const {
     const end_state& e = ends[side];
     if (is_open(side, lane) && e.core->lane_epoch(lane) == of) return true;

@@ -15,10 +15,10 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
   const auto rig = std::make_shared<rails_rig>();
   for (auto& end : rig->ends) end = make_rig_link(executor, options, lanes);
   const auto by = std::make_shared<const lane_maker>(lane_maker{options, std::move(make)});
-  const std::shared_ptr<lane_acceptor> door =
+  const std::shared_ptr<lane_acceptor> acceptor =
       lane_acceptor::open(rig->ends[1], by, asio::ip::address_v4::loopback());
-  if (tapped) rig->tap = wire_tap::open(executor, door->at());
-  const std::weak_ptr<lane_acceptor> there = door;
+  if (tapped) rig->tap = wire_tap::open(executor, acceptor->at());
+  const std::weak_ptr<lane_acceptor> there = acceptor;
   connect_lanes(*rig->ends[0], by, [there, tap = rig->tap](std::uint16_t) {
     const std::shared_ptr<lane_acceptor> open = there.lock();
     if (!open) throw error(asio::error::connection_refused);

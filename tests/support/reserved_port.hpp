@@ -7,9 +7,9 @@
 
 namespace tandem::test {
 
-/// A TCP port of the loopback address that nobody else gets while this lives: bound with
-/// SO_REUSEADDR and not listening, it lets a listener of this or another process share it, and the
-/// kernel hands it out to nobody. A port that was only looked up is another test's soon.
+/// A TCP port of the loopback address, reserved for its lifetime: bound with SO_REUSEADDR and not
+/// listening, it lets a listener of this or another process share it, but is not assigned to any
+/// other socket. A port that was only looked up may soon be another test's.
 class reserved_port {
  public:
   reserved_port() : socket_(loop_, boost::asio::ip::tcp::v4()) {

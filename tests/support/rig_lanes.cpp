@@ -16,9 +16,10 @@ namespace {
 
 using detail::quiet;
 
-sealed::keys keys_of(const settings& options, const lane_maker::hello& said, sealed::side which) {
+sealed::keys keys_of(const settings& options, const lane_maker::hello& lane_hello,
+                     sealed::side which) {
   if (!options.encrypt) return {};
-  return sealed::derive_keys(options.job_secret, std::as_bytes(std::span(said)), {}, which);
+  return sealed::derive_keys(options.job_secret, std::as_bytes(std::span(lane_hello)), {}, which);
 }
 
 awaitable<std::unique_ptr<rails::lane_connection>> connect_lane(
@@ -28,32 +29,31 @@ awaitable<std::unique_ptr<rails::lane_connection>> connect_lane(
   asio::ip::tcp::socket over(executor);
   const auto [failure] = co_await over.async_connect(to, quiet);
   if (failure) throw error(failure);
-  const lane_maker::hello said{lane, epoch};
-  const auto [unsaid, n] = co_await asio::async_write(over, asio::buffer(said), quiet);
-  if (unsaid) throw error(unsaid);
+  const lane_maker::hello lane_hello{lane, epoch};
+  const auto [write_failure, n] = co_await asio::async_write(over, asio::buffer(lane_hello), quiet);
+  if (write_failure) throw error(write_failure);
   std::unique_ptr<rails::lane_connection> made =
-      co_await by->dress(std::move(over), said, sealed::side::connector);
+      co_await by->make_connection(std::move(over), lane_hello, sealed::side::connector);
   co_return made;
 }
 
 }  // namespace
 
-awaitable<std::unique_ptr<rails::lane_connection>> lane_maker::dress(asio::ip::tcp::socket over,
-                                                                     hello said,
-                                                                     sealed::side which) const {
+awaitable<std::unique_ptr<rails::lane_connection>> lane_maker::make_connection(
+    asio::ip::tcp::socket over, hello lane_hello, sealed::side which) const {
   tcp::configure(over, options);
-  sealed::connection dressed(std::move(over), keys_of(options, said, which));
-  if (!make) co_return std::make_unique<rails::tcp_lane_connection>(std::move(dressed));
-  const auto lane = static_cast<std::uint16_t>(said[0]);
-  std::unique_ptr<rails::lane_connection> made = co_await make(std::move(dressed), which, lane);
+  sealed::connection connection(std::move(over), keys_of(options, lane_hello, which));
+  if (!make) co_return std::make_unique<rails::tcp_lane_connection>(std::move(connection));
+  const auto lane = static_cast<std::uint16_t>(lane_hello[0]);
+  std::unique_ptr<rails::lane_connection> made = co_await make(std::move(connection), which, lane);
   co_return made;
 }
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
                                            const settings& options, std::size_t lanes,
                                            const rails::timeouts& bounds) {
-  const protocol::identity nobody{-1, 2, "loopback"};
-  return std::make_shared<rails::link>(executor, protocol::offered(options), nobody,
+  const protocol::identity ends_identity{-1, 2, "loopback"};
+  return std::make_shared<rails::link>(executor, protocol::offered(options), ends_identity,
                                        options.operation_timeout, lanes, bounds, true);
 }
 
@@ -91,27 +91,28 @@ void lane_acceptor::close() {
   acceptor_.close(ignored);
 }
 
-/// Each guest by itself: one whose set-up hangs keeps no other waiting.
+/// Handles each connection concurrently: one whose setup hangs does not delay others.
 awaitable<void> lane_acceptor::accept_all() {
   for (;;) {
-    auto [failure, guest] = co_await acceptor_.async_accept(quiet);
+    auto [failure, incoming] = co_await acceptor_.async_accept(quiet);
     if (failure) co_return;
-    asio::co_spawn(acceptor_.get_executor(), welcome(std::move(guest)),
+    asio::co_spawn(acceptor_.get_executor(), accept_one(std::move(incoming)),
                    [self = shared_from_this()](auto...) {});
   }
 }
 
-awaitable<void> lane_acceptor::welcome(asio::ip::tcp::socket guest) {
-  lane_maker::hello said{};
-  const auto [unread, n] = co_await asio::async_read(guest, asio::buffer(said), quiet);
-  if (unread) co_return;
+awaitable<void> lane_acceptor::accept_one(asio::ip::tcp::socket incoming) {
+  lane_maker::hello lane_hello{};
+  const auto [read_failure, n] =
+      co_await asio::async_read(incoming, asio::buffer(lane_hello), quiet);
+  if (read_failure) co_return;
   std::unique_ptr<rails::lane_connection> over;
   try {
-    over = co_await by_->dress(std::move(guest), said, sealed::side::listener);
+    over = co_await by_->make_connection(std::move(incoming), lane_hello, sealed::side::listener);
   } catch (const error&) {
-    co_return;  // the peer dials again
+    co_return;  // the peer connects again
   }
-  on_->attach(static_cast<std::uint16_t>(said[0]), said[1], std::move(over), "there");
+  on_->attach(static_cast<std::uint16_t>(lane_hello[0]), lane_hello[1], std::move(over), "there");
   if (on_->is_over()) close();
 }
 
@@ -126,7 +127,7 @@ awaitable<void> poll_until(std::function<bool()> condition, std::string what) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
   for (int left = 4000; !condition(); --left) {
-    require(left > 0, "waited in vain: " + what);
+    require(left > 0, "timed out waiting for: " + what);
     timer.expires_after(5ms);
     co_await timer.async_wait(asio::use_awaitable);
   }

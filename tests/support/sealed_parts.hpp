@@ -21,7 +21,7 @@ inline std::span<const std::byte> of_text(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// Memory in parts of random lengths, empty ones among them.
+/// Memory in parts of random lengths, some of them empty.
 inline std::vector<iovec> in_parts(std::span<const std::byte> memory, std::mt19937_64& random,
                                    std::size_t longest = 20'000) {
   std::vector<iovec> parts;
@@ -43,7 +43,7 @@ inline bytes seal(sealed::sealer& with, std::span<const std::byte> text) {
   return record;
 }
 
-/// False: it does not open. Then `into` is what it wrote all the same.
+/// False: it does not open. `into` holds what was written nevertheless.
 inline bool open(sealed::opener& with, std::span<const std::byte> record, bytes& into) {
   into.assign(record.size() - sealed::overhead_bytes, std::byte{0x55});
   const iovec all{into.data(), into.size()};

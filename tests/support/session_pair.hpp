@@ -12,7 +12,7 @@
 
 namespace tandem::test {
 
-/// An operation of a test of the protocol, with its own bytes.
+/// An operation for protocol tests, with its own buffer.
 struct scripted : operation {
   scripted(kind k, flow_id f, std::string content) : bytes_of(std::move(content)) {
     what = k;
@@ -22,10 +22,10 @@ struct scripted : operation {
   std::string received() const { return bytes_of.substr(0, bytes); }
 
   std::string bytes_of;
-  std::string got;  ///< kept by whoever overwrites `bytes_of` at completion
+  std::string got;  ///< kept where `bytes_of` is overwritten at completion
 };
 
-/// A frame on the wire with its payload.
+/// A frame in flight with its payload.
 struct packet {
   protocol::frame header;
   std::string payload;
@@ -41,8 +41,8 @@ class session_pair {
 
   protocol::session& end(int side) { return *ends[side]; }
 
-  /// Starts an operation; drops it from the finished ones, as everybody here looks at the
-  /// operation.
+  /// Starts an operation, and removes it from the completed ones, as these tests look at the
+  /// operation itself.
   void start(int side, operation& op) {
     end(side).start(op);
     end(side).take_if_done(op);
@@ -52,7 +52,7 @@ class session_pair {
     }
   }
 
-  /// The short way: the message is on the wire and its send over, if nothing stands before it.
+  /// The fast path: sends the message at once and completes it, if nothing is queued before it.
   bool send_at_once(int side, operation& op) {
     packet p;
     if (!end(side).try_send_eager(op, p.header)) return false;
@@ -60,8 +60,8 @@ class session_pair {
     on_wire[side].push_back(std::move(p));
     return true;
   }
-  /// The oldest frame on its way fills its receive in one step, if it is a short message that a
-  /// receive waits for.
+  /// Delivers the oldest frame in flight in one step, if it is a short message for a posted
+  /// receive.
   bool deliver_at_once(int from) {
     protocol::session& to = end(1 - from);
     const packet& p = on_wire[from].front();
@@ -75,7 +75,7 @@ class session_pair {
     return true;
   }
 
-  /// The next frame leaves `side`, in full; null if it has nothing to say.
+  /// Sends the next frame of `side`, complete; null if there is none.
   const packet* write(int side) {
     protocol::outgoing_frame out;
     if (!end(side).next(out)) return nullptr;
@@ -88,7 +88,7 @@ class session_pair {
     on_wire[side].push_back(std::move(p));
     return &on_wire[side].back();
   }
-  /// The oldest frame on its way arrives at the other side, in full. False: a violation.
+  /// Delivers the oldest frame in flight, complete. False: a violation.
   bool deliver(int from) {
     const packet p = std::move(on_wire[from].front());
     on_wire[from].pop_front();
@@ -106,8 +106,8 @@ class session_pair {
     return true;
   }
 
-  /// Everything both ways until nothing is left to say.
-  void settle() {
+  /// Moves everything both ways until there is nothing to send.
+  void deliver_all() {
     bool moved = true;
     while (moved) {
       moved = false;

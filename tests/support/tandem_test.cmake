@@ -1,7 +1,7 @@
 # tandem_test(NAME SOURCES... INCLUDE... LIBRARIES... TIMEOUT SECONDS SHARDS COUNT ALONE): one executable of GoogleTest
-# cases, each a test of ctest. They also run in the sanitizer builds, by their label, where SHARDS processes (2) share
-# them: a sanitizer's process takes half a second to begin, and there are thousands of cases. ALONE: not those, which are
-# skipped where something is missing, and would not be seen to be. A failed check of a sanitizer fails the test.
+# cases, each a test of ctest. Its label runs them in the sanitizer builds, too, where SHARDS processes (2) share them:
+# a process takes half a second to start, and there are thousands of cases. ALONE: always one test for each case, so
+# that skipped cases are shown. A failed check of a sanitizer fails the test.
 function(tandem_test name)
   cmake_parse_arguments(TEST "ALONE" "TIMEOUT;SHARDS" "SOURCES;LIBRARIES;INCLUDE" ${ARGN})
   if(NOT TEST_TIMEOUT)

@@ -10,7 +10,7 @@
 
 namespace tandem::test {
 
-/// A folder of this test's own, gone with it.
+/// A folder of this test, removed with it.
 class temporary_folder {
  public:
   temporary_folder() {
@@ -26,7 +26,7 @@ class temporary_folder {
   }
 
   std::string path(std::string_view name) const { return (path_ / name).string(); }
-  /// Its path.
+  /// Creates a file; returns its path.
   std::string file(std::string_view name, std::string_view content, mode_t mode = 0600) const {
     const std::string where = path(name);
     std::ofstream(where, std::ios::binary) << content;

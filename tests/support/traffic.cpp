@@ -5,12 +5,12 @@
 namespace tandem::test {
 namespace {
 
-/// The same lengths at both ends: none, short ones, and some that take several chunks.
+/// The same lengths at both ends: 0, short ones, and some that take several chunks.
 std::vector<std::size_t> lengths(std::uint32_t seed, const traffic::shape& as) {
   std::mt19937 random(seed);
   std::vector<std::size_t> all;
   for (int i = 0; i < as.messages; ++i) {
-    const std::size_t most = random() % 2 == 0 ? 300 : as.most_bytes;
+    const std::size_t most = random() % 2 == 0 ? 300 : as.max_bytes;
     all.push_back(random() % (most + 1));
   }
   return all;

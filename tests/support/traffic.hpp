@@ -7,16 +7,17 @@
 
 namespace tandem::test {
 
-/// Messages of any length up to a limit, on several flows, both ways at once; each is checked.
+/// Messages of random length up to a limit, on several flows, both ways concurrently; each is
+/// checked.
 class traffic {
  public:
   struct shape {
     int flows = 3;
-    int messages = 40;  ///< of each flow and way
-    std::size_t most_bytes = 20'000;
+    int messages = 40;  ///< of each flow and direction
+    std::size_t max_bytes = 20'000;
   };
 
-  /// Begins at once.
+  /// Starts at once.
   traffic(channel& first, channel& second, std::uint32_t seed, shape as);
   traffic(channel& first, channel& second, std::uint32_t seed)
       : traffic(first, second, seed, shape()) {}

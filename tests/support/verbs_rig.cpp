@@ -25,8 +25,8 @@ awaitable<std::unique_ptr<rails::lane_connection>> make_standby(sealed::connecti
   co_return std::make_unique<rails::tcp_lane_connection>(std::move(over), true);
 }
 
-awaitable<void> meet_as(std::shared_ptr<verbs::adapter> on, asio::ip::tcp::socket over,
-                        std::unique_ptr<rails::lane_connection>& made) {
+awaitable<void> establish_end(std::shared_ptr<verbs::adapter> on, asio::ip::tcp::socket over,
+                              std::unique_ptr<rails::lane_connection>& made) {
   sealed::connection connection(std::move(over), {});
   made = co_await verbs::establish(std::move(connection), std::move(on), small_queues());
 }
@@ -61,13 +61,14 @@ std::shared_ptr<verbs::adapter> rdma_network::open(sealed::side which, std::size
   std::shared_ptr<verbs::adapter> opened =
       verbs::adapter::open(executor_, world_->table(), {device_name(side, lane), 1, 0});
   verbs::adapter* const raw = opened.get();
-  const std::shared_ptr<verbs::adapter> lent(raw, [opened, keep = world_](verbs::adapter*) mutable {
-    opened->close();
-    opened.reset();
-    keep.reset();
-  });
-  regions_[side]->attach(lent);
-  return lent;
+  const std::shared_ptr<verbs::adapter> shared(raw,
+                                               [opened, keep = world_](verbs::adapter*) mutable {
+                                                 opened->close();
+                                                 opened.reset();
+                                                 keep.reset();
+                                               });
+  regions_[side]->attach(shared);
+  return shared;
 }
 
 awaitable<std::unique_ptr<rails::lane_connection>> rdma_network::establish(sealed::connection over,
@@ -121,10 +122,10 @@ awaitable<verbs_rig> verbs_rig::connect(settings options, std::size_t lanes, std
 
 awaitable<std::array<asio::ip::tcp::socket, 2>> connected_sockets() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  asio::ip::tcp::acceptor door(executor, {asio::ip::address_v4::loopback(), 0});
+  asio::ip::tcp::acceptor acceptor(executor, {asio::ip::address_v4::loopback(), 0});
   asio::ip::tcp::socket near(executor);
-  co_await near.async_connect(door.local_endpoint(), asio::use_awaitable);
-  asio::ip::tcp::socket far = co_await door.async_accept(asio::use_awaitable);
+  co_await near.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
+  asio::ip::tcp::socket far = co_await acceptor.async_accept(asio::use_awaitable);
   co_return std::array<asio::ip::tcp::socket, 2>{std::move(near), std::move(far)};
 }
 
@@ -133,8 +134,10 @@ awaitable<lane_connection_pair> lane_connection_pair::connect(const rdma_network
   std::array<asio::ip::tcp::socket, 2> over = co_await connected_sockets();
   lane_connection_pair made;
   std::vector<awaitable<void>> both;
-  both.push_back(meet_as(on.open(sealed::side::connector, lane), std::move(over[0]), made.ends[0]));
-  both.push_back(meet_as(on.open(sealed::side::listener, lane), std::move(over[1]), made.ends[1]));
+  both.push_back(
+      establish_end(on.open(sealed::side::connector, lane), std::move(over[0]), made.ends[0]));
+  both.push_back(
+      establish_end(on.open(sealed::side::listener, lane), std::move(over[1]), made.ends[1]));
   co_await when_all(std::move(both));
   co_return made;
 }

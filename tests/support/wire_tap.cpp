@@ -14,7 +14,7 @@ using detail::quiet;
 }
 
 wire_tap::wire_tap(const asio::any_io_executor& executor, asio::ip::tcp::endpoint behind)
-    : door_(executor, {asio::ip::address_v4::loopback(), 0}), behind_(std::move(behind)) {}
+    : acceptor_(executor, {asio::ip::address_v4::loopback(), 0}), behind_(std::move(behind)) {}
 
 std::shared_ptr<wire_tap> wire_tap::open(const asio::any_io_executor& executor,
                                          asio::ip::tcp::endpoint behind) {
@@ -25,31 +25,32 @@ std::shared_ptr<wire_tap> wire_tap::open(const asio::any_io_executor& executor,
 
 awaitable<void> wire_tap::accept_all() {
   for (;;) {
-    auto [failure, guest] = co_await door_.async_accept(quiet);
+    auto [failure, incoming] = co_await acceptor_.async_accept(quiet);
     if (failure) co_return;
-    const auto near = std::make_shared<asio::ip::tcp::socket>(std::move(guest));
-    const auto far = std::make_shared<asio::ip::tcp::socket>(door_.get_executor());
-    const auto [unreached] = co_await far->async_connect(behind_, quiet);
-    if (unreached) continue;
+    const auto near = std::make_shared<asio::ip::tcp::socket>(std::move(incoming));
+    const auto far = std::make_shared<asio::ip::tcp::socket>(acceptor_.get_executor());
+    const auto [connect_failure] = co_await far->async_connect(behind_, quiet);
+    if (connect_failure) continue;
     const auto flip_at = std::exchange(flip_at_, std::nullopt);
     const auto self = shared_from_this();
-    asio::co_spawn(door_.get_executor(), pass_on(near, far, flip_at), [self](auto...) {});
-    asio::co_spawn(door_.get_executor(), pass_on(far, near, std::nullopt), [self](auto...) {});
+    asio::co_spawn(acceptor_.get_executor(), pass_on(near, far, flip_at), [self](auto...) {});
+    asio::co_spawn(acceptor_.get_executor(), pass_on(far, near, std::nullopt), [self](auto...) {});
   }
 }
 
 awaitable<void> wire_tap::pass_on(socket from, socket to, std::optional<std::size_t> flip_at) {
-  std::string& heard = heard_.emplace_back();
+  std::string& recorded = recorded_.emplace_back();
   std::array<char, 4096> some;
   for (;;) {
     const auto [failure, n] = co_await from->async_read_some(asio::buffer(some), quiet);
     if (failure) break;
-    if (flip_at && *flip_at >= heard.size() && *flip_at < heard.size() + n) {
-      some[*flip_at - heard.size()] ^= 1;
+    if (flip_at && *flip_at >= recorded.size() && *flip_at < recorded.size() + n) {
+      some[*flip_at - recorded.size()] ^= 1;
     }
-    heard.append(some.data(), n);
-    const auto [unsaid, said] = co_await asio::async_write(*to, asio::buffer(some, n), quiet);
-    if (unsaid) break;
+    recorded.append(some.data(), n);
+    const auto [write_failure, written] =
+        co_await asio::async_write(*to, asio::buffer(some, n), quiet);
+    if (write_failure) break;
   }
   error_code ignored;
   to->shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -57,15 +58,15 @@ awaitable<void> wire_tap::pass_on(socket from, socket to, std::optional<std::siz
 
 std::size_t wire_tap::count(std::string_view words) const {
   std::size_t times = 0;
-  for (const std::string& one : heard_) {
+  for (const std::string& one : recorded_) {
     for (auto at = one.find(words); at != std::string::npos; at = one.find(words, at + 1)) ++times;
   }
   return times;
 }
 
-std::size_t wire_tap::heard_bytes() const {
+std::size_t wire_tap::recorded_bytes() const {
   std::size_t bytes = 0;
-  for (const std::string& one : heard_) bytes += one.size();
+  for (const std::string& one : recorded_) bytes += one.size();
   return bytes;
 }
 

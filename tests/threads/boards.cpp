@@ -1,5 +1,4 @@
-// Ranks that share a board, each on a thread of its own, as processes would: what one writes and
-// another reads is for ThreadSanitizer to judge.
+// Ranks that share a board, each on its own thread as processes would: for ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,18 +17,18 @@ std::uint64_t value_of(int rank, std::uint64_t call) {
   return call * 10 + static_cast<std::uint64_t>(rank);
 }
 
-/// Every rank brings, in the second half of the calls only the first of them. How much was wrong.
+/// Every rank contributes; in the second half of the calls only rank 0. Returns the error count.
 std::uint64_t take_part(const test::board_pages& memory, int rank) {
   test::board_side mine(memory, rank, ranks);
   std::uint64_t wrong = 0;
   for (std::uint64_t call = 0; call < calls; ++call) {
-    const int bring = call < calls / 2 ? ranks : 1;
+    const int contribute = call < calls / 2 ? ranks : 1;
     mine.begin(call);
-    if (rank < bring) {
+    if (rank < contribute) {
       while (mine.slot_for(call) == nullptr) std::this_thread::yield();
-      mine.bring(call, value_of(rank, call));
+      mine.contribute(call, value_of(rank, call));
     }
-    for (int r = 0; r < bring; ++r) {
+    for (int r = 0; r < contribute; ++r) {
       while (!mine.has(r, call)) std::this_thread::yield();
       if (mine.value_of(r, call) != value_of(r, call)) ++wrong;
     }
@@ -38,7 +37,7 @@ std::uint64_t take_part(const test::board_pages& memory, int rank) {
   return wrong;
 }
 
-TEST(threads, a_board_brings_what_ranks_on_threads_of_their_own_write) {
+TEST(threads, board_transfers_between_threads) {
   const test::board_pages memory(ranks);
   std::atomic<std::uint64_t> wrong{0};
   std::vector<std::thread> all;

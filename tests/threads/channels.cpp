@@ -1,4 +1,4 @@
-// The two ends of a pair on two threads, and several loops in one process: for ThreadSanitizer.
+// Both ends of a pair on two threads, and several event loops in one process: for ThreadSanitizer.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ awaitable<void> traffic(channel& on) {
   co_await when_all(std::move(all));
 }
 
-/// Stays until the peer has all it wants: a goodbye may overtake nothing, but ends everything.
+/// Waits until the peer has received everything: a close frame overtakes nothing but ends all
+/// pending operations.
 awaitable<void> traffic_and_leave(end on) {
   co_await traffic(*on);
   co_await on->send(50, const_view());
@@ -56,7 +57,7 @@ TEST(threads, local_pair_under_traffic) {
   two.join();
 }
 
-/// Sends and receives that are cancelled after a few turns, whatever becomes of them.
+/// Sends and receives that are cancelled after a few iterations; any result is accepted.
 awaitable<void> cancels(end on, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> into(6000);
@@ -115,14 +116,14 @@ TEST(threads, local_pair_closed_from_either_thread) {
   }
 }
 
-awaitable<void> lives_with(std::unique_ptr<fabric> mine, bool leaves_suddenly) {
+awaitable<void> runs_until_loss(std::unique_ptr<fabric> mine, bool is_lost) {
   const int me = mine->rank();
   std::vector<awaitable<void>> all;
   for (int peer = 0; peer < mine->size(); ++peer) {
     if (peer == me) continue;
     channel& other = co_await mine->to(peer);
     all.push_back(other.send(0, const_view()));
-    if (!leaves_suddenly) {
+    if (!is_lost) {
       const auto waits = [](channel& on) -> awaitable<void> {
         co_await on.recv(0, mutable_view());
         co_await on.recv(0, mutable_view());
@@ -131,7 +132,7 @@ awaitable<void> lives_with(std::unique_ptr<fabric> mine, bool leaves_suddenly) {
     }
   }
   const auto failure = co_await failure_of(when_all(std::move(all)));
-  if (leaves_suddenly) co_return;
+  if (is_lost) co_return;
   expect_error(failure, errc::peer_lost, {"rank 2"});
 }
 
@@ -141,14 +142,14 @@ TEST(threads, local_fabric_loses_a_rank) {
     auto all = local::make_fabrics({loops[0].executor(), loops[1].executor(), loops[2].executor()},
                                    small_settings());
     for (int rank = 0; rank < 3; ++rank) {
-      loops[rank].start(lives_with(std::move(all[static_cast<std::size_t>(rank)]), rank == 2));
+      loops[rank].start(runs_until_loss(std::move(all[static_cast<std::size_t>(rank)]), rank == 2));
     }
     for (loop_thread& loop : loops) loop.join();
   }
 }
 
-awaitable<void> listens(tcp::listener door) {
-  end on = co_await door.accept();
+awaitable<void> listens(tcp::listener acceptor) {
+  end on = co_await acceptor.accept();
   co_await traffic_and_leave(std::move(on));
 }
 awaitable<void> connects(std::uint16_t port) {
@@ -156,19 +157,19 @@ awaitable<void> connects(std::uint16_t port) {
   co_await traffic_and_leave(std::move(on));
 }
 
-TEST(threads, tcp_pairs_on_loops_of_their_own) {
+TEST(threads, tcp_pairs_on_separate_loops) {
   loop_thread loops[4];
   for (int pair = 0; pair < 2; ++pair) {
-    tcp::listener door(loops[2 * pair].executor(), "127.0.0.1", 0, small_settings());
-    const std::uint16_t port = door.port();
-    loops[2 * pair].start(listens(std::move(door)));
+    tcp::listener acceptor(loops[2 * pair].executor(), "127.0.0.1", 0, small_settings());
+    const std::uint16_t port = acceptor.port();
+    loops[2 * pair].start(listens(std::move(acceptor)));
     loops[2 * pair + 1].start(connects(port));
   }
   for (loop_thread& loop : loops) loop.join();
 }
 
-awaitable<void> listens_for_shm(shm::listener door) {
-  end on = co_await door.accept();
+awaitable<void> listens_for_shm(shm::listener acceptor) {
+  end on = co_await acceptor.accept();
   co_await traffic_and_leave(std::move(on));
 }
 awaitable<void> connects_to_shm(std::string name, settings options) {
@@ -176,14 +177,14 @@ awaitable<void> connects_to_shm(std::string name, settings options) {
   co_await traffic_and_leave(std::move(on));
 }
 
-TEST(threads, shm_pairs_on_loops_of_their_own) {
+TEST(threads, shm_pairs_on_separate_loops) {
   for (const single_copy copies : {single_copy::off, single_copy::on}) {
     settings options = small_settings();
     options.shm_single_copy = copies;
     loop_thread loops[2];
-    shm::listener door(loops[0].executor(), "", options);
-    const std::string name = door.name();
-    loops[0].start(listens_for_shm(std::move(door)));
+    shm::listener acceptor(loops[0].executor(), "", options);
+    const std::string name = acceptor.name();
+    loops[0].start(listens_for_shm(std::move(acceptor)));
     loops[1].start(connects_to_shm(name, options));
     for (loop_thread& loop : loops) loop.join();
   }

@@ -1,4 +1,4 @@
-// The sink is replaced while others log.
+// The sink is replaced while other threads log.
 
 #include <gtest/gtest.h>
 
@@ -10,25 +10,25 @@
 namespace tandem {
 namespace {
 
-TEST(threads, log_sink_is_replaced_under_fire) {
+TEST(threads, log_sink_is_replaced_during_logging) {
   const log_sink before = set_log_sink({});
   std::atomic<bool> stop{false};
-  std::atomic<int> heard{0}, garbled{0};
-  std::vector<std::thread> talkers;
+  std::atomic<int> received{0}, garbled{0};
+  std::vector<std::thread> writers;
   for (int i = 0; i < 3; ++i) {
-    talkers.emplace_back([&stop] {
+    writers.emplace_back([&stop] {
       while (!stop) {
         if (log_enabled(log_level::info)) log(log_level::info, "test", "a line");
       }
     });
   }
-  while (heard < 1000) {
-    set_log_sink([&](const log_record& r) { ++(r.text == "a line" ? heard : garbled); });
+  while (received < 1000) {
+    set_log_sink([&](const log_record& r) { ++(r.text == "a line" ? received : garbled); });
     set_log_sink({});
-    set_log_sink([&heard](const log_record&) { ++heard; }, log_level::debug);
+    set_log_sink([&received](const log_record&) { ++received; }, log_level::debug);
   }
   stop = true;
-  for (std::thread& talker : talkers) talker.join();
+  for (std::thread& writer : writers) writer.join();
   set_log_sink(before, log_level::warning);
   EXPECT_EQ(garbled, 0);
 }

@@ -9,7 +9,7 @@
 
 namespace tandem::test {
 
-/// A loop on a thread of its own, which runs one piece of work to its end.
+/// An event loop on its own thread that runs one coroutine to completion.
 class loop_thread {
  public:
   asio::any_io_executor executor() { return context_.get_executor(); }

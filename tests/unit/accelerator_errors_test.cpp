@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-/// What each call of an accelerator calls, and how to call it.
+/// The driver function behind each accelerator call, and how to call it.
 struct failing {
   const char* function;
   std::function<void(accelerator&)> call;
@@ -69,7 +69,7 @@ std::vector<failing> all_calls(called_stage& with, accelerator::handle shared,
   };
 }
 
-TEST(accelerator_errors, every_call_that_fails_says_so_and_leaves_nothing) {
+TEST(accelerator_errors, failing_calls_report_and_release_everything) {
   cuda_double gpus;
   gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = cuda_at(0);
@@ -91,14 +91,14 @@ TEST(accelerator_errors, every_call_that_fails_says_so_and_leaves_nothing) {
   of.unload(code);
 }
 
-TEST(accelerator_errors, a_result_without_a_name_is_a_number) {
+TEST(accelerator_errors, unnamed_result_is_shown_as_number) {
   cuda_double gpus;
   gpus.fail("cuMemAlloc", 1, 12345);
   expect_error(failure_of_call([] { cuda_at(0).allocate(8); }), errc::device_failed,
                {"cuMemAlloc(8 bytes)", "CUDA error 12345"});
 }
 
-TEST(accelerator_errors, giving_back_never_throws) {
+TEST(accelerator_errors, release_never_throws) {
   cuda_double gpus;
   gpus.add_kernel("nothing", {}, [](unsigned, unsigned, void**, cuda_double&) {});
   accelerator& of = cuda_at(0);
@@ -119,7 +119,7 @@ TEST(accelerator_errors, giving_back_never_throws) {
   of.unload(of.load("nothing"));
 }
 
-TEST(accelerator_errors, what_outlives_the_driver_is_let_go) {
+TEST(accelerator_errors, objects_may_outlive_the_driver) {
   std::optional<cuda_double> gpus;
   gpus.emplace();
   accelerator& of = cuda_at(0);
@@ -133,7 +133,7 @@ TEST(accelerator_errors, what_outlives_the_driver_is_let_go) {
                {"CUDA_ERROR_DEINITIALIZED"});
 }
 
-TEST(accelerator_errors, not_in_a_child_of_who_used_it) {
+TEST(accelerator_errors, refused_in_forked_child) {
   const cuda_double gpus;
   accelerator& of = cuda_at(0);
   of.free(of.allocate(8));
@@ -141,16 +141,16 @@ TEST(accelerator_errors, not_in_a_child_of_who_used_it) {
   if (child == 0) {
     const auto failed = failure_of_call([&] { of.allocate(8); });
     of.free(&of);
-    const bool is_said = failed && failed->code() == errc::used_after_fork &&
-                         std::string(failed->what()).find("forked") != std::string::npos;
-    ::_exit(is_said ? 0 : 1);
+    const bool is_reported = failed && failed->code() == errc::used_after_fork &&
+                             std::string(failed->what()).find("is a fork of") != std::string::npos;
+    ::_exit(is_reported ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(accelerator_errors, a_buffer_that_cannot_be_had_leaves_nothing) {
+TEST(accelerator_errors, failed_buffer_allocation_leaks_nothing) {
   cuda_double gpus;
   const auto make = [] { buffer(8, memory_kind::cuda, 1); };
   for (const char* each : {"cuMemAlloc", "cuStreamCreateWithPriority", "cuMemsetD8Async"}) {

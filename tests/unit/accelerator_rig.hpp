@@ -15,7 +15,7 @@ inline accelerator& cuda_at(int device) {
   return accelerator_at(memory_kind::cuda, device);
 }
 
-/// The error that it throws, if it does.
+/// The error that `call` throws, if any.
 inline std::optional<error> failure_of_call(const std::function<void()>& call) {
   try {
     call();

@@ -9,7 +9,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(accelerator, facts_are_those_of_the_driver) {
+TEST(accelerator, facts_come_from_the_driver) {
   cuda_double::options as;
   as.devices = 3;
   as.memory_bytes = 141 << 20;
@@ -36,7 +36,7 @@ TEST(accelerator, facts_are_those_of_the_driver) {
   EXPECT_TRUE(facts.needs_rdma_flush);
 }
 
-TEST(accelerator, facts_of_a_poorer_device) {
+TEST(accelerator, facts_of_a_less_capable_device) {
   cuda_double::options as;
   as.stream_values = as.dma_buf = as.gpu_direct = false;
   const cuda_double gpus(as);
@@ -57,7 +57,7 @@ TEST(accelerator, an_old_driver_lacks_functions) {
                errc::unsupported_memory, {"cuda:0 (Double H200)", "dma-buf"});
 }
 
-TEST(accelerator, none_is_there) {
+TEST(accelerator, no_devices) {
   cuda_double::options as;
   as.devices = 0;
   const cuda_double gpus(as);
@@ -67,7 +67,7 @@ TEST(accelerator, none_is_there) {
   expect_error(failure_of_call([] { cuda_at(0); }), errc::unsupported_memory);
 }
 
-TEST(accelerator, one_that_is_not_there) {
+TEST(accelerator, missing_device) {
   const cuda_double gpus;
   for (const int device : {-1, 2}) {
     expect_error(failure_of_call([&] { cuda_at(device); }), errc::unsupported_memory,
@@ -75,7 +75,7 @@ TEST(accelerator, one_that_is_not_there) {
   }
 }
 
-TEST(accelerator, bytes_go_there_and_back) {
+TEST(accelerator, copies_to_device_and_back) {
   cuda_double gpus;
   accelerator& of = cuda_at(1);
   buffer there(6, memory_kind::cuda, 1), next(6, memory_kind::cuda, 1);
@@ -102,7 +102,7 @@ TEST(accelerator, bytes_go_there_and_back) {
   EXPECT_EQ(&accelerator_of(there.view()), &of);
 }
 
-TEST(accelerator, nothing_is_allocated_of_nothing) {
+TEST(accelerator, zero_bytes_allocate_nothing) {
   const cuda_double gpus;
   accelerator& of = cuda_at(0);
   EXPECT_EQ(of.allocate(0), nullptr);
@@ -112,7 +112,7 @@ TEST(accelerator, nothing_is_allocated_of_nothing) {
   EXPECT_EQ(gpus.calls("cuMemAlloc") + gpus.calls("cuMemFree"), 0u);
 }
 
-TEST(accelerator, memory_of_somebody_else_is_pinned) {
+TEST(accelerator, pins_memory_of_the_caller) {
   const cuda_double gpus;
   accelerator& of = cuda_at(0);
   std::string mine = "mine";
@@ -124,7 +124,7 @@ TEST(accelerator, memory_of_somebody_else_is_pinned) {
   EXPECT_EQ(gpus.open().registrations, 0u);
 }
 
-TEST(accelerator, the_callers_device_stays_what_it_was) {
+TEST(accelerator, preserves_current_device_of_caller) {
   cuda_double gpus;
   const detail::cuda& driver = gpus.table();
   cu::context one = nullptr, now = nullptr;
@@ -140,7 +140,7 @@ TEST(accelerator, the_callers_device_stays_what_it_was) {
   EXPECT_EQ(now, one);
 }
 
-TEST(accelerator, events_and_words_order_streams) {
+TEST(accelerator, events_and_stream_values_order_streams) {
   cuda_double::options as;
   as.manual = true;
   cuda_double gpus(as);
@@ -161,7 +161,7 @@ TEST(accelerator, events_and_words_order_streams) {
   of.free_event(event);
 }
 
-TEST(accelerator, the_driver_calls_back) {
+TEST(accelerator, host_functions_are_called) {
   const cuda_double gpus;
   accelerator& of = cuda_at(1);
   const device_stream on(of);
@@ -172,7 +172,7 @@ TEST(accelerator, the_driver_calls_back) {
   EXPECT_EQ(called, 1);
 }
 
-TEST(accelerator, peers_reach_each_other) {
+TEST(accelerator, peer_access) {
   cuda_double::options as;
   as.devices = 3;
   as.peers = {{{0, 1}}};
@@ -207,7 +207,7 @@ TEST(accelerator, memory_is_shared_and_opened) {
                {"cuIpcOpenMemHandle", "cuda:1"});
 }
 
-TEST(accelerator, descriptors_of_whole_pages_of_any_address) {
+TEST(accelerator, dma_bufs_cover_whole_pages) {
   cuda_double gpus;
   accelerator& of = cuda_at(0);
   const buffer memory(10'000, memory_kind::cuda, 0);
@@ -220,7 +220,7 @@ TEST(accelerator, descriptors_of_whole_pages_of_any_address) {
   ::close(made.descriptor);
 }
 
-TEST(accelerator, flushed_only_where_it_must_be) {
+TEST(accelerator, flushes_only_where_required) {
   {
     const cuda_double gpus;
     cuda_at(0).flush_rdma();

@@ -18,7 +18,7 @@ awaitable<void> wakes_all() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   async_condition changed(executor);
   int woken = 0;
-  changed.notify_all();  // nobody waits: forgotten
+  changed.notify_all();  // no waiter: has no effect
   std::vector<background> waiting;
   for (int i = 0; i < 5; ++i) waiting.emplace_back(executor, wait_and_count(changed, woken));
   co_await turns(3);
@@ -33,7 +33,7 @@ awaitable<void> wakes_all() {
   co_await again.result();
 }
 
-TEST(async_condition, wakes_all_who_wait) {
+TEST(async_condition, wakes_all_waiters) {
   run_test(wakes_all());
 }
 

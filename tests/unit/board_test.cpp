@@ -1,4 +1,4 @@
-// What ranks write to a board and read from it, without any waiting.
+// Writes of ranks to a board and reads from it, without any waiting.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 using pages = test::board_pages;
 using side = test::board_side;
 
-TEST(Board, BringsWhatOthersRead) {
+TEST(Board, DeliversContributions) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
   EXPECT_EQ(b.find(0, 0).data, nullptr);
-  a.bring(0, 77);
+  a.contribute(0, 77);
   for (const side* each : {&b, &c}) {
     EXPECT_EQ(each->value_of(0, 0), 77u);
     EXPECT_EQ(each->find(0, 0).bytes, sizeof(std::uint64_t));
@@ -29,18 +29,18 @@ TEST(Board, BringsWhatOthersRead) {
   }
 }
 
-TEST(Board, KeepsWhatSomebodyMayStillRead) {
+TEST(Board, KeepsContributionsUntilRead) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (std::uint64_t call = 0; call < board::slots_per_rank; ++call) {
     for (side* each : {&a, &b, &c}) each->begin(call);
-    a.bring(call, call);
+    a.contribute(call, call);
     a.end(call);
     b.end(call);
   }
   EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
   EXPECT_EQ(a.lagging_rank(), 2);
-  // The oldest one open is what counts, whatever else has ended.
+  // Only the oldest open call counts.
   c.end(1);
   c.end(5);
   EXPECT_EQ(a.slot_for(board::slots_per_rank), nullptr);
@@ -50,33 +50,33 @@ TEST(Board, KeepsWhatSomebodyMayStillRead) {
   EXPECT_EQ(a.slot_for(board::slots_per_rank + 2), nullptr);
 }
 
-TEST(Board, CallsThatDoNotUseItAreLeftOut) {
+TEST(Board, SkipsCallsThatDoNotUseIt) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
   for (const std::uint64_t call :
        std::initializer_list<std::uint64_t>{3, 900, 900 + board::slots_per_rank, 5000}) {
     a.begin(call);
     b.begin(call);
-    a.bring(call, call);
+    a.contribute(call, call);
     EXPECT_EQ(b.value_of(0, call), call);
     a.end(call);
     b.end(call);
   }
 }
 
-TEST(Board, RingsThoseThatSleepOnce) {
+TEST(Board, RingsBlockedRanksOnce) {
   const pages memory(3);
   side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
   for (side* each : {&a, &b, &c}) each->begin(0);
   b.set_blocked();
-  a.bring(0, 1);
+  a.contribute(0, 1);
   EXPECT_TRUE(a.rung.empty()) << "before it waits or ends the call";
   a.flush_wakeups();
   EXPECT_EQ(a.rung, std::vector<int>{1});
-  c.bring(0, 1);
+  c.contribute(0, 1);
   c.flush_wakeups();
   EXPECT_TRUE(c.rung.empty());
-  // Also for room.
+  // Also when waiting for a free slot.
   a.set_blocked();
   c.set_blocked();
   c.clear_blocked();
@@ -84,14 +84,14 @@ TEST(Board, RingsThoseThatSleepOnce) {
   EXPECT_EQ(b.rung, std::vector<int>{0});
 }
 
-/// Where the loop settles, the end of a call rings whom it sees sleep, and whoever fell asleep just
-/// then is found by the next look: of the loop, or with the next call.
-TEST(Board, RingsAgainWhereItsLoopSettles) {
+/// When the loop blocks, the end of a call rings the blocked ranks that it sees; a rank that blocks
+/// just then is found by the next poll of the loop or with the next call.
+TEST(Board, RingsAgainWhenLoopBlocks) {
   const pages memory(2);
   side a(memory, 0, 2), b(memory, 1, 2);
   a.has_loop = true;
   for (side* each : {&a, &b}) each->begin(0);
-  a.bring(0, 1);
+  a.contribute(0, 1);
   a.end(0);
   EXPECT_TRUE(a.rung.empty());
   b.set_blocked();
@@ -99,7 +99,7 @@ TEST(Board, RingsAgainWhereItsLoopSettles) {
   EXPECT_EQ(a.rung, std::vector<int>{1});
   b.end(0);
   a.begin(1);
-  a.bring(1, 1);
+  a.contribute(1, 1);
   b.set_blocked();
   a.end(1);
   EXPECT_EQ(a.rung, (std::vector<int>{1, 1}));
@@ -111,9 +111,9 @@ TEST(Board, RingsAgainWhereItsLoopSettles) {
   EXPECT_EQ(a.rung.size(), 3u) << "nothing was written since";
 }
 
-/// Random ranks take random steps: each brings, reads all others, ends; up to so many calls at
-/// once.
-TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
+/// Random ranks take random steps: each contributes, reads all others and ends the call; several
+/// calls are open at once.
+TEST(Board, AnyOrderOfStepsDeliversAllContributions) {
   constexpr int ranks = 3;
   constexpr std::uint64_t calls = 300, ahead = 40;
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -130,7 +130,7 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
     const auto value = [](int r, std::uint64_t call) { return call * 10 + unsigned(r); };
     std::size_t finished = 0, steps = 0;
     while (finished < calls * ranks) {
-      ASSERT_LT(++steps, 1000000u) << "nobody comes further";
+      ASSERT_LT(++steps, 1000000u) << "no progress";
       const auto i = random() % ranks;
       progress& p = at[i];
       side& mine = *sides[i];
@@ -141,7 +141,7 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
         p.open.push_back(p.begun++);
       } else if (random() % 2 == 0 && p.contribution < p.begun) {
         if (mine.slot_for(p.contribution) == nullptr) continue;
-        mine.bring(p.contribution, value(static_cast<int>(i), p.contribution));
+        mine.contribute(p.contribution, value(static_cast<int>(i), p.contribution));
         ++p.contribution;
       } else if (!p.open.empty()) {
         const std::size_t which = random() % p.open.size();
@@ -158,12 +158,12 @@ TEST(Board, AnyOrderOfStepsGivesEveryRankWhatAllBrought) {
   }
 }
 
-TEST(Board, WhatALiarWritesIsOnlyWrong) {
+TEST(Board, HostileContentGivesWrongDataOnly) {
   const pages memory(2);
   side a(memory, 0, 2);
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    // All of it, the other rank's words too.
+    // All of the memory, including the other rank's part.
     for (std::size_t i = 0; i < memory.size(); i += 61) {
       memory.data()[i] = static_cast<std::byte>(random());
     }

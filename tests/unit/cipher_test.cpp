@@ -26,7 +26,7 @@ Array array_of(const std::string& hex) {
   return made;
 }
 
-/// Of McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B.
+/// McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B.
 struct known {
   std::string key, nonce, text, sealed, tag;
 };
@@ -66,18 +66,18 @@ TEST(cipher, published_values_in_any_pieces) {
   }
 }
 
-TEST(cipher, a_changed_key_is_another_cipher) {
+TEST(cipher, different_key_gives_different_text) {
   const known& zeros = published[0];
   cipher encrypt(key_of(published[1]), cipher::direction::encrypt);
   encrypt.change_key(key_of(zeros));
   bytes text = from_hex(zeros.text);
   encrypt.begin(array_of<cipher::nonce>(zeros.nonce));
-  encrypt.update(text, text.data());  // in its place
+  encrypt.update(text, text.data());  // in place
   EXPECT_EQ(text, from_hex(zeros.sealed));
   EXPECT_EQ(encrypt.finish(), array_of<cipher::tag>(zeros.tag));
 }
 
-TEST(cipher, another_tag_is_refused_and_the_next_text_opens) {
+TEST(cipher, wrong_tag_is_refused_and_next_record_opens) {
   const known& one = published[1];
   cipher decrypt(key_of(one), cipher::direction::decrypt);
   for (std::size_t bit = 0; bit <= 8 * cipher::tag_bytes; ++bit) {
@@ -91,7 +91,7 @@ TEST(cipher, another_tag_is_refused_and_the_next_text_opens) {
   }
 }
 
-TEST(cipher, a_key_has_32_bytes) {
+TEST(cipher, key_has_32_bytes) {
   const secret shorter(std::string_view("0123456789abcdef"));
   EXPECT_THROW(cipher(shorter, cipher::direction::encrypt), error);
   EXPECT_THROW(cipher(secret(), cipher::direction::decrypt), error);

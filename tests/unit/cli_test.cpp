@@ -38,7 +38,7 @@ struct sample {
   }
 };
 
-std::string complaint(const words& args) {
+std::string error_text(const words& args) {
   sample s;
   try {
     s.line.parse(args);
@@ -71,7 +71,7 @@ TEST(CommandLine, KeepsDefaultsAndReadsEachKind) {
   EXPECT_TRUE(t.line.given("ranks"));
 }
 
-TEST(CommandLine, TheLastOfTwoWins) {
+TEST(CommandLine, LastOccurrenceWins) {
   sample s;
   s.line.parse(words{"ping", "--ranks", "3", "--ranks", "5"});
   EXPECT_EQ(s.ranks, 5);
@@ -91,27 +91,27 @@ TEST(CommandLine, EngineOptionsComeFromEnvironmentThenCommandLine) {
   EXPECT_EQ(inherited[0], std::make_pair(std::string("TANDEM_SPIN_US"), std::string("4")));
 }
 
-TEST(CommandLine, AWrongLineSaysWhichAndWhyAndTheNearest) {
-  EXPECT_EQ(complaint({"ping", "--rnks", "3"}), "--rnks: no such option; did you mean --ranks?");
-  EXPECT_EQ(complaint({"ping", "--eager-bites=1"}),
+TEST(CommandLine, ErrorNamesOptionReasonAndNearest) {
+  EXPECT_EQ(error_text({"ping", "--rnks", "3"}), "--rnks: no such option; did you mean --ranks?");
+  EXPECT_EQ(error_text({"ping", "--eager-bites=1"}),
             "--eager-bites: no such option; did you mean --eager-bytes?");
-  EXPECT_EQ(complaint({"ping", "-lengths"}), "-lengths: no such option; did you mean --lengths?");
-  EXPECT_EQ(complaint({"ping", "--xyzzyx"}),
+  EXPECT_EQ(error_text({"ping", "-lengths"}), "-lengths: no such option; did you mean --lengths?");
+  EXPECT_EQ(error_text({"ping", "--xyzzyx"}),
             "--xyzzyx: no such option; tandem sample --help lists them");
-  EXPECT_EQ(complaint({"ping", "--ranks", "9"}), "--ranks=9: outside 1 to 8");
-  EXPECT_EQ(complaint({"ping", "--ranks", "two"}), "--ranks=two: not a whole number");
-  EXPECT_EQ(complaint({"ping", "--ranks", "2x"}), "--ranks=2x: not a whole number");
-  EXPECT_EQ(complaint({"ping", "--rate", "nan"}), "--rate=nan: outside 0 to 1");
-  EXPECT_EQ(complaint({"ping", "--ranks"}), "--ranks: its value is missing");
-  EXPECT_EQ(complaint({"ping", "--ranks", "--json"}), "--ranks: its value is missing");
-  EXPECT_EQ(complaint({"ping", "--json=1"}), "--json: takes no value");
-  EXPECT_EQ(complaint({"ping", "--channel", "tpc"}),
+  EXPECT_EQ(error_text({"ping", "--ranks", "9"}), "--ranks=9: outside 1 to 8");
+  EXPECT_EQ(error_text({"ping", "--ranks", "two"}), "--ranks=two: not a whole number");
+  EXPECT_EQ(error_text({"ping", "--ranks", "2x"}), "--ranks=2x: not a whole number");
+  EXPECT_EQ(error_text({"ping", "--rate", "nan"}), "--rate=nan: outside 0 to 1");
+  EXPECT_EQ(error_text({"ping", "--ranks"}), "--ranks: its value is missing");
+  EXPECT_EQ(error_text({"ping", "--ranks", "--json"}), "--ranks: its value is missing");
+  EXPECT_EQ(error_text({"ping", "--json=1"}), "--json: takes no value");
+  EXPECT_EQ(error_text({"ping", "--channel", "tpc"}),
             "--channel=tpc: not one of local, tcp; did you mean tcp?");
-  EXPECT_NE(complaint({"ping", "--lengths", "8,,9"}).find("--lengths=: not a number of bytes"),
+  EXPECT_NE(error_text({"ping", "--lengths", "8,,9"}).find("--lengths=: not a number of bytes"),
             std::string::npos);
-  EXPECT_NE(complaint({}).find("OP is missing: what to do"), std::string::npos);
-  EXPECT_NE(complaint({"ping", "pong"}).find("pong: unexpected argument"), std::string::npos);
-  EXPECT_NE(complaint({"ping", "--eager-bytes", "2M"}).find("is more than chunk-bytes"),
+  EXPECT_NE(error_text({}).find("OP is missing: what to do"), std::string::npos);
+  EXPECT_NE(error_text({"ping", "pong"}).find("pong: unexpected argument"), std::string::npos);
+  EXPECT_NE(error_text({"ping", "--eager-bytes", "2M"}).find("is more than chunk-bytes"),
             std::string::npos);
 }
 
@@ -129,7 +129,7 @@ TEST(CommandLine, HelpShowsEveryOptionWithItsDefaultAndTheExamples) {
   }
 }
 
-/// A launcher's command line: its own options end where the command begins.
+/// The launcher's command line: its own options end where the command begins.
 words command_of(const words& args, int& ranks) {
   words command;
   command_line line({.command = "tandem launch", .arguments = "", .summary = "", .examples = ""});
@@ -139,7 +139,7 @@ words command_of(const words& args, int& ranks) {
   return command;
 }
 
-TEST(CommandLine, TheRestKeepsItsOwnOptions) {
+TEST(CommandLine, CommandKeepsItsOwnOptions) {
   int ranks = 0;
   EXPECT_EQ(command_of({"-n", "2", "ls", "-n", "7"}, ranks), (words{"ls", "-n", "7"}));
   EXPECT_EQ(ranks, 2);
@@ -151,7 +151,7 @@ TEST(CommandLine, TheRestKeepsItsOwnOptions) {
   EXPECT_THROW(command_of({"-n", "2", "--"}, ranks), error);
 }
 
-TEST(RunCommand, RefusesAWrongNumberOfRanks) {
+TEST(RunCommand, RefusesInvalidNumberOfRanks) {
   for (const words& args : {words{"--", "true"}, words{"-n", "0", "true"},
                             words{"-n", "99999", "true"}, words{"-n", "2"}}) {
     try {

@@ -23,9 +23,9 @@ struct both_ends {
   asio::ip::tcp::socket near{context}, far{context};
 
   both_ends() {
-    asio::ip::tcp::acceptor door(context, {address_v4::loopback(), 0});
-    near.connect(door.local_endpoint());
-    door.accept(far);
+    asio::ip::tcp::acceptor acceptor(context, {address_v4::loopback(), 0});
+    near.connect(acceptor.local_endpoint());
+    acceptor.accept(far);
   }
 };
 
@@ -35,7 +35,7 @@ settings with(std::string_view words) {
   return s;
 }
 
-TEST(Congestion, NeedsNoPacingWithinAHost) {
+TEST(Congestion, IsNotPacedWithinAHost) {
   both_ends of;
   choose_congestion(of.near, with("auto"));
   choose_congestion(of.far, with("auto"));
@@ -43,21 +43,21 @@ TEST(Congestion, NeedsNoPacingWithinAHost) {
   EXPECT_EQ(control_of(of.far), "reno");
 }
 
-TEST(Congestion, IsTheSystemsWhereThatIsAskedFor) {
+TEST(Congestion, KeepsSystemDefaultOnRequest) {
   both_ends of;
   const std::string before = control_of(of.near);
   choose_congestion(of.near, with("system"));
   EXPECT_EQ(control_of(of.near), before);
 }
 
-TEST(Congestion, IsTheOneThatIsNamed) {
+TEST(Congestion, UsesNamedAlgorithm) {
   both_ends of;
   choose_congestion(of.near, with("reno"));
   EXPECT_EQ(control_of(of.near), "reno");
   EXPECT_NO_THROW(check_congestion(with("reno")));
 }
 
-TEST(Congestion, OneThatTheKernelLacksIsRefusedWithWhatItHas) {
+TEST(Congestion, RefusesUnavailableAlgorithmListingAvailable) {
   try {
     check_congestion(with("carrier-pigeon"));
     FAIL() << "no error";
@@ -71,7 +71,7 @@ TEST(Congestion, OneThatTheKernelLacksIsRefusedWithWhatItHas) {
   EXPECT_NO_THROW(check_congestion(with("system")));
 }
 
-TEST(Congestion, OfASocketThatIsClosedByNowIsNobodysConcern) {
+TEST(Congestion, IgnoresClosedSocket) {
   asio::io_context context;
   asio::ip::tcp::socket closed(context);
   EXPECT_NO_THROW(choose_congestion(closed, with("auto")));

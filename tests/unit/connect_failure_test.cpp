@@ -38,7 +38,7 @@ TEST(duration_text, is_rounded) {
   EXPECT_EQ(to_text(12h), "43200 s");
 }
 
-TEST(connect_failure, names_the_cause_and_what_to_look_at) {
+TEST(connect_failure, names_cause_and_advice) {
   const endpoint to(asio::ip::make_address("10.0.0.2"), 29500);
   const endpoint v6(asio::ip::make_address("2001:db8::2"), 29500);
   struct {
@@ -74,7 +74,7 @@ TEST(connect_failure, names_the_cause_and_what_to_look_at) {
             "route to host");
 }
 
-/// What Asio throws where nobody listens: its text names a file of Boost's.
+/// Asio's exception for a refused connection: its text names a source file of Boost.
 boost::system::system_error thrown_by_asio() {
   asio::io_context io;
   asio::ip::tcp::acceptor taken(io, endpoint(asio::ip::address_v4::loopback(), 0));
@@ -89,7 +89,7 @@ boost::system::system_error thrown_by_asio() {
   return boost::system::system_error(error_code());
 }
 
-TEST(connect_failure, no_text_names_a_source_of_a_dependency) {
+TEST(connect_failure, texts_name_no_source_file_of_a_dependency) {
   const boost::system::system_error raw = thrown_by_asio();
   const std::string text = tandem::describe(raw);
   EXPECT_NE(text.find("Connection refused"), std::string::npos) << text;
@@ -102,7 +102,7 @@ TEST(connect_failure, no_text_names_a_source_of_a_dependency) {
             "reading: Connection refused");
 }
 
-/// A listener whose queue is full: Linux drops further requests to connect, as a firewall would.
+/// A listener whose backlog is full: Linux drops further connection requests, like a firewall.
 class full_queue {
  public:
   explicit full_queue(asio::io_context& io) : acceptor_(io), waits_(io) {
@@ -118,15 +118,15 @@ class full_queue {
   asio::ip::tcp::socket waits_;
 };
 
-/// A port that nobody listens on.
+/// A port without a listener.
 std::uint16_t closed_port(asio::io_context& io) {
   asio::ip::tcp::acceptor taken(io, endpoint(asio::ip::address_v4::loopback(), 0));
   return taken.local_endpoint().port();
 }
 
-enum class way { channel, store };
+enum class api { channel, store };
 
-std::string failed_text(asio::io_context& io, way by, const std::string& host, std::uint16_t port) {
+std::string failed_text(asio::io_context& io, api by, const std::string& host, std::uint16_t port) {
   tandem::settings options;
   options.meet_timeout = 350ms;
   options.insecure = true;
@@ -136,7 +136,7 @@ std::string failed_text(asio::io_context& io, way by, const std::string& host, s
   const auto end = [&text](std::exception_ptr failure, const auto&) {
     text = tandem::describe(failure);
   };
-  if (by == way::channel) {
+  if (by == api::channel) {
     asio::co_spawn(io, tandem::tcp::connect(host, port, options), end);
   } else {
     asio::co_spawn(io, tandem::store::meet(who, options), end);
@@ -146,7 +146,7 @@ std::string failed_text(asio::io_context& io, way by, const std::string& host, s
   return text;
 }
 
-TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
+TEST(connect_failure, every_reproducible_failure_is_explained) {
   tandem::test::expect_log("host 'no-such-host.invalid' has no address yet");
   asio::io_context io;
   const full_queue dropping(io);
@@ -164,19 +164,19 @@ TEST(connect_failure, every_kind_that_can_be_forced_here_has_good_words) {
   };
   const std::regex never(
       "\\.[ch]pp|boost/|asio|\\[system|\\d\\.\\d{4,}|rank (\\d+), peer rank \\1\\b");
-  for (const way by : {way::channel, way::store}) {
+  for (const api by : {api::channel, api::store}) {
     for (const auto& c : cases) {
       const std::string text = failed_text(io, by, c.host, c.port);
       EXPECT_NE(text.find(c.words), std::string::npos) << text;
       EXPECT_FALSE(std::regex_search(text, never)) << text;
-      if (by == way::store) {
+      if (by == api::store) {
         EXPECT_NE(text.find("rank 1, peer rank 0"), std::string::npos) << text;
       }
     }
   }
 }
 
-TEST(connect_failure, nobody_is_his_own_peer) {
+TEST(connect_failure, self_connection_is_refused) {
   tandem::error_context c;
   c.rank = c.peer = 1;
   c.detail = "it broke";

@@ -1,5 +1,5 @@
-// Copies that take turns, without a channel: when the driver is asked, for what, and who hears of
-// it.
+// The copy scheduler without a channel: when it calls the driver, with which copies, and which
+// completions it reports.
 #include "devices/copy_scheduler.hpp"
 
 #include <gtest/gtest.h>
@@ -24,24 +24,24 @@ constexpr devices::copy_scheduler::limits of_calls{.calls = 3,
                                                    .other_window = 20ms,
                                                    .reader_window = 20ms};
 
-/// What became of one copy.
-struct heard {
+/// Completion state of one copy.
+struct copy_record {
   device_wait wait;
-  int told = 0, destroyed = 0;
+  int completions = 0, destroyed = 0;
   std::shared_ptr<const error> failure;
-  std::function<void()> lets_go = [] {};  ///< when it is destroyed
+  std::function<void()> on_destroy = [] {};  ///< called when the wait is destroyed
 
-  heard() {
+  copy_record() {
     wait.owner = this;
     wait.done = [](device_wait& of, const std::shared_ptr<const error>& why) {
-      auto& self = *static_cast<heard*>(of.owner);
-      ++self.told;
+      auto& self = *static_cast<copy_record*>(of.owner);
+      ++self.completions;
       self.failure = why;
     };
     wait.destroy = [](device_wait& of) noexcept {
-      auto& self = *static_cast<heard*>(of.owner);
+      auto& self = *static_cast<copy_record*>(of.owner);
       ++self.destroyed;
-      self.lets_go();
+      self.on_destroy();
     };
   }
 };
@@ -51,74 +51,74 @@ class copy_scheduler_test : public testing::Test {
   copy_scheduler_test() {
     gpus_.manual(true);
     EXPECT_TRUE(device_.can_access_peer(1));
-    turns_->share_with(*others_);
-    others_->share_with(*turns_);
+    scheduler_->share_with(*other_scheduler_);
+    other_scheduler_->share_with(*scheduler_);
   }
 
   ~copy_scheduler_test() override { destroy(); }
 
-  /// @param gap  to what was copied before, at both ends
-  heard& copy(std::size_t bytes, std::size_t gap = 64) {
-    all_.push_back(std::make_unique<heard>());
+  /// @param gap  bytes between this copy and the previous one, at both ends
+  copy_record& copy(std::size_t bytes, std::size_t gap = 64) {
+    all_.push_back(std::make_unique<copy_record>());
     at_ += gap;
-    turns_->copy(to_.data() + at_, from_.data() + at_, bytes, all_.back()->wait);
+    scheduler_->copy(to_.data() + at_, from_.data() + at_, bytes, all_.back()->wait);
     at_ += bytes;
     return *all_.back();
   }
-  /// One of the others.
-  heard& copy_beside(std::size_t bytes) {
-    all_.push_back(std::make_unique<heard>());
-    others_->copy(to_.data() + 90'000, from_.data() + 90'000, bytes, all_.back()->wait);
+  /// A copy of the other scheduler.
+  copy_record& copy_by_other(std::size_t bytes) {
+    all_.push_back(std::make_unique<copy_record>());
+    other_scheduler_->copy(to_.data() + 90'000, from_.data() + 90'000, bytes, all_.back()->wait);
     return *all_.back();
   }
   std::size_t singles() const { return gpus_.calls("cuMemcpyAsync"); }
   std::size_t batches() const { return gpus_.calls("cuMemcpyBatchAsync"); }
-  /// Until nothing is left to do.
+  /// Runs until nothing is pending.
   void run() {
     do {
       context_->restart();
       context_->poll();
     } while (gpus_.run_all() > 0);
   }
-  int told() const {
+  int completions() const {
     int count = 0;
-    for (const auto& each : all_) count += each->told;
+    for (const auto& each : all_) count += each->completions;
     return count;
   }
-  /// Time goes by in no other way.
+  /// Advances the test's clock.
   static void pass(std::chrono::milliseconds time) { now_ += time; }
-  /// The loop, and what stands on it.
+  /// Destroys the io_context and everything on it.
   void destroy() {
     watch_.reset();
-    turns_.reset();
-    others_.reset();
+    scheduler_.reset();
+    other_scheduler_.reset();
     context_.reset();
   }
 
-  static cuda_double::options greedy() {
+  static cuda_double::options greedy_options() {
     cuda_double::options as;
     as.greedy_engines = true;
     return as;
   }
 
-  using turns = devices::copy_scheduler;
-  static inline turns::time_point now_{1h};
-  std::shared_ptr<turns> make_turns() {
-    return std::make_shared<turns>(*watch_, context_->get_executor(), of_calls,
-                                   [] { return now_; });
+  using scheduler = devices::copy_scheduler;
+  static inline scheduler::time_point now_{1h};
+  std::shared_ptr<scheduler> make_scheduler() {
+    return std::make_shared<scheduler>(*watch_, context_->get_executor(), of_calls,
+                                       [] { return now_; });
   }
 
-  cuda_double gpus_{greedy()};
+  cuda_double gpus_{greedy_options()};
   accelerator& device_ = accelerator_at(memory_kind::cuda, 0);
   const buffer to_{100'000, memory_kind::cuda, 1}, from_{100'000, memory_kind::cuda, 0};
-  std::vector<std::unique_ptr<heard>> all_;
+  std::vector<std::unique_ptr<copy_record>> all_;
   std::size_t at_ = 0;
   std::optional<asio::io_context> context_{std::in_place};
   std::optional<device_watch> watch_{std::in_place, context_->get_executor(), device_};
-  std::shared_ptr<turns> turns_ = make_turns(), others_ = make_turns();
+  std::shared_ptr<scheduler> scheduler_ = make_scheduler(), other_scheduler_ = make_scheduler();
 };
 
-TEST_F(copy_scheduler_test, the_first_goes_at_once_and_the_others_when_the_loop_has_looked) {
+TEST_F(copy_scheduler_test, first_is_submitted_at_once_others_after_poll) {
   copy(100);
   EXPECT_EQ(singles(), 1U);
   copy(200);
@@ -126,14 +126,14 @@ TEST_F(copy_scheduler_test, the_first_goes_at_once_and_the_others_when_the_loop_
   EXPECT_EQ(singles() + batches(), 1U);
   context_->poll();
   EXPECT_EQ(batches(), 1U);
-  EXPECT_EQ(told(), 0);
+  EXPECT_EQ(completions(), 0);
   run();
-  EXPECT_EQ(told(), 3);
+  EXPECT_EQ(completions(), 3);
   EXPECT_EQ(singles() + batches(), 2U);
   for (const auto& each : all_) EXPECT_FALSE(each->failure);
 }
 
-TEST_F(copy_scheduler_test, what_fills_a_call_waits_for_no_look) {
+TEST_F(copy_scheduler_test, full_batch_is_submitted_at_once) {
   copy(100);
   copy(400);
   copy(400);
@@ -144,23 +144,23 @@ TEST_F(copy_scheduler_test, what_fills_a_call_waits_for_no_look) {
   context_->poll();
   EXPECT_EQ(singles(), 2U);
   run();
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
 }
 
-TEST_F(copy_scheduler_test, one_that_is_longer_than_a_call_is_one_of_its_own) {
+TEST_F(copy_scheduler_test, long_copy_is_a_call_of_its_own) {
   copy(5000);
   copy(5000);
   copy(5000);
-  EXPECT_EQ(singles(), 3U) << "one works, one is behind it, and one more";
+  EXPECT_EQ(singles(), 3U) << "one is running, one is queued, and one more";
   copy(5000);
   context_->poll();
   EXPECT_EQ(singles(), 3U);
   run();
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
   EXPECT_EQ(singles(), 4U);
 }
 
-TEST_F(copy_scheduler_test, what_lies_side_by_side_at_both_ends_is_one_copy) {
+TEST_F(copy_scheduler_test, adjacent_copies_are_merged) {
   copy(100);
   copy(300, 0);
   copy(300, 0);
@@ -169,11 +169,11 @@ TEST_F(copy_scheduler_test, what_lies_side_by_side_at_both_ends_is_one_copy) {
   EXPECT_EQ(batches(), 0U);
   EXPECT_EQ(singles(), 2U);
   run();
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
 }
 
-TEST_F(copy_scheduler_test, where_others_want_the_engine_each_has_one_call_at_a_time) {
-  copy_beside(100);
+TEST_F(copy_scheduler_test, contending_channels_submit_one_call_at_a_time) {
+  copy_by_other(100);
   copy(100);
   copy(100);
   copy(100);
@@ -182,137 +182,138 @@ TEST_F(copy_scheduler_test, where_others_want_the_engine_each_has_one_call_at_a_
   EXPECT_EQ(batches(), 0U);
   run();
   EXPECT_EQ(batches(), 1U);
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
 }
 
-TEST_F(copy_scheduler_test, nobody_waits_for_all_that_follows) {
-  const auto keep_some_waiting = [this] {
-    for (; turns_->pending_bytes() < 20'000; at_ = 0) copy(3000);
+TEST_F(copy_scheduler_test, copies_do_not_wait_for_later_ones) {
+  const auto keep_copies_waiting = [this] {
+    for (; scheduler_->pending_bytes() < 20'000; at_ = 0) copy(3000);
   };
-  const auto go_on = [&] {
+  const auto run_a_step = [&] {
     gpus_.step();
     context_->restart();
     context_->poll();
-    keep_some_waiting();
+    keep_copies_waiting();
   };
-  keep_some_waiting();
-  for (int i = 0; i < 20; ++i) go_on();
+  keep_copies_waiting();
+  for (int i = 0; i < 20; ++i) run_a_step();
   const std::size_t before = gpus_.seen().copied_bytes;
-  heard& other = copy_beside(100);
-  for (int i = 0; i < 200 && other.told == 0; ++i) go_on();
-  EXPECT_EQ(other.told, 1);
-  EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100) << "what was under way then";
+  copy_record& other = copy_by_other(100);
+  for (int i = 0; i < 200 && other.completions == 0; ++i) run_a_step();
+  EXPECT_EQ(other.completions, 1);
+  EXPECT_LE(gpus_.seen().copied_bytes - before, 3 * 3000U + 100)
+      << "only the copies in flight then";
   const std::size_t then = gpus_.seen().copied_bytes;
-  for (int i = 0; i < 20; ++i) go_on();
+  for (int i = 0; i < 20; ++i) run_a_step();
   EXPECT_GT(gpus_.seen().copied_bytes, then) << "the others go on";
 }
 
-TEST_F(copy_scheduler_test, in_company_a_long_copy_is_cut) {
+TEST_F(copy_scheduler_test, long_copy_is_split_under_contention) {
   const std::vector<std::byte> text = pattern(5000, 3);
   std::ranges::copy(text, gpus_.host(from_.data() + 64, text.size()));
-  copy_beside(100);
-  heard& whole = copy(5000);
+  copy_by_other(100);
+  copy_record& long_copy = copy(5000);
   for (std::size_t pieces = 1; pieces <= 13; ++pieces) {
     EXPECT_EQ(singles(), 1 + pieces);
-    EXPECT_EQ(turns_->pending_bytes(), 5000 - 400 * (pieces - 1));
-    EXPECT_EQ(whole.told, 0);
+    EXPECT_EQ(scheduler_->pending_bytes(), 5000 - 400 * (pieces - 1));
+    EXPECT_EQ(long_copy.completions, 0);
     gpus_.run_all();
     context_->restart();
     context_->poll();
   }
-  EXPECT_EQ(whole.told, 1);
-  EXPECT_FALSE(whole.failure);
-  EXPECT_EQ(turns_->pending_bytes(), 0U);
-  EXPECT_EQ(singles(), 14U) << "12 of 400 and one of 200, though the other one was soon over";
+  EXPECT_EQ(long_copy.completions, 1);
+  EXPECT_FALSE(long_copy.failure);
+  EXPECT_EQ(scheduler_->pending_bytes(), 0U);
+  EXPECT_EQ(singles(), 14U) << "12 of 400 and one of 200, although the other copy completed early";
   EXPECT_TRUE(std::ranges::equal(text, std::span(gpus_.host(to_.data() + 64, 5000), 5000)));
   EXPECT_EQ(*gpus_.host(to_.data() + 5064), std::byte{0});
 }
 
-TEST_F(copy_scheduler_test, company_is_expected_for_a_while_and_then_no_more) {
-  copy_beside(100);
+TEST_F(copy_scheduler_test, contention_is_assumed_for_a_while) {
+  copy_by_other(100);
   run();
   copy(5000);
-  EXPECT_EQ(turns_->pending_bytes(), 5000U);
+  EXPECT_EQ(scheduler_->pending_bytes(), 5000U);
   pass(25ms);
   gpus_.run_all();
   context_->restart();
   context_->poll();
   EXPECT_EQ(singles(), 3U) << "the rest as a whole";
   run();
-  EXPECT_EQ(told(), 2);
+  EXPECT_EQ(completions(), 2);
 }
 
-TEST_F(copy_scheduler_test, for_readers_a_long_copy_is_cut_too) {
-  turns_->expect_reader(true);
+TEST_F(copy_scheduler_test, long_copy_is_split_for_readers) {
+  scheduler_->expect_reader(true);
   pass(25ms);
   copy(700);
-  EXPECT_EQ(turns_->pending_bytes(), 700U);
+  EXPECT_EQ(scheduler_->pending_bytes(), 700U);
   run();
   EXPECT_EQ(singles(), 2U);
-  turns_->expect_reader(false);
+  scheduler_->expect_reader(false);
   copy(700);
   run();
-  EXPECT_EQ(singles(), 4U) << "another is thought to come";
+  EXPECT_EQ(singles(), 4U) << "another is expected";
   pass(25ms);
   copy(700);
   run();
   EXPECT_EQ(singles(), 5U);
-  turns_->note_reader();
+  scheduler_->note_reader();
   copy(700);
   run();
   EXPECT_EQ(singles(), 7U);
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
 }
 
-TEST_F(copy_scheduler_test, a_copy_whose_part_is_refused_fails_as_a_whole_when_none_is_under_way) {
+TEST_F(copy_scheduler_test, split_copy_fails_once_no_part_is_in_flight) {
   for (const int part : {1, 2}) {
-    copy_beside(100);
+    copy_by_other(100);
     run();
     gpus_.fail("cuMemcpyAsync", part, 1);
-    heard& whole = copy(1500);
-    heard& next = copy(100);
-    EXPECT_EQ(whole.told, 0);
+    copy_record& long_copy = copy(1500);
+    copy_record& next = copy(100);
+    EXPECT_EQ(long_copy.completions, 0);
     run();
-    EXPECT_EQ(whole.told, 1);
-    ASSERT_TRUE(whole.failure);
-    EXPECT_EQ(whole.failure->code(), errc::device_failed);
-    EXPECT_EQ(next.told, 1);
+    EXPECT_EQ(long_copy.completions, 1);
+    ASSERT_TRUE(long_copy.failure);
+    EXPECT_EQ(long_copy.failure->code(), errc::device_failed);
+    EXPECT_EQ(next.completions, 1);
     EXPECT_FALSE(next.failure);
-    EXPECT_EQ(turns_->pending_bytes(), 0U);
+    EXPECT_EQ(scheduler_->pending_bytes(), 0U);
   }
 }
 
-TEST_F(copy_scheduler_test, a_cut_copy_is_destroyed_once_with_the_loop) {
-  copy_beside(100);
+TEST_F(copy_scheduler_test, split_copy_is_destroyed_once_with_the_loop) {
+  copy_by_other(100);
   copy(1500);
   copy(300);
   destroy();
   for (const auto& each : all_) {
-    EXPECT_EQ(each->told + each->destroyed, 1);
+    EXPECT_EQ(each->completions + each->destroyed, 1);
   }
   gpus_.run_all();
 }
 
-TEST_F(copy_scheduler_test, who_is_refused_is_told_later_and_the_others_go_on) {
+TEST_F(copy_scheduler_test, refusal_is_reported_later_and_others_continue) {
   copy(100);
   gpus_.fail("cuMemcpyBatchAsync", 1, 1);
   gpus_.fail("cuMemcpyAsync", 2, 1);
-  heard& first = copy(500);
-  heard& second = copy(500);
-  EXPECT_EQ(told(), 0) << "from inside what asked for it";
+  copy_record& first = copy(500);
+  copy_record& second = copy(500);
+  EXPECT_EQ(completions(), 0) << "not from inside copy()";
   context_->poll();
-  EXPECT_EQ(first.told + second.told, 1);
-  heard& refused = first.told > 0 ? first : second;
+  EXPECT_EQ(first.completions + second.completions, 1);
+  copy_record& refused = first.completions > 0 ? first : second;
   ASSERT_TRUE(refused.failure);
   EXPECT_EQ(refused.failure->code(), errc::device_failed);
   run();
-  EXPECT_EQ(told(), 3);
+  EXPECT_EQ(completions(), 3);
   copy(100);
   run();
-  EXPECT_EQ(told(), 4);
+  EXPECT_EQ(completions(), 4);
 }
 
-TEST_F(copy_scheduler_test, whoever_waits_is_destroyed_with_the_loop) {
+TEST_F(copy_scheduler_test, pending_copies_are_destroyed_with_the_loop) {
   copy(100);
   copy(600);
   copy(600);
@@ -322,25 +323,25 @@ TEST_F(copy_scheduler_test, whoever_waits_is_destroyed_with_the_loop) {
   copy(900);
   destroy();
   for (const auto& each : all_) {
-    EXPECT_EQ(each->told + each->destroyed, 1);
+    EXPECT_EQ(each->completions + each->destroyed, 1);
   }
-  EXPECT_EQ(told(), 0);
+  EXPECT_EQ(completions(), 0);
   gpus_.run_all();
 }
 
-TEST_F(copy_scheduler_test, who_is_refused_with_nothing_under_way_is_destroyed_with_the_loop) {
-  copy_beside(100);
+TEST_F(copy_scheduler_test, refused_copy_is_destroyed_with_the_loop) {
+  copy_by_other(100);
   run();
   gpus_.fail("cuMemcpyAsync", 1, 1);
-  heard& refused = copy(1500);
-  refused.lets_go = [this] {
+  copy_record& refused = copy(1500);
+  refused.on_destroy = [this] {
     watch_.reset();
-    turns_.reset();
-    others_.reset();
+    scheduler_.reset();
+    other_scheduler_.reset();
   };
-  EXPECT_EQ(turns_->pending_bytes(), 0U);
+  EXPECT_EQ(scheduler_->pending_bytes(), 0U);
   context_.reset();
-  EXPECT_EQ(refused.told, 0);
+  EXPECT_EQ(refused.completions, 0);
   EXPECT_EQ(refused.destroyed, 1);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using detail::copy_part, detail::streamed_bytes;
 
-/// Every byte that was asked for, and no other.
+/// Every requested byte is copied, and no other.
 void expect_copied(std::size_t bytes, std::size_t whole_bytes, std::size_t from_at,
                    std::size_t to_at) {
   constexpr std::size_t margin = 200;
@@ -28,18 +28,18 @@ void expect_copied(std::size_t bytes, std::size_t whole_bytes, std::size_t from_
   }
 }
 
-TEST(copy_part, copies_parts_of_any_length_to_any_place) {
-  for (const std::size_t whole : {std::size_t{1}, streamed_bytes}) {
+TEST(copy_part, copies_any_length_to_any_offset) {
+  for (const std::size_t total : {std::size_t{1}, streamed_bytes}) {
     for (const std::size_t bytes : {0, 1, 63, 64, 65, 127, 128, 129, 1000, 4096}) {
       for (const std::size_t at : {0, 1, 15, 16, 48, 63, 64}) {
-        expect_copied(bytes, whole, 0, at);
-        expect_copied(bytes, whole, at, 64 - at);
+        expect_copied(bytes, total, 0, at);
+        expect_copied(bytes, total, at, 64 - at);
       }
     }
   }
 }
 
-TEST(copy_part, copies_what_no_cache_keeps) {
+TEST(copy_part, copies_with_streaming_stores) {
   expect_copied(streamed_bytes + 13, streamed_bytes + 13, 3, 5);
 }
 

@@ -14,7 +14,7 @@ std::uint32_t of(const std::string& bytes) {
   return crc32c(bytes.data(), bytes.size());
 }
 
-/// RFC 3720, B.4, and the check value of the catalogue of CRCs.
+/// RFC 3720, B.4, and the check value of the CRC catalogue.
 TEST(crc32c, published_values) {
   EXPECT_EQ(of("123456789"), 0xe3069283U);
   EXPECT_EQ(of(std::string(32, '\0')), 0x8a9136aaU);
@@ -42,15 +42,15 @@ TEST(crc32c, any_length_and_alignment_in_any_pieces) {
   for (std::size_t offset = 0; offset < 9; ++offset) {
     for (std::size_t length = 0; length < 280; length += 7) {
       const unsigned char* p = bytes.data() + offset;
-      const std::uint32_t whole = crc32c(p, length);
-      ASSERT_EQ(whole, bit_by_bit(p, length)) << offset << " " << length;
+      const std::uint32_t expected = crc32c(p, length);
+      ASSERT_EQ(expected, bit_by_bit(p, length)) << offset << " " << length;
       const std::size_t cut = length / 3;
-      ASSERT_EQ(crc32c(p + cut, length - cut, crc32c(p, cut)), whole);
+      ASSERT_EQ(crc32c(p + cut, length - cut, crc32c(p, cut)), expected);
     }
   }
 }
 
-TEST(crc32c, every_way_of_folding) {
+TEST(crc32c, every_folding_method) {
 #if defined(__x86_64__)
   std::mt19937 random(2);
   std::vector<unsigned char> bytes(4096);

@@ -12,7 +12,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(CudaDoubleFaults, CallsAreCountedAndFailWhenTold) {
+TEST(CudaDoubleFaults, CountsCallsAndInjectsFailures) {
   cuda_rig rig;
   rig.gpus.fail("cuMemAlloc_v2", 2, cu::out_of_memory);
   rig.gpus.fail("fill", 1, 999);
@@ -30,7 +30,7 @@ TEST(CudaDoubleFaults, CallsAreCountedAndFailWhenTold) {
   EXPECT_NONFATAL_FAILURE(rig.gpus.calls("cuMemAllocate"), "no function cuMemAllocate");
 }
 
-TEST(CudaDoubleFaults, AFreeThatFailsHasFreed) {
+TEST(CudaDoubleFaults, FailingFreeStillFrees) {
   cuda_rig rig;
   const cu::address at = rig.allocate(8);
   rig.memory.clear();
@@ -39,7 +39,7 @@ TEST(CudaDoubleFaults, AFreeThatFailsHasFreed) {
   EXPECT_EQ(rig.gpus.open().allocations, 0u);
 }
 
-TEST(CudaDoubleFaults, ABrokenDeviceStaysBroken) {
+TEST(CudaDoubleFaults, BrokenDeviceStaysBroken) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   const cu::event before = rig.event(), after = rig.event();
@@ -58,7 +58,7 @@ TEST(CudaDoubleFaults, ABrokenDeviceStaysBroken) {
   EXPECT_EQ(driver().synchronize_stream(on), 719);
   cu::address into = 0;
   EXPECT_EQ(driver().allocate(&into, 1), 719);
-  // The other device goes on.
+  // The other device keeps working.
   rig.use(1);
   EXPECT_EQ(driver().fill(rig.allocate(1), '1', 1, nullptr), cu::success);
   EXPECT_EQ(driver().synchronize_stream(nullptr), cu::success);
@@ -66,7 +66,7 @@ TEST(CudaDoubleFaults, ABrokenDeviceStaysBroken) {
   rig.after = 719;
 }
 
-TEST(CudaDoubleFaults, WhoWaitsForABrokenDeviceIsLetGo) {
+TEST(CudaDoubleFaults, WaitersOfBrokenDeviceReturn) {
   cuda_rig rig;
   const cu::event event = rig.event();
   char* const word = rig.pin(std::string(4, '\0'));
@@ -85,7 +85,7 @@ TEST(CudaDoubleFaults, WhoWaitsForABrokenDeviceIsLetGo) {
   EXPECT_EQ(driver().query_event(event), 719);
 }
 
-TEST(CudaDoubleFaults, WhatIsLeftOpenFailsTheTest) {
+TEST(CudaDoubleFaults, LeaksFailTheTest) {
   const auto leave_open = [](auto make, cuda_double::objects as) {
     cuda_double gpus;
     cu::context context = nullptr;
@@ -149,7 +149,7 @@ TEST(CudaDoubleFaults, WhatIsLeftOpenFailsTheTest) {
       "1 modules");
 }
 
-TEST(CudaDoubleFaults, MisuseFailsTheTestUnlessItWasExpected) {
+TEST(CudaDoubleFaults, UnexpectedMisuseFailsTheTest) {
   EXPECT_NONFATAL_FAILURE(
       {
         cuda_rig rig;
@@ -161,7 +161,7 @@ TEST(CudaDoubleFaults, MisuseFailsTheTestUnlessItWasExpected) {
         cuda_rig rig;
         rig.gpus.expect_violation("something else");
       },
-      "misuse that never came: something else");
+      "expected misuse that did not occur: something else");
   EXPECT_NONFATAL_FAILURE(
       {
         cuda_rig rig;
@@ -177,7 +177,7 @@ TEST(CudaDoubleFaults, MisuseFailsTheTestUnlessItWasExpected) {
       "cuStreamWaitValue32");
 }
 
-TEST(CudaDoubleFaults, HandlesThatAreGoneAreNoticed) {
+TEST(CudaDoubleFaults, DetectsStaleHandles) {
   cuda_rig rig;
   const cu::event event = rig.event();
   EXPECT_EQ(driver().destroy_event(event), cu::success);
@@ -196,7 +196,7 @@ TEST(CudaDoubleFaults, HandlesThatAreGoneAreNoticed) {
   EXPECT_EQ(driver().unload_module(nullptr), 400);
 }
 
-TEST(CudaDoubleFaults, NothingWorksAfterItOrInAChild) {
+TEST(CudaDoubleFaults, FailsAfterShutdownAndInForkedChild) {
   const detail::cuda* kept = nullptr;
   {
     cuda_rig rig;
@@ -217,10 +217,10 @@ TEST(CudaDoubleFaults, NothingWorksAfterItOrInAChild) {
   EXPECT_STREQ(text, "CUDA_ERROR_DEINITIALIZED");
 }
 
-/// Every thread has a stream of its own, of either device; delays shuffle the rest.
-TEST(CudaDoubleFaults, ThreadsMayShareIt) {
+/// Every thread has its own stream on one of the devices; random delays vary the order.
+TEST(CudaDoubleFaults, IsThreadSafe) {
   cuda_double::options as;
-  as.most_delay = std::chrono::microseconds(50);
+  as.max_delay = std::chrono::microseconds(50);
   cuda_rig rig(as);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

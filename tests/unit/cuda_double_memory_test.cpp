@@ -9,10 +9,10 @@
 namespace tandem::test {
 namespace {
 
-TEST(CudaDoubleMemory, TheProcessorCannotTouchDeviceMemory) {
+TEST(CudaDoubleMemory, HostCannotAccessDeviceMemory) {
   cuda_rig rig;
   const cu::address at = rig.allocate(4096);
-  // The kernel looks for us: a bad address is an error of its own, not of this process.
+  // A system call accesses the address: it returns EFAULT instead of crashing this process.
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
   EXPECT_EQ(::write(ends[1], reinterpret_cast<const void*>(at), 1), -1);
@@ -21,7 +21,7 @@ TEST(CudaDoubleMemory, TheProcessorCannotTouchDeviceMemory) {
   ::close(ends[1]);
 }
 
-TEST(CudaDoubleMemory, CopiesFromHereToThere) {
+TEST(CudaDoubleMemory, CopiesBetweenHostAndDevice) {
   cuda_rig rig;
   const cu::stream on = rig.stream();
   char* const from = rig.pin("hello");
@@ -39,7 +39,7 @@ TEST(CudaDoubleMemory, CopiesFromHereToThere) {
   EXPECT_EQ(rig.gpus.seen().pageable_copies, 0u);
 }
 
-TEST(CudaDoubleMemory, PageableMemoryIsCopiedWhileTheCallerWaits) {
+TEST(CudaDoubleMemory, PageableCopiesAreSynchronous) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   std::string here = "pageable";
@@ -47,7 +47,7 @@ TEST(CudaDoubleMemory, PageableMemoryIsCopiedWhileTheCallerWaits) {
   EXPECT_EQ(driver().copy(there, address_of(here.data()), 8, on), cu::success);
   EXPECT_EQ(rig.text(there, 8), "pageable");
   EXPECT_EQ(rig.gpus.seen().pageable_copies, 1u);
-  // Pinned, it is copied when the stream gets there.
+  // Pinned memory is copied when the stream executes the copy.
   EXPECT_EQ(driver().register_host(here.data(), 8, cu::host_portable), cu::success);
   here = "a change";
   EXPECT_EQ(driver().copy(there, address_of(here.data()), 8, on), cu::success);
@@ -57,12 +57,12 @@ TEST(CudaDoubleMemory, PageableMemoryIsCopiedWhileTheCallerWaits) {
   EXPECT_EQ(driver().unregister_host(here.data()), cu::success);
 }
 
-TEST(CudaDoubleMemory, FreshMemoryHoldsAnything) {
+TEST(CudaDoubleMemory, NewMemoryIsUninitialized) {
   cuda_rig rig;
   EXPECT_NE(rig.text(rig.allocate(4), 4), std::string(4, '\0'));
 }
 
-TEST(CudaDoubleMemory, WhatIsWrongWithACopyIsSaid) {
+TEST(CudaDoubleMemory, ReportsInvalidCopies) {
   cuda_rig rig;
   const cu::address eight = rig.allocate(8), gone = rig.allocate(8);
   char* const here = rig.pin("12345678");
@@ -82,7 +82,7 @@ TEST(CudaDoubleMemory, WhatIsWrongWithACopyIsSaid) {
   EXPECT_EQ(rig.gpus.seen().copies, 0u);
 }
 
-TEST(CudaDoubleMemory, MemoryFreedTooEarlyIsFoundWhenTheStreamGetsThere) {
+TEST(CudaDoubleMemory, DetectsUseAfterFreeAtExecution) {
   cuda_rig rig(by_hand());
   const cu::address from = rig.allocate(8), to = rig.allocate(8);
   EXPECT_EQ(driver().copy(to, from, 8, nullptr), cu::success);
@@ -100,7 +100,7 @@ TEST(CudaDoubleMemory, MemoryFreedTooEarlyIsFoundWhenTheStreamGetsThere) {
   EXPECT_EQ(rig.gpus.run_all(), 1u);
 }
 
-TEST(CudaDoubleMemory, PeersReachEachOtherOnceTheyMay) {
+TEST(CudaDoubleMemory, PeerAccessMustBeEnabled) {
   cuda_double::options as;
   as.devices = 3;
   as.peers = {{{0, 1}}};
@@ -127,7 +127,7 @@ TEST(CudaDoubleMemory, PeersReachEachOtherOnceTheyMay) {
   EXPECT_EQ(driver().copy(theirs, mine, 4, nullptr), cu::invalid_value) << "one way only";
 }
 
-TEST(CudaDoubleMemory, AddressesAreExplained) {
+TEST(CudaDoubleMemory, ReportsPointerAttributes) {
   cuda_rig rig;
   rig.use(1);
   const cu::address at = rig.allocate(100);
@@ -157,7 +157,7 @@ TEST(CudaDoubleMemory, AddressesAreExplained) {
   EXPECT_EQ(driver().address_range(&base, &bytes, at + 100), cu::invalid_value);
 }
 
-TEST(CudaDoubleMemory, MemoryRunsOut) {
+TEST(CudaDoubleMemory, ReportsOutOfMemory) {
   cuda_double::options as;
   as.memory_bytes = 1000;
   cuda_rig rig(as);
@@ -169,7 +169,7 @@ TEST(CudaDoubleMemory, MemoryRunsOut) {
   rig.allocate(1000);
 }
 
-TEST(CudaDoubleMemory, PinnedOnceOnly) {
+TEST(CudaDoubleMemory, RefusesDoublePinning) {
   cuda_rig rig;
   std::array<char, 100> here{};
   EXPECT_EQ(driver().register_host(here.data() + 50, 50, 0), cu::success);
@@ -181,7 +181,7 @@ TEST(CudaDoubleMemory, PinnedOnceOnly) {
   EXPECT_EQ(driver().unregister_host(here.data()), 713);
 }
 
-TEST(CudaDoubleMemory, ContextsAreThoseOfTheThread) {
+TEST(CudaDoubleMemory, ContextsArePerThread) {
   cuda_rig rig;
   cu::address into = 0;
   std::thread([&] {
@@ -205,7 +205,7 @@ TEST(CudaDoubleMemory, ContextsAreThoseOfTheThread) {
   EXPECT_EQ(driver().push_context(rig.contexts[1]), cu::invalid_context);
 }
 
-TEST(CudaDoubleMemory, SharedAndOpened) {
+TEST(CudaDoubleMemory, SharesMemoryBetweenProcesses) {
   cuda_rig rig;
   const cu::address at = rig.filled("shared");
   cu::ipc_handle handle{};
@@ -236,7 +236,7 @@ TEST(CudaDoubleMemory, SharedAndOpened) {
   EXPECT_EQ(driver().open_ipc_handle(&opened, handle, 1), cu::invalid_value);
 }
 
-/// The bytes at an offset of what a descriptor is of.
+/// Bytes at an offset of the memory behind a descriptor.
 std::string behind(int descriptor, std::size_t offset, std::size_t bytes) {
   std::string text(bytes, '?');
   EXPECT_EQ(::pread(descriptor, text.data(), bytes, static_cast<off_t>(offset)),
@@ -244,7 +244,7 @@ std::string behind(int descriptor, std::size_t offset, std::size_t bytes) {
   return text;
 }
 
-TEST(CudaDoubleMemory, ADescriptorOfDeviceMemory) {
+TEST(CudaDoubleMemory, ExportsDmaBufs) {
   cuda_rig rig;
   const cu::address at = rig.allocate(8192 + 5);
   const auto exported = [&](std::size_t offset, std::size_t bytes) {

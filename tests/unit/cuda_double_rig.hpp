@@ -19,7 +19,7 @@ inline cu::address address_of(const void* at) {
   return reinterpret_cast<cu::address>(at);
 }
 
-/// Whatever is made gives itself back; one that moved away or was given back by hand is null.
+/// Owns driver objects; an object that was moved from or released explicitly is null.
 struct cuda_rig {
   explicit cuda_rig(cuda_double::options as = {}) : gpus(as) {
     for (int i = 0; i < as.devices; ++i) {
@@ -38,7 +38,7 @@ struct cuda_rig {
   cuda_rig(const cuda_rig&) = delete;
   cuda_rig& operator=(const cuda_rig&) = delete;
 
-  /// From now on this device is the thread's.
+  /// Makes this the thread's current device.
   void use(int device) {
     if (is_current) {
       EXPECT_EQ(driver().pop_context(nullptr), cu::success);
@@ -72,7 +72,7 @@ struct cuda_rig {
     EXPECT_EQ(driver().create_event(&made, flags), cu::success);
     return events.emplace_back(made);
   }
-  /// Device memory with this in it.
+  /// Device memory with this content.
   cu::address filled(const std::string& text) {
     const cu::address made = allocate(text.size());
     std::memcpy(gpus.host(made, text.size()), text.data(), text.size());
@@ -90,7 +90,7 @@ struct cuda_rig {
   std::vector<cu::address> memory;
   std::vector<void*> pinned;
   bool is_current = false;
-  cu::result after = cu::success;  ///< what giving back says, of a broken device
+  cu::result after = cu::success;  ///< result of the release on a broken device
 };
 
 inline cuda_double::options by_hand() {

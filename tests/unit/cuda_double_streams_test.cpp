@@ -6,7 +6,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(CudaDoubleStreams, NothingIsDoneBeforeItsTime) {
+TEST(CudaDoubleStreams, WorkRunsOnlyWhenDriven) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   char* const from = rig.pin("early");
@@ -20,7 +20,7 @@ TEST(CudaDoubleStreams, NothingIsDoneBeforeItsTime) {
   EXPECT_FALSE(rig.gpus.step());
 }
 
-TEST(CudaDoubleStreams, OneOrderOnEachAndNoneBetween) {
+TEST(CudaDoubleStreams, StreamsAreOrderedAndIndependent) {
   cuda_rig rig(by_hand());
   const cu::stream one = rig.stream(), other = rig.stream();
   const cu::address at = rig.filled("......");
@@ -36,8 +36,8 @@ TEST(CudaDoubleStreams, OneOrderOnEachAndNoneBetween) {
   EXPECT_EQ(rig.text(at, 6), "222211");
 }
 
-/// Which of two streams moves first, by seed.
-TEST(CudaDoubleStreams, ChanceChoosesAmongStreamsAndCanBeRepeated) {
+/// Which of two streams runs first, by seed.
+TEST(CudaDoubleStreams, StreamOrderIsRandomAndReproducible) {
   std::string orders;
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     std::string twice;
@@ -59,7 +59,7 @@ TEST(CudaDoubleStreams, ChanceChoosesAmongStreamsAndCanBeRepeated) {
   for (const char each : {'a', 'b', 'c'}) EXPECT_NE(orders.find(each), std::string::npos);
 }
 
-TEST(CudaDoubleStreams, EventsSayHowFarItHasCome) {
+TEST(CudaDoubleStreams, EventsReportProgress) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream(), waits = rig.stream();
   const cu::event event = rig.event();
@@ -78,7 +78,7 @@ TEST(CudaDoubleStreams, EventsSayHowFarItHasCome) {
   EXPECT_EQ(driver().query_event(event), cu::not_ready);
   EXPECT_TRUE(rig.gpus.step(on));
   EXPECT_EQ(driver().query_event(event), cu::success);
-  // Recorded once more, it does not hold up who waited for the time before.
+  // Recording the event again does not delay waiters for the previous record.
   EXPECT_EQ(driver().record_event(event, on), cu::success);
   EXPECT_EQ(driver().query_event(event), cu::not_ready);
   EXPECT_TRUE(rig.gpus.step(waits));
@@ -86,7 +86,7 @@ TEST(CudaDoubleStreams, EventsSayHowFarItHasCome) {
   EXPECT_EQ(rig.text(at, 2), "12");
 }
 
-TEST(CudaDoubleStreams, EventsReachAcrossDevicesButAreRecordedOnTheirOwn) {
+TEST(CudaDoubleStreams, EventsSynchronizeAcrossDevices) {
   cuda_rig rig(by_hand());
   const cu::stream first = rig.stream();
   const cu::event event = rig.event();
@@ -100,7 +100,7 @@ TEST(CudaDoubleStreams, EventsReachAcrossDevicesButAreRecordedOnTheirOwn) {
   EXPECT_EQ(driver().record_event(event, second), 400);
 }
 
-TEST(CudaDoubleStreams, TimeBetweenEvents) {
+TEST(CudaDoubleStreams, MeasuresTimeBetweenEvents) {
   cuda_rig rig(by_hand());
   const cu::event from = rig.event(0), to = rig.event(0), untimed = rig.event();
   float ms = -1;
@@ -115,7 +115,7 @@ TEST(CudaDoubleStreams, TimeBetweenEvents) {
   EXPECT_EQ(driver().elapsed_ms(&ms, from, untimed), 400);
 }
 
-TEST(CudaDoubleStreams, TheDefaultStreamWaitsForTheBlockingOnesAndTheyForIt) {
+TEST(CudaDoubleStreams, DefaultStreamSynchronizesWithBlockingStreams) {
   cuda_rig rig(by_hand());
   const cu::stream blocking = rig.stream(0), other = rig.stream(0), free = rig.stream();
   const cu::address at = rig.filled("....");
@@ -134,7 +134,7 @@ TEST(CudaDoubleStreams, TheDefaultStreamWaitsForTheBlockingOnesAndTheyForIt) {
   EXPECT_EQ(rig.text(at, 4), "1234");
 }
 
-TEST(CudaDoubleStreams, AWordHoldsAStream) {
+TEST(CudaDoubleStreams, StreamWaitsForValue) {
   cuda_rig rig(by_hand());
   const cu::stream held = rig.stream(), writes = rig.stream();
   const cu::address word = rig.allocate(8);
@@ -151,7 +151,7 @@ TEST(CudaDoubleStreams, AWordHoldsAStream) {
   EXPECT_FALSE(rig.gpus.step(held));
   EXPECT_TRUE(rig.gpus.step(writes));
   EXPECT_TRUE(rig.gpus.step(held));
-  // Counters go round.
+  // The comparison wraps around.
   set(0xffff'ffff);
   EXPECT_TRUE(waits_for(1));
   set(2);
@@ -164,7 +164,7 @@ TEST(CudaDoubleStreams, AWordHoldsAStream) {
   EXPECT_EQ(driver().write_value(held, address_of(&pageable), 0, 0), cu::invalid_value);
 }
 
-TEST(CudaDoubleStreams, TheProcessorReleasesAStream) {
+TEST(CudaDoubleStreams, HostReleasesStream) {
   cuda_rig rig;
   const cu::stream on = rig.stream();
   char* const word = rig.pin(std::string(4, '\0'));
@@ -177,22 +177,22 @@ TEST(CudaDoubleStreams, TheProcessorReleasesAStream) {
   EXPECT_EQ(driver().query_event(after), cu::success);
 }
 
-struct told {
+struct callback_record {
   std::thread::id by;
-  cu::result said = -1;
+  cu::result status = -1;
   std::atomic<int> times = 0;
 };
 
 TEST(CudaDoubleStreams, HostFunctionsRunInOrderOnAnotherThread) {
   cuda_rig rig;
   const cu::stream on = rig.stream();
-  told one;
-  const auto tell = [](void* with) {
-    auto& to = *static_cast<told*>(with);
+  callback_record one;
+  const auto callback = [](void* with) {
+    auto& to = *static_cast<callback_record*>(with);
     to.by = std::this_thread::get_id();
     ++to.times;
   };
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(driver().launch_host(on, tell, &one), cu::success);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(driver().launch_host(on, callback, &one), cu::success);
   EXPECT_EQ(driver().synchronize_stream(on), cu::success);
   EXPECT_EQ(one.times, 3);
   EXPECT_NE(one.by, std::this_thread::get_id());
@@ -201,17 +201,17 @@ TEST(CudaDoubleStreams, HostFunctionsRunInOrderOnAnotherThread) {
 
 TEST(CudaDoubleStreams, HostFunctionsMayNotCallTheDriver) {
   cuda_rig rig;
-  told one;
-  const auto tell = [](void* with) {
-    static_cast<told*>(with)->said = driver().synchronize_stream(nullptr);
+  callback_record one;
+  const auto callback = [](void* with) {
+    static_cast<callback_record*>(with)->status = driver().synchronize_stream(nullptr);
   };
   rig.gpus.expect_violation("cuStreamSynchronize: called from a host function or a kernel");
-  EXPECT_EQ(driver().launch_host(nullptr, tell, &one), cu::success);
+  EXPECT_EQ(driver().launch_host(nullptr, callback, &one), cu::success);
   EXPECT_EQ(driver().synchronize_stream(nullptr), cu::success);
-  EXPECT_EQ(one.said, cu::not_permitted);
+  EXPECT_EQ(one.status, cu::not_permitted);
 }
 
-TEST(CudaDoubleStreams, AStreamThatIsDestroyedFinishesFirst) {
+TEST(CudaDoubleStreams, DestroyedStreamFinishesFirst) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   const cu::address at = rig.filled(".");
@@ -225,7 +225,7 @@ TEST(CudaDoubleStreams, AStreamThatIsDestroyedFinishesFirst) {
   EXPECT_EQ(rig.text(at, 1), "x");
 }
 
-TEST(CudaDoubleStreams, WhatAGraphRecordsIsNotDone) {
+TEST(CudaDoubleStreams, CapturedWorkIsNotExecuted) {
   cuda_rig rig(by_hand());
   const cu::stream on = rig.stream();
   int is_capturing = -1;
@@ -239,7 +239,7 @@ TEST(CudaDoubleStreams, WhatAGraphRecordsIsNotDone) {
   EXPECT_EQ(driver().synchronize_stream(on), 900);
 }
 
-TEST(CudaDoubleStreams, KernelsAreFunctionsOfTheHost) {
+TEST(CudaDoubleStreams, KernelsRunAsHostFunctions) {
   cuda_rig rig(by_hand());
   rig.gpus.add_kernel("add", {sizeof(int*), sizeof(int)},
                       [](unsigned blocks, unsigned threads, void** arguments, cuda_double& gpus) {

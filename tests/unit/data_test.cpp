@@ -1,4 +1,4 @@
-// Text for the trainer: what is read, in which order, and which sequences a step takes from it.
+// Text for the trainer: what is read, in which order, and which sequences a step uses.
 #include "data.hpp"
 
 #include <gtest/gtest.h>
@@ -44,14 +44,14 @@ class data : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(data, files_of_a_folder_join_in_the_order_of_their_paths) {
+TEST_F(data, files_of_a_folder_are_joined_in_path_order) {
   write("b", "two ");
   write("a", "one ");
   write("sub/c", "three");
   EXPECT_EQ(text_of(load_corpus(folder_)), "one two three");
 }
 
-TEST_F(data, a_link_gives_way_to_its_file_and_hidden_ones_do_not_count) {
+TEST_F(data, symlink_duplicates_and_hidden_files_are_skipped) {
   write("GPL-3", "text");
   fs::create_symlink("GPL-3", folder_ / "GPL");
   fs::create_symlink("nowhere", folder_ / "broken");
@@ -62,7 +62,7 @@ TEST_F(data, a_link_gives_way_to_its_file_and_hidden_ones_do_not_count) {
   EXPECT_EQ(read.files, std::vector<std::string>{(folder_ / "GPL-3").string()});
 }
 
-TEST_F(data, a_single_file_is_read_whole_with_every_byte) {
+TEST_F(data, single_file_is_read_completely) {
   std::string every(256 * 300, '\0');
   std::iota(every.begin(), every.end(), '\0');
   const corpus read = load_corpus(write("bytes", every));
@@ -70,7 +70,7 @@ TEST_F(data, a_single_file_is_read_whole_with_every_byte) {
   EXPECT_NE(read.checksum, load_corpus(write("other", every + "x")).checksum);
 }
 
-TEST_F(data, bad_input_is_refused_in_one_line_that_names_it) {
+TEST_F(data, bad_input_is_refused_in_one_line_naming_it) {
   const std::string advice = "; name a readable file or folder with --data";
   EXPECT_EQ(refusal(folder_ / "none"),
             (folder_ / "none").string() + ": No such file or directory" + advice);
@@ -81,7 +81,7 @@ TEST_F(data, bad_input_is_refused_in_one_line_that_names_it) {
   EXPECT_EQ(refusal("/dev/null"), "/dev/null: neither a file nor a folder" + advice);
 }
 
-TEST_F(data, an_unreadable_file_is_refused) {
+TEST_F(data, unreadable_file_is_refused) {
   if (geteuid() == 0) GTEST_SKIP() << "root reads every file";
   const fs::path closed = write("closed", "text");
   ASSERT_EQ(chmod(closed.c_str(), 0), 0);
@@ -89,7 +89,7 @@ TEST_F(data, an_unreadable_file_is_refused) {
             closed.string() + ": Permission denied; name a readable file or folder with --data");
 }
 
-TEST_F(data, a_text_shorter_than_a_sequence_is_refused) {
+TEST_F(data, text_shorter_than_a_sequence_is_refused) {
   const corpus read = load_corpus(write("short", "12345678"));
   EXPECT_NO_THROW(require_sequence(read, 7));
   EXPECT_THROW(require_sequence(read, 8), error);
@@ -97,7 +97,7 @@ TEST_F(data, a_text_shorter_than_a_sequence_is_refused) {
   EXPECT_THROW(sample_sequence(read, 1, 0, 0, inputs, targets), error);
 }
 
-TEST_F(data, targets_follow_inputs_and_the_sample_depends_on_its_key_alone) {
+TEST_F(data, targets_follow_inputs_and_samples_depend_on_key_only) {
   std::string counting(5000, '\0');
   for (std::size_t i = 0; i < counting.size(); ++i) counting[i] = static_cast<char>(i % 251);
   const corpus read = load_corpus(write("counting", counting));
@@ -110,10 +110,10 @@ TEST_F(data, targets_follow_inputs_and_the_sample_depends_on_its_key_alone) {
     EXPECT_EQ(inputs, again);
     first_tokens.insert(inputs[0]);
   }
-  EXPECT_GT(first_tokens.size(), 40U) << "sequences of a step start at different places";
+  EXPECT_GT(first_tokens.size(), 40U) << "sequences of a step start at different positions";
 }
 
-TEST_F(data, the_last_byte_can_be_a_target_and_nothing_lies_beyond_it) {
+TEST_F(data, last_byte_can_be_a_target) {
   const corpus read = load_corpus(write("five", "abcde"));
   std::set<std::uint8_t> last_targets;
   std::vector<std::uint8_t> inputs(3), targets(3);

@@ -28,10 +28,10 @@ awaitable<void> passes() {
   expect_error(failure, errc::timed_out, {"asking rank 3", "not done within 0.02 s", "; wake it"});
   EXPECT_EQ(failure->context().phase, "asking rank 3");
   EXPECT_EQ(failure->context().advice, "wake it");
-  EXPECT_TRUE(ended) << "the work was still there";
+  EXPECT_TRUE(ended) << "the work was still queued";
 }
 
-TEST(deadline, passes) {
+TEST(deadline, expires) {
   run_test(passes());
 }
 
@@ -46,7 +46,7 @@ awaitable<void> in_time() {
   expect_error(failure, errc::bad_input, {"its own"});
 }
 
-TEST(deadline, in_time_changes_nothing) {
+TEST(deadline, has_no_effect_on_completion_in_time) {
   run_test(in_time());
 }
 
@@ -56,7 +56,7 @@ awaitable<void> zero() {
   expect_error(failure, errc::timed_out, {"within 0 s"});
 }
 
-TEST(deadline, of_no_time) {
+TEST(deadline, of_zero_duration) {
   run_test(zero());
 }
 
@@ -71,7 +71,7 @@ awaitable<void> cancelled() {
   EXPECT_TRUE(ended);
 }
 
-TEST(deadline, passes_a_cancellation_on) {
+TEST(deadline, forwards_cancellation) {
   run_test(cancelled());
 }
 
@@ -89,9 +89,9 @@ TEST(deadline, nests) {
   run_test(nested());
 }
 
-/// Work that succeeds although it was asked to stop has succeeded.
+/// Work that completes successfully despite the cancellation has succeeded.
 awaitable<void> too_late_to_stop() {
-  const auto stubborn = []() -> awaitable<void> {
+  const auto ignores_cancellation = []() -> awaitable<void> {
     bool ended = false;
     try {
       co_await never_ends(ended);
@@ -99,10 +99,10 @@ awaitable<void> too_late_to_stop() {
     }
     EXPECT_TRUE(ended);
   };
-  co_await with_deadline(10ms, stubborn(), "work");
+  co_await with_deadline(10ms, ignores_cancellation(), "work");
 }
 
-TEST(deadline, work_that_succeeds_after_all) {
+TEST(deadline, late_success_is_success) {
   run_test(too_late_to_stop());
 }
 

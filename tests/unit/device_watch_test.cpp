@@ -14,7 +14,7 @@
 namespace tandem::test {
 namespace {
 
-constexpr drive both_drives[] = {drive::by_asio, drive::by_spinning};
+constexpr drive both_loops[] = {drive::by_asio, drive::by_spinning};
 
 cuda_double::options manual() {
   cuda_double::options as;
@@ -26,14 +26,14 @@ accelerator& first_device() {
   return accelerator_at(memory_kind::cuda, 0);
 }
 
-/// A word of pinned memory that a stream waits for until it is set.
+/// A word of pinned memory that a stream waits on until it is set.
 class gate {
  public:
   explicit gate(accelerator& of) : word_(of, sizeof(std::uint32_t)) {
     std::memset(word_.data(), 0, word_.size());
   }
   void hold(accelerator::stream which, std::uint32_t until_value = 1) {
-    word_of().await_value(which, word_.data(), until_value);
+    device_of_word().await_value(which, word_.data(), until_value);
   }
   void open(std::uint32_t value = 1) {
     std::atomic_ref(*reinterpret_cast<std::uint32_t*>(word_.data()))
@@ -41,7 +41,7 @@ class gate {
   }
 
  private:
-  static accelerator& word_of() { return first_device(); }
+  static accelerator& device_of_word() { return first_device(); }
   pinned_buffer word_;
 };
 
@@ -70,8 +70,8 @@ awaitable<void> waits_for_the_device(cuda_double& gpus) {
   EXPECT_EQ(gpus.calls("cuLaunchKernel"), 0u);
 }
 
-TEST(device_watch, tells_when_the_device_is_done_and_not_before) {
-  for (const drive how : both_drives) {
+TEST(device_watch, completes_when_the_device_is_done) {
+  for (const drive how : both_loops) {
     cuda_double gpus(manual());
     run_test(waits_for_the_device(gpus), how);
   }
@@ -98,15 +98,15 @@ awaitable<void> reuses_memory(cuda_double& gpus, bool waits) {
   EXPECT_EQ(byte_at(gpus, memory), waits ? 'a' : 'b');
 }
 
-TEST(device_watch, memory_may_be_reused_once_it_has_told) {
+TEST(device_watch, memory_may_be_reused_after_completion) {
   for (const bool waits : {true, false}) {
     cuda_double gpus;
     run_test(reuses_memory(gpus, waits));
   }
 }
 
-/// The loop has nothing else to do meanwhile: it sleeps.
-awaitable<void> sleeps_again_and_again(cuda_double& gpus) {
+/// The loop has nothing else to do and blocks.
+awaitable<void> blocks_repeatedly(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -120,16 +120,16 @@ awaitable<void> sleeps_again_and_again(cuda_double& gpus) {
   EXPECT_LE(gpus.calls("cuEventCreate"), 1u) << "taken from the pool";
 }
 
-TEST(device_watch, wakes_a_loop_that_sleeps) {
-  for (const drive how : both_drives) {
+TEST(device_watch, wakes_blocked_loop) {
+  for (const drive how : both_loops) {
     cuda_double::options as;
-    as.most_delay = std::chrono::microseconds(2000);
+    as.max_delay = std::chrono::microseconds(2000);
     cuda_double gpus(as);
-    run_test(sleeps_again_and_again(gpus), how);
+    run_test(blocks_repeatedly(gpus), how);
   }
 }
 
-awaitable<void> one_after_another(cuda_double&) {
+awaitable<void> in_any_order(cuda_double&) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -151,13 +151,13 @@ awaitable<void> one_after_another(cuda_double&) {
 }
 
 TEST(device_watch, many_streams_in_any_order) {
-  for (const drive how : both_drives) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
-    run_test(one_after_another(gpus), how);
+    run_test(in_any_order(gpus), how);
   }
 }
 
-awaitable<void> several_on_one(cuda_double&) {
+awaitable<void> several_on_one_stream(cuda_double&) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -177,14 +177,14 @@ awaitable<void> several_on_one(cuda_double&) {
   }
 }
 
-TEST(device_watch, several_waits_on_one_stream_are_told_in_order) {
-  for (const drive how : both_drives) {
+TEST(device_watch, waits_on_one_stream_complete_in_order) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
-    run_test(several_on_one(gpus), how);
+    run_test(several_on_one_stream(gpus), how);
   }
 }
 
-/// The device fails while everybody sleeps: nobody rings then.
+/// The device fails while the loop is blocked: no doorbell rings then.
 awaitable<void> device_fails(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
@@ -210,8 +210,8 @@ awaitable<void> device_fails(cuda_double& gpus) {
   expect_error(later, errc::device_failed);
 }
 
-TEST(device_watch, a_device_that_fails_tells_all) {
-  for (const drive how : both_drives) {
+TEST(device_watch, device_failure_reaches_all_waiters) {
+  for (const drive how : both_loops) {
     cuda_double gpus;
     run_test(device_fails(gpus), how);
   }
@@ -235,13 +235,13 @@ awaitable<void> refuses(cuda_double& gpus) {
   co_await watch.reached(on.get());
 }
 
-TEST(device_watch, what_cannot_be_watched_is_refused) {
+TEST(device_watch, unwatchable_streams_are_refused) {
   cuda_double gpus;
   run_test(refuses(gpus));
 }
 
-/// Where no alarm can be had, asking must do.
-awaitable<void> has_no_alarm(cuda_double& gpus) {
+/// Without an alarm, the device is polled.
+awaitable<void> without_alarm(cuda_double& gpus) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   accelerator& of = first_device();
   device_watch watch(executor, of);
@@ -252,9 +252,9 @@ awaitable<void> has_no_alarm(cuda_double& gpus) {
   }
 }
 
-TEST(device_watch, goes_on_without_an_alarm) {
+TEST(device_watch, works_without_alarm) {
   cuda_double gpus;
-  run_test(has_no_alarm(gpus));
+  run_test(without_alarm(gpus));
 }
 
 struct counting : device_wait {
@@ -268,7 +268,7 @@ struct counting : device_wait {
   int destroyed = 0;
 };
 
-TEST(device_watch, destroyed_with_some_pending) {
+TEST(device_watch, destroyed_with_pending_waits) {
   cuda_double gpus;
   accelerator& of = first_device();
   asio::io_context context{1};
@@ -281,7 +281,7 @@ TEST(device_watch, destroyed_with_some_pending) {
     watch.after(one.get(), waits[0]);
     watch.after(one.get(), waits[1]);
     watch.after(two.get(), waits[2]);
-    EXPECT_EQ(waits[2].completed, 0) << "from inside of it";
+    EXPECT_EQ(waits[2].completed, 0) << "from inside the call";
     context.poll();
   }
   for (const counting& each : waits) EXPECT_EQ(each.completed + each.destroyed, 1);
@@ -301,7 +301,7 @@ struct destroys_the_watch : device_wait {
   std::unique_ptr<device_watch>& watch;
 };
 
-TEST(device_watch, destroyed_by_one_that_is_told) {
+TEST(device_watch, destroyed_by_its_handler) {
   cuda_double gpus;
   accelerator& of = first_device();
   asio::io_context context{1};
@@ -322,7 +322,7 @@ TEST(device_watch, destroyed_by_one_that_is_told) {
   of.finish(other.get());
 }
 
-/// What must not go away before the device is done.
+/// Objects that must outlive the work of the device.
 struct watched_stage {
   cuda_double gpus;
   accelerator& of = first_device();
@@ -359,7 +359,7 @@ TEST(brute_force_device_watch, stopped_by_destroying_the_loop) {
   }
 }
 
-/// What waits for a device cannot be cancelled: all of it ends well.
+/// Waits for a device cannot be cancelled: all of them succeed.
 TEST(brute_force_device_watch, cancelled) {
   for (std::uint64_t steps = 0;; steps = next_stop(steps)) {
     watched_stage on;

@@ -14,39 +14,39 @@ class exports_test : public testing::Test {
  protected:
   static accelerator& gpu(int which = 0) { return accelerator_at(memory_kind::cuda, which); }
 
-  /// Takes the only news: a description.
+  /// Takes the only update: a description.
   static shared_allocation described(exports& by) {
-    exports::update said;
-    EXPECT_TRUE(by.next(said));
-    EXPECT_TRUE(said.described.has_value());
+    exports::update update;
+    EXPECT_TRUE(by.next(update));
+    EXPECT_TRUE(update.described.has_value());
     EXPECT_FALSE(by.has_updates());
-    return said.described.value_or(shared_allocation{});
+    return update.described.value_or(shared_allocation{});
   }
 
   cuda_double world_;
 };
 
-TEST_F(exports_test, an_allocation_is_described_once_and_referred_to_when_it_is_open) {
+TEST_F(exports_test, allocation_is_described_once_then_referenced) {
   exports mine(peer_access::mapped);
   const buffer memory(1 << 16, memory_kind::cuda, 1);
   const const_view view = const_view(memory.view()).part(100, 50);
   EXPECT_FALSE(mine.find(gpu(1), view));
-  const shared_allocation said = described(mine);
-  EXPECT_EQ(said.uuid, gpu(1).facts().uuid);
-  EXPECT_EQ(said.base, reinterpret_cast<std::uintptr_t>(memory.data()));
-  EXPECT_EQ(said.bytes, memory.size());
-  EXPECT_NE(said.handle, accelerator::handle{});
-  EXPECT_FALSE(mine.find(gpu(1), view)) << "nobody has opened it";
-  EXPECT_TRUE(mine.opened(said.id));
-  const auto place = mine.find(gpu(1), view);
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->allocation, said.id);
-  EXPECT_EQ(place->offset, 100U);
+  const shared_allocation update = described(mine);
+  EXPECT_EQ(update.uuid, gpu(1).facts().uuid);
+  EXPECT_EQ(update.base, reinterpret_cast<std::uintptr_t>(memory.data()));
+  EXPECT_EQ(update.bytes, memory.size());
+  EXPECT_NE(update.handle, accelerator::handle{});
+  EXPECT_FALSE(mine.find(gpu(1), view)) << "not opened yet";
+  EXPECT_TRUE(mine.opened(update.id));
+  const auto reference = mine.find(gpu(1), view);
+  ASSERT_TRUE(reference);
+  EXPECT_EQ(reference->allocation, update.id);
+  EXPECT_EQ(reference->offset, 100U);
   EXPECT_FALSE(mine.has_updates());
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
-TEST_F(exports_test, nothing_is_described_to_whom_cannot_read) {
+TEST_F(exports_test, nothing_is_described_to_peer_without_access) {
   exports mine(peer_access::none);
   const buffer memory(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), memory.view()));
@@ -61,7 +61,7 @@ TEST_F(exports_test, one_process_needs_no_handle) {
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 0U);
 }
 
-TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation) {
+TEST_F(exports_test, reallocation_at_same_address_is_new_allocation) {
   exports mine(peer_access::mapped);
   auto first = std::make_unique<buffer>(64, memory_kind::cuda);
   mine.find(gpu(), first->view());
@@ -70,15 +70,15 @@ TEST_F(exports_test, memory_made_anew_at_the_same_address_is_another_allocation)
   first.reset();
   const buffer second(64, memory_kind::cuda);
   EXPECT_FALSE(mine.find(gpu(), second.view()));
-  exports::update said;
-  ASSERT_TRUE(mine.next(said));
-  EXPECT_FALSE(said.described);
-  EXPECT_EQ(said.retired, before.id) << "before the peer hears of what took its place";
+  exports::update update;
+  ASSERT_TRUE(mine.next(update));
+  EXPECT_FALSE(update.described);
+  EXPECT_EQ(update.retired, before.id) << "before the peer gets the new allocation";
   EXPECT_NE(described(mine).id, before.id);
   EXPECT_EQ(mine.described(), 1U);
 }
 
-TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
+TEST_F(exports_test, unshareable_allocation_is_tried_once) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   world_.fail("cuIpcGetMemHandle", 1, 1);
@@ -87,7 +87,7 @@ TEST_F(exports_test, what_the_driver_does_not_share_is_asked_for_once) {
   EXPECT_EQ(world_.calls("cuIpcGetMemHandle"), 1U);
 }
 
-TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
+TEST_F(exports_test, allocation_refused_by_peer_is_forwarded) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
@@ -97,7 +97,7 @@ TEST_F(exports_test, what_the_peer_cannot_open_is_forwarded_from_then_on) {
   EXPECT_EQ(mine.described(), 0U);
 }
 
-TEST_F(exports_test, the_least_recently_used_makes_room) {
+TEST_F(exports_test, least_recently_used_is_evicted) {
   exports mine(peer_access::mapped, 2);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda), three(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
@@ -108,14 +108,14 @@ TEST_F(exports_test, the_least_recently_used_makes_room) {
   mine.opened(second);
   EXPECT_TRUE(mine.find(gpu(), one.view()));
   EXPECT_FALSE(mine.find(gpu(), three.view()));
-  exports::update said;
-  ASSERT_TRUE(mine.next(said));
-  EXPECT_EQ(said.retired, second);
+  exports::update update;
+  ASSERT_TRUE(mine.next(update));
+  EXPECT_EQ(update.retired, second);
   EXPECT_EQ(slot_of(described(mine).id), slot_of(second));
   EXPECT_TRUE(mine.find(gpu(), one.view()));
 }
 
-TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
+TEST_F(exports_test, answers_to_retired_allocations_are_ignored) {
   exports mine(peer_access::mapped, 1);
   const buffer one(64, memory_kind::cuda), two(64, memory_kind::cuda);
   mine.find(gpu(), one.view());
@@ -126,7 +126,7 @@ TEST_F(exports_test, answers_to_what_was_taken_back_mean_nothing) {
   EXPECT_FALSE(mine.opened(7)) << "never described";
 }
 
-TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
+TEST_F(exports_test, view_beyond_its_allocation_is_forwarded) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);
   mine.find(gpu(), memory.view());
@@ -135,7 +135,7 @@ TEST_F(exports_test, a_view_beyond_its_allocation_is_forwarded) {
   EXPECT_TRUE(mine.find(gpu(), const_view(memory.data() + 64 - 1, 1, memory_kind::cuda, 0)));
 }
 
-TEST_F(exports_test, host_memory_is_no_allocation_of_a_device) {
+TEST_F(exports_test, host_memory_is_not_exported) {
   exports mine(peer_access::mapped);
   int here = 0;
   EXPECT_FALSE(mine.find(gpu(), const_view(&here, sizeof here, memory_kind::cuda, 0)));

@@ -27,10 +27,10 @@ class imports_test : public testing::Test {
  protected:
   void describe_and_open(imports& into, const shared_allocation& what) {
     ASSERT_TRUE(into.describe(what, why_)) << why_;
-    imports::answer said;
-    ASSERT_TRUE(into.next(cuda_at(1), said));
-    EXPECT_EQ(said.id, what.id);
-    EXPECT_EQ(said.why, "");
+    imports::answer answer;
+    ASSERT_TRUE(into.next(cuda_at(1), answer));
+    EXPECT_EQ(answer.id, what.id);
+    EXPECT_EQ(answer.why, "");
   }
   std::size_t openings() const { return world_.open().openings; }
 
@@ -38,7 +38,7 @@ class imports_test : public testing::Test {
   std::string why_;
 };
 
-TEST_F(imports_test, an_allocation_is_mapped_once_and_closed_when_it_is_retired) {
+TEST_F(imports_test, allocation_is_mapped_once_and_closed_on_retirement) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 3));
@@ -54,7 +54,7 @@ TEST_F(imports_test, an_allocation_is_mapped_once_and_closed_when_it_is_retired)
   EXPECT_EQ(openings(), 0U);
 }
 
-TEST_F(imports_test, what_is_being_read_stays_open) {
+TEST_F(imports_test, mapping_in_use_stays_open) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 0));
@@ -65,7 +65,7 @@ TEST_F(imports_test, what_is_being_read_stays_open) {
   EXPECT_EQ(openings(), 0U);
 }
 
-TEST_F(imports_test, two_channels_share_what_is_open) {
+TEST_F(imports_test, channels_share_mappings) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports one(peer_access::mapped), other(peer_access::mapped);
   describe_and_open(one, describe(memory, 0));
@@ -77,7 +77,7 @@ TEST_F(imports_test, two_channels_share_what_is_open) {
   EXPECT_EQ(openings(), 0U);
 }
 
-TEST_F(imports_test, nothing_is_opened_before_a_device_here_is_known) {
+TEST_F(imports_test, nothing_is_opened_without_local_device) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::mapped);
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
@@ -87,7 +87,7 @@ TEST_F(imports_test, nothing_is_opened_before_a_device_here_is_known) {
   EXPECT_FALSE(mine.has_unanswered());
 }
 
-TEST_F(imports_test, in_one_process_the_address_itself_is_read) {
+TEST_F(imports_test, same_process_uses_the_address_directly) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::same_process);
   describe_and_open(mine, describe(memory, 0));
@@ -97,19 +97,19 @@ TEST_F(imports_test, in_one_process_the_address_itself_is_read) {
   EXPECT_EQ(world_.calls("cuIpcOpenMemHandle"), 0U);
 }
 
-TEST_F(imports_test, what_cannot_be_opened_is_answered_with_the_drivers_words) {
+TEST_F(imports_test, open_failure_is_answered_with_driver_text) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::mapped);
   ASSERT_TRUE(mine.describe(describe(memory, 0), why_));
   world_.fail("cuIpcOpenMemHandle", 1, 201);
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(1), said));
-  EXPECT_NE(said.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << said.why;
-  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it is forgotten";
-  EXPECT_TRUE(mine.retire(0, why_)) << "the owner's word may have crossed the answer";
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(1), answer));
+  EXPECT_NE(answer.why.find("cuIpcOpenMemHandle on cuda:1"), std::string::npos) << answer.why;
+  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_)) << "it was discarded";
+  EXPECT_TRUE(mine.retire(0, why_)) << "the owner's message may have crossed the answer";
 }
 
-TEST_F(imports_test, references_are_judged) {
+TEST_F(imports_test, references_are_validated) {
   const buffer memory(4096, memory_kind::cuda, 0);
   imports mine(peer_access::mapped);
   describe_and_open(mine, describe(memory, 1));
@@ -124,7 +124,7 @@ TEST_F(imports_test, references_are_judged) {
   EXPECT_FALSE(mine.retire(9, why_));
 }
 
-TEST(imports_without_peers, the_devices_that_do_not_reach_each_other_are_named) {
+TEST(imports_without_peers, devices_without_peer_access_are_named) {
   cuda_double::options apart;
   apart.peers.emplace();
   cuda_double world(apart);
@@ -133,15 +133,15 @@ TEST(imports_without_peers, the_devices_that_do_not_reach_each_other_are_named) 
     imports mine(by);
     std::string why;
     ASSERT_TRUE(mine.describe(describe(memory, 0), why));
-    imports::answer said;
-    ASSERT_TRUE(mine.next(cuda_at(1), said));
-    EXPECT_NE(said.why.find("cuda:1 and cuda:0 have no peer access"), std::string::npos)
-        << said.why;
+    imports::answer answer;
+    ASSERT_TRUE(mine.next(cuda_at(1), answer));
+    EXPECT_NE(answer.why.find("cuda:1 and cuda:0 have no peer access"), std::string::npos)
+        << answer.why;
   }
   EXPECT_EQ(world.calls("cuIpcOpenMemHandle"), 0U);
 }
 
-TEST(sharing_test, processes_know_themselves_and_their_host) {
+TEST(sharing_test, processes_identify_themselves_and_their_host) {
   const process_location here = process_location::here();
   process_location other = here;
   std::string why;

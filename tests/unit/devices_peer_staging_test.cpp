@@ -26,13 +26,13 @@ class peer_staging_test : public testing::Test {
   std::string answer_to(const shared_pages::location& where) {
     peer_staging mine(where.bytes);
     EXPECT_TRUE(mine.describe(describe_staging(id, where), why_)) << why_;
-    imports::answer said;
-    EXPECT_TRUE(mine.next(cuda_at(0), said));
-    EXPECT_EQ(said.id, id);
-    EXPECT_FALSE(mine.next(cuda_at(0), said)) << "answered once";
-    return said.why;
+    imports::answer answer;
+    EXPECT_TRUE(mine.next(cuda_at(0), answer));
+    EXPECT_EQ(answer.id, id);
+    EXPECT_FALSE(mine.next(cuda_at(0), answer)) << "answered once";
+    return answer.why;
   }
-  /// A descriptor of this process as a peer might name it.
+  /// A descriptor of this process as a peer might describe it.
   static shared_pages::location location_of(int descriptor, std::size_t bytes = capacity_bytes) {
     struct stat about {};
     ::fstat(descriptor, &about);
@@ -44,14 +44,14 @@ class peer_staging_test : public testing::Test {
   std::string why_;
 };
 
-TEST_F(peer_staging_test, bytes_are_where_both_say) {
+TEST_F(peer_staging_test, both_ends_see_the_same_bytes) {
   const shared_pages pages("tandem-test", capacity_bytes);
   std::memset(pages.data() + 4096, 7, 100);
   peer_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages.where()), why_)) << why_;
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(0), said));
-  EXPECT_EQ(said.why, "");
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(0), answer));
+  EXPECT_EQ(answer.why, "");
   const auto found = mine.find({id, 4096}, 100, cuda_at(1), why_);
   ASSERT_TRUE(found) << why_;
   EXPECT_NE(found->host_address, pages.data() + 4096) << "mapped once more";
@@ -60,20 +60,20 @@ TEST_F(peer_staging_test, bytes_are_where_both_say) {
   EXPECT_EQ(world_.open().registrations, 1U) << "once for all devices of a vendor";
 }
 
-TEST_F(peer_staging_test, it_stays_mapped_though_its_owner_is_gone) {
+TEST_F(peer_staging_test, stays_mapped_after_owner_is_destroyed) {
   auto pages = std::make_unique<shared_pages>("tandem-test", capacity_bytes);
   pages->data()[5] = std::byte{9};
   peer_staging mine(capacity_bytes);
   ASSERT_TRUE(mine.describe(describe_staging(id, pages->where()), why_));
-  imports::answer said;
-  ASSERT_TRUE(mine.next(cuda_at(0), said));
+  imports::answer answer;
+  ASSERT_TRUE(mine.next(cuda_at(0), answer));
   pages.reset();
   const auto found = mine.find({id, 5}, 1, cuda_at(0), why_);
   ASSERT_TRUE(found);
   EXPECT_EQ(*found->host_address, std::byte{9});
 }
 
-TEST_F(peer_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
+TEST_F(peer_staging_test, invalid_descriptions_are_refused) {
   const shared_pages pages("tandem-test", capacity_bytes);
   shared_allocation good = describe_staging(id, pages.where());
   peer_staging mine(capacity_bytes);
@@ -83,12 +83,12 @@ TEST_F(peer_staging_test, descriptions_that_no_correct_peer_sends_are_refused) {
   bad = good;
   bad.bytes = capacity_bytes * 1024;
   EXPECT_FALSE(mine.describe(bad, why_));
-  EXPECT_TRUE(test::says(why_, "67108864 bytes; expected 65536")) << why_;
+  EXPECT_TRUE(test::contains_text(why_, "67108864 bytes; expected 65536")) << why_;
   EXPECT_TRUE(mine.describe(good, why_));
   EXPECT_FALSE(mine.describe(good, why_)) << "twice";
 }
 
-TEST_F(peer_staging_test, references_outside_of_it_are_refused) {
+TEST_F(peer_staging_test, out_of_bounds_references_are_refused) {
   const shared_pages pages("tandem-test", capacity_bytes);
   peer_staging mine(capacity_bytes);
   EXPECT_FALSE(mine.find({id, 0}, 1, cuda_at(0), why_)) << "not described";
@@ -99,14 +99,14 @@ TEST_F(peer_staging_test, references_outside_of_it_are_refused) {
   EXPECT_FALSE(mine.find({id + 1, 0}, 1, cuda_at(0), why_)) << "of another vendor";
 }
 
-TEST_F(peer_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
+TEST_F(peer_staging_test, descriptor_is_verified_before_mapping) {
   const shared_pages pages("tandem-test", capacity_bytes);
   shared_pages::location where = pages.where();
   where.inode += 1;
-  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.bytes /= 2;
-  EXPECT_TRUE(test::says(answer_to(where), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(where), "not that shared memory"));
   where = pages.where();
   where.descriptor = 1'000'000;
   EXPECT_NE(answer_to(where), "");
@@ -115,26 +115,26 @@ TEST_F(peer_staging_test, what_is_named_is_looked_at_before_it_is_touched) {
   EXPECT_NE(answer_to(where), "");
 }
 
-TEST_F(peer_staging_test, memory_that_may_shrink_is_none) {
+TEST_F(peer_staging_test, memory_that_may_shrink_is_refused) {
   const int open_ended = ::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(::ftruncate(open_ended, capacity_bytes), 0);
-  EXPECT_TRUE(test::says(answer_to(location_of(open_ended)), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(open_ended)), "not that shared memory"));
   ::close(open_ended);
 }
 
 TEST_F(peer_staging_test, pipes_and_devices_are_not_opened) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  EXPECT_TRUE(test::says(answer_to(location_of(ends[0])), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(ends[0])), "not that shared memory"));
   const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
-  EXPECT_TRUE(test::says(answer_to(location_of(zero)), "not that shared memory"));
+  EXPECT_TRUE(test::contains_text(answer_to(location_of(zero)), "not that shared memory"));
   for (const int each : {ends[0], ends[1], zero}) ::close(each);
 }
 
-TEST_F(peer_staging_test, what_cannot_be_pinned_says_why) {
+TEST_F(peer_staging_test, pinning_failure_is_explained) {
   const shared_pages pages("tandem-test", capacity_bytes);
   world_.fail("cuMemHostRegister", 1, 801);
-  EXPECT_TRUE(test::says(answer_to(pages.where()), "cuMemHostRegister"));
+  EXPECT_TRUE(test::contains_text(answer_to(pages.where()), "cuMemHostRegister"));
 }
 
 }  // namespace

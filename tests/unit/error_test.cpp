@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-TEST(error, says_who_where_and_what_to_do) {
+TEST(error, names_rank_peer_and_advice) {
   error_context c;
   c.rank = 1;
   c.peer = 2;
@@ -25,7 +25,7 @@ TEST(error, says_who_where_and_what_to_do) {
   EXPECT_EQ(e.context().peer, 2);
 }
 
-TEST(error, leaves_out_what_is_not_known) {
+TEST(error, omits_unknown_fields) {
   EXPECT_STREQ(error(make_error_code(errc::peer_lost)).what(), "the peer is gone");
   EXPECT_STREQ(error(errc::bad_input, "no file").what(), "no file");
   EXPECT_STREQ(error(errc::bad_input, "no file", "make one").what(), "no file; make one");
@@ -36,7 +36,7 @@ TEST(error, leaves_out_what_is_not_known) {
                "the deadline passed (rank 0, 0 bytes)");
 }
 
-TEST(error, every_code_has_its_own_words) {
+TEST(error, every_code_has_its_own_text) {
   std::set<std::string> words;
   for (int value = 1; value <= static_cast<int>(errc::device_failed); ++value) {
     const error_code code(value, category());
@@ -54,7 +54,7 @@ TEST(error, codes_are_conditions_for_programs) {
   EXPECT_TRUE(static_cast<bool>(code));
 }
 
-TEST(error, context_from_outside_fills_gaps_only) {
+TEST(error, outer_context_fills_gaps_only) {
   error_context inner;
   inner.peer = 3;
   inner.detail = "inner";

@@ -16,11 +16,11 @@ TEST(flow_table, finds_what_was_added) {
   ASSERT_NE(seven, nullptr);
   *seven = 70;
   EXPECT_EQ(all.find(7), seven);
-  EXPECT_EQ(all.find_or_add(7, 0), seven) << "what is there is no new one";
+  EXPECT_EQ(all.find_or_add(7, 0), seven) << "an existing one is not new";
 }
 
-/// Their places among the recent ones are the same.
-TEST(flow_table, flows_that_share_a_place_stay_apart) {
+/// Both map to the same slot of the cache of recent flows.
+TEST(flow_table, colliding_flows_are_distinguished) {
   table all;
   for (flow_id flow = 5; flow < 5 + 64 * 20; flow += 64) {
     *all.find_or_add(flow, 20) = static_cast<int>(flow);
@@ -34,14 +34,14 @@ TEST(flow_table, flows_that_share_a_place_stay_apart) {
   EXPECT_EQ(std::distance(all.begin(), all.end()), 20);
 }
 
-TEST(flow_table, no_more_than_so_many) {
+TEST(flow_table, number_of_flows_is_limited) {
   table all;
   for (flow_id flow = 0; flow < 3; ++flow) EXPECT_NE(all.find_or_add(flow, 3), nullptr);
   EXPECT_EQ(all.find_or_add(3, 3), nullptr);
   EXPECT_EQ(all.find(3), nullptr);
 }
 
-TEST(flow_table, states_stay_where_they_are) {
+TEST(flow_table, states_have_stable_addresses) {
   table all;
   int* const first = all.find_or_add(0, 5000);
   for (flow_id flow = 1; flow < 5000; ++flow) all.find_or_add(flow, 5000);

@@ -29,7 +29,7 @@ void sign(wire_frame& wire) {
   put<std::uint32_t>(wire.data() + 60, crc32c(wire.data(), 60));
 }
 
-TEST(frame, keeps_every_field) {
+TEST(frame, round_trips_every_field) {
   wire_frame wire;
   encode(sample(), wire);
   std::string why;
@@ -43,8 +43,8 @@ TEST(frame, keeps_every_field) {
   EXPECT_EQ(back->credit, sample().credit);
 }
 
-/// Bytes as documented, so that a change of the format cannot go unnoticed.
-TEST(frame, lies_as_documented) {
+/// The documented layout, so that a change of the format is detected.
+TEST(frame, layout_matches_documentation) {
   wire_frame wire;
   encode(sample(), wire);
   const auto byte_at = [&wire](std::size_t i) { return static_cast<int>(wire[i]); };
@@ -68,7 +68,7 @@ TEST(frame, lies_as_documented) {
   EXPECT_EQ(byte_at(56), 0);
 }
 
-TEST(frame, the_note_lies_where_others_have_their_chunk) {
+TEST(frame, message_note_uses_the_chunk_field) {
   for (const frame_type type : {frame_type::eager, frame_type::announce, frame_type::refuse}) {
     frame from = sample();
     from.type = type;
@@ -87,7 +87,7 @@ TEST(frame, the_note_lies_where_others_have_their_chunk) {
   }
 }
 
-TEST(frame, any_flipped_bit_is_found) {
+TEST(frame, any_flipped_bit_is_detected) {
   for (std::size_t bit = 0; bit < 8 * frame_bytes; ++bit) {
     wire_frame wire;
     encode(sample(), wire);
@@ -98,7 +98,7 @@ TEST(frame, any_flipped_bit_is_found) {
   }
 }
 
-TEST(frame, says_what_is_wrong) {
+TEST(frame, explains_decode_errors) {
   std::string why;
   wire_frame wire;
   encode(sample(), wire);
@@ -121,7 +121,7 @@ TEST(frame, says_what_is_wrong) {
   EXPECT_EQ(why, "a frame of type 3 with 8 payload bytes");
 }
 
-TEST(frame, random_bytes_are_none) {
+TEST(frame, random_bytes_are_refused) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) {
     wire_frame wire;
@@ -133,7 +133,7 @@ TEST(frame, random_bytes_are_none) {
   }
 }
 
-TEST(frame, little_endian_integers) {
+TEST(frame, integers_are_little_endian) {
   std::byte bytes[9] = {};
   put<std::uint64_t>(bytes + 1, 0x0102030405060708U);
   EXPECT_EQ(bytes[1], std::byte{8});

@@ -24,7 +24,7 @@ std::span<const std::byte> first(const wire_hello& wire, std::size_t bytes) {
   return std::span(wire).first(bytes);
 }
 
-TEST(hello, keeps_every_field) {
+TEST(hello, round_trips_every_field) {
   hello sent = rank_hello(3, 1);
   sent.answer = handshake_status::crossed;
   sent.keyed = true;
@@ -52,7 +52,7 @@ TEST(hello, keeps_every_field) {
   EXPECT_EQ(got.epoch, 6u);
 }
 
-TEST(hello, is_read_piece_by_piece) {
+TEST(hello, is_decoded_incrementally) {
   wire_hello wire;
   encode(rank_hello(0, 1), wire);
   hello got;
@@ -62,7 +62,7 @@ TEST(hello, is_read_piece_by_piece) {
   EXPECT_EQ(decode(wire, got), decode_status::complete);
 }
 
-TEST(hello, of_another_program_is_known_at_once) {
+TEST(hello, of_another_program_is_detected_at_once) {
   const std::string http = "G";
   hello got;
   EXPECT_EQ(decode(std::as_bytes(std::span(http)), got), decode_status::other_program);
@@ -70,7 +70,7 @@ TEST(hello, of_another_program_is_known_at_once) {
   EXPECT_EQ(excerpt(std::as_bytes(std::span(line))), "'GET /\\x0d\\x0a'");
 }
 
-/// Sixteen bytes name a version, whatever follows in it.
+/// The first sixteen bytes identify the version, whatever follows.
 TEST(hello, of_another_version_names_it) {
   hello other = rank_hello(0, 1);
   other.version = 12;
@@ -82,7 +82,7 @@ TEST(hello, of_another_version_names_it) {
   EXPECT_EQ(got.version, 12u);
 }
 
-TEST(hello, damage_is_found) {
+TEST(hello, damage_is_detected) {
   for (std::size_t bit = 16 * 8; bit < hello_bytes * 8; ++bit) {
     wire_hello wire;
     encode(rank_hello(0, 1), wire);
@@ -92,12 +92,12 @@ TEST(hello, damage_is_found) {
   }
 }
 
-TEST(hello, senseless_limits_are_damage) {
-  constexpr std::uint32_t least = protocol::min_chunk_bytes;
+TEST(hello, invalid_limits_are_damage) {
+  constexpr std::uint32_t min_bytes = protocol::min_chunk_bytes;
   for (const protocol::limits limits :
        {protocol::limits{1, 0, 3, 4}, protocol::limits{1, 1, 3, 4},
-        protocol::limits{1, least - 1, 3, 4}, protocol::limits{1, least, 3, 0},
-        protocol::limits{1, least, 3, protocol::max_supported_flows + 1}}) {
+        protocol::limits{1, min_bytes - 1, 3, 4}, protocol::limits{1, min_bytes, 3, 0},
+        protocol::limits{1, min_bytes, 3, protocol::max_supported_flows + 1}}) {
     hello h = rank_hello(0, 1);
     h.limits = limits;
     wire_hello wire;
@@ -107,8 +107,8 @@ TEST(hello, senseless_limits_are_damage) {
   }
 }
 
-/// What this side offers is sane whatever the settings say.
-TEST(hello, offers_are_sane) {
+/// The offered limits are valid for any settings.
+TEST(hello, offers_are_within_limits) {
   settings tiny;
   tiny.eager_bytes = 0;
   tiny.chunk_bytes = 1;
@@ -121,7 +121,7 @@ TEST(hello, offers_are_sane) {
   EXPECT_EQ(decode(wire, got), decode_status::complete);
 }
 
-TEST(hello, verdicts) {
+TEST(hello, status_codes) {
   const hello mine = rank_hello(1, -1);
   EXPECT_EQ(validate_hello(rank_hello(0, 1), mine), handshake_status::accepted);
   EXPECT_EQ(validate_hello(rank_hello(0, 2), mine), handshake_status::wrong_rank);
@@ -140,20 +140,20 @@ TEST(hello, verdicts) {
   hello keyed = rank_hello(0, 1);
   keyed.keyed = true;
   EXPECT_EQ(validate_hello(keyed, mine), handshake_status::not_trusted);
-  hello keyed_mine = mine;
-  keyed_mine.keyed = true;
-  EXPECT_EQ(validate_hello(rank_hello(0, 1), keyed_mine), handshake_status::not_trusted);
-  EXPECT_EQ(validate_hello(keyed, keyed_mine), handshake_status::accepted);
+  hello local_keyed = mine;
+  local_keyed.keyed = true;
+  EXPECT_EQ(validate_hello(rank_hello(0, 1), local_keyed), handshake_status::not_trusted);
+  EXPECT_EQ(validate_hello(keyed, local_keyed), handshake_status::accepted);
   hello sealed = keyed;
   sealed.sealed = true;
-  hello sealed_mine = keyed_mine;
-  sealed_mine.sealed = true;
-  EXPECT_EQ(validate_hello(sealed, keyed_mine), handshake_status::not_sealed);
-  EXPECT_EQ(validate_hello(keyed, sealed_mine), handshake_status::not_sealed);
-  EXPECT_EQ(validate_hello(sealed, sealed_mine), handshake_status::accepted);
+  hello local_sealed = local_keyed;
+  local_sealed.sealed = true;
+  EXPECT_EQ(validate_hello(sealed, local_keyed), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(keyed, local_sealed), handshake_status::not_sealed);
+  EXPECT_EQ(validate_hello(sealed, local_sealed), handshake_status::accepted);
 }
 
-TEST(hello, flags_are_apart) {
+TEST(hello, flags_are_distinct) {
   for (const bool keyed : {false, true}) {
     for (const bool sealed : {false, true}) {
       hello sent = rank_hello(0, 1);
@@ -169,7 +169,7 @@ TEST(hello, flags_are_apart) {
   }
 }
 
-TEST(hello, refusals_say_what_to_do) {
+TEST(hello, refusals_give_advice) {
   const hello mine = rank_hello(0, 1);
   const auto text_of = [&mine](handshake_status v) {
     hello answer = rank_hello(1, 0);
@@ -188,7 +188,7 @@ TEST(hello, refusals_say_what_to_do) {
   EXPECT_EQ(text_of(static_cast<handshake_status>(99)).code(), errc::protocol_violation);
 }
 
-TEST(hello, random_bytes_do_no_harm) {
+TEST(hello, random_bytes_are_safe) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20'000; ++i) {
     wire_hello wire;
@@ -200,7 +200,7 @@ TEST(hello, random_bytes_do_no_harm) {
   }
 }
 
-TEST(hello, jobs_have_numbers) {
+TEST(hello, job_numbers_are_hashed) {
   EXPECT_NE(job_number("a"), job_number("b"));
   EXPECT_EQ(job_number(""), 0xcbf29ce484222325U);
   EXPECT_EQ(job_number("a"), 0xaf63dc4c8601ec8cU);  // FNV-1a, published

@@ -12,7 +12,7 @@ using tandem::rendezvous::is_loopback_host;
 using tandem::rendezvous::numeric_address;
 using tandem::rendezvous::parse_host;
 
-TEST(host_text, is_what_people_write) {
+TEST(host_text, accepts_common_notations) {
   const std::vector<std::pair<std::string, std::string>> cases{{"n1", "n1"},
                                                                {"N1.Site.ORG.", "N1.Site.ORG."},
                                                                {" n1\n", "n1"},
@@ -25,7 +25,7 @@ TEST(host_text, is_what_people_write) {
   for (const auto& [text, host] : cases) EXPECT_EQ(parse_host("MASTER_ADDR", text), host) << text;
 }
 
-TEST(host_text, says_what_is_wrong_with_the_rest) {
+TEST(host_text, explains_invalid_text) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases{
       {" ", {"is empty"}},
       {"n1:29500", {"contains a port", "MASTER_PORT", "(n1)", "29500"}},
@@ -52,7 +52,7 @@ TEST(host_text, says_what_is_wrong_with_the_rest) {
   }
 }
 
-TEST(host_text, knows_numbers_from_names_and_loopback_in_every_spelling) {
+TEST(host_text, distinguishes_numbers_names_and_loopback) {
   EXPECT_FALSE(numeric_address("n1"));
   EXPECT_EQ(numeric_address("::ffff:10.0.0.1")->to_string(), "10.0.0.1");
   for (const char* here : {"localhost", "LocalHost.", "127.3.2.1", "::1", "::ffff:127.0.0.1"}) {

@@ -22,8 +22,8 @@ awaitable<void> throws(int turn_count, std::string what) {
   co_await turns(turn_count);
   throw error(errc::bad_input, what);
 }
-/// Ends only when it is cancelled, and only some turns later: as an operation that a NIC still
-/// uses.
+/// Completes only after it is cancelled, and only some iterations later, like an operation that a
+/// NIC still uses.
 awaitable<void> waits_for_ever(int& ended) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer never(executor, asio::steady_timer::time_point::max());
@@ -98,7 +98,7 @@ awaitable<void> gathered() {
   expect_error(as_error(outcomes[1]), errc::bad_input, {"no"});
 }
 
-TEST(collect_all, keeps_every_outcome) {
+TEST(collect_all, collects_every_outcome) {
   run_test(gathered());
 }
 
@@ -122,14 +122,14 @@ awaitable<void> cancelled_from_outside(bool keep_all) {
   if (!keep_all) expect_aborted(failure);
 }
 
-TEST(when_all, passes_a_cancellation_on) {
+TEST(when_all, forwards_cancellation) {
   run_test(cancelled_from_outside(false));
 }
-TEST(collect_all, passes_a_cancellation_on) {
+TEST(collect_all, forwards_cancellation) {
   run_test(cancelled_from_outside(true));
 }
 
-/// Ends inside the cancellation itself, so that the join is over in the middle of cancelling.
+/// Completes inside the cancellation, so that the join completes in the middle of it.
 struct ends_when_cancelled {
   template <class Handler>
   void operator()(Handler handler) const {
@@ -153,27 +153,27 @@ awaitable<void> ends_while_cancelling() {
   expect_error(failure, errc::bad_input, {"why"});
 }
 
-TEST(when_all, may_be_over_in_the_middle_of_cancelling) {
+TEST(when_all, may_complete_during_cancellation) {
   run_test(ends_while_cancelling());
 }
 
-/// A branch that stops its own join in its first run, and one that has not run yet.
-awaitable<void> stops(std::unique_ptr<background>& whole) {
-  whole->cancel();
+/// A branch that cancels its own join when it starts, while another branch has not started yet.
+awaitable<void> stops(std::unique_ptr<background>& outer) {
+  outer->cancel();
   co_return;
 }
 
-awaitable<void> join_that_stops_itself(std::unique_ptr<background>& whole, int& ended) {
+awaitable<void> join_that_stops_itself(std::unique_ptr<background>& outer, int& ended) {
   co_await turns(1);
-  co_await when_all(list(stops(whole), waits_for_ever(ended), nothing()));
+  co_await when_all(list(stops(outer), waits_for_ever(ended), nothing()));
 }
 
 awaitable<void> cancelled_while_starting() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   int ended = 0;
-  std::unique_ptr<background> whole;
-  whole = std::make_unique<background>(executor, join_that_stops_itself(whole, ended));
-  const auto failure = co_await whole->failure();
+  std::unique_ptr<background> outer;
+  outer = std::make_unique<background>(executor, join_that_stops_itself(outer, ended));
+  const auto failure = co_await outer->failure();
   expect_aborted(failure);
 }
 

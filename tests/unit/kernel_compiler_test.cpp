@@ -5,7 +5,7 @@
 namespace tandem::detail {
 namespace {
 
-TEST(KernelCompiler, IsLookedForBesideTheVendorsLibraries) {
+TEST(KernelCompiler, IsSearchedNextToVendorLibraries) {
   const char* const maps =
       "55d0-55d1 r--p 00000000 fe:00 11  /usr/bin/python3.11\n"
       "7f00-7f01 r-xp 00000000 00:00 0  \n"
@@ -21,12 +21,12 @@ TEST(KernelCompiler, IsLookedForBesideTheVendorsLibraries) {
                                       "/opt/cuda 12/lib64", "/opt/rocm/lib"}));
 }
 
-TEST(KernelCompiler, IsLookedForNowhereElse) {
+TEST(KernelCompiler, IsSearchedNowhereElse) {
   EXPECT_TRUE(folders_of_vendor("").empty());
   EXPECT_TRUE(folders_of_vendor("\n\n7f00-7f01 r-xp 0 0 0 /lib/libc.so.6\n").empty());
 }
 
-TEST(KernelCompiler, IsThereOrSaysWhatToDo) {
+TEST(KernelCompiler, IsFoundOrExplained) {
   for (const memory_kind kind : {memory_kind::cuda, memory_kind::hip}) {
     std::string why;
     const kernel_compiler* const found = find_kernel_compiler(kind, why);

@@ -67,7 +67,7 @@ TEST(launch, nothing_set_is_no_launch) {
   EXPECT_FALSE(find(rendezvous));
 }
 
-TEST(launch, torchrun_gives_all) {
+TEST(launch, torchrun_sets_everything) {
   const auto info = find(torchrun);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->rank, 3);
@@ -80,7 +80,7 @@ TEST(launch, torchrun_gives_all) {
   EXPECT_EQ(info->launcher, "torchrun");
 }
 
-TEST(launch, a_port_that_the_agent_of_torchrun_serves_is_left_to_it) {
+TEST(launch, port_served_by_torchrun_agent_is_not_used) {
   EXPECT_EQ(find(torchrun + variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}})->port, 29401);
   EXPECT_EQ(find(torchrun + variables{{"TORCHELASTIC_USE_AGENT_STORE", "False"}})->port, 29400);
   EXPECT_EQ(
@@ -89,7 +89,7 @@ TEST(launch, a_port_that_the_agent_of_torchrun_serves_is_left_to_it) {
       65534);
 }
 
-TEST(launch, local_place_follows_from_a_loopback_address) {
+TEST(launch, loopback_address_implies_local_rank) {
   const variables bare{{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"MASTER_PORT", "5"}};
   const auto here = find(bare + variables{{"MASTER_ADDR", "127.0.0.1"}});
   EXPECT_EQ(here->local_rank, 1);
@@ -99,7 +99,7 @@ TEST(launch, local_place_follows_from_a_loopback_address) {
   EXPECT_EQ(there->local_size, 1);
 }
 
-TEST(launch, own_variables_give_all) {
+TEST(launch, own_variables_set_everything) {
   const auto info = find(own);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->rank, 1);
@@ -112,14 +112,14 @@ TEST(launch, own_variables_give_all) {
   EXPECT_EQ(find(own + variables{{"TANDEM_RENDEZVOUS", "[::1]:7"}})->address, "::1");
 }
 
-TEST(launch, a_complete_torchrun_wins_over_everything) {
+TEST(launch, complete_torchrun_takes_precedence) {
   const auto info = find(torchrun + own + open_mpi + mpich + mvapich + slurm);
   EXPECT_EQ(info->launcher, "torchrun");
   EXPECT_EQ(info->rank, 3);
   EXPECT_EQ(info->address, "n1");
 }
 
-/// `tandem run` sets both, so that any program finds its place.
+/// `tandem run` sets both, so that any program finds its rank.
 TEST(launch, tandem_run_is_named_where_both_sets_agree) {
   const variables bare{
       {"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.2"}, {"MASTER_PORT", "7"}};
@@ -135,23 +135,23 @@ TEST(launch, tandem_run_is_named_where_both_sets_agree) {
   EXPECT_EQ(find(bare + own + variables{{"TORCHELASTIC_RUN_ID", "x"}})->launcher, "torchrun");
 }
 
-TEST(launch, an_incomplete_torchrun_gives_way_to_whatever_is_complete) {
+TEST(launch, incomplete_torchrun_yields_to_complete_launcher) {
   for (const char* missing : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
-    variables most = torchrun;
-    most.erase(missing);
-    EXPECT_EQ(find(most + own)->launcher, "tandem") << missing;
-    EXPECT_EQ(find(most + slurm)->launcher, "Slurm") << missing;
+    variables incomplete = torchrun;
+    incomplete.erase(missing);
+    EXPECT_EQ(find(incomplete + own)->launcher, "tandem") << missing;
+    EXPECT_EQ(find(incomplete + slurm)->launcher, "Slurm") << missing;
   }
 }
 
-TEST(launch, order_of_the_others) {
+TEST(launch, precedence_of_other_launchers) {
   EXPECT_EQ(find(own + open_mpi + mpich + slurm)->launcher, "tandem");
   EXPECT_EQ(find(open_mpi + mpich + mvapich + slurm)->launcher, "Open MPI");
   EXPECT_EQ(find(mpich + mvapich + slurm + rendezvous)->launcher, "MPICH");
   EXPECT_EQ(find(mvapich + slurm + rendezvous)->launcher, "MVAPICH2");
 }
 
-TEST(launch, open_mpi_on_one_host_meets_on_loopback_at_a_port_of_the_job) {
+TEST(launch, open_mpi_on_one_host_uses_loopback_and_job_port) {
   const auto info = find(open_mpi);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->rank, 1);
@@ -166,7 +166,7 @@ TEST(launch, open_mpi_on_one_host_meets_on_loopback_at_a_port_of_the_job) {
   EXPECT_NE(find(open_mpi + variables{{"PMIX_NAMESPACE", "1884815362"}})->port, info->port);
 }
 
-TEST(launch, mpi_takes_a_given_address) {
+TEST(launch, mpi_uses_given_address) {
   for (const variables& mpi : {open_mpi, mpich, mvapich}) {
     EXPECT_EQ(find(mpi + rendezvous)->address, "host");
     EXPECT_EQ(find(mpi + rendezvous)->port, 1234);
@@ -176,7 +176,7 @@ TEST(launch, mpi_takes_a_given_address) {
   }
 }
 
-TEST(launch, slurm_step_gives_all) {
+TEST(launch, slurm_step_sets_everything) {
   const auto info = find(slurm);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->rank, 5);
@@ -191,16 +191,16 @@ TEST(launch, slurm_step_gives_all) {
   EXPECT_EQ(find(slurm + rendezvous)->address, "host");
 }
 
-TEST(launch, slurm_on_one_node_meets_on_loopback) {
+TEST(launch, slurm_on_one_node_uses_loopback) {
   const auto info =
       find(slurm + variables{{"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_NODEID", "0"}});
   EXPECT_EQ(info->address, "127.0.0.1");
   EXPECT_EQ(info->local_size, 7);
 }
 
-TEST(launch, a_batch_shell_without_srun_is_no_launch) {
+TEST(launch, batch_shell_without_srun_is_no_launch) {
   EXPECT_FALSE(find({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "n1"}}));
-  // sbatch's own shell looks like task 0, but belongs to no step.
+  // The batch shell of sbatch looks like task 0 but belongs to no step.
   EXPECT_FALSE(find({{"SLURM_JOB_ID", "1"},
                      {"SLURM_NTASKS", "4"},
                      {"SLURM_PROCID", "0"},
@@ -234,20 +234,20 @@ struct bad_case {
   const char* names[2];  ///< both must be in the text
 };
 
-TEST(launch, an_address_in_brackets_is_one_and_loopback_has_many_spellings) {
+TEST(launch, bracketed_addresses_and_loopback_spellings) {
   const variables bare{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_PORT", "7"}};
   for (const auto& [text, address] : std::map<std::string, std::string>{
            {"[::1]", "::1"}, {" ::1 ", "::1"}, {"LocalHost.", "LocalHost."}}) {
     const auto info = find(bare + variables{{"MASTER_ADDR", text}});
     EXPECT_EQ(info->address, address);
-    EXPECT_EQ(info->local_size, 4) << text;  // all are behind loopback
+    EXPECT_EQ(info->local_size, 4) << text;  // all ranks use loopback
     EXPECT_FALSE(info->local_size_known);
   }
   EXPECT_TRUE(find(torchrun)->local_size_known);
   EXPECT_TRUE(find(slurm)->local_size_known);
 }
 
-TEST(launch, bad_sets_are_refused_naming_the_variable) {
+TEST(launch, invalid_variables_are_named) {
   const std::vector<bad_case> cases{
       {"rank beyond size", torchrun + variables{{"RANK", "8"}}, {"RANK=8", "WORLD_SIZE=8"}},
       {"negative rank", torchrun + variables{{"RANK", "-1"}}, {"RANK=-1", "0 to"}},
@@ -287,7 +287,7 @@ TEST(launch, bad_sets_are_refused_naming_the_variable) {
        open_mpi +
            variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}},
        {"Open MPI", "mpirun -x TANDEM_RENDEZVOUS=host:port"}},
-      {"jobs cannot be told apart", mpich, {"MPICH", "-genv TANDEM_RENDEZVOUS host:port"}},
+      {"jobs cannot be distinguished", mpich, {"MPICH", "-genv TANDEM_RENDEZVOUS host:port"}},
       {"task counts",
        slurm + variables{{"SLURM_STEP_TASKS_PER_NODE", "2(y)"}},
        {"TASKS_PER_NODE", "2(y)"}},
@@ -323,7 +323,7 @@ TEST(launch, bad_sets_are_refused_naming_the_variable) {
   }
 }
 
-TEST(launch, the_process_environment_is_read) {
+TEST(launch, reads_process_environment) {
   {
     const tandem::test::environment_variable set("TANDEM_LAUNCH_TEST", "value");
     EXPECT_EQ(tandem::process_environment()("TANDEM_LAUNCH_TEST"), "value");

@@ -46,19 +46,19 @@ std::string refusal(const host_facts& known) {
   return {};
 }
 
-TEST(listen_address, is_one_where_the_other_ranks_can_come) {
+TEST(listen_address, is_reachable_by_other_ranks) {
   struct {
     const char* host;
     std::vector<const char*> resolved;
-    int local_size;  ///< of 4; 0: the launcher did not say
+    int local_size;  ///< of 4 ranks; 0: not set by the launcher
     bool is_open;
     const char* at;
   } const cases[]{
-      // An address is taken as it is.
+      // An address is used unchanged.
       {"10.0.0.1", {"10.0.0.1"}, 2, true, "10.0.0.1"},
       {"127.0.0.1", {"127.0.0.1"}, 2, false, "127.0.0.1"},
       {"::1", {"::1"}, 4, false, "::1"},
-      // A name that stands for loopback: of no use to ranks elsewhere.
+      // A name that resolves to loopback: unreachable for ranks on other hosts.
       {"debian", {"127.0.1.1"}, 2, true, "::"},
       {"debian", {"127.0.1.1"}, 0, true, "::"},
       {"debian", {"127.0.1.1"}, 4, true, "127.0.1.1"},
@@ -66,7 +66,7 @@ TEST(listen_address, is_one_where_the_other_ranks_can_come) {
       {"debian", {"127.0.1.1"}, 0, false, "127.0.1.1"},
       {"localhost", {"::1", "127.0.0.1"}, 2, true, "127.0.0.1"},
       {"LOCALHOST.", {"::1"}, 2, false, "::1"},
-      // A name of this host: its one address, or all of them.
+      // A name of this host: its single address, or all of them.
       {"n1", {"10.0.0.1"}, 2, true, "10.0.0.1"},
       {"n1", {"2001:db8::1", "10.0.0.1"}, 2, true, "::"},
       {"n1", {"10.0.0.1", "127.0.1.1"}, 2, true, "::"},
@@ -86,10 +86,10 @@ TEST(listen_address, is_one_where_the_other_ranks_can_come) {
   }
 }
 
-TEST(listen_address, is_refused_at_once_where_the_others_cannot_come) {
-  const std::string trap = refusal(facts("debian", {"127.0.1.1"}, 2, false));
+TEST(listen_address, unreachable_address_is_refused_at_once) {
+  const std::string refused = refusal(facts("debian", {"127.0.1.1"}, 2, false));
   for (const char* word : {"'debian' resolves to 127.0.1.1", "loopback", "/etc/hosts", "secret"}) {
-    EXPECT_NE(trap.find(word), std::string::npos) << trap;
+    EXPECT_NE(refused.find(word), std::string::npos) << refused;
   }
   const std::string open = refusal(facts("n1", {"10.0.0.1"}, 2, false));
   for (const char* word : {"n1:29500", "10.0.0.1", "without a secret", "TANDEM_INSECURE=1"}) {
@@ -102,14 +102,14 @@ TEST(listen_address, is_refused_at_once_where_the_others_cannot_come) {
   }
 }
 
-TEST(listen_address, an_ipv6_less_host_listens_on_every_ipv4_address) {
+TEST(listen_address, host_without_ipv6_listens_on_all_ipv4) {
   const auto known = facts("debian", {"127.0.1.1"}, 2, true);
   const listen_address chosen =
       choose_listen_address(known, [](const ip::address& a) { return a.is_v4(); });
   EXPECT_EQ(chosen.at.address().to_string(), "0.0.0.0");
 }
 
-TEST(listen_address, what_is_here_is_asked_of_the_kernel) {
+TEST(listen_address, local_addresses_come_from_the_kernel) {
   EXPECT_TRUE(is_local_address(ip::make_address("127.0.0.1")));
   EXPECT_FALSE(is_local_address(ip::make_address("192.0.2.77")));  // TEST-NET-1
   EXPECT_NE(local_addresses_text().find("127.0.0.1 (lo)"), std::string::npos)

@@ -7,16 +7,16 @@
 namespace tandem {
 namespace {
 
-/// Puts back the sink that was there, at the level that the tests' own sink has.
+/// Restores the previous sink, at the level of the tests' own sink.
 class own_sink {
  public:
-  explicit own_sink(log_level least)
+  explicit own_sink(log_level min_level)
       : old_(set_log_sink(
             [this](const log_record& r) {
               lines.push_back(std::string(name(r.level)) + " " + std::string(r.component) + ": " +
                               std::string(r.text));
             },
-            least)) {}
+            min_level)) {}
   ~own_sink() { set_log_sink(old_, log_level::warning); }
   own_sink(const own_sink&) = delete;
   own_sink& operator=(const own_sink&) = delete;
@@ -26,7 +26,7 @@ class own_sink {
   log_sink old_;
 };
 
-TEST(log, reaches_the_sink_from_its_level_on) {
+TEST(log, filters_by_level) {
   own_sink sink(log_level::info);
   EXPECT_FALSE(log_enabled(log_level::debug));
   EXPECT_TRUE(log_enabled(log_level::info));
@@ -37,18 +37,18 @@ TEST(log, reaches_the_sink_from_its_level_on) {
             (std::vector<std::string>{"info tcp: connected", "error rendezvous: lost"}));
 }
 
-TEST(log, goes_nowhere_without_a_sink) {
+TEST(log, is_discarded_without_sink) {
   own_sink outer(log_level::debug);
   const log_sink mine = set_log_sink({});
   EXPECT_FALSE(log_enabled(log_level::error));
   log(log_level::error, "tcp", "unheard");
   EXPECT_TRUE(outer.lines.empty());
   EXPECT_FALSE(set_log_sink(mine, log_level::debug)) << "there was none";
-  log(log_level::debug, "tcp", "heard");
+  log(log_level::debug, "tcp", "kept");
   EXPECT_EQ(outer.lines.size(), 1u);
 }
 
-TEST(log, a_sink_may_log_and_replace_itself) {
+TEST(log, sink_may_log_and_replace_itself) {
   own_sink outer(log_level::info);
   int calls = 0;
   const log_sink before = set_log_sink([&](const log_record& r) {

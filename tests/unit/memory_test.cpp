@@ -28,8 +28,8 @@ TEST(view, of_ranges) {
   EXPECT_EQ(const_view().bytes, 0u);
 }
 
-/// What may only be read gives no view to write, and what is not bytes gives none at all.
-TEST(view, refuses_what_it_must) {
+/// Read-only ranges give no mutable view; ranges of non-trivial types give no view.
+TEST(view, refuses_invalid_arguments) {
   static_assert(!std::is_constructible_v<mutable_view, const std::vector<int>&>);
   static_assert(!std::is_constructible_v<mutable_view, std::span<const int>>);
   static_assert(!std::is_constructible_v<const_view, const std::vector<std::string>&>);
@@ -46,13 +46,13 @@ TEST(view, refuses_what_it_must) {
 
 TEST(view, parts_keep_kind_and_device) {
   std::array<std::byte, 100> bytes{};
-  const mutable_view whole(bytes.data(), bytes.size(), memory_kind::cuda, 3);
-  const mutable_view part = whole.part(10, 20);
+  const mutable_view all(bytes.data(), bytes.size(), memory_kind::cuda, 3);
+  const mutable_view part = all.part(10, 20);
   EXPECT_EQ(part.data, bytes.data() + 10);
   EXPECT_EQ(part.bytes, 20u);
   EXPECT_EQ(part.kind, memory_kind::cuda);
   EXPECT_EQ(part.device, 3);
-  const const_view read_only = const_view(whole).part(100, 0);
+  const const_view read_only = const_view(all).part(100, 0);
   EXPECT_EQ(read_only.data, bytes.data() + 100);
   EXPECT_EQ(read_only.device, 3);
 }
@@ -75,7 +75,7 @@ TEST(buffer, moves) {
   EXPECT_EQ(second.data(), where);
   EXPECT_EQ(second.as<std::uint32_t>().size(), 4u);
   EXPECT_EQ(second.as<std::uint32_t>()[3], 7u);
-  EXPECT_EQ(first.data(), nullptr);  // NOLINT: what is left is promised
+  EXPECT_EQ(first.data(), nullptr);  // NOLINT: the moved-from state is specified
   EXPECT_EQ(first.size(), 0u);
   EXPECT_EQ(first.view().bytes, 0u);
   buffer third(100);
@@ -101,7 +101,7 @@ TEST(buffer, too_long) {
   EXPECT_THROW(buffer(~std::size_t{0}), std::bad_alloc);
 }
 
-TEST(buffer, of_a_kind_that_is_not_here) {
+TEST(buffer, of_unavailable_kind) {
   try {
     const buffer device(64, memory_kind::hip);
     FAIL() << "allocated";

@@ -1,6 +1,5 @@
-// The model's arithmetic, in double precision: the forward pass against a plain implementation
-// written from the papers' formulas, the backward pass against finite differences, AdamW against
-// its recurrence.
+// The model's arithmetic in double precision: the forward pass compared with a plain implementation
+// of the papers' formulas, the backward pass with finite differences, AdamW with its recurrence.
 
 #include <gtest/gtest.h>
 
@@ -35,9 +34,9 @@ model_config small_config(const char* name) {
   return config;
 }
 
-/// A stage whose norms are not one and whose biases are not zero, so that none can be left out
-/// unseen.
-double_stage shaken_stage(const model_config& config, int first, int last) {
+/// A stage whose norm weights are not one and whose biases are not zero, so that omitting one is
+/// detected.
+double_stage perturbed_stage(const model_config& config, int first, int last) {
   double_stage made(config,
                     {.first_layer = first, .last_layer = last, .sequences = sequences, .stash = 2});
   for (std::size_t k = 0; k < made.values().size(); ++k) made.values()[k] += noise(k);
@@ -75,7 +74,7 @@ numbers normalised(const numbers& x, std::span<const double> gain, double epsilo
   return y;
 }
 
-/// Head `head` of a token's queries or keys, turned: x cos + rotate_half(x) sin.
+/// Head `head` of a token's queries or keys, rotated: x cos + rotate_half(x) sin.
 numbers rotated(const numbers& all, std::size_t head, std::size_t dim, std::size_t position,
                 double theta) {
   numbers y(dim);
@@ -92,8 +91,9 @@ numbers rotated(const numbers& all, std::size_t head, std::size_t dim, std::size
 }
 
 /// The attention block's output for position `at`, before the output projection.
-numbers attended(const model_config& config, const std::vector<numbers>& q,
-                 const std::vector<numbers>& k, const std::vector<numbers>& v, std::size_t at) {
+numbers attention_output(const model_config& config, const std::vector<numbers>& q,
+                         const std::vector<numbers>& k, const std::vector<numbers>& v,
+                         std::size_t at) {
   const std::size_t dim = static_cast<std::size_t>(config.head_dim());
   numbers mixed(static_cast<std::size_t>(config.dim));
   for (std::size_t head = 0; head < static_cast<std::size_t>(config.heads); ++head) {
@@ -128,7 +128,8 @@ void reference_layer(const model_config& config, const double_stage& w, int laye
     v.push_back(times(get("self_attn.v_proj.weight"), in, get("self_attn.v_proj.bias")));
   }
   for (std::size_t t = 0; t < x.size(); ++t) {
-    const numbers mixed = times(get("self_attn.o_proj.weight"), attended(config, q, k, v, t));
+    const numbers mixed =
+        times(get("self_attn.o_proj.weight"), attention_output(config, q, k, v, t));
     for (std::size_t c = 0; c < mixed.size(); ++c) x[t][c] += mixed[c];
     const numbers in =
         normalised(x[t], get("post_attention_layernorm.weight"), config.norm_epsilon);
@@ -206,10 +207,10 @@ class model_arithmetic : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(model_arithmetic, forward_equals_the_formulas) {
+TEST_P(model_arithmetic, forward_matches_formulas) {
   const model_config config = small_config(GetParam());
   ASSERT_NE(config.heads, config.kv_heads);
-  double_stage stage = shaken_stage(config, 0, 2);
+  double_stage stage = perturbed_stage(config, 0, 2);
   stage.begin_step(1);
   const bytes tokens = text(3), targets = text(8);
   const double loss = stage.forward(0, {.tokens = tokens, .targets = targets});
@@ -217,7 +218,7 @@ TEST_P(model_arithmetic, forward_equals_the_formulas) {
 }
 
 TEST_P(model_arithmetic, gradient_of_every_tensor) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   run(stage, true);
   stage.finish_gradients();
   const numbers gradients(stage.gradients().begin(), stage.gradients().end());
@@ -226,8 +227,8 @@ TEST_P(model_arithmetic, gradient_of_every_tensor) {
         static_cast<std::size_t>(p.gradient.data() - stage.gradients().data()), p.gradient.size());
     const double tolerance = 1e-6 * largest(analytic);
     ASSERT_GT(tolerance, 0) << p.name;
-    // Of a table by token, one number of each row that text() uses; of the others, all rows and
-    // columns in turn.
+    // Of the token table, one number of each row that text() uses; of other tensors, varying rows
+    // and columns.
     const bool by_token = p.value.size() == std::size_t{vocabulary} * 16;
     const std::size_t stride = by_token ? 23 * 16 + 1 : p.value.size() > 64 ? 13 : 3;
     for (std::size_t k = 0; k < p.value.size(); k += stride)
@@ -237,7 +238,7 @@ TEST_P(model_arithmetic, gradient_of_every_tensor) {
 }
 
 TEST_P(model_arithmetic, gradient_of_incoming_activations) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 1, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 1, 2);
   numbers activations(stage.activations()), gradient(stage.activations());
   for (std::size_t k = 0; k < activations.size(); ++k) activations[k] = noise(k * 7);
   const bytes targets = text(2);
@@ -252,8 +253,8 @@ TEST_P(model_arithmetic, gradient_of_incoming_activations) {
     EXPECT_NEAR(slope(activations[k], loss), gradient[k], tolerance) << k;
 }
 
-TEST_P(model_arithmetic, later_tokens_change_no_earlier_loss) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+TEST_P(model_arithmetic, attention_is_causal) {
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   bytes tokens = text(0);
   // Another target at one position changes the loss by the difference of two of its logits.
   const auto logit_difference = [&](std::size_t position) {
@@ -278,7 +279,7 @@ TEST_P(model_arithmetic, later_tokens_change_no_earlier_loss) {
 }
 
 TEST_P(model_arithmetic, adamw_follows_its_recurrence) {
-  double_stage stage = shaken_stage(small_config(GetParam()), 0, 2);
+  double_stage stage = perturbed_stage(small_config(GetParam()), 0, 2);
   const adamw_options options;
   constexpr double rate = 0.01, clip = 0.25;
   const std::size_t count = stage.parameters().size();
@@ -313,31 +314,31 @@ TEST_P(model_arithmetic, adamw_follows_its_recurrence) {
 
 INSTANTIATE_TEST_SUITE_P(models, model_arithmetic, testing::Values("llama-tiny", "qwen2-tiny"));
 
-TEST(model_rotary, scores_depend_on_distance_alone) {
+TEST(model_rotary, scores_depend_on_distance_only) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = find_model("llama-tiny");
   const layer_shape shape = shape_of(config, 1, 16);
   const workspace<double> work(shape, config.rope_theta);
   const std::size_t dim = static_cast<std::size_t>(config.head_dim());
   // One head, the same query and the same key at every position.
-  aligned_array<double> q(16 * dim), k(16 * dim), turned_q(16 * dim), turned_k(16 * dim),
+  aligned_array<double> q(16 * dim), k(16 * dim), rotated_q(16 * dim), rotated_k(16 * dim),
       back(16 * dim);
   for (std::size_t j = 0; j < q.size(); ++j)
     q.data()[j] = noise(j % dim), k.data()[j] = noise(j % dim + 99);
-  for (const auto& [from, to] : {std::pair(&q, &turned_q), std::pair(&k, &turned_k)})
+  for (const auto& [from, to] : {std::pair(&q, &rotated_q), std::pair(&k, &rotated_k)})
     kernels::rotate_to_heads(shape.attention, 1, work.cosine.data(), work.sine.data(),
                              std::as_const(*from).data(), to->data());
   const auto score = [&](std::size_t i, std::size_t j) {
     double sum = 0;
     for (std::size_t c = 0; c < dim; ++c)
-      sum += turned_q.data()[i * dim + c] * turned_k.data()[j * dim + c];
+      sum += rotated_q.data()[i * dim + c] * rotated_k.data()[j * dim + c];
     return sum;
   };
   for (std::size_t i = 1; i < 16; ++i)
     for (std::size_t j = 1; j <= i; ++j) EXPECT_NEAR(score(i, j), score(i - 1, j - 1), 1e-12);
   EXPECT_GT(std::abs(score(5, 0) - score(4, 0)), 1e-3);
   kernels::rotate_from_heads(shape.attention, 1, work.cosine.data(), work.sine.data(),
-                             std::as_const(turned_q).data(), back.data());
+                             std::as_const(rotated_q).data(), back.data());
   for (std::size_t j = 0; j < q.size(); ++j) EXPECT_NEAR(back.data()[j], q.data()[j], 1e-12);
 }
 

@@ -1,5 +1,5 @@
-// The trainer's model: its bits do not depend on how it is cut into stages, it learns, and wrong
-// calls are refused. That the arithmetic is right is tests/unit/model_arithmetic_test.cpp.
+// The trainer's model: its bits do not depend on the division into stages, it learns, and wrong
+// calls are refused. tests/unit/model_arithmetic_test.cpp tests the arithmetic.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ constexpr int micro_batches = 3;
 constexpr double max_norm = 0.5;
 
 struct batch {
-  std::vector<std::vector<std::uint8_t>> tokens, targets;  ///< of each micro-batch
+  std::vector<std::vector<std::uint8_t>> tokens, targets;  ///< one per micro-batch
 };
 
-/// Sequences of a text at places that step and micro-batch choose.
+/// Sequences of a text at positions chosen by step and micro-batch.
 batch batch_of(int step, int count, int sequences, int length) {
   const std::string text =
       "It is a truth universally acknowledged, that a single process in possession of a good "
@@ -123,20 +123,20 @@ bool same_bits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-const parameter<float>& named(const model_stage& whole, const std::string& name) {
-  for (const parameter<float>& p : whole.parameters())
+const parameter<float>& named(const model_stage& single, const std::string& name) {
+  for (const parameter<float>& p : single.parameters())
     if (p.name == name) return p;
   throw std::runtime_error("no parameter " + name);
 }
 
-/// Every tensor of `cut` has the bits of the same tensor in `whole`; each tensor of the model is
+/// Every tensor of `cut` has the bits of the same tensor in `single`; each tensor of the model is
 /// somewhere.
-void expect_same_parameters(const chain& whole, const chain& cut, int step) {
-  std::vector<int> found(whole.stages.front().parameters().size());
+void expect_same_parameters(const chain& single, const chain& cut, int step) {
+  std::vector<int> found(single.stages.front().parameters().size());
   for (const model_stage& s : cut.stages)
     for (const parameter<float>& p : s.parameters()) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.value.data()) % 64, 0u) << p.name;
-      const parameter<float>& wanted = named(whole.stages.front(), p.name);
+      const parameter<float>& wanted = named(single.stages.front(), p.name);
       ASSERT_EQ(p.value.size(), wanted.value.size());
       EXPECT_EQ(std::memcmp(p.value.data(), wanted.value.data(), p.value.size_bytes()), 0)
           << p.name << " after step " << step;
@@ -145,8 +145,7 @@ void expect_same_parameters(const chain& whole, const chain& cut, int step) {
   for (const int times : found) EXPECT_GE(times, 1);
 }
 
-/// A preset, or "odd": no size is a multiple of what the processor adds at once, so rows start
-/// anywhere.
+/// A preset, or "odd": no size is a multiple of the vector length, so rows are unaligned.
 model_config config_of(const std::string& name) {
   if (name != "odd") return find_model(name);
   model_config config = find_model("llama-tiny");
@@ -171,20 +170,20 @@ void PrintTo(const partition& p, std::ostream* out) {
 
 class model_partition : public testing::TestWithParam<partition> {};
 
-TEST_P(model_partition, has_the_bits_of_one_stage) {
+TEST_P(model_partition, matches_single_stage_bitwise) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = config_of(GetParam().model);
-  chain whole(config, {0, config.layers}, micro_batches);
+  chain single(config, {0, config.layers}, micro_batches);
   chain cut(config, GetParam().cuts, GetParam().early ? 2 : micro_batches);
-  expect_same_parameters(whole, cut, 0);
+  expect_same_parameters(single, cut, 0);
   for (int step = 1; step <= 4; ++step) {
     const batch data = batch_of(step, micro_batches, 2, config.sequence_length);
-    const double wanted = whole.step(step, data, false);
+    const double wanted = single.step(step, data, false);
     const double got = cut.step(step, data, GetParam().early);
     EXPECT_TRUE(same_bits(wanted, got)) << wanted << " and " << got << " at step " << step;
-    EXPECT_LT(whole.last_clip, 1) << "the test is to clip";
-    EXPECT_TRUE(same_bits(whole.last_clip, cut.last_clip));
-    expect_same_parameters(whole, cut, step);
+    EXPECT_LT(single.last_clip, 1) << "the test is to clip";
+    EXPECT_TRUE(same_bits(single.last_clip, cut.last_clip));
+    expect_same_parameters(single, cut, step);
   }
 }
 
@@ -216,7 +215,7 @@ TEST_P(model_learns, a_short_text) {
 
 INSTANTIATE_TEST_SUITE_P(models, model_learns, testing::Values("llama-tiny", "qwen2-tiny"));
 
-TEST(model_tensors, start_from_seed_and_name) {
+TEST(model_tensors, are_initialized_from_seed_and_name) {
   const model_config config = find_model("qwen2-small");
   std::vector<std::vector<double>> filled;
   for (const tensor_info& tensor : model_tensors(config)) {
@@ -239,7 +238,7 @@ TEST(model_tensors, start_from_seed_and_name) {
   }
 }
 
-TEST(model_config, unknown_names_are_told_the_known_ones) {
+TEST(model_config, unknown_names_list_known_presets) {
   try {
     find_model("gpt-17");
     FAIL() << "gpt-17 was found";
@@ -251,7 +250,7 @@ TEST(model_config, unknown_names_are_told_the_known_ones) {
   }
 }
 
-TEST(model_config, presets_fit_together) {
+TEST(model_config, presets_are_consistent) {
   ASSERT_EQ(model_names().size(), 6u);
   for (const std::string& name : model_names()) {
     const model_config config = find_model(name);
@@ -304,7 +303,7 @@ TEST(model_stage, refuses_calls_out_of_order) {
   EXPECT_THROW(stage.apply(0, 0.1, 1), std::invalid_argument);
 }
 
-TEST(model_optimizer, warms_up_and_falls_as_a_cosine) {
+TEST(model_optimizer, follows_warm_up_and_cosine_schedule) {
   const learning_rate_schedule schedule{.peak = 1, .floor = 0.1, .warmup_steps = 4, .steps = 24};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 1), 0.25);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 1);
@@ -314,7 +313,7 @@ TEST(model_optimizer, warms_up_and_falls_as_a_cosine) {
   EXPECT_DOUBLE_EQ(learning_rate({.peak = 1, .floor = 0, .warmup_steps = 0, .steps = 1}, 1), 0);
 }
 
-TEST(model_optimizer, clips_to_the_norm_of_the_whole_model) {
+TEST(model_optimizer, clips_by_global_norm) {
   const std::vector<double> table{9, 0, 16};
   EXPECT_DOUBLE_EQ(clip_scale(table, 1), 0.2);
   EXPECT_DOUBLE_EQ(clip_scale(table, 5), 1);

@@ -1,4 +1,4 @@
-// What a command writes at its end: tried before, whole or not at all, never lost.
+// Files that a command writes at its end: checked before, written atomically, never lost.
 #include "cli/output_file.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string content(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What an error says; empty where nothing was thrown.
+/// Text of the error; empty if none was thrown.
 template <class Call>
 std::string refusal(Call call) {
   try {
@@ -54,7 +54,7 @@ TEST_F(OutputFile, WithoutAPathNothingIsWritten) {
   output_file().write("x");
 }
 
-TEST_F(OutputFile, ATryLeavesTheFileAndItsFolderAsTheyWere) {
+TEST_F(OutputFile, CheckLeavesFileAndFolderUnchanged) {
   at("new").check();
   EXPECT_EQ(files(), 0);
   std::ofstream(folder_ / "old") << "old";
@@ -63,7 +63,7 @@ TEST_F(OutputFile, ATryLeavesTheFileAndItsFolderAsTheyWere) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(OutputFile, ReplacesAFileWholeAndKeepsItsMode) {
+TEST_F(OutputFile, ReplacesFileAtomicallyAndKeepsMode) {
   std::ofstream(folder_ / "page") << "a longer text than the new one";
   ASSERT_EQ(::chmod((folder_ / "page").c_str(), 0640), 0);
   at("page").write("new");
@@ -74,7 +74,7 @@ TEST_F(OutputFile, ReplacesAFileWholeAndKeepsItsMode) {
   EXPECT_EQ(found.st_mode & 07777, 0640u);
 }
 
-TEST_F(OutputFile, ANewFileObeysTheMask) {
+TEST_F(OutputFile, NewFileHonorsUmask) {
   const mode_t before = ::umask(027);
   at("page").write("new");
   ::umask(before);
@@ -83,7 +83,7 @@ TEST_F(OutputFile, ANewFileObeysTheMask) {
   EXPECT_EQ(found.st_mode & 07777, 0640u);
 }
 
-TEST_F(OutputFile, FollowsLinksAndLeavesThem) {
+TEST_F(OutputFile, FollowsAndKeepsSymlinks) {
   fs::create_directory(folder_ / "there");
   fs::create_symlink("there/page", folder_ / "link");
   at("link").check();
@@ -95,7 +95,7 @@ TEST_F(OutputFile, FollowsLinksAndLeavesThem) {
   EXPECT_NE(refusal([&] { at("circle").check(); }).find("symbolic links"), std::string::npos);
 }
 
-TEST_F(OutputFile, SaysWhichOptionWhichFileAndWhy) {
+TEST_F(OutputFile, ErrorNamesOptionFileAndReason) {
   const std::string missing = refusal([&] { at("none/page").check(); });
   EXPECT_NE(missing.find("--json " + (folder_ / "none/page").string() +
                          ": cannot be written: No such file or directory"),
@@ -106,15 +106,15 @@ TEST_F(OutputFile, SaysWhichOptionWhichFileAndWhy) {
   EXPECT_NE(refusal([&] { at("sub/").check(); }).find("Is a directory"), std::string::npos);
 }
 
-TEST_F(OutputFile, TheFolderOfAUserWhoMayNotWriteThereIsRefused) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere; faults.full_disks has it";
+TEST_F(OutputFile, UnwritableFolderIsRefused) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere; faults.full_disks covers this";
   ASSERT_EQ(::chmod(folder_.c_str(), 0555), 0);
   const std::string refused = refusal([&] { at("page").check(); });
   ::chmod(folder_.c_str(), 0755);
   EXPECT_NE(refused.find("Permission denied"), std::string::npos) << refused;
 }
 
-TEST_F(OutputFile, IsKeptElsewhereWhenItsFolderIsGone) {
+TEST_F(OutputFile, IsSavedElsewhereWhenFolderIsRemoved) {
   fs::create_directory(folder_ / "gone");
   fs::create_directory(folder_ / "temporary");
   const output_file page("--report", (folder_ / "gone" / "page").string());
@@ -130,7 +130,7 @@ TEST_F(OutputFile, IsKeptElsewhereWhenItsFolderIsGone) {
   EXPECT_EQ(content(kept), "hours of work");
 }
 
-TEST_F(OutputFile, ADeviceStaysADevice) {
+TEST_F(OutputFile, DeviceFileIsNotReplaced) {
   const output_file null("--report", "/dev/null");
   null.check();
   null.write("x");
@@ -145,15 +145,15 @@ TEST_F(OutputFile, ADeviceStaysADevice) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
-TEST_F(OutputFile, APipeThatNobodyReadsIsNotWaitedFor) {
+TEST_F(OutputFile, PipeWithoutReaderDoesNotBlock) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   at("pipe").check();
   ::setenv("TMPDIR", folder_.c_str(), 1);
-  EXPECT_NE(refusal([&] { at("pipe").write("x"); }).find("kept as"), std::string::npos);
+  EXPECT_NE(refusal([&] { at("pipe").write("x"); }).find("saved as"), std::string::npos);
   ::unsetenv("TMPDIR");
 }
 
-TEST_F(OutputFile, OwnDescriptorsAreWrittenAsTheyAre) {
+TEST_F(OutputFile, OwnDescriptorsAreWrittenDirectly) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   output_file lines("--json", "/dev/fd/" + std::to_string(ends[1]));
@@ -169,7 +169,7 @@ TEST_F(OutputFile, OwnDescriptorsAreWrittenAsTheyAre) {
   EXPECT_EQ(std::string(bytes, count > 0 ? static_cast<std::size_t>(count) : 0), "one two three");
 }
 
-TEST_F(OutputFile, LinesReplaceWhatWasThereOnceTheFirstComes) {
+TEST_F(OutputFile, FirstLineReplacesOldContent) {
   std::ofstream(folder_ / "lines") << "of an earlier run\n";
   output_file lines = at("lines");
   lines.check();
@@ -181,7 +181,7 @@ TEST_F(OutputFile, LinesReplaceWhatWasThereOnceTheFirstComes) {
   EXPECT_EQ(content(folder_ / "lines"), "one\ntwo\n");
 }
 
-TEST_F(OutputFile, LinesThatCouldNotBeWrittenAreKeptElsewhere) {
+TEST_F(OutputFile, FailedLinesAreSavedElsewhere) {
   fs::create_directory(folder_ / "gone");
   output_file lines = at("gone/lines");
   lines.check();

@@ -1,4 +1,4 @@
-// For tests/unit (links tandem_perf): what the benchmarks bring to a collective and expect of it.
+// Inputs and expected results of the collective benchmarks (links tandem_perf).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void put(std::span<std::byte> to, std::size_t at, std::span<const std::byte> fro
   std::memcpy(to.data() + at, from.data(), from.size());
 }
 
-/// Right as it is; wrong with any byte of any output changed.
+/// The check accepts the expected outputs and refuses any changed byte.
 void expect_checked(ranks_data& all) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::span<std::byte> out = all[rank]->output();
@@ -51,7 +51,7 @@ TEST(collective_data, of_broadcast_comes_from_the_root) {
   expect_checked(all);
 }
 
-TEST(collective_data, of_allgather_and_gather_lies_in_the_order_of_ranks) {
+TEST(collective_data, of_allgather_and_gather_is_in_rank_order) {
   for (const char* op : {"allgather", "gather"}) {
     ranks_data all = all_ranks(op, 3, 51);
     for (auto& one : all) {
@@ -67,7 +67,7 @@ TEST(collective_data, of_allgather_and_gather_lies_in_the_order_of_ranks) {
   }
 }
 
-TEST(collective_data, of_scatter_and_alltoall_is_another_for_each_pair) {
+TEST(collective_data, of_scatter_and_alltoall_differs_for_each_pair) {
   ranks_data all = all_ranks("scatter", 3, 51);
   for (int rank = 0; rank < 3; ++rank) {
     put(all[rank]->output(), 0, all[0]->input().subspan(rank * 17u, 17));
@@ -85,7 +85,7 @@ TEST(collective_data, of_scatter_and_alltoall_is_another_for_each_pair) {
   expect_checked(all);
 }
 
-TEST(collective_data, of_sendrecv_comes_from_the_rank_before) {
+TEST(collective_data, of_sendrecv_comes_from_previous_rank) {
   ranks_data all = all_ranks("sendrecv", 3, 40);
   for (int rank = 0; rank < 3; ++rank) put(all[rank]->output(), 0, all[(rank + 2) % 3]->input());
   expect_checked(all);
@@ -117,7 +117,7 @@ TEST(collective_data, of_reductions_is_the_sum_of_all_ranks) {
   }
 }
 
-TEST(collective_data, of_a_call_that_is_not_the_last_is_zero_and_stays_it) {
+TEST(collective_data, of_unfinished_call_stays_zero) {
   ranks_data all = all_ranks("allreduce", 1, 64);
   all[0]->before(5, 0, false);
   all[0]->output()[63] = std::byte{1};
@@ -132,7 +132,7 @@ struct rank_terms {
 
 class terms_of : public testing::TestWithParam<rank_terms> {};
 
-TEST_P(terms_of, differ_by_rank_epoch_and_place) {
+TEST_P(terms_of, differ_by_rank_epoch_and_index) {
   const auto [type, op, ranks] = GetParam();
   ASSERT_TRUE(terms::possible(type, op, ranks));
   const terms all(type, op, ranks);
@@ -156,10 +156,10 @@ INSTANTIATE_TEST_SUITE_P(, terms_of,
                                          rank_terms{data_type::float16, reduce_op::product, 4},
                                          rank_terms{data_type::uint16, reduce_op::minimum, 4}));
 
-TEST(terms, are_as_each_type_writes_them) {
+TEST(terms, are_encoded_for_each_type) {
   const auto first = [](data_type type) {
     std::vector<std::byte> data(bytes_of(type) * 2000);
-    // One rank's sum is its term, and the two of a product are found in every type.
+    // The sum of one rank is its term; the factor 2 of a product is representable in every type.
     terms(type, reduce_op::product, 2).fill(data, 0, 0);
     std::uint64_t largest = 0;
     for (std::size_t at = 0; at < data.size(); at += bytes_of(type)) {
@@ -179,7 +179,7 @@ TEST(terms, are_as_each_type_writes_them) {
   EXPECT_EQ(first(data_type::float8_e5m2), 0x40u);
 }
 
-TEST(terms, are_refused_where_no_result_of_so_many_ranks_is_exact) {
+TEST(terms, are_refused_where_results_are_inexact) {
   EXPECT_TRUE(terms::possible(data_type::float8_e5m2, reduce_op::sum, 7));
   EXPECT_FALSE(terms::possible(data_type::float8_e5m2, reduce_op::sum, 8));
   EXPECT_TRUE(terms::possible(data_type::float8_e5m2, reduce_op::maximum, 4096));
@@ -188,7 +188,7 @@ TEST(terms, are_refused_where_no_result_of_so_many_ranks_is_exact) {
   EXPECT_TRUE(terms::possible(data_type::float32, reduce_op::sum, 4096));
 }
 
-TEST(collective_of_an_operation, is_the_one_of_that_name) {
+TEST(collective_of_an_operation, maps_by_name) {
   EXPECT_EQ(collective_of(*find_operation("alltoall")), collective::all_to_all);
   EXPECT_EQ(collective_of(*find_operation("reduce")), collective::reduce);
   EXPECT_EQ(collective_of(*find_operation("sendrecv")), std::nullopt);

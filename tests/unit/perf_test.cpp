@@ -1,4 +1,4 @@
-// For tests/unit (links tandem_perf): the checks of the benchmarks can fail.
+// The checks of the benchmarks detect errors (links tandem_perf).
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 
 class pattern_of_every_length : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(pattern_of_every_length, is_accepted_as_written_and_each_changed_byte_is_counted) {
+TEST_P(pattern_of_every_length, is_accepted_and_each_changed_byte_counted) {
   const message_id id{3, 5, 7};
   std::vector<std::byte> message(GetParam());
   fill(message, id, 11);
@@ -42,7 +42,7 @@ TEST_P(pattern_of_every_length, differs_by_rank_slot_epoch_and_iteration) {
 INSTANTIATE_TEST_SUITE_P(, pattern_of_every_length,
                          testing::Values(1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 100, 4097));
 
-TEST(summary, takes_nearest_ranks) {
+TEST(summary, uses_nearest_rank_percentiles) {
   std::vector<double> samples;
   for (int i = 100; i >= 1; --i) samples.push_back(i);
   EXPECT_EQ(mean_of(samples), 50.5);
@@ -55,7 +55,7 @@ TEST(summary, takes_nearest_ranks) {
   EXPECT_EQ(mean_of({}), 0);
 }
 
-TEST(bandwidth, of_the_bus_is_by_the_factors_of_nccl_tests) {
+TEST(bandwidth, of_the_bus_uses_nccl_tests_factors) {
   const std::pair<const char*, double> factors[] = {
       {"allreduce", 1.5}, {"allgather", 0.75}, {"reducescatter", 0.75},
       {"alltoall", 0.75}, {"gather", 0.75},    {"scatter", 0.75},
@@ -76,7 +76,7 @@ TEST(bandwidth, of_the_bus_is_by_the_factors_of_nccl_tests) {
   EXPECT_EQ(std::size(factors) + 1, operations().size()) << "an operation without a line above";
 }
 
-TEST(operation, is_found_by_either_spelling) {
+TEST(operation, is_found_by_both_names) {
   EXPECT_EQ(find_operation("all_reduce"), find_operation("allreduce"));
   EXPECT_EQ(find_operation("reduce-scatter"), find_operation("reducescatter"));
   EXPECT_EQ(find_operation("all_to_all")->name, "alltoall");
@@ -84,7 +84,7 @@ TEST(operation, is_found_by_either_spelling) {
   EXPECT_EQ(find_operation(""), nullptr);
 }
 
-TEST(operation, of_blocks_takes_whole_ones) {
+TEST(operation, rounds_to_whole_blocks) {
   const operation& gather = *find_operation("gather");
   EXPECT_EQ(bytes_moved(gather, 100, 3, 4), 96u);
   EXPECT_EQ(bytes_moved(gather, 8, 3, 4), 12u) << "no block is empty";
@@ -92,14 +92,14 @@ TEST(operation, of_blocks_takes_whole_ones) {
   EXPECT_EQ(bytes_moved(*find_operation("broadcast"), 100, 3, 4), 100u);
 }
 
-TEST(json_line, names_the_algorithm_where_one_was_given) {
+TEST(json_line, includes_given_algorithm) {
   record line;
   EXPECT_EQ(line.json().find("algorithm"), std::string::npos);
   line.algorithm = "ring";
   EXPECT_NE(line.json().find(R"("algorithm": "ring", )"), std::string::npos);
 }
 
-TEST(json_line, quotes_what_must_be_quoted) {
+TEST(json_line, escapes_strings) {
   record line;
   line.op = "a\"b\\c\n";
   EXPECT_NE(line.json().find(R"("op": "a\"b\\c\u000a")"), std::string::npos);

@@ -24,7 +24,7 @@ wire_hello some_hello(std::uint32_t rail, std::uint8_t once) {
   return wire;
 }
 
-TEST(proof, is_good_for_its_step_key_and_hellos_only) {
+TEST(proof, is_valid_for_its_step_key_and_hellos_only) {
   const wire_hello a = some_hello(0, 1), b = some_hello(0, 2);
   const secret other(std::string_view("0123456789abcdef0123456789abcdeF"));
   for (const step one : steps) {
@@ -70,7 +70,7 @@ TEST(proof, encryption_needs_a_key) {
   }
 }
 
-TEST(proof, of_pairs_has_a_key_of_its_own) {
+TEST(proof, pairs_have_their_own_key) {
   settings s;
   EXPECT_TRUE(pair_key(s).empty());
   s.job_secret = key;

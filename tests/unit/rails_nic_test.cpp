@@ -20,7 +20,7 @@ nic loopback() {
   throw error(errc::bad_input, "this machine has no loopback");
 }
 
-TEST(Nics, LoopbackIsThereAsTheKernelHasIt) {
+TEST(Nics, IncludeLoopback) {
   const nic lo = loopback();
   EXPECT_EQ(lo.name, "lo");
   EXPECT_GT(lo.index, 0);
@@ -48,7 +48,7 @@ TEST(Nics, AreListedOnceByIndex) {
   }
 }
 
-TEST(Subnets, CountBits) {
+TEST(Subnets, CountPrefixBits) {
   const auto in = [](const char* where, const char* network, unsigned prefix) {
     return in_subnet(make_address(where), make_address(network), prefix);
   };
@@ -63,10 +63,10 @@ TEST(Subnets, CountBits) {
   EXPECT_TRUE(in("fd00::1", "fd00::1", 128));
 }
 
-TEST(BoundSockets, ReachAPeerFromTheirAddress) {
+TEST(BoundSockets, ConnectFromTheirAddress) {
   asio::io_context loop;
   const nic lo = loopback();
-  tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
+  tcp::acceptor acceptor(loop, {make_address("127.0.0.1"), 0});
   for (const bool peer_is_local : {true, false}) {
     tcp::socket fresh(loop, tcp::v4());
     const binding got = bind_nic(fresh, lo, make_address("127.0.0.2"), peer_is_local);
@@ -75,13 +75,13 @@ TEST(BoundSockets, ReachAPeerFromTheirAddress) {
     if (peer_is_local) {
       EXPECT_EQ(got.why_not, "the peer is on this machine");
     }
-    fresh.connect(door.local_endpoint());
+    fresh.connect(acceptor.local_endpoint());
     EXPECT_EQ(fresh.local_endpoint().address(), make_address("127.0.0.2"));
-    EXPECT_EQ(door.accept().remote_endpoint().address(), make_address("127.0.0.2"));
+    EXPECT_EQ(acceptor.accept().remote_endpoint().address(), make_address("127.0.0.2"));
   }
 }
 
-TEST(BoundSockets, RefuseAnAddressOfAnotherMachine) {
+TEST(BoundSockets, RefuseForeignAddress) {
   asio::io_context loop;
   tcp::socket fresh(loop, tcp::v4());
   try {
@@ -93,7 +93,7 @@ TEST(BoundSockets, RefuseAnAddressOfAnotherMachine) {
   }
 }
 
-TEST(Here, IsLoopbackAndWhatInterfacesHave) {
+TEST(Here, IncludesLoopbackAndInterfaceAddresses) {
   nic one;
   one.addresses = {{make_address("10.0.0.1"), 24, ""}};
   EXPECT_TRUE(is_local_address({one}, make_address("10.0.0.1")));
@@ -101,7 +101,7 @@ TEST(Here, IsLoopbackAndWhatInterfacesHave) {
   EXPECT_FALSE(is_local_address({one}, make_address("10.0.0.2")));
 }
 
-TEST(Leaving, IsSeenInTheCounters) {
+TEST(Leaving, IsCounted) {
   EXPECT_EQ(check_egress(1000, 2000, 1000), egress::as_bound);
   EXPECT_EQ(check_egress(1000, 1999, 1000), egress::elsewhere);
   EXPECT_EQ(check_egress(1000, 999, 0), egress::unknown);
@@ -111,21 +111,21 @@ TEST(Leaving, IsSeenInTheCounters) {
   EXPECT_FALSE(tx_bytes_of("nosuchnic").has_value());
 }
 
-TEST(Leaving, LoopbackCounts) {
+TEST(Leaving, CountsLoopbackAsLocal) {
   const std::optional<std::uint64_t> before = tx_bytes_of("lo");
   if (!before) GTEST_SKIP() << "the kernel shows no counters of lo";
   asio::io_context loop;
-  tcp::acceptor door(loop, {make_address("127.0.0.1"), 0});
+  tcp::acceptor acceptor(loop, {make_address("127.0.0.1"), 0});
   tcp::socket here(loop);
-  here.connect(door.local_endpoint());
-  tcp::socket there = door.accept();
+  here.connect(acceptor.local_endpoint());
+  tcp::socket there = acceptor.accept();
   std::vector<char> bytes(4096);
   asio::write(here, asio::buffer(bytes));
   asio::read(there, asio::buffer(bytes));
   EXPECT_EQ(check_egress(before, tx_bytes_of("lo"), bytes.size()), egress::as_bound);
 }
 
-TEST(Explained, EveryInterfaceHasAVerdict) {
+TEST(Explained, EveryInterfaceHasADecision) {
   settings options;
   const std::vector<rail_choice> all = explain_rails(options);
   EXPECT_EQ(all.size(), find_nics().size());

@@ -36,19 +36,19 @@ errc refusal(const std::string& line) {
   return errc{};
 }
 
-TEST(RailPairs, GoBySubnetFirstThenByOrder) {
+TEST(RailPairs, PreferSubnetsThenOrder) {
   const rails_list a = read("eth0=10.0.0.1/24:1 eth1=10.0.1.1/24:1 eth2=10.9.9.1/24:1");
   const rails_list b = read("x0=10.0.1.2/24:1 x1=10.0.0.2/24:1 x2=172.16.0.1/16:1");
   EXPECT_EQ(pairs_of(a, b), "eth0-x1/s eth1-x0/s eth2-x2/o");
 }
 
-TEST(RailPairs, OfOneSubnetGoByPosition) {
+TEST(RailPairs, OfOneSubnetPairByPosition) {
   const rails_list a = read("eth0=10.0.0.1/16:1 eth1=10.0.1.1/16:1");
   const rails_list b = read("eth0=10.0.0.2/16:1 eth1=10.0.1.2/16:1");
   EXPECT_EQ(pairs_of(a, b), "eth0-eth0/s eth1-eth1/s");
 }
 
-TEST(RailPairs, TakeTheDoorsOfTheSharedSubnet) {
+TEST(RailPairs, UseEndpointsOfSharedSubnet) {
   const rails_list a = read("eth0=10.0.0.1/24:1+fd00::1/64:2");
   const rails_list b = read("eth0=10.5.0.2/24:3+fd00::2/64:4");
   const pairing found = pair_rails(a, b);
@@ -56,7 +56,7 @@ TEST(RailPairs, TakeTheDoorsOfTheSharedSubnet) {
   EXPECT_EQ(found.pairs[0], (rail_pair{0, 0, 1, 1, true}));
 }
 
-TEST(RailPairs, LeaveOverWhatHasNoPartnerAndSayWhy) {
+TEST(RailPairs, ReportUnpairedRails) {
   const rails_list a =
       read("lo=127.0.0.1/8:1 eth0=10.0.0.1/24:1 eth1=10.0.1.1/24:1 six=fd00::1/64:1");
   const rails_list b = read("eth0=10.0.0.2/24:1");
@@ -74,7 +74,7 @@ TEST(RailPairs, LeaveOverWhatHasNoPartnerAndSayWhy) {
   EXPECT_EQ(pair_rails({}, b).unpaired.at(0).why, "eth0: this rank has no rail");
 }
 
-TEST(RailPairs, LoopbackGoesWithLoopbackOnly) {
+TEST(RailPairs, PairLoopbackWithLoopbackOnly) {
   EXPECT_EQ(pairs_of(read("lo=127.0.0.1/8:1"), read("eth0=10.0.0.1/8:1")), "");
   EXPECT_EQ(pairs_of(read("lo=127.0.0.1/8:1 lo=127.0.0.2/8:2"),
                      read("lo=127.0.0.1/8:3 lo=127.0.0.2/8:4")),
@@ -104,7 +104,7 @@ rails_list random_rails(std::mt19937& random) {
   return all;
 }
 
-TEST(RailPairs, AreTheSameFromBothEnds) {
+TEST(RailPairs, AreSymmetric) {
   std::mt19937 random(7);
   std::size_t pairs = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -129,7 +129,7 @@ TEST(RailPairs, AreTheSameFromBothEnds) {
   EXPECT_GT(pairs, 20'000u);
 }
 
-TEST(RailLines, ReadBackAsTheyWereWritten) {
+TEST(RailLines, RoundTrip) {
   const std::string line = "rails 1 eth0=10.1.0.2/24:4000+fd00::2/64:4001 ib0=10.2.0.2/16:65535";
   const rails_list rails = decode(line);
   ASSERT_EQ(rails.size(), 2u);
@@ -144,7 +144,7 @@ TEST(RailLines, ReadBackAsTheyWereWritten) {
   }
 }
 
-TEST(RailLines, OddNamesAndTooManyRailsStillMakeALineThatIsRead) {
+TEST(RailLines, OddNamesAndTooManyRailsAreReadable) {
   rails_list rails(max_rails + 4, published_rail{"a= b+\n", {}});
   for (published_rail& one : rails) {
     one.endpoints.assign(max_endpoints + 3,
@@ -162,7 +162,7 @@ TEST(RailLines, OddNamesAndTooManyRailsStillMakeALineThatIsRead) {
   EXPECT_EQ(back[0].endpoints.size(), max_endpoints);
 }
 
-TEST(RailLines, ThatAreHostileAreRefused) {
+TEST(RailLines, HostileInputIsRefused) {
   for (const char* const line : {"",
                                  "rails",
                                  "rails ",
@@ -198,7 +198,7 @@ TEST(RailLines, ThatAreHostileAreRefused) {
   EXPECT_EQ(refusal("rails 1 " + std::string(max_published_bytes, 'x')), errc::protocol_violation);
 }
 
-TEST(RailLines, DamagedAnywhereAreReadOrRefusedAndNothingElse) {
+TEST(RailLines, DamagedInputIsReadOrRefused) {
   const std::string good = "rails 1 eth0=10.1.0.2/24:4000+fd00::2/64:4001 ib0=10.2.0.2/16:65535";
   std::mt19937 random(11);
   int refused = 0;

@@ -1,6 +1,6 @@
-// Two ends of a channel of rails under random schedules of loss, delay, reordering between lanes,
-// cuts and healing: each message arrives once, in order and whole, and nobody writes into memory
-// that was handed back.
+// Two ends of a rails channel under random schedules of loss, delay, reordering between lanes,
+// disconnects and recovery: each message arrives once, in order and complete, and released memory
+// is never written.
 
 #include <gtest/gtest-spi.h>
 
@@ -19,12 +19,12 @@ constexpr std::uint64_t schedules = 40'000;
 #else
 constexpr std::uint64_t schedules = 1'000'000;
 #endif
-constexpr std::uint64_t batches = 20;  // of schedules, each a test of its own
+constexpr std::uint64_t batches = 20;  // batches of schedules, each a test of its own
 constexpr int steps = 90;
 constexpr int flows = 2;
 
-/// Short messages up to 24 bytes; longer ones are announced and come in chunks of 64, or of 16, 32
-/// or 48 where several lanes share one.
+/// Eager messages up to 24 bytes; longer ones are announced and sent in chunks of 64 bytes, or of
+/// 16, 32 or 48 if several lanes share one.
 constexpr protocol::limits tiny{24, 64, 512, flows, 16};
 constexpr rails::timeouts bounds{std::chrono::milliseconds(50), std::chrono::hours(1)};
 
@@ -40,31 +40,31 @@ std::uint32_t number_of(const std::string& text) {
 }
 
 enum class views {
-  carried,    ///< by lanes
+  carried,    ///< payload travels on the lanes
   placed,     ///< NICs write chunks in place
-  of_devices  ///< the same, and no processor reaches them; the second lane has no NIC
+  of_devices  ///< the same, in memory that the CPU cannot access; the second lane has no NIC
 };
 
 class schedule {
  public:
-  explicit schedule(std::uint64_t seed, views are = views::carried)
+  explicit schedule(std::uint64_t seed, views which = views::carried)
       : random_(seed),
-        are_(are),
+        which_(which),
         pair_(tiny, 1 + static_cast<std::size_t>(seed % 3), bounds,
               {(seed / 3 & 1) != 0, (seed / 3 & 2) != 0, (seed / 3 & 4) != 0},
-              are != views::carried) {
-    if (are != views::of_devices) return;
+              which != views::carried) {
+    if (which != views::of_devices) return;
     for (auto& end : pair_.ends) end.nic.lane_without = 1;
   }
 
-  void call_all_quiet() { pair_.calls_all_quiet = true; }
-  void leave_fences_out() { pair_.leaves_fences_out = true; }
+  void call_all_lanes_quiet() { pair_.reports_quiesced_early = true; }
+  void leave_fences_out() { pair_.omits_fences = true; }
   int in_place() const { return pair_.in_place; }
   void run() {
     for (int i = 0; i < steps && pair_.good; ++i) step();
-    // A chunk in place takes an announcement, a way and an accept before it.
+    // A placed chunk requires an announcement, a grant and an accept before it.
     for (int i = 0; pair_.drains_late && i < 2 * steps && pair_.good; ++i) {
-      hurry();
+      many_steps();
       step();
     }
     finish();
@@ -116,8 +116,8 @@ class schedule {
     }
   }
 
-  /// Much moves between two other steps.
-  void hurry() {
+  /// Many steps between two others.
+  void many_steps() {
     for (int i = 0; i < 6; ++i) {
       const int side = static_cast<int>(pick(2));
       const auto lane = static_cast<std::uint16_t>(pick(pair_.lanes()));
@@ -126,7 +126,7 @@ class schedule {
           pair_.drain(side, pick(3) == 0);
           break;
         case 1:
-          pair_.hear(side, lane);
+          pair_.deliver_completion(side, lane);
           break;
         case 2:
         case 3:
@@ -144,18 +144,18 @@ class schedule {
 
   void fault(int side, std::uint16_t lane) {
     switch (pick(5)) {
-      case 0:  // nothing gets through to this side
+      case 0:  // nothing arrives at this side
         pair_.ends[side].passes[lane] = false;
         return;
-      case 1:  // it does again: what was held back comes late
+      case 1:  // it does again: delayed bytes arrive late
         pair_.ends[side].passes[lane] = true;
         return;
-      case 2:  // a reset that both hear of
+      case 2:  // a reset that both ends detect
         pair_.close(0, lane);
         return pair_.close(1, lane);
-      case 3:  // one end gives up
+      case 3:  // one end closes the lane
         return pair_.close(side, lane);
-      default: {  // one bit turns over
+      default: {  // a flipped bit
         std::string& wire = pair_.ends[side].inbox[lane];
         if (wire.empty()) return;
         char& byte = wire[pick(wire.size())];
@@ -165,43 +165,43 @@ class schedule {
   }
   void post_send(int side, flow_id flow) {
     const std::size_t bytes = pick(2) == 0 ? pick(21) : pick(260);
-    auto& list = ways_[side].sends[flow];
+    auto& list = directions_[side].sends[flow];
     list.push_back(std::make_unique<scripted>(kind::send, flow, numbered(++number_, bytes)));
     start(side, *list.back());
   }
   void post_recv(int side, flow_id flow) {
-    auto& list = ways_[1 - side].recvs[flow];
+    auto& list = directions_[1 - side].recvs[flow];
     list.push_back(std::make_unique<scripted>(kind::recv, flow, std::string(270, '?')));
     start(side, *list.back());
   }
   void start(int side, scripted& op) {
-    if (are_ == views::of_devices) op.view = fake_nic::on_device(op.view);
+    if (which_ == views::of_devices) op.view = fake_nic::on_device(op.view);
     pair_.start(side, op);
   }
   void cancel_one(int side, flow_id flow) {
     const bool of_send = pick(2) == 0;
-    auto& list = of_send ? ways_[side].sends[flow] : ways_[1 - side].recvs[flow];
+    auto& list = of_send ? directions_[side].sends[flow] : directions_[1 - side].recvs[flow];
     if (list.empty()) return;
     scripted& op = *list[pick(list.size())];
     if (!op.is_over()) pair_.cancel(side, op);
   }
 
-  void settle() {
+  void deliver_all() {
     for (std::uint16_t i = 0; i < pair_.lanes(); ++i) {
       for (const int side : {0, 1}) pair_.ends[side].passes[i] = true;
     }
     pair_.heal_closed();
-    pair_.settle();
+    pair_.deliver_all();
   }
 
-  /// Receives until every send is over, then ends the receives that are left.
+  /// Receives until every send has completed, then cancels the remaining receives.
   void finish() {
     for (int i = 0; i < 2 * steps && pair_.good; ++i) {
-      settle();
+      deliver_all();
       bool any = false;
       for (const int side : {0, 1}) {
         for (flow_id f = 0; f < flows; ++f) {
-          const auto& list = ways_[side].sends[f];
+          const auto& list = directions_[side].sends[f];
           const bool open =
               std::any_of(list.begin(), list.end(), [](const auto& op) { return !op->is_over(); });
           const bool unexpected = pair_.core(1 - side).messages().stats().unexpected_bytes > 0;
@@ -211,22 +211,22 @@ class schedule {
       }
       if (!any) break;
     }
-    settle();
+    deliver_all();
     for (const int side : {0, 1}) {
-      for (auto& list : ways_[1 - side].recvs) {
+      for (auto& list : directions_[1 - side].recvs) {
         for (auto& op : list) {
           if (!op->is_over()) pair_.cancel(side, *op);
         }
       }
     }
-    settle();
+    deliver_all();
   }
 
   void check() {
     for (const int side : {0, 1}) {
       EXPECT_TRUE(pair_.core(side).is_flushed()) << "side " << side << " still waits for a report";
     }
-    // What came again after a loss is received twice.
+    // Packets that were sent again after a loss are received twice.
     for (std::uint16_t lane = 0; lane < pair_.lanes(); ++lane) {
       for (const int side : {0, 1}) {
         EXPECT_GE(pair_.core(1 - side).received_bytes(lane),
@@ -238,19 +238,19 @@ class schedule {
       EXPECT_EQ(pair_.ends[side].nic.keys(), 0u) << "side " << side << " keeps views registered";
       EXPECT_FALSE(pair_.core(side).has_active_dma());
     }
-    for (direction& way : ways_) {
-      for (int f = 0; f < flows; ++f) check_flow(way, f);
+    for (direction& traffic : directions_) {
+      for (int f = 0; f < flows; ++f) check_flow(traffic, f);
     }
   }
 
-  void check_flow(const direction& way, int flow) {
+  void check_flow(const direction& traffic, int flow) {
     std::vector<std::uint32_t> sent, got;
-    for (const auto& op : way.sends[flow]) {
+    for (const auto& op : traffic.sends[flow]) {
       ASSERT_TRUE(op->is_over());
       if (!op->result) sent.push_back(number_of(op->bytes_of));
     }
     std::size_t aborted = 0;
-    for (const auto& op : way.recvs[flow]) {
+    for (const auto& op : traffic.recvs[flow]) {
       ASSERT_TRUE(op->is_over());
       EXPECT_EQ(op->bytes_of.find_first_not_of('Z'), std::string::npos)
           << "written after it was over";
@@ -268,9 +268,9 @@ class schedule {
   }
 
   std::mt19937_64 random_;
-  const views are_;
+  const views which_;
   rails_pair pair_;
-  direction ways_[2];  // by the side that sends
+  direction directions_[2];  // by sending side
   std::uint32_t number_ = 0;
 };
 
@@ -287,13 +287,13 @@ TEST_P(rails_property, holds_under_random_faults) {
 
 INSTANTIATE_TEST_SUITE_P(batches, rails_property, testing::Range(std::uint64_t{0}, batches));
 
-/// How many chunks NICs have written.
-std::uint64_t run_direct(std::uint64_t batch, views are) {
+/// Number of chunks written by NICs.
+std::uint64_t run_direct(std::uint64_t batch, views which) {
   const std::uint64_t each = schedules / 20 / batches;
   std::uint64_t in_place = 0;
   for (std::uint64_t seed = batch * each; seed < (batch + 1) * each; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    schedule one(seed, are);
+    schedule one(seed, which);
     one.run();
     in_place += static_cast<std::uint64_t>(one.in_place());
     if (testing::Test::HasFailure()) break;
@@ -301,39 +301,39 @@ std::uint64_t run_direct(std::uint64_t batch, views are) {
   return in_place;
 }
 
-/// The same where NICs write chunks in place, and go on after their lane is closed: none touches a
-/// view that was given back, and none stays registered.
-TEST_P(rails_property, holds_where_nics_write_in_place) {
+/// The same with NICs that write chunks in place and continue after their lane is closed: none
+/// writes into a released view, and none stays registered.
+TEST_P(rails_property, holds_for_direct_placement) {
   EXPECT_GT(run_direct(GetParam(), views::placed), schedules / 20 / batches);
 }
 
-/// And no processor touches a view of a device, whoever carries its bytes at last.
+/// The CPU never accesses a view of a device, whichever lane carries its bytes.
 TEST_P(rails_property, holds_for_views_of_devices) {
   EXPECT_GT(run_direct(GetParam(), views::of_devices), schedules / 40 / batches);
 }
 
-/// These schedules would not be worth much if they did not find a missing fence: both copies of a
-/// parcel land at once, or one arrives while the other is being written.
-template <class Plant>
-void expect_found(views are, Plant plant) {
+/// The schedules must be able to detect a missing fence: both copies of a packet arrive at once, or
+/// one arrives while the other is being written.
+template <class Inject>
+void expect_found(views which, Inject inject) {
   std::uint64_t seed = 0;
   testing::TestPartResultArray found;
   for (; seed < 50'000 && found.size() == 0; ++seed) {
     const testing::ScopedFakeTestPartResultReporter instead(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
-    schedule faulty(seed, are);
-    plant(faulty);
+    schedule faulty(seed, which);
+    inject(faulty);
     faulty.run();
   }
   EXPECT_GT(found.size(), 0) << "not in " << seed << " schedules";
   testing::Test::RecordProperty("schedules", static_cast<int>(seed));
 }
 
-TEST(rails_property, find_a_fence_left_out) {
+TEST(rails_property, detects_missing_fence) {
   expect_found(views::carried, [](schedule& faulty) { faulty.leave_fences_out(); });
 }
-TEST(rails_property, find_a_view_given_back_too_early) {
-  expect_found(views::placed, [](schedule& faulty) { faulty.call_all_quiet(); });
+TEST(rails_property, detects_view_released_too_early) {
+  expect_found(views::placed, [](schedule& faulty) { faulty.call_all_lanes_quiet(); });
 }
 
 }  // namespace

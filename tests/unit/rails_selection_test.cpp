@@ -29,7 +29,7 @@ nic make(const std::string& name, nic_kind kind, const std::vector<std::string>&
   return one;
 }
 
-/// A server with two ports, and what else is found on servers.
+/// A server with two ports and other typical interfaces.
 std::vector<nic> server() {
   std::vector<nic> all{make("lo", nic_kind::loopback, {"127.0.0.1/8", "::1/128"}),
                        make("eth0", nic_kind::ethernet, {"10.0.0.1/24", "fd00::1/64"}, 25000),
@@ -46,7 +46,7 @@ selection chosen_of(const std::vector<nic>& nics, std::string_view words,
   return choose(nics, parse_rails(words), loopback_only);
 }
 
-/// The names of the rails in order, with a blank between them.
+/// The names of the rails in order, separated by blanks.
 std::string rails_of(const std::vector<nic>& nics, std::string_view words,
                      bool loopback_only = false) {
   std::string names;
@@ -66,7 +66,7 @@ std::string why(const std::vector<nic>& nics, const std::string& name, std::stri
   return "no such interface in the test";
 }
 
-std::string complaint(std::string_view words, const std::vector<nic>& nics = server()) {
+std::string error_text(std::string_view words, const std::vector<nic>& nics = server()) {
   try {
     choose(nics, parse_rails(words), false);
   } catch (const error& e) {
@@ -77,7 +77,7 @@ std::string complaint(std::string_view words, const std::vector<nic>& nics = ser
   return "no error";
 }
 
-TEST(RailsByThemselves, TakeThePortsThatAreUpAndSayWhyNotTheOthers) {
+TEST(RailsByThemselves, UsePortsThatAreUpAndExplainOthers) {
   const std::vector<nic> all = server();
   EXPECT_EQ(rails_of(all, ""), "eth0 eth1");
   EXPECT_EQ(rails_of(all, "auto"), "eth0 eth1");
@@ -89,7 +89,7 @@ TEST(RailsByThemselves, TakeThePortsThatAreUpAndSayWhyNotTheOthers) {
   EXPECT_EQ(why(all, "docker0"), "left out: bridge; name it in TANDEM_RAILS to use it");
 }
 
-TEST(RailsByThemselves, NeedACarrierAndAnAddress) {
+TEST(RailsByThemselves, RequireCarrierAndAddress) {
   std::vector<nic> all = server();
   all[1].carrier = false;
   all[2].addresses.erase(all[2].addresses.begin());
@@ -102,7 +102,7 @@ TEST(RailsByThemselves, NeedACarrierAndAnAddress) {
   EXPECT_EQ(why(all, "eth1"), "left out: no address of its own: part of bond0");
 }
 
-TEST(RailsByThemselves, GoDownTheLevels) {
+TEST(RailsByThemselves, FallBackByLevel) {
   const nic lo = make("lo", nic_kind::loopback, {"127.0.0.1/8"});
   nic pair = make("eth0", nic_kind::veth, {"10.0.0.1/24"}, 10000);
   EXPECT_EQ(rails_of({lo, pair}, ""), "lo");
@@ -121,7 +121,7 @@ TEST(RailsByThemselves, GoDownTheLevels) {
   EXPECT_EQ(rails_of({lo, bridge}, ""), "br0");
 }
 
-TEST(RailsByThemselves, AreOfOneKindAndOneClassOfSpeed) {
+TEST(RailsByThemselves, HaveOneKindAndSpeedClass) {
   const nic slow = make("eth0", nic_kind::ethernet, {"10.0.0.1/24"}, 1000);
   const nic fast = make("eth1", nic_kind::ethernet, {"10.0.1.1/24"}, 100000);
   const nic quarter = make("eth2", nic_kind::ethernet, {"10.0.2.1/24"}, 25000);
@@ -139,7 +139,7 @@ TEST(RailsByThemselves, AreOfOneKindAndOneClassOfSpeed) {
   EXPECT_EQ(rails_of({slow, slower}, ""), "ib0");
 }
 
-TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
+TEST(RailsByThemselves, VlanAndItsPortAreNotBothUsed) {
   const nic port = make("eth0", nic_kind::ethernet, {"10.0.0.1/24"});
   nic vlan = make("eth0.7", nic_kind::vlan, {"10.7.0.1/24"});
   vlan.hardware = true;
@@ -157,7 +157,7 @@ TEST(RailsByThemselves, AVlanDoesNotShareItsPortsWire) {
             std::string::npos);
 }
 
-TEST(RailsListed, AreTakenWhateverTheyAreInTheOrderOfTheList) {
+TEST(RailsListed, AreUsedAsListed) {
   const std::vector<nic> all = server();
   EXPECT_EQ(rails_of(all, "eth1,eth0"), "eth1 eth0");
   EXPECT_EQ(rails_of(all, "docker0,wlan0"), "docker0 wlan0");
@@ -174,7 +174,7 @@ TEST(RailsListed, AreTakenWhateverTheyAreInTheOrderOfTheList) {
   EXPECT_EQ(by_subnet.rails[0].addresses[0].where.to_string(), "fd00::1");
 }
 
-TEST(RailsListed, LoopbackAddressesAreARailEach) {
+TEST(RailsListed, LoopbackAddressesAreSeparateRails) {
   const std::vector<nic> all = server();
   const selection chosen = chosen_of(all, "127.0.0.2,127.0.0.1,127.0.0.3");
   ASSERT_EQ(chosen.rails.size(), 3u);
@@ -187,7 +187,7 @@ TEST(RailsListed, LoopbackAddressesAreARailEach) {
   EXPECT_EQ(chosen_of(all, "127.0.0.2,127.0.0.1,127.0.0.3,2").rails.size(), 2u);
 }
 
-TEST(RailsExcluded, LeaveTheRestAsItWouldHaveBeen) {
+TEST(RailsExcluded, LeaveOthersUnchanged) {
   const std::vector<nic> all = server();
   EXPECT_EQ(rails_of(all, "^eth0"), "eth1");
   EXPECT_EQ(why(all, "eth0", "^eth0"), "left out: excluded by ^eth0");
@@ -204,7 +204,7 @@ TEST(RailsExcluded, LeaveTheRestAsItWouldHaveBeen) {
   EXPECT_TRUE(chosen_of(all, "^virbr0,^10.200.0.0/16").notes.empty());
 }
 
-TEST(RailsOfAJobWithoutSecret, AreLoopback) {
+TEST(RailsOfAJobWithoutSecret, AreLoopbackOnly) {
   const std::vector<nic> all = server();
   EXPECT_EQ(rails_of(all, "", true), "lo");
   EXPECT_EQ(rails_of(all, "eth0", true), "");
@@ -214,27 +214,27 @@ TEST(RailsOfAJobWithoutSecret, AreLoopback) {
   EXPECT_EQ(why(all, "eth2", "", true), "left out: down");
 }
 
-TEST(RailWords, ThatAreWrongSayWhatIsRight) {
-  EXPECT_EQ(complaint("ehh0"), "rails ehh0: no such interface; did you mean eth0?");
-  EXPECT_NE(complaint("xyzzy").find("there are: lo, eth0"), std::string::npos);
-  EXPECT_NE(complaint("zz*").find("no such interface"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.9").find("no interface has this address"), std::string::npos);
-  EXPECT_NE(complaint("10.8.0.0/16").find("no interface is in this subnet"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.300").find("not an address"), std::string::npos);
-  EXPECT_NE(complaint("fd00:::1").find("not an address"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.0/33").find("0 to 32 bits"), std::string::npos);
-  EXPECT_NE(complaint("10.0.0.0/").find("0 to 32 bits"), std::string::npos);
-  EXPECT_NE(complaint("eth0/24").find("not an address before the /"), std::string::npos);
-  EXPECT_NE(complaint("eth0,,eth1").find("comma too many"), std::string::npos);
-  EXPECT_NE(complaint("^").find("nothing after the ^"), std::string::npos);
-  EXPECT_NE(complaint("0").find("outside 1 to 16 rails"), std::string::npos);
-  EXPECT_NE(complaint("2,3").find("a second number"), std::string::npos);
-  EXPECT_NE(complaint("sixteenletters99").find("longer than"), std::string::npos);
-  EXPECT_NE(complaint("fe80::1%lo").find("link-local"), std::string::npos);
-  EXPECT_NE(complaint("eth[01]").find("not an interface name"), std::string::npos);
+TEST(RailWords, ErrorsNameValidValues) {
+  EXPECT_EQ(error_text("ehh0"), "rails ehh0: no such interface; did you mean eth0?");
+  EXPECT_NE(error_text("xyzzy").find("there are: lo, eth0"), std::string::npos);
+  EXPECT_NE(error_text("zz*").find("no such interface"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.9").find("no interface has this address"), std::string::npos);
+  EXPECT_NE(error_text("10.8.0.0/16").find("no interface is in this subnet"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.300").find("not an address"), std::string::npos);
+  EXPECT_NE(error_text("fd00:::1").find("not an address"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.0/33").find("0 to 32 bits"), std::string::npos);
+  EXPECT_NE(error_text("10.0.0.0/").find("0 to 32 bits"), std::string::npos);
+  EXPECT_NE(error_text("eth0/24").find("not an address before the /"), std::string::npos);
+  EXPECT_NE(error_text("eth0,,eth1").find("comma too many"), std::string::npos);
+  EXPECT_NE(error_text("^").find("nothing after the ^"), std::string::npos);
+  EXPECT_NE(error_text("0").find("outside 1 to 16 rails"), std::string::npos);
+  EXPECT_NE(error_text("2,3").find("a second number"), std::string::npos);
+  EXPECT_NE(error_text("sixteenletters99").find("longer than"), std::string::npos);
+  EXPECT_NE(error_text("fe80::1%lo").find("link-local"), std::string::npos);
+  EXPECT_NE(error_text("eth[01]").find("not an interface name"), std::string::npos);
 }
 
-TEST(RailsRequired, SayWhyThereAreNone) {
+TEST(RailsRequired, ErrorsExplainMissingRails) {
   const std::vector<nic> all = server();
   EXPECT_NO_THROW(require_rails(all, chosen_of(all, "")));
   try {

@@ -1,5 +1,5 @@
-// How a message is cut and which lane takes what: lanes that are equal, or of which nothing is
-// known, carry equal parts of messages far too short to be measured.
+// Division of messages into chunks and of chunks among lanes: lanes that are equal or not measured
+// yet carry equal parts of messages that are too short to be measured.
 
 #include <algorithm>
 
@@ -10,16 +10,16 @@ namespace {
 
 using protocol::chunk_bytes_for;
 
-TEST(Chunks, FollowTheMessageAndTheLanes) {
+TEST(Chunks, DependOnMessageAndLanes) {
   const protocol::limits usual;
   struct row {
     std::size_t message_bytes, lanes, chunk_bytes;
   };
-  for (const row r : {row{256 * kib, 2, 64 * kib},  // two pieces a lane
+  for (const row r : {row{256 * kib, 2, 64 * kib},  // two chunks per lane
                       row{256 * kib, 4, 64 * kib}, row{257 * kib, 2, 128 * kib},
                       row{mib, 2, 256 * kib}, row{mib, 3, 192 * kib}, row{mib, 4, 128 * kib},
                       row{4 * mib, 2, mib}, row{64 * mib, 2, mib}, row{64 * mib, 16, mib},
-                      // One lane, or a message not worth cutting: as agreed.
+                      // One lane, or a message too short to be divided: the agreed chunk size.
                       row{256 * kib, 1, mib}, row{64 * mib, 0, mib}, row{128 * kib, 2, mib},
                       row{128 * kib + 1, 2, 64 * kib}, row{0, 2, mib},
                       row{protocol::max_message_bytes, 64, mib}}) {
@@ -31,7 +31,7 @@ TEST(Chunks, FollowTheMessageAndTheLanes) {
   EXPECT_EQ(chunk_bytes_for(short_ones, mib, 4), 10'000u);
 }
 
-/// What each lane carried of messages of this length, one after the other.
+/// Bytes on each lane for messages of this length, sent one after the other.
 std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, int messages) {
   rails_pair pair(protocol::limits{}, lanes, rails::timeouts{});
   for (int i = 0; i < messages && pair.good; ++i) {
@@ -39,7 +39,7 @@ std::vector<std::uint64_t> shares(std::size_t lanes, std::size_t message_bytes, 
     scripted receive(operation::kind::recv, 1, std::string(message_bytes, ' '));
     pair.start(1, receive);
     pair.start(0, send);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.got, std::string(message_bytes, static_cast<char>('a' + i)));
   }
   std::vector<std::uint64_t> carried;
@@ -66,30 +66,29 @@ TEST(Shares, AMessageOf128KiBStaysOnOneLane) {
   EXPECT_GE(carried[1], 128 * kib);
 }
 
-/// One lane's worth of a message of 256 KiB is 128 KiB; a lane of which nothing comes back takes no
-/// more than that.
-TEST(Shares, ALaneThatSaysNothingKeepsItsPartOnly) {
+/// A lane's part of a message of 256 KiB is 128 KiB; a lane without acknowledgements gets no more.
+TEST(Shares, SilentLaneGetsNoMoreThanItsPart) {
   rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   scripted send(operation::kind::send, 1, std::string(256 * kib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(256 * kib, ' '));
   pair.start(1, receive);
   pair.start(0, send);
-  const auto say_all = [&pair](int side) {
+  const auto send_all = [&pair](int side) {
     while (pair.write(side, 0)) {
     }
   };
-  say_all(0);
+  send_all(0);
   pair.deliver(1, 0, mib);
-  say_all(1);
+  send_all(1);
   pair.deliver(0, 0, mib);
   EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 256 * kib);
-  say_all(0);
+  send_all(0);
   EXPECT_EQ(pair.core(0).messages().accepted_bytes_left(), 128 * kib);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_TRUE(pair.good);
 }
 
-/// A message of so many bytes of which lane 1 delivers no more than `lane_bytes` in 10 ms.
+/// A message of this length of which lane 1 delivers at most `lane_bytes` in 10 ms.
 void send_slowly(rails_pair& pair, std::size_t bytes, std::size_t lane_bytes) {
   scripted send(operation::kind::send, 1, std::string(bytes, 's'));
   scripted receive(operation::kind::recv, 1, std::string(bytes, ' '));
@@ -108,8 +107,8 @@ void send_slowly(rails_pair& pair, std::size_t bytes, std::size_t lane_bytes) {
   EXPECT_TRUE(receive.is_over());
 }
 
-/// Short messages do not measure it, and while it is left out nothing else does.
-TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
+/// Short messages do not measure the lane, and nothing else does while it is excluded.
+TEST(Shares, SlowLaneIsRetried) {
   rails_pair pair(protocol::limits{}, 2, rails::timeouts{});
   send_slowly(pair, 32 * mib, 64 * kib);
   const auto carried = [&pair] { return pair.core(0).sent().acknowledged_bytes(1); };
@@ -130,12 +129,12 @@ TEST(Shares, ALaneThatWasSlowIsTriedAgain) {
   EXPECT_GT(carried(), before + 100 * kib);
 }
 
-/// After which chunks of a message of 6 MiB the receiver has something to report.
+/// The chunks of a message of 6 MiB after which the receiver sends a report.
 std::vector<bool> reports_of(std::size_t lanes) {
   rails_pair pair(protocol::limits{}, lanes, rails::timeouts{});
   scripted send(operation::kind::send, 1, std::string(6 * mib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(6 * mib, ' '));
-  const auto say_all = [&pair](int side) {
+  const auto send_all = [&pair](int side) {
     for (std::uint16_t lane = 0; lane < pair.lanes(); ++lane) {
       while (pair.write(side, lane)) {
       }
@@ -143,13 +142,13 @@ std::vector<bool> reports_of(std::size_t lanes) {
     }
   };
   pair.start(1, receive);
-  say_all(0);
-  say_all(1);
+  send_all(0);
+  send_all(1);
   pair.start(0, send);
   EXPECT_TRUE(pair.write(0, 0));
   while (pair.core(0).messages().accepted_bytes_left() == 0 && pair.good) {
     pair.deliver(1, 0, mib);
-    say_all(1);
+    send_all(1);
     if (pair.core(0).messages().accepted_bytes_left() == 0) pair.write(0, 0);
   }
   std::vector<bool> reports;
@@ -157,17 +156,17 @@ std::vector<bool> reports_of(std::size_t lanes) {
     if (!pair.write(0, lane)) continue;
     pair.deliver(1, lane, 2 * mib);
     reports.push_back(pair.core(1).received().needs_report());
-    say_all(1);
+    send_all(1);
   }
   EXPECT_TRUE(receive.is_over());
   return reports;
 }
 
-TEST(Reports, OfChunksOnTheOnlyLaneComeAfterFourMegabytesAndAtTheEnd) {
+TEST(Reports, OnSingleLaneComeEveryFourMegabytesAndAtTheEnd) {
   EXPECT_EQ(reports_of(1), (std::vector<bool>{false, false, false, true, false, true}));
 }
 
-TEST(Reports, OfChunksThatLanesShareComeAtOnce) {
+TEST(Reports, OnSharedMessagesComeImmediately) {
   EXPECT_EQ(reports_of(2), std::vector<bool>(6, true));
 }
 

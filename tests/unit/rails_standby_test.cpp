@@ -1,14 +1,13 @@
-// Lanes that stand by: they carry parcels only while no other lane is up, and count for nothing
-// until then.
+// Standby lanes carry packets only while no other lane is up and are not counted until then.
 
 #include "support/rails_pair.hpp"
 
 namespace tandem::test {
 namespace {
 
-constexpr std::uint16_t last = 2;  // the lane that stands by, of three
+constexpr std::uint16_t last = 2;  // index of the standby lane, of three lanes
 
-/// Lanes 0 and 1, and lane 2 that stands by.
+/// Lanes 0 and 1, and the standby lane 2.
 class standby : public testing::Test {
  protected:
   standby() : pair_(protocol::limits{}, 3, rails::timeouts{}, {false, false, true}) {}
@@ -21,7 +20,7 @@ class standby : public testing::Test {
     for (const int side : {0, 1}) pair_.close(side, lane);
   }
 
-  /// One message from the first end to the second, and what each lane carried of it.
+  /// Sends one message from the first end to the second; returns the bytes on each lane.
   std::array<std::uint64_t, 3> carried(std::size_t bytes) {
     scripted send(operation::kind::send, 1, std::string(bytes, 'x'));
     scripted receive(operation::kind::recv, 1, std::string(bytes, ' '));
@@ -30,13 +29,13 @@ class standby : public testing::Test {
     pair_.start(0, send);
     for (int round = 0; round < 50 && pair_.good; ++round) move();
     EXPECT_EQ(receive.got, std::string(bytes, 'x'));
-    pair_.pass_time(rails::timeouts{}.heartbeat());  // of short ones the sender hears by then
+    pair_.pass_time(rails::timeouts{}.heartbeat());  // short messages are acknowledged by then
     for (int round = 0; round < 2; ++round) move();
     std::array<std::uint64_t, 3> now = arrived();
     for (std::size_t i = 0; i < now.size(); ++i) now[i] -= before[i];
     return now;
   }
-  /// Everything that is on its way arrives; nothing heals by itself.
+  /// Delivers everything in flight; lost lanes do not recover by themselves.
   void move() {
     for (const int side : {0, 1}) {
       for (std::uint16_t i = 0; i < pair_.lanes(); ++i) {
@@ -74,7 +73,7 @@ TEST_F(standby, carries_all_when_the_others_are_lost) {
   EXPECT_GT(carried(10)[last], 0u);
 }
 
-TEST_F(standby, rests_again_when_another_comes_back) {
+TEST_F(standby, is_idle_again_when_another_recovers) {
   lose(0);
   lose(1);
   carried(300 * kib);
@@ -84,20 +83,20 @@ TEST_F(standby, rests_again_when_another_comes_back) {
   EXPECT_EQ(back[last], 0u);
 }
 
-TEST_F(standby, takes_over_what_was_on_its_way) {
+TEST_F(standby, takes_over_packets_in_flight) {
   scripted send(operation::kind::send, 1, std::string(300 * kib, 'x'));
   scripted receive(operation::kind::recv, 1, std::string(300 * kib, ' '));
   pair_.start(1, receive);
   pair_.start(0, send);
   move();
-  for (std::uint16_t i = 0; i < 2; ++i) pair_.write(0, i);  // and never arrives
+  for (std::uint16_t i = 0; i < 2; ++i) pair_.write(0, i);  // it never arrives
   lose(0);
   lose(1);
   for (int round = 0; round < 50 && pair_.good; ++round) move();
   EXPECT_EQ(receive.got, std::string(300 * kib, 'x'));
 }
 
-/// How long the pieces are into which a message of 256 KiB is cut.
+/// Chunk size of a message of 256 KiB.
 class pieces : public standby {
  protected:
   std::uint32_t first_piece() {
@@ -123,14 +122,14 @@ class pieces : public standby {
   }
 };
 
-TEST_F(pieces, are_cut_for_the_lanes_that_carry) {
-  EXPECT_EQ(first_piece(), 64 * kib) << "two lanes, two pieces each";
+TEST_F(pieces, are_sized_for_active_lanes) {
+  EXPECT_EQ(first_piece(), 64 * kib) << "two lanes, two chunks each";
   lose(0);
   EXPECT_EQ(first_piece(), 256 * kib) << "one lane";
   lose(1);
-  EXPECT_EQ(first_piece(), 256 * kib) << "the one that stood by";
+  EXPECT_EQ(first_piece(), 256 * kib) << "the standby lane";
   heal(0, true);
-  EXPECT_EQ(first_piece(), 64 * kib) << "two that stood by";
+  EXPECT_EQ(first_piece(), 64 * kib) << "two standby lanes";
 }
 
 }  // namespace

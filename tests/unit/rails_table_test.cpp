@@ -19,7 +19,7 @@ rail_choice interface(const std::string& name, const std::vector<std::string>& a
   return one;
 }
 
-TEST(RailsTable, ShowsRdmaBelowTheVerdict) {
+TEST(RailsTable, ShowsRdmaBelowTheDecision) {
   std::vector<rail_choice> all{interface("eth0", {"10.9.0.1/24", "fd00::1/64"}, true),
                                interface("eth1", {"10.9.1.1/24"}, true),
                                interface("eth2", {"10.9.2.1/24"}, true),
@@ -47,7 +47,7 @@ TEST(RailsTable, ShowsRdmaBelowTheVerdict) {
       "docker0    ethernet       100 Gbit/s  172.17.0.1/16  left out: bridge\n");
 }
 
-TEST(RailsTable, SaysOnceWhatKeepsAllFromRdma) {
+TEST(RailsTable, ReportsCommonRdmaObstacleOnce) {
   std::vector<rail_choice> all{interface("eth0", {"10.9.0.1/24", "fd00::1/64"}, true),
                                interface("eth1", {}, true)};
   for (rail_choice& one : all) one.rdma_reason = "no RDMA here: no device";
@@ -59,7 +59,7 @@ TEST(RailsTable, SaysOnceWhatKeepsAllFromRdma) {
             "no RDMA here: no device\n");
 }
 
-TEST(RailsTable, AsJsonHasRdmaAndWhatWasLeftOut) {
+TEST(RailsTable, JsonHasRdmaAndLeftOut) {
   rail_choice one = interface("eth0", {"10.9.0.1/24"}, true);
   one.rdma = "rxe0 port 1";
   one.rdma_reason.clear();

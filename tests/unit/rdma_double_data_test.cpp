@@ -7,7 +7,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(RdmaDoubleData, ASendLandsInTheNextReceive) {
+TEST(RdmaDoubleData, SendConsumesNextReceive) {
   rdma_rig rig;
   rig.a.write(0, "hello, world");
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(100, 4), rig.b.part(200, 50)}), 0);
@@ -34,17 +34,17 @@ TEST(RdmaDoubleData, ASendLandsInTheNextReceive) {
   EXPECT_EQ(rig.hosts.seen().bytes, 12u);
 }
 
-TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
+TEST(RdmaDoubleData, OnlyWriteWithImmediateConsumesReceive) {
   rdma_rig rig;
   rig.a.write(0, "payload");
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
-  rdma_end::aim(wr, rig.b, 64);
+  rdma_end::set_target(wr, rig.b, 64);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7)}), 0);
   EXPECT_EQ(rig.b.text_at(64, 8), "payload.");
   EXPECT_TRUE(rig.b.poll().empty());
   wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
-  rdma_end::aim(wr, rig.b, 128);
+  rdma_end::set_target(wr, rig.b, 128);
   wr.imm_data = 9;
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 3)}), 0);
   const auto got = rig.b.poll();
@@ -57,11 +57,11 @@ TEST(RdmaDoubleData, AWriteTakesNoReceiveUnlessItSaysSomething) {
   EXPECT_EQ(rig.hosts.seen().writes, 2u);
 }
 
-TEST(RdmaDoubleData, AReadFetches) {
+TEST(RdmaDoubleData, ReadFetchesRemoteBytes) {
   rdma_rig rig;
   rig.b.write(10, "there");
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 3);
-  rdma_end::aim(wr, rig.b, 10);
+  rdma_end::set_target(wr, rig.b, 10);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 5)}), 0);
   EXPECT_EQ(rig.a.text_at(0, 5), "there");
   const auto got = rig.a.poll();
@@ -107,17 +107,17 @@ TEST(RdmaDoubleData, RequestsKeepTheirOrder) {
   EXPECT_EQ(rig.b.text_at(0, 25), "0.......1.......2.......3");
 }
 
-TEST(RdmaDoubleData, NothingIsAMessageToo) {
+TEST(RdmaDoubleData, EmptyMessagesAreDelivered) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
-  ASSERT_EQ(rig.a.post(wr, {}), 0) << "no key is looked at";
+  ASSERT_EQ(rig.a.post(wr, {}), 0) << "keys are not checked";
   const auto got = rig.b.poll();
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].byte_len, 0u);
 }
 
-TEST(RdmaDoubleData, WhatIsSentMustBeRegistered) {
+TEST(RdmaDoubleData, SendRequiresRegisteredMemory) {
   const auto sent = [](auto change) {
     rdma_rig rig;
     EXPECT_EQ(rig.b.receive(1, {rig.b.part(0, 100)}), 0);
@@ -137,15 +137,15 @@ TEST(RdmaDoubleData, WhatIsSentMustBeRegistered) {
       refused);
 }
 
-/// What AddressSanitizer says of a NIC that reads what was freed.
-TEST(RdmaDoubleData, MemoryThatWentUnderARequestIsMissed) {
+/// AddressSanitizer detects a NIC that reads freed memory.
+TEST(RdmaDoubleData, DetectsMemoryFreedUnderRequest) {
 #ifndef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "only AddressSanitizer sees it";
 #endif
   rdma_rig rig;
   rig.hosts.deliver(rdma_double::delivery::by_pump);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
   const auto move = [&] {
     rig.a.memory = std::vector<char>();
@@ -154,12 +154,12 @@ TEST(RdmaDoubleData, MemoryThatWentUnderARequestIsMissed) {
   EXPECT_DEATH(move(), "heap-use-after-free");
 }
 
-TEST(RdmaDoubleData, RegionsOfAnotherDomainAreOutOfReach) {
+TEST(RdmaDoubleData, RegionsOfAnotherDomainAreRefused) {
   rdma_rig rig;
   ibv_pd* const other = verbs().alloc_pd(rig.b.context);
   ibv_mr* const region = verbs().reg_mr(other, rig.b.memory.data(), 100, rig.b.wanted.access);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   wr.wr.rdma.rkey = region->rkey;
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 1)}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 refused");
@@ -167,12 +167,12 @@ TEST(RdmaDoubleData, RegionsOfAnotherDomainAreOutOfReach) {
   EXPECT_EQ(verbs().dealloc_pd(other), 0);
 }
 
-TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
-  const auto written = [](const rdma_end::wish& there, auto change) {
+TEST(RdmaDoubleData, WriteRequiresKeyRangeAndAccess) {
+  const auto written = [](const rdma_end::options& there, auto change) {
     rdma_rig rig({}, there);
     EXPECT_EQ(rig.b.receive(9, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     change(wr, rig.b);
     EXPECT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
     EXPECT_EQ(rig.a.state(), IBV_QPS_ERR);
@@ -182,11 +182,11 @@ TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
     return rig.a.outcomes() + "; " + rig.b.outcomes();
   };
   const std::string refused = "1 refused; 9 flushed";
-  const auto as_it_is = [](ibv_send_wr&, auto&) {};
+  const auto unchanged = [](ibv_send_wr&, auto&) {};
   EXPECT_EQ(written({}, [](auto& wr, auto&) { wr.wr.rdma.rkey += 1; }), refused);
   EXPECT_EQ(written({}, [](auto& wr, auto& b) { wr.wr.rdma.rkey = b.mr->lkey; }), refused);
   EXPECT_EQ(written({}, [](auto& wr, auto&) { wr.wr.rdma.remote_addr += 4087; }), refused);
-  EXPECT_EQ(written({.access = IBV_ACCESS_LOCAL_WRITE}, as_it_is), refused);
+  EXPECT_EQ(written({.access = IBV_ACCESS_LOCAL_WRITE}, unchanged), refused);
   EXPECT_EQ(written({},
                     [](auto&, auto& b) {
                       ibv_qp_attr to{};
@@ -196,15 +196,15 @@ TEST(RdmaDoubleData, AWriteNeedsTheKeyTheRangeAndLeave) {
             refused);
 }
 
-TEST(RdmaDoubleData, AReadNeedsLeave) {
+TEST(RdmaDoubleData, ReadRequiresAccess) {
   rdma_rig rig({}, {.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_READ, 1);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 10)}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 refused");
 }
 
-TEST(RdmaDoubleData, TooLongForTheReceive) {
+TEST(RdmaDoubleData, MessageLongerThanReceiveFails) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(0, 4), rig.b.part(8, 5)}), 0);
   ASSERT_EQ(rig.b.receive(2, {}), 0);
@@ -213,7 +213,7 @@ TEST(RdmaDoubleData, TooLongForTheReceive) {
   EXPECT_EQ(rig.b.outcomes(), "1 too long, 2 flushed");
 }
 
-TEST(RdmaDoubleData, AReceiveMustBeRegisteredForWriting) {
+TEST(RdmaDoubleData, ReceiveRequiresLocalWriteAccess) {
   rdma_rig rig({}, {.access = 0});
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(0, 10)}), 0);
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, 3), {rig.a.part(0, 10)}), 0);
@@ -221,18 +221,18 @@ TEST(RdmaDoubleData, AReceiveMustBeRegisteredForWriting) {
   EXPECT_EQ(rig.b.outcomes(), "1 not registered");
 }
 
-TEST(RdmaDoubleData, TooLongForTheDevice) {
+TEST(RdmaDoubleData, MessageLongerThanDeviceLimitFails) {
   rdma_double hosts({{.name = "one", .max_msg = 100}, {.name = "two"}});
   rdma_end a("one"), b("two");
   connect(a, b);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, b, 0);
+  rdma_end::set_target(wr, b, 0);
   ASSERT_EQ(a.post(wr, {a.part(0, 100)}), 0);
   ASSERT_EQ(a.post(wr, {a.part(0, 101)}), 0);
   EXPECT_EQ(a.outcomes(), "1 ok, 1 too long");
 }
 
-TEST(RdmaDoubleData, WithoutAReceiveTheSenderWaits) {
+TEST(RdmaDoubleData, SenderWaitsForReceive) {
   rdma_rig rig;
   for (std::uint64_t id : {1, 2}) {
     ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, id), {rig.a.part(0, 1)}), 0);
@@ -246,15 +246,15 @@ TEST(RdmaDoubleData, WithoutAReceiveTheSenderWaits) {
   EXPECT_EQ(rig.a.outcomes(), "2 ok");
 }
 
-TEST(RdmaDoubleData, WithoutAReceiveTheSenderFailsIfItDoesNotWaitForEver) {
-  rdma_rig rig(rdma_end::wish{.rnr_retry = 6});
+TEST(RdmaDoubleData, SenderFailsAfterRnrRetries) {
+  rdma_rig rig(rdma_end::options{.rnr_retry = 6});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 not ready");
   EXPECT_EQ(rig.hosts.seen().rnr, 1u);
 }
 
-TEST(RdmaDoubleData, AFailedCompletionSaysLittle) {
+TEST(RdmaDoubleData, FailedCompletionHasOnlyIdAndStatus) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(8, {}), 0);
   ASSERT_EQ(rig.a.break_qp(), 0);
@@ -266,8 +266,8 @@ TEST(RdmaDoubleData, AFailedCompletionSaysLittle) {
   EXPECT_EQ(of_send[0].wr_id, 3u);
   EXPECT_EQ(of_send[0].qp_num, rig.a.qp->qp_num);
   EXPECT_NE(of_send[0].vendor_err, 0u);
-  EXPECT_EQ(of_send[0].opcode, IBV_WC_RECV) << "a lie, for whoever reads it";
-  EXPECT_EQ(of_receive[0].opcode, IBV_WC_SEND) << "a lie, for whoever reads it";
+  EXPECT_EQ(of_send[0].opcode, IBV_WC_RECV) << "a wrong value, for every reader";
+  EXPECT_EQ(of_receive[0].opcode, IBV_WC_SEND) << "a wrong value, for every reader";
   EXPECT_NE(of_receive[0].byte_len, 0u);
 }
 

@@ -19,7 +19,7 @@ int send(rdma_end& from, std::uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
   return from.post(rdma_end::request(IBV_WR_SEND, id, flags), {});
 }
 
-TEST(RdmaDoubleFaults, ALinkGoesDownAndComesBack) {
+TEST(RdmaDoubleFaults, LinkFailsAndRecovers) {
   rdma_rig rig;
   rig.hosts.drop_link("two");
   EXPECT_EQ(rig.b.port().state, IBV_PORT_DOWN);
@@ -27,13 +27,13 @@ TEST(RdmaDoubleFaults, ALinkGoesDownAndComesBack) {
   EXPECT_TRUE(rig.a.async_events().empty());
   ASSERT_EQ(write(rig.a, 1), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 unanswered");
-  EXPECT_EQ(rig.b.state(), IBV_QPS_RTS) << "the peer knows nothing";
+  EXPECT_EQ(rig.b.state(), IBV_QPS_RTS) << "the peer was not notified";
   rig.hosts.restore_link("two");
   EXPECT_EQ(rig.b.async_events(), std::vector{IBV_EVENT_PORT_ACTIVE});
   EXPECT_EQ(rig.b.port().state, IBV_PORT_ACTIVE);
 }
 
-TEST(RdmaDoubleFaults, ASenderTriesForAWhile) {
+TEST(RdmaDoubleFaults, SenderRetriesBeforeFailing) {
   rdma_rig rig;
   rig.hosts.retry_for(10s);
   rig.hosts.drop_link("one");
@@ -55,7 +55,7 @@ TEST(RdmaDoubleFaults, ASenderTriesForAWhile) {
   EXPECT_EQ(verbs().destroy_qp(std::exchange(rig.a.qp, nullptr)), 0);
 }
 
-TEST(RdmaDoubleFaults, ADeviceFails) {
+TEST(RdmaDoubleFaults, DeviceFailure) {
   rdma_rig rig;
   ASSERT_EQ(send(rig.a, 1, 0), 0);
   ASSERT_EQ(rig.a.receive(2, {}), 0);
@@ -79,14 +79,14 @@ std::vector<std::string> listed() {
   return names;
 }
 
-TEST(RdmaDoubleFaults, ADeviceThatIsBackMustBeOpenedAnew) {
+TEST(RdmaDoubleFaults, RecoveredDeviceMustBeReopened) {
   rdma_rig rig;
   rig.hosts.remove_device("one");
   EXPECT_EQ(rig.a.async_events(), std::vector{IBV_EVENT_DEVICE_FATAL});
   EXPECT_EQ(listed(), std::vector<std::string>{"two"});
   rig.hosts.restore_device("one");
   EXPECT_EQ(listed(), (std::vector<std::string>{"one", "two"}));
-  EXPECT_EQ(rig.a.make_qp(), nullptr) << "what was open stays dead";
+  EXPECT_EQ(rig.a.make_qp(), nullptr) << "objects opened before stay invalid";
   rdma_end fresh("one"), peer("two");
   connect(fresh, peer);
   ASSERT_EQ(write(fresh, 1), 0);
@@ -96,7 +96,7 @@ TEST(RdmaDoubleFaults, ADeviceThatIsBackMustBeOpenedAnew) {
   EXPECT_EQ(listed(), (std::vector<std::string>{"one", "two"}));
 }
 
-TEST(RdmaDoubleFaults, WithoutAcksTheDataIsThereAndTheSenderDoesNotKnow) {
+TEST(RdmaDoubleFaults, LostAcksFailSenderAfterDelivery) {
   rdma_rig rig;
   rig.hosts.retry_for(10s);
   rig.hosts.drop_acks("one", true);
@@ -114,7 +114,7 @@ TEST(RdmaDoubleFaults, WithoutAcksTheDataIsThereAndTheSenderDoesNotKnow) {
   EXPECT_EQ(rig.b.state(), IBV_QPS_RTS);
 }
 
-TEST(RdmaDoubleFaults, LateAcksAreAcksStill) {
+TEST(RdmaDoubleFaults, LateAcksAreAccepted) {
   rdma_rig rig;
   rig.hosts.retry_for(10s);
   rig.hosts.drop_acks("one", true);
@@ -124,14 +124,14 @@ TEST(RdmaDoubleFaults, LateAcksAreAcksStill) {
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
 }
 
-TEST(RdmaDoubleFaults, WhatIsGivenUpMayLandLate) {
+TEST(RdmaDoubleFaults, AbandonedPacketsMayArriveLate) {
   for (const bool fenced : {false, true}) {
     rdma_rig rig;
     rig.hosts.delay_packets("one", true);
     rig.a.write(0, "late");
     ASSERT_EQ(rig.b.receive(1, {}), 0);
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 4)}), 0);
     EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
     EXPECT_EQ(rig.b.text_at(0, 4) + rig.b.outcomes(), "....");
@@ -145,7 +145,7 @@ TEST(RdmaDoubleFaults, WhatIsGivenUpMayLandLate) {
   }
 }
 
-TEST(RdmaDoubleFaults, DelayedPacketsOfAPatientSenderJustArrive) {
+TEST(RdmaDoubleFaults, DelayedPacketsArriveWithinRetries) {
   rdma_rig rig;
   rig.hosts.retry_for(10s);
   rig.hosts.delay_packets("one", true);
@@ -155,7 +155,7 @@ TEST(RdmaDoubleFaults, DelayedPacketsOfAPatientSenderJustArrive) {
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
 }
 
-TEST(RdmaDoubleFaults, AnAddressMoves) {
+TEST(RdmaDoubleFaults, GidChanges) {
   rdma_rig rig;
   rig.hosts.change_gids("two", {rdma_double::roce("10.9.9.9", 2)});
   EXPECT_EQ(rig.b.async_events(), std::vector{IBV_EVENT_GID_CHANGE});
@@ -163,7 +163,7 @@ TEST(RdmaDoubleFaults, AnAddressMoves) {
   EXPECT_EQ(rig.a.outcomes(), "1 unanswered");
 }
 
-TEST(RdmaDoubleFaults, AHeldDeviceMovesByThePumpOnly) {
+TEST(RdmaDoubleFaults, PausedDeviceMovesOnlyWhenPumped) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}, {.name = "three"}, {.name = "four"}});
   rdma_end a("one"), b("two"), c("three"), d("four");
   connect(a, b);
@@ -179,7 +179,7 @@ TEST(RdmaDoubleFaults, AHeldDeviceMovesByThePumpOnly) {
   EXPECT_EQ(hosts.pump(1, "two"), 1u);
   EXPECT_EQ(b.text_at(0, 1), "x");
   EXPECT_EQ(b.outcomes(), "1 ok");
-  EXPECT_EQ(a.outcomes(), "") << "the answer is under way";
+  EXPECT_EQ(a.outcomes(), "") << "the acknowledgement is in flight";
   hosts.hold("two", false);
   EXPECT_EQ(a.outcomes(), "2 ok");
 }
@@ -196,7 +196,7 @@ TEST(RdmaDoubleFaults, StepByStep) {
   EXPECT_EQ(rig.hosts.pump(2), 2u);
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
   rig.hosts.drop_link("two");
-  EXPECT_EQ(rig.a.outcomes(), "") << "landed, and the answer is lost";
+  EXPECT_EQ(rig.a.outcomes(), "") << "delivered, and the acknowledgement is lost";
   EXPECT_EQ(rig.hosts.pump(), 1u);
   EXPECT_EQ(rig.hosts.pump(), 1u);
   EXPECT_EQ(rig.a.outcomes(), "2 unanswered");
@@ -208,7 +208,7 @@ TEST(RdmaDoubleFaults, StepByStep) {
   EXPECT_EQ(rig.hosts.pump_all(), 1u);
 }
 
-TEST(RdmaDoubleFaults, NothingMovesUntilSomebodyPolls) {
+TEST(RdmaDoubleFaults, NothingMovesUntilPolled) {
   rdma_rig rig;
   rig.hosts.deliver(delivery::at_poll);
   ASSERT_EQ(rig.b.receive(1, {rig.b.part(0, 1)}), 0);
@@ -216,12 +216,12 @@ TEST(RdmaDoubleFaults, NothingMovesUntilSomebodyPolls) {
   rig.a.write(0, "x");
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_SEND, 1), {rig.a.part(0, 1)}), 0);
   EXPECT_EQ(rig.b.text_at(0, 1), ".");
-  EXPECT_EQ(rig.b.events(), 1u) << "who sleeps is woken";
+  EXPECT_EQ(rig.b.events(), 1u) << "the blocked thread is woken";
   EXPECT_EQ(rig.b.outcomes(), "1 ok");
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
 }
 
-TEST(RdmaDoubleFaults, CallsFailWhenTold) {
+TEST(RdmaDoubleFaults, InjectsCallFailures) {
   rdma_rig rig;
   rdma_end& a = rig.a;
   const auto fails = [&](call which, auto make) {
@@ -278,7 +278,7 @@ TEST(RdmaDoubleFaults, CallsFailWhenTold) {
   EXPECT_EQ(rig.hosts.seen().writes, 0u);
 }
 
-TEST(RdmaDoubleFaults, ALaterCallFails) {
+TEST(RdmaDoubleFaults, InjectsFailureOfLaterCall) {
   rdma_rig rig;
   rig.hosts.fail_next(call::post_send, EIO, 2);
   EXPECT_EQ(write(rig.a, 1), 0);
@@ -288,7 +288,7 @@ TEST(RdmaDoubleFaults, ALaterCallFails) {
   EXPECT_EQ(rig.a.outcomes(), "1 ok, 2 ok, 4 ok");
 }
 
-TEST(RdmaDoubleFaults, ARequestEndsAsTold) {
+TEST(RdmaDoubleFaults, InjectsCompletionStatus) {
   rdma_rig rig;
   rig.hosts.fail_next_wr(IBV_WC_REM_OP_ERR, "two");
   ASSERT_EQ(write(rig.a, 1), 0);
@@ -299,8 +299,8 @@ TEST(RdmaDoubleFaults, ARequestEndsAsTold) {
   EXPECT_EQ(rig.hosts.seen().writes, 1u);
 }
 
-/// As Asio watches it: only a change wakes.
-TEST(RdmaDoubleFaults, DescriptorsCanBeWatchedForChange) {
+/// Edge-triggered, as Asio uses epoll.
+TEST(RdmaDoubleFaults, DescriptorsSupportEdgeTriggeredPolling) {
   rdma_rig rig;
   const int watch = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event one{};
@@ -311,7 +311,7 @@ TEST(RdmaDoubleFaults, DescriptorsCanBeWatchedForChange) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(rig.a.cq, 0), 0);
     ASSERT_EQ(write(rig.a, 1), 0);
-    EXPECT_EQ(::epoll_wait(watch, &one, 1, 0), 1) << "with the one before not yet fetched";
+    EXPECT_EQ(::epoll_wait(watch, &one, 1, 0), 1) << "with the previous one not yet fetched";
   }
   EXPECT_EQ(rig.a.events(), 2u);
   rig.hosts.drop_link("one");
@@ -320,7 +320,7 @@ TEST(RdmaDoubleFaults, DescriptorsCanBeWatchedForChange) {
   ::close(watch);
 }
 
-TEST(RdmaDoubleFaults, ThreadsMayShareIt) {
+TEST(RdmaDoubleFaults, IsThreadSafe) {
   rdma_rig rig;
   rig.hosts.deliver(delivery::by_pump);
   std::thread mover([&] {
@@ -329,7 +329,7 @@ TEST(RdmaDoubleFaults, ThreadsMayShareIt) {
   for (int round = 0; round < 100; ++round) {
     rig.a.write(0, "payload");
     ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-    rdma_end::aim(wr, rig.b, 0);
+    rdma_end::set_target(wr, rig.b, 0);
     ASSERT_EQ(rig.a.post(wr, {rig.a.part(0, 7)}), 0);
     while (rig.a.poll().empty()) std::this_thread::yield();
   }

@@ -14,7 +14,7 @@ int to_state(const rdma_end& of, ibv_qp_state next) {
   return of.modify(to, IBV_QP_STATE);
 }
 
-TEST(RdmaDoubleDevices, AreListedWhileItLives) {
+TEST(RdmaDoubleDevices, AreListedDuringItsLifetime) {
   {
     rdma_double hosts({{.name = "one"}, {.name = "two"}});
     int count = 0;
@@ -30,7 +30,7 @@ TEST(RdmaDoubleDevices, AreListedWhileItLives) {
   EXPECT_EQ(own == nullptr, !why.empty()) << "the machine's own, or none";
 }
 
-TEST(RdmaDoubleDevices, SayWhatTheyAre) {
+TEST(RdmaDoubleDevices, ReportTheirAttributes) {
   rdma_double hosts({{.name = "roce", .mtu = IBV_MTU_2048, .max_msg = 1 << 20, .max_qp_wr = 99},
                      {.name = "ib", .infiniband = true, .up = false}});
   ibv_context* const roce = open_named("roce");
@@ -81,7 +81,7 @@ TEST(RdmaDoubleMemory, IsRegisteredWithinLimits) {
   EXPECT_EQ(verbs().reg_mr(a.pd, more, 905, 0), nullptr);
   EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(verbs().reg_mr(a.pd, more, 10, IBV_ACCESS_REMOTE_WRITE), nullptr);
-  EXPECT_EQ(errno, EINVAL) << "who lets others write must let itself";
+  EXPECT_EQ(errno, EINVAL) << "remote write access requires local write access";
   ibv_mr* const region = verbs().reg_mr(a.pd, more, 904, 0);
   ASSERT_NE(region, nullptr);
   EXPECT_NE(region->lkey, region->rkey);
@@ -90,7 +90,7 @@ TEST(RdmaDoubleMemory, IsRegisteredWithinLimits) {
   EXPECT_EQ(verbs().dereg_mr(region), 0);
 }
 
-TEST(RdmaDoubleMemory, DescriptorsAreRegisteredWhereTheDeviceCan) {
+TEST(RdmaDoubleMemory, DmaBufsAreRegisteredWhereSupported) {
   rdma_double hosts({{.name = "one", .dmabuf = true}, {.name = "two"}});
   rdma_end a("one"), b("two");
   connect(a, b);
@@ -102,7 +102,7 @@ TEST(RdmaDoubleMemory, DescriptorsAreRegisteredWhereTheDeviceCan) {
   ibv_mr* const region = verbs().reg_dmabuf_mr(a.pd, 5000, 5000, 0x1000, memory, 0);
   ASSERT_NE(region, nullptr);
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
-  rdma_end::aim(wr, b, 0);
+  rdma_end::set_target(wr, b, 0);
   ASSERT_EQ(a.post(wr, {ibv_sge{0x1000, 6, region->lkey}}), 0);
   EXPECT_EQ(b.text_at(0, 7), "device.");
   EXPECT_EQ(verbs().dereg_mr(region), 0);
@@ -128,7 +128,7 @@ TEST(RdmaDoublePairs, AreReliableAndWithinTheLimits) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(RdmaDoublePairs, GoThroughTheirStatesInOrder) {
+TEST(RdmaDoublePairs, ChangeStatesInOrder) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   EXPECT_EQ(a.modify(a.to_rtr(b), rdma_end::rtr_mask), EINVAL);
@@ -146,10 +146,10 @@ TEST(RdmaDoublePairs, GoThroughTheirStatesInOrder) {
   EXPECT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
 }
 
-TEST(RdmaDoublePairs, WantEachAttributeOfAStepAndNoOther) {
+TEST(RdmaDoublePairs, RequireExactAttributeMask) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
-  const auto each_is_needed = [&](const ibv_qp_attr& to, int mask) {
+  const auto expect_each_required = [&](const ibv_qp_attr& to, int mask) {
     for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
       if ((mask & bit) == 0 || bit == IBV_QP_STATE) continue;
       EXPECT_EQ(a.modify(to, mask & ~bit), EINVAL) << bit;
@@ -157,12 +157,12 @@ TEST(RdmaDoublePairs, WantEachAttributeOfAStepAndNoOther) {
     EXPECT_EQ(a.modify(to, mask | IBV_QP_QKEY), EINVAL);
     EXPECT_EQ(a.modify(to, mask), 0);
   };
-  each_is_needed(a.to_init(), rdma_end::init_mask);
-  each_is_needed(a.to_rtr(b), rdma_end::rtr_mask);
-  each_is_needed(a.to_rts(), rdma_end::rts_mask);
+  expect_each_required(a.to_init(), rdma_end::init_mask);
+  expect_each_required(a.to_rtr(b), rdma_end::rtr_mask);
+  expect_each_required(a.to_rts(), rdma_end::rts_mask);
 }
 
-TEST(RdmaDoublePairs, WantAttributesThatCanBe) {
+TEST(RdmaDoublePairs, RequireValidAttributes) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -183,7 +183,7 @@ TEST(RdmaDoublePairs, WantAttributesThatCanBe) {
   EXPECT_EQ(a.modify(to, rdma_end::rts_mask), EINVAL);
 }
 
-TEST(RdmaDoublePairs, PostWhenTheStateAllows) {
+TEST(RdmaDoublePairs, PostInAllowedStatesOnly) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   const auto posts = [&] {
@@ -200,7 +200,7 @@ TEST(RdmaDoublePairs, PostWhenTheStateAllows) {
   EXPECT_EQ(a.post(rdma_end::request(IBV_WR_SEND, 1), std::vector(5, a.part(0, 1))), EINVAL);
 }
 
-TEST(RdmaDoublePairs, WaitForAPeerThatIsNotYetReady) {
+TEST(RdmaDoublePairs, RetryUntilPeerIsReady) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   rdma_end a("one"), b("two");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -217,42 +217,42 @@ TEST(RdmaDoublePairs, WaitForAPeerThatIsNotYetReady) {
   EXPECT_EQ(b.async_events(), std::vector{IBV_EVENT_COMM_EST}) << "before it could send";
 }
 
-/// What becomes of a message between devices one and two, whose receiver is connected otherwise.
-std::string sent_after(const std::function<void(ibv_qp_attr&)>& change_there, int mask_there,
-                       const rdma_end::wish& as = {}) {
+/// Result of a message between devices one and two with different attributes at the receiver.
+std::string sent_to(const std::function<void(ibv_qp_attr&)>& change_receiver, int receiver_mask,
+                    const rdma_end::options& as = {}) {
   rdma_end a("one", as), b("two", as);
   for (rdma_end* const one : {&a, &b}) {
     EXPECT_EQ(one->modify(one->to_init(), rdma_end::init_mask), 0);
   }
   EXPECT_EQ(a.modify(a.to_rtr(b), rdma_end::rtr_mask), 0);
   ibv_qp_attr to = b.to_rtr(a);
-  change_there(to);
-  EXPECT_EQ(b.modify(to, mask_there), 0);
+  change_receiver(to);
+  EXPECT_EQ(b.modify(to, receiver_mask), 0);
   EXPECT_EQ(a.modify(a.to_rts(), rdma_end::rts_mask), 0);
   EXPECT_EQ(b.receive(1, {b.part(0, 1000)}), 0);
   EXPECT_EQ(a.post(rdma_end::request(IBV_WR_SEND, 1), {a.part(0, 1000)}), 0);
   return a.outcomes();
 }
 
-TEST(RdmaDoublePairs, HearOnlyWhomTheyWereConnectedTo) {
+TEST(RdmaDoublePairs, ReceiveFromConnectedPeerOnly) {
   rdma_double hosts({{.name = "one"}, {.name = "two"}});
   constexpr int mask = rdma_end::rtr_mask;
-  EXPECT_EQ(sent_after([](auto&) {}, mask), "1 ok");
-  EXPECT_EQ(sent_after([](auto& to) { ++to.dest_qp_num; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { ++to.rq_psn; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { to.ah_attr.grh.dgid = {}; }, mask), "1 unanswered");
-  EXPECT_EQ(sent_after([](auto& to) { to.path_mtu = IBV_MTU_512; }, mask), "1 invalid there");
+  EXPECT_EQ(sent_to([](auto&) {}, mask), "1 ok");
+  EXPECT_EQ(sent_to([](auto& to) { ++to.dest_qp_num; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { ++to.rq_psn; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { to.ah_attr.grh.dgid = {}; }, mask), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto& to) { to.path_mtu = IBV_MTU_512; }, mask), "1 invalid there");
 }
 
-TEST(RdmaDoublePairs, AreFoundByLidOnInfiniband) {
+TEST(RdmaDoublePairs, UseLidOnInfiniband) {
   rdma_double hosts({{.name = "one", .infiniband = true}, {.name = "two", .infiniband = true}});
-  const rdma_end::wish as{.gid_index = 0};
+  const rdma_end::options as{.gid_index = 0};
   constexpr int mask = rdma_end::rtr_mask;
-  EXPECT_EQ(sent_after([](auto&) {}, mask, as), "1 ok");
-  EXPECT_EQ(sent_after([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");
+  EXPECT_EQ(sent_to([](auto&) {}, mask, as), "1 ok");
+  EXPECT_EQ(sent_to([](auto& to) { to.ah_attr.dlid += 7; }, mask, as), "1 unanswered");
 }
 
-TEST(RdmaDoublePairs, SpeakOneVersionOfRoce) {
+TEST(RdmaDoublePairs, RequireSameRoceVersion) {
   const auto gids = [](const char* address) {
     return std::vector{rdma_double::roce(address, 1, IBV_GID_TYPE_ROCE_V1),
                        rdma_double::roce(address, 1, IBV_GID_TYPE_ROCE_V2)};
@@ -265,7 +265,7 @@ TEST(RdmaDoublePairs, SpeakOneVersionOfRoce) {
   EXPECT_EQ(a.outcomes(), "1 unanswered");
 }
 
-TEST(RdmaDoublePairs, TalkToThemselvesToo) {
+TEST(RdmaDoublePairs, ConnectToThemselves) {
   rdma_double hosts({{.name = "one"}});
   rdma_end a("one");
   ASSERT_EQ(a.modify(a.to_init(), rdma_end::init_mask), 0);
@@ -278,14 +278,14 @@ TEST(RdmaDoublePairs, TalkToThemselvesToo) {
   EXPECT_EQ(a.text_at(10, 5), "self.");
 }
 
-TEST(RdmaDoublePairs, FindTheirPeerGone) {
+TEST(RdmaDoublePairs, DetectDestroyedPeer) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.break_qp(), 0);
   ASSERT_EQ(rig.a.post(rdma_end::request(IBV_WR_RDMA_WRITE, 1), {}), 0);
   EXPECT_EQ(rig.a.outcomes(), "1 unanswered");
 }
 
-TEST(RdmaDouble, SaysWhatWasLeftOpen) {
+TEST(RdmaDouble, ReportsLeaks) {
   ibv_context* left = nullptr;
   const auto leave = [&] {
     rdma_double hosts({{.name = "one"}});
@@ -294,7 +294,7 @@ TEST(RdmaDouble, SaysWhatWasLeftOpen) {
   EXPECT_NONFATAL_FAILURE(leave(), "left open: 1 contexts");
 }
 
-TEST(RdmaDouble, SaysWhatIsDestroyedTwice) {
+TEST(RdmaDouble, ReportsDoubleDestruction) {
   rdma_double hosts({{.name = "one"}});
   ibv_context* const one = open_named("one");
   ibv_pd* const pd = verbs().alloc_pd(one);

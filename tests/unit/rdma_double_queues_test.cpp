@@ -17,22 +17,22 @@ int send(rdma_rig& rig, std::uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
   return rig.a.post(rdma_end::request(IBV_WR_SEND, id, flags), {});
 }
 
-TEST(RdmaDoubleQueues, SlotsComeBackWhenALaterCompletionIsPolled) {
-  rdma_rig rig(rdma_end::wish{.send_wr = 3});
+TEST(RdmaDoubleQueues, SlotsAreFreedByLaterCompletion) {
+  rdma_rig rig(rdma_end::options{.send_wr = 3});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1, 0);
-  rdma_end::aim(wr, rig.b, 0);
+  rdma_end::set_target(wr, rig.b, 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   wr.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(rig.a.post(wr, {}), 0);
-  EXPECT_EQ(rig.a.post(wr, {}), ENOMEM) << "all are done, and nobody has looked";
+  EXPECT_EQ(rig.a.post(wr, {}), ENOMEM) << "all are complete but not polled";
   EXPECT_EQ(rig.a.outcomes(), "1 ok");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(rig.a.post(wr, {}), 0);
   EXPECT_EQ(rig.a.post(wr, {}), ENOMEM);
 }
 
-TEST(RdmaDoubleQueues, AListStopsAtTheOneThatFails) {
-  rdma_rig rig(rdma_end::wish{.send_wr = 2});
+TEST(RdmaDoubleQueues, PostedListStopsAtFailure) {
+  rdma_rig rig(rdma_end::options{.send_wr = 2});
   ibv_send_wr list[3], *bad = nullptr;
   for (int i = 0; i < 3; ++i) {
     list[i] = rdma_end::request(IBV_WR_RDMA_WRITE, static_cast<std::uint64_t>(i));
@@ -43,8 +43,8 @@ TEST(RdmaDoubleQueues, AListStopsAtTheOneThatFails) {
   EXPECT_EQ(rig.a.outcomes(), "0 ok, 1 ok");
 }
 
-TEST(RdmaDoubleQueues, ReceivesTakeASlotUntilPolled) {
-  rdma_rig rig(rdma_end::wish{.receive_wr = 2});
+TEST(RdmaDoubleQueues, ReceivesHoldSlotUntilPolled) {
+  rdma_rig rig(rdma_end::options{.receive_wr = 2});
   EXPECT_EQ(rig.b.receive(1, {}), 0);
   EXPECT_EQ(rig.b.receive(2, {}), 0);
   EXPECT_EQ(rig.b.receive(3, {}), ENOMEM);
@@ -54,14 +54,14 @@ TEST(RdmaDoubleQueues, ReceivesTakeASlotUntilPolled) {
   EXPECT_EQ(rig.b.receive(3, {}), 0);
 }
 
-TEST(RdmaDoubleQueues, AllAreSignalledWhereThePairWasMadeSo) {
-  rdma_rig rig(rdma_end::wish{.sig_all = 1});
+TEST(RdmaDoubleQueues, SigAllSignalsEveryRequest) {
+  rdma_rig rig(rdma_end::options{.sig_all = 1});
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ASSERT_EQ(send(rig, 7, 0), 0);
   EXPECT_EQ(rig.a.outcomes(), "7 ok");
 }
 
-TEST(RdmaDoubleQueues, AllComeBackFromABrokenPair) {
+TEST(RdmaDoubleQueues, BrokenPairFlushesAllRequests) {
   rdma_rig rig;
   for (std::uint64_t id : {1, 2}) ASSERT_EQ(send(rig, id, 0), 0) << "they wait for a receive";
   ASSERT_EQ(rig.a.receive(3, {}), 0);
@@ -71,7 +71,7 @@ TEST(RdmaDoubleQueues, AllComeBackFromABrokenPair) {
   EXPECT_EQ(rig.a.outcomes(), "1 flushed, 2 flushed, 3 flushed, 4 flushed, 5 flushed");
 }
 
-TEST(RdmaDoubleQueues, ResettingForgets) {
+TEST(RdmaDoubleQueues, ResetDiscardsRequests) {
   rdma_rig rig;
   ASSERT_EQ(send(rig, 1), 0);
   ibv_qp_attr to{};
@@ -81,7 +81,7 @@ TEST(RdmaDoubleQueues, ResettingForgets) {
 }
 
 TEST(RdmaDoubleQueues, OverrunningACompletionQueueBreaksIt) {
-  rdma_rig rig(rdma_end::wish{.cqe = 1});
+  rdma_rig rig(rdma_end::options{.cqe = 1});
   ibv_send_wr wr = rdma_end::request(IBV_WR_RDMA_WRITE, 1);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
   ASSERT_EQ(rig.a.post(wr, {}), 0);
@@ -90,7 +90,7 @@ TEST(RdmaDoubleQueues, OverrunningACompletionQueueBreaksIt) {
   EXPECT_EQ(rig.a.async_events(), (std::vector{IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL}));
 }
 
-TEST(RdmaDoubleQueues, CompletionsOfADestroyedPairStayOrGo) {
+TEST(RdmaDoubleQueues, CompletionsOfDestroyedPair) {
   for (const bool stay : {true, false}) {
     rdma_double hosts({{.name = "one", .keeps_completions = stay}, {.name = "two"}});
     rdma_end a("one"), b("two");
@@ -101,7 +101,7 @@ TEST(RdmaDoubleQueues, CompletionsOfADestroyedPairStayOrGo) {
   }
 }
 
-TEST(RdmaDoubleQueues, ArmingIsForOneCompletionToCome) {
+TEST(RdmaDoubleQueues, ArmingIsForOneFutureCompletion) {
   rdma_rig rig;
   for (std::uint64_t id : {1, 2, 3, 4}) ASSERT_EQ(rig.b.receive(id, {}), 0);
   ASSERT_EQ(send(rig, 1), 0);
@@ -118,7 +118,7 @@ TEST(RdmaDoubleQueues, ArmingIsForOneCompletionToCome) {
   EXPECT_EQ(rig.b.events(), 1u);
 }
 
-TEST(RdmaDoubleQueues, ArmedForSolicitedOnesItHearsOfThoseAndOfErrors) {
+TEST(RdmaDoubleQueues, SolicitedArmingReportsSolicitedAndErrors) {
   rdma_rig rig;
   for (std::uint64_t id : {1, 2, 3}) ASSERT_EQ(rig.b.receive(id, {}), 0);
   ASSERT_EQ(ibv_req_notify_cq(rig.b.cq, 1), 0);
@@ -131,7 +131,7 @@ TEST(RdmaDoubleQueues, ArmedForSolicitedOnesItHearsOfThoseAndOfErrors) {
   EXPECT_EQ(rig.b.events(), 1u);
 }
 
-TEST(RdmaDoubleQueues, ArmedForAllItStaysSo) {
+TEST(RdmaDoubleQueues, ArmingForAllIsNotNarrowed) {
   rdma_rig rig;
   ASSERT_EQ(rig.b.receive(1, {}), 0);
   ASSERT_EQ(ibv_req_notify_cq(rig.b.cq, 0), 0);
@@ -140,7 +140,7 @@ TEST(RdmaDoubleQueues, ArmedForAllItStaysSo) {
   EXPECT_EQ(rig.b.events(), 1u);
 }
 
-TEST(RdmaDoubleQueues, FetchingAnEventBlocksIfTheDescriptorDoes) {
+TEST(RdmaDoubleQueues, GetEventBlocksOnBlockingDescriptor) {
   rdma_rig rig;
   ::fcntl(rig.b.channel->fd, F_SETFL, 0);
   ASSERT_EQ(rig.b.receive(1, {}), 0);
@@ -155,7 +155,7 @@ TEST(RdmaDoubleQueues, FetchingAnEventBlocksIfTheDescriptorDoes) {
   waiter.join();
 }
 
-TEST(RdmaDoubleQueues, NothingIsDestroyedUnderWhatStandsOnIt) {
+TEST(RdmaDoubleQueues, ObjectsInUseAreNotDestroyed) {
   rdma_rig rig;
   const rdma_double::objects all = rig.hosts.open();
   EXPECT_EQ(all, (rdma_double::objects{2, 2, 2, 2, 2, 2, 0, 8192, 0}));
@@ -169,7 +169,7 @@ TEST(RdmaDoubleQueues, NothingIsDestroyedUnderWhatStandsOnIt) {
   EXPECT_EQ(rig.hosts.open(), (rdma_double::objects{2, 2, 2, 2, 2, 1, 0, 8192, 0}));
 }
 
-TEST(RdmaDoubleQueues, AQueueIsNotDestroyedBeforeItsEventsAreAcknowledged) {
+TEST(RdmaDoubleQueues, QueueWithUnacknowledgedEventsIsNotDestroyed) {
   rdma_rig rig;
   ASSERT_EQ(rig.a.receive(1, {}), 0);
   ASSERT_EQ(ibv_req_notify_cq(rig.a.cq, 0), 0);
@@ -183,7 +183,7 @@ TEST(RdmaDoubleQueues, AQueueIsNotDestroyedBeforeItsEventsAreAcknowledged) {
   EXPECT_NONFATAL_FAILURE(verbs().destroy_cq(gone), "would block for ever");
 }
 
-TEST(RdmaDoubleQueues, EventsThatNobodyFetchedGoWithTheirQueue) {
+TEST(RdmaDoubleQueues, UnfetchedEventsGoWithTheirQueue) {
   rdma_rig rig;
   ASSERT_EQ(rig.a.receive(1, {}), 0);
   ASSERT_EQ(ibv_req_notify_cq(rig.a.cq, 0), 0);
@@ -196,7 +196,7 @@ TEST(RdmaDoubleQueues, EventsThatNobodyFetchedGoWithTheirQueue) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST(RdmaDoubleQueues, AcknowledgingTooMuchIsAMistake) {
+TEST(RdmaDoubleQueues, AcknowledgingTooManyIsMisuse) {
   rdma_rig rig;
   EXPECT_NONFATAL_FAILURE(verbs().ack_cq_events(rig.a.cq, 1), "more than were fetched");
   --rig.a.cq->comp_events_completed;

@@ -26,9 +26,9 @@ inline ibv_context* open_named(const std::string& name) {
   return opened;
 }
 
-/// One end: everything once, and 4 KiB of memory.
+/// One end: one object of each kind, and 4 KiB of memory.
 struct rdma_end {
-  struct wish {
+  struct options {
     int cqe = 64;
     std::uint32_t send_wr = 8, receive_wr = 8, sge = 4, inlined = 64;
     int sig_all = 0;
@@ -37,8 +37,8 @@ struct rdma_end {
     std::uint32_t gid_index = 1;
   };
 
-  explicit rdma_end(const std::string& device) : rdma_end(device, wish()) {}
-  rdma_end(const std::string& device, const wish& as) : wanted(as) {
+  explicit rdma_end(const std::string& device) : rdma_end(device, options()) {}
+  rdma_end(const std::string& device, const options& as) : wanted(as) {
     context = open_named(device);
     pd = verbs().alloc_pd(context);
     channel = verbs().create_comp_channel(context);
@@ -163,8 +163,8 @@ struct rdma_end {
     wr.send_flags = flags;
     return wr;
   }
-  /// Where a write of the peer goes.
-  static void aim(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
+  /// Target address of the peer's write.
+  static void set_target(ibv_send_wr& wr, rdma_end& at, std::size_t offset) {
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(at.memory.data() + offset);
     wr.wr.rdma.rkey = at.mr->rkey;
   }
@@ -175,13 +175,13 @@ struct rdma_end {
     return ibv_post_send(qp, &wr, &bad);
   }
 
-  /// All there are, the error ones told apart from the rest by the status only.
+  /// All available completions; of failed ones only the id and the status are valid.
   std::vector<ibv_wc> poll() const {
     std::vector<ibv_wc> got(128);
     got.resize(static_cast<std::size_t>(ibv_poll_cq(cq, 128, got.data())));
     return got;
   }
-  /// As "1 ok, 2 flushed".
+  /// For example "1 ok, 2 flushed".
   std::string outcomes() const {
     std::string all;
     for (const ibv_wc& wc : poll()) {
@@ -214,7 +214,7 @@ struct rdma_end {
         return "status " + std::to_string(status);
     }
   }
-  /// How many events there were, which are acknowledged.
+  /// Acknowledges all events and returns their number.
   unsigned events() const {
     unsigned count = 0;
     ibv_cq* which = nullptr;
@@ -251,7 +251,7 @@ struct rdma_end {
     return {memory.data() + at, bytes};
   }
 
-  wish wanted;
+  options wanted;
   std::vector<char> memory = std::vector<char>(4096, '.');
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
@@ -274,9 +274,9 @@ inline void connect(rdma_end& a, rdma_end& b) {
 
 /// Two devices, a pair between them, and the double.
 struct rdma_rig {
-  rdma_rig() : rdma_rig(rdma_end::wish()) {}
-  explicit rdma_rig(const rdma_end::wish& as) : rdma_rig(as, as) {}
-  rdma_rig(const rdma_end::wish& as_a, const rdma_end::wish& as_b)
+  rdma_rig() : rdma_rig(rdma_end::options()) {}
+  explicit rdma_rig(const rdma_end::options& as) : rdma_rig(as, as) {}
+  rdma_rig(const rdma_end::options& as_a, const rdma_end::options& as_b)
       : a("one", as_a), b("two", as_b) {
     connect(a, b);
   }

@@ -1,4 +1,4 @@
-// The progress line and the report's page: pure text, checked as text.
+// The progress line and the report's page, checked as text.
 #include "report.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ report small_report() {
   return page;
 }
 
-TEST(progress_bar, shows_what_a_person_asks_for) {
+TEST(progress_bar, shows_requested_fields) {
   const progress_state state{"4 ranks", 50, 200, 3.14159, 12345, 0.257, 31.2};
   EXPECT_EQ(progress_line(state, 0),
             "4 ranks  step 50/200  loss 3.1416  12.3k tokens/s  waiting 26 %  31 s left");
@@ -71,7 +71,7 @@ TEST(progress_bar, writes_plain_lines_where_there_is_no_terminal) {
   EXPECT_EQ(count(text, "step 100/100"), 1);
 }
 
-TEST(ticks, are_round_and_cover_the_range) {
+TEST(ticks, are_round_numbers_covering_the_range) {
   EXPECT_EQ(nice_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   const std::vector<double> ticks = nice_ticks(2.31, 5.62, 5);
   EXPECT_LE(ticks.front(), 2.31);
@@ -82,7 +82,7 @@ TEST(ticks, are_round_and_cover_the_range) {
   EXPECT_EQ(tick_text(0), "0");
 }
 
-TEST(charts, leave_gaps_where_nothing_was_measured) {
+TEST(charts, leave_gaps_for_missing_values) {
   const std::string svg = draw({"t", "y", false, {{"c", "joint", {1, NAN, 2, 3, INFINITY, 4}}}});
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("inf"), std::string::npos);
@@ -95,7 +95,7 @@ TEST(charts, leave_gaps_where_nothing_was_measured) {
   EXPECT_NE(draw_timeline({}).find("no step was recorded"), std::string::npos);
 }
 
-TEST(report_page, needs_nothing_from_outside_and_escapes_what_it_is_given) {
+TEST(report_page, is_self_contained_and_escapes_input) {
   const std::string html = render(small_report());
   EXPECT_EQ(html.find("http"), std::string::npos);
   EXPECT_EQ(html.find("<script"), std::string::npos);
@@ -117,7 +117,7 @@ TEST(report_page, shows_a_difference_only_where_there_is_one) {
   EXPECT_EQ(render(page).find("Difference"), std::string::npos);
 }
 
-TEST(verdict_line, says_loss_and_difference) {
+TEST(result_line, shows_loss_and_difference) {
   const report page = small_report();
   EXPECT_EQ(loss_comparison(page.joint, page.reference),
             "final loss 3.500000; in one process 3.500000; difference 0 absolute, 0 relative: the "
@@ -130,12 +130,12 @@ TEST(verdict_line, says_loss_and_difference) {
   EXPECT_EQ(loss_comparison(page.joint, {}), "final loss 3.500000; no reference was run");
 }
 
-TEST(history_rates, leave_out_the_first_step) {
+TEST(history_rates, exclude_the_first_step) {
   EXPECT_DOUBLE_EQ(small_report().joint.tokens_per_s(), 10000);
   EXPECT_EQ(history{}.tokens_per_s(), 0);
 }
 
-TEST(timelines, sum_everything_and_keep_what_is_asked_for) {
+TEST(timelines, sum_all_steps_and_keep_requested_ones) {
   timeline line;
   line.start();
   const timeline::clock::time_point at = timeline::clock::now();
@@ -148,7 +148,7 @@ TEST(timelines, sum_everything_and_keep_what_is_asked_for) {
   EXPECT_NEAR(line.intervals()[0].end_us - line.intervals()[0].begin_us, 3000, 1e-6);
 }
 
-TEST(json, keeps_every_bit_and_escapes_text) {
+TEST(json, keeps_full_precision_and_escapes_text) {
   json_object all;
   EXPECT_EQ(json_object().take(), "{}\n");
   all.text("na\"me", "a\\b\n");

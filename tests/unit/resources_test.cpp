@@ -16,30 +16,30 @@ descriptor_usage usage(std::uint64_t open, std::uint64_t soft, std::uint64_t har
   return {{soft, hard}, open};
 }
 
-TEST(DescriptorBudget, LeavesTheLimitAloneWhereItIsEnough) {
+TEST(DescriptorBudget, KeepsSufficientLimit) {
   const auto made = descriptor_budget::of({"rank 0", 100, 200}, usage(20, 1024, 4096));
   EXPECT_TRUE(made.is_enough);
   EXPECT_EQ(made.raised_soft, 0u);
 }
 
-TEST(DescriptorBudget, RaisesTheSoftLimitAsFarAsAJobNeedsIt) {
+TEST(DescriptorBudget, RaisesSoftLimitAsNeeded) {
   const auto made = descriptor_budget::of({"tandem run", 1210, 1210}, usage(10, 1024, 20000));
   EXPECT_TRUE(made.is_enough);
   EXPECT_EQ(made.raised_soft, 1220 + descriptor_need::spare);
 }
 
-TEST(DescriptorBudget, GoesToTheHardLimitForWhatIsOnlyWishedFor) {
+TEST(DescriptorBudget, RaisesToHardLimitForOptionalNeeds) {
   const auto made = descriptor_budget::of({"rank 0", 30, 90}, usage(10, 32, 64));
   EXPECT_TRUE(made.is_enough);
   EXPECT_EQ(made.raised_soft, 64u);
 }
 
-TEST(DescriptorBudget, SaysNoWhereTheHardLimitIsTooLow) {
+TEST(DescriptorBudget, RefusesWhenHardLimitIsTooLow) {
   EXPECT_FALSE(descriptor_budget::of({"rank 0", 60, 90}, usage(10, 64, 64)).is_enough);
   EXPECT_TRUE(descriptor_budget::of({"rank 0", 50, 90}, usage(10, 64, 64)).is_enough);
 }
 
-TEST(DescriptorBudget, KnowsNoEndOfUnlimited) {
+TEST(DescriptorBudget, HandlesUnlimited) {
   const auto made = descriptor_budget::of({"rank 0", 5000, 9000}, usage(10, 1024, unlimited));
   EXPECT_TRUE(made.is_enough);
   EXPECT_EQ(made.raised_soft, 9010 + descriptor_need::spare);
@@ -59,7 +59,7 @@ TEST(DescriptorBudget, ErrorSaysHowManyAreNeededAndWhichLimitToRaise) {
                "run --ulimit nofile=76");
 }
 
-TEST(Resources, OneErrnoMeansWhatTheCallAsksFor) {
+TEST(Resources, ErrnoIsInterpretedByResource) {
   EXPECT_TRUE(is_exhausted(EAGAIN, resource::process));
   EXPECT_FALSE(is_exhausted(EAGAIN, resource::descriptor));
   EXPECT_TRUE(is_exhausted(ENOSPC, resource::file));
@@ -70,22 +70,22 @@ TEST(Resources, OneErrnoMeansWhatTheCallAsksFor) {
 }
 
 std::string words(int code, resource wanted, const resource_usage& now) {
-  const error said = describe_exhausted(code, wanted, "no x", now);
-  EXPECT_EQ(said.code(), errc::limit_exceeded);
-  return said.what();
+  const error failure = describe_exhausted(code, wanted, "no x", now);
+  EXPECT_EQ(failure.code(), errc::limit_exceeded);
+  return failure.what();
 }
 
 bool holds(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(Resources, WordsNameTheLimitThatRefused) {
+TEST(Resources, TextNamesTheExhaustedLimit) {
   resource_usage now;
   now.descriptors = {64, 4096};
   now.open_descriptors = 64;
-  std::string said = words(EMFILE, resource::descriptor, now);
-  EXPECT_TRUE(holds(said, "RLIMIT_NOFILE: 64 of 64 in use, hard limit 4096")) << said;
-  EXPECT_TRUE(holds(said, "raise the soft limit: ulimit -n")) << said;
+  std::string failure = words(EMFILE, resource::descriptor, now);
+  EXPECT_TRUE(holds(failure, "RLIMIT_NOFILE: 64 of 64 in use, hard limit 4096")) << failure;
+  EXPECT_TRUE(holds(failure, "raise the soft limit: ulimit -n")) << failure;
   EXPECT_TRUE(holds(words(ETOOMANYREFS, resource::descriptor, now), "in flight"));
   EXPECT_TRUE(holds(words(ENFILE, resource::descriptor, now), "fs.file-max"));
   now.processes = {100, 200};
@@ -116,7 +116,7 @@ TEST(Resources, ThreadsThatCannotStartAreNamed) {
   }
 }
 
-/// In a child: limits are of a process.
+/// In a child process, because limits are per process.
 template <class Work>
 void in_child(Work work) {
   EXPECT_EXIT((work(), ::_exit(testing::Test::HasFailure() ? 1 : 0)), testing::ExitedWithCode(0),
@@ -130,13 +130,13 @@ void set_soft_limit(rlim_t soft) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &now), 0);
 }
 
-TEST(Resources, UsageIsToldThoughNoDescriptorIsLeft) {
+TEST(Resources, UsageIsReportedWithoutFreeDescriptors) {
   in_child([] {
     set_soft_limit(48);
     while (::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
     }
-    const error said = exhausted(EMFILE, resource::descriptor, "no socket");
-    EXPECT_TRUE(holds(said.what(), "RLIMIT_NOFILE: 48 of 48 in use")) << said.what();
+    const error failure = exhausted(EMFILE, resource::descriptor, "no socket");
+    EXPECT_TRUE(holds(failure.what(), "RLIMIT_NOFILE: 48 of 48 in use")) << failure.what();
     const boost::system::system_error bare(EMFILE, boost::system::system_category(), "epoll");
     const std::optional<error> found = find_exhausted(bare);
     EXPECT_TRUE(found && holds(found->what(), "epoll: this process is out of file descriptors"));
@@ -144,7 +144,7 @@ TEST(Resources, UsageIsToldThoughNoDescriptorIsLeft) {
   });
 }
 
-TEST(Resources, ReservingRaisesTheSoftLimitAndNothingElse) {
+TEST(Resources, ReservationRaisesSoftLimitOnly) {
   in_child([] {
     set_soft_limit(48);
     const limit before = read_descriptor_usage().max;

@@ -1,4 +1,4 @@
-// Rounds of a loop over links that find something every time, and what else it has to do.
+// Polling rounds of a loop over links that are always ready, and its other handlers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class busy_link final : public pollable {
 
 constexpr spin_policy alone{.max_spin = 1ms, .crowded = false};
 
-/// Polls from the one that posts a handler to the handler, which ends the loop.
+/// Number of polls between posting a handler and running it; the handler stops the loop.
 int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alone) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
@@ -54,8 +54,8 @@ int polls_until_handled(std::chrono::microseconds each, spin_policy policy = alo
   return until;
 }
 
-/// Fewer where this core is taken away in between, never more.
-TEST(rounds, that_are_short_go_on_a_little) {
+/// Fewer if this thread is preempted in between, never more.
+TEST(rounds, short_rounds_repeat) {
   int max_polls = 0;
   for (int i = 0; i < 100; ++i) {
     const int polls = polls_until_handled(0us);
@@ -65,49 +65,49 @@ TEST(rounds, that_are_short_go_on_a_little) {
   EXPECT_EQ(max_polls, 3);
 }
 
-TEST(rounds, that_are_long_let_others_in) {
+TEST(rounds, long_rounds_yield) {
   EXPECT_EQ(polls_until_handled(25us), 0);
 }
 
-TEST(rounds, where_others_wait_for_the_core_let_them_in) {
+TEST(rounds, yield_when_core_is_contended) {
   EXPECT_EQ(polls_until_handled(0us, {.max_spin = 1ms, .crowded = true}), 0);
 }
 
-/// Looks at memory between two looks of the kernel, while nothing is found.
+/// Polls of memory between two polls of the kernel while nothing is ready.
 class idle_link final : public pollable {
  public:
-  idle_link(asio::io_context& context, poll_cost costs, std::function<void()> looked)
-      : pollable(context.get_executor(), costs), looked_(std::move(looked)) {}
+  idle_link(asio::io_context& context, poll_cost costs, std::function<void()> on_poll)
+      : pollable(context.get_executor(), costs), on_poll_(std::move(on_poll)) {}
 
  private:
   bool poll() override {
-    looked_();
+    on_poll_();
     return false;
   }
   void arm() override {}
 
-  const std::function<void()> looked_;
+  const std::function<void()> on_poll_;
 };
 
-int memory_looks_of_a_round(bool expects_completion) {
+int memory_polls_per_round(bool expects_completion) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
-  int looks = 0, rounds = 0;
-  const idle_link memory(context, pollable::poll_cost::memory_read, [&] { ++looks; });
+  int poll_count = 0, rounds = 0;
+  const idle_link memory(context, pollable::poll_cost::memory_read, [&] { ++poll_count; });
   const idle_link kernel(context, pollable::poll_cost::system_call, [&] {
-    if (rounds++ == 0) looks = 0;
+    if (rounds++ == 0) poll_count = 0;
     if (rounds == 3) context.stop();
   });
   if (expects_completion) poller::of(context.get_executor()).expect_completion(true);
   run(context, alone);
-  return looks / 2;
+  return poll_count / 2;
 }
 
-TEST(rounds, follow_each_other_sooner_where_they_are_awaited) {
-  const int usual = memory_looks_of_a_round(false), hurried = memory_looks_of_a_round(true);
+TEST(rounds, are_shorter_while_awaited) {
+  const int usual = memory_polls_per_round(false), awaited = memory_polls_per_round(true);
   EXPECT_GT(usual, 50);
-  EXPECT_GT(hurried, 4);
-  EXPECT_LT(hurried, 24);
+  EXPECT_GT(awaited, 4);
+  EXPECT_LT(awaited, 24);
 }
 
 TEST(rounds, end_with_the_loop) {

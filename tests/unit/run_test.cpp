@@ -1,4 +1,4 @@
-// Real processes: what `tandem run` promises about ranks, their output and their end.
+// `tandem run` with real processes: ranks, their output and their exit.
 
 #include "run/run.hpp"
 
@@ -24,14 +24,14 @@ namespace {
 using namespace std::chrono_literals;
 using lines = std::vector<std::string>;
 
-constexpr int patience_ms = 30'000;
+constexpr int timeout_ms = 30'000;
 
-/// Reads until `word` has come, or to the end where it is empty. False when patience ran out.
+/// Reads until `word` has arrived, or to the end if it is empty. False after the timeout.
 bool read_until(int fd, const std::string& word, std::string& seen) {
   std::array<char, 4096> bytes;
   while (word.empty() || seen.find(word) == std::string::npos) {
     pollfd ready{fd, POLLIN, 0};
-    if (::poll(&ready, 1, patience_ms) <= 0) return false;
+    if (::poll(&ready, 1, timeout_ms) <= 0) return false;
     const ssize_t count = ::read(fd, bytes.data(), bytes.size());
     if (count <= 0) return word.empty();
     seen.append(bytes.data(), static_cast<std::size_t>(count));
@@ -82,8 +82,8 @@ lines sorted_lines(const std::string& text) {
   return all;
 }
 
-/// A pipe whose write end every process of a job inherits: its read end sees when the last one is
-/// gone.
+/// A pipe whose write end every process of a job inherits: its read end reports when the last one
+/// has exited.
 class lifeline {
  public:
   lifeline() {
@@ -102,7 +102,7 @@ class lifeline {
   owned_fd read_, write_;
 };
 
-/// A launcher in a process of its own, for tests that send it signals.
+/// A launcher in its own process, for tests that send it signals.
 class launcher_process {
  public:
   explicit launcher_process(launch_plan plan) {
@@ -111,7 +111,7 @@ class launcher_process {
     plan.error_output = output.write.get();
     id_ = ::fork();
     if (id_ == 0) {
-      // A shell's job in the background begins with these ignored, and so would its tests.
+      // A background job of a shell starts with these ignored, and its children inherit that.
       for (const int number : {SIGINT, SIGQUIT, SIGHUP}) ::signal(number, SIG_DFL);
       ::_exit(launch_local(plan));
     }
@@ -121,17 +121,17 @@ class launcher_process {
     if (id_ > 0) wait();
   }
   pid_t id() const { return id_; }
-  /// Until a word has come from the ranks `times` times.
-  bool hear(const std::string& word, int times) {
+  /// Reads until `word` has appeared in the output `times` times.
+  bool wait_for_output(const std::string& word, int times) {
     for (int i = 0; i < times; ++i) {
-      if (!read_until(output_.get(), word, heard_)) return false;
-      heard_.erase(0, heard_.find(word) + word.size());
+      if (!read_until(output_.get(), word, text_)) return false;
+      text_.erase(0, text_.find(word) + word.size());
     }
     return true;
   }
-  /// Its output to the end; true when every writer is gone, that is, no process of the job is left.
-  bool hear_the_end() { return read_until(output_.get(), "", heard_); }
-  const std::string& heard() const { return heard_; }
+  /// Reads to the end of the output, which is true when no process of the job is left.
+  bool wait_for_end() { return read_until(output_.get(), "", text_); }
+  const std::string& text() const { return text_; }
   int wait() {
     int status = -1;
     ::waitpid(std::exchange(id_, -1), &status, 0);
@@ -141,10 +141,10 @@ class launcher_process {
  private:
   pid_t id_;
   owned_fd output_;
-  std::string heard_;
+  std::string text_;
 };
 
-TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
+TEST(Run, SetsRankVariablesAndRendezvous) {
   launch_plan plan = shell(3,
                            "echo place $TANDEM_RANK$RANK$TANDEM_LOCAL_RANK$LOCAL_RANK "
                            "$TANDEM_SIZE$WORLD_SIZE$TANDEM_LOCAL_SIZE$LOCAL_WORLD_SIZE $EXTRA; "
@@ -155,15 +155,15 @@ TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
   EXPECT_EQ(result.errors, "");
   const lines all = sorted_lines(result.output);
   ASSERT_EQ(all.size(), 6u);
-  std::set<std::string> meeting_points;
+  std::set<std::string> rendezvous_addresses;
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const std::string prefix = "[" + std::to_string(rank) + "] ";
     EXPECT_EQ(all[2 * rank],
               prefix + "place " + std::string(4, static_cast<char>('0' + rank)) + " 3333 more");
-    meeting_points.insert(all[2 * rank + 1].substr(prefix.size()));
+    rendezvous_addresses.insert(all[2 * rank + 1].substr(prefix.size()));
   }
-  ASSERT_EQ(meeting_points.size(), 1u);
-  std::istringstream words(*meeting_points.begin());
+  ASSERT_EQ(rendezvous_addresses.size(), 1u);
+  std::istringstream words(*rendezvous_addresses.begin());
   std::string mark, own, torch, job;
   words >> mark >> own >> torch >> job;
   EXPECT_EQ(own, torch);
@@ -171,7 +171,7 @@ TEST(Run, GivesEveryRankItsPlaceAndOneMeetingPoint) {
   EXPECT_EQ(job.size(), 16u);
 }
 
-TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
+TEST(Run, GeneratesSecretUnlessSet) {
   launch_plan plan = shell(2, "echo ${#TANDEM_SECRET} $TANDEM_SECRET");
   const lines generated = sorted_lines(launch(plan).output);
   ASSERT_EQ(generated.size(), 2u);
@@ -189,14 +189,14 @@ TEST(Run, GivesItsRanksASecretUnlessTheUserHasOne) {
   EXPECT_EQ(sorted_lines(launch(plan).output)[0], "[0] 4 mine");
 }
 
-TEST(Run, PrefixesWholeLinesOfBothStreamsAndAPartialLastOne) {
+TEST(Run, PrefixesLinesOfBothStreams) {
   const outcome result = launch(shell(1, "echo one; printf two; echo three >&2; printf four >&2"));
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.output, "[0] one\n[0] two\n");
   EXPECT_EQ(result.errors, "[0] three\n[0] four\n");
 }
 
-TEST(Run, WithoutPrefixOutputIsUntouched) {
+TEST(Run, OutputWithoutPrefixIsUnchanged) {
   launch_plan plan = shell(1, "printf 'a\\nb'; printf c >&2");
   plan.prefix = false;
   const outcome result = launch(plan);
@@ -204,7 +204,7 @@ TEST(Run, WithoutPrefixOutputIsUntouched) {
   EXPECT_EQ(result.errors, "c");
 }
 
-TEST(Run, ThousandsOfLinesStayWholeAndInOrder) {
+TEST(Run, ManyLinesStayIntactAndOrdered) {
   const outcome result = launch(shell(4, "seq 20000"));
   EXPECT_EQ(result.status, 0);
   std::array<int, 4> next{1, 1, 1, 1};
@@ -219,7 +219,7 @@ TEST(Run, ThousandsOfLinesStayWholeAndInOrder) {
   EXPECT_EQ(next, (std::array<int, 4>{20001, 20001, 20001, 20001}));
 }
 
-TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
+TEST(Run, ReportsFirstFailureWithStatusAndLastOutput) {
   launch_plan plan =
       shell(3,
             "if [ $RANK = 2 ]; then echo early >&2; echo 'cannot go on' >&2; exit 3; fi; "
@@ -234,7 +234,7 @@ TEST(Run, EndsWithTheFirstFailureItsStatusAndItsLastWords) {
       << result.errors;
 }
 
-TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
+TEST(Run, EndsOtherRanksAfterGracePeriod) {
   launch_plan plan = shell(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; exec sleep 1000");
   plan.grace = 50ms;
   const outcome result = launch(plan);
@@ -242,7 +242,7 @@ TEST(Run, EndsTheRestAfterTheGraceAndSaysHowTheFirstWasKilled) {
   EXPECT_EQ(result.errors, "launcher: rank 1 failed first: killed by signal 9 (Killed)\n");
 }
 
-TEST(Run, AKilledRankIsToBlameThoughOneWhoLostItIsSeenToFailBefore) {
+TEST(Run, KilledRankIsBlamedOverRanksThatLostIt) {
   launch_plan plan = shell(2, "if [ $RANK = 1 ]; then exit 1; fi; sleep 0.05; kill -9 $$");
   plan.grace = 20s;
   const outcome result = launch(plan);
@@ -250,8 +250,8 @@ TEST(Run, AKilledRankIsToBlameThoughOneWhoLostItIsSeenToFailBefore) {
   EXPECT_NE(result.errors.find("rank 0 failed first"), std::string::npos) << result.errors;
 }
 
-TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
-  lifeline life;
+TEST(Run, KillsRanksIgnoringTermAndOrphans) {
+  lifeline liveness;
   launch_plan plan = shell(2,
                            "trap '' TERM; sleep 1000 & if [ $RANK = 1 ]; then exit 7; fi; "
                            "while :; do sleep 1; done");
@@ -259,80 +259,80 @@ TEST(Run, KillsWhoIgnoresTermAndWhatTheRanksLeftBehind) {
   plan.kill_after = 100ms;
   const outcome result = launch(plan);
   EXPECT_EQ(result.status, 7);
-  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+  EXPECT_TRUE(liveness.ended()) << "a process of the job is still there";
 }
 
-TEST(Run, PassesSignalsOn) {
+TEST(Run, ForwardsSignals) {
   launcher_process launcher(
       shell(2, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.1; done"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGUSR1);
-  EXPECT_TRUE(launcher.hear("got it", 2));
-  EXPECT_TRUE(launcher.hear_the_end());
+  EXPECT_TRUE(launcher.wait_for_output("got it", 2));
+  EXPECT_TRUE(launcher.wait_for_end());
   const int status = launcher.wait();
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Run, ASignalThatEndsTheRanksIsTheStatus) {
+TEST(Run, ExitStatusReflectsFatalSignal) {
   launcher_process launcher(shell(2, "echo ready; exec sleep 1000"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGTERM);
-  EXPECT_TRUE(launcher.hear_the_end());
-  EXPECT_NE(launcher.heard().find("stopped by signal 15 (Terminated)"), std::string::npos);
+  EXPECT_TRUE(launcher.wait_for_end());
+  EXPECT_NE(launcher.text().find("stopped by signal 15 (Terminated)"), std::string::npos);
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 15);
 }
 
-TEST(Run, TheSecondInterruptEndsRanksThatIgnoreTheFirst) {
+TEST(Run, SecondInterruptEndsRanksIgnoringFirst) {
   launch_plan plan =
       shell(1, "trap 'echo not now' INT; trap '' TERM; echo ready; while :; do sleep 0.1; done");
   plan.kill_after = 50ms;
   launcher_process launcher(plan);
-  ASSERT_TRUE(launcher.hear("ready", 1));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 1));
   ::kill(launcher.id(), SIGINT);
-  ASSERT_TRUE(launcher.hear("not now", 1));
+  ASSERT_TRUE(launcher.wait_for_output("not now", 1));
   ::kill(launcher.id(), SIGINT);
-  EXPECT_TRUE(launcher.hear_the_end());
-  EXPECT_NE(launcher.heard().find("rank 0 did not end in time and had to be killed"),
+  EXPECT_TRUE(launcher.wait_for_end());
+  EXPECT_NE(launcher.text().find("rank 0 did not end in time and had to be killed"),
             std::string::npos)
-      << launcher.heard();
+      << launcher.text();
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + 2);
 }
 
-TEST(Run, OneStopSignalEndsRanksThatIgnoreIt) {
+TEST(Run, StopSignalIsEnforced) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     launch_plan plan = shell(2, "trap '' INT TERM HUP QUIT; echo ready; while :; do sleep 1; done");
     plan.grace = 50ms;
     plan.kill_after = 50ms;
     launcher_process launcher(plan);
-    ASSERT_TRUE(launcher.hear("ready", 2));
+    ASSERT_TRUE(launcher.wait_for_output("ready", 2));
     ::kill(launcher.id(), number);
-    EXPECT_TRUE(launcher.hear_the_end());
+    EXPECT_TRUE(launcher.wait_for_end());
     EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + number);
   }
 }
 
-TEST(Run, TheStatusTellsOfTheSignalThoughRanksEndWell) {
+TEST(Run, ExitStatusReflectsSignalOnCleanExit) {
   launcher_process launcher(shell(2,
                                   "trap 'echo saved; exit 0' TERM; echo ready; "
                                   "while :; do sleep 0.05; done"));
-  ASSERT_TRUE(launcher.hear("ready", 2));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 2));
   ::kill(launcher.id(), SIGTERM);
-  EXPECT_TRUE(launcher.hear("saved", 2));
+  EXPECT_TRUE(launcher.wait_for_output("saved", 2));
   EXPECT_EQ(WEXITSTATUS(launcher.wait()), 128 + SIGTERM);
 }
 
-TEST(Run, AKilledLauncherLeavesNobody) {
-  lifeline life;
+TEST(Run, KilledLauncherLeavesNoProcess) {
+  lifeline liveness;
   launcher_process launcher(
       shell(3, "trap '' HUP INT TERM PIPE; sleep 1000 & echo ready; while :; do sleep 1; done"));
-  ASSERT_TRUE(launcher.hear("ready", 3));
+  ASSERT_TRUE(launcher.wait_for_output("ready", 3));
   ::kill(launcher.id(), SIGKILL);
-  EXPECT_TRUE(life.ended()) << "a process of the job is still there";
+  EXPECT_TRUE(liveness.ended()) << "a process of the job is still there";
   EXPECT_TRUE(WIFSIGNALED(launcher.wait()));
 }
 
-TEST(Run, ACommandThatIsNotThereIsOneClearError) {
+TEST(Run, MissingCommandIsOneError) {
   launch_plan plan;
   plan.ranks = 2;
   plan.command = {"no-such-command-anywhere"};
@@ -353,16 +353,16 @@ TEST(Run, SelfCommandIsThisProgram) {
   EXPECT_EQ(command[3], "3");
 }
 
-TEST(LinePrefixer, CutsALineThatNeverEnds) {
+TEST(LinePrefixer, SplitsOverlongLines) {
   line_prefixer prefixer("> ");
-  const std::string much(line_prefixer::max_bytes + 5, 'x');
-  EXPECT_EQ(prefixer.feed(much), "> " + much.substr(5) + "\n");
+  const std::string long_line(line_prefixer::max_bytes + 5, 'x');
+  EXPECT_EQ(prefixer.feed(long_line), "> " + long_line.substr(5) + "\n");
   EXPECT_EQ(prefixer.feed("\n\ny"), "> xxxxx\n> \n");
   EXPECT_EQ(prefixer.finish(), "> y\n");
   EXPECT_EQ(prefixer.finish(), "");
 }
 
-TEST(LastWords, AreTheLastThreeLinesInOne) {
+TEST(LastWords, AreLastThreeLines) {
   last_lines words;
   EXPECT_EQ(words.text(), "");
   words.feed("one\ntwo\n\n  \nthree\nbar 10%\rbar 20%\rfo");
@@ -370,7 +370,7 @@ TEST(LastWords, AreTheLastThreeLinesInOne) {
   EXPECT_EQ(words.text(), "bar 10% / bar 20% / four");
 }
 
-TEST(FirstFailure, PrefersTheKilledToThoseWhoLostIt) {
+TEST(FirstFailure, PrefersKilledRankOverRanksThatLostIt) {
   const int exited_well = 0, exited_1 = 1 << 8, killed = SIGKILL;
   const std::vector<rank_exit> ends{{0, exited_well}, {1, exited_1}, {2, killed}, {3, exited_1}};
   ASSERT_TRUE(first_failure(ends));

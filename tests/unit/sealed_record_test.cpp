@@ -21,7 +21,7 @@ void expect_opens(opener& with, const bytes& record, std::span<const std::byte> 
   EXPECT_TRUE(std::equal(got.begin(), got.end(), text.begin(), text.end()));
 }
 
-/// Neither it nor anything after it, and what is there of it is zeros.
+/// Neither the record nor anything after it opens, and its output is zeroed.
 void expect_refused(opener& with, const bytes& record, const bytes& next = {}) {
   bytes got;
   EXPECT_FALSE(open(with, record, got));
@@ -31,7 +31,7 @@ void expect_refused(opener& with, const bytes& record, const bytes& next = {}) {
   EXPECT_FALSE(open(with, next, got));
 }
 
-TEST(sealed_record, round_trip_in_any_parts) {
+TEST(sealed_record, round_trips_in_any_parts) {
   std::mt19937_64 random(1);
   sealer seals(some_key());
   opener opens(some_key());
@@ -69,8 +69,8 @@ TEST(sealed_record, each_flipped_bit_is_refused) {
   expect_opens(opens, next, text);
 }
 
-/// Whoever changes the length changes what is taken for the tag.
-TEST(sealed_record, of_any_other_length_is_refused) {
+/// A changed length moves the position of the tag.
+TEST(sealed_record, wrong_length_is_refused) {
   sealer seals(some_key());
   bytes two = seal(seals, pattern(300, 1));
   const bytes second = seal(seals, pattern(300, 2));
@@ -84,7 +84,7 @@ TEST(sealed_record, of_any_other_length_is_refused) {
   }
 }
 
-TEST(sealed_record, hostile_lengths_begin_no_record) {
+TEST(sealed_record, hostile_lengths_are_refused) {
   const auto text_of = [](std::uint32_t length) {
     std::byte wire[4];
     for (int i = 0; i < 4; ++i) wire[i] = static_cast<std::byte>(length >> (8 * i));
@@ -97,7 +97,7 @@ TEST(sealed_record, hostile_lengths_begin_no_record) {
   }
 }
 
-TEST(sealed_record, only_the_next_one_opens) {
+TEST(sealed_record, only_the_next_record_opens) {
   sealer seals(some_key());
   std::vector<bytes> records;
   for (std::uint64_t i = 0; i < 3; ++i) records.push_back(seal(seals, pattern(100, i)));
@@ -109,13 +109,13 @@ TEST(sealed_record, only_the_next_one_opens) {
   expect_refused(missing, records[2], records[1]);
 }
 
-TEST(sealed_record, another_key_opens_nothing) {
+TEST(sealed_record, other_key_does_not_open) {
   sealer seals(some_key());
   opener opens(some_key("0123456789abcdef0123456789abcdeF"));
   expect_refused(opens, seal(seals, pattern(100, 1)));
 }
 
-TEST(sealed_record, says_nothing_of_its_text_but_the_length) {
+TEST(sealed_record, reveals_only_length) {
   const bytes text(4096, std::byte{'A'});
   sealer seals(some_key()), same(some_key()), other(some_key("another key of thirty-two bytes!"));
   const bytes first = seal(seals, text), second = seal(seals, text);
@@ -124,7 +124,7 @@ TEST(sealed_record, says_nothing_of_its_text_but_the_length) {
   EXPECT_NE(seal(other, text), first);
   for (const bytes& one : {first, second}) {
     const auto count = std::count(one.begin(), one.end(), std::byte{'A'});
-    EXPECT_LT(count, 60);  // 16 are expected of noise
+    EXPECT_LT(count, 60);  // 16 are expected of random bytes
     EXPECT_EQ(std::search_n(one.begin(), one.end(), 4, std::byte{'A'}), one.end());
   }
 }
@@ -137,11 +137,11 @@ TEST(sealed_record, keys_change_on_both_ends_at_once) {
   for (const bytes& one : records) expect_opens(opens, one, pattern(64, 7));
   for (std::size_t i = 0; i < 3; ++i) expect_opens(late, records[i], pattern(64, 7));
   expect_refused(late, records[3]);
-  // The same text under the same number: another key, and so another record.
+  // The same text with the same record number under another key gives another record.
   for (std::size_t i = 3; i < records.size(); ++i) EXPECT_NE(records[i], records[i % 3]);
 }
 
-TEST(sealed_keys, are_of_one_direction_of_one_connection) {
+TEST(sealed_keys, are_specific_to_direction_and_connection) {
   const secret known = some_key();
   const auto keys_of = [&](std::string_view a, std::string_view b, side which) {
     return derive_keys(known, of_text(a), of_text(b), which);
@@ -163,7 +163,7 @@ TEST(sealed_keys, are_of_one_direction_of_one_connection) {
   EXPECT_FALSE(here.empty());
 }
 
-TEST(sealed_keys, a_reflected_record_does_not_open) {
+TEST(sealed_keys, reflected_record_does_not_open) {
   const keys here =
       derive_keys(some_key(), of_text("a nonce"), of_text("another"), side::connector);
   sealer seals(here.outgoing);

@@ -31,12 +31,12 @@ bytes sealed_in_parts(std::span<const iovec> parts) {
   return wire;
 }
 
-/// Hands over the wire in pieces, and takes what opens into rooms of random parts.
+/// Delivers the wire in fragments and decrypts into random parts of a buffer.
 bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& random,
-             std::size_t longest_piece, std::size_t longest_room) {
-  bytes text, into(longest_room);
+             std::size_t longest_piece, std::size_t max_space) {
+  bytes text, into(max_space);
   for (;;) {
-    const std::span<std::byte> space(into.data(), 1 + random() % longest_room);
+    const std::span<std::byte> space(into.data(), 1 + random() % max_space);
     const auto parts = test::in_parts(space, random);
     cursor to(parts);
     in.open(to);
@@ -54,7 +54,7 @@ bytes opened(incoming& in, std::span<const std::byte> wire, std::mt19937_64& ran
   }
 }
 
-TEST(sealed_bytes, arrive_however_they_are_cut) {
+TEST(sealed_bytes, arrive_in_any_fragmentation) {
   std::mt19937_64 random(2);
   const bytes text = pattern(200'000, 3);
   for (const std::size_t longest_part : {std::size_t{64}, std::size_t{9000}, text.size()}) {
@@ -70,9 +70,9 @@ TEST(sealed_bytes, arrive_however_they_are_cut) {
   }
 }
 
-/// Heads and what follows them are opened where they belong, for which a long payload has records
-/// of its own.
-TEST(sealed_bytes, a_long_part_has_records_of_its_own) {
+/// Headers and payloads are decrypted directly to their targets, for which a long payload has its
+/// own records.
+TEST(sealed_bytes, long_part_has_its_own_records) {
   bytes memory(400'000);
   const auto lengths = [&memory](std::initializer_list<std::size_t> parts) {
     std::vector<iovec> all;
@@ -94,7 +94,7 @@ TEST(sealed_bytes, a_long_part_has_records_of_its_own) {
             (list{65536, 72'000 - 65536}));
 }
 
-TEST(sealed_bytes, of_a_record_that_is_not_all_here_nothing_is_given_out) {
+TEST(sealed_bytes, partial_record_gives_nothing) {
   const bytes text = pattern(1000, 1);
   const iovec all{const_cast<std::byte*>(text.data()), text.size()};
   const bytes wire = sealed_in_parts(std::span(&all, 1));
@@ -116,10 +116,10 @@ TEST(sealed_bytes, of_a_record_that_is_not_all_here_nothing_is_given_out) {
   EXPECT_EQ(to.done_bytes(), 1000u);
 }
 
-TEST(sealed_bytes, hostile_ones_break_at_once_and_give_nothing) {
+TEST(sealed_bytes, hostile_bytes_fail_at_once) {
   struct hostile {
     bytes wire;
-    std::string complaint;
+    std::string error_text;
   };
   const bytes zeros(4), many{std::byte{1}, std::byte{0}, std::byte{1}, std::byte{0}};
   bytes forged(120, std::byte{9});
@@ -132,13 +132,13 @@ TEST(sealed_bytes, hostile_ones_break_at_once_and_give_nothing) {
     incoming in(some_key());
     EXPECT_EQ(opened(in, one.wire, random, 7, 500), bytes());
     EXPECT_TRUE(in.is_broken());
-    EXPECT_NE(in.why().find(one.complaint), std::string::npos) << in.why();
+    EXPECT_NE(in.why().find(one.error_text), std::string::npos) << in.why();
     EXPECT_FALSE(in.holds_more());
   }
 }
 
-/// What was opened before still arrives, and no more.
-TEST(sealed_bytes, any_flipped_bit_ends_them_before_its_record) {
+/// Records opened before the damage are still delivered, and nothing more.
+TEST(sealed_bytes, flipped_bit_ends_stream_before_its_record) {
   const bytes text = pattern(300, 1);
   std::vector<iovec> parts;
   outgoing out(some_key());
@@ -165,7 +165,7 @@ class sealed_stream : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_.data()), 0);
-    const int small = 1;  // the kernel takes its least
+    const int small = 1;  // the kernel uses its minimum
     ASSERT_EQ(::setsockopt(ends_[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     const secret there = some_key(), back = some_key("another key of thirty-two bytes!");
     from_.emplace(ends_[0], GetParam() ? keys(there, back) : keys());
@@ -187,8 +187,8 @@ class sealed_stream : public testing::TestWithParam<bool> {
   std::optional<stream> from_, to_;
 };
 
-/// As sendmsg and recvmsg, in both ways of a socket that is full again and again.
-TEST_P(sealed_stream, carries_what_it_takes) {
+/// Like sendmsg and recvmsg, in both directions of a socket that is repeatedly full.
+TEST_P(sealed_stream, delivers_accepted_bytes) {
   const bytes text = pattern(300'000, 4);
   bytes got;
   bytes into(40'000);
@@ -219,7 +219,7 @@ TEST_P(sealed_stream, carries_what_it_takes) {
   EXPECT_GE(to_->received_bytes(), text.size());
 }
 
-TEST_P(sealed_stream, ends_as_the_socket_does) {
+TEST_P(sealed_stream, ends_with_the_socket) {
   ASSERT_EQ(send(pattern(10, 1)), 10);
   ::shutdown(ends_[0], SHUT_WR);
   bytes into(100);
@@ -234,8 +234,9 @@ INSTANTIATE_TEST_SUITE_P(both, sealed_stream, testing::Bool(),
 
 using sealed_stream_only = sealed_stream;
 
-/// Taken is taken: what the socket has no room for goes later though nothing more is sent.
-TEST_P(sealed_stream_only, flushes_what_waits) {
+/// Accepted bytes are sent: those that the socket buffer cannot hold follow later without another
+/// send.
+TEST_P(sealed_stream_only, flushes_pending_records) {
   const bytes text = pattern(100'000, 5);
   ASSERT_EQ(send(text), 100'000);
   EXPECT_TRUE(from_->has_unsent());
@@ -252,7 +253,7 @@ TEST_P(sealed_stream_only, flushes_what_waits) {
   EXPECT_EQ(got, text);
 }
 
-TEST_P(sealed_stream_only, last_words_follow_what_waits) {
+TEST_P(sealed_stream_only, final_bytes_follow_pending_records) {
   const bytes text = pattern(100'000, 6);
   ASSERT_EQ(send(text), 100'000);
   ASSERT_TRUE(from_->has_unsent());
@@ -260,10 +261,10 @@ TEST_P(sealed_stream_only, last_words_follow_what_waits) {
   from_->seal_last(words);
   EXPECT_FALSE(from_->has_unsent());
   bytes got, into(90'000);
-  for (std::size_t said = 0; got.size() < 500'000;) {
+  for (std::size_t done = 0; got.size() < 500'000;) {
     const ssize_t n =
-        ::send(ends_[0], words.data() + said, words.size() - said, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0) said += static_cast<std::size_t>(n);
+        ::send(ends_[0], words.data() + done, words.size() - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) done += static_cast<std::size_t>(n);
     const ssize_t here = receive(into);
     ASSERT_TRUE(here > 0 || errno == EAGAIN);
     if (here > 0) got.insert(got.end(), into.begin(), into.begin() + here);
@@ -272,7 +273,7 @@ TEST_P(sealed_stream_only, last_words_follow_what_waits) {
   EXPECT_EQ(first_wrong(std::span(got).subspan(100'000), 7), std::nullopt);
 }
 
-TEST_P(sealed_stream_only, holds_more_than_the_room) {
+TEST_P(sealed_stream_only, buffers_more_than_the_socket_accepts) {
   ASSERT_EQ(send(pattern(1000, 1)), 1000);
   bytes into(10);
   EXPECT_EQ(receive(into), 10);
@@ -284,7 +285,7 @@ TEST_P(sealed_stream_only, holds_more_than_the_room) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_P(sealed_stream_only, says_what_a_stranger_sent) {
+TEST_P(sealed_stream_only, shows_bytes_of_unauthenticated_peer) {
   ASSERT_EQ(send(pattern(50, 1)), 50);
   const bytes forged(200, std::byte{1});
   ASSERT_EQ(::send(ends_[0], forged.data(), forged.size(), 0), 200);

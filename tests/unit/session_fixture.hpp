@@ -21,13 +21,13 @@ struct session_test : testing::Test {
     pair.end(side).cancel(op);
     pair.forget_done(side);
   }
-  /// Writes the next frame and says what it is.
+  /// Writes the next frame and returns its type.
   frame_type next(int side) {
     const packet* p = pair.write(side);
-    EXPECT_NE(p, nullptr) << "nothing to say";
+    EXPECT_NE(p, nullptr) << "no frame to send";
     return p == nullptr ? frame_type::close : p->header.type;
   }
-  /// A long message of side 0 is announced and accepted: its data may leave.
+  /// A long message of side 0 is announced and accepted: its data may be sent.
   void announce_and_accept() {
     EXPECT_EQ(next(0), frame_type::announce);
     deliver(0);

@@ -1,4 +1,4 @@
-// The protocol over many messages: who goes first, who waits, and how it all ends.
+// The protocol with many messages: order, waiting and close.
 
 #include <boost/asio/error.hpp>
 
@@ -27,7 +27,7 @@ TEST_F(session_test, chunks_take_turns) {
   EXPECT_EQ(order, "abababab");
 }
 
-/// A stream of short messages without end must not stop a long one.
+/// An endless stream of short messages must not starve a long one.
 TEST_F(session_test, starts_leave_room_for_chunks) {
   scripted big(kind::send, 1, std::string(200, 'a')), into(kind::recv, 1, std::string(200, ' '));
   start(1, into);
@@ -50,8 +50,8 @@ TEST_F(session_test, starts_leave_room_for_chunks) {
   EXPECT_TRUE(into.is_over()) << "the long message starved";
 }
 
-/// One of another flow leaves between the two, and the third comes then.
-TEST_F(session_test, what_comes_while_others_begin_to_wait_stays_behind_them) {
+/// A message of another flow is sent between the two, before the third is started.
+TEST_F(session_test, later_sends_stay_behind_waiting_ones) {
   std::vector<std::unique_ptr<scripted>> sends;
   const auto post = [&](flow_id flow, std::size_t bytes) {
     sends.push_back(std::make_unique<scripted>(kind::send, flow, std::string(bytes, 'x')));
@@ -64,19 +64,19 @@ TEST_F(session_test, what_comes_while_others_begin_to_wait_stays_behind_them) {
   post(1, 118);
   next(0);
   post(1, 119);
-  pair.settle();
+  pair.deliver_all();
   for (std::size_t i = 0; i < 19; ++i) {
     scripted receive(kind::recv, 1, std::string(200, ' '));
     start(1, receive);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.bytes, 101 + i);
   }
   scripted receive(kind::recv, 2, std::string(300, ' '));
   start(1, receive);
-  pair.settle();
+  pair.deliver_all();
 }
 
-TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
+TEST_F(session_test, seventeenth_announcement_waits_in_order) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 40; ++i) {
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
@@ -92,22 +92,22 @@ TEST_F(session_test, seventeenth_announcement_waits_and_keeps_its_place) {
   cancel(0, *sends[20]);  // waiting
   scripted late(kind::send, 1, "eager, but last");
   start(0, late);
-  pair.settle();
+  pair.deliver_all();
   for (int i = 0; i < 40; ++i) {
     if (i == 3 || i == 20) continue;
     scripted receive(kind::recv, 1, std::string(200, ' '));
     start(1, receive);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(receive.bytes, 101u + static_cast<unsigned>(i));
   }
   scripted receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(receive.received(), "eager, but last");
 }
 
-/// The one that has waited and is about to start is cancelled: those behind it go on.
-TEST_F(session_test, cancel_of_one_about_to_start) {
+/// The waiting send that is about to start is cancelled: those behind it continue.
+TEST_F(session_test, cancel_of_send_about_to_start) {
   std::vector<std::unique_ptr<scripted>> sends;
   for (int i = 0; i < 20; ++i) {
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(101 + i, 'x')));
@@ -121,17 +121,17 @@ TEST_F(session_test, cancel_of_one_about_to_start) {
   next(1);
   deliver(1);
   cancel(0, *sends[16]);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(sends[17]->at, operation::phase::announced);
   for (const int i : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19}) {
     scripted more(kind::recv, 1, std::string(200, ' '));
     start(1, more);
-    pair.settle();
+    pair.deliver_all();
     EXPECT_EQ(more.bytes, 101u + static_cast<unsigned>(i));
   }
 }
 
-/// Most of them are accepted long before their turn to move comes: ids must not run out of slots.
+/// Most are accepted long before their data is sent: message ids must not run out of slots.
 TEST_F(session_test, more_moving_messages_than_slots) {
   constexpr int count = 85'000;
   std::vector<std::unique_ptr<scripted>> all;
@@ -178,7 +178,7 @@ TEST_F(session_test, expiry) {
   EXPECT_EQ(patient.result, errc::timed_out);
 }
 
-TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
+TEST_F(session_test, expiry_during_write_waits_for_the_chunk) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   const auto now = std::chrono::steady_clock::now();
@@ -196,23 +196,23 @@ TEST_F(session_test, expiry_of_what_is_being_written_waits_for_the_piece) {
   EXPECT_EQ(send.result, errc::timed_out);
 }
 
-/// A goodbye is told apart from all frames of flow 0, whose credits it does not carry.
-TEST_F(session_test, goodbye_after_credits) {
+/// A close frame is distinct from frames of flow 0 and does not carry its credits.
+TEST_F(session_test, close_after_credits) {
   scripted send(kind::send, 0, "a"), receive(kind::recv, 0, "?");
   scripted back(kind::send, 0, "b"), reply(kind::recv, 0, "?");
   start(1, receive);
   start(0, send);
-  pair.settle();
+  pair.deliver_all();
   start(0, reply);
   start(1, back);
-  pair.settle();
+  pair.deliver_all();
   protocol::frame close_frame;
   close_frame.type = frame_type::close;
   EXPECT_TRUE(pair.end(0).handle(close_frame)) << pair.end(0).violation();
   EXPECT_TRUE(pair.end(0).received_close());
 }
 
-TEST_F(session_test, goodbye_and_failure) {
+TEST_F(session_test, close_and_failure) {
   scripted sent(kind::send, 1, "before"), receive(kind::recv, 2, "12345"),
       late(kind::recv, 1, "123456");
   scripted send(kind::send, 3, std::string(200, 'x')), refused(kind::send, 3, "x");

@@ -1,5 +1,5 @@
-// Views that somebody may still touch when their operation is over, and messages whose end is still
-// landing when their slot is another's.
+// Views that are still accessed after their operation has completed, and messages whose last chunk
+// is still landing when their slot is reused.
 
 #include "support/session_pair.hpp"
 
@@ -15,14 +15,14 @@ protocol::limits small_limits() {
   return l;
 }
 
-/// A receiver that lets chunks land in any order, and a sender.
+/// A sender, and a receiver whose chunks may land in any order.
 struct any_order {
   session sender{
       small_limits(), {0, 1, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
   session receiver{
       small_limits(), {1, 0, "wire"}, std::chrono::minutes(1), protocol::chunk_order::any};
 
-  /// All that the sender has to say but the last `data`, whose landing is left open.
+  /// All frames of the sender; the landing of the last `data` frame stays open.
   void begin_only(protocol::incoming_payload& where) {
     protocol::outgoing_frame out;
     while (sender.next(out)) {
@@ -37,7 +37,7 @@ struct any_order {
   }
 };
 
-TEST(session_pins, an_operation_is_told_with_its_last_pin) {
+TEST(session_pins, operation_completes_with_its_last_pin) {
   any_order ends;
   scripted receive(operation::kind::recv, 0, "....");
   ends.receiver.start(receive);
@@ -52,7 +52,7 @@ TEST(session_pins, an_operation_is_told_with_its_last_pin) {
   EXPECT_EQ(ends.receiver.pop_done(), &receive);
 }
 
-TEST(session_pins, a_loop_that_goes_away_finds_what_is_pinned) {
+TEST(session_pins, destroyed_loop_releases_pinned_operations) {
   any_order ends;
   scripted receive(operation::kind::recv, 0, "....");
   ends.receiver.start(receive);
@@ -62,7 +62,7 @@ TEST(session_pins, a_loop_that_goes_away_finds_what_is_pinned) {
   EXPECT_EQ(ends.receiver.pop_any(), &receive);
 }
 
-TEST(session_pins, what_could_not_be_filled_fails_though_it_was_over) {
+TEST(session_pins, late_landing_failure_fails_the_operation) {
   any_order ends;
   scripted receive(operation::kind::recv, 0, "....");
   ends.receiver.start(receive);
@@ -84,7 +84,7 @@ TEST(session_pins, what_could_not_be_filled_fails_though_it_was_over) {
   EXPECT_NE(std::string(receive.failure->what()).find("on fire"), std::string::npos);
 }
 
-TEST(session_pins, a_slot_may_be_taken_again_while_its_last_message_lands) {
+TEST(session_pins, slot_is_reusable_while_last_message_lands) {
   any_order ends;
   scripted first(operation::kind::send, 0, "a first"), second(operation::kind::send, 0, "a second");
   scripted one(operation::kind::recv, 0, "........"), two(operation::kind::recv, 0, "........");
@@ -105,7 +105,7 @@ TEST(session_pins, a_slot_may_be_taken_again_while_its_last_message_lands) {
   EXPECT_EQ(one.bytes, 7u);
 }
 
-TEST(session_pins, a_slot_is_taken_while_some_of_its_message_has_not_begun) {
+TEST(session_pins, slot_is_held_until_all_chunks_have_begun) {
   any_order ends;
   scripted receive(operation::kind::recv, 0, "........"), send(operation::kind::send, 0, "a first");
   ends.receiver.start(receive);
@@ -118,7 +118,7 @@ TEST(session_pins, a_slot_is_taken_while_some_of_its_message_has_not_begun) {
   EXPECT_NE(ends.receiver.violation().find("a slot that is in use"), std::string::npos);
 }
 
-TEST(session_pins, a_payload_that_was_never_read_is_heard_of) {
+TEST(session_pins, unread_payload_fails_the_peer) {
   any_order ends;
   scripted send(operation::kind::send, 0, "text"), receive(operation::kind::recv, 0, "....");
   ends.sender.start(send);

@@ -1,6 +1,5 @@
-// Two sessions under random schedules: whatever the order of starts, cancellations, frames and
-// arrivals, each message arrives once, in order and whole, or was given up, and nothing is left
-// behind.
+// Two sessions under random schedules: for every order of starts, cancellations, frames and
+// arrivals, each message arrives once, in order and complete, or is cancelled, and nothing leaks.
 
 #include <gtest/gtest.h>
 
@@ -20,11 +19,11 @@ constexpr std::uint64_t schedules = 20'000;
 #else
 constexpr std::uint64_t schedules = 100'000;
 #endif
-constexpr std::uint64_t batches = 10;  // of schedules, each a test of its own
+constexpr std::uint64_t batches = 10;  // batches of schedules, each a test of its own
 constexpr int steps = 80;
 constexpr int flows = 3;
 
-/// One eager message of a flow fits its credits; everything longer than 24 bytes is announced.
+/// The credits of a flow hold one eager message; messages longer than 24 bytes are announced.
 constexpr protocol::limits tiny_limits{24, 16, 512, flows};
 
 std::string numbered(std::uint32_t number, std::size_t bytes) {
@@ -66,9 +65,9 @@ class schedule {
       case 5:
       case 6:
       case 7:
-        return give_out(side);
+        return take_frame(side);
       case 8:
-        return take_back(side);
+        return finish_write(side);
       default:
         return arrive(side);
     }
@@ -76,48 +75,49 @@ class schedule {
 
   void post_send(int side, flow_id flow) {
     const std::size_t bytes = pick(2) == 0 ? pick(21) : pick(70);
-    auto& list = ways_[side].sends[flow];
+    auto& list = directions_[side].sends[flow];
     list.push_back(std::make_unique<scripted>(kind::send, flow, numbered(++number_, bytes)));
-    const bool may_leave = in_hand_[side].empty() && pick(2) == 0;
+    const bool may_leave = being_written_[side].empty() && pick(2) == 0;
     if (may_leave && pair_.send_at_once(side, *list.back())) return;
     pair_.start(side, *list.back());
   }
   void post_recv(int side, flow_id flow) {
-    auto& list = ways_[1 - side].recvs[flow];
+    auto& list = directions_[1 - side].recvs[flow];
     list.push_back(std::make_unique<scripted>(kind::recv, flow, std::string(80, '?')));
     pair_.start(side, *list.back());
   }
   void cancel_one(int side, flow_id flow) {
     const bool of_send = pick(2) == 0;
-    auto& list = of_send ? ways_[side].sends[flow] : ways_[1 - side].recvs[flow];
+    auto& list = of_send ? directions_[side].sends[flow] : directions_[1 - side].recvs[flow];
     if (list.empty()) return;
     scripted& op = *list[pick(list.size())];
     if (!op.is_over()) pair_.end(side).cancel(op);
     pair_.forget_done(side);
-    if (op.is_over()) frozen_.emplace_back(&op, op.bytes_of);
+    if (op.is_over()) completed_bytes_.emplace_back(&op, op.bytes_of);
   }
 
-  /// A frame is taken for writing; its payload is read when it is written out.
-  void give_out(int side) {
+  /// Takes the next frame for writing; its payload is read when the write completes.
+  void take_frame(int side) {
     protocol::outgoing_frame out;
-    if (in_hand_[side].size() < 4 && pair_.end(side).next(out)) in_hand_[side].push_back(out);
+    if (being_written_[side].size() < 4 && pair_.end(side).next(out))
+      being_written_[side].push_back(out);
   }
-  void take_back(int side) {
-    if (in_hand_[side].empty()) return;
-    const protocol::outgoing_frame out = in_hand_[side].front();
-    in_hand_[side].pop_front();
+  void finish_write(int side) {
+    if (being_written_[side].empty()) return;
+    const protocol::outgoing_frame out = being_written_[side].front();
+    being_written_[side].pop_front();
     packet p{out.header, {}};
     p.payload.assign(static_cast<const char*>(out.payload.data), out.payload.bytes);
     if (out.header.type == frame_type::announce) {
       const std::size_t slot = out.header.message_id & 0xffff;
-      most_slot_[side] = std::max(most_slot_[side], slot);
+      max_slot_[side] = std::max(max_slot_[side], slot);
     }
     pair_.end(side).sent(out);
     pair_.forget_done(side);
     pair_.on_wire[side].push_back(std::move(p));
   }
 
-  /// The next step of an arrival: the header, then half of the payload, then the rest.
+  /// Next step of an arrival: the header, then half of the payload, then the rest.
   void arrive(int from) {
     protocol::session& to = pair_.end(1 - from);
     auto& incoming_payload = landings_[from];
@@ -153,8 +153,8 @@ class schedule {
 
   bool is_quiet() {
     for (const int side : {0, 1}) {
-      give_out(side);
-      if (!in_hand_[side].empty() || !pair_.on_wire[side].empty()) return false;
+      take_frame(side);
+      if (!being_written_[side].empty() || !pair_.on_wire[side].empty()) return false;
     }
     return true;
   }
@@ -162,7 +162,7 @@ class schedule {
     for (int i = 0; i < 100'000 && good_; ++i) {
       if (is_quiet()) return;
       for (const int side : {0, 1}) {
-        take_back(side);
+        finish_write(side);
         arrive(side);
       }
     }
@@ -170,14 +170,14 @@ class schedule {
     good_ = false;
   }
 
-  /// Receives until every send is over, then ends the receives that are left.
+  /// Receives until every send has completed, then cancels the remaining receives.
   void finish() {
     drain();
     for (int i = 0; i < 2 * steps && good_; ++i) {
       bool any = false;
       for (const int side : {0, 1}) {
         for (flow_id f = 0; f < flows; ++f) {
-          const auto& list = ways_[side].sends[f];
+          const auto& list = directions_[side].sends[f];
           const bool open =
               std::any_of(list.begin(), list.end(), [](const auto& op) { return !op->is_over(); });
           if (!open) continue;
@@ -193,7 +193,7 @@ class schedule {
       if (!any) take_unexpected();
     }
     for (const int side : {0, 1}) {
-      for (auto& list : ways_[1 - side].recvs) {
+      for (auto& list : directions_[1 - side].recvs) {
         for (auto& op : list) {
           if (!op->is_over()) pair_.end(side).cancel(*op);
         }
@@ -210,25 +210,25 @@ class schedule {
   }
 
   void check() {
-    for (const auto& [op, bytes] : frozen_) {
+    for (const auto& [op, bytes] : completed_bytes_) {
       EXPECT_EQ(op->bytes_of, bytes) << "written after it was over";
     }
-    for (direction& way : ways_) {
-      for (int f = 0; f < flows; ++f) check_flow(way, f);
+    for (direction& traffic : directions_) {
+      for (int f = 0; f < flows; ++f) check_flow(traffic, f);
     }
     good_ = !testing::Test::HasFailure();
   }
 
-  void check_flow(const direction& way, int flow) {
+  void check_flow(const direction& traffic, int flow) {
     std::vector<std::uint32_t> sent, got;
-    for (const auto& op : way.sends[flow]) {
+    for (const auto& op : traffic.sends[flow]) {
       ASSERT_TRUE(op->is_over());
       std::uint32_t number = 0;
       std::memcpy(&number, op->bytes_of.data(), 4);
       if (!op->result) sent.push_back(number);
     }
     std::size_t aborted = 0;
-    for (const auto& op : way.recvs[flow]) {
+    for (const auto& op : traffic.recvs[flow]) {
       ASSERT_TRUE(op->is_over());
       if (op->result == boost::asio::error::operation_aborted) ++aborted;
       if (op->result) continue;
@@ -244,13 +244,13 @@ class schedule {
     EXPECT_LE(sent.size() - got.size(), aborted) << "a message was lost";
   }
 
-  /// All slots and all open announcements are free again: as many messages as were ever open at
-  /// once find room in the slots that were used.
+  /// All slots and announcements are free again: as many messages as were ever open at once fit
+  /// into the slots that were used.
   void check_nothing_is_left() {
     for (const int side : {0, 1}) {
       EXPECT_EQ(pair_.end(side).stats().unexpected_bytes, 0u);
       std::vector<std::unique_ptr<scripted>> all;
-      const std::size_t count = std::min<std::size_t>(most_slot_[side] + 1, 16 * flows);
+      const std::size_t count = std::min<std::size_t>(max_slot_[side] + 1, 16 * flows);
       for (std::size_t i = 0; i < count; ++i) {
         all.push_back(std::make_unique<scripted>(kind::send, static_cast<flow_id>(i % flows),
                                                  std::string(100, 'z')));
@@ -260,7 +260,7 @@ class schedule {
         const packet* p = pair_.write(side);
         ASSERT_NE(p, nullptr) << "an announcement is still counted as open";
         EXPECT_EQ(p->header.type, frame_type::announce);
-        EXPECT_LE(p->header.message_id & 0xffff, most_slot_[side]) << "a slot was lost";
+        EXPECT_LE(p->header.message_id & 0xffff, max_slot_[side]) << "a slot was lost";
       }
       for (auto& op : all) pair_.end(side).cancel(*op);
       pair_.forget_done(side);
@@ -268,12 +268,12 @@ class schedule {
   }
 
   std::mt19937_64 random_;
-  direction ways_[2];  // by the side that sends
+  direction directions_[2];  // by sending side
   session_pair pair_{tiny_limits};
-  std::deque<protocol::outgoing_frame> in_hand_[2];
-  std::unique_ptr<protocol::incoming_payload> landings_[2];  // by the side that sends
-  std::vector<std::pair<scripted*, std::string>> frozen_;
-  std::size_t most_slot_[2] = {0, 0};
+  std::deque<protocol::outgoing_frame> being_written_[2];
+  std::unique_ptr<protocol::incoming_payload> landings_[2];  // by sending side
+  std::vector<std::pair<scripted*, std::string>> completed_bytes_;
+  std::size_t max_slot_[2] = {0, 0};
   std::uint32_t number_ = 0;
   bool good_ = true;
 };
@@ -291,7 +291,7 @@ TEST_P(session_property, holds_under_random_schedules) {
 
 INSTANTIATE_TEST_SUITE_P(batches, session_property, testing::Range(std::uint64_t{0}, batches));
 
-/// Random frames, some of them nearly right: the session says no or goes on, and never breaks.
+/// Random frames, some of them almost valid: the session refuses or continues, and never crashes.
 TEST(session_fuzz, hostile_frames) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {

@@ -1,4 +1,4 @@
-// The protocol step by step: which frame follows which.
+// The protocol step by step: the sequence of frames.
 
 #include <boost/asio/error.hpp>
 
@@ -27,7 +27,7 @@ TEST_F(session_test, announced_message) {
   start(0, send);
   EXPECT_EQ(next(0), frame_type::announce);
   EXPECT_EQ(send.at, operation::phase::announced);
-  EXPECT_TRUE(is_silent(0)) << "data before it was asked for";
+  EXPECT_TRUE(is_silent(0)) << "data before the accept";
   deliver(0);
   EXPECT_TRUE(is_silent(1)) << "accepted without a receive";
   start(1, receive);
@@ -49,7 +49,7 @@ TEST_F(session_test, announced_message) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
+TEST_F(session_test, message_for_several_lanes_states_chunk_size) {
   protocol::limits cut = small;
   cut.piece_bytes = 10;
   pair = session_pair(cut);
@@ -61,7 +61,7 @@ TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
   const packet* announced = pair.write(0);
   ASSERT_NE(announced, nullptr);
   EXPECT_EQ(announced->header.chunk_bytes, 30u);
-  pair.end(0).set_lane_count(1);  // what was announced stays
+  pair.end(0).set_lane_count(1);  // the announced length stays
   deliver(0);
   EXPECT_EQ(next(1), frame_type::accept);
   deliver(1);
@@ -78,7 +78,7 @@ TEST_F(session_test, a_message_for_several_lanes_says_how_it_is_cut) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
+TEST_F(session_test, invalid_chunk_length_is_a_violation) {
   protocol::limits cut = small;
   cut.piece_bytes = 10;
   for (const std::uint32_t bytes : {1u, 9u, 51u, ~0u}) {
@@ -94,21 +94,21 @@ TEST_F(session_test, chunks_of_a_length_that_no_peer_chooses_end_it) {
   }
 }
 
-TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
+TEST_F(session_test, credits_of_a_flow_are_exhausted_and_returned) {
   std::vector<std::unique_ptr<scripted>> sends;
-  for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each: six of them
+  for (int i = 0; i < 8; ++i) {  // 164 bytes of credit each, so six of them
     sends.push_back(std::make_unique<scripted>(kind::send, 1, std::string(100, 'a')));
     start(0, *sends.back());
   }
   for (int i = 0; i < 6; ++i) EXPECT_EQ(next(0), frame_type::eager) << i;
   EXPECT_EQ(next(0), frame_type::announce);
   EXPECT_EQ(next(0), frame_type::announce);
-  // Another flow has credits of its own.
+  // Another flow has its own credits.
   scripted other(kind::send, 2, "b");
   start(0, other);
   EXPECT_EQ(next(0), frame_type::eager);
   while (!pair.on_wire[0].empty()) deliver(0);
-  // Consumed ones are told in a frame of their own when enough are owed: a quarter of a flow's.
+  // Consumed credits are returned in their own frame once a quarter of a flow's are due.
   scripted first(kind::recv, 1, std::string(100, ' ')),
       second(kind::recv, 1, std::string(100, ' '));
   start(1, first);
@@ -126,7 +126,7 @@ TEST_F(session_test, credits_of_a_flow_run_out_and_come_back) {
   EXPECT_EQ(next(0), frame_type::eager);
 }
 
-TEST_F(session_test, credits_ride_on_other_frames) {
+TEST_F(session_test, credits_are_piggybacked) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
   start(0, send);
   next(0);
@@ -187,7 +187,7 @@ TEST_F(session_test, withdrawal_before_a_receive) {
   EXPECT_TRUE(is_silent(1));
   scripted next_one(kind::send, 1, "next");
   start(0, next_one);
-  pair.settle();
+  pair.deliver_all();
   EXPECT_EQ(receive.received(), "next");
 }
 
@@ -201,7 +201,7 @@ TEST_F(session_test, withdrawal_crosses_an_accept) {
   EXPECT_EQ(next(1), frame_type::accept);
   cancel(0, send);
   EXPECT_EQ(next(0), frame_type::withdraw);
-  deliver(1);  // the accept finds nothing, which is fine
+  deliver(1);  // the accept finds no message, which is valid
   EXPECT_TRUE(is_silent(0));
   deliver(0);
   EXPECT_EQ(receive.result, errc::message_cancelled);
@@ -222,9 +222,9 @@ TEST_F(session_test, withdrawal_crosses_a_refusal) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-/// The slot of a withdrawn message is taken again before the peer's old answer comes.
-TEST_F(session_test, an_old_answer_does_not_hit_a_new_message) {
-  scripted old(kind::send, 1, std::string(120, 'x')), young(kind::send, 2, std::string(130, 'y'));
+/// The slot of a withdrawn message is reused before the peer's stale answer arrives.
+TEST_F(session_test, stale_answer_does_not_match_new_message) {
+  scripted old(kind::send, 1, std::string(120, 'x')), later(kind::send, 2, std::string(130, 'y'));
   scripted receive(kind::recv, 1, std::string(200, ' '));
   start(0, old);
   next(0);
@@ -232,17 +232,17 @@ TEST_F(session_test, an_old_answer_does_not_hit_a_new_message) {
   start(1, receive);
   EXPECT_EQ(next(1), frame_type::accept);
   cancel(0, old);
-  start(0, young);
+  start(0, later);
   EXPECT_EQ(next(0), frame_type::withdraw);
   const packet* p = pair.write(0);
   ASSERT_NE(p, nullptr);
   EXPECT_EQ(p->header.type, frame_type::announce);
   deliver(1);
-  EXPECT_TRUE(is_silent(0)) << "the young one was not accepted";
-  EXPECT_EQ(young.at, operation::phase::announced);
+  EXPECT_TRUE(is_silent(0)) << "the later one was not accepted";
+  EXPECT_EQ(later.at, operation::phase::announced);
 }
 
-TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
+TEST_F(session_test, withdrawal_in_mid_message_follows_current_chunk) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
@@ -264,7 +264,7 @@ TEST_F(session_test, withdrawal_in_mid_message_follows_the_piece_in_hand) {
   EXPECT_EQ(receive.bytes, 50u);
 }
 
-TEST_F(session_test, the_last_piece_is_not_withdrawn) {
+TEST_F(session_test, last_chunk_is_not_withdrawn) {
   scripted send(kind::send, 1, std::string(101, 'x')),
       receive(kind::recv, 1, std::string(101, ' '));
   start(1, receive);
@@ -277,11 +277,11 @@ TEST_F(session_test, the_last_piece_is_not_withdrawn) {
   pair.end(0).cancel(send);
   pair.end(0).sent(last);
   EXPECT_TRUE(send.is_over());
-  EXPECT_FALSE(send.result) << "all its bytes have left";
+  EXPECT_FALSE(send.result) << "all its bytes have been sent";
   EXPECT_TRUE(is_silent(0));
 }
 
-TEST_F(session_test, cancelled_receive_drops_the_rest) {
+TEST_F(session_test, cancelled_receive_discards_the_rest) {
   scripted send(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, std::string(200, ' '));
   start(1, receive);
@@ -293,12 +293,12 @@ TEST_F(session_test, cancelled_receive_drops_the_rest) {
   EXPECT_TRUE(receive.is_over());
   EXPECT_EQ(receive.bytes, 50u);
   const std::string so_far = receive.bytes_of;
-  pair.settle();
+  pair.deliver_all();
   EXPECT_FALSE(send.result);
   EXPECT_EQ(receive.bytes_of, so_far);
 }
 
-/// A receive that comes while its message is still landing in the store for unexpected ones.
+/// A receive that is posted while its message is still arriving as an unexpected message.
 TEST_F(session_test, receive_meets_a_message_that_is_arriving) {
   scripted send(kind::send, 1, "hello"), first(kind::recv, 1, std::string(10, ' '));
   scripted second(kind::recv, 1, std::string(10, ' ')), after(kind::send, 1, "world");

@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 using test::environment_variable;
 
-/// What the library says when `call` fails.
+/// Text of the error that `call` throws.
 template <class Call>
-std::string complaint(Call call) {
+std::string error_text(Call call) {
   try {
     call();
   } catch (const error& e) {
@@ -28,10 +28,10 @@ std::string complaint(Call call) {
 }
 
 std::string set_complaint(std::string_view name, std::string_view value) {
-  return complaint([=] { settings{}.set(name, value); });
+  return error_text([=] { settings{}.set(name, value); });
 }
 
-TEST(Settings, EveryOptionReadsBackItsOwnDefault) {
+TEST(Settings, DefaultsRoundTrip) {
   for (const option& o : option_table()) {
     settings changed;
     const std::string standard = o.get(changed);
@@ -41,7 +41,7 @@ TEST(Settings, EveryOptionReadsBackItsOwnDefault) {
   }
 }
 
-TEST(Settings, NamesVariablesAndHelpAreThereOnceEach) {
+TEST(Settings, NamesVariablesAndHelpAreUnique) {
   std::set<std::string> names;
   for (const option& o : option_table()) {
     std::string variable = "TANDEM_";
@@ -79,7 +79,7 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.rails, "eth0,^10.0.0.0/24");
   EXPECT_EQ(s.rail_streams, 4u);
   s.set("rails", "auto");
-  EXPECT_EQ(s.rails, "auto") << "asked for: not as when nothing is said";
+  EXPECT_EQ(s.rails, "auto") << "set explicitly, unlike the default";
   s.set("rails", "none");
   EXPECT_EQ(s.rails, "");
   EXPECT_EQ(s.shm_single_copy, single_copy::automatic);
@@ -113,7 +113,7 @@ TEST(Settings, SetsEachKindOfValue) {
   EXPECT_EQ(s.spin, 1000us);
 }
 
-TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
+TEST(Settings, InvalidValueIsExplainedAndIgnored) {
   EXPECT_NE(set_complaint("spin-us", "abc").find("--spin-us=abc: not a number of microseconds"),
             std::string::npos);
   EXPECT_NE(set_complaint("spin-us", "5min").find("not a number"), std::string::npos);
@@ -144,29 +144,29 @@ TEST(Settings, AWrongValueSaysWhichAndWhyAndChangesNothing) {
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);
   EXPECT_NE(set_complaint("insecure", "yes").find("neither 0 nor 1"), std::string::npos);
   settings s;
-  complaint([&s] { s.set("chunk-bytes", "65M"); });
+  error_text([&s] { s.set("chunk-bytes", "65M"); });
   EXPECT_EQ(s.chunk_bytes, settings{}.chunk_bytes);
 }
 
-TEST(Settings, AWrongNameGetsTheNearestRightOne) {
+TEST(Settings, UnknownNameSuggestsNearest) {
   EXPECT_EQ(set_complaint("eager-bites", "1"),
             "--eager-bites: no such option; did you mean --eager-bytes?");
   EXPECT_EQ(set_complaint("zzzzzzzz", "1"), "--zzzzzzzz: no such option");
 }
 
-TEST(Settings, OptionsThatDoNotFitTogetherAreRefused) {
+TEST(Settings, InconsistentOptionsAreRefused) {
   settings s;
   EXPECT_NO_THROW(s.check());
   s.eager_bytes = 2 * s.chunk_bytes;
-  EXPECT_NE(complaint([&s] { s.check(); }).find("eager-bytes 2M is more than chunk-bytes 1M"),
+  EXPECT_NE(error_text([&s] { s.check(); }).find("eager-bytes 2M is more than chunk-bytes 1M"),
             std::string::npos);
   s = {};
   s.credit_bytes = 3 * s.eager_bytes;
-  EXPECT_NE(complaint([&s] { s.check(); }).find("less than four times eager-bytes"),
+  EXPECT_NE(error_text([&s] { s.check(); }).find("less than four times eager-bytes"),
             std::string::npos);
 }
 
-TEST(Settings, TheEnvironmentFillsABase) {
+TEST(Settings, EnvironmentOverridesDefaults) {
   const environment_variable spin("TANDEM_SPIN_US", "7"), empty("TANDEM_CHUNK_BYTES", "");
   settings base;
   base.max_flows = 9;
@@ -176,16 +176,16 @@ TEST(Settings, TheEnvironmentFillsABase) {
   EXPECT_EQ(s.chunk_bytes, base.chunk_bytes);
 }
 
-TEST(Settings, AWrongVariableIsNamedAsItWasGiven) {
+TEST(Settings, InvalidVariableIsNamedAsGiven) {
   const environment_variable spin("TANDEM_SPIN_US", "abc");
-  EXPECT_NE(complaint([] {
+  EXPECT_NE(error_text([] {
               settings::from_environment();
             }).find("TANDEM_SPIN_US=abc: not a number of microseconds"),
             std::string::npos);
 }
 
-TEST(Settings, AnUnknownVariableIsAWarningAndALaunchVariableIsNot) {
-  const environment_variable slip("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
+TEST(Settings, OnlyUnknownVariablesWarn) {
+  const environment_variable misspelled("TANDEM_EAGER_BITES", "1"), rank("TANDEM_RANK", "0"),
       family("TANDEM_RUN_ANYTHING", "1");
   std::vector<std::string> warnings;
   const log_sink before = set_log_sink(
@@ -210,7 +210,7 @@ TEST(Settings, BytesAreReadAndWrittenInPowersOf1024) {
   EXPECT_EQ(format_bytes(16u << 20), "16M");
 }
 
-TEST(Nearest, CountsSwapsAsOneSlipAndKnowsWhenNothingIsNear) {
+TEST(Nearest, CountsTranspositionAsOneEdit) {
   const std::vector<std::string_view> words{"train", "perf", "run", "version"};
   EXPECT_EQ(nearest("trian", words), "train");
   EXPECT_EQ(nearest("rnu", words), "run");

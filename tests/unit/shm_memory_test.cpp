@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t mega = std::size_t{1} << 20;
 
-TEST(ring_bytes, are_what_is_asked_for) {
+TEST(ring_bytes, match_the_setting) {
   for (const int ranks : {0, 2, 1000}) {
     EXPECT_EQ(ring_bytes_for(64 * 1024, ranks), 64U * 1024);
     EXPECT_EQ(ring_bytes_for(8 * mega, ranks), 8 * mega);
   }
 }
 
-TEST(ring_bytes, are_a_power_of_two_that_all_peers_together_leave_room_for) {
+TEST(ring_bytes, are_powers_of_two_within_the_total) {
   for (const int ranks : {0, 1, 2, 3, 4, 8, 63, 64, 65, 100, 128, 1000}) {
     const std::size_t bytes = ring_bytes_for(0, ranks);
     EXPECT_TRUE(std::has_single_bit(bytes)) << ranks;
@@ -32,7 +32,7 @@ TEST(ring_bytes, are_a_power_of_two_that_all_peers_together_leave_room_for) {
   }
 }
 
-TEST(ring_bytes, of_two_ranks_with_a_core_each_are_more_than_a_cache) {
+TEST(ring_bytes, exceed_the_cache_for_two_ranks) {
   if (cores_for_loops() < 2) GTEST_SKIP() << "two ranks share a core here";
   const std::size_t bytes = ring_bytes_for(0, 2);
   EXPECT_GE(bytes, mega);

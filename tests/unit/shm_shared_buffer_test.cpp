@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t bytes = 100'000;
 
-TEST(shared_buffer, is_zeros_at_the_beginning_of_a_page) {
+TEST(shared_buffer, is_zeroed_and_page_aligned) {
   const shared_buffer made(bytes);
   EXPECT_EQ(made.size(), bytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.data()) % 4096, 0U);
@@ -23,13 +23,13 @@ TEST(shared_buffer, is_zeros_at_the_beginning_of_a_page) {
                           [](std::byte each) { return each == std::byte{0}; }));
 }
 
-TEST(shared_buffer, of_nothing_is_nothing) {
+TEST(shared_buffer, of_zero_bytes_is_empty) {
   const shared_buffer none(0);
   EXPECT_EQ(none.data(), nullptr);
   EXPECT_EQ(none.size(), 0U);
 }
 
-TEST(shared_buffer, of_more_than_there_is_says_so) {
+TEST(shared_buffer, of_too_many_bytes_is_refused) {
   try {
     const shared_buffer made(std::size_t{1} << 60);
     FAIL() << "there is an exabyte";
@@ -40,7 +40,7 @@ TEST(shared_buffer, of_more_than_there_is_says_so) {
   }
 }
 
-TEST(shared_buffer, is_found_by_all_of_its_bytes_while_it_lives) {
+TEST(shared_buffer, is_found_by_any_address_during_its_lifetime) {
   std::byte* was = nullptr;
   {
     shared_buffer made(bytes);
@@ -53,13 +53,13 @@ TEST(shared_buffer, is_found_by_all_of_its_bytes_while_it_lives) {
     EXPECT_FALSE(find_shared_pages(was + bytes, 1));
     const shared_buffer moved = std::move(made);
     EXPECT_EQ(moved.data(), was);
-    EXPECT_EQ(made.data(), nullptr);  // NOLINT: what is left is nothing
+    EXPECT_EQ(made.data(), nullptr);  // NOLINT: the moved-from buffer is empty
     EXPECT_TRUE(find_shared_pages(was, bytes));
   }
   EXPECT_FALSE(find_shared_pages(was, bytes));
 }
 
-/// Two ends, as a link has them.
+/// Two ends, as in a link.
 struct ends {
   memory shared = memory::create(min_ring_bytes);
   offered_buffers out{shared.control(0), shared.control(1)};
@@ -68,7 +68,7 @@ struct ends {
   bool reaches(const shared_buffer& of) { return out.find(of.data(), of.size()).has_value(); }
   /// Offers and maps it.
   offered_buffers::buffer_location share(const shared_buffer& of) {
-    EXPECT_FALSE(reaches(of)) << "nobody has mapped it";
+    EXPECT_FALSE(reaches(of)) << "not mapped yet";
     in.take_offers();
     const auto buffer_location = out.find(of.data(), of.size());
     EXPECT_TRUE(buffer_location);
@@ -76,7 +76,7 @@ struct ends {
   }
 };
 
-TEST(shared_buffers, what_one_end_writes_the_other_reads) {
+TEST(shared_buffers, one_end_reads_what_the_other_writes) {
   ends both;
   const shared_buffer made(bytes);
   const offered_buffers::buffer_location buffer_location = both.share(made);
@@ -93,7 +93,7 @@ TEST(shared_buffers, what_one_end_writes_the_other_reads) {
   EXPECT_EQ(part->offset, 5000U);
 }
 
-TEST(shared_buffers, no_payload_leads_out_of_one) {
+TEST(shared_buffers, payload_outside_is_refused) {
   ends both;
   const shared_buffer made(bytes);
   const std::uint32_t slot = both.share(made).slot;
@@ -106,7 +106,7 @@ TEST(shared_buffers, no_payload_leads_out_of_one) {
   EXPECT_EQ(both.in.find(~std::uint32_t{0}, 0, 1), nullptr);
 }
 
-TEST(shared_buffers, other_memory_is_in_none) {
+TEST(shared_buffers, other_memory_is_not_found) {
   ends both;
   const shared_buffer made(bytes);
   both.share(made);
@@ -114,7 +114,7 @@ TEST(shared_buffers, other_memory_is_in_none) {
   EXPECT_FALSE(both.out.find(other.data(), bytes));
 }
 
-TEST(shared_buffers, the_slot_of_one_that_is_gone_is_another_ones) {
+TEST(shared_buffers, slot_of_destroyed_buffer_is_reused) {
   ends both;
   std::uint32_t first = 0;
   const std::byte* mapped = nullptr;
@@ -125,13 +125,13 @@ TEST(shared_buffers, the_slot_of_one_that_is_gone_is_another_ones) {
     mapped = both.in.find(first, 0, bytes);
     ASSERT_EQ(mapped[bytes - 1], std::byte{9});
   }
-  EXPECT_EQ(mapped[0], std::byte{0}) << "its memory was given back, mapped or not";
+  EXPECT_EQ(mapped[0], std::byte{0}) << "its memory was released, mapped or not";
   const shared_buffer next(2 * bytes);
   EXPECT_EQ(both.share(next).slot, first);
   EXPECT_NE(both.in.find(first, 0, 2 * bytes), nullptr);
 }
 
-TEST(shared_buffers, more_than_a_peer_maps_go_another_way) {
+TEST(shared_buffers, excess_buffers_use_the_ring) {
   ends both;
   std::list<shared_buffer> made;
   for (std::size_t i = 0; i < max_offers; ++i) both.share(made.emplace_back(4096));
@@ -143,8 +143,8 @@ TEST(shared_buffers, more_than_a_peer_maps_go_another_way) {
   both.share(more);
 }
 
-/// Gone before the peer looks; or somebody else's; or no such memory at all.
-TEST(shared_buffers, what_cannot_be_mapped_is_not_reached) {
+/// Destroyed before the peer maps it, owned by another process, or no such memory.
+TEST(shared_buffers, unmappable_buffer_is_not_used) {
   ends both;
   {
     const shared_buffer gone(bytes);
@@ -154,17 +154,17 @@ TEST(shared_buffers, what_cannot_be_mapped_is_not_reached) {
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr);
   const shared_buffer made(bytes);
   EXPECT_FALSE(both.reaches(made));
-  control_block& liar = both.shared.control(0);
-  liar.offered[0].inode.fetch_add(1);
+  control_block& peer_control = both.shared.control(0);
+  peer_control.offered[0].inode.fetch_add(1);
   both.in.take_offers();
   EXPECT_FALSE(both.reaches(made));
   EXPECT_EQ(both.in.find(0, 0, 1), nullptr);
-  liar.offered[0].inode.fetch_sub(1);
-  liar.offered[0].bytes.fetch_add(4096);
-  liar.offered[0].generation.fetch_add(1);
-  liar.offers.fetch_add(1);
+  peer_control.offered[0].inode.fetch_sub(1);
+  peer_control.offered[0].bytes.fetch_add(4096);
+  peer_control.offered[0].generation.fetch_add(1);
+  peer_control.offers.fetch_add(1);
   both.in.take_offers();
-  EXPECT_EQ(both.in.find(0, 0, 1), nullptr) << "longer than it is";
+  EXPECT_EQ(both.in.find(0, 0, 1), nullptr) << "longer than the allocation";
 }
 
 }  // namespace

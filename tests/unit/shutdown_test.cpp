@@ -1,4 +1,4 @@
-// How a job ends, without processes: which signals, and when.
+// Shutdown of a job without processes: which signals, and when.
 #include "run/shutdown.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ void expect_step(const shutdown_step& step, int signal,
   EXPECT_EQ(step.wait, wait);
 }
 
-TEST(Shutdown, AfterAFailureGraceThenTermThenKill) {
+TEST(Shutdown, FailureGivesGraceThenTermThenKill) {
   shutdown end(grace, kill_after);
   expect_step(end.rank_failed(), 0, grace);
   EXPECT_FALSE(end.is_forced());
@@ -31,7 +31,7 @@ TEST(Shutdown, AfterAFailureGraceThenTermThenKill) {
   EXPECT_EQ(end.stop_signal(), 0);
 }
 
-TEST(Shutdown, AStopSignalIsPassedOnAndThenEnforced) {
+TEST(Shutdown, StopSignalIsForwardedThenEnforced) {
   for (const int number : {SIGINT, SIGHUP, SIGQUIT}) {
     shutdown end(grace, kill_after);
     expect_step(end.stop_requested(number), number, grace);
@@ -43,20 +43,20 @@ TEST(Shutdown, AStopSignalIsPassedOnAndThenEnforced) {
   }
 }
 
-TEST(Shutdown, WhoHadTermAlreadyIsKilledAfterTheGrace) {
+TEST(Shutdown, TerminatedRanksAreKilledAfterGrace) {
   shutdown end(grace, kill_after);
   expect_step(end.stop_requested(SIGTERM), SIGTERM, grace);
   expect_step(end.expired(), SIGKILL, {});
 }
 
-TEST(Shutdown, ALostReaderEndsRanksByTerm) {
+TEST(Shutdown, LostReaderTerminatesRanks) {
   shutdown end(grace, kill_after);
   expect_step(end.stop_requested(SIGPIPE), SIGTERM, grace);
   expect_step(end.expired(), SIGKILL, {});
   EXPECT_EQ(end.stop_signal(), SIGPIPE);
 }
 
-TEST(Shutdown, ASecondSignalShortensAThirdKills) {
+TEST(Shutdown, SecondSignalShortensThirdKills) {
   shutdown end(grace, kill_after);
   expect_step(end.stop_requested(SIGINT), SIGINT, grace);
   expect_step(end.stop_requested(SIGINT), SIGTERM, kill_after);
@@ -73,7 +73,7 @@ TEST(Shutdown, HangUpAndLostReaderCountOnce) {
   expect_step(end.stop_requested(SIGINT), SIGTERM, kill_after);
 }
 
-TEST(Shutdown, ASignalAfterAFailureDoesNotMakeTheGraceLonger) {
+TEST(Shutdown, SignalAfterFailureDoesNotExtendGrace) {
   shutdown end(grace, kill_after);
   expect_step(end.rank_failed(), 0, grace);
   expect_step(end.stop_requested(SIGINT), SIGINT, {});

@@ -22,17 +22,17 @@ TEST(spin_budget, halves_when_spinning_finds_nothing) {
   EXPECT_EQ(budget.stats().missed, 21u);
 }
 
-TEST(spin_budget, of_a_crowded_loop_goes_to_nothing) {
+TEST(spin_budget, of_crowded_loop_drops_to_zero) {
   spin_budget budget({.max_spin = 40us, .crowded = true});
   for (int i = 0; i < 20; ++i) budget.missed(1s);
   EXPECT_LT(budget.next(), 1us);
   budget.missed(41us);
-  EXPECT_LT(budget.next(), 1us) << "waking is no reason to keep the core from others";
+  EXPECT_LT(budget.next(), 1us) << "wake-up latency does not justify occupying a contended core";
   budget.missed(40us);
   EXPECT_EQ(budget.next(), 40us);
 }
 
-TEST(spin_budget, knows_that_waking_takes_time) {
+TEST(spin_budget, accounts_for_wake_up_latency) {
   spin_budget budget({.max_spin = 40us});
   budget.missed(91us);
   EXPECT_EQ(budget.next(), 20us);
@@ -40,7 +40,7 @@ TEST(spin_budget, knows_that_waking_takes_time) {
   EXPECT_EQ(budget.next(), 40us);
 }
 
-TEST(spin_budget, comes_back_when_it_would_have_paid) {
+TEST(spin_budget, recovers_when_spinning_would_pay) {
   spin_budget budget({.max_spin = 40us});
   for (int i = 0; i < 20; ++i) budget.missed(1s);
   budget.missed(30us);
@@ -51,7 +51,7 @@ TEST(spin_budget, comes_back_when_it_would_have_paid) {
   EXPECT_EQ(budget.stats().caught, 1u);
 }
 
-TEST(spin_budget, of_nothing_stays_nothing) {
+TEST(spin_budget, of_zero_stays_zero) {
   spin_budget budget({.max_spin = 0us});
   budget.caught();
   budget.missed(0ns);
@@ -82,7 +82,7 @@ TEST(run, without_spinning) {
   EXPECT_EQ(stats.caught, 0u);
 }
 
-TEST(run, stops_when_told) {
+TEST(run, returns_when_stopped) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);
   asio::post(context, [&] { context.stop(); });
@@ -98,7 +98,7 @@ TEST(run, is_woken_from_another_thread) {
   other.join();
 }
 
-TEST(run, passes_exceptions_on_and_can_go_on) {
+TEST(run, propagates_exceptions_and_can_resume) {
   asio::io_context context{1};
   bool ran = false;
   asio::post(context, [] { throw std::runtime_error("of a handler"); });
@@ -108,8 +108,8 @@ TEST(run, passes_exceptions_on_and_can_go_on) {
   EXPECT_TRUE(ran);
 }
 
-/// So many that the loop's own look at the links waits behind them, beyond the spin that posted it:
-/// the address sanitizer sees what it then touches.
+/// So many handlers that the loop's own poll of the links is queued behind them and runs after the
+/// spin that posted it: AddressSanitizer checks what it then accesses.
 TEST(run, more_handlers_than_a_turn_takes) {
   asio::io_context context;
   int ran = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using devices::staging_ring;
 
-TEST(StagingRing, GivesPlacesInOrderAndNoneThatOverlap) {
+TEST(StagingRing, AllocatesInOrderWithoutOverlap) {
   staging_ring ring(1024);
   EXPECT_EQ(ring.take(256), 0u);
   EXPECT_EQ(ring.take(1), 256u);
@@ -18,7 +18,7 @@ TEST(StagingRing, GivesPlacesInOrderAndNoneThatOverlap) {
   EXPECT_EQ(ring.take(1), std::nullopt);
 }
 
-TEST(StagingRing, APlaceIsFreeOnceAllBeforeItAre) {
+TEST(StagingRing, FreesInAllocationOrder) {
   staging_ring ring(1024);
   const auto first = ring.take(512), second = ring.take(512);
   ring.give_back(*second);
@@ -28,7 +28,7 @@ TEST(StagingRing, APlaceIsFreeOnceAllBeforeItAre) {
   EXPECT_EQ(ring.take(1024), 0u);
 }
 
-TEST(StagingRing, GoesRoundAndLeavesOutAnEndThatIsTooShort) {
+TEST(StagingRing, WrapsAroundAndSkipsShortEnd) {
   staging_ring ring(1024);
   const auto first = ring.take(512), second = ring.take(256);
   ring.give_back(*first);
@@ -38,36 +38,36 @@ TEST(StagingRing, GoesRoundAndLeavesOutAnEndThatIsTooShort) {
   EXPECT_EQ(ring.take(256), 512u);
 }
 
-TEST(StagingRing, HasRoomForAllOfItWhateverItsLength) {
+TEST(StagingRing, AllocatesItsFullLength) {
   staging_ring ring(1000);
   EXPECT_EQ(ring.take(1000), 0u);
   EXPECT_EQ(ring.take(1), std::nullopt);
 }
 
-TEST(StagingRing, TakenPlacesNeverOverlapWhateverTheOrder) {
+TEST(StagingRing, AllocationsNeverOverlapInAnyOrder) {
   std::mt19937 random(7);
   staging_ring ring(16 * 1024);
-  struct place {
+  struct allocation {
     std::size_t first, bytes;
   };
-  std::vector<place> taken;
+  std::vector<allocation> allocations;
   std::size_t refused = 0;
   for (int i = 0; i < 20'000; ++i) {
     const std::size_t bytes = 1 + random() % 4096;
     if (const auto first = ring.take(bytes)) {
       ASSERT_LE(*first + bytes, ring.capacity_bytes());
-      for (const place& each : taken) {
+      for (const allocation& each : allocations) {
         ASSERT_TRUE(*first + bytes <= each.first || each.first + each.bytes <= *first);
       }
-      taken.push_back({*first, bytes});
+      allocations.push_back({*first, bytes});
     } else {
-      ASSERT_FALSE(taken.empty()) << "an empty ring has room";
+      ASSERT_FALSE(allocations.empty()) << "an empty ring has room";
       ++refused;
     }
-    while (!taken.empty() && random() % 2 == 0) {
-      const std::size_t which = random() % taken.size();
-      ring.give_back(taken[which].first);
-      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(which));
+    while (!allocations.empty() && random() % 2 == 0) {
+      const std::size_t which = random() % allocations.size();
+      ring.give_back(allocations[which].first);
+      allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(which));
     }
   }
   EXPECT_GT(refused, 0u);

@@ -10,14 +10,14 @@
 
 namespace {
 
-using tandem::test::says;
+using tandem::test::contains_text;
 using namespace tandem::rendezvous;
 using std::chrono::milliseconds;
 using tandem::errc;
 using tandem::error;
 using output = store_core::output;
 
-/// A core of three ranks, driven by hand: connection 10 + r is to be rank r.
+/// A core of three ranks, driven manually: connection 10 + r is rank r.
 class core_test : public testing::Test {
  protected:
   core_test() {
@@ -38,14 +38,14 @@ class core_test : public testing::Test {
 
   static hello_request hello(int rank, int size = 3) { return {rank, size, 30'000, 60'000, "job"}; }
 
-  void come(store_core& core, int rank, int size = 3) {
+  void join(store_core& core, int rank, int size = 3) {
     const auto id = static_cast<store_core::connection_id>(10 + rank);
     core.opened(id, "here", start_);
     core.received(id, hello(rank, size), start_);
   }
 
   void meet(store_core& core, int size = 3) {
-    for (int rank = 0; rank < size; ++rank) come(core, rank, size);
+    for (int rank = 0; rank < size; ++rank) join(core, rank, size);
     core.take();
   }
 
@@ -63,7 +63,7 @@ const Reply* as(const output& out) {
   return out.message ? std::get_if<Reply>(&*out.message) : nullptr;
 }
 
-/// The outputs to one connection, of one kind.
+/// The outputs of one kind to one connection.
 template <class Reply>
 std::vector<Reply> to(const std::vector<output>& all, store_core::connection_id id) {
   std::vector<Reply> found;
@@ -81,19 +81,19 @@ bool closes(const std::vector<output>& all, store_core::connection_id id) {
   return false;
 }
 
-// --- meeting
+// --- rendezvous
 
-TEST_F(core_test, all_start_when_the_last_has_come) {
+TEST_F(core_test, starts_when_last_rank_joins) {
   store_core core(parameters());
   for (const int rank : {2, 0}) {
-    come(core, rank);
+    join(core, rank);
     const auto out = core.take();
     ASSERT_EQ(out.size(), 1u);
     EXPECT_TRUE(as<accepted_reply>(out[0]));
     EXPECT_EQ(out[0].to, 10u + static_cast<unsigned>(rank));
     EXPECT_EQ(core.next_deadline(), start_ + milliseconds(30'000));
   }
-  come(core, 1);
+  join(core, 1);
   const auto out = core.take();
   EXPECT_EQ(to<accepted_reply>(out, 11).size(), 1u);
   for (const unsigned id : {10u, 11u, 12u}) EXPECT_EQ(to<started_reply>(out, id).size(), 1u);
@@ -101,9 +101,9 @@ TEST_F(core_test, all_start_when_the_last_has_come) {
   EXPECT_EQ(core.dropped(), 0u);
 }
 
-TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
+TEST_F(core_test, missing_ranks_are_reported_to_joined_ranks) {
   store_core core(parameters(6));
-  for (const int rank : {0, 1, 3, 4}) come(core, rank, 6);
+  for (const int rank : {0, 1, 3, 4}) join(core, rank, 6);
   core.take();
   core.tick(start_ + milliseconds(29'999));
   EXPECT_TRUE(core.take().empty());
@@ -115,12 +115,12 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
     ASSERT_TRUE(notice);
     EXPECT_EQ(notice->reason.code(), errc::rank_missing);
     EXPECT_EQ(notice->reason.context().peer, 2);
-    EXPECT_TRUE(
-        says(notice->reason.what(), "ranks 2, 5 did not join within 30 s: 4 of 6 are connected"));
-    EXPECT_TRUE(says(notice->reason.what(), "they can reach 127.0.0.1:29500"));
+    EXPECT_TRUE(contains_text(notice->reason.what(),
+                              "ranks 2, 5 did not join within 30 s: 4 of 6 are connected"));
+    EXPECT_TRUE(contains_text(notice->reason.what(), "they can reach 127.0.0.1:29500"));
   }
-  // Who comes later hears the same, and who then leaves changes nothing.
-  come(core, 5, 6);
+  // A rank that joins later gets the same error, and one that then leaves changes nothing.
+  join(core, 5, 6);
   const auto late = to<refused_reply>(core.take(), 15);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].reason.code(), errc::rank_missing);
@@ -128,7 +128,7 @@ TEST_F(core_test, every_rank_that_came_hears_who_is_missing) {
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
+TEST_F(core_test, shortest_timeout_ends_the_rendezvous) {
   store_core core(parameters());
   core.opened(10, "here", start_);
   core.received(10, hello_request{0, 3, 5'000, 700, "job"}, start_);
@@ -137,26 +137,26 @@ TEST_F(core_test, the_rank_that_waits_least_decides_when_meeting_ends) {
   core.tick(start_ + milliseconds(700));
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(
-      says(notices[0].reason.what(), "ranks 1, 2 did not join within 5 s: 1 of 3 is connected"));
+  EXPECT_TRUE(contains_text(notices[0].reason.what(),
+                            "ranks 1, 2 did not join within 5 s: 1 of 3 is connected"));
 }
 
-TEST_F(core_test, a_long_list_of_missing_ranks_is_cut) {
+TEST_F(core_test, long_list_of_missing_ranks_is_truncated) {
   store_core core(parameters(100));
-  come(core, 0, 100);
+  join(core, 0, 100);
   core.take();
   core.tick(start_ + milliseconds(30'000));
   const auto notices = to<notice_reply>(core.take(), 10);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(says(notices[0].reason.what(), "ranks 1, 2, 3"));
-  EXPECT_TRUE(says(notices[0].reason.what(), "16 and 83 more did not join"));
+  EXPECT_TRUE(contains_text(notices[0].reason.what(), "ranks 1, 2, 3"));
+  EXPECT_TRUE(contains_text(notices[0].reason.what(), "16 and 83 more did not join"));
 }
 
-TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
+TEST_F(core_test, wrong_hello_is_refused_and_others_keep_waiting) {
   struct wrong {
     hello_request hello;
     errc code;
-    const char* says;
+    const char* expected;
   };
   const std::vector<wrong> cases{
       {{1, 4, 1, 60'000, "job"}, errc::size_mismatch, "rank 1 was started as one of 4 ranks"},
@@ -170,7 +170,7 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
        "serves job 'job', this rank belongs to job 'job.2'"},
   };
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   store_core::connection_id id = 100;
   for (const wrong& each : cases) {
@@ -183,22 +183,22 @@ TEST_F(core_test, a_wrong_hello_is_refused_and_the_others_go_on_waiting) {
     EXPECT_TRUE(out[0].close);
     EXPECT_EQ(out[0].to, id);
     EXPECT_EQ(refused->reason.code(), each.code);
-    EXPECT_TRUE(says(refused->reason.what(), each.says));
+    EXPECT_TRUE(contains_text(refused->reason.what(), each.expected));
     EXPECT_FALSE(refused->reason.context().advice.empty());
-    EXPECT_TRUE(says(logged_, "refused there"));
+    EXPECT_TRUE(contains_text(logged_, "refused there"));
     core.closed(id);
   }
   EXPECT_EQ(core.dropped(), cases.size());
   EXPECT_TRUE(core.take().empty());
-  come(core, 1);
-  come(core, 2);
+  join(core, 1);
+  join(core, 2);
   EXPECT_EQ(to<started_reply>(core.take(), 10).size(), 1u);
 }
 
-TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
+TEST_F(core_test, rank_lost_during_rendezvous_ends_it) {
   store_core core(parameters());
-  come(core, 0);
-  come(core, 2);
+  join(core, 0);
+  join(core, 2);
   core.take();
   core.closed(12);
   const auto out = core.take();
@@ -208,9 +208,9 @@ TEST_F(core_test, a_rank_that_dies_while_others_meet_ends_the_meeting) {
   EXPECT_EQ(as<notice_reply>(out[0])->reason.code(), errc::peer_lost);
 }
 
-// --- strangers
+// --- unauthenticated connections
 
-TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
+TEST_F(core_test, unidentified_connection_times_out) {
   store_core core(parameters());
   core.opened(7, "10.0.0.9:5", start_);
   EXPECT_EQ(core.next_deadline(), start_ + milliseconds(5'000));
@@ -219,12 +219,12 @@ TEST_F(core_test, who_does_not_say_its_name_in_time_is_dropped) {
   core.tick(start_ + milliseconds(5'000));
   EXPECT_TRUE(closes(core.take(), 7));
   EXPECT_EQ(core.dropped(), 1u);
-  EXPECT_TRUE(says(logged_, "10.0.0.9:5"));
+  EXPECT_TRUE(contains_text(logged_, "10.0.0.9:5"));
   core.received(7, hello(1), start_);
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
+TEST_F(core_test, longest_silent_unauthenticated_peer_is_evicted) {
   store_core core(parameters());
   for (store_core::connection_id id = 100; id < 164; ++id) core.opened(id, "there", start_);
   core.bytes_arrived(100);
@@ -236,11 +236,11 @@ TEST_F(core_test, of_too_many_strangers_the_longest_silent_goes) {
   EXPECT_TRUE(closes(core.take(), 100));
   core.received(102, hello(1), start_);
   core.take();
-  core.opened(166, "there", start_);  // in the place of the one that is known now
+  core.opened(166, "there", start_);  // takes the slot of the connection that is now identified
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
+TEST_F(core_test, unauthenticated_peers_are_counted_and_logged_once) {
   store_core core(parameters());
   for (store_core::connection_id id = 0; id < 1'000; ++id) core.opened(id, "there", start_);
   EXPECT_EQ(core.take().size(), 1'000u - 64);
@@ -248,31 +248,31 @@ TEST_F(core_test, a_crowd_of_strangers_is_counted_and_logged_once) {
   EXPECT_EQ(lines(), 1);
   core.tick(start_ + milliseconds(5'000));
   EXPECT_EQ(core.dropped(), 1'000u);
-  EXPECT_EQ(lines(), 2);  // those were silent
-  EXPECT_TRUE(says(logged_, "handshake timeout: not identified within 5 s"));
+  EXPECT_EQ(lines(), 2);  // these sent nothing
+  EXPECT_TRUE(contains_text(logged_, "handshake timeout: not identified within 5 s"));
   for (store_core::connection_id id = 2'000; id < 2'065; ++id) {
     core.opened(id, "there", start_ + milliseconds(10'000));
   }
-  EXPECT_TRUE(says(logged_, "936 more of this kind"));
+  EXPECT_TRUE(contains_text(logged_, "936 more of this kind"));
   EXPECT_EQ(lines(), 3);
 }
 
-TEST_F(core_test, who_proves_nothing_is_dropped_alone) {
+TEST_F(core_test, failed_proof_drops_only_that_connection) {
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   core.opened(7, "10.0.0.9:5", start_);
   core.untrusted(7, "job secret mismatch", start_);
   EXPECT_TRUE(closes(core.take(), 7));
-  EXPECT_TRUE(says(logged_, "10.0.0.9:5: job secret mismatch"));
+  EXPECT_TRUE(contains_text(logged_, "10.0.0.9:5: job secret mismatch"));
   EXPECT_EQ(core.dropped(), 1u);
   core.untrusted(7, "again", start_);
   EXPECT_TRUE(core.take().empty());
 }
 
-TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
+TEST_F(core_test, hostile_bytes_close_only_their_connection) {
   store_core core(parameters());
-  come(core, 0);
+  join(core, 0);
   core.take();
   core.opened(7, "there", start_);
   core.malformed(7, "no request", start_);
@@ -287,7 +287,7 @@ TEST_F(core_test, hostile_bytes_close_their_connection_and_no_other) {
   EXPECT_EQ(core.dropped(), 2u);
 }
 
-TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
+TEST_F(core_test, protocol_violation_is_reported_to_all) {
   store_core core(parameters());
   meet(core);
   core.received(12, hello(2), start_);
@@ -302,9 +302,9 @@ TEST_F(core_test, a_rank_that_breaks_the_protocol_is_named_to_all) {
   }
 }
 
-// --- the end
+// --- losses and close
 
-TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
+TEST_F(core_test, first_loss_is_reported_once) {
   store_core core(parameters());
   meet(core);
   core.received(10, get_request{1, 1'000, {"never"}}, start_);
@@ -319,9 +319,9 @@ TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
   EXPECT_STREQ(to_0[0].reason.what(), to_2[0].reason.what());
   EXPECT_EQ(to_0[0].reason.code(), errc::peer_lost);
   EXPECT_EQ(to_0[0].reason.context().peer, 1);
-  EXPECT_TRUE(says(to_0[0].reason.what(), "rank 1 is gone"));
+  EXPECT_TRUE(contains_text(to_0[0].reason.what(), "rank 1 is gone"));
   EXPECT_FALSE(core.next_deadline());
-  // The second death is no news; what is asked after it fails with the first cause.
+  // The second loss is not reported; later requests fail with the first cause.
   core.closed(12);
   EXPECT_TRUE(core.take().empty());
   core.received(10, get_request{3, 1'000, {"never"}}, start_);
@@ -331,7 +331,7 @@ TEST_F(core_test, a_lost_rank_is_told_once_and_the_first_cause_wins) {
   EXPECT_EQ(failed[0].reason.context().peer, 1);
 }
 
-TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
+TEST_F(core_test, report_reaches_all_with_text_and_culprit) {
   store_core core(parameters());
   meet(core);
   tandem::error_context c;
@@ -352,7 +352,7 @@ TEST_F(core_test, a_report_reaches_all_with_its_words_and_its_blame) {
   }
 }
 
-TEST_F(core_test, a_report_that_blames_nobody_blames_its_rank) {
+TEST_F(core_test, report_without_culprit_names_its_rank) {
   store_core core(parameters());
   meet(core);
   core.report(0, error(errc::bad_input, "no data"));
@@ -376,7 +376,7 @@ TEST_F(core_test, leaving_is_no_loss) {
   EXPECT_FALSE(core.is_finished());
   core.leave(0);
   EXPECT_EQ(to<leaving_reply>(core.take(), 11).size(), 1u);
-  // Those who stay can still ask, and still hear of a death.
+  // The remaining ranks can still send requests and are still notified of a loss.
   core.received(11, set_request{1, "k", "v"}, start_);
   EXPECT_EQ(to<done_reply>(core.take(), 11).size(), 1u);
   core.received(11, leave_request{}, start_);

@@ -14,7 +14,7 @@
 
 #include "support/reserved_port.hpp"
 
-/// Ranks of one job in one process and one io_context, over real loopback sockets.
+/// Ranks of one job in one process and one io_context, over loopback sockets.
 namespace store_testing {
 
 namespace asio = boost::asio;
@@ -26,7 +26,7 @@ using tandem::test::reserved_port;
 
 inline constexpr std::chrono::seconds timeout{30};
 
-/// What came of an awaitable.
+/// Result of an awaitable.
 template <class T>
 struct outcome {
   bool done = false;
@@ -63,7 +63,7 @@ using join_result = outcome<std::shared_ptr<tandem::store>>;
 
 class store_job : public testing::Test {
  protected:
-  tandem::launch_info place(int rank, int size) const {
+  tandem::launch_info launch_as(int rank, int size) const {
     tandem::launch_info who;
     who.rank = rank;
     who.size = size;
@@ -94,22 +94,22 @@ class store_job : public testing::Test {
     const auto limit = std::chrono::steady_clock::now() + timeout;
     io_.restart();
     while (!ready()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing came of it";
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing happened";
       if (io_.stopped()) io_.restart();
       io_.run_one_for(milliseconds(100));
     }
   }
 
-  /// Runs what is ready.
+  /// Runs the ready handlers.
   void run_ready() {
     io_.restart();
     while (io_.poll() > 0) continue;
   }
 
-  /// All ranks of a job of `size`, there.
+  /// Joins all ranks of a job of `size`.
   std::vector<std::shared_ptr<tandem::store>> all(int size) {
     std::vector<join_result*> each;
-    for (int rank = 0; rank < size; ++rank) each.push_back(&join(place(rank, size)));
+    for (int rank = 0; rank < size; ++rank) each.push_back(&join(launch_as(rank, size)));
     run_until([&] { return all_done(each); });
     std::vector<std::shared_ptr<tandem::store>> stores;
     for (const join_result* one : each) {

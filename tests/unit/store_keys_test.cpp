@@ -10,14 +10,14 @@
 
 namespace {
 
-using tandem::test::says;
+using tandem::test::contains_text;
 using namespace tandem::rendezvous;
 using std::chrono::milliseconds;
 using tandem::errc;
 
 const store_keys::time_point opening(milliseconds(1'000'000));
 
-/// The answers to one connection, of one kind.
+/// The answers of one kind to one connection.
 template <class Reply>
 std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::connection_id id) {
   std::vector<Reply> found;
@@ -28,7 +28,7 @@ std::vector<Reply> to(const std::vector<store_keys::answer>& all, store_keys::co
   return found;
 }
 
-TEST(store_keys, get_answers_at_once_what_is_there_in_order) {
+TEST(store_keys, get_returns_present_keys_in_order) {
   store_keys keys{key_limits{}};
   keys.received(11, set_request{1, "a", "1"}, opening);
   keys.received(11, set_request{2, "b", std::string("\0\xff", 2)}, opening);
@@ -44,7 +44,7 @@ TEST(store_keys, get_answers_at_once_what_is_there_in_order) {
   EXPECT_EQ(to<values_reply>(keys.take(), 12).size(), 1u);
 }
 
-TEST(store_keys, get_waits_for_its_last_key) {
+TEST(store_keys, get_waits_for_last_key) {
   store_keys keys{key_limits{}};
   keys.received(11, get_request{1, 1'000, {"a", "b", "a"}}, opening);
   keys.received(12, get_request{2, 2'000, {"b"}}, opening);
@@ -61,7 +61,7 @@ TEST(store_keys, get_waits_for_its_last_key) {
   EXPECT_FALSE(keys.next_deadline());
 }
 
-TEST(store_keys, get_names_the_keys_that_never_came) {
+TEST(store_keys, get_timeout_names_missing_keys) {
   store_keys keys{key_limits{}};
   keys.received(10, set_request{1, "here", ""}, opening);
   keys.received(11, get_request{5, 250, {"x\n", "here", "y"}}, opening);
@@ -71,14 +71,14 @@ TEST(store_keys, get_names_the_keys_that_never_came) {
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].id, 5u);
   EXPECT_EQ(failed[0].reason.code(), errc::timed_out);
-  EXPECT_TRUE(says(failed[0].reason.what(),
-                   "keys 'x.', 'y' missing in rank 0's store: not set within 0.25 s"));
+  EXPECT_TRUE(contains_text(failed[0].reason.what(),
+                            "keys 'x.', 'y' missing in rank 0's store: not set within 0.25 s"));
   keys.received(11, get_request{6, 0, {"z"}}, opening);
   EXPECT_EQ(to<failed_reply>(keys.take(), 11).size(), 1u);
   EXPECT_FALSE(keys.next_deadline());
 }
 
-TEST(store_keys, add_counts_and_refuses_to_overflow) {
+TEST(store_keys, add_counts_and_refuses_overflow) {
   store_keys keys{key_limits{}};
   keys.received(11, add_request{1, "n", 5}, opening);
   keys.received(12, add_request{2, "n", -7}, opening);
@@ -118,7 +118,7 @@ TEST(store_keys, limits_refuse_the_request_and_change_nothing) {
   EXPECT_EQ(to<values_reply>(keys.take(), 11).at(0).values.at(0), std::string(9, 'x'));
 }
 
-TEST(store_keys, a_connection_that_ended_waits_for_nothing) {
+TEST(store_keys, closed_connection_has_no_pending_requests) {
   store_keys keys{key_limits{}};
   keys.received(11, get_request{1, 1'000, {"a", "b"}}, opening);
   keys.received(12, get_request{1, 2'000, {"a"}}, opening);

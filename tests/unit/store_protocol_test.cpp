@@ -13,7 +13,7 @@ using namespace tandem::rendezvous;
 using tandem::errc;
 using tandem::error;
 
-TEST(store_wire, requests_and_replies_survive_the_wire) {
+TEST(store_wire, requests_and_replies_round_trip) {
   tandem::error_context c;
   c.rank = 1;
   c.peer = 2;
@@ -41,7 +41,7 @@ TEST(store_wire, requests_and_replies_survive_the_wire) {
   EXPECT_EQ(std::get<report_request>(*decode_request(body(report))).reason.code(), system.code());
 }
 
-TEST(store_wire, long_words_are_cut_and_stay_one_line) {
+TEST(store_wire, long_texts_are_truncated_to_one_line) {
   const std::string frame =
       encode(store_reply(notice_reply{error(errc::peer_lost, "a\nb" + std::string(5000, 'x'))}));
   EXPECT_LT(frame.size(), 1200u);
@@ -50,7 +50,7 @@ TEST(store_wire, long_words_are_cut_and_stay_one_line) {
   EXPECT_EQ(std::get<notice_reply>(*reply).reason.context().detail.substr(0, 3), "a b");
 }
 
-TEST(store_wire, a_cut_frame_is_never_read_as_a_whole_one) {
+TEST(store_wire, truncated_frame_is_refused) {
   const std::vector<std::string> frames{
       encode(store_request(hello_request{1, 2, 3, 4, "job"})),
       encode(store_request(set_request{1, "key", "value"})),
@@ -65,13 +65,13 @@ TEST(store_wire, a_cut_frame_is_never_read_as_a_whole_one) {
   }
 }
 
-TEST(store_wire, false_counts_take_no_memory) {
+TEST(store_wire, false_counts_allocate_no_memory) {
   std::string body("\x03", 1);  // get
   body += std::string(12, '\0') + "\xff\xff\xff\xff";
   EXPECT_FALSE(decode_request(body));
 }
 
-TEST(store_wire, noise_is_read_without_harm) {
+TEST(store_wire, random_bytes_are_safe) {
   std::mt19937 random(7);
   int read = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -103,7 +103,7 @@ TEST(frame_splitter, cuts_at_every_boundary) {
   }
 }
 
-TEST(frame_splitter, knows_strangers_and_other_versions) {
+TEST(frame_splitter, detects_other_programs_and_versions) {
   frame_splitter http(100);
   http.feed("G");
   EXPECT_EQ(http.at(), frame_splitter::state::foreign);
@@ -130,7 +130,7 @@ TEST(frame_splitter, refuses_lengths_beyond_the_limit) {
   }
 }
 
-TEST(store_wire, what_came_is_shown_in_one_short_line) {
+TEST(store_wire, received_bytes_are_shown_in_one_line) {
   EXPECT_EQ(printable("HTTP/1.1 400\r\n"), "HTTP/1.1 400..");
   EXPECT_EQ(printable(std::string(40, 'a')), std::string(32, 'a') + "...");
 }

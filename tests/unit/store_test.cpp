@@ -14,7 +14,7 @@ namespace {
 using namespace store_testing;
 const tandem::secret some_secret(std::string_view("a secret of the store's tests"));
 
-/// Without trust, and with.
+/// Without and with a job secret.
 class store_test : public store_job, public testing::WithParamInterface<bool> {
  protected:
   store_test() {
@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(store, store_test, testing::Bool(), [](const auto& whic
 
 // --- keys
 
-TEST_P(store_test, values_go_from_rank_to_rank) {
+TEST_P(store_test, values_are_shared_between_ranks) {
   const auto ranks = all(3);
   outcome<std::vector<std::string>> got;
   start(io_, ranks[2]->get({"b", "a"}, timeout), got);
@@ -40,7 +40,7 @@ TEST_P(store_test, values_go_from_rank_to_rank) {
   EXPECT_EQ(*got.value, (std::vector<std::string>{large, "A"}));
 }
 
-TEST_P(store_test, many_requests_at_once) {
+TEST_P(store_test, many_concurrent_requests) {
   const auto ranks = all(3);
   std::deque<outcome<std::vector<std::string>>> reads;
   std::deque<outcome<nothing>> writes;
@@ -66,7 +66,7 @@ TEST_P(store_test, many_requests_at_once) {
   EXPECT_EQ(finish(ranks[0]->add("n", 0)).value, 199 * 200 / 2);
 }
 
-TEST_P(store_test, a_read_past_its_deadline_names_its_keys) {
+TEST_P(store_test, expired_read_names_its_keys) {
   const auto ranks = all(2);
   finish(ranks[0]->set("here", "x"));
   const auto got = finish(ranks[1]->get({"here", "never", "nor this"}, milliseconds(50)));
@@ -76,14 +76,14 @@ TEST_P(store_test, a_read_past_its_deadline_names_its_keys) {
   EXPECT_EQ(finish(ranks[1]->get({"here"}, milliseconds(0))).value, std::vector<std::string>{"x"});
 }
 
-TEST_P(store_test, too_large_a_value_is_refused_and_nothing_else_breaks) {
+TEST_P(store_test, oversized_value_is_refused_without_side_effect) {
   const auto ranks = all(2);
   const auto large = finish(ranks[1]->set("k", std::string(2'000'000, 'x')));
   EXPECT_TRUE(is(large.failure, errc::limit_exceeded, {"'k'", "1048576"}));
   EXPECT_FALSE(finish(ranks[1]->set("k", "small")).failure);
 }
 
-TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
+TEST_P(store_test, cancelled_read_leaves_store_usable) {
   const auto ranks = all(2);
   asio::cancellation_signal signal;
   outcome<nothing> got;
@@ -100,9 +100,9 @@ TEST_P(store_test, a_cancelled_read_ends_and_the_store_goes_on) {
   EXPECT_EQ(finish(ranks[1]->get({"never"}, timeout)).value, std::vector<std::string>{"late"});
 }
 
-// --- losses, reports, goodbyes
+// --- losses, reports, close
 
-TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
+TEST_P(store_test, lost_rank_is_reported_to_all_others) {
   for (const std::size_t victim : {std::size_t{2}, std::size_t{0}}) {
     auto ranks = all(4);
     std::vector<loss_record> each(4);
@@ -128,7 +128,7 @@ TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
       if (!first) first = each[rank].reason;
       EXPECT_STREQ(each[rank].reason->what(), first->what());
     }
-    // Another end after the first is no news, and requests fail with the first.
+    // A second failure is not reported, and requests fail with the first.
     const std::size_t next = victim == 2 ? 1 : 2;
     ranks[next].reset();
     const auto after = finish(ranks[3]->add("n", 1));
@@ -137,7 +137,7 @@ TEST_P(store_test, a_rank_that_vanishes_is_told_to_all_others_alike) {
   }
 }
 
-TEST_P(store_test, a_notice_waits_for_its_handler) {
+TEST_P(store_test, notice_waits_for_its_handler) {
   auto ranks = all(3);
   ranks[1].reset();
   const auto failed = finish(ranks[2]->get({"never"}, timeout));
@@ -153,7 +153,7 @@ TEST_P(store_test, a_notice_waits_for_its_handler) {
   EXPECT_EQ(later.times, 0);
 }
 
-TEST_P(store_test, the_first_report_reaches_every_rank) {
+TEST_P(store_test, first_report_reaches_every_rank) {
   for (const std::size_t reporter : {std::size_t{1}, std::size_t{0}}) {
     auto ranks = all(3);
     std::vector<loss_record> each(3);
@@ -162,7 +162,7 @@ TEST_P(store_test, the_first_report_reaches_every_rank) {
     c.peer = 2;
     c.detail = "rank 2 fell silent";
     ranks[reporter]->report(error(make_error_code(errc::timed_out), c));
-    // As a process that ends right after it has reported.
+    // Like a process that exits right after its report.
     ranks[reporter].reset();
     run_until([&] { return each[2].times > 0 && each[1 - reporter].times > 0; });
     for (const std::size_t rank : {std::size_t{2}, 1 - reporter}) {
@@ -182,7 +182,7 @@ TEST_P(store_test, leaving_is_no_loss) {
   for (std::size_t rank = 0; rank < 4; ++rank) listen(*ranks[rank], each[rank]);
   ranks[2]->leave();
   ranks[2].reset();
-  // Rank 0 says goodbye and its process ends at once, while a request is under way.
+  // Rank 0 closes and its process exits at once while a request is pending.
   outcome<std::vector<std::string>> waiting;
   start(io_, ranks[3]->get({"never"}, timeout), waiting);
   run_ready();
@@ -210,7 +210,7 @@ TEST_P(store_test, requests_after_leaving_fail) {
 
 // --- destruction
 
-TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
+TEST_P(store_test, destroyed_store_ends_pending_requests) {
   auto ranks = all(2);
   std::deque<outcome<std::vector<std::string>>> waiting(2);
   start(io_, ranks[1]->get({"never"}, timeout), waiting[0]);
@@ -224,7 +224,7 @@ TEST_P(store_test, a_destroyed_store_ends_what_waits_in_it) {
   io_.run();
 }
 
-TEST_P(store_test, a_handler_may_destroy_its_store) {
+TEST_P(store_test, handler_may_destroy_its_store) {
   auto ranks = all(3);
   bool gone = false;
   ranks[2]->on_lost([&](const error&) {
@@ -237,11 +237,11 @@ TEST_P(store_test, a_handler_may_destroy_its_store) {
 }
 
 void destroy_after_every_step(const tandem::settings& options) {
-  // After every number of steps up to a met pair with reads that wait. The sanitizers see a leak or
-  // a use after free.
+  // After every number of steps up to a connected pair with pending reads. The sanitizers detect
+  // leaks and use after free.
   int ended_meets = 0;
   for (int steps = 0; ended_meets < 2; ++steps) {
-    ASSERT_LT(steps, 1000) << "two ranks never met";
+    ASSERT_LT(steps, 1000) << "two ranks never shared a group";
     ended_meets = 0;
     auto io = std::make_unique<asio::io_context>();
     const reserved_port port;
@@ -264,7 +264,7 @@ void destroy_after_every_step(const tandem::settings& options) {
   }
 }
 
-TEST(store_destruction, an_io_context_may_go_first) {
+TEST(store_destruction, io_context_may_be_destroyed_first) {
   tandem::settings options;
   destroy_after_every_step(options);
   options.job_secret = some_secret;
@@ -273,7 +273,7 @@ TEST(store_destruction, an_io_context_may_go_first) {
 
 // --- processes
 
-/// A rank in a process of its own: writes what it hears to `report_fd`, and ends.
+/// A rank in its own process: writes the error that it gets to `report_fd` and exits.
 [[noreturn]] void be_rank(tandem::launch_info who, tandem::settings options, int report_fd) {
   asio::io_context io;
   std::shared_ptr<tandem::store> mine;
@@ -294,7 +294,7 @@ TEST(store_destruction, an_io_context_may_go_first) {
 
 class killed : public store_job, public testing::WithParamInterface<std::tuple<int, bool>> {};
 
-TEST_P(killed, every_other_process_hears_the_same_cause) {
+TEST_P(killed, every_other_process_gets_the_same_cause) {
   const auto [victim, by_secret] = GetParam();
   if (by_secret) secret_ = some_secret;
   std::array<pid_t, 3> children{};
@@ -305,18 +305,18 @@ TEST_P(killed, every_other_process_hears_the_same_cause) {
     ASSERT_EQ(::pipe(ends.data()), 0);
     children[at] = ::fork();
     ASSERT_GE(children[at], 0);
-    if (children[at] == 0) be_rank(place(rank, 4), within(timeout), ends[1]);
+    if (children[at] == 0) be_rank(launch_as(rank, 4), within(timeout), ends[1]);
     ::close(ends[1]);
     pipes[at] = ends[0];
   }
-  join_result& here = join(place(3, 4));
+  join_result& here = join(launch_as(3, 4));
   run_until([&] { return here.done; });
   loss_record mine;
   if (here.value) listen(**here.value, mine);
   const auto begin = std::chrono::steady_clock::now();
   ::kill(children[static_cast<std::size_t>(victim)], SIGKILL);
   if (here.value) run_until([&] { return mine.times > 0; });
-  // Generous: the promise is milliseconds, the machine may be busy.
+  // Generous: it usually takes milliseconds, but the machine may be busy.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   for (std::size_t rank = 0; rank < 3; ++rank) {
     std::array<char, 1024> text{};
@@ -330,7 +330,7 @@ TEST_P(killed, every_other_process_hears_the_same_cause) {
       EXPECT_TRUE(WIFSIGNALED(status));
       EXPECT_EQ(n, 0);
     } else {
-      ASSERT_GT(n, 0) << "rank " << rank << " heard nothing";
+      ASSERT_GT(n, 0) << "rank " << rank << " got no error";
       EXPECT_EQ(std::string(text.data(), static_cast<std::size_t>(n)),
                 mine.reason ? mine.reason->what() : "");
     }

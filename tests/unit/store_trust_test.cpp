@@ -23,7 +23,7 @@ using tandem::trust::tls_session;
 namespace wire = tandem::rendezvous;
 
 const secret ours(std::string_view("the secret of this job"));
-const secret another(std::string_view("the secret of somebody else"));
+const secret another(std::string_view("the secret of another job"));
 
 class store_trust_test : public store_job {
  protected:
@@ -51,10 +51,10 @@ class store_trust_test : public store_job {
     return one;
   }
 
-  /// Those who came before are not disturbed by who was refused.
+  /// The refused connection does not disturb ranks that joined before.
   void expect_job_of_two(join_result& zero) {
     EXPECT_FALSE(zero.done);
-    join_result& one = join(place(1, 2));
+    join_result& one = join(launch_as(1, 2));
     run_until([&] { return zero.done && one.done; });
     ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
     EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
@@ -73,7 +73,7 @@ class store_trust_test : public store_job {
   tandem::log_sink old_sink_;
 };
 
-/// All that comes until the other side ends.
+/// All bytes until the other side closes.
 struct listening {
   explicit listening(tcp::socket& to) : from(to) { read(); }
   void read() {
@@ -89,14 +89,14 @@ struct listening {
   bool ended = false;
 };
 
-/// Stands in rank 0's place and passes bytes on, as they are or as `change` makes them.
+/// Impersonates rank 0 and relays bytes, unchanged or modified by `change`.
 class man_in_the_middle {
  public:
   man_in_the_middle(asio::io_context& io, std::uint16_t port) : io_(io), to_port_(port) {
     accept();
   }
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  std::string up, down;  ///< what was passed on
+  std::string up, down;  ///< relayed bytes
 
  private:
   void accept() {
@@ -131,7 +131,7 @@ class man_in_the_middle {
   std::deque<std::array<char, 4096>> chunks_;
 };
 
-TEST_F(store_trust_test, a_life_of_a_job_has_one_data_key_of_its_own) {
+TEST_F(store_trust_test, each_incarnation_has_its_own_data_key) {
   auto first = all(3);
   const std::string key(first[0]->data_key().text());
   EXPECT_EQ(key.size(), 32u);
@@ -144,43 +144,43 @@ TEST_F(store_trust_test, a_life_of_a_job_has_one_data_key_of_its_own) {
   secret_ = {};
 }
 
-TEST_F(store_trust_test, without_trust_there_is_no_data_key) {
+TEST_F(store_trust_test, no_data_key_without_trust) {
   secret_ = {};
   const auto ranks = all(2);
   EXPECT_TRUE(ranks[0]->data_key().empty());
   EXPECT_TRUE(ranks[1]->data_key().empty());
 }
 
-TEST_F(store_trust_test, by_certificates) {
+TEST_F(store_trust_test, authenticates_by_certificates) {
   const tandem::test::temporary_folder folder;
   const tandem::test::authority good("ours"), bad("others");
-  join_result& zero = join(place(0, 2), good.certify(folder, "rank0", good));
+  join_result& zero = join(launch_as(0, 2), good.certify(folder, "rank0", good));
   run_ready();
-  join_result& unauthenticated = refused(place(1, 2), bad.certify(folder, "stranger", good));
+  join_result& unauthenticated = refused(launch_as(1, 2), bad.certify(folder, "other", good));
   EXPECT_TRUE(
       is(unauthenticated.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
   EXPECT_TRUE(has_logged("certificate verification failed"));
-  join_result& one = join(place(1, 2), good.certify(folder, "rank1", good));
+  join_result& one = join(launch_as(1, 2), good.certify(folder, "rank1", good));
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);
   EXPECT_EQ((*one.value)->data_key().text(), (*zero.value)->data_key().text());
   EXPECT_FALSE((*one.value)->data_key().empty());
 }
 
-TEST_F(store_trust_test, a_wrong_secret_is_said_and_disturbs_nobody) {
-  join_result& zero = join(place(0, 2));
+TEST_F(store_trust_test, wrong_secret_is_reported_and_disturbs_nobody) {
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
-  join_result& wrong = refused(place(1, 2), with(another));
+  join_result& wrong = refused(launch_as(1, 2), with(another));
   EXPECT_TRUE(is(wrong.failure, errc::not_trusted,
                  {port_.text(), "job secret mismatch", "rank 1", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("job secret mismatch"));
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
-  join_result& zero = join(place(0, 2));
+TEST_F(store_trust_test, secret_with_other_job_id_is_refused) {
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
-  tandem::launch_info who = place(1, 2);
+  tandem::launch_info who = launch_as(1, 2);
   who.job = "another";
   join_result& wrong = refused(who, with(ours));
   EXPECT_TRUE(is(wrong.failure, errc::not_trusted, {port_.text(), "it belongs to another job"}));
@@ -188,65 +188,64 @@ TEST_F(store_trust_test, the_right_secret_of_another_job_opens_nothing) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_rank_without_a_secret_is_told_so) {
-  join_result& zero = join(place(0, 2));
+TEST_F(store_trust_test, rank_without_secret_is_refused) {
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
-  join_result& naive = refused(place(1, 2), with({}));
-  EXPECT_TRUE(is(naive.failure, errc::not_trusted,
+  join_result& keyless = refused(launch_as(1, 2), with({}));
+  EXPECT_TRUE(is(keyless.failure, errc::not_trusted,
                  {"rank 0's store has a secret, this rank has none", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("it has no secret, and rank 0 has one"));
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, rank_0_without_a_secret_is_told_of) {
+TEST_F(store_trust_test, rank_0_without_secret_is_refused) {
   secret_ = {};
-  join_result& zero = join(place(0, 2));
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
-  join_result& careful = refused(place(1, 2), with(ours));
-  EXPECT_TRUE(is(careful.failure, errc::not_trusted,
+  join_result& keyed = refused(launch_as(1, 2), with(ours));
+  EXPECT_TRUE(is(keyed.failure, errc::not_trusted,
                  {port_.text() + " has no secret, this rank has one", "TANDEM_SECRET_FILE"}));
   EXPECT_TRUE(has_logged("it has a secret, and rank 0 has none"));
-  join_result& one = join(place(1, 2));
+  join_result& one = join(launch_as(1, 2));
   run_until([&] { return zero.done && one.done; });
   EXPECT_TRUE(zero.value && one.value);
 }
 
-TEST_F(store_trust_test, what_is_passed_on_is_not_understood_and_cannot_be_said_again) {
-  join_result& zero = join(place(0, 2));
+TEST_F(store_trust_test, relayed_bytes_are_opaque_and_not_replayable) {
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
-  man_in_the_middle eve(io_, port_.number());
-  tandem::launch_info who = place(1, 2);
-  who.port = eve.port();
+  man_in_the_middle relay(io_, port_.number());
+  tandem::launch_info who = launch_as(1, 2);
+  who.port = relay.port();
   join_result& one = join(who);
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value);
   EXPECT_FALSE(finish((*one.value)->set("key", "the payload of a value")).failure);
   const std::string key((*one.value)->data_key().text());
-  for (const std::string* passed : {&eve.up, &eve.down}) {
+  for (const std::string* passed : {&relay.up, &relay.down}) {
     EXPECT_GT(passed->size(), 200u);
     EXPECT_EQ(passed->find("the payload"), std::string::npos);
     EXPECT_EQ(passed->find(key), std::string::npos);
   }
   tcp::socket again = unauthenticated();
-  asio::write(again, asio::buffer(eve.up));
+  asio::write(again, asio::buffer(relay.up));
   listening answer(again);
   run_until([&] { return answer.ended; });
   EXPECT_TRUE(has_logged("dropped the connection from"));
   EXPECT_EQ(finish((*one.value)->add("n", 2)).value, 2);
 }
 
-/// Nobody but a man in the middle is there: with a secret of his own, or saying what a real rank 0
-/// said once.
-TEST_F(store_trust_test, an_imposter_in_rank_0s_place_is_refused) {
-  join_result& imposter = join(place(0, 2), with(another));
+/// Only a man in the middle listens: with a different secret, or replaying bytes of a real rank 0.
+TEST_F(store_trust_test, impostor_of_rank_0_is_refused) {
+  join_result& imposter = join(launch_as(0, 2), with(another));
   run_ready();
-  join_result& one = refused(place(1, 2), with(ours));
+  join_result& one = refused(launch_as(1, 2), with(ours));
   EXPECT_TRUE(is(one.failure, errc::not_trusted, {port_.text(), "job secret mismatch"}));
   EXPECT_FALSE(imposter.done);
 }
 
 TEST_F(store_trust_test, other_programs_are_named) {
-  join_result& zero = join(place(0, 2));
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
   tcp::socket http = unauthenticated();
   asio::write(http, asio::buffer(std::string("GET / HTTP/1.1\r\n")));
@@ -259,7 +258,7 @@ TEST_F(store_trust_test, other_programs_are_named) {
 
 TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
   tandem::test::expect_log("more of this kind");
-  join_result& zero = join(place(0, 2));
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
   std::deque<tcp::socket> scanners;
   std::deque<listening> answers;
@@ -276,7 +275,7 @@ TEST_F(store_trust_test, hostile_bytes_in_a_crowd_are_logged_once) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
+TEST_F(store_trust_test, silent_connections_do_not_block_the_job) {
   tandem::test::expect_log("more of this kind");
   constexpr int crowd = 1'000;
   rlimit files{};
@@ -286,7 +285,7 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
   if (files.rlim_cur < crowd + 200) GTEST_SKIP() << "needs 1,200 open files: see ulimit -n";
-  join_result& zero = join(place(0, 2));
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
   std::deque<tcp::socket> silent;
   for (int i = 0; i < crowd; ++i) {
@@ -298,9 +297,9 @@ TEST_F(store_trust_test, a_thousand_silent_connections_hold_nobody_up) {
   EXPECT_TRUE(has_logged("64 connections have not identified themselves"));
 }
 
-/// A byte each second of a handshake that would be good: too slow.
-TEST_F(store_trust_test, a_handshake_has_five_seconds) {
-  join_result& zero = join(place(0, 2));
+/// A valid handshake at one byte per second: too slow.
+TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
+  join_result& zero = join(launch_as(0, 2));
   run_ready();
   std::string hello =
       tls_session(credentials::by_secret(ours, "job"), tls_session::side::connects).take_outgoing();
@@ -325,9 +324,9 @@ TEST_F(store_trust_test, a_handshake_has_five_seconds) {
   expect_job_of_two(zero);
 }
 
-TEST_F(store_trust_test, a_secret_opens_addresses_beyond_this_machine) {
-  tandem::launch_info who = place(0, 2);
-  who.address = "192.0.2.77";  // TEST-NET-1: nobody has it
+TEST_F(store_trust_test, secret_allows_non_loopback_addresses) {
+  tandem::launch_info who = launch_as(0, 2);
+  who.address = "192.0.2.77";  // TEST-NET-1: never assigned
   tandem::settings options = within(milliseconds(300));
   EXPECT_TRUE(
       is(refused(who, options).failure, errc::bad_input, {"rank 0 cannot listen on 192.0.2.77"}));
@@ -336,11 +335,11 @@ TEST_F(store_trust_test, a_secret_opens_addresses_beyond_this_machine) {
                  {"without a secret", "TANDEM_SECRET_FILE"}));
 }
 
-TEST_F(store_trust_test, a_secret_file_that_cannot_be_used_ends_the_meeting) {
+TEST_F(store_trust_test, unusable_secret_file_fails_the_rendezvous) {
   const tandem::test::temporary_folder folder;
   tandem::settings options;
   options.secret_file = folder.file("secret", "0123456789abcdef", 0644);
-  const auto s = finish(tandem::store::meet(place(1, 2), options));
+  const auto s = finish(tandem::store::meet(launch_as(1, 2), options));
   EXPECT_TRUE(is(s.failure, errc::bad_input, {"its mode is 0644", "chmod 600", "rank 1"}));
   EXPECT_EQ(s.failure->context().rank, 1);
 }

@@ -11,7 +11,7 @@
 namespace tandem::test {
 namespace {
 
-/// A device whose work is done by hand, and a byte of it.
+/// A device whose work is executed manually, and a byte of its memory.
 struct stage {
   explicit stage(cuda_double::options as = by_hand())
       : gpus(as),
@@ -19,7 +19,7 @@ struct stage {
         on(of),
         memory(1, memory_kind::cuda, 0),
         watch(std::in_place, context.get_executor(), of) {}
-  // What was released is read by the stream before its word goes away.
+  // The stream reads the released words before they are freed.
   ~stage() { gpus.run_all(); }
   static cuda_double::options by_hand() {
     cuda_double::options as;
@@ -27,7 +27,7 @@ struct stage {
     return as;
   }
   void fill(char with) { of.fill(memory.data(), static_cast<std::uint8_t>(with), 1, on.get()); }
-  /// After all that can be done is done.
+  /// Runs all executable work first.
   char found() {
     gpus.run_all();
     return static_cast<char>(*gpus.host(memory.data()));
@@ -41,7 +41,7 @@ struct stage {
   std::optional<device_watch> watch;
 };
 
-TEST(stream_hold, what_follows_waits_until_it_is_released) {
+TEST(stream_hold, later_work_waits_for_release) {
   stage on;
   on.fill('a');
   stream_hold hold = on.watch->hold(on.on.get());
@@ -83,7 +83,7 @@ TEST(stream_hold, moves) {
   EXPECT_EQ(on.found(), 'a');
 }
 
-TEST(stream_hold, several_at_once) {
+TEST(stream_hold, several_concurrently) {
   stage on;
   const device_stream second(on.of);
   stream_hold one = on.watch->hold(on.on.get());
@@ -95,7 +95,7 @@ TEST(stream_hold, several_at_once) {
   EXPECT_EQ(on.found(), 'a');
 }
 
-/// The word of a hold that is released is taken again before the stream has looked at it.
+/// The word of a released hold is reused before the stream has read it.
 TEST(stream_hold, released_before_the_stream_gets_there) {
   stage on;
   stream_hold hold = on.watch->hold(on.on.get());
@@ -117,7 +117,7 @@ TEST(stream_hold, outlives_the_watch) {
   hold.release();
   EXPECT_EQ(on.gpus.open().pinned, 1u) << "the stream has not read it yet";
   EXPECT_EQ(on.found(), 'a');
-  // The next one finds out.
+  // The next hold gets the error.
   on.watch.emplace(on.context.get_executor(), on.of);
   hold = on.watch->hold(on.on.get());
   EXPECT_EQ(on.gpus.open().pinned, 1u);
@@ -131,7 +131,7 @@ TEST(stream_hold, outlives_the_watch) {
   EXPECT_EQ(on.gpus.open().pinned, 0u);
 }
 
-TEST(stream_hold, more_than_a_page_of_them) {
+TEST(stream_hold, more_than_one_page_of_holds) {
   cuda_double::options as;
   stage on(as);
   std::vector<stream_hold> holds;
@@ -158,7 +158,7 @@ TEST(stream_hold, released_by_another_thread_while_the_loop_waits) {
   }
 }
 
-TEST(stream_hold, refused_where_streams_cannot_wait) {
+TEST(stream_hold, refused_without_stream_memory_ops) {
   cuda_double::options as;
   as.stream_values = false;
   stage on(as);
@@ -170,7 +170,7 @@ TEST(stream_hold, refused_where_streams_cannot_wait) {
   }
 }
 
-TEST(stream_hold, a_failure_holds_nothing) {
+TEST(stream_hold, failure_holds_nothing) {
   stage on;
   for (const char* each : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuStreamWaitValue32"}) {
     on.gpus.fail(each, 1, cu::out_of_memory);

@@ -23,7 +23,7 @@ struct connection {
   connection(const credentials_pointer& a, const credentials_pointer& b)
       : client(a, tls_session::side::connects), server(b, tls_session::side::accepts) {}
 
-  /// False: nothing was on its way.
+  /// False: nothing was in flight.
   bool step(std::size_t most = 1 << 20) {
     const auto move = [most](tls_session& from, std::string& wire, std::string& all,
                              tls_session& to) {
@@ -47,7 +47,7 @@ struct connection {
   std::string up, down, all_up, all_down;
 };
 
-TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
+TEST(tls_session, with_same_secret_opens_in_both_directions) {
   connection c(by("one"), by("one"));
   c.client.send("before the handshake ");
   c.client.send("is done");
@@ -64,7 +64,7 @@ TEST(tls_session, of_one_secret_opens_and_carries_both_ways) {
   EXPECT_EQ(c.all_up.find("word"), std::string::npos);
 }
 
-TEST(tls_session, takes_its_bytes_one_by_one) {
+TEST(tls_session, accepts_single_bytes) {
   connection c(by("one"), by("one"));
   c.client.send("hello");
   c.exchange_all(1);
@@ -73,7 +73,7 @@ TEST(tls_session, takes_its_bytes_one_by_one) {
   EXPECT_LT(c.all_up.size() + c.all_down.size(), 2000u);
 }
 
-TEST(tls_session, of_another_secret_opens_on_no_side) {
+TEST(tls_session, with_different_secrets_is_refused_on_both_sides) {
   connection c(by("one"), by("another"));
   c.client.send("nobody may read this");
   c.exchange_all();
@@ -84,14 +84,14 @@ TEST(tls_session, of_another_secret_opens_on_no_side) {
   EXPECT_EQ(c.server.take_plain() + c.client.take_plain(), "");
 }
 
-TEST(tls_session, of_another_job_opens_on_no_side) {
+TEST(tls_session, with_different_jobs_is_refused_on_both_sides) {
   connection c(by("one", "job"), by("one", "job 2"));
   c.exchange_all();
   EXPECT_EQ(c.server.why(), "it belongs to another job");
   EXPECT_NE(c.client.why().find("it belongs to another job"), std::string::npos) << c.client.why();
 }
 
-TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
+TEST(tls_session, replayed_handshake_is_refused) {
   connection c(by("one"), by("one"));
   c.client.send("transfer");
   c.exchange_all();
@@ -105,14 +105,14 @@ TEST(tls_session, a_recorded_handshake_is_worth_nothing) {
   EXPECT_EQ(client.at(), state::failed);
 }
 
-TEST(tls_session, a_reflected_handshake_is_worth_nothing) {
+TEST(tls_session, reflected_handshake_is_refused) {
   tls_session one(by("one"), tls_session::side::connects);
   one.receive(one.take_outgoing());
   EXPECT_EQ(one.at(), state::failed) << one.why();
 }
 
-/// Sits in between and has a secret of its own, towards either side.
-TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
+/// A man in the middle with its own secret on both sides.
+TEST(tls_session, man_in_the_middle_is_refused_by_both) {
   connection to_server(by("his"), by("one")), to_client(by("one"), by("his"));
   to_server.client.send("hello");
   to_client.client.send("hello");
@@ -123,7 +123,7 @@ TEST(tls_session, a_man_in_the_middle_is_refused_by_both) {
   EXPECT_EQ(to_server.server.take_plain() + to_client.server.take_plain(), "");
 }
 
-TEST(tls_session, other_programs_are_known_by_their_first_byte) {
+TEST(tls_session, other_programs_are_detected_by_first_byte) {
   tls_session s(by("one"), tls_session::side::accepts);
   s.receive("GET / HTTP/1.1\r\n");
   EXPECT_EQ(s.at(), state::failed);
@@ -131,8 +131,8 @@ TEST(tls_session, other_programs_are_known_by_their_first_byte) {
   EXPECT_EQ(s.take_outgoing(), "");
 }
 
-/// Records that never make a handshake must not fill the memory.
-TEST(tls_session, a_handshake_has_an_end) {
+/// Records that never complete a handshake must not fill the memory.
+TEST(tls_session, handshake_size_is_limited) {
   tls_session s(by("one"), tls_session::side::accepts);
   // A client hello of 60,000 bytes, in records of 1,000.
   std::string record("\x16\x03\x01\x03\xe8", 5);
@@ -148,10 +148,10 @@ TEST(tls_session, a_handshake_has_an_end) {
   EXPECT_LE(given, tls_session::max_handshake_bytes + 2 * 1005);
 }
 
-TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
-  connection whole(by("one"), by("one"));
-  whole.client.send("hello");
-  whole.exchange_all();
+TEST(tls_session, truncated_handshake_waits_unauthenticated) {
+  connection complete(by("one"), by("one"));
+  complete.client.send("hello");
+  complete.exchange_all();
   const std::string hello = tls_session(by("one"), tls_session::side::connects).take_outgoing();
   for (std::size_t n = 1; n < hello.size(); n += 7) {
     tls_session s(by("one"), tls_session::side::accepts);
@@ -161,13 +161,13 @@ TEST(tls_session, a_cut_handshake_waits_and_believes_nothing) {
   }
 }
 
-TEST(tls_session, damage_anywhere_ends_it) {
+TEST(tls_session, any_damage_ends_it) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     connection c(by("one"), by("one"));
     c.client.send("hello");
     std::string hello = c.client.take_outgoing();
-    // Behind the record's header: nobody looks at the version in it.
+    // After the record header, whose version field is not checked.
     hello[5 + random() % (hello.size() - 5)] ^= static_cast<char>(1 + random() % 255);
     c.server.receive(hello);
     c.exchange_all();
@@ -185,7 +185,7 @@ TEST(tls_session, damage_anywhere_ends_it) {
   }
 }
 
-TEST(tls_session, random_bytes_do_no_harm) {
+TEST(tls_session, random_bytes_are_safe) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 2'000; ++i) {
     tls_session s(by("one"), i % 2 == 0 ? tls_session::side::accepts : tls_session::side::connects);
@@ -241,7 +241,7 @@ TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
   EXPECT_EQ(imposter.server.take_plain(), "");
 }
 
-TEST_F(tls_certificates, and_a_secret_do_not_meet) {
+TEST_F(tls_certificates, do_not_connect_to_a_secret) {
   connection one(by("one"), of("rank0", ours_, ours_));
   one.exchange_all();
   EXPECT_EQ(one.client.at(), state::failed);
@@ -253,8 +253,8 @@ TEST_F(tls_certificates, and_a_secret_do_not_meet) {
   EXPECT_EQ(other.client.at(), state::failed);
 }
 
-TEST_F(tls_certificates, that_cannot_be_used_are_named) {
-  const auto complaint = [](const settings& s) -> std::string {
+TEST_F(tls_certificates, unusable_files_are_named) {
+  const auto error_text = [](const settings& s) -> std::string {
     try {
       credentials::load(s, "job");
     } catch (const error& e) {
@@ -270,12 +270,12 @@ TEST_F(tls_certificates, that_cannot_be_used_are_named) {
                                      {&settings::authorities_file, "authorities file"}}) {
     settings s = good;
     s.*member = folder_.path("absent");
-    EXPECT_EQ(complaint(s).find(name), 0u) << complaint(s);
+    EXPECT_EQ(error_text(s).find(name), 0u) << error_text(s);
   }
   settings s = good;
   s.key_file = other.key_file;
-  EXPECT_EQ(complaint(s).find("key file"), 0u) << complaint(s);
-  EXPECT_EQ(complaint(good), "no error");
+  EXPECT_EQ(error_text(s).find("key file"), 0u) << error_text(s);
+  EXPECT_EQ(error_text(good), "no error");
   EXPECT_EQ(credentials::load(settings{}, "job"), nullptr);
 }
 

@@ -1,4 +1,4 @@
-// The layout of a training job: pure, no process and no socket.
+// The layout of a training job, without processes and sockets.
 #include <gtest/gtest.h>
 
 #include <tandem/error.hpp>
@@ -18,14 +18,14 @@ std::string refusal(const layout_options& wanted, int layers) {
   }
 }
 
-TEST(layout, default_is_two_islands_of_two_with_a_stage_each) {
+TEST(layout, default_is_two_islands_of_two_stages) {
   const layout made({}, 4);
   EXPECT_EQ(made.text(), "2 stages x 2 replicas, layers 2+2, nvidia ranks 0-1, amd ranks 2-3");
   EXPECT_EQ(made.pipeline(1), (std::vector<int>{1, 3}));
   EXPECT_EQ(made.replicas_of(1), (std::vector<int>{2, 3}));
 }
 
-TEST(layout, every_rank_knows_its_place) {
+TEST(layout, every_rank_has_its_coordinates) {
   const layout made({.islands = "nvidia:2,amd:1,cpu:1", .stages = 4, .split = "1,3,2,1"}, 7);
   const int islands[] = {0, 0, 1, 2};
   const int first_layers[] = {0, 1, 4, 6};
@@ -61,7 +61,7 @@ TEST(layout, every_rank_and_layer_has_exactly_one_owner) {
   }
 }
 
-TEST(layout, layers_left_over_go_to_the_first_stages) {
+TEST(layout, remaining_layers_go_to_first_stages) {
   EXPECT_EQ(layout({.ranks = 4, .islands = {}, .stages = 4, .split = {}}, 6).split(),
             (std::vector<int>{2, 2, 1, 1}));
 }
@@ -73,7 +73,7 @@ TEST(layout, one_rank_holds_everything) {
   EXPECT_EQ(layout({.ranks = 1, .islands = {}, .stages = 0, .split = {}}, 5).at(0).layers, 5);
 }
 
-TEST(layout, what_does_not_divide_is_refused_with_what_would) {
+TEST(layout, indivisible_sizes_are_refused_with_suggestion) {
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 3, .split = {}}, 4),
             "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
   EXPECT_EQ(
@@ -90,7 +90,7 @@ TEST(layout, what_does_not_divide_is_refused_with_what_would) {
             "--islands nvidia:2,amd:2 has 4 ranks, but the job has 6; make the two numbers equal");
 }
 
-TEST(layout, a_wrong_split_is_refused_with_a_right_one) {
+TEST(layout, invalid_split_is_refused_with_suggestion) {
   const std::string right = "; the model has 4 layers and the pipeline 2 stages: --split 2,2";
   EXPECT_EQ(refusal({.ranks = 4, .islands = {}, .stages = 0, .split = "3,2"}, 4),
             "--split 3,2 adds up to 5 layers" + right);

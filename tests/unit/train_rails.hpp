@@ -8,7 +8,7 @@
 
 namespace tandem::train {
 
-/// What a channel says of one rail; one that was lost came back under the next epoch.
+/// Statistics of one rail of a channel; a lost rail recovers under the next epoch.
 inline rail_stats stats(const std::string& nic, const char* state, std::uint64_t sent,
                         std::uint64_t received, std::uint32_t times_lost = 0) {
   rail_stats one;
@@ -22,8 +22,8 @@ inline rail_stats stats(const std::string& nic, const char* state, std::uint64_t
   return one;
 }
 
-/// A rank's log of looks at every tenth of a second: r1 and r2 carry 1 MB in each, both ways
-/// together, and r2 is seen lost from 3.1 s to 5 s of ten.
+/// A rank's log sampled every 0.1 s for 10 s: r1 and r2 each carry 1 MB per sample in both
+/// directions together, and r2 is lost from 3.1 s to 5 s.
 inline rail_log log_with_a_loss(int rank, int peer) {
   rail_log log(rank);
   std::uint64_t carried = 0;

@@ -1,5 +1,5 @@
-// What `tandem train` knows of its rails: the log of one rank, and the ranks' words put together.
-// Pure: times are made up.
+// The rail data of `tandem train`: the log of one rank, and the merged records of all ranks. Times
+// are synthetic.
 #include "unit/train_rails.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace tandem::train {
 namespace {
 
-TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
+TEST(rail_logs, keep_bounded_points_and_every_loss) {
   rail_log log(0);
   constexpr int samples = 50'000;
   for (int sample = 0; sample <= samples; ++sample) {
@@ -35,7 +35,7 @@ TEST(rail_logs, keep_bounded_points_and_forget_no_loss) {
   EXPECT_EQ(lost, 1);
 }
 
-TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
+TEST(rail_logs, detect_loss_between_two_samples) {
   rail_log log(0);
   log.record(0, 1, {stats("r1", "up", 0, 0)});
   log.record(0.1, 1, {stats("r1", "up", 10, 0, 1)});
@@ -48,7 +48,7 @@ TEST(rail_logs, see_a_rail_that_was_lost_and_back_between_two_looks) {
   EXPECT_EQ(log.rails().front().end.times_lost, 1U);
 }
 
-TEST(rail_logs, take_a_rail_that_came_late_for_no_trouble) {
+TEST(rail_logs, do_not_count_late_rail_as_lost) {
   rail_log log(0);
   log.record(0, 1, {});
   log.record(1, 1, {});
@@ -56,12 +56,12 @@ TEST(rail_logs, take_a_rail_that_came_late_for_no_trouble) {
   log.record(3, 1, {stats("r1", "up", 40, 2)});
   const std::vector<rail_point> points = log.rails().front().points;
   ASSERT_GE(points.size(), 2U);
-  EXPECT_EQ(points.front().at_s, 1) << "before, there was nothing to see";
+  EXPECT_EQ(points.front().at_s, 1) << "nothing to detect before";
   EXPECT_EQ(points.back().worst, rail_state::up);
   EXPECT_EQ(points.back().bytes(), 42U);
 }
 
-TEST(rail_logs, are_kept_by_the_lower_rank_alone) {
+TEST(rail_logs, are_kept_by_the_lower_rank_only) {
   EXPECT_EQ(log_with_a_loss(1, 0).rails().front().points.size(), 0U);
   EXPECT_EQ(log_with_a_loss(1, 0).rails().front().end.points, 0U);
   const rail_history kept = log_with_a_loss(0, 1).rails().front();
@@ -69,7 +69,7 @@ TEST(rail_logs, are_kept_by_the_lower_rank_alone) {
   EXPECT_EQ(kept.end.points, 101U);
 }
 
-TEST(rail_logs, add_up_what_goes_over_one_nic_now) {
+TEST(rail_logs, sum_current_traffic_of_a_nic) {
   rail_log log(0);
   EXPECT_TRUE(log.live(0).empty());
   log.record(1, 1, {stats("r1", "up", 0, 0), stats("r2", "up", 0, 0)});
@@ -101,7 +101,7 @@ TEST(rail_names, begin_with_the_interface) {
   EXPECT_EQ(nic_of("e\033[1m x"), "e?[1m");
 }
 
-TEST(rail_records, put_both_ends_together) {
+TEST(rail_records, merge_both_ends) {
   const std::vector<rail_record> all = records_with_a_loss();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].first_nic, "r1");
@@ -112,14 +112,14 @@ TEST(rail_records, put_both_ends_together) {
   EXPECT_EQ(all[0].times_lost, 0U);
   EXPECT_EQ(all[1].times_lost, 1U);
   EXPECT_EQ(all[1].epoch, 2U);
-  EXPECT_EQ(all[1].why_lost, "the peer closed it") << "both say the same";
+  EXPECT_EQ(all[1].why_lost, "the peer closed it") << "both ends agree";
   EXPECT_NEAR(all[0].share + all[1].share, 1, 1e-12);
   EXPECT_GT(all[0].share, 0.55);
   EXPECT_EQ(rails_summary(all), "2 rails between islands carried 180 MB; lost: r2 once");
   EXPECT_EQ(rails_summary({}), "");
 }
 
-TEST(rail_records, show_islands_first_and_say_who_knows_what) {
+TEST(rail_records, show_islands_first_and_name_sources) {
   std::vector<rail_history> ends(4);
   const int ranks[4][2] = {{0, 1}, {1, 2}, {2, 1}, {5, 0}};
   for (int i = 0; i < 4; ++i) {
@@ -137,7 +137,7 @@ TEST(rail_records, show_islands_first_and_say_who_knows_what) {
   EXPECT_EQ(all[0].first, 1);
   EXPECT_EQ(all[0].why_lost, "rank 1: a; rank 2: b");
   EXPECT_EQ(all[1].second, 1);
-  EXPECT_EQ(all[1].second_nic, "?") << "rank 1 said nothing of it";
+  EXPECT_EQ(all[1].second_nic, "?") << "rank 1 has no data about it";
   EXPECT_EQ(rails_to_show(all).size(), 1U);
   EXPECT_EQ(rails_to_show({all[1]}).size(), 1U) << "where no rail is between islands";
   EXPECT_EQ(rails_summary(all), "1 rail between islands carried 0 B; lost: e twice");
@@ -158,7 +158,7 @@ TEST(rail_tracks, show_throughput_and_loss_in_time) {
   }
   const std::vector<rail_track::part>& lost = made.tracks[1].parts;
   EXPECT_NEAR(lost[25].bytes_per_s, 10e6, 1e3);
-  EXPECT_NEAR(lost[29].bytes_per_s, 10e6, 1e3) << "what comes later does not lower it";
+  EXPECT_NEAR(lost[29].bytes_per_s, 10e6, 1e3) << "later values do not lower it";
   for (int i = 31; i < 49; ++i) {
     EXPECT_EQ(lost[i].bytes_per_s, 0) << i;
     EXPECT_EQ(lost[i].lost, 1) << i;
@@ -166,7 +166,7 @@ TEST(rail_tracks, show_throughput_and_loss_in_time) {
   EXPECT_EQ(lost[60].worst, rail_state::up);
 }
 
-TEST(rail_tracks, add_up_ranks_that_share_nics_and_name_islands_where_they_differ) {
+TEST(rail_tracks, sum_ranks_sharing_nics_and_name_islands) {
   std::vector<rail_record> rails = records_with_a_loss();
   rails.push_back(rails[0]);
   rails.back().second = 3;

@@ -17,46 +17,46 @@ std::vector<std::string> tried(rdma_double& on, const std::string& device = "one
   return all;
 }
 
-const std::vector<std::string> usual_abilities{
+const std::vector<std::string> usual_capabilities{
     "messages up to 8 MiB", "immediate data", "inline sending up to 256 bytes",
     "relaxed ordering accepted, though a driver may ignore it",
     "no dma-buf: ibv_reg_dmabuf_mr: Operation not supported: this "
     "device's driver does not support it"};
 
-/// With one of them replaced.
-std::vector<std::string> usual_but(std::size_t which, std::string by) {
-  std::vector<std::string> all = usual_abilities;
+/// The usual capabilities with one of them replaced.
+std::vector<std::string> usual_with(std::size_t which, std::string by) {
+  std::vector<std::string> all = usual_capabilities;
   all[which] = std::move(by);
   return all;
 }
 
-TEST(Abilities, AreFoundByTryingAndLeaveNothingOpen) {
+TEST(Capabilities, AreProbedWithoutLeaks) {
   rdma_double on({{.name = "one"}, {.name = "two", .dmabuf = true}});
-  EXPECT_EQ(tried(on), usual_abilities);
-  EXPECT_EQ(tried(on, "two"), usual_but(4, "dma-buf"));
+  EXPECT_EQ(tried(on), usual_capabilities);
+  EXPECT_EQ(tried(on, "two"), usual_with(4, "dma-buf"));
   EXPECT_EQ(on.open(), rdma_double::objects{});
 }
 
-TEST(Abilities, SayWhyNot) {
+TEST(Capabilities, ExplainMissingOnes) {
   rdma_double on({{.name = "one"}});
   on.fail_next(call::reg_mr, EINVAL);
   EXPECT_EQ(tried(on),
-            usual_but(3, "no relaxed ordering: ibv_reg_mr_iova2 with the flag: Invalid argument"));
+            usual_with(3, "no relaxed ordering: ibv_reg_mr_iova2 with the flag: Invalid argument"));
   on.fail_next(call::create_qp, EINVAL);
-  EXPECT_EQ(tried(on), usual_but(2,
-                                 "no inline sending: ibv_create_qp with 256 inline bytes: Invalid "
-                                 "argument"));
+  EXPECT_EQ(tried(on), usual_with(2,
+                                  "no inline sending: ibv_create_qp with 256 inline bytes: Invalid "
+                                  "argument"));
   on.fail_next(call::reg_dmabuf_mr, EPROTONOSUPPORT);
-  EXPECT_EQ(tried(on), usual_but(4,
-                                 "no dma-buf: ibv_reg_dmabuf_mr: Protocol not supported: the "
-                                 "kernel must be 5.12 or newer"));
+  EXPECT_EQ(tried(on), usual_with(4,
+                                  "no dma-buf: ibv_reg_dmabuf_mr: Protocol not supported: the "
+                                  "kernel must be 5.12 or newer"));
   on.table().reg_dmabuf_mr = nullptr;
-  EXPECT_EQ(tried(on), usual_but(4,
-                                 "no dma-buf: libibverbs has no ibv_reg_dmabuf_mr: install "
-                                 "rdma-core 34 or newer"));
+  EXPECT_EQ(tried(on), usual_with(4,
+                                  "no dma-buf: libibverbs has no ibv_reg_dmabuf_mr: install "
+                                  "rdma-core 34 or newer"));
 }
 
-TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
+TEST(Capabilities, OfUnusableDeviceHaveOneReason) {
   rdma_double on({{.name = "one"}});
   const auto all_end = [&](const std::string& device, const std::string& words) {
     const std::vector<capability> all = probe(on.table(), device, 0);
@@ -74,7 +74,7 @@ TEST(Abilities, OfADeviceThatGivesNothingHaveOneReason) {
   all_end("one", "ibv_alloc_pd: Cannot allocate memory");
 }
 
-TEST(Abilities, MemoryOfAcceleratorsIsReachedInTheWayThatIsThere) {
+TEST(Capabilities, ChooseRegistrationOfDeviceMemory) {
   rdma_double on({{.name = "old"}, {.name = "new", .dmabuf = true}});
   const auto how = [&on](const std::string& device, bool is_exported) {
     return probe_registration(on.table(), device, memory_kind::cuda, is_exported);

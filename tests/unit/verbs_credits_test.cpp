@@ -1,4 +1,4 @@
-// Who may send what on a lane: by hand, and by two ends that do what they may in any order.
+// Credits of a lane: step by step, and with two ends that use them in random order.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr queue_depths narrow{.records = 4, .chunks = 2, .updates = 4};
 
-TEST(Credits, NothingIsSentBeyondThePeersRoom) {
+TEST(Credits, NeverExceedPeerQueueDepths) {
   credits mine(queue_depths{}, narrow);
   for (std::uint32_t i = 0; i < narrow.records; ++i) {
     ASSERT_TRUE(mine.may_send_record());
@@ -26,7 +26,7 @@ TEST(Credits, NothingIsSentBeyondThePeersRoom) {
   EXPECT_TRUE(mine.may_send_chunk());
 }
 
-TEST(Credits, AChunkTakesASlotAndAReceive) {
+TEST(Credits, ChunkUsesSlotAndReceive) {
   credits mine(queue_depths{}, narrow);
   EXPECT_EQ(mine.chunk_sent(), 0u);
   EXPECT_EQ(mine.chunk_sent(), 1u);
@@ -37,7 +37,7 @@ TEST(Credits, AChunkTakesASlotAndAReceive) {
   EXPECT_EQ(mine.chunk_sent(), 0u) << "slots are used one after the other";
 }
 
-TEST(Credits, WordsTakeReceivesOfTheirOwn) {
+TEST(Credits, UpdatesUseTheirOwnReceives) {
   credits mine(narrow, narrow);
   for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) {
     ASSERT_TRUE(mine.may_send_update());
@@ -49,7 +49,7 @@ TEST(Credits, WordsTakeReceivesOfTheirOwn) {
   EXPECT_TRUE(mine.may_send_update());
 }
 
-TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
+TEST(Credits, LastUpdateIsReservedForUpdateCredits) {
   credits mine(narrow, narrow);
   for (std::uint32_t i = 0; i < narrow.updates - 1; ++i) mine.update_sent();
   for (int i = 0; i < 4; ++i) mine.record_taken();
@@ -61,7 +61,7 @@ TEST(Credits, TheLastWordIsForOneThatTellsOfWords) {
   EXPECT_FALSE(mine.may_send_update());
 }
 
-TEST(Credits, AWordThatComesLateTakesNothingBack) {
+TEST(Credits, LateUpdateRevokesNothing) {
   credits mine(queue_depths{}, narrow);
   for (int i = 0; i < 4; ++i) mine.record_sent();
   EXPECT_TRUE(mine.apply_update({.records = 3}));
@@ -70,7 +70,7 @@ TEST(Credits, AWordThatComesLateTakesNothingBack) {
   EXPECT_FALSE(mine.may_send_record());
 }
 
-TEST(Credits, NobodyTookWhatWasNeverSent) {
+TEST(Credits, CreditsForUnsentDataAreRefused) {
   const auto mine = [] {
     credits made(queue_depths{}, narrow);
     made.chunk_sent();
@@ -84,20 +84,20 @@ TEST(Credits, NobodyTookWhatWasNeverSent) {
   EXPECT_FALSE(mine().apply_update({.records = 0x7fff'ffff}));
 }
 
-TEST(Credits, AChunkComesInItsTurn) {
+TEST(Credits, ChunksArriveInOrder) {
   credits mine(narrow, queue_depths{});
   EXPECT_FALSE(mine.chunk_arrived(1));
   EXPECT_TRUE(mine.chunk_arrived(0));
   EXPECT_FALSE(mine.chunk_arrived(0));
   EXPECT_TRUE(mine.chunk_arrived(1));
-  EXPECT_FALSE(mine.chunk_arrived(0)) << "what is there was not yet read";
+  EXPECT_FALSE(mine.chunk_arrived(0)) << "the slot was not read yet";
   mine.chunk_taken();
   EXPECT_FALSE(mine.chunk_arrived(1));
   EXPECT_TRUE(mine.chunk_arrived(0));
   EXPECT_FALSE(mine.chunk_arrived(0xffff'ffff));
 }
 
-TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
+TEST(Credits, UpdateIsDueWhenHalfIsTaken) {
   credits mine(narrow, queue_depths{});
   EXPECT_FALSE(mine.update_due());
   mine.record_taken();
@@ -111,15 +111,15 @@ TEST(Credits, AWordIsOwedWhenHalfOfSomethingIsTaken) {
   EXPECT_EQ(mine.next_update(), (credit_update{.records = 3, .chunks = 1}));
 }
 
-TEST(Credits, AWordTravelsAsItIs) {
-  const credit_update said{1, 0x1234'5678, 0xffff'ffff, 77};
+TEST(Credits, UpdateRoundTrips) {
+  const credit_update update{1, 0x1234'5678, 0xffff'ffff, 77};
   std::array<std::byte, credit_update_bytes> wire;
-  encode(said, wire);
-  EXPECT_EQ(decode(wire), said);
+  encode(update, wire);
+  EXPECT_EQ(decode(wire), update);
 }
 
-/// Two ends and what is on its way between them. Records keep their order, and so do words, but
-/// either may overtake the other.
+/// Two ends and the messages in flight between them. Records stay in order, and so do updates, but
+/// either kind may overtake the other.
 class two_ends {
  public:
   two_ends(const queue_depths& a, const queue_depths& b) : ends_{end(a, b), end(b, a)} {}
@@ -134,19 +134,19 @@ class two_ends {
         return send(side, true);
       case 3:
       case 4:
-        return data_comes(side);
+        return data_arrives(side);
       case 5:
-        return word_comes(side);
+        return update_arrives(side);
       default:
         return take(side);
     }
   }
 
-  /// Both ends take all that came, and say what they owe, until nothing moves; false where that
-  /// never ends.
-  bool settle() {
+  /// Both ends process all arrivals and send due updates until nothing is left; false if that never
+  /// ends.
+  bool drain() {
     for (int moves = 0; moves < 1000; ++moves) {
-      if (!settle_once()) return true;
+      if (!drain_once()) return true;
     }
     return false;
   }
@@ -159,16 +159,16 @@ class two_ends {
 
  private:
   struct message {
-    credit_update said;
+    credit_update update;
     std::optional<std::uint32_t> slot;
   };
   struct end {
     end(const queue_depths& mine, const queue_depths& theirs) : has(mine), by(mine, theirs) {}
     queue_depths has;
     credits by;
-    std::deque<message> data_inbox;  // on their way here
+    std::deque<message> data_inbox;  // in flight to this end
     std::deque<credit_update> update_inbox;
-    std::deque<message> came;  // and not yet taken: each holds its receive
+    std::deque<message> arrived;  // not yet processed: each occupies its receive
   };
 
   void send(int side, bool chunk) {
@@ -181,49 +181,49 @@ class two_ends {
     } else {
       from.by.record_sent();
     }
-    sent.said = from.by.next_update();
+    sent.update = from.by.next_update();
     to.data_inbox.push_back(sent);
-    expect(to.data_inbox.size() + to.came.size() <= to.has.records, "no receive for a record");
+    expect(to.data_inbox.size() + to.arrived.size() <= to.has.records, "no receive for a record");
   }
-  void say_word(int side) {
+  void send_update(int side) {
     end& from = ends_[side];
     end& to = ends_[1 - side];
     if (!from.by.update_due() || !from.by.may_send_update()) return;
     from.by.update_sent();
     to.update_inbox.push_back(from.by.next_update());
-    expect(to.update_inbox.size() <= to.has.updates, "no receive for a word");
+    expect(to.update_inbox.size() <= to.has.updates, "no receive for an update");
   }
-  void data_comes(int side) {
+  void data_arrives(int side) {
     end& at = ends_[side];
     if (at.data_inbox.empty()) return;
     const message m = at.data_inbox.front();
     at.data_inbox.pop_front();
-    expect(!m.slot || at.by.chunk_arrived(*m.slot), "a slot that is not its turn");
-    expect(at.by.apply_update(m.said), "a lie");
-    at.came.push_back(m);
+    expect(!m.slot || at.by.chunk_arrived(*m.slot), "a slot out of order");
+    expect(at.by.apply_update(m.update), "an invalid update");
+    at.arrived.push_back(m);
   }
-  void word_comes(int side) {
+  void update_arrives(int side) {
     end& at = ends_[side];
     if (at.update_inbox.empty()) return;
-    expect(at.by.apply_update(at.update_inbox.front()), "a lie");
+    expect(at.by.apply_update(at.update_inbox.front()), "an invalid update");
     at.update_inbox.pop_front();
     at.by.update_taken();
-    say_word(side);
+    send_update(side);
   }
   void take(int side) {
     end& at = ends_[side];
-    if (at.came.empty()) return;
-    at.came.front().slot ? at.by.chunk_taken() : at.by.record_taken();
-    at.came.pop_front();
-    say_word(side);
+    if (at.arrived.empty()) return;
+    at.arrived.front().slot ? at.by.chunk_taken() : at.by.record_taken();
+    at.arrived.pop_front();
+    send_update(side);
   }
-  bool settle_once() {
+  bool drain_once() {
     bool any = false;
     for (const int side : {0, 1}) {
       end& at = ends_[side];
-      any = any || !at.data_inbox.empty() || !at.update_inbox.empty() || !at.came.empty();
-      data_comes(side);
-      word_comes(side);
+      any = any || !at.data_inbox.empty() || !at.update_inbox.empty() || !at.arrived.empty();
+      data_arrives(side);
+      update_arrives(side);
       take(side);
     }
     return any;
@@ -244,14 +244,14 @@ queue_depths any_queues(std::mt19937& random) {
   return has;
 }
 
-TEST(Credits, LetBothEndsGoOnAsLongAsBothTakeWhatCame) {
+TEST(Credits, NeverDeadlock) {
   for (std::uint32_t seed = 0; seed < 20'000; ++seed) {
     std::mt19937 random(seed);
     const queue_depths a = any_queues(random), b = any_queues(random);
     SCOPED_TRACE("seed " + std::to_string(seed));
     two_ends both(a, b);
     for (int i = 0; i < 200 && both.good; ++i) both.step(random);
-    ASSERT_TRUE(both.settle()) << "words beget words";
+    ASSERT_TRUE(both.drain()) << "updates cause updates endlessly";
     ASSERT_TRUE(both.may_send(0) && both.may_send(1));
     ASSERT_TRUE(both.good);
   }

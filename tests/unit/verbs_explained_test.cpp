@@ -35,7 +35,7 @@ class RdmaExplained : public testing::Test {
   library here_;
 };
 
-TEST_F(RdmaExplained, ARailHasThePortOnIt) {
+TEST_F(RdmaExplained, RailShowsItsPort) {
   here_.add("made0");
   here_.gids = {{0, 1, IBV_GID_TYPE_ROCE_V1, loopback_index(), "::ffff:127.0.0.1"},
                 {1, 1, IBV_GID_TYPE_ROCE_V2, loopback_index(), "::ffff:127.0.0.1"}};
@@ -51,7 +51,7 @@ TEST_F(RdmaExplained, ARailHasThePortOnIt) {
   }
 }
 
-TEST_F(RdmaExplained, APortElsewhereIsNamed) {
+TEST_F(RdmaExplained, PortOnOtherInterfaceIsNamed) {
   here_.add("made0");
   here_.gids[0].interface_index = 1'000'000;
   const rails::rail_choice lo = loopback();
@@ -59,13 +59,13 @@ TEST_F(RdmaExplained, APortElsewhereIsNamed) {
   EXPECT_EQ(lo.rdma_reason, "no RDMA device on lo (elsewhere: made0 port 1)");
 }
 
-TEST_F(RdmaExplained, AMachineWithoutDevicesSaysSoInALine) {
+TEST_F(RdmaExplained, NoDevicesIsOneLine) {
   EXPECT_EQ(loopback().rdma_reason, "no RDMA here: no device; rdma link and ibv_devices list them");
   here_.list_failure = ENOSYS;
   EXPECT_TRUE(loopback().rdma_reason.starts_with("no RDMA here: ibv_get_device_list: "));
 }
 
-TEST_F(RdmaExplained, DevicesThatDoNotOpenAreTheReasonOrAWarning) {
+TEST_F(RdmaExplained, UnopenableDevicesAreReasonOrWarning) {
   here_.add("made0");
   here_.add("made1");
   here_.open_failure = {{"made0", EACCES}, {"made1", EACCES}};
@@ -77,13 +77,13 @@ TEST_F(RdmaExplained, DevicesThatDoNotOpenAreTheReasonOrAWarning) {
   EXPECT_TRUE(loopback().rdma_reason.starts_with("no RDMA device on lo"));
 }
 
-TEST_F(RdmaExplained, NobodyLooksWhereItIsOff) {
+TEST_F(RdmaExplained, IsNotProbedWhenDisabled) {
   here_.add("made0");
   EXPECT_EQ(loopback(rdma_use::off).rdma_reason, "no RDMA here: --rdma or TANDEM_RDMA is off");
   EXPECT_EQ(here_.opened, 0);
 }
 
-TEST(RdmaHere, WithoutALibraryOrWithOneThereIsAReason) {
+TEST(RdmaHere, ReasonIsGivenWithOrWithoutLibrary) {
   const local_ports found = find_local_ports(rdma_use::automatic);
   EXPECT_EQ(found.all.empty(), found.why_none.starts_with("no RDMA here: ")) << found.why_none;
 }

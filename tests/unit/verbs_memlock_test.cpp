@@ -10,53 +10,55 @@
 namespace tandem::verbs {
 namespace {
 
-using test::says;
+using test::contains_text;
 constexpr std::uint64_t mega = 1024 * 1024;
 
-/// What is wanted, and what is said of it.
+/// The error for a request of this size under these limits.
 error asked(std::uint64_t wanted, std::uint64_t before, const memlock_limit& limit,
             int failure = ENOMEM) {
   return registration_error("rxe0", wanted, before, failure, limit);
 }
 
-TEST(Memlock, SaysTheLimitAndHowToRaiseIt) {
-  const error said = asked(64 * mega, 0, {8 * mega, 8 * mega});
-  EXPECT_EQ(said.code(), errc::limit_exceeded);
-  EXPECT_EQ(said.context().detail,
+TEST(Memlock, NamesLimitAndHowToRaiseIt) {
+  const error refused = asked(64 * mega, 0, {8 * mega, 8 * mega});
+  EXPECT_EQ(refused.code(), errc::limit_exceeded);
+  EXPECT_EQ(refused.context().detail,
             "rxe0: 64M of memory cannot be registered: Cannot allocate memory; the limit of locked "
             "memory (RLIMIT_MEMLOCK) is 8M, it should be at least 66M");
-  EXPECT_TRUE(says(said.context().advice, "ulimit -l 67584 (as root: the hard limit is 8M)"));
-  for (const std::string_view way :
+  EXPECT_TRUE(
+      contains_text(refused.context().advice, "ulimit -l 67584 (as root: the hard limit is 8M)"));
+  for (const std::string_view advice_text :
        {"/etc/security/limits.d", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"}) {
-    EXPECT_TRUE(says(said.context().advice, way)) << way;
+    EXPECT_TRUE(contains_text(refused.context().advice, advice_text)) << advice_text;
   }
-  EXPECT_EQ(std::string(said.what()).find('\n'), std::string::npos);
+  EXPECT_EQ(std::string(refused.what()).find('\n'), std::string::npos);
 }
 
 TEST(Memlock, CountsWhatIsRegisteredAlready) {
-  const error said = asked(4 * mega, 6 * mega, {8 * mega, unlimited}, EAGAIN);
-  EXPECT_TRUE(says(said.what(), "6M are registered already, it should be at least 12M"));
-  EXPECT_TRUE(says(said.what(), "ulimit -l 12288,"));
+  const error refused = asked(4 * mega, 6 * mega, {8 * mega, unlimited}, EAGAIN);
+  EXPECT_TRUE(
+      contains_text(refused.what(), "6M are registered already, it should be at least 12M"));
+  EXPECT_TRUE(contains_text(refused.what(), "ulimit -l 12288,"));
 }
 
 TEST(Memlock, IsNotBlamedWhereItIsEnough) {
   for (const std::uint64_t limit : {10 * mega, unlimited}) {
-    const error said = asked(4 * mega, 6 * mega, {limit, limit});
-    EXPECT_TRUE(says(said.what(), "which is enough")) << said.what();
-    EXPECT_TRUE(says(said.what(), "max_mr")) << said.what();
-    EXPECT_FALSE(says(said.what(), "ulimit -l")) << said.what();
+    const error refused = asked(4 * mega, 6 * mega, {limit, limit});
+    EXPECT_TRUE(contains_text(refused.what(), "which is enough")) << refused.what();
+    EXPECT_TRUE(contains_text(refused.what(), "max_mr")) << refused.what();
+    EXPECT_FALSE(contains_text(refused.what(), "ulimit -l")) << refused.what();
   }
 }
 
-TEST(Memlock, HasNothingToDoWithOtherFailures) {
-  const error said = asked(mega, 0, {0, 0}, EFAULT);
-  EXPECT_EQ(said.code(), errc::unsupported_memory);
-  EXPECT_TRUE(says(said.what(), "Bad address"));
-  EXPECT_FALSE(says(said.what(), "RLIMIT_MEMLOCK"));
+TEST(Memlock, IsNotBlamedForOtherFailures) {
+  const error refused = asked(mega, 0, {0, 0}, EFAULT);
+  EXPECT_EQ(refused.code(), errc::unsupported_memory);
+  EXPECT_TRUE(contains_text(refused.what(), "Bad address"));
+  EXPECT_FALSE(contains_text(refused.what(), "RLIMIT_MEMLOCK"));
 }
 
-TEST(Memlock, OfHugeWishesIsUnlimited) {
-  EXPECT_TRUE(says(asked(unlimited, mega, {mega, mega}).what(), "ulimit -l unlimited"));
+TEST(Memlock, SuggestsUnlimitedForHugeRequests) {
+  EXPECT_TRUE(contains_text(asked(unlimited, mega, {mega, mega}).what(), "ulimit -l unlimited"));
 }
 
 TEST(Memlock, IsReadFromTheKernel) {

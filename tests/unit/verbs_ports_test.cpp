@@ -12,7 +12,7 @@ using testing::Test;
 class Ports : public Test {
  protected:
   std::vector<port> find() { return find_ports(library::functions(), &problems_); }
-  bool told(std::string_view words) const {
+  bool has_problem(std::string_view words) const {
     for (const std::string& one : problems_) {
       if (one.find(words) != std::string::npos) return true;
     }
@@ -48,7 +48,7 @@ TEST_F(Ports, AreReadWithTheirGids) {
   EXPECT_EQ(one.gids[1].raw[15], std::byte{1});
 }
 
-TEST_F(Ports, OfADeviceThatDoesNotOpenAreAProblem) {
+TEST_F(Ports, UnopenableDeviceIsReported) {
   here_.add("made0");
   here_.add("made1");
   here_.open_failure["made0"] = EACCES;
@@ -62,41 +62,41 @@ TEST_F(Ports, OfADeviceThatDoesNotOpenAreAProblem) {
   EXPECT_EQ(find_ports(library::functions(), nullptr).size(), 1u);
 }
 
-TEST_F(Ports, WithoutTheDevicesFileSayWhatAContainerNeeds) {
+TEST_F(Ports, MissingDeviceFileSuggestsContainerOptions) {
   here_.add("made0");
   here_.open_failure["made0"] = ENOENT;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("--device=/dev/infiniband/uverbs0"));
+  EXPECT_TRUE(has_problem("--device=/dev/infiniband/uverbs0"));
 }
 
-TEST_F(Ports, ThatCannotBeReadAreAProblem) {
+TEST_F(Ports, UnreadablePortsAreReported) {
   here_.add("made0");
   here_.query_device_failure = EIO;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("made0: ibv_query_device: Input/output error"));
+  EXPECT_TRUE(has_problem("made0: ibv_query_device: Input/output error"));
   here_.query_device_failure = 0;
   here_.query_port_failure = EINVAL;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("made0: ibv_query_port 1: Invalid argument"));
+  EXPECT_TRUE(has_problem("made0: ibv_query_port 1: Invalid argument"));
   here_.query_port_failure = 0;
   here_.gid_table_failure = EOPNOTSUPP;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("made0: ibv_query_gid_table: Operation not supported"));
+  EXPECT_TRUE(has_problem("made0: ibv_query_gid_table: Operation not supported"));
 }
 
-TEST_F(Ports, OfOtherTransportsAreLeftOut) {
+TEST_F(Ports, OtherTransportsAreExcluded) {
   here_.add("iw0").transport_type = IBV_TRANSPORT_IWARP;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("iw0: neither InfiniBand nor RoCE but iWARP"));
+  EXPECT_TRUE(has_problem("iw0: neither InfiniBand nor RoCE but iWARP"));
 }
 
-TEST_F(Ports, WithoutAKernelThatHasRdmaSayWhatToLoad) {
+TEST_F(Ports, MissingKernelSupportSuggestsModule) {
   here_.list_failure = ENOSYS;
   EXPECT_TRUE(find().empty());
-  EXPECT_TRUE(told("modprobe ib_uverbs"));
+  EXPECT_TRUE(has_problem("modprobe ib_uverbs"));
 }
 
-TEST_F(Ports, HostileCountsAreCut) {
+TEST_F(Ports, HostileCountsAreLimited) {
   here_.add("made0");
   here_.gid_table_length = -5;
   EXPECT_EQ(find().size(), 1u);

@@ -1,4 +1,4 @@
-// What the two ends of a lane tell each other: as it was meant, or refused in words.
+// The connection information that both ends of a lane exchange: decoded, or refused with a reason.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::string refusal(const wire_qp_info& bytes) {
   return "not refused";
 }
 
-TEST(Card, ArrivesAsItWasSent) {
+TEST(QpInfo, RoundTrips) {
   const qp_info sent = some_qp_info();
   const qp_info got = decode(encode(sent));
   EXPECT_EQ(got.gid, sent.gid);
@@ -58,9 +58,9 @@ TEST(Card, ArrivesAsItWasSent) {
   EXPECT_EQ(got.has.updates, sent.has.updates);
 }
 
-TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
+TEST(QpInfo, OutOfBoundsIsRefusedWithReason) {
   struct row {
-    std::function<void(qp_info&)> spoil;
+    std::function<void(qp_info&)> corrupt;
     std::string expected;
   };
   const std::string count = "number of slots out of range";
@@ -92,13 +92,13 @@ TEST(Card, OutOfBoundsIsRefusedInItsOwnWords) {
   };
   for (const row& r : rows) {
     qp_info bad = some_qp_info();
-    r.spoil(bad);
+    r.corrupt(bad);
     EXPECT_NE(refusal(encode(bad)).find("the peer's queue pairs: " + r.expected), std::string::npos)
         << "row " << &r - rows.data() << ": " << refusal(encode(bad));
   }
 }
 
-TEST(Card, OfAnotherVersionNamesBoth) {
+TEST(QpInfo, OtherVersionErrorNamesBoth) {
   wire_qp_info bytes = encode(some_qp_info());
   protocol::put(bytes.data() + 8, std::uint32_t{7});
   try {
@@ -110,7 +110,7 @@ TEST(Card, OfAnotherVersionNamesBoth) {
   }
 }
 
-TEST(Card, WithAnyBitTurnedIsRefused) {
+TEST(QpInfo, AnyFlippedBitIsRefused) {
   const wire_qp_info good = encode(some_qp_info());
   for (std::size_t bit = 0; bit < 8 * qp_info_bytes; ++bit) {
     wire_qp_info bad = good;
@@ -119,8 +119,8 @@ TEST(Card, WithAnyBitTurnedIsRefused) {
   }
 }
 
-/// With a right checksum, whatever it says is in bounds or refused.
-TEST(Card, OfAnyBytesIsInBoundsOrRefused) {
+/// With a valid checksum, every value is in bounds or refused.
+TEST(QpInfo, RandomBytesAreInBoundsOrRefused) {
   std::mt19937 random(1);
   for (int i = 0; i < 100'000; ++i) {
     wire_qp_info bytes = encode(some_qp_info());

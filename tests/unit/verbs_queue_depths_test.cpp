@@ -1,4 +1,4 @@
-// What a lane over RDMA has room for, whatever the settings ask.
+// Queue depths of an RDMA lane for any settings.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace tandem::test {
 namespace {
 
-TEST(VerbsRoom, SuitsAPeerWhateverTheChunks) {
+TEST(QueueDepths, MatchPeerForAnyChunkSize) {
   for (const std::size_t chunk_bytes :
        {std::size_t{0}, std::size_t{1}, std::size_t{1024}, std::size_t{64} << 10,
         std::size_t{1} << 20, std::size_t{1} << 31, std::numeric_limits<std::size_t>::max()}) {
@@ -26,7 +26,7 @@ TEST(VerbsRoom, SuitsAPeerWhateverTheChunks) {
   }
 }
 
-TEST(VerbsRoom, ShortensWithTheChunks) {
+TEST(QueueDepths, ShrinkWithChunkSize) {
   settings options;
   EXPECT_EQ(rails::queue_depths_for(options).chunk_bytes, 256u << 10);
   options.chunk_bytes = 16 << 10;

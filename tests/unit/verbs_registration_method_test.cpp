@@ -1,4 +1,4 @@
-// How a device gets at memory of each kind, and in which words it is told.
+// How an RDMA device accesses each kind of memory, and the errors if it cannot.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(registration_method, falls_back_to_a_module_and_says_why) {
             "dma-buf (Operation not supported)");
 }
 
-TEST(registration_method, says_what_is_missing) {
+TEST(registration_method, explains_what_is_missing) {
   const auto why = [](const registration_facts& of) {
     const registration_choice found = choose_registration_method(of);
     EXPECT_EQ(found.how, registration_method::none);
@@ -48,7 +48,7 @@ TEST(registration_method, says_what_is_missing) {
             std::string::npos);
 }
 
-TEST(registration_method, finds_the_module_of_the_kind) {
+TEST(registration_method, finds_module_of_memory_kind) {
   const test::temporary_folder root;
   const std::string at = root.path("");
   EXPECT_EQ(find_peer_module(memory_kind::cuda, at), "");

@@ -1,4 +1,4 @@
-// The memory of one end of a lane: what lies where.
+// Memory layout of one end of a lane.
 
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ std::vector<area> local_slots(slab& of, const queue_depths& has) {
   return all;
 }
 
-bool is_within(area part, area whole) {
-  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
+bool is_within(area part, area outer) {
+  return part.data() >= outer.data() && part.data() + part.size() <= outer.data() + outer.size();
 }
 
 class slab_test : public testing::TestWithParam<queue_depths> {};
@@ -52,7 +52,7 @@ TEST_P(slab_test, no_two_slots_overlap) {
   }
 }
 
-TEST_P(slab_test, the_peer_may_write_into_whole_pages_with_nothing_but_chunks) {
+TEST_P(slab_test, peer_writable_pages_hold_only_chunks) {
   constexpr std::uintptr_t page = 4096;
   slab memory(GetParam());
   const area open = memory.chunk_area(), closed = memory.local_area();

@@ -9,7 +9,7 @@
 namespace tandem::verbs {
 namespace {
 
-using test::says;
+using test::contains_text;
 constexpr int last_status = IBV_WC_TM_RNDV_INCOMPLETE, last_event = IBV_EVENT_WQ_FATAL;
 
 status_text of_status(int value) {
@@ -20,7 +20,7 @@ event_text of_event(int value) {
   return text_for(static_cast<ibv_event_type>(value));
 }
 
-TEST(StatusWords, AreEveryStatusesOwn) {
+TEST(StatusText, IsUniquePerStatus) {
   std::set<std::string_view> different;
   for (int value = 0; value <= last_status; ++value) {
     const status_text text = of_status(value);
@@ -31,18 +31,18 @@ TEST(StatusWords, AreEveryStatusesOwn) {
   EXPECT_FALSE(different.contains(of_status(last_status + 1).what));
 }
 
-TEST(StatusWords, SayWhatToDo) {
+TEST(StatusText, GivesAdvice) {
   const status_text no_answer = of_status(IBV_WC_RETRY_EXC_ERR);
   for (const std::string_view cause : {"cable", "peer gone", "rail-only", "GID", "PFC"}) {
-    EXPECT_TRUE(says(no_answer.cause, cause)) << cause;
+    EXPECT_TRUE(contains_text(no_answer.cause, cause)) << cause;
   }
-  EXPECT_TRUE(says(of_status(IBV_WC_RNR_RETRY_EXC_ERR).advice, "report it"));
-  EXPECT_TRUE(says(of_status(IBV_WC_LOC_PROT_ERR).advice, "report it"));
-  EXPECT_TRUE(says(of_status(IBV_WC_REM_ACCESS_ERR).cause, "key of the peer's memory"));
-  EXPECT_TRUE(says(of_status(IBV_WC_WR_FLUSH_ERR).advice, "first error"));
+  EXPECT_TRUE(contains_text(of_status(IBV_WC_RNR_RETRY_EXC_ERR).advice, "report it"));
+  EXPECT_TRUE(contains_text(of_status(IBV_WC_LOC_PROT_ERR).advice, "report it"));
+  EXPECT_TRUE(contains_text(of_status(IBV_WC_REM_ACCESS_ERR).cause, "key of the peer's memory"));
+  EXPECT_TRUE(contains_text(of_status(IBV_WC_WR_FLUSH_ERR).advice, "first error"));
 }
 
-TEST(EventWords, AreEveryEventsOwn) {
+TEST(EventText, IsUniquePerEvent) {
   std::set<std::string_view> different;
   for (int value = 0; value <= last_event; ++value) {
     const event_text text = of_event(value);
@@ -52,7 +52,7 @@ TEST(EventWords, AreEveryEventsOwn) {
   EXPECT_FALSE(different.contains(of_event(last_event + 1).what));
 }
 
-TEST(EventWords, SayWhomTheyConcern) {
+TEST(EventText, NamesAffectedObject) {
   EXPECT_EQ(of_event(IBV_EVENT_QP_FATAL).subject, event_subject::queue_pair);
   EXPECT_EQ(of_event(IBV_EVENT_QP_ACCESS_ERR).subject, event_subject::queue_pair);
   EXPECT_EQ(of_event(IBV_EVENT_CQ_ERR).subject, event_subject::completion_queue);

@@ -2,7 +2,7 @@
 
 #include <string>
 #include <string_view>
-#include <tandem/collectives.hpp>
+#include <tandem/reduction.hpp>
 
 /// The source of the kernels of one type, for CUDA and HIP compilers; it has no includes.
 namespace tandem::detail {

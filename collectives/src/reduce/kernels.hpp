@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tandem/collectives.hpp>
+#include <tandem/reduction.hpp>
 
 /// The loops over elements, once for each instruction set. All give the same bits.
 namespace tandem::detail {

@@ -1,4 +1,4 @@
-// Who is on an island with whom, and why an island cannot use its vendor's library.
+// Division of ranks into islands, and why an island cannot use its vendor's library.
 
 #include "islands/division.hpp"
 
@@ -19,7 +19,7 @@ island_fact fact(memory_kind kind, int device, int library = 22803, int colour =
 
 constexpr memory_kind cuda = memory_kind::cuda, hip = memory_kind::hip;
 
-TEST(division, puts_ranks_of_one_vendor_together_however_they_are_numbered) {
+TEST(division, groups_ranks_by_vendor_in_any_numbering) {
   const division d({fact(cuda, 0), fact(hip, 0, 22203), fact(cuda, 1), fact(hip, 1, 22203),
                     fact(hip, 2, 22203)});
   EXPECT_EQ(d.members, (std::vector<std::vector<int>>{{0, 2}, {1, 3, 4}}));
@@ -32,14 +32,14 @@ TEST(division, puts_ranks_of_one_vendor_together_however_they_are_numbered) {
             "2 islands: cuda (ranks 0, 2) by NCCL 2.28.3, hip (ranks 1, 3, 4) by RCCL 2.22.3");
 }
 
-TEST(division, keeps_colours_apart) {
+TEST(division, separates_colours) {
   const division d({fact(cuda, 0, 22803, 0), fact(cuda, 1, 22803, 0), fact(cuda, 0, 22803, 1),
                     fact(cuda, 1, 22803, 1)});
   EXPECT_EQ(d.members, (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
   EXPECT_TRUE(d.can_use_libraries()) << "the same devices on different islands are fine";
 }
 
-TEST(division, a_rank_alone_needs_no_library) {
+TEST(division, single_rank_needs_no_library) {
   const division d({fact(cuda, 0), fact(cuda, 1), fact(hip, 0, 0)});
   EXPECT_TRUE(d.can_use_libraries());
   EXPECT_EQ(d.leader_count, 1);
@@ -47,7 +47,7 @@ TEST(division, a_rank_alone_needs_no_library) {
   EXPECT_EQ(d.text, "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
 }
 
-TEST(division, says_why_a_library_cannot_be_used) {
+TEST(division, explains_why_a_library_is_unusable) {
   const division none({fact(cuda, 0), fact(cuda, 1, 0)});
   EXPECT_FALSE(none.can_use_libraries());
   EXPECT_EQ(none.text, "1 island: cuda (ranks 0, 1) by Tandem, because rank 1 has no NCCL");

@@ -16,7 +16,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Results come again after so many elements, which is no multiple of any block.
+/// Input elements repeat with this period, which is no multiple of any block.
 constexpr std::size_t period = 1009;
 
 double factor_of(int rank) {
@@ -31,8 +31,8 @@ element number(data_type type, unsigned value) {
   return slow_nearest(type, exact);
 }
 
-/// What a rank brings at an index of the whole.
-element brought(const island_call& c, int rank, std::size_t index) {
+/// Input element of a rank at an index.
+element input(const island_call& c, int rank, std::size_t index) {
   auto mixed = static_cast<unsigned>(index % period) * 2654435761U + static_cast<unsigned>(rank);
   mixed = (mixed ^ mixed >> 15) * 2246822519U;
   mixed = mixed >> 20;
@@ -43,14 +43,14 @@ element brought(const island_call& c, int rank, std::size_t index) {
 element combined(const island_call& c, int ranks, std::size_t index) {
   element sum = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    element own = brought(c, rank, index);
+    element own = input(c, rank, index);
     if (c.op == reduce_op::premultiplied_sum) own = slow_multiply(c.type, own, factor_of(rank));
     sum = rank == 0 ? own : slow_combine(c.type, c.op, sum, own);
   }
   return c.op == reduce_op::average && ranks > 1 ? slow_divide(c.type, sum, ranks) : sum;
 }
 
-/// `count` elements from `first` on.
+/// `count` elements starting at index `first`.
 template <class At>
 bytes elements(data_type type, std::size_t first, std::size_t count, At at) {
   std::vector<element> once;
@@ -64,30 +64,30 @@ bytes elements(data_type type, std::size_t first, std::size_t count, At at) {
   return all;
 }
 
-/// What a rank has for another one, or for all.
-void add_moved(bytes& to, int from, int slot, std::size_t count) {
+/// Appends the block that rank `from` sends to rank `slot`, or to all.
+void append_block(bytes& to, int from, int slot, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     to.push_back(
         static_cast<std::byte>(static_cast<std::size_t>(from * 67 + slot * 29) + i * 13 + i / 251));
   }
 }
 
-/// Memory of a device, or of the host, with something known before and behind it.
+/// Device or host memory with guard bytes before and after it.
 class guarded {
  public:
-  /// @param on  null: the host
+  /// @param on  null for host memory
   guarded(accelerator* on, const bytes& holds)
       : on_(on),
         length_(holds.size()),
-        here_(holds.size() + 2 * guard, std::byte{0xee}),
-        memory_(here_.size(), on ? on->kind() : memory_kind::host, on ? on->device() : 0) {
-    std::ranges::copy(holds, here_.begin() + guard);
+        host_bytes_(holds.size() + 2 * guard, std::byte{0xee}),
+        memory_(host_bytes_.size(), on ? on->kind() : memory_kind::host, on ? on->device() : 0) {
+    std::ranges::copy(holds, host_bytes_.begin() + guard);
     if (!on_) {
-      std::memcpy(memory_.data(), here_.data(), here_.size());
+      std::memcpy(memory_.data(), host_bytes_.data(), host_bytes_.size());
       return;
     }
-    pinned_.emplace(*on_, here_.size());
-    std::memcpy(pinned_->data(), here_.data(), here_.size());
+    pinned_.emplace(*on_, host_bytes_.size());
+    std::memcpy(pinned_->data(), host_bytes_.data(), host_bytes_.size());
     move(memory_.data(), pinned_->data());
   }
   mutable_view view() const { return memory_.view().part(guard, length_); }
@@ -97,7 +97,7 @@ class guarded {
       move(pinned_->data(), memory_.data());
       got = pinned_->data();
     }
-    for (std::size_t i = 0; i < here_.size(); ++i) {
+    for (std::size_t i = 0; i < host_bytes_.size(); ++i) {
       const bool is_inside = i >= guard && i < guard + length_;
       const std::byte want = is_inside ? wanted[i - guard] : std::byte{0xee};
       if (got[i] == want) continue;
@@ -111,24 +111,24 @@ class guarded {
   static constexpr std::size_t guard = 256;
   void move(void* to, const void* from) {
     const device_stream stream(*on_);
-    on_->copy(to, from, here_.size(), stream.get());
+    on_->copy(to, from, host_bytes_.size(), stream.get());
     on_->finish(stream.get());
   }
   accelerator* const on_;
   const std::size_t length_;
-  bytes here_;
+  bytes host_bytes_;
   buffer memory_;
   std::optional<pinned_buffer> pinned_;
 };
 
-/// What a rank has before the call and is to have after it.
+/// A rank's data before the call and the expected data after it.
 struct data_of_rank {
   data_of_rank(const island_call& c, int own, int all) : call(c), rank(own), ranks(all) {
     const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
     std::optional<nan_cases> cases;
     if (c.has_nans) cases.emplace(c.type, ranks);
     const auto mine = [&](std::size_t i) {
-      return cases ? cases->brought(rank, i % period) : brought(call, rank, i);
+      return cases ? cases->input(rank, i % period) : input(call, rank, i);
     };
     const auto sum = [&](std::size_t i) {
       return cases ? cases->expected(call.op, i % period) : combined(call, ranks, i);
@@ -144,16 +144,16 @@ struct data_of_rank {
         into = elements(c.type, c.count * r, c.count, sum);
         break;
       case collective::broadcast:
-        add_moved(from, rank, 0, c.count);
-        add_moved(into, c.root, 0, c.count);
+        append_block(from, rank, 0, c.count);
+        append_block(into, c.root, 0, c.count);
         break;
       case collective::all_gather:
-        add_moved(from, rank, 0, c.count);
-        for (int q = 0; q < ranks; ++q) add_moved(into, q, 0, c.count);
+        append_block(from, rank, 0, c.count);
+        for (int q = 0; q < ranks; ++q) append_block(into, q, 0, c.count);
         break;
       default:
-        for (int q = 0; q < ranks; ++q) add_moved(from, rank, q, c.count);
-        for (int q = 0; q < ranks; ++q) add_moved(into, q, rank, c.count);
+        for (int q = 0; q < ranks; ++q) append_block(from, rank, q, c.count);
+        for (int q = 0; q < ranks; ++q) append_block(into, q, rank, c.count);
     }
     block = (call.what == collective::reduce_scatter ? into : from).size();
     offset = block * r;
@@ -162,7 +162,7 @@ struct data_of_rank {
   const island_call call;
   const int rank, ranks;
   bytes from, into;
-  std::size_t block = 0, offset = 0;  ///< of its own
+  std::size_t block = 0, offset = 0;  ///< own values of the rank
 };
 
 asio::awaitable<void> check_in_place(communicator& in, accelerator* device, const data_of_rank& d,
@@ -201,8 +201,8 @@ asio::awaitable<void> check_in_place(communicator& in, accelerator* device, cons
   data.expect(after, "in place");
 }
 
-asio::awaitable<void> check_apart(communicator& in, accelerator* device, const data_of_rank& d,
-                                  reduction by) {
+asio::awaitable<void> check_out_of_place(communicator& in, accelerator* device,
+                                         const data_of_rank& d, reduction by) {
   const island_call& c = d.call;
   const bool is_ignored = c.what == collective::reduce && d.rank != c.root;
   const bytes old(d.into.size(), std::byte{0x5a});
@@ -243,7 +243,7 @@ asio::awaitable<void> check(communicator& in, accelerator* device, island_call c
   if (c.in_place || c.what == collective::broadcast) {
     co_await check_in_place(in, device, d, by);
   } else {
-    co_await check_apart(in, device, d, by);
+    co_await check_out_of_place(in, device, d, by);
   }
 }
 

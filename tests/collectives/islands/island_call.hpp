@@ -8,23 +8,23 @@
 
 namespace tandem::test {
 
-/// A call of a communicator with islands, or of a parallel group, with data that every rank makes
-/// of its number alone: whole numbers so small that any order of combination gives the same.
+/// A call of a communicator with islands or of a parallel group. Every rank derives its data from
+/// its number: integers so small that every order of reduction gives the same result.
 struct island_call {
   island_call(collective which, std::size_t elements, data_type of = data_type::uint8,
               reduce_op by = reduce_op::sum, int at = 0, bool same = false)
       : what(which), count(elements), type(of), op(by), root(at), in_place(same) {}
 
   collective what;
-  std::size_t count;  ///< of a rank's block
+  std::size_t count;  ///< elements of a rank's block
   data_type type;
   reduce_op op;
   int root;
-  bool in_place;          ///< where the call may be
-  bool has_nans = false;  ///< of minimum and maximum: ranks bring `nan_cases`, each in turn
+  bool in_place;          ///< if the call supports it
+  bool has_nans = false;  ///< minimum and maximum: inputs are `nan_cases`
 };
 
-/// Every place of a NaN, and zeros of both signs. @pre the type is of floating point.
+/// NaN at every position, and zeros of both signs. @pre floating-point type.
 inline island_call with_nans(island_call like) {
   like.has_nans = true;
   return like;
@@ -32,9 +32,9 @@ inline island_call with_nans(island_call like) {
 
 std::string text(const island_call& c);
 
-/// Makes the call as this rank, on memory of its device, and throws what is wrong with what comes:
-/// the result, what was only to be read, and the bytes around both.
-/// @param device  null: on memory of the host
+/// Makes the call as this rank on memory of its device. Throws if the result is wrong, if the input
+/// was changed, or if bytes around both were.
+/// @param device  null for host memory
 asio::awaitable<void> check(communicator& in, accelerator* device, island_call c);
 
 }  // namespace tandem::test

@@ -1,4 +1,4 @@
-// What goes wrong in calls of islands: arguments, the library, a rank that is lost.
+// Failures in calls of islands: arguments, the library, a lost rank.
 #include <gtest/gtest.h>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -15,7 +15,7 @@ using test::island_call;
 using test::island_rig;
 
 struct IslandFailure : testing::Test {
-  /// The other ranks hear of nothing.
+  /// The other ranks are not affected.
   void expect_harmless() {
     const island_call c(collective::reduce_scatter, 37, data_type::float32);
     EXPECT_EQ(rig.check(c), "");
@@ -32,16 +32,16 @@ struct IslandFailure : testing::Test {
   const mutable_view one = first.view(), two = second.view();
 };
 
-TEST_F(IslandFailure, ArgumentsAreRefusedAsTheCommunicatorRefusesThem) {
+TEST_F(IslandFailure, ArgumentsAreValidatedLikeTheCommunicator) {
   communicator& in = rig.of(1);
   communicator& own = rig.jobs->world(1);
   constexpr data_type type = data_type::float32;
   constexpr reduce_op sum = reduce_op::sum;
   const auto refused = [this](asio::awaitable<void> ours, asio::awaitable<void> communicators) {
     EXPECT_EQ(rig.code_of(1, std::move(ours)), errc::bad_input);
-    const std::string said = why(1);
+    const std::string reason = why(1);
     EXPECT_EQ(rig.code_of(1, std::move(communicators)), errc::bad_input);
-    EXPECT_EQ(said, why(1));
+    EXPECT_EQ(reason, why(1));
   };
   refused(broadcast(in, one, 4), broadcast(own, one, 4));
   refused(reduce(in, one, two, type, sum, -1), reduce(own, one, two, type, sum, -1));
@@ -68,9 +68,9 @@ TEST_F(IslandFailure, ArgumentsAreRefusedAsTheCommunicatorRefusesThem) {
 
 TEST_F(IslandFailure, MemoryOfAnotherDeviceIsRefused) {
   communicator& in = rig.of(1);
-  std::vector<std::byte> here(1024);
+  std::vector<std::byte> host_bytes(1024);
   const buffer other(1024, memory_kind::cuda, 0);
-  const mutable_view elsewhere = other.view(), host(here);
+  const mutable_view elsewhere = other.view(), host(host_bytes);
   constexpr data_type type = data_type::int8;
   constexpr reduce_op sum = reduce_op::sum;
   constexpr errc refused = errc::unsupported_memory;
@@ -88,10 +88,10 @@ TEST_F(IslandFailure, MemoryOfAnotherDeviceIsRefused) {
   expect_harmless();
 }
 
-/// One rank's memory is the host's: it goes over channels, where the others are not.
+/// One rank passes host memory: its call uses channels, which the other ranks do not.
 class IslandMismatch : public testing::TestWithParam<std::vector<int>> {};
 
-TEST_P(IslandMismatch, OfMemoryEndsOnEveryRank) {
+TEST_P(IslandMismatch, OfMemoryFailsOnEveryRank) {
   island_rig rig{GetParam()};
   const island_call c(collective::all_reduce, 37, data_type::float32);
   const auto call = [&](int r) {
@@ -112,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(, IslandMismatch,
                            return "Ranks" + std::to_string(of.param.size());
                          });
 
-/// One rank's library refuses a call: all ranks hear whose, and what it said, in that call or,
-/// where their part was done, as rank 2's may be, in the next.
+/// One rank's library refuses a call: all ranks get its rank and error text in that call or, where
+/// their part was already complete, as rank 2's may be, in the next one.
 class IslandLibraryFailure : public testing::TestWithParam<std::pair<const char*, collective>> {};
 
 TEST_P(IslandLibraryFailure, ReachesEveryRank) {
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(, IslandLibraryFailure,
                                   std::string(name(of.param.second));
                          });
 
-TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
+TEST_F(IslandFailure, CancellationFailsOtherRanks) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   asio::cancellation_signal stop;
   const auto call = [&](int r) { return test::check(rig.of(r), &rig.device(r), c); };
@@ -165,7 +165,7 @@ TEST_F(IslandFailure, ACancelledCallEndsAllOthers) {
   }
 }
 
-TEST_F(IslandFailure, ARankThatIsLostEndsThoseThatWaitInTheLibrary) {
+TEST_F(IslandFailure, LostRankEndsRanksWaitingInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   rig.jobs->start(
       [&](int r) { return r == 1 ? test::nothing() : test::check(rig.of(r), &rig.device(r), c); });

@@ -1,5 +1,4 @@
-// Every call of islands, on devices and by a library in memory, against what one processor makes of
-// the same data.
+// Every call of islands, on devices with a library in memory, compared with a serial computation.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,13 +14,7 @@ namespace {
 using test::island_call;
 using test::island_rig;
 
-/// A sum on memory of the device, by an algorithm of the caller's choice.
-asio::awaitable<void> ring_of_ones(communicator& in, accelerator& device) {
-  const buffer memory(4096, device.kind(), device.device());
-  co_await all_reduce(in, memory.view(), data_type::int32, reduce_op::sum, algorithm::ring);
-}
-
-/// By rank.
+/// Colours by rank.
 using shape = std::vector<int>;
 
 class Islands : public testing::TestWithParam<shape> {
@@ -51,7 +44,7 @@ TEST_P(Islands, MoveEveryBlockWhereItBelongs) {
 }
 
 TEST_P(Islands, CombineEveryTypeByEveryOperation) {
-  // What the library has, and what it has not: 16-bit integers, averages, bits.
+  // Supported by the library, and not supported: 16-bit integers, averages, bit operations.
   constexpr data_type types[] = {data_type::float32,  data_type::float64,     data_type::int32,
                                  data_type::uint64,   data_type::int8,        data_type::float16,
                                  data_type::bfloat16, data_type::float8_e5m2, data_type::int16};
@@ -87,7 +80,7 @@ TEST_P(Islands, CombineAnyNumberOfElementsForAnyRoot) {
   }
 }
 
-TEST_P(Islands, LoseNoNanOfAnyRank) {
+TEST_P(Islands, PropagateNanOfAnyRank) {
   int root = 0;
   for (const data_type type : test::floating_types) {
     for (const reduce_op op : test::extremes) {
@@ -100,7 +93,7 @@ TEST_P(Islands, LoseNoNanOfAnyRank) {
   }
 }
 
-TEST_P(Islands, KeepNothingThatCallsHaveMade) {
+TEST_P(Islands, DoNotLeakResourcesOfCalls) {
   expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
                            reduce_op::premultiplied_sum));
   std::size_t alone = 0;
@@ -130,7 +123,14 @@ std::size_t library_calls(const island_rig& rig) {
   return sum;
 }
 
-TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
+/// A sum on memory of the device, by an algorithm of the caller's choice.
+asio::awaitable<void> sum_around_ring(communicator& in, accelerator& device) {
+  const buffer memory(4096, device.kind(), device.device());
+  const mutable_view data = memory.view();
+  co_await all_reduce(in, data, data_type::int32, reduce_op::sum, algorithm::ring);
+}
+
+TEST(IslandLevels, AreUsedWhereTheLibrarySupportsTheCall) {
   island_rig rig({0, 0, 1, 1});
   const auto asked = [&rig](const island_call& c) {
     const std::size_t before = library_calls(rig);
@@ -156,7 +156,7 @@ TEST(IslandLevels, AreTakenWhereTheLibraryHasTheCall) {
   }
 }
 
-/// What channels carry in a communicator with islands.
+/// Calls that use channels in a communicator with islands.
 TEST(IslandChannels, CarryHostMemoryAndChosenAlgorithms) {
   island_rig rig({0, 0, 1, 1});
   for (const collective what :
@@ -169,7 +169,7 @@ TEST(IslandChannels, CarryHostMemoryAndChosenAlgorithms) {
     EXPECT_EQ(library_calls(rig), before) << text(c);
   }
   const std::size_t before = library_calls(rig);
-  EXPECT_EQ(rig.jobs->run([&](int r) { return ring_of_ones(rig.of(r), rig.device(r)); }), "");
+  EXPECT_EQ(rig.jobs->run([&](int r) { return sum_around_ring(rig.of(r), rig.device(r)); }), "");
   EXPECT_EQ(library_calls(rig), before);
 }
 
@@ -196,7 +196,7 @@ TEST(IslandCommunicator, OutlivesTheOneItWasMadeFrom) {
   EXPECT_EQ(rig.check(island_call(collective::all_reduce, 37, data_type::float32)), "");
 }
 
-TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
+TEST(OneIsland, MapsEachCallToOneLibraryCall) {
   island_rig rig({0, 0, 0});
   constexpr const char* functions[] = {"ncclAllReduce",     "ncclBroadcast", "ncclReduce",
                                        "ncclReduceScatter", "ncclAllGather", "ncclSend",
@@ -226,8 +226,8 @@ TEST(OneIsland, IsOneCallOfTheLibraryForEachOfIts) {
             (counts_of_calls{{"ncclSend", 6}, {"ncclRecv", 6}}));
 }
 
-/// NVIDIA's ranks 0 and 1 by the library, AMD's rank 2 alone.
-TEST(IslandVendors, MeetInEveryCall) {
+/// NVIDIA's ranks 0 and 1 use the library; AMD's rank 2 is an island of its own.
+TEST(IslandVendors, TakePartInEveryCall) {
   island_rig rig({0, 0, 0}, 2);
   EXPECT_EQ(rig.of(0).backend().text, "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
   for (const collective what :

@@ -13,7 +13,7 @@ namespace {
 
 using test::job;
 
-/// Rank 0 listens with rank 1 while it waits for nothing.
+/// Rank 0 watches rank 1 without any pending operation.
 class LossWatch : public testing::Test {
  protected:
   LossWatch() {
@@ -25,8 +25,8 @@ class LossWatch : public testing::Test {
     };
     EXPECT_EQ(ranks.run(connect), "");
     watch.emplace(*ranks.world(0).internals(), 1, [this](const error& why) {
-      EXPECT_FALSE(heard) << "once";
-      heard = why;
+      EXPECT_FALSE(reported) << "once";
+      reported = why;
     });
     poll();
   }
@@ -42,42 +42,42 @@ class LossWatch : public testing::Test {
 
   job ranks{3};
   std::optional<loss_watch> watch;
-  std::optional<error> heard;
+  std::optional<error> reported;
 };
 
-TEST_F(LossWatch, HearsOfItsPeer) {
-  EXPECT_FALSE(heard);
+TEST_F(LossWatch, ReportsLossOfPeer) {
+  EXPECT_FALSE(reported);
   lose(1);
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->code(), errc::peer_lost);
-  EXPECT_EQ(heard->context().peer, 1);
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->code(), errc::peer_lost);
+  EXPECT_EQ(reported->context().peer, 1);
 }
 
-TEST_F(LossWatch, HearsOfAnyOtherRankToo) {
+TEST_F(LossWatch, ReportsLossOfOtherRanks) {
   lose(2);
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->code(), errc::peer_lost);
-  EXPECT_EQ(heard->context().peer, 2);
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->code(), errc::peer_lost);
+  EXPECT_EQ(reported->context().peer, 2);
 }
 
-TEST_F(LossWatch, HearsAnOrderlyEndAsOne) {
+TEST_F(LossWatch, ReportsOrderlyClose) {
   ranks.fabrics[1]->close();
   poll();
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->code(), errc::peer_closed);
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->code(), errc::peer_closed);
 }
 
-TEST_F(LossWatch, HearsNothingOnceItIsGone) {
+TEST_F(LossWatch, ReportsNothingAfterDestruction) {
   watch.reset();
   poll();
   lose(1);
-  EXPECT_FALSE(heard);
+  EXPECT_FALSE(reported);
 }
 
-TEST_F(LossWatch, LeavesCollectivesAlone) {
+TEST_F(LossWatch, DoesNotDisturbCollectives) {
   const auto meet = [this](int r) -> asio::awaitable<void> { co_await barrier(ranks.world(r)); };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.run(meet), "");
-  EXPECT_FALSE(heard);
+  EXPECT_FALSE(reported);
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 namespace tandem::test {
 
-/// A job of ranks with a device each, divided into islands of one colour, whose library is the
-/// double. Ranks from `first_of_amd` on have theirs as AMD's, which the double's calls do not know:
-/// each wants an island of its own.
+/// A job of ranks with a device each, divided into islands by colour, whose library is the double.
+/// Ranks from `first_of_amd` on have AMD devices, which the double's library does not support: each
+/// needs an island of its own.
 class island_rig {
  public:
   explicit island_rig(std::vector<int> colours, int first_of_amd = std::numeric_limits<int>::max())
@@ -30,11 +30,11 @@ class island_rig {
   communicator& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
   accelerator& device(int rank) { return accelerator_at(kind(rank), rank); }
 
-  /// What is wrong on any rank; nothing: all is well.
+  /// The first error of any rank; empty if there is none.
   std::string check(const island_call& c) {
     return jobs->run([this, &c](int r) { return test::check(of(r), &device(r), c); });
   }
-  /// How one rank's call ends that no other rank makes.
+  /// Result of a call that only this rank makes.
   error_code code_of(int rank, asio::awaitable<void> call) {
     std::vector<asio::awaitable<void>> one;
     one.push_back(std::move(call));

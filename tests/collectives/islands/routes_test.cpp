@@ -1,4 +1,4 @@
-// Who carries which block between islands.
+// Which rank carries which block between islands.
 
 #include "islands/routes.hpp"
 
@@ -10,18 +10,18 @@ namespace tandem::detail {
 namespace {
 
 division divided(const std::vector<int>& colours) {
-  std::vector<island_fact> said(colours.size());
+  std::vector<island_fact> known(colours.size());
   for (std::size_t r = 0; r < colours.size(); ++r) {
-    said[r].colour = colours[r];
-    said[r].library = 22803;
-    said[r].uuid[0] = static_cast<char>('a' + r);
+    known[r].colour = colours[r];
+    known[r].library = 22803;
+    known[r].uuid[0] = static_cast<char>('a' + r);
   }
-  return division(said);
+  return division(known);
 }
 
 using lengths = std::vector<std::size_t>;
 
-TEST(routes, share_blocks_among_the_places_of_the_smallest_island) {
+TEST(routes, distribute_blocks_over_smallest_island) {
   const division d = divided({0, 1, 0, 1, 0});  // ranks 0, 2, 4 and 1, 3
   const routes route(d);
   EXPECT_EQ(route.leader(4), 0);
@@ -38,7 +38,7 @@ TEST(routes, share_blocks_among_the_places_of_the_smallest_island) {
   EXPECT_FALSE(route.is_in_order());
 }
 
-TEST(routes, are_in_order_where_ranks_follow_each_other) {
+TEST(routes, keep_order_of_consecutive_ranks) {
   const division apart = divided({0, 1, 2});
   EXPECT_TRUE(routes(apart).is_in_order());
   const division uneven = divided({0, 0, 0, 1});
@@ -49,7 +49,7 @@ TEST(routes, are_in_order_where_ranks_follow_each_other) {
   EXPECT_FALSE(routes(square).is_in_order());
 }
 
-TEST(routes, give_every_block_a_slot_of_its_own) {
+TEST(routes, give_every_block_its_own_slot) {
   for (const std::vector<int>& colours :
        std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 1, 2, 0, 2}, {0, 1, 1, 0, 0, 1, 1, 1}}) {
     const division d = divided(colours);
@@ -77,7 +77,7 @@ TEST(routes, give_every_block_a_slot_of_its_own) {
   }
 }
 
-TEST(routes, lead_abroad_only_from_island_to_island) {
+TEST(routes, cross_only_between_islands) {
   const division d = divided({0, 1, 0});
   const blocks from_first = routes(d).blocks_outside(0, 100);
   for (const int own : {0, 2}) EXPECT_EQ(from_first.bytes(own), 0U);

@@ -1,5 +1,4 @@
-// What goes wrong with parallel groups: layouts that differ, devices that are not there, the
-// library.
+// Failures of parallel groups: different layouts, missing devices, the library.
 #include <gtest/gtest.h>
 
 #include <tandem/collectives.hpp>
@@ -13,19 +12,19 @@ using test::group_rig;
 using test::island_call;
 
 struct ParallelFailure : testing::Test {
-  /// The communicator is as it was, and groups can be made.
+  /// The communicator still works, and groups can be made.
   void expect_harmless() {
     EXPECT_EQ(rig.make("pipeline=2,tensor=2"), "");
     const island_call sum(collective::all_reduce, 37, data_type::float32);
     for (const char* const name : {"pipeline", "tensor"}) EXPECT_EQ(rig.check(name, sum), "");
   }
-  bool says(int rank, const std::string& words) const {
+  bool shows(int rank, const std::string& words) const {
     return rig.jobs->text(rank).find(words) != std::string::npos;
   }
   group_rig rig{{test::on_cuda(2), test::on_cuda(2, 1)}};
 };
 
-TEST_F(ParallelFailure, ALayoutOfOneRankAloneIsAMismatchOnAll) {
+TEST_F(ParallelFailure, DifferentLayoutIsMismatchOnAllRanks) {
   ASSERT_NE(rig.jobs->run([this](int r) {
     return rig.make_one(r, r == 2 ? "pipeline=4" : "pipeline=2,tensor=2");
   }),
@@ -33,30 +32,30 @@ TEST_F(ParallelFailure, ALayoutOfOneRankAloneIsAMismatchOnAll) {
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::call_mismatch) << rig.jobs->text(r);
     EXPECT_TRUE(
-        says(r, R"("layout pipeline=2,tensor=2" on ranks 0, 1, 3; "layout pipeline=4" on rank 2)"))
+        shows(r, R"("layout pipeline=2,tensor=2" on ranks 0, 1, 3; "layout pipeline=4" on rank 2)"))
         << rig.jobs->text(r);
   }
   expect_harmless();
 }
 
-TEST_F(ParallelFailure, ALayoutOfOtherRanksIsRefusedOnAll) {
+TEST_F(ParallelFailure, LayoutOfWrongSizeIsRefusedOnAllRanks) {
   ASSERT_NE(rig.make("pipeline=2,tensor=3"), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::bad_option);
-    EXPECT_TRUE(says(r, "6 ranks, and the job has 4")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "6 ranks, and the job has 4")) << rig.jobs->text(r);
   }
   expect_harmless();
 }
 
-TEST_F(ParallelFailure, ADeviceThatIsNotThereIsHeardOfByAll) {
+TEST_F(ParallelFailure, MissingDeviceIsReportedOnAllRanks) {
   const island_member right = rig.member(1);
   rig.member(1).device = 17;
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
   EXPECT_EQ(rig.jobs->code(1), errc::unsupported_memory) << rig.jobs->text(1);
   for (const int r : {0, 2, 3}) {
     EXPECT_EQ(rig.jobs->code(r), errc::call_mismatch);
-    EXPECT_TRUE(says(r, "on rank 1")) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "no device 17 of kind cuda")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "on rank 1")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "no device 17 of kind cuda")) << rig.jobs->text(r);
   }
   rig.member(1) = right;
   expect_harmless();
@@ -101,7 +100,7 @@ TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
   for (const char* const name : {"pipeline", "tensor"}) EXPECT_EQ(rig.check(name, sum), "");
 }
 
-TEST_F(ParallelFailure, OfTheLibraryInACallReachesEveryRank) {
+TEST_F(ParallelFailure, LibraryCallFailureReachesEveryRank) {
   ASSERT_EQ(rig.make("pipeline=2,tensor=2"), "");
   rig.library.fail("ncclAllReduce", 1, detail::nc::system_error);
   const island_call sum(collective::all_reduce, 37, data_type::float32);
@@ -109,19 +108,19 @@ TEST_F(ParallelFailure, OfTheLibraryInACallReachesEveryRank) {
   ASSERT_NE(rig.check("pipeline", sum), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "ncclAllReduce")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "ncclAllReduce")) << rig.jobs->text(r);
     EXPECT_EQ(rig.jobs->why(r).detail, rig.jobs->why(0).detail);
   }
 }
 
-/// One rank's library does not start: those that wait for it there hear of it.
-TEST_F(ParallelFailure, OfTheLibraryToStartReachesEveryRank) {
+/// One rank's library fails to initialize: the ranks that wait for it there get the error.
+TEST_F(ParallelFailure, LibraryInitFailureReachesEveryRank) {
   rig.library.fail("ncclCommInitRank", 1, detail::nc::system_error);
   ASSERT_NE(rig.make("pipeline=2,tensor=2"), "hangs");
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(rig.jobs->code(r), errc::device_failed) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "ncclCommInitRank")) << rig.jobs->text(r);
-    EXPECT_TRUE(says(r, "unhandled system error")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "ncclCommInitRank")) << rig.jobs->text(r);
+    EXPECT_TRUE(shows(r, "unhandled system error")) << rig.jobs->text(r);
   }
 }
 

@@ -1,8 +1,8 @@
-// Parallel groups over devices and a library in memory: every call of every group against what one
-// processor makes of the same data, and what the ranks have agreed on.
+// Parallel groups over devices and a library in memory: every call of every group compared with a
+// serial computation, and the plan that the ranks have agreed on.
 #include <gtest/gtest.h>
 
-#include "collectives/parallel/hand_on.hpp"
+#include "collectives/parallel/pass_around.hpp"
 #include "collectives/parallel/rig.hpp"
 #include "communicator/group.hpp"
 
@@ -11,11 +11,11 @@ namespace {
 
 using test::group_rig;
 using test::island_call;
-using test::kin;
+using test::rank_group;
 
 struct shape {
   const char* name;
-  std::vector<kin> ranks;
+  std::vector<rank_group> ranks;
   const char* layout;
 };
 
@@ -30,7 +30,7 @@ class ParallelGroups : public testing::TestWithParam<shape> {
   group_rig rig{GetParam().ranks, GetParam().layout};
 };
 
-TEST_P(ParallelGroups, MakeWhatOneProcessorMakes) {
+TEST_P(ParallelGroups, MatchSerialResults) {
   ASSERT_FALSE(HasFailure());
   for (const std::string& name : names()) {
     const int ranks = rig.of(0).group(name).size();
@@ -63,9 +63,9 @@ TEST_P(ParallelGroups, MakeWhatOneProcessorMakes) {
 TEST_P(ParallelGroups, SendAndReceiveByTheirChannels) {
   for (const std::string& name : names()) {
     if (rig.of(0).group(name).size() == 1) continue;
-    EXPECT_EQ(
-        rig.jobs->run([&](int r) { return test::hand_on(rig.of(r).group(name), rig.device(r)); }),
-        "")
+    EXPECT_EQ(rig.jobs->run(
+                  [&](int r) { return test::pass_around(rig.of(r).group(name), rig.device(r)); }),
+              "")
         << name;
   }
 }
@@ -83,7 +83,7 @@ asio::awaitable<void> mean(communicator& in, accelerator* device) {
   EXPECT_NEAR(value, sum / (in.size() + 2), 1e-12);
 }
 
-TEST_P(ParallelGroups, WeighMeans) {
+TEST_P(ParallelGroups, ComputeWeightedMeans) {
   for (const std::string& name : names()) {
     EXPECT_EQ(rig.jobs->run([&](int r) { return mean(rig.of(r).group(name), rig.device(r)); }), "")
         << name;
@@ -131,18 +131,18 @@ TEST(ParallelPlan, NamesTheBackEndOfEachGroup) {
             "tensor 1, ranks 2-3: NCCL 2.28.3 (all on cuda, one island)");
 }
 
-TEST(ParallelPlan, SaysHowMessagesTravel) {
+TEST(ParallelPlan, DescribesTransports) {
   group_rig vendors({test::on_cuda(1), test::on_hip(1)}, "pipeline=2");
   EXPECT_EQ(vendors.of(0).text(),
             "pipeline 0, ranks 0-1: shared staging (2 islands: cuda 0, hip 1)\n");
 }
 
-TEST(ParallelPlan, OfProcessorsIsTheirChannel) {
+TEST(ParallelPlan, OfHostMemoryUsesChannels) {
   group_rig rig({test::on_host(4)}, "pipeline=2,data=2");
   EXPECT_EQ(rig.of(0).agreed()[0].text(), "pipeline 0, ranks 0,2: local (host memory)");
 }
 
-TEST(ParallelPlan, MakesNoCommunicatorOfTheLibraryThatNoGroupNeeds) {
+TEST(ParallelPlan, CreatesOnlyNeededLibraryCommunicators) {
   group_rig rig({test::on_cuda(2), test::on_cuda(2, 1)}, "pipeline=2,tensor=2");
   EXPECT_EQ(rig.library.open(), 4U);
   const auto calls = [&rig] {
@@ -157,7 +157,7 @@ TEST(ParallelPlan, MakesNoCommunicatorOfTheLibraryThatNoGroupNeeds) {
   EXPECT_EQ(rig.library.calls("ncclAllReduce"), 4U);
 }
 
-/// Every rank's part of a group of the user's own.
+/// One rank's part in an additional group made by the user.
 struct own_group {
   const char* name;
   int colour = 0, key = 0;
@@ -169,7 +169,7 @@ asio::awaitable<void> add(parallel_groups& to, own_group& what) {
   what.made = co_await to.add(std::move(name), what.colour, what.key);
 }
 
-TEST(OwnGroup, IsAddedByColourAndKey) {
+TEST(OwnGroup, IsCreatedByColourAndKey) {
   group_rig rig({test::on_cuda(3), test::on_cuda(2, 1)}, "data=5");
   own_group all[5] = {{"ends", 7, 1}, {"ends", -1}, {"ends", 4}, {"ends", 4}, {"ends", 7}};
   ASSERT_EQ(rig.jobs->run([&](int r) { return add(rig.of(r), all[r]); }), "");
@@ -180,16 +180,16 @@ TEST(OwnGroup, IsAddedByColourAndKey) {
   EXPECT_EQ(rig.of(0).choice("ends").text(),
             "ends 1, ranks 4,0: peer copies (2 islands: cuda 4, cuda 0)");
   EXPECT_EQ(all[0].made->rank(), 1);
-  EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "also those of others";
+  EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "including those of other processes";
   const island_call sum(collective::all_reduce, 37, data_type::int32);
   EXPECT_EQ(rig.jobs->run([&](int r) {
     return r == 1 ? test::nothing() : test::check(rig.of(r).group("ends"), rig.device(r), sum);
   }),
             "");
-  EXPECT_EQ(rig.check("data", sum), "") << "the others are as they were";
+  EXPECT_EQ(rig.check("data", sum), "") << "the other groups still work";
 }
 
-TEST(OwnGroup, OfOneIslandGoesByTheLibrary) {
+TEST(OwnGroup, OfOneIslandUsesTheLibrary) {
   group_rig rig({test::on_cuda(3)}, "data=3");
   own_group all[3] = {{"pair", 0}, {"pair", -1}, {"pair", 0}};
   ASSERT_EQ(rig.jobs->run([&](int r) { return add(rig.of(r), all[r]); }), "");
@@ -197,7 +197,7 @@ TEST(OwnGroup, OfOneIslandGoesByTheLibrary) {
             "pair 0, ranks 0,2: NCCL 2.28.3 (all on cuda, one island)");
 }
 
-TEST(OwnGroup, IsRefusedOnEveryRankAlike) {
+TEST(OwnGroup, IsRefusedOnEveryRank) {
   group_rig rig({test::on_cuda(2)}, "data=2");
   own_group same[2] = {{"data"}, {"data"}}, odd[2] = {{"a b"}, {"a b"}}, other[2] = {{"x"}, {"y"}};
   for (own_group* const each : {same, odd}) {

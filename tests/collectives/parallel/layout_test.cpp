@@ -1,4 +1,4 @@
-// How ranks divide into groups, and what is said of a layout that is none.
+// Division of ranks into groups, and the errors of invalid layouts.
 #include <gtest/gtest.h>
 
 #include <tandem/error.hpp>
@@ -9,7 +9,7 @@ namespace {
 
 using groups = std::vector<std::vector<int>>;
 
-TEST(ParallelLayout, CountsTheLastDimensionFirst) {
+TEST(ParallelLayout, VariesLastDimensionFastest) {
   const parallel_layout layout = parallel_layout::parse("pipeline=2,data=2,tensor=2");
   EXPECT_EQ(layout.ranks(), 8);
   EXPECT_EQ(layout.text(), "pipeline=2,data=2,tensor=2");
@@ -20,7 +20,7 @@ TEST(ParallelLayout, CountsTheLastDimensionFirst) {
   EXPECT_EQ(layout.groups(2).members, (groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
 }
 
-TEST(ParallelLayout, TakesOddSizesAndNamesOfTheUser) {
+TEST(ParallelLayout, AcceptsAnySizesAndNames) {
   const parallel_layout layout = parallel_layout::parse("my-stage_2=3,expert=1,data=5");
   EXPECT_EQ(layout.ranks(), 15);
   EXPECT_EQ(layout.groups(0).name, "my-stage_2");
@@ -32,7 +32,7 @@ TEST(ParallelLayout, TakesOddSizesAndNamesOfTheUser) {
   EXPECT_EQ(parallel_layout::parse("data=1").groups(0).members, (groups{{0}}));
 }
 
-TEST(ParallelLayout, HasEveryRankOnceInEachDimension) {
+TEST(ParallelLayout, ContainsEveryRankOncePerDimension) {
   for (const char* const text : {"a=2,b=3,c=4", "a=7", "a=1,b=1", "a=5,b=2,c=3,d=2"}) {
     const parallel_layout layout = parallel_layout::parse(text);
     for (std::size_t d = 0; d < layout.dimensions().size(); ++d) {
@@ -61,7 +61,7 @@ std::string refused(std::string_view text) {
   return "taken";
 }
 
-TEST(ParallelLayout, SaysWhatIsWrong) {
+TEST(ParallelLayout, ReportsSyntaxErrors) {
   const std::pair<const char*, const char*> all[] = {
       {"", R"("" is not a valid name)"},
       {"data=2,", R"("" is not a valid name)"},
@@ -83,10 +83,10 @@ TEST(ParallelLayout, SaysWhatIsWrong) {
   }
 }
 
-TEST(ParallelLayout, SaysWhichSizesWouldDo) {
+TEST(ParallelLayout, SuggestsSizes) {
   const parallel_layout layout = parallel_layout::parse("pipeline=2,data=2,tensor=2");
   EXPECT_NO_THROW(layout.check(8));
-  const auto said = [&layout](int ranks) -> std::string {
+  const auto message = [&layout](int ranks) -> std::string {
     try {
       layout.check(ranks);
     } catch (const error& why) {
@@ -94,14 +94,14 @@ TEST(ParallelLayout, SaysWhichSizesWouldDo) {
     }
     return {};
   };
-  EXPECT_NE(said(12).find("layout pipeline=2,data=2,tensor=2: 8 ranks, and the job has 12"),
+  EXPECT_NE(message(12).find("layout pipeline=2,data=2,tensor=2: 8 ranks, and the job has 12"),
             std::string::npos)
-      << said(12);
-  EXPECT_NE(said(12).find("use pipeline=3 or data=3 or tensor=3"), std::string::npos);
-  EXPECT_NE(said(7).find("choose sizes whose product is 7"), std::string::npos) << said(7);
+      << message(12);
+  EXPECT_NE(message(12).find("use pipeline=3 or data=3 or tensor=3"), std::string::npos);
+  EXPECT_NE(message(7).find("choose sizes whose product is 7"), std::string::npos) << message(7);
 }
 
-TEST(RanksText, NamesRunsInShort) {
+TEST(RanksText, AbbreviatesRuns) {
   EXPECT_EQ(ranks_text(std::vector{0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(ranks_text(std::vector{4, 0}), "4,0");
   EXPECT_EQ(ranks_text({}), "");

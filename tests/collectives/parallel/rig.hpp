@@ -8,27 +8,27 @@
 
 namespace tandem::test {
 
-/// As many ranks with a device each, of one vendor and colour, or none.
-struct kin {
+/// Ranks of one colour, each with a device of one vendor or on host memory.
+struct rank_group {
   int ranks = 0;
   memory_kind kind = memory_kind::cuda;
   int colour = 0;
 };
-inline kin on_cuda(int ranks, int colour = 0) {
+inline rank_group on_cuda(int ranks, int colour = 0) {
   return {ranks, memory_kind::cuda, colour};
 }
-inline kin on_hip(int ranks) {
+inline rank_group on_hip(int ranks) {
   return {ranks, memory_kind::hip};
 }
-inline kin on_host(int ranks) {
+inline rank_group on_host(int ranks) {
   return {ranks, memory_kind::host};
 }
 
-/// A job of such ranks, whose devices, channels and library are doubles. Of AMD's, of which the
-/// double of the library knows nothing, each wants a group's island of its own.
+/// A job of such ranks with doubles of devices and library. Ranks with AMD devices, which the
+/// library's double does not support, each need an island of their own.
 class group_rig {
  public:
-  explicit group_rig(const std::vector<kin>& all)
+  explicit group_rig(const std::vector<rank_group>& all)
       : members_(members_of(all)),
         devices(static_cast<int>(members_.size())),
         library(devices.gpus) {
@@ -36,20 +36,20 @@ class group_rig {
     jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int) { return -1; });
     parts.resize(members_.size());
   }
-  group_rig(const std::vector<kin>& all, const std::string& layout) : group_rig(all) {
+  group_rig(const std::vector<rank_group>& all, const std::string& layout) : group_rig(all) {
     EXPECT_EQ(make(layout), "");
   }
 
   int size() const { return static_cast<int>(members_.size()); }
   island_member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   parallel_groups& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
-  /// Null: the host.
+  /// Null for host memory.
   accelerator* device(int rank) {
     const island_member& mine = member(rank);
     return mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
   }
 
-  /// What is wrong on any rank; nothing: all is well.
+  /// The first error of any rank; empty if there is none.
   std::string make(const std::string& layout) {
     return jobs->run([&](int r) { return make_one(r, layout); });
   }
@@ -65,9 +65,9 @@ class group_rig {
   }
 
  private:
-  static std::vector<island_member> members_of(const std::vector<kin>& all) {
+  static std::vector<island_member> members_of(const std::vector<rank_group>& all) {
     std::vector<island_member> result;
-    for (const kin& each : all) {
+    for (const rank_group& each : all) {
       for (int i = 0; i < each.ranks; ++i) {
         const bool is_host = each.kind == memory_kind::host;
         const int device = is_host ? 0 : static_cast<int>(result.size());

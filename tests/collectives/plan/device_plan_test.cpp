@@ -1,4 +1,4 @@
-// Ranks whose memory is that of devices agree on a plan for it.
+// Ranks with device memory agree on a plan.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -44,7 +44,7 @@ void expect_agreement(int ranks, test::device_of_rank where) {
     return agree_and_sum(of, r, where(r), each[static_cast<std::size_t>(r)]);
   }),
             "");
-  of.bring_back();
+  of.copy_back();
   for (const rank_sum& one : each) {
     ASSERT_TRUE(one.agreed.has_value());
     EXPECT_EQ(one.agreed->text(), each[0].agreed->text());
@@ -55,12 +55,12 @@ void expect_agreement(int ranks, test::device_of_rank where) {
   }
 }
 
-TEST_F(DevicePlan, IsAgreedWhereAllHaveDevices) {
+TEST_F(DevicePlan, AllRanksWithDevicesAgree) {
   expect_agreement(2, test::every_other_device);
   expect_agreement(4, test::every_other_device);
 }
 
-TEST_F(DevicePlan, IsAgreedWhereSomeHaveOnlyTheHost) {
+TEST_F(DevicePlan, RanksWithAndWithoutDevicesAgree) {
   expect_agreement(2, test::device_or_host);
   expect_agreement(3, test::device_or_host);
 }
@@ -70,7 +70,7 @@ asio::awaitable<void> agree_only(fabric& over, const_view like) {
   EXPECT_TRUE(all.agreed().known().on_devices);
 }
 
-TEST_F(DevicePlan, OfADeviceThatIsNotThereIsRefusedOnEveryRank) {
+TEST_F(DevicePlan, MissingDeviceIsRefusedOnEveryRank) {
   device_job of(2, settings{}, test::every_other_device);
   of.worlds.clear();
   EXPECT_NE(of.run([&of](int r) {
@@ -84,7 +84,7 @@ TEST_F(DevicePlan, OfADeviceThatIsNotThereIsRefusedOnEveryRank) {
   EXPECT_EQ(of.why(0).rank, 1) << of.text(0);
 }
 
-TEST_F(DevicePlan, OverAChannelOfTheHostAloneIsRefusedOnEveryRank) {
+TEST_F(DevicePlan, HostOnlyChannelIsRefusedOnEveryRank) {
   job of(2, settings{});
   of.worlds.clear();
   EXPECT_NE(of.run([&of](int r) {

@@ -29,13 +29,13 @@ std::string complaint_about(std::string_view text) {
   return "no error";
 }
 
-TEST(Facts, ReadsItsOwnText) {
+TEST(Facts, RoundTripsThroughText) {
   const facts known = two_by_two();
   EXPECT_EQ(facts::parse(known.text()), known);
   EXPECT_EQ(facts::parse(facts::one_host(3).text()), facts::one_host(3));
 }
 
-TEST(Facts, ReadsWhatAPersonWrote) {
+TEST(Facts, ReadsHandWrittenText) {
   const facts known =
       facts::parse("# my cluster\n\n  across.bytes_per_us\t1250 # 10 Gbit/s\r\nhost a");
   EXPECT_EQ(known.across.bytes_per_us, 1250u);
@@ -43,7 +43,7 @@ TEST(Facts, ReadsWhatAPersonWrote) {
   EXPECT_EQ(known.host_of_rank, std::vector<std::string>{"a"});
 }
 
-TEST(Facts, SaysWhichLineIsWrongAndWhy) {
+TEST(Facts, ReportsLineAndReasonOfErrors) {
   EXPECT_EQ(complaint_about("\nwithin.latency_us 3"),
             "profile, line 2: within.latency_us: unknown key; did you mean within.latency_ns?");
   EXPECT_NE(complaint_about("within.latency_ns soon").find("soon is not an integer"),
@@ -58,7 +58,7 @@ TEST(Facts, SaysWhichLineIsWrongAndWhy) {
   EXPECT_NE(complaint_about("{\"json\": 1}").find("unknown key"), std::string::npos);
 }
 
-TEST(Facts, OfDevicesKnowHowTheyCombine) {
+TEST(Facts, OfDevicesIncludeReductionRates) {
   EXPECT_FALSE(facts::parse("memory host").on_devices);
   EXPECT_EQ(facts::parse("memory host").combine_latency_ns, 0u);
   facts devices;
@@ -72,19 +72,19 @@ TEST(Facts, OfDevicesKnowHowTheyCombine) {
   EXPECT_NE(complaint_about("memory fast").find("neither host nor device"), std::string::npos);
 }
 
-TEST(Facts, OfTheCoresTheLeastCounts) {
+TEST(Facts, UsesFewestCoresOfAnyHost) {
   EXPECT_EQ(facts::parse("host a").cores, 0u);
   EXPECT_EQ(facts::parse("cores 0\ncores 8\ncores 4\ncores 0\ncores 6").cores, 4u);
   EXPECT_NE(complaint_about("cores many").find("not an integer"), std::string::npos);
 }
 
-TEST(Facts, OfSomeRanksKeepTheirOrder) {
+TEST(Facts, OfSubsetKeepRankOrder) {
   const int some[] = {3, 0};
   EXPECT_EQ(two_by_two().of(some).host_of_rank, (std::vector<std::string>{"b", "a"}));
   EXPECT_EQ(two_by_two().of(some).across, two_by_two().across);
 }
 
-TEST(Facts, LoadNamesTheFile) {
+TEST(Facts, LoadErrorNamesTheFile) {
   const test::temporary_folder folder;
   const std::string file = folder.path("profile");
   EXPECT_THROW(facts::load(file), error);

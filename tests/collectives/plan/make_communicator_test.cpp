@@ -33,7 +33,7 @@ asio::awaitable<void> meet(fabric& over, const settings& mine, std::optional<pla
   agreed = all.agreed();
 }
 
-/// Ranks, each with settings of its own, that make a communicator together.
+/// Ranks with individual settings that make a communicator together.
 struct meeting {
   explicit meeting(std::vector<settings> of_ranks)
       : options(std::move(of_ranks)),
@@ -80,20 +80,20 @@ TEST(Agreement, EveryRankHasTheSamePlan) {
   }
 }
 
-TEST(Agreement, MeasuresBothKindsOfWays) {
+TEST(Agreement, MeasuresIntraAndInterHost) {
   meeting of({on("a"), on("b"), on("b")});
   ASSERT_EQ(of.run(), "");
   const facts& known = of.agreed[0]->known();
-  for (const path_facts& way : {known.within, known.across}) {
-    EXPECT_EQ(way.channel, "local");
-    EXPECT_NE(way, path_facts{}) << "nothing was measured";
-    EXPECT_EQ(way.latency_ns, detail::rounded(way.latency_ns));
+  for (const path_facts& each : {known.within, known.across}) {
+    EXPECT_EQ(each.channel, "local");
+    EXPECT_NE(each, path_facts{}) << "nothing was measured";
+    EXPECT_EQ(each.latency_ns, detail::rounded(each.latency_ns));
   }
   EXPECT_GT(of.ranks.fabrics[1]->find(2)->stats().messages_sent, 40u);
   EXPECT_LT(of.ranks.fabrics[0]->find(2)->stats().messages_sent, 40u);
 }
 
-TEST(Agreement, SaysOfEachKindOfWayWhatCarriesIt) {
+TEST(Agreement, NamesTransportOfEachKind) {
   meeting of("mixed", {on("first"), on("first"), on("second"), on("second")});
   ASSERT_EQ(of.run(), "");
   for (const std::optional<plan>& one : of.agreed) {
@@ -117,7 +117,7 @@ asio::awaitable<void> meet_and_split(fabric& over, const settings& mine) {
   for (const std::int32_t sum : ones) EXPECT_EQ(sum, part->size());
 }
 
-TEST(Agreement, PartsHaveThePlanOfTheirRanks) {
+TEST(Agreement, SplitGroupsUsePlanOfTheirRanks) {
   meeting of({on("a"), on("a"), on("b"), on("b"), on("c")});
   EXPECT_EQ(of.ranks.run([&of](int r) {
     const auto i = static_cast<std::size_t>(r);
@@ -133,7 +133,7 @@ void expect_disagreement(meeting& of, const std::string& words, int culprit) {
     EXPECT_NE(of.ranks.text(r).find(words), std::string::npos) << of.ranks.text(r);
     EXPECT_EQ(of.ranks.why(r).peer, culprit);
   }
-  // Nothing else has ended.
+  // The job itself has not failed.
   for (const auto& f : of.ranks.fabrics) {
     of.ranks.worlds.push_back(std::make_unique<communicator>(*f, settings{}));
   }
@@ -144,19 +144,19 @@ void expect_disagreement(meeting& of, const std::string& words, int culprit) {
             "");
 }
 
-TEST(Agreement, AnotherPinIsNamedOnEveryRank) {
+TEST(Agreement, DifferentPinIsNamedOnEveryRank) {
   meeting of({on("a"), on("a"), on("a", "all_reduce=ring"), on("a")});
   expect_disagreement(of, R"("--plan auto" on ranks 0, 1, 3; "--plan all_reduce=ring" on rank 2)",
                       2);
 }
 
-TEST(Agreement, AnotherChunkIsNamedOnEveryRank) {
+TEST(Agreement, DifferentChunkIsNamedOnEveryRank) {
   meeting of({on("a"), on("b"), on("b")});
   of.options[0].collective_chunk_bytes = 128 * 1024;
   expect_disagreement(of, R"("--collective-chunk-bytes 128K" on rank 0)", 0);
 }
 
-TEST(Agreement, APinThatCannotBeReadEndsAll) {
+TEST(Agreement, InvalidPinEndsAllRanks) {
   meeting of({on("a"), on("a", "all_reduce=rign"), on("a")});
   ASSERT_NE(of.run(), "hangs");
   for (int r = 0; r < 3; ++r) {
@@ -168,7 +168,7 @@ TEST(Agreement, APinThatCannotBeReadEndsAll) {
   }
 }
 
-TEST(Agreement, AProfileReplacesTheProbe) {
+TEST(Agreement, ProfileReplacesMeasurement) {
   const test::temporary_folder folder;
   facts measured;
   measured.within = {"shm", 0, 700, 9'000};
@@ -195,7 +195,7 @@ TEST(Agreement, AProfileReplacesTheProbe) {
   EXPECT_EQ(missing.ranks.code(0), errc::bad_input) << missing.ranks.text(0);
 }
 
-TEST(Agreement, ARankThatIsLostMeanwhileEndsAll) {
+TEST(Agreement, LostRankEndsAllRanks) {
   int steps = 0;
   for (bool over = false; !over; steps += 1 + steps / 8) {
     meeting of({on("a"), on("b"), on("b"), on("a")});
@@ -236,7 +236,7 @@ TEST(Agreement, PlansThatDifferAreComparedRuleByRule) {
             "");
 }
 
-TEST(Difference, NamesTheFirstLineAndWhoHasWhich) {
+TEST(Difference, NamesFirstLineAndRanksByValue) {
   using detail::difference_of;
   const std::vector<std::string> same{"a 1\nb 2\n", "a 1\nb 2\n"};
   EXPECT_FALSE(difference_of(same).has_value());
@@ -257,7 +257,7 @@ TEST(Probe, RoundsToTwoDigits) {
   EXPECT_EQ(detail::rounded(123'456), 120'000u);
 }
 
-TEST(HostName, IsWhatTheSettingsSayElseThisMachine) {
+TEST(HostName, ComesFromSettingsOrMachine) {
   EXPECT_EQ(host_name(on("rack1")), "rack1");
   const std::string own = host_name(settings{});
   EXPECT_EQ(own, host_name(settings{}));

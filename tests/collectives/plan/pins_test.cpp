@@ -14,7 +14,7 @@ plan pinned(std::string_view pins, int ranks = 4) {
   return plan::standard(ranks, options);
 }
 
-std::string complaint(std::string_view pins) {
+std::string error_text(std::string_view pins) {
   try {
     pinned(pins);
   } catch (const error& e) {
@@ -25,7 +25,7 @@ std::string complaint(std::string_view pins) {
   return "no error";
 }
 
-TEST(Pins, ReplaceWhatTheyMeanAndNothingElse) {
+TEST(Pins, ReplaceOnlyTheirRules) {
   const plan usual = pinned("");
   const plan with = pinned("all_reduce:4K-1M=halving_doubling,broadcast=chain/64K");
   for (std::size_t bytes = 1; bytes < 4096 * kilo; bytes = bytes * 3 / 2 + 1) {
@@ -54,13 +54,13 @@ TEST(Pins, OpenRangesReachToTheEnds) {
   EXPECT_EQ(with.choose(collective::all_gather, 1u << 31).how, algorithm::bruck);
 }
 
-TEST(Pins, ALaterOneWins) {
+TEST(Pins, LaterPinOverrides) {
   const plan with = pinned("all_reduce=ring,all_reduce:-1K=recursive_doubling");
   EXPECT_EQ(with.choose(collective::all_reduce, 1023).how, algorithm::recursive_doubling);
   EXPECT_EQ(with.choose(collective::all_reduce, 1024).how, algorithm::ring);
 }
 
-TEST(Pins, TheChunkAloneKeepsTheAlgorithms) {
+TEST(Pins, ChunkAloneKeepsAlgorithms) {
   const plan usual = pinned("");
   const plan with = pinned("all_reduce=automatic/128K");
   for (const std::size_t bytes : {8 * kilo, 64 * kilo, 1024 * kilo}) {
@@ -78,24 +78,24 @@ TEST(Pins, ChangeTheTextAndTheHash) {
             pinned("all_reduce=recursive_doubling,all_reduce=ring").hash());
 }
 
-TEST(Pins, MistakesNameTheNearestRightWord) {
-  EXPECT_EQ(complaint("al_reduce=ring"),
+TEST(Pins, MistakesSuggestNearestName) {
+  EXPECT_EQ(error_text("al_reduce=ring"),
             "plan al_reduce=ring: al_reduce: no such operation; did you mean all_reduce?");
-  EXPECT_EQ(complaint("broadcast=tree,all_reduce=rign"),
+  EXPECT_EQ(error_text("broadcast=tree,all_reduce=rign"),
             "plan all_reduce=rign: rign: no algorithm of all_reduce; did you mean ring?");
-  EXPECT_NE(complaint("broadcast=ring").find("choose automatic, board, tree, chain"),
+  EXPECT_NE(error_text("broadcast=ring").find("choose automatic, board, tree, chain"),
             std::string::npos);
-  EXPECT_NE(complaint("frobnicate=ring").find("choose barrier, broadcast"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce").find("not a pin; write OPERATION[:FROM-BELOW]"),
+  EXPECT_NE(error_text("frobnicate=ring").find("choose barrier, broadcast"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce").find("not a pin; write OPERATION[:FROM-BELOW]"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce=ring,,").find("not a pin"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce:64K=ring").find("write 64K- for lengths from 64K on"),
+  EXPECT_NE(error_text("all_reduce=ring,,").find("not a pin"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce:64K=ring").find("write 64K- for lengths from 64K on"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce:64Q-=ring").find("64Q: not a number of bytes"),
+  EXPECT_NE(error_text("all_reduce:64Q-=ring").find("64Q: not a number of bytes"),
             std::string::npos);
-  EXPECT_NE(complaint("all_reduce:1M-64K=ring").find("the range is empty"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce=ring/12").find("less than 1K"), std::string::npos);
-  EXPECT_NE(complaint("all_reduce=automatic").find("pins nothing"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce:1M-64K=ring").find("the range is empty"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce=ring/12").find("less than 1K"), std::string::npos);
+  EXPECT_NE(error_text("all_reduce=automatic").find("pins nothing"), std::string::npos);
 }
 
 }  // namespace

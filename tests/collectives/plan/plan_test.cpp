@@ -29,8 +29,8 @@ std::vector<std::string> hosts_of(int hosts, int ranks_each) {
   return result;
 }
 
-/// From where on the volume of all_reduce counts for more than its steps.
-std::size_t few_steps_below(const plan& p) {
+/// Length above which all_reduce is bound by bandwidth rather than latency.
+std::size_t latency_limit(const plan& p) {
   for (const plan_rule& rule : p.rules()) {
     if (rule.what != collective::all_reduce) continue;
     const bool few = rule.how == algorithm::recursive_doubling || rule.how == algorithm::direct;
@@ -70,19 +70,19 @@ TEST(Plan, HasADefinedAlgorithmForEveryOperationAndLength) {
 }
 
 TEST(Plan, ChoosesByLatencyAndRate) {
-  const auto few_below = [](std::uint64_t latency_ns, std::uint64_t bytes_per_us) {
-    return few_steps_below(plan::of(cluster(hosts_of(8, 1), latency_ns, bytes_per_us), settings{}));
+  const auto latency_bound_below = [](std::uint64_t latency_ns, std::uint64_t bytes_per_us) {
+    return latency_limit(plan::of(cluster(hosts_of(8, 1), latency_ns, bytes_per_us), settings{}));
   };
-  const std::size_t usual = few_below(30'000, 1'250);
+  const std::size_t usual = latency_bound_below(30'000, 1'250);
   EXPECT_GT(usual, 1024u);
   EXPECT_LT(usual, 1u << 28);
-  EXPECT_GE(few_below(300'000, 1'250), usual);  // steps count for more
-  EXPECT_LT(few_below(3'000, 1'250), usual);
-  EXPECT_GE(few_below(30'000, 12'500), usual);  // bytes count for less
-  EXPECT_LT(few_below(30'000, 125), usual);
+  EXPECT_GE(latency_bound_below(300'000, 1'250), usual);  // latency weighs more
+  EXPECT_LT(latency_bound_below(3'000, 1'250), usual);
+  EXPECT_GE(latency_bound_below(30'000, 12'500), usual);  // bytes weigh less
+  EXPECT_LT(latency_bound_below(30'000, 125), usual);
 }
 
-TEST(Plan, IsTheSameHoweverHostsAreNamed) {
+TEST(Plan, DoesNotDependOnHostNames) {
   const plan one = plan::of(cluster({"a", "a", "b", "b"}), settings{});
   const plan other = plan::of(cluster({"z", "z", "y", "y"}), settings{});
   EXPECT_EQ(one.text(), other.text());
@@ -99,9 +99,9 @@ facts two_devices() {
   return known;
 }
 
-/// Each is a kernel that is waited for, so few and long ones are worth most; two H200 took 27 us
-/// for 1 MiB by recursive doubling, 80 by a ring of the host's chunks.
-TEST(Plan, CombinesSeldomOnDevices) {
+/// Each reduction is a kernel that is waited for, so few long ones are fastest; two H200 took 27 us
+/// for 1 MiB by recursive doubling, 80 us by a ring with the host's chunks.
+TEST(Plan, UsesFewReductionKernelsOnDevices) {
   const plan here = plan::of(two_devices(), settings{});
   expect_complete(here);
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20, std::size_t{16} << 20}) {
@@ -112,21 +112,21 @@ TEST(Plan, CombinesSeldomOnDevices) {
   EXPECT_GE(rule.chunk_bytes, 8u << 20);
 }
 
-TEST(Plan, PredictsWhatTwoDevicesTook) {
+TEST(Plan, PredictsMeasuredTimeOfTwoDevices) {
   const facts known = two_devices();
   const layout where(known.host_of_rank);
   const auto predicted_us = [&](algorithm how, std::size_t bytes) {
     const auto steps = steps_of(collective::all_reduce, how, where);
     return static_cast<double>(predict_ns(steps, known, bytes, 16u << 20)) / 1000;
   };
-  // As measured, within a quarter.
+  // Within 25 % of the measurement.
   EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 20u << 20), 100, 25);
   EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 256u << 20), 981, 245);
   EXPECT_NEAR(predicted_us(algorithm::halving_doubling, 256u << 20), 915, 229);
   EXPECT_NEAR(predicted_us(algorithm::ring, 256u << 20), 773, 193);
 }
 
-TEST(Plan, CoresDoNotMatterToDevices) {
+TEST(Plan, IgnoresCoresForDevices) {
   facts known = two_devices();
   known.host_of_rank = hosts_of(1, 8);
   const plan few = plan::of(known, settings{});
@@ -134,14 +134,14 @@ TEST(Plan, CoresDoNotMatterToDevices) {
   EXPECT_EQ(few.text(), plan::of(known, settings{}).text());
 }
 
-TEST(Plan, PinsHoldOnDevices) {
+TEST(Plan, PinsApplyToDevices) {
   settings options;
   options.plan = "all_reduce=direct";
   EXPECT_EQ(plan::of(two_devices(), options).choose(collective::all_reduce, 1u << 28).how,
             algorithm::direct);
 }
 
-TEST(Plan, PredictsAsManyChoicesAsItMakes) {
+TEST(Plan, PredictsEveryChoice) {
   const facts known = cluster(hosts_of(4, 2));
   const layout where(known.host_of_rank);
   const plan chosen = plan::of(known, settings{});
@@ -163,7 +163,7 @@ TEST(Plan, PredictsAsManyChoicesAsItMakes) {
   }
 }
 
-TEST(Plan, KnowsTheCostOfTextbooks) {
+TEST(Plan, MatchesTextbookCosts) {
   facts known = facts::one_host(8);
   known.within.latency_ns = 10'000;
   known.within.bytes_per_us = 1'000;  // 1 ns a byte
@@ -190,20 +190,20 @@ TEST(Plan, KnowsTheCostOfTextbooks) {
   EXPECT_TRUE(near(time(collective::all_to_all, algorithm::bruck, m), 3 * (10'000 + m / 2)));
   EXPECT_TRUE(near(time(collective::all_to_all, algorithm::pairwise, m), 7 * (10'000 + m / 8)));
   EXPECT_TRUE(near(time(collective::barrier, algorithm::direct, 0), 3 * 10'000));
-  // What is announced takes a way there and back more, and three until it is at full rate.
+  // An announced message takes one more round trip, and three until it is at full rate.
   EXPECT_TRUE(near(time(collective::all_reduce, algorithm::recursive_doubling, 100 * m),
                    3 * (6 * 10'000 + 100 * m)));
-  // Bruck's way turns blocks in memory, which counts where memory is no faster than the link.
+  // Bruck's algorithm rotates blocks in memory, which matters if memory is no faster than the link.
   known.combine_bytes_per_us = 1'000;
   EXPECT_TRUE(near(time(collective::all_gather, algorithm::bruck, m), 3 * 10'000 + 15 * m / 8));
   EXPECT_TRUE(
       near(time(collective::all_to_all, algorithm::bruck, m), 3 * (10'000 + m / 2) + 5 * m));
 }
 
-TEST(Steps, CountWhatCrossesBetweenHosts) {
+TEST(Steps, CountInterHostTraffic) {
   const layout blocks(hosts_of(2, 2));
   const layout in_turn({"a", "b", "a", "b"});
-  // Around by host one message leaves each host at a time, from host to host all of them.
+  // A ring ordered by hosts sends one message at a time from each host, other orders send all.
   const auto ring = steps_of(collective::all_reduce, algorithm::ring, blocks);
   ASSERT_EQ(ring.size(), 2u);
   EXPECT_EQ(ring[0].times, 3u);
@@ -221,7 +221,7 @@ TEST(Steps, CountWhatCrossesBetweenHosts) {
   EXPECT_EQ(direct[0].crossing, 4u);
 }
 
-TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
+TEST(Plan, SharesHostLinkAmongRanks) {
   constexpr std::uint64_t bytes = 16u << 20, chunk = 512 * 1024;
   const facts by_host = cluster(hosts_of(2, 2), 30'000, 125);
   const facts in_turn = cluster({"a", "b", "a", "b"}, 30'000, 125);
@@ -234,24 +234,24 @@ TEST(Plan, KnowsThatRanksOfAHostShareItsLink) {
   EXPECT_LT(ring_ns(in_turn), ring_ns(by_host) * 21 / 10);
 }
 
-TEST(Plan, RanksWithoutCoresOfTheirOwnTakeTurns) {
+TEST(Plan, RanksSharingCoresAreSerialized) {
   facts known = facts::one_host(4);
   known.within = {"tcp", 0, 5'000, 4'000};
-  const auto way = [&known](std::uint64_t cores) {
+  const auto algorithm_with = [&known](std::uint64_t cores) {
     known.cores = cores;
     return plan::of(known, settings{}).choose(collective::broadcast, 1u << 20).how;
   };
-  EXPECT_EQ(way(0), algorithm::chain);
-  EXPECT_EQ(way(8), algorithm::chain);
-  EXPECT_EQ(way(2), algorithm::tree);
+  EXPECT_EQ(algorithm_with(0), algorithm::chain);
+  EXPECT_EQ(algorithm_with(8), algorithm::chain);
+  EXPECT_EQ(algorithm_with(2), algorithm::tree);
 }
 
-TEST(Steps, FoldWhatExceedsAPowerOfTwo) {
+TEST(Steps, FoldRanksBeyondPowerOfTwo) {
   const auto steps =
       steps_of(collective::all_reduce, algorithm::recursive_doubling, layout(hosts_of(1, 6)));
   std::uint64_t count = 0;
   for (const detail::step& s : steps) count += s.times;
-  EXPECT_EQ(count, 4u);  // in, two of doubling, out
+  EXPECT_EQ(count, 4u);  // fold, two steps of doubling, unfold
   EXPECT_FALSE(steps.back().combines);
 }
 

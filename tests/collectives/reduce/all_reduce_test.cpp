@@ -1,10 +1,10 @@
-// all_reduce of every type and operation, each step as the slow reference does it.
+// all_reduce of every type and operation compared with the slow reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <tandem/collectives.hpp>
 
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 #include "collectives/job.hpp"
 #include "collectives/reference.hpp"
 #include "collectives/slow.hpp"
@@ -20,11 +20,11 @@ using test::factor_of;
 using test::job;
 
 std::vector<element> expected_of(data_type type, reduce_op op, algorithm how,
-                                 const std::vector<std::vector<element>>& brought) {
-  const int n = static_cast<int>(brought.size());
+                                 const std::vector<std::vector<element>>& inputs) {
+  const int n = static_cast<int>(inputs.size());
   const auto combine = [&](element a, element b) { return test::slow_combine(type, op, a, b); };
   std::vector<element> result =
-      test::in_documented_order(combine, how, test::prepared(type, op, brought));
+      test::in_documented_order(combine, how, test::prepared(type, op, inputs));
   for (element& e : result) e = test::finished(type, op, e, n);
   return result;
 }
@@ -32,24 +32,24 @@ std::vector<element> expected_of(data_type type, reduce_op op, algorithm how,
 void expect_reduced(job& ranks, data_type type, reduce_op op, algorithm how, std::size_t count) {
   SCOPED_TRACE(fmt::format("{} {} of {} {} on {} ranks", name(how), name(op), count, name(type),
                            ranks.size()));
-  std::vector<std::vector<element>> brought;
+  std::vector<std::vector<element>> inputs;
   std::vector<std::vector<std::byte>> data;
   for (int r = 0; r < ranks.size(); ++r) {
-    brought.push_back(elements_of(type, r, count));
-    data.push_back(test::packed(type, brought.back()));
+    inputs.push_back(elements_of(type, r, count));
+    data.push_back(test::packed(type, inputs.back()));
   }
   const std::string failed = ranks.run([&](int r) {
     const reduction what(op, factor_of(r));
     return all_reduce(ranks.world(r), data[static_cast<std::size_t>(r)], type, what, how);
   });
   ASSERT_EQ(failed, "");
-  const std::vector<element> expected = expected_of(type, op, how, brought);
+  const std::vector<element> expected = expected_of(type, op, how, inputs);
   for (const std::vector<std::byte>& got : data) {
     ASSERT_EQ(test::unpacked(type, got.data(), count), expected);
   }
 }
 
-TEST(AllReduceTypes, AllWithAllOperations) {
+TEST(AllReduceTypes, EveryTypeWithEveryOperation) {
   for (const int n : {1, 2, 3, 6}) {
     job ranks(n, test::small_pieces());
     for (const data_type type : all_types) {
@@ -88,7 +88,7 @@ TEST(AllReduceTypes, UndefinedPairsAndFactorsAreRefused) {
   EXPECT_EQ(refused(data_type::int8, static_cast<reduce_op>(9)),
             "all_reduce: undefined type 4 or operation 9");
 
-  // Nothing has changed, and a factor that is not used is not looked at.
+  // The data is unchanged, and an unused factor is not validated.
   EXPECT_EQ(ranks.run([&](int r) {
     return all_reduce(ranks.world(r), data[r], data_type::uint32, {reduce_op::sum, 0.5});
   }),
@@ -100,14 +100,14 @@ TEST(AllReduceTypes, UndefinedPairsAndFactorsAreRefused) {
 TEST(AllReduceTypes, OverflowAndNanReachEveryRank) {
   job ranks(3, test::small_pieces());
   // 448 is e4m3's greatest number; 0xff is NaN.
-  const std::vector<std::uint8_t> brought[3] = {{0x7e, 0x38, 0xfe}, {0x7e, 0xff, 0xfe}, {0, 0, 0}};
-  std::vector<std::uint8_t> data[3] = {brought[0], brought[1], brought[2]};
+  const std::vector<std::uint8_t> inputs[3] = {{0x7e, 0x38, 0xfe}, {0x7e, 0xff, 0xfe}, {0, 0, 0}};
+  std::vector<std::uint8_t> data[3] = {inputs[0], inputs[1], inputs[2]};
   ASSERT_EQ(ranks.run([&](int r) {
     return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, reduce_op::average);
   }),
             "");
   for (const auto& got : data) EXPECT_EQ(got, (std::vector<std::uint8_t>{0x7f, 0x7f, 0x7f}));
-  for (int r = 0; r < 3; ++r) data[r] = brought[r];
+  for (int r = 0; r < 3; ++r) data[r] = inputs[r];
   ASSERT_EQ(ranks.run([&](int r) {
     return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, premultiplied_sum(0.25));
   }),

@@ -19,7 +19,7 @@ const std::string code("\177ELF\0\1\2\n\0", 9);
 
 class DeviceCache : public testing::Test {
  protected:
-  /// The only file there is.
+  /// Path of the only file.
   std::string file() const {
     std::vector<std::string> all;
     for (const auto& each : std::filesystem::directory_iterator(where)) all.push_back(each.path());
@@ -37,7 +37,7 @@ class DeviceCache : public testing::Test {
   const device_cache cache{where};
 };
 
-TEST_F(DeviceCache, GivesBackWhatWasKept) {
+TEST_F(DeviceCache, ReturnsStoredEntry) {
   EXPECT_EQ(cache.find("key"), std::nullopt);
   cache.store("key", code);
   EXPECT_EQ(cache.find("key"), code);
@@ -48,7 +48,7 @@ TEST_F(DeviceCache, GivesBackWhatWasKept) {
   EXPECT_EQ(device_cache(where).find("key"), "newer");
 }
 
-TEST_F(DeviceCache, TakesAnotherKeyInItsPlaceForNone) {
+TEST_F(DeviceCache, IgnoresFileOfAnotherKey) {
   cache.store("key", code);
   std::string changed = content();
   changed.replace(changed.find("key"), 3, "kez");
@@ -56,26 +56,26 @@ TEST_F(DeviceCache, TakesAnotherKeyInItsPlaceForNone) {
   EXPECT_EQ(cache.find("key"), std::nullopt);
 }
 
-TEST_F(DeviceCache, FindsNothingInAFileThatIsCutOrChanged) {
+TEST_F(DeviceCache, RejectsTruncatedOrChangedFile) {
   cache.store("key", code);
-  const std::string whole = content();
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
+  const std::string stored = content();
+  for (std::size_t length = 0; length < stored.size(); ++length) {
+    write(stored.substr(0, length));
     EXPECT_EQ(cache.find("key"), std::nullopt) << length << " bytes of it";
   }
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    std::string changed = whole;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    std::string changed = stored;
     changed[i] = static_cast<char>(changed[i] ^ 4);
     write(changed);
     EXPECT_EQ(cache.find("key"), std::nullopt) << "byte " << i;
   }
-  write(whole + "x");
+  write(stored + "x");
   EXPECT_EQ(cache.find("key"), std::nullopt);
   cache.store("key", code);
   EXPECT_EQ(cache.find("key"), code) << "a bad file is replaced";
 }
 
-TEST_F(DeviceCache, FindsNothingThatOthersMayWrite) {
+TEST_F(DeviceCache, RejectsFileWritableByOthers) {
   cache.store("key", code);
   for (const mode_t mode : {0620, 0602}) {
     ASSERT_EQ(::chmod(file().c_str(), mode), 0);
@@ -90,7 +90,7 @@ TEST_F(DeviceCache, FindsNothingThatOthersMayWrite) {
   EXPECT_EQ(cache.find("key"), std::nullopt);
 }
 
-TEST_F(DeviceCache, DoesWithoutAFolder) {
+TEST_F(DeviceCache, WorksWithoutFolder) {
   const device_cache none{""};
   none.store("key", code);
   EXPECT_EQ(none.find("key"), std::nullopt);
@@ -99,7 +99,7 @@ TEST_F(DeviceCache, DoesWithoutAFolder) {
   EXPECT_EQ(nowhere.find("key"), std::nullopt);
 }
 
-TEST_F(DeviceCache, IsTheUsersOwn) {
+TEST_F(DeviceCache, BelongsToTheUser) {
   {
     const test::environment_variable set("XDG_CACHE_HOME", "/somewhere");
     EXPECT_EQ(device_cache::folder_of_user(), "/somewhere/tandem/kernels");

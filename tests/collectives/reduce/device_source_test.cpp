@@ -1,4 +1,4 @@
-// The source that devices get, as their compilers take it. What it computes is under Kernels.
+// The kernel source for devices and its compilation. The Kernels suite tests the results.
 #include "reduce/device_source.hpp"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace {
 
 using test::all_types;
 
-/// Nothing of the user's own cache.
+/// Does not use the user's cache.
 struct own_cache {
   test::temporary_folder folder;
   test::environment_variable variable{"XDG_CACHE_HOME", folder.path("").c_str()};
 };
 
-TEST(DeviceSource, IncludesNothing) {
+TEST(DeviceSource, HasNoIncludes) {
   for (const data_type type : all_types) {
     const std::string source = device_source(type);
     EXPECT_EQ(source.find("#include"), source.npos);
@@ -32,7 +32,7 @@ TEST(DeviceSource, IncludesNothing) {
   }
 }
 
-TEST(DeviceSource, HasAKernelForAllThatIsDefined) {
+TEST(DeviceSource, HasKernelForEveryDefinedCombination) {
   std::size_t count = 0;
   for (const data_type type : all_types) {
     for (std::size_t i = 0; i < kernel_work_count; ++i) {
@@ -47,7 +47,7 @@ TEST(DeviceSource, HasAKernelForAllThatIsDefined) {
             "tandem_minimum_float8_e4m3");
 }
 
-/// With the compiler of this machine, which needs no device.
+/// Uses the machine's compiler, which needs no device.
 TEST(DeviceSource, CompilesForNvidia) {
   std::string why;
   const kernel_compiler* const found = find_kernel_compiler(memory_kind::cuda, why);
@@ -67,7 +67,7 @@ TEST(DeviceSource, CompilesForNvidia) {
   }
 }
 
-TEST(DeviceCompilation, IsDoneOnceForEachOfWhatDecidesIt) {
+TEST(DeviceCompilation, HappensOncePerKey) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   const std::string first = compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
@@ -78,12 +78,12 @@ TEST(DeviceCompilation, IsDoneOnceForEachOfWhatDecidesIt) {
   compile_kernels(data_type::int16, memory_kind::cuda, "sm_90");
   compile_kernels(data_type::int8, memory_kind::hip, "gfx942");
   EXPECT_EQ(compiler.compiled().size(), 4u);
-  compiler.become(13, 0);
+  compiler.set_version(13, 0);
   compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
   EXPECT_EQ(compiler.compiled().size(), 5u);
 }
 
-TEST(DeviceCompilation, ContractsNothing) {
+TEST(DeviceCompilation, DisablesFusedMultiplyAdd) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   compile_kernels(data_type::float32, memory_kind::cuda, "sm_90");
@@ -95,16 +95,16 @@ TEST(DeviceCompilation, ContractsNothing) {
   EXPECT_NE(compiler.compiled()[1].find(" --offload-arch=gfx942"), std::string::npos);
 }
 
-TEST(DeviceCompilation, ThatFailsSaysWhatTheCompilerSaid) {
+TEST(DeviceCompilation, FailureQuotesCompilerOutput) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
   compiler.fail("line 1: what is sm_999?\n");
   try {
     compile_kernels(data_type::float32, memory_kind::cuda, "sm_999");
-    FAIL() << "it has compiled";
+    FAIL() << "it was compiled";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::device_failed);
-    EXPECT_NE(std::string(e.what()).find("version 12.4"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("kernel compiler 12.4"), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("what is sm_999?"), std::string::npos) << e.what();
   }
   compiler.fail({});

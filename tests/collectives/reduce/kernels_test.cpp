@@ -1,4 +1,4 @@
-// Every loop of every instruction set against arithmetic of one element at a time.
+// Kernels of every instruction set compared with scalar arithmetic.
 #include "reduce/kernels.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ std::size_t at(reduce_op op) {
   return static_cast<std::size_t>(op);
 }
 
-/// The loops of an instruction set, or those that devices get.
+/// The kernels of an instruction set, or those of devices.
 struct tested {
   std::string_view name;
   const kernel_table* table;
@@ -99,7 +99,7 @@ class Kernels : public testing::TestWithParam<tested> {
 INSTANTIATE_TEST_SUITE_P(Of, Kernels, testing::ValuesIn(all_tested()),
                          [](const auto& of) { return std::string(of.param.name); });
 
-/// All elements of a type of at most 16 bits, or the special ones and some that are not.
+/// All elements of a type of at most 16 bits; else special and ordinary ones.
 std::vector<element> many(data_type type) {
   if (bytes_of(type) <= 2) return test::every_element(type);
   std::vector<element> elements = test::special_elements(type);
@@ -108,7 +108,7 @@ std::vector<element> many(data_type type) {
   return elements;
 }
 
-TEST_P(Kernels, AreThereForWhatIsDefined) {
+TEST_P(Kernels, ExistForEveryDefinedCombination) {
   for (const data_type type : all_types) {
     for (const reduce_op op : all_ops) {
       EXPECT_EQ(table->combine[at(type)][at(op)] != nullptr, is_defined(type, op))
@@ -143,10 +143,9 @@ TEST_P(Kernels, CombineEveryPairOfSpecialElements) {
   }
 }
 
-/// By bits that are written down, not computed: NaNs of every kind with each other and with
-/// numbers, infinities and zeros, in either order, among so many elements that vectors take them,
-/// and alone.
-TEST_P(Kernels, LoseNoNanAndNoSignOfAZeroInAMinimum) {
+/// Expected bits are constants: NaNs of every kind combined with each other and with numbers,
+/// infinities and zeros, in either order, in vectors and as single elements.
+TEST_P(Kernels, PreserveNanAndZeroSignInMinimum) {
   for (const data_type type : test::floating_types) {
     const test::float_patterns of = test::patterns_of(type);
     std::vector<element> some{
@@ -170,13 +169,13 @@ TEST_P(Kernels, LoseNoNanAndNoSignOfAZeroInAMinimum) {
   }
 }
 
-TEST_P(Kernels, CombineAnything) {
+TEST_P(Kernels, CombineRandomBits) {
   for (const data_type type : all_types) {
     const std::vector<element> a = many(type);
     std::vector<element> b = a;
     std::shuffle(b.begin(), b.end(), std::mt19937_64(7));
     ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
-    // Near each other, where sums cancel.
+    // Close operands, where sums cancel.
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = a[i] ^ (b[i] & 7);
     ASSERT_NO_FATAL_FAILURE(expect_combined(type, a, b));
   }
@@ -209,8 +208,7 @@ TEST_P(Kernels, Multiply) {
       ASSERT_NO_FATAL_FAILURE(expect_multiplied(type, most, a));
       continue;
     }
-    // What is left of the numbers rounds in every place, becomes subnormal, and overflows. The last
-    // is NaN with all bits set.
+    // These round at every bit, become subnormal and overflow. The last is NaN with all bits set.
     for (const double by :
          {0.1, -1.0 / 3, 0.75, 0x1.0002p0, 0x1p-4, 1.1e-5, 3e-40, 12345.678, 1e30,
           static_cast<double>(__builtin_inff()), std::bit_cast<double>(~std::uint64_t{0})}) {
@@ -233,7 +231,7 @@ struct placement {
   bool into_a, into_b, same;
 };
 
-TEST_P(Kernels, TakeAnyCountPlaceAndSharing) {
+TEST_P(Kernels, HandleAnyCountAlignmentAndOverlap) {
   const placement placements[] = {{"apart", false, false, false},
                                   {"into a", true, false, false},
                                   {"into b", false, true, false},
@@ -268,7 +266,7 @@ TEST_P(Kernels, TakeAnyCountPlaceAndSharing) {
   }
 }
 
-TEST_P(Kernels, ScaleAnyCountInPlaceOrNot) {
+TEST_P(Kernels, ScaleAnyCountWithOrWithoutInPlace) {
   for (const data_type type : all_types) {
     for (std::size_t count = 0; count <= 70; ++count) {
       const std::vector<element> a = test::random_elements(type, count + 1, 13);
@@ -289,9 +287,9 @@ TEST_P(Kernels, ScaleAnyCountInPlaceOrNot) {
   }
 }
 
-TEST_P(Kernels, GiveTheSameBitsAsThePortableOnes) {
+TEST_P(Kernels, MatchPortableKernelsBitwise) {
   for (const data_type type : all_types) {
-    // Not random bits alone: of wide numbers few of those meet.
+    // Not only random bits: exponents of wide types would rarely be close.
     std::vector<element> a = test::random_elements(type, 50'001, 17);
     std::vector<element> b = test::random_elements(type, 50'001, 18);
     const std::vector<element> special = test::special_elements(type);
@@ -308,7 +306,7 @@ TEST_P(Kernels, GiveTheSameBitsAsThePortableOnes) {
   }
 }
 
-TEST(KernelChoice, IsTheWidestThatThisProcessorHas) {
+TEST(KernelChoice, IsWidestSupportedInstructionSet) {
   const kernel_table* widest = nullptr;
   for (const instruction_set which : instruction_sets) {
     if (const kernel_table* const table = kernels_for(which)) widest = table;

@@ -22,14 +22,14 @@ TEST(DataTypes, HaveNamesAndLengths) {
   EXPECT_EQ(name(static_cast<reduce_op>(9)), "unknown operation");
   EXPECT_EQ(bytes_of(static_cast<data_type>(14)), 0u);
   for (const data_type type : all_types) {
-    // The digits before an underscore are the bits.
+    // The digits before an underscore are the number of bits.
     const std::string_view text = name(type);
     const std::string bits(text.substr(text.find_first_of("0123456789")));
     EXPECT_EQ(bytes_of(type) * 8, std::stoul(bits)) << text;
   }
 }
 
-TEST(DataTypes, KeepTheValuesThatTheyHad) {
+TEST(DataTypes, KeepTheirNumericValues) {
   EXPECT_EQ(static_cast<int>(data_type::float32), 0);
   EXPECT_EQ(static_cast<int>(data_type::float64), 1);
   EXPECT_EQ(static_cast<int>(data_type::int32), 2);
@@ -38,7 +38,7 @@ TEST(DataTypes, KeepTheValuesThatTheyHad) {
   EXPECT_EQ(static_cast<int>(reduce_op::maximum), 3);
 }
 
-TEST(DataTypes, HaveBitOperationsIfTheyAreIntegers) {
+TEST(DataTypes, HaveBitOperationsOnlyForIntegers) {
   for (const data_type type : all_types) {
     for (const reduce_op op : all_ops) {
       const bool of_bits = name(op).front() == 'b';
@@ -50,7 +50,7 @@ TEST(DataTypes, HaveBitOperationsIfTheyAreIntegers) {
   EXPECT_FALSE(is_defined(static_cast<data_type>(14), reduce_op::sum));
 }
 
-TEST(Factors, AreWhatTheTypeHolds) {
+TEST(Factors, MustBeRepresentable) {
   EXPECT_TRUE(is_factor(data_type::int8, 127));
   EXPECT_TRUE(is_factor(data_type::int8, -128));
   EXPECT_FALSE(is_factor(data_type::int8, 128));
@@ -72,8 +72,8 @@ TEST(Factors, AreWhatTheTypeHolds) {
   EXPECT_TRUE(is_factor(data_type::bfloat16, std::numeric_limits<double>::infinity()));
 }
 
-/// Whole numbers that are no sum of others tell what was combined with what.
-TEST(Reducer, CombinesIntoEitherOperandOrApart) {
+/// Integers that are no sum of others show which operands were combined.
+TEST(Reducer, CombinesIntoEitherOperandOrThird) {
   const reducer by(data_type::int32, reduce_op::sum, 2);
   const std::int32_t one = 1, ten = 10;
   std::int32_t into = 100;
@@ -85,8 +85,8 @@ TEST(Reducer, CombinesIntoEitherOperandOrApart) {
   EXPECT_EQ(into, 11);
 }
 
-/// Whichever operand is NaN or a zero with a sign, from whichever side it comes.
-TEST(Reducer, LosesNoNanAndNoSignOfAZero) {
+/// NaN and signed zeros in either operand.
+TEST(Reducer, PreservesNanAndZeroSign) {
   const auto combined = [](reduce_op op, float a, float b) {
     const reducer by(data_type::float32, op, 2);
     float before = b, after = a, apart = 0;

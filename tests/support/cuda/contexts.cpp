@@ -3,14 +3,14 @@
 namespace tandem::test::cuda {
 namespace {
 
-// A context's handle is the same in every double.
+// The handles of primary contexts are the same in every double.
 constexpr std::uintptr_t first_context = 0x00c0'0000'0000'0000;
 
 cu::context handle_of(int ordinal) {
   return reinterpret_cast<cu::context>(first_context + static_cast<std::uintptr_t>(ordinal) * 16);
 }
 
-/// Null: no such context, or nobody has retained it.
+/// Null: no such context, or it is not retained.
 device* behind(world& in, cu::context which) {
   for (device& each : in.devices) {
     if (handle_of(each.ordinal) == which) return each.retained > 0 ? &each : nullptr;

@@ -25,7 +25,7 @@ cu::result device_count(int* into) {
   });
 }
 
-/// One that asks about a device: `body(world&)`.
+/// A call that queries a device: `body(world&)`.
 template <class Body>
 cu::result ask(const char* name, cu::device of, Body body) {
   return call(name, [&](world& in, world::lock&) {

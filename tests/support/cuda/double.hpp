@@ -17,40 +17,40 @@ namespace cuda {
 class world;
 }
 
-/// GPUs in memory: while it lives, `find_cuda` gives its functions. Device addresses lie where
-/// nothing can be read or written; the bytes are elsewhere, and move only when a stream gets there,
-/// on a thread of the double or step by step. Strict where drivers differ, and it fails on demand.
-/// Misuse fails as CUDA fails it and is remembered; that, and what is still open when it ends,
-/// fails the test. One at a time. Any thread.
+/// A CUDA driver with simulated GPUs: while it lives, `find_cuda` returns its functions. Device
+/// addresses are not accessible; the bytes are in other memory, and move only when a stream
+/// executes the work, on a thread of the double or step by step. Strict where drivers differ, and
+/// it fails calls on request. Misuse fails as in CUDA and is recorded; recorded misuse and objects
+/// left open at its end fail the test. One at a time; usable from any thread.
 ///
-/// Differs from the driver: a process may open its own IPC handles; allocations begin at pages, and
-/// their addresses never come again; dma-bufs of one allocation are the same pages or none in
-/// common; freeing memory waits for nothing, so work that still uses it is misuse; a free that
-/// fails has freed.
+/// Differs from the driver: a process may open its own IPC handles; allocations start at page
+/// boundaries, and addresses are never reused; two dma-bufs of an allocation cover the same pages
+/// or disjoint ones; freeing memory does not synchronize, so work that still uses it is misuse; a
+/// free that returns an error has freed.
 class cuda_double {
  public:
   struct options {
     int devices = 2;
     std::size_t memory_bytes = std::size_t{1} << 30;  ///< of each device
-    /// Who reaches each other's memory; everybody, if none.
+    /// Pairs of devices that may access each other's memory; none: all.
     std::optional<std::vector<std::pair<int, int>>> peers = {};
     bool stream_values = true;
     bool dma_buf = true;
     bool gpu_direct = true;
-    int writes_ordering = 0;  ///< 0: what NICs wrote wants a flush; 100: the owner need not
+    int writes_ordering = 0;  ///< 0: writes of NICs have to be flushed; 100: not for the owner
 
     int major = 9, minor = 0;
     std::string name = "Double H200";
     int driver_version = 12040;
-    std::uint64_t seed = 1;  ///< of the order in which streams move
-    /// Work waits up to so long before it is done, by chance.
-    std::chrono::microseconds most_delay{0};
-    /// What copies to other devices serves a stream until nothing is left on it, as that of an H200
-    /// does (`bench/gpu_beside`).
+    std::uint64_t seed = 1;  ///< of the order in which streams make progress
+    /// Work is delayed randomly, by up to this much.
+    std::chrono::microseconds max_delay{0};
+    /// The engine that copies to other devices serves a stream until it is empty, like that of an
+    /// H200 (`bench/gpu_beside`).
     bool greedy_engines = false;
-    /// No page belongs to nobody between two allocations.
+    /// Consecutive allocations are adjacent, without a gap.
     bool side_by_side = false;
-    /// Nothing moves but by `step`, `run_all` and `cuStreamSynchronize`.
+    /// Work is executed only by `step`, `run_all` and `cuStreamSynchronize`.
     bool manual = false;
   };
 
@@ -61,24 +61,24 @@ class cuda_double {
   cuda_double& operator=(const cuda_double&) = delete;
 
   /// The functions, which a test may change: an old driver has no export_range. Always at the same
-  /// place; between two doubles they give `deinitialized`.
+  /// address; between two doubles they return `deinitialized`.
   detail::cuda& table() noexcept;
 
-  // Movement.
+  // Execution.
   void manual(bool on);
-  /// Does one piece of work, of any stream or of this one (null: any). False: none can be done.
+  /// Executes one piece of work, of any stream or of this one (null: any). False: none is ready.
   bool step(cu::stream of = nullptr);
-  /// All that can be done; returns how much that was.
+  /// Executes everything that can be; returns the number of pieces.
   std::size_t run_all();
-  /// Pieces of work that are queued and not done, of all streams or of this one.
+  /// Pieces of work queued and not complete, of all streams or of this one.
   std::size_t queued() const;
   std::size_t queued(cu::stream on) const;
-  /// While on, what is queued there is recorded for a graph: it is never done.
+  /// While on, work queued there is captured for a graph: it is never executed.
   void capture(cu::stream which, bool on);
 
   // Memory and kernels.
-  /// Where the bytes of device memory are, or pinned memory. Throws std::out_of_range unless all of
-  /// them are in one live allocation; in a kernel that is CUDA's error 700.
+  /// The host address of device or pinned memory. Throws std::out_of_range unless all bytes are in
+  /// one live allocation; in a kernel that becomes CUDA error 700.
   std::byte* host(cu::address of, std::size_t bytes = 1);
   template <class T>
   T* host(const T* of, std::size_t count = 1) {
@@ -87,23 +87,23 @@ class cuda_double {
   /// @param arguments  a pointer to a copy of each
   using kernel =
       std::function<void(unsigned blocks, unsigned threads, void** arguments, cuda_double&)>;
-  /// What a launch by this name does; modules whose image is a text with this word have it.
+  /// Defines a kernel; it is in modules whose image is a text that contains its name.
   void add_kernel(const std::string& name, std::vector<std::size_t> argument_bytes, kernel what);
 
-  // Failures. Functions by their exported names without version, or as members of the table.
-  /// The n-th call from now (1: the next) fails so.
+  // Failures. Functions by their exported names without version, or by members of the table.
+  /// The n-th call from now (1: the next) returns this.
   void fail(const std::string& function, int at_call, cu::result with);
-  /// After so many more pieces of work on the device every one fails, and every call with it: the
-  /// sticky error of a kernel that has crashed.
+  /// After this many more pieces of work on the device all work and all calls fail: the sticky
+  /// error of a crashed kernel.
   void break_device(int device, int after_work = 0, cu::result with = 719);
 
   // Audit.
   std::size_t calls(const std::string& function) const;
   /// Misuse so far.
   std::vector<std::string> violations() const;
-  /// One with these words will come: it does not fail the test, but not coming does.
+  /// Expects misuse whose text contains `words`: it does not fail the test, but its absence does.
   void expect_violation(const std::string& words);
-  /// What is not yet given back.
+  /// Objects that are still open.
   struct objects {
     std::size_t allocations = 0, pinned = 0, registrations = 0, streams = 0, events = 0;
     std::size_t modules = 0, openings = 0, pushed_contexts = 0;
@@ -111,7 +111,7 @@ class cuda_double {
     bool operator==(const objects&) const = default;
   };
   objects open() const;
-  /// What streams have done.
+  /// Work that streams have executed.
   struct traffic {
     std::size_t copies = 0, copied_bytes = 0, pageable_copies = 0;
     std::size_t fills = 0, launches = 0, host_functions = 0;

@@ -39,13 +39,13 @@ cu::result record_event(cu::event which, cu::stream on) {
     auto made = std::make_shared<record>();
     const cu::result queued = in.queue(
         *where,
-        {.what = "cuEventRecord", .run = [made] { made->at = clock::now(); }, .tells = made});
+        {.what = "cuEventRecord", .run = [made] { made->at = clock::now(); }, .signals = made});
     if (queued == cu::success) found->second.last = std::move(made);
     return queued;
   });
 }
 
-/// Takes the record as it is now: another one later changes nothing.
+/// Waits for the event's record at this time; a later record does not matter.
 cu::result wait_event(cu::stream which, cu::event for_, unsigned flags) {
   return call_on_device("cuStreamWaitEvent", [&](world& in, world::lock&, device& at) {
     const auto found = in.events.find(for_);

@@ -14,8 +14,8 @@ cu::result world::queue(stream& on, work what) {
   if (at.broken != cu::success) return at.broken;
   if (on.capturing) return cu::success;
   what.ticket = ++next_ticket_;
-  if (options.most_delay.count() > 0) {
-    const auto most = static_cast<std::uint64_t>(options.most_delay.count());
+  if (options.max_delay.count() > 0) {
+    const auto most = static_cast<std::uint64_t>(options.max_delay.count());
     what.not_before = clock::now() + std::chrono::microseconds(chance_() % (most + 1));
   }
   on.waiting.push_back(std::move(what));
@@ -24,7 +24,7 @@ cu::result world::queue(stream& on, work what) {
   return cu::success;
 }
 
-/// The default stream waits for what was queued before on the blocking ones, and they for it.
+/// The default stream waits for earlier work of the blocking streams, and they for its own.
 bool world::may_start(const stream& of, const work& what) const {
   if (!of.blocking) return true;
   for (const auto& each : streams) {
@@ -36,9 +36,9 @@ bool world::may_start(const stream& of, const work& what) const {
 }
 
 bool world::has_engine(const stream& of, const work& what) const {
-  if (!options.greedy_engines || what.leaves < 0) return true;
+  if (!options.greedy_engines || what.source_device < 0) return true;
   const std::shared_ptr<stream> served =
-      devices[static_cast<std::size_t>(what.leaves)].served.lock();
+      devices[static_cast<std::size_t>(what.source_device)].served.lock();
   return !served || served.get() == &of || served->waiting.empty();
 }
 
@@ -46,12 +46,12 @@ bool world::is_ready(stream& of) {
   if (of.running || of.waiting.empty()) return false;
   const work& first = of.waiting.front();
   if (!may_start(of, first) || !has_engine(of, first)) return false;
-  if (!manual && first.not_before && *first.not_before > looked_at_) return false;
+  if (!manual && first.not_before && *first.not_before > last_step_) return false;
   return !first.is_ready || first.is_ready();
 }
 
 bool world::step(lock& held, std::optional<cu::stream> only) {
-  looked_at_ = clock::now();
+  last_step_ = clock::now();
   std::vector<std::shared_ptr<stream>> ready;
   for (const auto& each : streams) {
     if ((!only || each->handle == *only) && is_ready(*each)) ready.push_back(each);
@@ -64,12 +64,12 @@ bool world::step(lock& held, std::optional<cu::stream> only) {
     return true;
   }
   chosen->running = true;
-  const int leaves = chosen->waiting.front().leaves;
-  if (leaves >= 0) devices[static_cast<std::size_t>(leaves)].served = chosen;
-  const work doing = std::move(chosen->waiting.front());  // its ticket stays there
+  const int source_device = chosen->waiting.front().source_device;
+  if (source_device >= 0) devices[static_cast<std::size_t>(source_device)].served = chosen;
+  const work doing = std::move(chosen->waiting.front());  // its ticket remains
   cu::result failed = cu::success;
   if (doing.without_lock) {
-    ++outside_;
+    ++running_unlocked_;
     held.unlock();
     const bool was_inside = std::exchange(inside_work(), true);
     std::string why;
@@ -81,16 +81,16 @@ bool world::step(lock& held, std::optional<cu::stream> only) {
     inside_work() = was_inside;
     held.lock();
     if (!why.empty()) failed = misuse(illegal_address, std::string(doing.what) + ": " + why);
-    if (--outside_ == 0) unmapped_later_.clear();
+    if (--running_unlocked_ == 0) unmapped_later_.clear();
   } else {
     doing.run();
   }
   chosen->running = false;
-  // Who breaks a device takes everything from its streams.
+  // Breaking a device removes the work of its streams.
   if (!chosen->waiting.empty() && chosen->waiting.front().ticket == doing.ticket) {
     chosen->waiting.pop_front();
   }
-  if (doing.tells) doing.tells->done = true;
+  if (doing.signals) doing.signals->done = true;
   if (failed != cu::success) break_now(at, failed);
   forget_idle();
   changed.notify_all();
@@ -103,7 +103,7 @@ void world::break_now(device& which, cu::result with) {
   for (const auto& each : streams) {
     if (each->device != which.ordinal) continue;
     for (const work& dropped : each->waiting) {
-      if (dropped.tells) dropped.tells->done = true;
+      if (dropped.signals) dropped.signals->done = true;
     }
     each->waiting.clear();
   }
@@ -121,7 +121,7 @@ cu::result world::synchronize(lock& held, const std::shared_ptr<stream>& which) 
   if (which->capturing) return capture_unsupported;
   device& at = devices[static_cast<std::size_t>(which->device)];
   const auto mark = std::make_shared<record>();
-  const cu::result marked = queue(*which, {.what = "mark", .run = [] {}, .tells = mark});
+  const cu::result marked = queue(*which, {.what = "mark", .run = [] {}, .signals = mark});
   while (marked == cu::success && !mark->done) {
     if (manual && step(held)) continue;
     changed.wait_for(held, 200us);
@@ -129,17 +129,16 @@ cu::result world::synchronize(lock& held, const std::shared_ptr<stream>& which) 
   return at.broken;
 }
 
-/// When something may become ready that nobody will say, seen from the last step; none: somebody
-/// will.
-std::optional<clock::time_point> world::look_again() const {
+/// The next time at which delayed or polled work may become ready; none: it will be signalled.
+std::optional<clock::time_point> world::next_poll() const {
   std::optional<clock::time_point> earliest;
   for (const auto& each : streams) {
     if (each->running || each->waiting.empty()) continue;
     const work& first = each->waiting.front();
     if (!may_start(*each, first)) continue;
-    const bool is_late = first.not_before && *first.not_before > looked_at_;
+    const bool is_late = first.not_before && *first.not_before > last_step_;
     if (!is_late && !first.polls) continue;
-    const clock::time_point when = is_late ? *first.not_before : looked_at_ + 50us;
+    const clock::time_point when = is_late ? *first.not_before : last_step_ + 50us;
     if (!earliest || when < *earliest) earliest = when;
   }
   return earliest;
@@ -149,7 +148,7 @@ void world::serve() {
   lock held(mutex);
   while (!over_) {
     if (!manual && step(held)) continue;
-    const std::optional<clock::time_point> next = manual ? std::nullopt : look_again();
+    const std::optional<clock::time_point> next = manual ? std::nullopt : next_poll();
     if (next) {
       changed.wait_until(held, *next);
     } else {

@@ -97,7 +97,7 @@ std::shared_ptr<backing> backing::make(std::size_t bytes) {
     return ::close(descriptor), nullptr;
   }
   std::shared_ptr<backing> made = map(descriptor, bytes);
-  // Fresh memory holds anything.
+  // New memory has arbitrary content.
   if (made) std::memset(made->data(), 0xcd, std::min(bytes, std::size_t{1} << 20));
   return made;
 }
@@ -125,9 +125,9 @@ cu::address world::reserve(std::size_t bytes) {
 int world::left_by_copy(cu::address to, cu::address from) {
   const region* const target = find(to);
   const region* const source = find(from);
-  const bool leaves = target != nullptr && source != nullptr && !target->is_host() &&
-                      !source->is_host() && target->device != source->device;
-  return leaves ? source->device : -1;
+  const bool is_between_devices = target != nullptr && source != nullptr && !target->is_host() &&
+                                  !source->is_host() && target->device != source->device;
+  return is_between_devices ? source->device : -1;
 }
 
 bool world::is_device_address(cu::address at) const noexcept {
@@ -158,11 +158,11 @@ std::string world::what_is(cu::address at) {
   return hex(at) + (is_device_address(at) ? " is no address of an allocation" : " is pageable");
 }
 
-/// Work that is being done meanwhile may still be in it.
+/// Work being executed may still access it.
 void world::remove(cu::address base) {
   const auto found = regions.find(base);
   if (is_device_address(base)) freed.emplace(base, found->second.bytes);
-  if (outside_ > 0) unmapped_later_.push_back(found->second.owned);
+  if (running_unlocked_ > 0) unmapped_later_.push_back(found->second.owned);
   regions.erase(found);
 }
 

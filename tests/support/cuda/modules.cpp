@@ -56,7 +56,7 @@ cu::result find_function(cu::function* into, cu::module in_module, const char* n
   });
 }
 
-/// What a launch takes with it.
+/// The arguments of a launch.
 struct launched {
   const kernel* what;
   std::vector<std::vector<std::byte>> arguments;

@@ -7,27 +7,27 @@
 
 #include "support/cuda/double.hpp"
 
-// What the functions hand out, each with what the double has to know of it.
+// The objects behind the handles, with what the double knows of each.
 namespace tandem::test::cuda {
 
 using clock = std::chrono::steady_clock;
 
-// Results that only the double and its tests name.
+// Results that only the double and its tests use.
 inline constexpr cu::result invalid_device = 101, invalid_image = 200, map_failed = 205,
                             already_mapped = 208, peer_access_unsupported = 217,
                             invalid_handle = 400, not_found = 500, illegal_address = 700,
                             host_memory_not_registered = 713, launch_failed = 719,
                             capture_unsupported = 900;
 
-/// CU_STREAM_LEGACY: the default stream by another name.
+/// CU_STREAM_LEGACY, another handle of the default stream.
 inline const cu::stream legacy_stream = reinterpret_cast<cu::stream>(std::uintptr_t{1});
 
-/// Bytes behind a descriptor, mapped once.
+/// Memory with a descriptor, mapped once.
 class backing {
  public:
-  /// Of its own. Null: the machine has no room.
+  /// New memory. Null: out of memory.
   static std::shared_ptr<backing> make(std::size_t bytes);
-  /// What another process has made.
+  /// Memory that another process has made.
   static std::shared_ptr<backing> of_process(int process, int descriptor, std::size_t bytes);
   ~backing();
   backing(const backing&) = delete;
@@ -35,9 +35,9 @@ class backing {
 
   std::byte* data() const noexcept { return data_; }
   int descriptor() const noexcept { return descriptor_; }
-  /// A descriptor of the caller's, whose bytes are those from `offset` on, both whole pages. The
-  /// first one from the middle moves them behind a descriptor of their own. -1: a part of them is
-  /// behind another already.
+  /// A new descriptor for the bytes from `offset` on, both whole pages. The first export from the
+  /// middle moves the bytes to a descriptor of their own. -1: a part of them has been moved
+  /// already.
   int export_part(std::size_t offset, std::size_t bytes);
 
  private:
@@ -60,19 +60,19 @@ struct region {
   region_kind kind = region_kind::allocation;
   cu::address base = 0;
   std::size_t bytes = 0;
-  int device = 0;  ///< that has the memory
+  int device = 0;  ///< that owns the memory
   std::byte* data = nullptr;
-  std::shared_ptr<backing> owned;  ///< none: somebody else's memory
-  std::uint64_t id = 0;            ///< of the allocation, of an opening too
-  int opened_by = -1;              ///< device
-  bool exported_here = false;      ///< of an opening: this process has the allocation
+  std::shared_ptr<backing> owned;  ///< null: not the double's memory
+  std::uint64_t id = 0;            ///< of the allocation, also of a mapping of it
+  int opened_by = -1;              ///< device, for a mapping
+  bool exported_here = false;      ///< a mapping of an allocation of this process
 
   bool is_host() const noexcept {
     return kind == region_kind::pinned || kind == region_kind::registered;
   }
 };
 
-/// How far a stream had come.
+/// The position of a stream.
 struct record {
   bool done = false;
   clock::time_point at{};
@@ -89,10 +89,10 @@ struct work {
   const char* what = "";
   std::function<bool()> is_ready = {};  ///< null: always
   std::function<void()> run = {};
-  bool without_lock = false;           ///< it calls what is not the double's
-  std::shared_ptr<record> tells = {};  ///< done also when a broken device drops the work
-  bool polls = false;                  ///< nobody says when it gets ready
-  int leaves = -1;                     ///< a copy from this device to another
+  bool without_lock = false;             ///< it calls functions outside the double
+  std::shared_ptr<record> signals = {};  ///< also set when the work of a broken device is dropped
+  bool polls = false;                    ///< becomes ready without a signal
+  int source_device = -1;                ///< the source device of a copy to another device
   std::uint64_t ticket = 0;
   std::optional<clock::time_point> not_before = {};
 };
@@ -100,10 +100,10 @@ struct work {
 struct stream {
   cu::stream handle = nullptr;  ///< null: a device's default stream
   int device = 0;
-  bool blocking = true;  ///< waits for the default stream, and it for this one
+  bool blocking = true;  ///< synchronizes with the default stream
   bool destroyed = false;
   bool capturing = false;
-  bool running = false;  ///< the first of `waiting`
+  bool running = false;  ///< the first of `waiting` is being executed
   std::deque<work> waiting;
 };
 

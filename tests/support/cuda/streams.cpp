@@ -21,7 +21,7 @@ cu::result destroy_stream(cu::stream which) {
     device* const at = in.current();
     const std::shared_ptr<stream> found = which == nullptr ? nullptr : in.stream_of(which, *at);
     if (!found) return in.misuse(invalid_handle, "cuStreamDestroy: it is destroyed already");
-    found->destroyed = true;  // its work goes on
+    found->destroyed = true;  // its work continues
     in.forget_idle();
     return cu::success;
   });

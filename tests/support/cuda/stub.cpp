@@ -1,5 +1,5 @@
-// The library that a toolkit has for linking: every function is there, and none works. With
-// TANDEM_OLD_DRIVER, a driver that is too old: it has one function.
+// The stub library that a toolkit has for linking: it has every function, and all of them fail.
+// With TANDEM_OLD_DRIVER, a driver that is too old: it has only one function.
 
 namespace {
 constexpr int stub_library = 34;  // CUDA_ERROR_STUB_LIBRARY

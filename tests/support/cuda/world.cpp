@@ -66,7 +66,7 @@ world* world::now() noexcept {
   return in_force.load();
 }
 
-/// At one place for ever: who keeps a driver may call it after the double is gone.
+/// Never destroyed: users may keep the table and call it after the double is gone.
 detail::cuda& world::functions() noexcept {
   static detail::cuda table{};
   return table;
@@ -103,7 +103,7 @@ cu::result world::misuse(cu::result with, std::string what) {
 }
 
 void world::quiesce(lock& held) {
-  changed.wait(held, [&] { return outside_ == 0; });
+  changed.wait(held, [&] { return running_unlocked_ == 0; });
 }
 
 cuda_double::objects world::open() const {
@@ -132,11 +132,11 @@ cuda_double::objects world::open() const {
   return left;
 }
 
-/// Empty: all is well. What can still be done is done first.
+/// Empty: nothing is left. Executes what can still be executed first.
 std::string world::audit(lock& held) {
   manual = true;
-  while (step(held) || outside_ > 0) {
-    if (outside_ > 0) quiesce(held);
+  while (step(held) || running_unlocked_ > 0) {
+    if (running_unlocked_ > 0) quiesce(held);
   }
   std::string found;
   for (const auto& each : streams) {
@@ -162,7 +162,8 @@ std::string world::audit(lock& held) {
     if (std::none_of(expected.begin(), expected.end(), is_it)) found += "misuse: " + each + "\n";
     std::erase_if(missing, is_it);
   }
-  for (const std::string& each : missing) found += "misuse that never came: " + each + "\n";
+  for (const std::string& each : missing)
+    found += "expected misuse that did not occur: " + each + "\n";
   for (const fault& each : faults) found += "never called: " + each.function + "\n";
   return found;
 }

@@ -14,7 +14,7 @@ namespace tandem::test::cuda {
 
 inline constexpr std::size_t page = 4096;
 
-/// All that one double knows. Its functions want the mutex held, unless they say otherwise.
+/// The state of one double. Its functions require the mutex, unless stated otherwise.
 class world {
  public:
   using lock = std::unique_lock<std::mutex>;
@@ -24,44 +24,45 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  /// The one in force, or null. Mutex not wanted.
+  /// The live double's state, or null. Without the mutex.
   static world* now() noexcept;
   static detail::cuda& functions() noexcept;
 
   // Calls.
-  /// Not allowed here at all: in a child of fork, in a host function. Takes the mutex itself.
+  /// The error where calls are not allowed: in a child of fork, in a host function. Locks the
+  /// mutex.
   static cu::result refusal(world& in, const char* name);
-  /// Counts, and says what was asked for this call.
+  /// Counts the call; returns its injected result.
   cu::result injected(const char* name);
-  /// Remembers misuse; returns `with`.
+  /// Records misuse; returns `with`.
   cu::result misuse(cu::result with, std::string what);
   bool may_reach(int from, int memory_of) const;
-  /// Of the thread's current context; null: it has none.
+  /// The device of the thread's current context; null: none.
   device* current();
 
   // Memory.
   region* find(cu::address at);
-  /// The bytes as `by` reaches them, null where it does not: then `why` says what is wrong.
+  /// The host address of memory as `by` accesses it; null where it cannot: then `why` is set.
   std::byte* reach(cu::address at, std::size_t bytes, int by, bool& pageable, std::string& why);
   std::string what_is(cu::address at);
-  /// The device that a copy leaves for another one, or -1.
+  /// The device that is the source of a copy to another device, or -1.
   int left_by_copy(cu::address to, cu::address from);
-  /// Pages that nobody has had before; 0: there are no more.
+  /// Addresses that were never used; 0: out of addresses.
   cu::address reserve(std::size_t bytes);
   bool is_device_address(cu::address at) const noexcept;
   void remove(cu::address base);
 
-  // Movement.
-  /// Null is the default stream of `at`. Null: there is no such stream.
+  // Execution.
+  /// `which`: null is the default stream of `at`. Returns null: no such stream.
   std::shared_ptr<stream> stream_of(cu::stream which, device& at);
   cu::result queue(stream& on, work what);
-  /// Until all that is on it now is done. Gives the mutex away meanwhile.
+  /// Waits until all work that is queued on it now is complete. Unlocks meanwhile.
   cu::result synchronize(lock& held, const std::shared_ptr<stream>& which);
   bool step(lock& held, std::optional<cu::stream> only = std::nullopt);
   void break_now(device& which, cu::result with);
-  /// Destroyed streams whose work is done.
+  /// Removes destroyed streams whose work is complete.
   void forget_idle();
-  /// Returns when nothing is being done without the mutex.
+  /// Waits until no work is being executed without the mutex.
   void quiesce(lock& held);
 
   std::uintptr_t next_handle() noexcept;
@@ -79,8 +80,8 @@ class world {
   bool manual;
   std::vector<device> devices;
   std::map<cu::address, region> regions;         ///< by base
-  std::map<cu::address, std::size_t> freed;      ///< device memory that was
-  std::vector<std::shared_ptr<stream>> streams;  ///< default ones and destroyed ones with work too
+  std::map<cu::address, std::size_t> freed;      ///< device memory that was freed
+  std::vector<std::shared_ptr<stream>> streams;  ///< also default, and destroyed ones with work
   std::map<cu::event, event> events;
   std::map<cu::module, module> modules;
   std::map<std::string, kernel> kernels;
@@ -100,7 +101,7 @@ class world {
   bool may_start(const stream& of, const work& what) const;
   bool has_engine(const stream& of, const work& what) const;
   bool is_ready(stream& of);
-  std::optional<clock::time_point> look_again() const;
+  std::optional<clock::time_point> next_poll() const;
   void serve();
 
   const int process_;
@@ -109,16 +110,16 @@ class world {
   std::size_t range_used_ = 0;
   std::uint64_t next_ticket_ = 0;
   std::mt19937_64 chance_;
-  clock::time_point looked_at_{};  ///< by the last step
-  std::size_t outside_ = 0;        ///< work being done without the mutex
+  clock::time_point last_step_{};     ///< by the last step
+  std::size_t running_unlocked_ = 0;  ///< work being executed without the mutex
   std::vector<std::shared_ptr<backing>> unmapped_later_;
   bool over_ = false;
-  /// From the first work on: a test that forks before has no second thread, whose locks the child
-  /// would inherit.
+  /// Started with the first work: a test that forks before that has no second thread, whose locks
+  /// the child would inherit.
   std::thread worker_;
 };
 
-/// One call: `body(world&, lock&)`.
+/// A call: `body(world&, lock&)`.
 template <class Body>
 cu::result call(const char* name, Body body) {
   world* const in = world::now();
@@ -129,7 +130,7 @@ cu::result call(const char* name, Body body) {
   return body(*in, held);
 }
 
-/// One that wants a current context: `body(world&, lock&, device&)`.
+/// A call that needs a current context: `body(world&, lock&, device&)`.
 template <class Body>
 cu::result call_on_device(const char* name, Body body) {
   return call(name, [&](world& in, world::lock& held) -> cu::result {
@@ -140,7 +141,7 @@ cu::result call_on_device(const char* name, Body body) {
   });
 }
 
-/// One that gives something back, though it may say that it failed: `body(world&)`.
+/// A call that frees something, although it may return an error: `body(world&)`.
 template <class Body>
 cu::result call_to_free(const char* name, Body body) {
   world* const in = world::now();
@@ -155,13 +156,13 @@ cu::result call_to_free(const char* name, Body body) {
   return at->broken != cu::success ? at->broken : done;
 }
 
-/// True on a thread that is in a host function or a kernel.
+/// True on a thread that executes a host function or a kernel.
 bool& inside_work() noexcept;
 
-/// The exported name without version of a function; empty: there is none.
+/// The exported name of a function without version; empty: none.
 std::string exported_name(const std::string& of);
 
-// Each puts its functions into the table.
+// Each adds its functions to the table.
 void fill_words(detail::cuda& table);
 void fill_devices(detail::cuda& table);
 void fill_contexts(detail::cuda& table);

@@ -5,7 +5,7 @@
 
 #include "support/hip/translation.hpp"
 
-// What is below HIP: agents are the processor (0) and the devices (1 and on).
+// HSA, below HIP: agents are the CPU (0) and the devices (from 1 on).
 
 using namespace tandem::test::translation;
 using tandem::detail::cuda;
@@ -20,7 +20,7 @@ amd::result hsa_system_get_info(int which, void* into) {
   if (which != amd::system_dma_buf_supported) return refused;
   int supported = 0;
   const cuda* const in = driver();
-  if (in != nullptr && in->export_range != nullptr && pretended().has_dma_buf) {
+  if (in != nullptr && in->export_range != nullptr && profile().has_dma_buf) {
     in->device_attribute(&supported, cu::dma_buf_supported, 0);
   }
   *static_cast<bool*>(into) = supported != 0;
@@ -31,8 +31,8 @@ amd::result hsa_iterate_agents(amd::result (*each)(amd::agent which, void* with)
   int count = 0;
   hipGetDeviceCount(&count);
   for (int i = 0; i <= count; ++i) {
-    const amd::result said = each({static_cast<std::uint64_t>(i)}, with);
-    if (said != amd::success) return said;
+    const amd::result result = each({static_cast<std::uint64_t>(i)}, with);
+    if (result != amd::success) return result;
   }
   return amd::success;
 }
@@ -46,7 +46,7 @@ amd::result hsa_agent_get_info(amd::agent of, int which, void* into) {
   }
   if (is_processor) return refused;
   if (which == amd::agent_name) {
-    std::snprintf(static_cast<char*>(into), 64, "%s", pretended().architecture.c_str());
+    std::snprintf(static_cast<char*>(into), 64, "%s", profile().architecture.c_str());
     return amd::success;
   }
   char place[32] = {};
@@ -62,7 +62,7 @@ amd::result hsa_agent_get_info(amd::agent of, int which, void* into) {
   return which == amd::agent_domain || which == amd::agent_place ? amd::success : refused;
 }
 
-/// CUDA exports whole pages; HSA takes any bytes and says where they begin.
+/// CUDA exports whole pages; HSA accepts any range and returns the offset.
 amd::result hsa_amd_portable_export_dmabuf(const void* from, std::size_t bytes, int* into,
                                            std::uint64_t* offset_bytes) {
   const cuda* const in = enter();
@@ -71,8 +71,8 @@ amd::result hsa_amd_portable_export_dmabuf(const void* from, std::size_t bytes, 
   const cu::address first = address_of(from) / page * page;
   const cu::address last = (address_of(from) + bytes + page - 1) / page * page;
   *offset_bytes = address_of(from) - first;
-  const cu::result said = in->export_range(into, first, static_cast<std::size_t>(last - first),
-                                           cu::dma_buf_descriptor, 0);
+  const cu::result result = in->export_range(into, first, static_cast<std::size_t>(last - first),
+                                             cu::dma_buf_descriptor, 0);
   leave(*in);
-  return said == cu::success ? amd::success : refused;
+  return result == cu::success ? amd::success : refused;
 }

@@ -15,7 +15,7 @@ const kernel_compiler* compiler() {
   return detail::find_kernel_compiler(memory_kind::cuda, why);
 }
 
-/// What the first device really is.
+/// The real architecture of the first device.
 std::string own_architecture() {
   const detail::cuda* const in = driver();
   cu::device of = 0;

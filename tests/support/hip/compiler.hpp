@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-// hipRTC's functions by their real names, in terms of NVRTC's.
+// hipRTC's functions by their real names, implemented on NVRTC.
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -26,7 +26,8 @@ TANDEM_FUNCTION(destroy, hiprtcDestroyProgram)
 
 namespace tandem::test::translation {
 
-/// Options of hipRTC for NVRTC, whose code is then for `architecture`. @param each  hipRTC's
+/// Translates options of hipRTC to NVRTC, with code for `architecture`.
+/// @param each  hipRTC's options
 std::vector<std::string> options_in_cuda(const std::vector<std::string>& each,
                                          const std::string& architecture);
 

@@ -12,7 +12,7 @@ amd::result hipInit(unsigned flags) {
 }
 
 amd::result hipRuntimeGetVersion(int* into) {
-  *into = pretended().version;
+  *into = profile().version;
   return amd::success;
 }
 
@@ -29,8 +29,8 @@ amd::result hipGetDevice(int* into) {
 
 amd::result hipSetDevice(int which) {
   int count = 0;
-  const amd::result said = hipGetDeviceCount(&count);
-  if (said != amd::success) return said;
+  const amd::result result = hipGetDeviceCount(&count);
+  if (result != amd::success) return result;
   if (which < 0 || which >= count) return keep_own(amd::invalid_device);
   device() = which;
   return amd::success;
@@ -38,14 +38,14 @@ amd::result hipSetDevice(int which) {
 
 namespace {
 
-/// For what asks about a device: its handle, and what CUDA says of `what(cuda, handle)`.
+/// Queries a device: its handle, and CUDA's result of `what(cuda, handle)`.
 template <class Function>
 amd::result about(int ordinal, Function what) {
   const cuda* const in = driver();
   if (in == nullptr) return keep_own(amd::not_initialized);
   cu::device of = 0;
-  const cu::result said = in->device_get(&of, ordinal);
-  return keep(said == cu::success ? what(*in, of) : said);
+  const cu::result result = in->device_get(&of, ordinal);
+  return keep(result == cu::success ? what(*in, of) : result);
 }
 
 int in_cuda(int attribute) noexcept {
@@ -63,14 +63,14 @@ int in_cuda(int attribute) noexcept {
 
 }  // namespace
 
-/// Says whose it really is.
+/// Names the real device.
 amd::result hipDeviceGetName(char* into, int bytes, int of) {
   char name[200] = {};
-  const amd::result said = about(of, [&name](const cuda& in, cu::device which) {
+  const amd::result result = about(of, [&name](const cuda& in, cu::device which) {
     return in.device_name(name, static_cast<int>(sizeof(name)), which);
   });
   std::snprintf(into, static_cast<std::size_t>(bytes), "HIP on %s", name);
-  return said;
+  return result;
 }
 
 amd::result hipDeviceGetAttribute(int* into, int which, int of) {
@@ -80,11 +80,11 @@ amd::result hipDeviceGetAttribute(int* into, int which, int of) {
     return amd::success;
   }
   if (in_cuda(which) == 0) return keep_own(amd::invalid_value);
-  const amd::result said = about(of, [&](const cuda& in, cu::device device) {
+  const amd::result result = about(of, [&](const cuda& in, cu::device device) {
     return in.device_attribute(into, in_cuda(which), device);
   });
-  if (which == amd::can_use_stream_wait_value && !pretended().has_stream_memory_ops) *into = 0;
-  return said;
+  if (which == amd::can_use_stream_wait_value && !profile().has_stream_memory_ops) *into = 0;
+  return result;
 }
 
 amd::result hipDeviceTotalMem(std::size_t* into, int of) {
@@ -98,22 +98,22 @@ amd::result hipDeviceGetPCIBusId(char* into, int bytes, int of) {
 }
 
 amd::result hipDeviceGetUuid(amd::uuid* into, int of) {
-  if (!pretended().has_unique_ids) {
+  if (!profile().has_unique_ids) {
     *into = {};
     return amd::success;
   }
   cu::uuid id{};
-  const amd::result said =
+  const amd::result result =
       about(of, [&id](const cuda& in, cu::device which) { return in.device_uuid(&id, which); });
   into->bytes = id.bytes;
-  return said;
+  return result;
 }
 
 amd::result hipDeviceCanAccessPeer(int* into, int from, int memory_of) {
   return about(from, [=](const cuda& in, cu::device which) {
     cu::device other = 0;
-    const cu::result said = in.device_get(&other, memory_of);
-    return said == cu::success ? in.can_access_peer(into, which, other) : said;
+    const cu::result result = in.device_get(&other, memory_of);
+    return result == cu::success ? in.can_access_peer(into, which, other) : result;
   });
 }
 

@@ -3,9 +3,9 @@
 #include <tandem/detail/hip.hpp>
 #include <type_traits>
 
-// HIP's functions by their real names, in terms of CUDA's: in a test's own table, and exported by a
-// libamdhip64 that programs find by the loader's path. A definition of another shape than the
-// table's does not compile.
+// HIP's functions by their real names, implemented on CUDA: in a test's own table, and exported by
+// a libamdhip64 that programs find through the loader's path. A definition whose signature differs
+// from the table's does not compile.
 
 #pragma GCC visibility push(default)
 extern "C" {

@@ -26,7 +26,7 @@ std::optional<amd::result> failure_of(std::string_view function) {
   return function.starts_with("hsa") ? with : translation::keep_own(with);  // HSA has no last error
 }
 
-/// The function itself, unless it is to fail now.
+/// Calls the function, unless a failure is injected.
 template <auto Function, class Name>
 struct may_fail;
 template <class... Arguments, amd::result (*Function)(Arguments...), class Name>
@@ -68,7 +68,7 @@ hip translated() {
 }  // namespace
 
 hip_on_cuda::hip_on_cuda(options as) : table_(translated()) {
-  translation::pretended() = std::move(as);
+  translation::profile() = std::move(as);
   translation::flush_register() = 0;
   detail::replace_hip(&table_);
 }
@@ -77,7 +77,7 @@ hip_on_cuda::~hip_on_cuda() {
   detail::replace_hip(nullptr);
   const std::lock_guard lock(mutex);
   failures.clear();
-  translation::pretended() = {};
+  translation::profile() = {};
 }
 
 void hip_on_cuda::fail(const std::string& function, int at_call, amd::result with) {

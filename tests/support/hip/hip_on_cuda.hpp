@@ -8,12 +8,12 @@
 
 namespace tandem::test {
 
-/// AMD GPUs that are CUDA's devices, the double's or real ones: while it lives, `find_hip` gives
-/// functions that translate, so that every line of HIP devices runs where no AMD GPU is. One at a
-/// time; CUDA's double, where there is one, lives longer. Any thread.
+/// CUDA devices, simulated or real, as AMD GPUs: while it lives, `find_hip` returns translating
+/// functions, so that all code for HIP devices runs without an AMD GPU. One at a time; CUDA's
+/// double, if any, must outlive it. Usable from any thread.
 class hip_on_cuda {
  public:
-  using options = translation::pretence;
+  using options = translation::device_profile;
 
   explicit hip_on_cuda(options as = {});
   ~hip_on_cuda();
@@ -22,7 +22,7 @@ class hip_on_cuda {
 
   /// The functions, which a test may change.
   detail::hip& table() noexcept { return table_; }
-  /// The n-th call from now (1: the next) of this function fails so. By its exported name.
+  /// The n-th call from now (1: the next) of this function returns this. By its exported name.
   static void fail(const std::string& function, int at_call, detail::amd::result with);
 
  private:

@@ -14,9 +14,9 @@ constexpr unsigned shared_flags = amd::host_portable | amd::host_mapped;  // the
 
 amd::result hipMalloc(void** into, std::size_t bytes) {
   cu::address made = 0;
-  const amd::result said = on_device([&](const cuda& in) { return in.allocate(&made, bytes); });
+  const amd::result result = on_device([&](const cuda& in) { return in.allocate(&made, bytes); });
   *into = pointer_to(made);
-  return said;
+  return result;
 }
 
 amd::result hipFree(void* which) {
@@ -46,10 +46,10 @@ amd::result hipHostUnregister(void* from) {
 
 amd::result hipHostGetDevicePointer(void** into, void* of, unsigned flags) {
   cu::address at = 0;
-  const amd::result said =
+  const amd::result result =
       on_device([&](const cuda& in) { return in.host_address(&at, of, flags); });
   *into = pointer_to(at);
-  return said;
+  return result;
 }
 
 amd::result hipPointerGetAttribute(void* into, int which, void* of) {
@@ -62,20 +62,20 @@ amd::result hipPointerGetAttribute(void* into, int which, void* of) {
   }
   if (which != amd::pointer_memory_type) return keep_own(amd::not_supported);
   unsigned type = 0;
-  const amd::result said = on_device([&](const cuda& in) {
+  const amd::result result = on_device([&](const cuda& in) {
     return in.pointer_attribute(&type, cu::pointer_memory_type, address_of(of));
   });
-  const int device_type = amd::memory_type_device(amd::major_of(pretended().version));
+  const int device_type = amd::memory_type_device(amd::major_of(profile().version));
   *static_cast<int*>(into) = type == cu::memory_type_device ? device_type : device_type - 1;
-  return said;
+  return result;
 }
 
 amd::result hipMemGetAddressRange(void** base, std::size_t* bytes, void* of) {
   cu::address first = 0;
-  const amd::result said =
+  const amd::result result =
       on_device([&](const cuda& in) { return in.address_range(&first, bytes, address_of(of)); });
   *base = pointer_to(first);
-  return said == amd::invalid_value ? keep_own(amd::not_found) : said;
+  return result == amd::invalid_value ? keep_own(amd::not_found) : result;
 }
 
 amd::result hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind,
@@ -93,22 +93,22 @@ amd::result hipMemsetAsync(void* to, int with, std::size_t bytes, amd::stream on
 
 amd::result hipIpcGetMemHandle(amd::ipc_handle* into, void* of) {
   cu::ipc_handle made{};
-  const amd::result said =
+  const amd::result result =
       on_device([&](const cuda& in) { return in.get_ipc_handle(&made, address_of(of)); });
   into->bytes = made.bytes;
-  return said;
+  return result;
 }
 
 amd::result hipIpcOpenMemHandle(void** into, amd::ipc_handle which, unsigned flags) {
-  if (flags != amd::ipc_lazy_enable_peer_access(amd::major_of(pretended().version))) {
+  if (flags != amd::ipc_lazy_enable_peer_access(amd::major_of(profile().version))) {
     return keep_own(amd::invalid_value);
   }
   cu::address at = 0;
-  const amd::result said = on_device([&](const cuda& in) {
+  const amd::result result = on_device([&](const cuda& in) {
     return in.open_ipc_handle(&at, cu::ipc_handle{which.bytes}, cu::ipc_lazy_enable_peer_access);
   });
   *into = pointer_to(at);
-  return said;
+  return result;
 }
 
 amd::result hipIpcCloseMemHandle(void* which) {

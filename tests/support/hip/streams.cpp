@@ -27,7 +27,7 @@ amd::result hipStreamIsCapturing(amd::stream which, int* into) {
   return on_device([=](const cuda& in) { return in.is_capturing(as(which), into); });
 }
 
-/// Of all 32 bits, as CUDA does: it has no mask.
+/// Compares all 32 bits, like CUDA: it has no mask.
 amd::result hipStreamWaitValue32(amd::stream which, void* at, std::uint32_t value, unsigned flags,
                                  std::uint32_t mask) {
   if (mask != ~0U) return keep_own(amd::not_supported);
@@ -45,7 +45,7 @@ amd::result hipLaunchHostFunc(amd::stream on, amd::host_function what, void* wit
   return on_device([=](const cuda& in) { return in.launch_host(as(on), what, with); });
 }
 
-/// HIP takes one flag at most of those that say how far caches are written back.
+/// HIP accepts at most one of the flags for the scope of cache write-back.
 amd::result hipEventCreateWithFlags(amd::event* into, unsigned flags) {
   constexpr unsigned releases = 0x20000000 | 0x40000000 | amd::event_release_to_system;
   if (std::popcount(flags & releases) > 1) return keep_own(amd::invalid_value);

@@ -42,7 +42,7 @@ const named* find(int code) noexcept {
 
 thread_local amd::result last = amd::success;
 
-/// The primary contexts of one driver; another one, as tests bring them, has others.
+/// The primary contexts of one driver; another double has others.
 struct contexts {
   std::mutex mutex;
   unsigned replacements = ~0U;
@@ -64,8 +64,8 @@ contexts all;
 
 }  // namespace
 
-pretence& pretended() noexcept {
-  static pretence as;
+device_profile& profile() noexcept {
+  static device_profile as;
   return as;
 }
 
@@ -84,14 +84,14 @@ int& device() noexcept {
   return which;
 }
 
-amd::result keep(cu::result said) noexcept {
-  if (said == cu::stub_library) return keep_own(amd::no_device);
-  return keep_own(find(said) != nullptr ? said : 999);
+amd::result keep(cu::result result) noexcept {
+  if (result == cu::stub_library) return keep_own(amd::no_device);
+  return keep_own(find(result) != nullptr ? result : 999);
 }
 
-amd::result keep_own(amd::result said) noexcept {
-  if (said != amd::success) last = said;
-  return said;
+amd::result keep_own(amd::result result) noexcept {
+  if (result != amd::success) last = result;
+  return result;
 }
 
 const detail::cuda* enter() noexcept {

@@ -10,33 +10,34 @@ namespace tandem::test::translation {
 namespace amd = detail::amd;
 namespace cu = detail::cu;
 
-/// What NVIDIA's devices are said to be.
-struct pretence {
+/// How NVIDIA's devices are presented.
+struct device_profile {
   int version = 60241134;  ///< HIP_VERSION
   std::string architecture = "gfx942";
   bool has_dma_buf = true;
   bool has_stream_memory_ops = true;
   bool has_unique_ids = true;
 };
-pretence& pretended() noexcept;
+device_profile& profile() noexcept;
 
-/// CUDA as `find_cuda` gives it now; null: none.
+/// CUDA as `find_cuda` returns it now; null: none.
 const detail::cuda* driver();
 
-/// The register of which HIP gives the address.
+/// The register whose address HIP returns for flushing.
 std::uint32_t& flush_register() noexcept;
 
 /// The calling thread's device.
 int& device() noexcept;
 
-/// The same in HIP's numbers, most of which are CUDA's; the thread's last error, unless it is none.
-amd::result keep(cu::result said) noexcept;
-amd::result keep_own(amd::result said) noexcept;
+/// Translates a result to HIP's numbers, most of which are CUDA's, and sets the thread's last error
+/// if it is an error.
+amd::result keep(cu::result result) noexcept;
+amd::result keep_own(amd::result result) noexcept;
 
-/// What CUDA says of `what(cuda)` while the primary context of the thread's device is current.
+/// CUDA's result of `what(cuda)` while the primary context of the thread's device is current.
 template <class Function>
 amd::result on_device(Function what);
-/// As a pair of calls. Null: there is no CUDA, or no such device.
+/// The same as a pair of calls. Null: no CUDA, or no such device.
 const detail::cuda* enter() noexcept;
 void leave(const detail::cuda& in) noexcept;
 
@@ -44,9 +45,9 @@ template <class Function>
 amd::result on_device(Function what) {
   const detail::cuda* const in = enter();
   if (in == nullptr) return keep_own(amd::not_initialized);
-  const cu::result said = what(*in);
+  const cu::result result = what(*in);
   leave(*in);
-  return keep(said);
+  return keep(result);
 }
 
 inline cu::address address_of(const void* pointer) noexcept {

@@ -11,27 +11,28 @@ cu::address address(const void* of) {
   return reinterpret_cast<cu::address>(of);
 }
 
-/// Complains, fills in what the call leaves to be seen from its communicator, and starts it or
-/// keeps it for the end of the group.
+/// Checks the call, completes it from its communicator, and starts it or defers it to the end of
+/// the group.
 nc::result post(const char* name, nc::comm over, posted one) {
   const nc::result said = call(name, [&](world& own, cuda::world& in, cuda::world::lock&) {
     const std::shared_ptr<end> by = own.find(over);
-    if (!by || !type_of(one.says.type)) return invalid_argument;
+    if (!by || !type_of(one.parameters.type)) return invalid_argument;
     const cuda::device* const current = in.current();
     if (current == nullptr || current->ordinal != by->device) {
       in.misuse(invalid_usage, std::string(name) + ": the thread is at another device");
       return invalid_usage;
     }
-    const bool is_message = one.says.what == kind::message;
-    const int peer = is_message ? static_cast<int>(one.to) : one.says.root;
+    const bool is_message = one.parameters.what == kind::message;
+    const int peer = is_message ? static_cast<int>(one.to) : one.parameters.root;
     if (peer < 0 || peer >= by->of->size) return invalid_argument;
-    if (!is_message && one.says.op > nc::average) {
-      const auto made = by->ops.find(one.says.op);
-      if (made == by->ops.end() || made->second.type != one.says.type) return invalid_argument;
-      one.mine.factor = made->second.factor;
-      one.says.op = of_products;
+    if (!is_message && one.parameters.op > nc::average) {
+      const auto made = by->ops.find(one.parameters.op);
+      if (made == by->ops.end() || made->second.type != one.parameters.type)
+        return invalid_argument;
+      one.own_part.factor = made->second.factor;
+      one.parameters.op = of_products;
     }
-    one.mine.by = by;
+    one.own_part.by = by;
     if (groups_of_this_thread().depth == 0) return own.start(in, {one});
     groups_of_this_thread().calls.push_back(one);
     return nc::success;
@@ -44,9 +45,9 @@ nc::result post(const char* name, nc::comm over, posted one) {
 posted collective(kind what, const void* from, void* into, std::size_t count, int type, int op,
                   int root, nc::stream on) {
   posted one;
-  one.says = {what, count, type, op, root};
-  one.mine.from = address(from);
-  one.mine.into = address(into);
+  one.parameters = {what, count, type, op, root};
+  one.own_part.from = address(from);
+  one.own_part.into = address(into);
   one.on = static_cast<cu::stream>(on);
   return one;
 }

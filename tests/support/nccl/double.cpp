@@ -9,7 +9,7 @@ namespace tandem::test {
 nccl_double::nccl_double(cuda_double& devices) : world_(std::make_unique<nccl::world>(devices)) {}
 
 nccl_double::~nccl_double() {
-  world_->end_starts();
+  world_->end_initializations();
   const std::size_t left = open();
   if (left != 0) ADD_FAILURE() << "NCCL double: left open: " << left;
   for (const auto& each : world_->faults) {

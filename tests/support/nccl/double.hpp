@@ -14,13 +14,13 @@ namespace nccl {
 class world;
 }
 
-/// A vendor's library of collectives in memory, for both vendors: while it lives, `find_nccl` gives
-/// its functions. Its calls are done on the streams of CUDA's double, where there always is one
-/// that lives longer: a call waits at the head of its stream until the other ranks' are at theirs,
-/// and so holds what is behind it. Values are combined in the order of ranks, by the library's own
-/// loops; but minimum and maximum of floating point lose NaN, as NCCL's do. Misuse fails as NCCL
-/// fails it, or fails the test where NCCL would hang or give anything, as does what is still open
-/// when it ends. One at a time. Any thread.
+/// A simulated collective library, for both vendors: while it lives, `find_nccl` returns its
+/// functions. Its calls are executed on the streams of CUDA's double, which must exist and outlive
+/// it: a call at the head of its stream waits until those of the other ranks are at the heads of
+/// theirs, and so blocks what is queued after it. Values are combined in the order of ranks, by the
+/// library's own loops; but minimum and maximum of floating point lose NaN, like NCCL's. Misuse
+/// fails as in NCCL, or fails the test where NCCL would hang or is undefined; objects left open at
+/// its end fail the test, too. One at a time; usable from any thread.
 class nccl_double {
  public:
   static constexpr int version = 22803;
@@ -30,10 +30,10 @@ class nccl_double {
   nccl_double(const nccl_double&) = delete;
   nccl_double& operator=(const nccl_double&) = delete;
 
-  /// The n-th call from now (1: the next) of this function fails so. By its exported name.
+  /// The n-th call from now (1: the next) of this function returns this. By its exported name.
   void fail(const std::string& function, int at_call, nc::result with);
   std::size_t calls(const std::string& function) const;
-  /// Communicators and operations that are not yet given back.
+  /// Communicators and operations that are still open.
   std::size_t open() const;
 
  private:

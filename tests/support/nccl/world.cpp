@@ -15,14 +15,14 @@ namespace {
 
 std::atomic<world*> in_force{nullptr};
 
-/// At one place for ever: who keeps the library may call it after the double is gone.
+/// Never destroyed: users may keep the table and call it after the double is gone.
 detail::nccl& functions() noexcept {
   static detail::nccl table{};
   return table;
 }
 
-/// By the name of the threads on which the library starts.
-bool somebody_starts() {
+/// The name of the threads on which the library starts.
+bool is_any_starting() {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream file(thread.path() / "comm");
     std::string name;
@@ -34,11 +34,11 @@ bool somebody_starts() {
 
 }  // namespace
 
-bool meeting::all_came() const {
+bool shared_call::all_arrived() const {
   return std::ranges::all_of(sides, [](const auto& each) { return each.has_value(); });
 }
 
-bool meeting::all_here() const {
+bool shared_call::all_here() const {
   return std::ranges::all_of(
       sides, [](const auto& each) { return each && each->is_here && !each->by->aborted; });
 }
@@ -55,16 +55,16 @@ world::world(cuda_double&) {
   detail::replace_nccl(&functions());
 }
 
-void world::end_starts() {
+void world::end_initializations() {
   {
     const cuda::world::lock held(cuda::world::now()->mutex);
     is_ending = true;
   }
   arrivals.notify_all();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (somebody_starts()) {
+  while (is_any_starting()) {
     if (std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "NCCL double: somebody still starts";
+      ADD_FAILURE() << "NCCL double: an initialization does not end";
       break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -96,20 +96,20 @@ std::shared_ptr<end> world::find(nc::comm which) const {
   return found == ends.end() ? nullptr : found->second;
 }
 
-/// Collectives meet by their order on each rank, messages by their order in each pair.
-std::shared_ptr<meeting> world::meet(cuda::world& in, const posted& one) {
-  end& by = *one.mine.by;
+/// Collectives match by their order on each rank, messages by their order in each pair.
+std::shared_ptr<shared_call> world::match(cuda::world& in, const posted& one) {
+  end& by = *one.own_part.by;
   const auto rank = static_cast<std::size_t>(by.rank);
-  std::shared_ptr<meeting> at;
+  std::shared_ptr<shared_call> at;
   std::size_t as = rank;
   const auto join = [&](auto& among, const auto& key, std::size_t parts) {
-    std::shared_ptr<meeting>& found = among[key];
-    if (!found) found = std::make_shared<meeting>(one.says, parts);
+    std::shared_ptr<shared_call>& found = among[key];
+    if (!found) found = std::make_shared<shared_call>(one.parameters, parts);
     at = found;
-    at->sides[as] = one.mine;
-    if (at->all_came()) among.erase(key);
+    at->sides[as] = one.own_part;
+    if (at->all_arrived()) among.erase(key);
   };
-  if (one.says.what == kind::message) {
+  if (one.parameters.what == kind::message) {
     as = one.sends ? 0 : 1;
     const std::size_t from = one.sends ? rank : one.to, to = one.sends ? one.to : rank;
     const std::size_t before = by.messages[{from, to, as}]++;
@@ -117,21 +117,21 @@ std::shared_ptr<meeting> world::meet(cuda::world& in, const posted& one) {
   } else {
     join(by.of->collectives, by.collectives++, static_cast<std::size_t>(by.of->size));
   }
-  if (at->says == one.says) return at;
+  if (at->parameters == one.parameters) return at;
   in.misuse(invalid_usage, "NCCL: ranks make different calls");
   return nullptr;
 }
 
 nc::result world::start(cuda::world& in, const std::vector<posted>& all) {
   struct started {
-    std::shared_ptr<meeting> at;
+    std::shared_ptr<shared_call> at;
     std::shared_ptr<end> by;
   };
   std::map<cu::stream, std::vector<started>> on;
   for (const posted& each : all) {
-    const std::shared_ptr<meeting> at = meet(in, each);
+    const std::shared_ptr<shared_call> at = match(in, each);
     if (!at) return invalid_usage;
-    on[each.on].push_back({at, each.mine.by});
+    on[each.on].push_back({at, each.own_part.by});
   }
   for (auto& [which, calls] : on) {
     cuda::device& device = in.devices[static_cast<std::size_t>(calls.front().by->device)];
@@ -156,7 +156,7 @@ nc::result world::start(cuda::world& in, const std::vector<posted>& all) {
     const auto run = [&in, calls = calls] {
       for (const started& each : calls) {
         if (each.by->aborted || std::exchange(each.at->is_done, true)) continue;
-        carry_out(in, *each.at);
+        execute(in, *each.at);
       }
     };
     in.queue(*where, {.what = "call of NCCL", .is_ready = is_ready, .run = run, .polls = true});

@@ -11,29 +11,29 @@
 
 namespace tandem::test::nccl {
 
-// Results that only the double and its tests name.
+// Results that only the double and its tests use.
 inline constexpr nc::result internal_error = 3, invalid_argument = 4, invalid_usage = 5;
 
 enum class kind { all_reduce, broadcast, reduce, all_gather, reduce_scatter, message };
 
-/// What ranks have to say alike for their calls to be one.
-struct terms {
+/// The parameters that must be equal on all ranks of a call.
+struct call_parameters {
   kind what = kind::message;
-  std::size_t count = 0;  ///< as the call has it
+  std::size_t count = 0;  ///< as in the call
   int type = 0;
-  int op = 0;  ///< of sums of products, of which each rank has a number of its own: -1
+  int op = 0;  ///< -1: a premultiplied sum, whose factor each rank has itself
   int root = 0;
-  bool operator==(const terms&) const = default;
+  bool operator==(const call_parameters&) const = default;
 };
 
-/// Ranks with one id, and the calls for which not all of them have come.
-struct meeting;
+/// The ranks with one unique id, and their calls for which some ranks are missing.
+struct shared_call;
 struct clique {
   int size = 0, arrived = 0, open = 0;
   std::vector<int> devices;
-  /// By how many came before: of all collectives, of the messages of a pair.
-  std::map<std::size_t, std::shared_ptr<meeting>> collectives;
-  std::map<std::array<std::size_t, 3>, std::shared_ptr<meeting>> messages;
+  /// By sequence number: of all collectives, of the messages of a pair.
+  std::map<std::size_t, std::shared_ptr<shared_call>> collectives;
+  std::map<std::array<std::size_t, 3>, std::shared_ptr<shared_call>> messages;
 };
 
 struct made_op {
@@ -41,7 +41,7 @@ struct made_op {
   double factor = 1;
 };
 
-/// What a vendor's library calls a communicator: one rank's end.
+/// A communicator of the library: one rank's end.
 struct end {
   std::shared_ptr<clique> of;
   int rank = 0, device = 0;
@@ -60,26 +60,26 @@ struct side {
 };
 
 /// One call of all ranks of a clique, or one message: its sender and its receiver.
-struct meeting {
-  meeting(const terms& of, std::size_t parts) : says(of), sides(parts) {}
-  bool all_came() const;
+struct shared_call {
+  shared_call(const call_parameters& of, std::size_t parts) : parameters(of), sides(parts) {}
+  bool all_arrived() const;
   bool all_here() const;
 
-  const terms says;
+  const call_parameters parameters;
   std::vector<std::optional<side>> sides;
   bool is_done = false;
 };
 
-/// A call of one rank, before it is put on a stream.
+/// A call of one rank before it is queued on a stream.
 struct posted {
-  terms says;
-  side mine;
+  call_parameters parameters;
+  side own_part;
   std::size_t to = 0;  ///< of a message
   bool sends = false;
   cu::stream on = nullptr;
 };
 
-/// All that one double knows. Everything wants the mutex of CUDA's double held.
+/// The state of one double. All functions require the mutex of CUDA's double.
 class world {
  public:
   explicit world(cuda_double& devices);
@@ -87,19 +87,20 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  /// Who starts for ever, as others never will, is told, and is gone when this returns.
-  void end_starts();
+  /// Wakes the ranks that wait in an initialization others will never join; returns when they have
+  /// left.
+  void end_initializations();
 
-  /// The one in force, or null. Mutex not wanted.
+  /// The live double's state, or null. Without the mutex.
   static world* now() noexcept;
-  /// Counts, and says what was asked for this call.
+  /// Counts the call; returns its injected result.
   nc::result injected(const char* function);
   std::shared_ptr<end> find(nc::comm which) const;
-  /// Puts what one `group_end` starts on its streams.
+  /// Queues the calls of one `group_end` on their streams.
   nc::result start(cuda::world& in, const std::vector<posted>& all);
 
   std::condition_variable arrivals;
-  bool is_ending = false;  ///< who starts waits for nobody any more
+  bool is_ending = false;  ///< initializations wait no longer
   std::map<std::string, std::size_t> counts;
   struct fault {
     std::string function;
@@ -113,10 +114,10 @@ class world {
   int last_op = 15;
 
  private:
-  std::shared_ptr<meeting> meet(cuda::world& in, const posted& one);
+  std::shared_ptr<shared_call> match(cuda::world& in, const posted& one);
 };
 
-/// One call: `body(world&, cuda::world&, lock&)`.
+/// A call: `body(world&, cuda::world&, lock&)`.
 template <class Body>
 nc::result call(const char* name, Body body) {
   world* const own = world::now();
@@ -127,7 +128,7 @@ nc::result call(const char* name, Body body) {
   return body(*own, *in, held);
 }
 
-/// The calls that a thread has made since `group_start`.
+/// The calls of a thread since `group_start`.
 struct group_state {
   int depth = 0;
   nc::result failed = nc::success;
@@ -135,14 +136,14 @@ struct group_state {
 };
 group_state& groups_of_this_thread() noexcept;
 
-/// Its type by the vendor's number.
+/// The type for a vendor's number.
 std::optional<data_type> type_of(int vendor) noexcept;
 /// One element as a number.
 double value_of(data_type type, const void* element);
-/// What a call does once all are there.
-void carry_out(cuda::world& in, const meeting& what);
+/// Executes a call once all its parts are there.
+void execute(cuda::world& in, const shared_call& what);
 
-// Each puts its functions into the table.
+// Each adds its functions to the table.
 void fill_life(detail::nccl& table);
 void fill_calls(detail::nccl& table);
 

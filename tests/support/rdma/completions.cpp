@@ -7,7 +7,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_comp_channel* create_comp_channel(ibv_context* of) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "create_comp_channel");
   if (found == nullptr) return errno = EINVAL, nullptr;
@@ -20,7 +20,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* of) {
 }
 
 int destroy_comp_channel(ibv_comp_channel* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.channels, which, "destroy_comp_channel") == nullptr) return EINVAL;
   if (which->refcnt > 0) return EBUSY;
@@ -29,7 +29,7 @@ int destroy_comp_channel(ibv_comp_channel* which) {
 }
 
 ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* tells, int vector) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "create_cq");
   if (found == nullptr) return errno = EINVAL, nullptr;
@@ -52,7 +52,7 @@ ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* te
 }
 
 int destroy_cq(ibv_cq* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   cq* const found = in.live(in.cqs, which, "destroy_cq");
   if (found == nullptr) return EINVAL;
@@ -77,7 +77,7 @@ int destroy_cq(ibv_cq* which) {
 }
 
 int get_cq_event(ibv_comp_channel* of, ibv_cq** which, void** with) {
-  world& in = world::here();
+  world& in = world::current();
   comp_channel* found = nullptr;
   {
     const std::lock_guard lock(in.mutex);
@@ -92,7 +92,7 @@ int get_cq_event(ibv_comp_channel* of, ibv_cq** which, void** with) {
 }
 
 void ack_cq_events(ibv_cq* of, unsigned count) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   cq* const found = in.live(in.cqs, of, "ack_cq_events");
   if (found == nullptr) return;
@@ -103,7 +103,7 @@ void ack_cq_events(ibv_cq* of, unsigned count) {
 }
 
 int req_notify_cq(ibv_cq* which, int solicited_only) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   cq* const found = in.live(in.cqs, which, "req_notify_cq");
   if (found == nullptr) return EINVAL;
@@ -116,7 +116,7 @@ int req_notify_cq(ibv_cq* which, int solicited_only) {
   return 0;
 }
 
-/// Only polling gives the slots of requests back; a send's, also those of all that went before.
+/// Only polling frees the slots of requests; that of a send also frees all earlier ones.
 void free_slots(world& in, const completion& of) {
   for (const auto& one : in.qps) {
     if (one->serial != of.qp_serial) continue;
@@ -129,7 +129,7 @@ void free_slots(world& in, const completion& of) {
 }
 
 int poll_cq(ibv_cq* which, int most, ibv_wc* into) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   cq* const found = in.live(in.cqs, which, "poll_cq");
   if (found == nullptr) return -EINVAL;
@@ -145,7 +145,7 @@ int poll_cq(ibv_cq* which, int most, ibv_wc* into) {
   return got;
 }
 
-/// What a completion does not say is rubbish, so that whoever reads it is found out.
+/// Fields that a completion does not define are random, so that code that reads them fails.
 ibv_wc rubbish() {
   ibv_wc made;
   std::memset(&made, 0xdb, sizeof made);
@@ -164,7 +164,7 @@ ibv_wc_opcode completed(ibv_wr_opcode posted) {
   }
 }
 
-/// A failed send says that it was a receive and the other way round.
+/// A failed completion has the wrong opcode, as it is not defined.
 ibv_wc failed(std::uint64_t wr_id, ibv_wc_status status, std::uint32_t qp_num, bool of_send) {
   ibv_wc made = rubbish();
   made.wr_id = wr_id;
@@ -187,11 +187,11 @@ void world::complete(cq& on, const completion& what) {
   if (on.waiting.size() >= static_cast<std::size_t>(on.cqe)) {
     ++seen.cq_overruns;
     on.broken = true;
-    tell(on, IBV_EVENT_CQ_ERR);
+    post_event(on, IBV_EVENT_CQ_ERR);
     for (const auto& one : qps) {
       if ((one->send_cq != &on && one->recv_cq != &on) || one->now == IBV_QPS_ERR) continue;
       break_pair(*one);
-      tell(*one, IBV_EVENT_QP_FATAL);
+      post_event(*one, IBV_EVENT_QP_FATAL);
     }
     return;
   }

@@ -9,7 +9,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_device** get_device_list(int* count) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if ((errno = in.injected(call::get_device_list)) != 0) return nullptr;
   auto& list = in.lists.emplace_back(new ibv_device*[in.devices.size() + 1]);
@@ -23,7 +23,7 @@ ibv_device** get_device_list(int* count) {
 }
 
 void free_device_list(ibv_device** list) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   const auto gone = std::erase_if(in.lists, [&](const auto& one) { return one.get() == list; });
   if (gone == 0) in.fail("free_device_list: not one of its lists");
@@ -34,7 +34,7 @@ const char* get_device_name(ibv_device* of) {
 }
 
 ibv_context* open_device(ibv_device* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if ((errno = in.injected(call::open_device)) != 0) return nullptr;
   if (static_cast<device*>(which)->dead) return errno = EIO, nullptr;
@@ -49,7 +49,7 @@ ibv_context* open_device(ibv_device* which) {
 }
 
 int close_device(ibv_context* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.contexts, which, "close_device") == nullptr) return EINVAL;
   const auto inside = [&](const auto& one) { return one.context == which; };
@@ -59,7 +59,7 @@ int close_device(ibv_context* which) {
 }
 
 int query_device(ibv_context* of, ibv_device_attr* into) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_device");
   if (found == nullptr) return EINVAL;
@@ -88,9 +88,9 @@ int query_device(ibv_context* of, ibv_device_attr* into) {
   return 0;
 }
 
-/// As the library's compatible one, it leaves the fields that came later alone.
+/// Like the library's compatibility function, it does not touch the newer fields.
 int query_port(ibv_context* of, std::uint8_t port, ibv_port_attr* into) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_port");
   if (found == nullptr || port != 1) return EINVAL;
@@ -118,7 +118,7 @@ int query_port(ibv_context* of, std::uint8_t port, ibv_port_attr* into) {
 
 ssize_t query_gid_table(ibv_context* of, ibv_gid_entry* into, std::size_t most, std::uint32_t flags,
                         std::size_t entry_bytes) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_gid_table");
   if (found == nullptr || flags != 0 || entry_bytes != sizeof *into) return -EINVAL;

@@ -39,7 +39,7 @@ detail::ibverbs& rdma_double::table() noexcept {
 void rdma_double::deliver(delivery when) {
   const std::lock_guard lock(world_->mutex);
   world_->when = when;
-  world_->kick();
+  world_->make_progress();
 }
 
 std::size_t rdma_double::pump(std::size_t most, const std::string& device) {
@@ -56,16 +56,16 @@ void rdma_double::drop_link(const std::string& device) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   if (!std::exchange(of.up, false)) return;
-  world_->tell(of, IBV_EVENT_PORT_ERR);
-  world_->kick();
+  world_->post_event(of, IBV_EVENT_PORT_ERR);
+  world_->make_progress();
 }
 
 void rdma_double::restore_link(const std::string& device) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   if (std::exchange(of.up, true)) return;
-  world_->tell(of, IBV_EVENT_PORT_ACTIVE);
-  world_->kick();
+  world_->post_event(of, IBV_EVENT_PORT_ACTIVE);
+  world_->make_progress();
 }
 
 void rdma_double::fail_device(const std::string& device) {
@@ -92,7 +92,7 @@ void rdma_double::restore_device(const std::string& device) {
 void rdma_double::drop_acks(const std::string& device, bool on) {
   const std::lock_guard lock(world_->mutex);
   world_->named(device).acks_lost = on;
-  world_->kick();
+  world_->make_progress();
 }
 
 void rdma_double::delay_packets(const std::string& device, bool on) {
@@ -100,21 +100,21 @@ void rdma_double::delay_packets(const std::string& device, bool on) {
   rdma::device& of = world_->named(device);
   of.packets_late = on;
   if (!on) world_->land_late(of);
-  world_->kick();
+  world_->make_progress();
 }
 
 void rdma_double::change_gids(const std::string& device, std::vector<gid> to) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   of.spec.gids = rdma::numbered(std::move(to));
-  world_->tell(of, IBV_EVENT_GID_CHANGE);
-  world_->kick();
+  world_->post_event(of, IBV_EVENT_GID_CHANGE);
+  world_->make_progress();
 }
 
 void rdma_double::hold(const std::string& device, bool on) {
   const std::lock_guard lock(world_->mutex);
   world_->named(device).held = on;
-  world_->kick();
+  world_->make_progress();
 }
 
 void rdma_double::fail_next(call which, int error, int after) {

@@ -17,23 +17,24 @@ namespace rdma {
 class world;
 }
 
-/// RDMA devices in memory, all of one process and on one network: while it lives, `find_ibverbs`
-/// gives its functions. Reliable connections only; strict where NICs differ, and it fails on
-/// demand. What is still open when it ends, destroyed twice, or destroyed with events that nobody
-/// acknowledged (where the library would block) fails the test. One at a time. Any thread.
+/// Simulated RDMA devices, all of one process and on one network: while it lives, `find_ibverbs`
+/// returns its functions. Reliable connections only; strict where NICs differ, and it fails calls
+/// on request. Objects that are still open at its end, destroyed twice, or destroyed with
+/// unacknowledged events (where the library would block) fail the test. One at a time; usable from
+/// any thread.
 class rdma_double {
  public:
   struct gid {
     std::array<std::uint8_t, 16> bytes{};
     ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
     unsigned interface_index = 0;
-    std::optional<std::uint32_t> index = {};  ///< in the table; its place in the list otherwise
+    std::optional<std::uint32_t> index = {};  ///< in the table; default: its position in the list
   };
-  /// The GID of an IP address, as RoCE has them.
+  /// The GID of an IP address for RoCE.
   static gid roce(const std::string& address, unsigned interface_index,
                   ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
 
-  /// A device of one port; the limits are those of soft-RoCE.
+  /// A device with one port and the limits of soft-RoCE.
   struct device_spec {
     std::string name;
     bool infiniband = false;
@@ -44,17 +45,17 @@ class rdma_double {
     int max_qp_wr = 16384;
     int max_cqe = 32767;
     int max_sge = 32;
-    /// Beyond it registering gives ENOMEM, as RLIMIT_MEMLOCK does.
+    /// Beyond it a registration fails with ENOMEM, as for RLIMIT_MEMLOCK.
     std::size_t max_registered = std::numeric_limits<std::size_t>::max();
-    /// Whether it registers descriptors; anything that mmap takes will do for one.
+    /// Whether it registers dma-bufs; any descriptor that mmap accepts is one.
     bool dmabuf = false;
-    /// Whether completions of a queue pair that was destroyed can still be polled: drivers differ.
+    /// Whether completions of a destroyed queue pair can still be polled: drivers differ.
     bool keeps_completions = true;
-    /// Empty: a link-local one and an IPv4 one (RoCE v2), or that of its GUID (InfiniBand).
+    /// Empty: a link-local and an IPv4 GID (RoCE v2), or that of its GUID (InfiniBand).
     std::vector<gid> gids = {};
   };
 
-  /// What may fail by `fail_next`.
+  /// The calls for `fail_next`.
   enum class call {
     get_device_list,
     open_device,
@@ -77,10 +78,10 @@ class rdma_double {
     get_async_event,
   };
 
-  /// When what was posted moves.
+  /// When posted requests are executed.
   enum class delivery {
-    at_post,  ///< at once, all the way
-    at_poll,  ///< when anybody polls any completion queue; an armed one tells that it is time
+    at_post,  ///< at once, until completion
+    at_poll,  ///< whenever any completion queue is polled; an armed one is signalled
     by_pump,  ///< one step for each `pump`
   };
 
@@ -93,41 +94,42 @@ class rdma_double {
   detail::ibverbs& table() noexcept;
 
   void deliver(delivery when);
-  /// Takes so many steps, held devices' too, of one device or of all: a message lands, or the
-  /// sender hears of it, or a request is flushed, or, when nothing else is left to do, one that
-  /// nobody answers is given up. Returns how many there were.
+  /// Executes up to `most` steps, also of held devices, of one device or of all: a message lands,
+  /// or its sender completes it, or a request is flushed, or, when nothing else is left, an
+  /// unanswered one fails. Returns the number of steps.
   std::size_t pump(std::size_t most = 1, const std::string& device = {});
   std::size_t pump_all() { return pump(std::numeric_limits<std::size_t>::max()); }
-  /// How long a sender that nobody answers goes on trying; at first it gives up at once, or waits
-  /// for a pump. A peer that is not yet ready to receive is waited for, for ever if this is none.
+  /// How long a sender retries without an answer; by default it fails at once, or at the next pump.
+  /// A receiver that is not ready is retried for as long, or without limit if this is 0.
   void retry_for(std::chrono::milliseconds how_long);
 
-  /// The port goes down: PORT_ERR, and what is sent from or to it ends in RETRY_EXC_ERR.
+  /// The port goes down: PORT_ERR, and requests from or to it fail with RETRY_EXC_ERR.
   void drop_link(const std::string& device);
   /// Up again: PORT_ACTIVE.
   void restore_link(const std::string& device);
-  /// DEVICE_FATAL: everything is flushed, and nothing new can be made.
+  /// DEVICE_FATAL: everything is flushed, and no object can be created.
   void fail_device(const std::string& device);
-  /// As `fail_device`, and it is listed no more.
+  /// As `fail_device`, and it is not listed any more.
   void remove_device(const std::string& device);
-  /// It is there and well again for whoever opens it anew; what was opened before stays dead.
+  /// The device works again when it is opened anew; earlier contexts stay dead.
   void restore_device(const std::string& device);
-  /// What this device sends lands, but it never hears so: RETRY_EXC_ERR.
+  /// Requests of this device land, but are never acknowledged: RETRY_EXC_ERR.
   void drop_acks(const std::string& device, bool on);
-  /// What this device sends is long under way: it ends in RETRY_EXC_ERR, and lands when this ends
-  /// where the queue pair of the peer still receives.
+  /// Requests of this device are delayed: they fail with RETRY_EXC_ERR, and land when the delay
+  /// ends, if the peer's queue pair still receives.
   void delay_packets(const std::string& device, bool on);
-  /// Another GID table: GID_CHANGE.
+  /// Changes the GID table: GID_CHANGE.
   void change_gids(const std::string& device, std::vector<gid> to);
-  /// Nothing of the device moves, completions neither, but by `pump`.
+  /// The device makes progress only by `pump`, completions included.
   void hold(const std::string& device, bool on);
-  /// The next such call, or the one `after` so many, fails with this errno. Of a list of requests
-  /// each counts.
+  /// The next such call, or the one after `after` others, fails with this errno. Each request of a
+  /// list counts.
   void fail_next(call which, int error, int after = 0);
-  /// The next send request posted, of this device or any, ends so, without landing.
+  /// The next send request posted, of this device or any, completes with this status, without
+  /// landing.
   void fail_next_wr(ibv_wc_status status, const std::string& device = {});
 
-  /// What is not yet destroyed.
+  /// Objects that are still open.
   struct objects {
     std::size_t contexts = 0, pds = 0, mrs = 0, channels = 0, cqs = 0, qps = 0;
     std::size_t device_lists = 0;
@@ -138,14 +140,14 @@ class rdma_double {
     std::string text() const;
   };
   objects open() const;
-  /// Asynchronous ones that nobody has fetched yet.
+  /// Asynchronous events that are not fetched.
   std::size_t waiting_events() const;
 
-  /// What has happened so far.
+  /// Activity so far.
   struct traffic {
     std::size_t sends = 0, writes = 0, reads = 0;  ///< that landed
     std::size_t bytes = 0;
-    std::size_t rnr = 0;  ///< messages that found no receive posted
+    std::size_t rnr = 0;  ///< messages for which no receive was posted
     std::size_t cq_overruns = 0;
     std::size_t registrations = 0;
     bool operator==(const traffic&) const = default;

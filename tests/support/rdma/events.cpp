@@ -21,7 +21,7 @@ bool is_of_pair(ibv_event_type type) {
 }
 
 int get_async_event(ibv_context* of, ibv_async_event* into) {
-  world& in = world::here();
+  world& in = world::current();
   context* found = nullptr;
   {
     const std::lock_guard lock(in.mutex);
@@ -40,9 +40,9 @@ int get_async_event(ibv_context* of, ibv_async_event* into) {
   });
 }
 
-/// Events of a port name no context: the first that has one to acknowledge is as good as any.
+/// Events of a port name no context: acknowledges for the first one that has any.
 void ack_async_event(ibv_async_event* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (is_of_queue(which->event_type)) {
     cq* const found = in.live(in.cqs, which->element.cq, "ack_async_event");
@@ -64,7 +64,7 @@ void ack_async_event(ibv_async_event* which) {
 
 }  // namespace
 
-void world::tell(device& of, ibv_event_type what) {
+void world::post_event(device& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.port_num = what == IBV_EVENT_DEVICE_FATAL ? 0 : 1;
   event.event_type = what;
@@ -73,14 +73,14 @@ void world::tell(device& of, ibv_event_type what) {
   }
 }
 
-void world::tell(qp& of, ibv_event_type what) {
+void world::post_event(qp& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.qp = &of;
   event.event_type = what;
   of_pair(of).events.push(event);
 }
 
-void world::tell(cq& of, ibv_event_type what) {
+void world::post_event(cq& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.cq = &of;
   event.event_type = what;

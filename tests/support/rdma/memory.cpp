@@ -8,7 +8,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_pd* alloc_pd(ibv_context* of) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "alloc_pd");
   if (found == nullptr) return errno = EINVAL, nullptr;
@@ -20,7 +20,7 @@ ibv_pd* alloc_pd(ibv_context* of) {
 }
 
 int dealloc_pd(ibv_pd* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.pds, which, "dealloc_pd") == nullptr) return EINVAL;
   const auto inside = [&](const auto& one) { return one.pd == which; };
@@ -53,7 +53,7 @@ int may_register(world& in, ibv_pd* where, std::size_t bytes, int access, call w
   return bytes > of.spec.max_registered - of.registered ? ENOMEM : 0;
 }
 
-/// The two keys differ, and no key comes again, so that none works by chance.
+/// The two keys differ, and none is reused, so that a wrong key never works by chance.
 ibv_mr* register_as(world& in, ibv_pd* where, void* from, std::size_t bytes, int access) {
   mr& made = in.mrs.add(std::make_unique<mr>());
   made.context = where->context;
@@ -72,10 +72,10 @@ ibv_mr* register_as(world& in, ibv_pd* where, void* from, std::size_t bytes, int
 }
 
 ibv_mr* reg_mr(ibv_pd* where, void* from, std::size_t bytes, int access) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if ((errno = may_register(in, where, bytes, access, call::reg_mr)) != 0) return nullptr;
-  // Pinning touches the pages: memory that is not there is found here.
+  // Pinning accesses the pages: unmapped memory is detected here.
   const volatile auto* const memory = static_cast<const volatile std::byte*>(from);
   static_cast<void>(memory[0]);
   static_cast<void>(memory[bytes - 1]);
@@ -84,7 +84,7 @@ ibv_mr* reg_mr(ibv_pd* where, void* from, std::size_t bytes, int access) {
 
 constexpr unsigned optional_access = IBV_ACCESS_OPTIONAL_RANGE;
 
-/// Leaves out what this device does not know: all that is optional.
+/// Removes the optional access flags, which this device does not know.
 ibv_mr* reg_mr_iova2(ibv_pd* where, void* from, std::size_t bytes, std::uint64_t iova,
                      unsigned access) {
   if (iova != reinterpret_cast<std::uintptr_t>(from)) return errno = EOPNOTSUPP, nullptr;
@@ -93,7 +93,7 @@ ibv_mr* reg_mr_iova2(ibv_pd* where, void* from, std::size_t bytes, std::uint64_t
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* where, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
                       int descriptor, int access) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   access &= ~static_cast<int>(optional_access);
   errno = may_register(in, where, bytes, access, call::reg_dmabuf_mr);
@@ -113,7 +113,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* where, std::uint64_t offset, std::size_t bytes, st
 }
 
 int dereg_mr(ibv_mr* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   mr* const found = in.live(in.mrs, which, "dereg_mr");
   if (found == nullptr) return EINVAL;

@@ -13,11 +13,11 @@
 
 #include "support/rdma/double.hpp"
 
-// What the functions hand out, each with what the double has to know of it.
+// The objects behind the library's handles, with what the double knows of each.
 namespace tandem::test::rdma {
 
-/// Waits to be fetched, behind a descriptor that is readable meanwhile. Whether fetching blocks,
-/// the descriptor's flags say.
+/// Events to be fetched, with a descriptor that is readable while there are some. The descriptor's
+/// flags decide whether fetching blocks.
 template <class Event>
 class event_queue {
  public:
@@ -32,12 +32,12 @@ class event_queue {
     waiting_.push_back(one);
     ::eventfd_write(fd_, 1);
   }
-  /// Their share of the descriptor's count stays: a fetch that finds nothing tries again.
+  /// The descriptor's count is not reduced: a fetch that finds no event tries again.
   template <class Which>
   void forget(Which which) {
     std::erase_if(waiting_, which);
   }
-  /// 0, or -1 and errno. Locks only while nothing can block.
+  /// 0, or -1 and errno. Locks the mutex only where nothing blocks.
   template <class Mutex, class Note>
   int fetch(Mutex& mutex, Event& into, Note note) {
     for (;;) {
@@ -62,7 +62,7 @@ struct device : ibv_device {
   rdma_double::device_spec spec;
   std::uint16_t lid = 0;
   std::uint64_t guid = 0;
-  std::uint32_t next_qpn = 17;  ///< the same of every device: a number alone names no queue pair
+  std::uint32_t next_qpn = 17;  ///< same start for all: a number does not identify a pair
   std::size_t registered = 0;
   bool up = true;
   bool dead = false;
@@ -129,8 +129,8 @@ struct send_request {
   std::uint32_t rkey = 0;
   std::uint64_t number = 0;
 
-  bool decided = false;  ///< `outcome` is known, if not to the sender
-  bool local = false;    ///< it is known without an answer from the peer
+  bool decided = false;  ///< `outcome` is known, but not yet completed
+  bool local = false;    ///< determined without an answer of the peer
   bool found_no_receive = false;
   ibv_wc_status outcome = IBV_WC_SUCCESS;
 };
@@ -147,34 +147,34 @@ struct qp : ibv_qp {
   device& from() const { return static_cast<rdma::context*>(context)->from(); }
 
   std::uint64_t serial = 0;
-  ibv_qp_state now = IBV_QPS_RESET;  ///< `state` is only what was last asked for
+  ibv_qp_state now = IBV_QPS_RESET;  ///< `state` is only the last one requested
   ibv_qp_init_attr made_as{};
   ibv_qp_attr attr{};
   rdma_double::gid source{};  ///< that of `attr.ah_attr.grh.sgid_index`
   std::deque<send_request> sends;
   std::deque<receive_request> receives;
-  std::uint64_t posted = 0;                             ///< send requests ever
+  std::uint64_t posted = 0;                             ///< send requests so far
   std::uint64_t freed = 0;                              ///< of them, whose slots are free again
   std::size_t receive_slots = 0;                        ///< in use: from posting to polling
   bool established = false;                             ///< something has arrived
   std::uint32_t async_fetched = 0;                      ///< events
-  std::chrono::steady_clock::time_point stuck_since{};  ///< zero: it is not
+  std::chrono::steady_clock::time_point stuck_since{};  ///< zero: not stuck
 };
 
-/// What a sender has given up, and the network has not.
+/// A request that failed at its sender but is still in the network.
 struct late_packet {
   device* by;
-  qp sender;  ///< as it was
+  qp sender;  ///< a copy
   send_request request;
   std::uint64_t to_serial;
 };
 
-/// Owns what was made, in the order of making.
+/// Owns objects, in the order of creation.
 template <class Object>
 class pool {
  public:
   Object& add(std::unique_ptr<Object> one) { return *all_.emplace_back(std::move(one)); }
-  /// By the address, which may be of something long gone.
+  /// By address, which may be of a destroyed object.
   template <class Base>
   Object* find(const Base* which) const {
     const auto at = place(which);

@@ -10,10 +10,10 @@ namespace tandem::test {
 
 inline const std::string loopback_device = "double0";
 
-/// One device that stands on the loopback interface, so that all ranks of this process meet on it.
+/// A device on the loopback interface, which all ranks of this process share.
 std::unique_ptr<rdma_double> rdma_on_loopback();
 
-/// A rail over it, and a secret.
+/// A rail over it, and a job secret.
 settings rdma_settings(rdma_use how);
 
 }  // namespace tandem::test

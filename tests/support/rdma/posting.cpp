@@ -31,8 +31,8 @@ int may_send(world& in, const qp& by, const ibv_send_wr& wr) {
   return by.posted - by.freed >= cap.max_send_wr ? ENOMEM : 0;
 }
 
-/// A fault that waits for the next request of this device.
-void spoil(world& in, const qp& by, send_request& request) {
+/// An injected fault for the next request of this device.
+void inject_fault(world& in, const qp& by, send_request& request) {
   const auto fault = std::find_if(
       in.request_faults.begin(), in.request_faults.end(),
       [&](const auto& one) { return one.device.empty() || one.device == by.from().spec.name; });
@@ -64,16 +64,16 @@ send_request taken(const ibv_send_wr& wr, qp& by) {
 }
 
 int post_send(ibv_qp* by, ibv_send_wr* wr, ibv_send_wr** bad) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, by, "post_send");
   int error = found == nullptr ? EINVAL : 0;
   for (; wr != nullptr && error == 0; wr = wr->next) {
     if ((error = may_send(in, *found, *wr)) != 0) break;
-    spoil(in, *found, found->sends.emplace_back(taken(*wr, *found)));
+    inject_fault(in, *found, found->sends.emplace_back(taken(*wr, *found)));
   }
   if (error != 0) *bad = wr;
-  in.kick();
+  in.make_progress();
   return error;
 }
 
@@ -86,7 +86,7 @@ int may_receive(world& in, const qp& by, const ibv_recv_wr& wr) {
 }
 
 int post_recv(ibv_qp* by, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, by, "post_recv");
   int error = found == nullptr ? EINVAL : 0;
@@ -96,7 +96,7 @@ int post_recv(ibv_qp* by, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     ++found->receive_slots;
   }
   if (error != 0) *bad = wr;
-  in.kick();
+  in.make_progress();
   return error;
 }
 

@@ -8,7 +8,7 @@ namespace tandem::test::rdma {
 namespace {
 
 ibv_qp* create_qp(ibv_pd* where, ibv_qp_init_attr* as) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.pds, where, "create_qp") == nullptr) return errno = EINVAL, nullptr;
   if ((errno = in.injected(call::create_qp)) != 0) return nullptr;
@@ -82,7 +82,7 @@ const rdma_double::gid* gid_at(const device& of, std::uint32_t index) {
   return nullptr;
 }
 
-/// RoCE knows no address but a GID, InfiniBand none of another subnet without one.
+/// RoCE requires a GID, InfiniBand only for an address in another subnet.
 bool is_address(const device& of, const ibv_ah_attr& to) {
   if (to.port_num != 1) return false;
   if (!of.spec.infiniband && !to.is_global) return false;
@@ -129,7 +129,7 @@ void keep(qp& of, const ibv_qp_attr& to, int mask) {
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) now.max_dest_rd_atomic = to.max_dest_rd_atomic;
 }
 
-/// As new: what was posted is forgotten without a word.
+/// Resets it: posted requests are dropped without completions.
 void reset(world& in, qp& of) {
   in.forget_completions(of);
   of.sends.clear();
@@ -140,7 +140,7 @@ void reset(world& in, qp& of) {
 }
 
 int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "modify_qp");
   if (found == nullptr) return EINVAL;
@@ -152,12 +152,12 @@ int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
   keep(*found, *to, mask);
   found->now = found->state = next;
   if (next == IBV_QPS_RESET) reset(in, *found);
-  in.kick();
+  in.make_progress();
   return 0;
 }
 
 int query_qp(ibv_qp* which, ibv_qp_attr* into, int, ibv_qp_init_attr* made_as) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "query_qp");
   if (found == nullptr) return EINVAL;
@@ -170,7 +170,7 @@ int query_qp(ibv_qp* which, ibv_qp_attr* into, int, ibv_qp_init_attr* made_as) {
 }
 
 int destroy_qp(ibv_qp* which) {
-  world& in = world::here();
+  world& in = world::current();
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "destroy_qp");
   if (found == nullptr) return EINVAL;
@@ -182,7 +182,7 @@ int destroy_qp(ibv_qp* which) {
     return event.element.qp == which;
   });
   in.qps.remove(which);
-  in.kick();
+  in.make_progress();
   return 0;
 }
 

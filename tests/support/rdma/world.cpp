@@ -66,14 +66,14 @@ world::~world() {
   {
     const std::lock_guard lock(mutex);
     over_ = true;
-    time_passes_.notify_all();
+    timer_changed_.notify_all();
   }
   if (clock_.joinable()) clock_.join();
   detail::replace_ibverbs(nullptr);
   in_force.store(nullptr);
 }
 
-world& world::here() {
+world& world::current() {
   world* const now = in_force.load();
   if (now == nullptr) {
     std::fputs("a function of an RDMA double that is gone was called\n", stderr);

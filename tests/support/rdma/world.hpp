@@ -13,7 +13,7 @@ namespace tandem::test::rdma {
 using call = rdma_double::call;
 using delivery = rdma_double::delivery;
 
-/// All that one double knows. Its functions want the mutex held, unless they say otherwise.
+/// The state of one double. Its functions require the mutex, unless stated otherwise.
 class world {
  public:
   explicit world(std::vector<rdma_double::device_spec> specs);
@@ -21,12 +21,12 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  /// The one in force; the functions of the library find what they work on there. Never none.
-  static world& here();
+  /// The live double's state, which the library's functions use. Never null.
+  static world& current();
 
   // Objects.
   device& named(const std::string& name);
-  /// What the address names, or null and a failed test.
+  /// The object at this address, or null and a failed test.
   template <class Object, class Base>
   Object* live(const pool<Object>& in, const Base* which, const char* what) {
     Object* const found = in.find(which);
@@ -34,13 +34,13 @@ class world {
     return found;
   }
   void fail(const std::string& why);
-  /// The errno that was asked for this call, or 0.
+  /// The errno injected for this call, or 0.
   int injected(call which);
 
   // Events.
-  void tell(device& of, ibv_event_type what);
-  void tell(qp& of, ibv_event_type what);
-  void tell(cq& of, ibv_event_type what);
+  void post_event(device& of, ibv_event_type what);
+  void post_event(qp& of, ibv_event_type what);
+  void post_event(cq& of, ibv_event_type what);
   void notify(cq& of);
 
   // Completions.
@@ -50,20 +50,20 @@ class world {
                         bool solicited);
   void forget_completions(const qp& of);
 
-  // Memory: the parts as they lie, or false where a key does not allow it.
+  // Memory: the parts in order, or false where a key does not allow it.
   bool resolve(const qp& of, const std::vector<ibv_sge>& parts, bool to_write, spans& into) const;
   bool resolve_remote(const qp& of, std::uint32_t rkey, std::uint64_t at, std::size_t bytes,
                       int access, spans& into) const;
 
-  // Movement.
+  // Execution.
   enum class progress { made, none, waits, stuck };
-  /// After anything that may let something move.
-  void kick();
-  /// All that can move, does.
+  /// To be called after anything that may enable progress.
+  void make_progress();
+  /// Executes everything that can be executed.
   void run();
   std::size_t pump(std::size_t most, const std::string& device);
   void break_pair(qp& which);
-  /// All that was made of it breaks and is of no use any more.
+  /// Breaks all its objects for good.
   void kill(device& which);
   void land_late(device& of);
   void retry_for(std::chrono::milliseconds how_long);
@@ -98,7 +98,7 @@ class world {
  private:
   struct target {
     device* at = nullptr;
-    qp* pair = nullptr;  ///< null: nobody answers
+    qp* pair = nullptr;  ///< null: no answer
     bool ready = false;
   };
   target target_of(const qp& from) const;
@@ -114,23 +114,23 @@ class world {
   progress read(const qp& from, send_request& request, qp& at, const spans& into);
   void finish_receive(const qp& from, const send_request& request, qp& at, std::size_t bytes);
   void reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what);
-  void give_up(qp& of);
+  void fail_unanswered(qp& of);
   void keep_late(const qp& of);
   void announce();
-  void keep_time();
+  void run_timer();
 
   std::vector<late_packet> late_;
   std::size_t turn_ = 0;
-  std::chrono::milliseconds patience_{0};
-  std::condition_variable time_passes_;
+  std::chrono::milliseconds retry_time_{0};
+  std::condition_variable timer_changed_;
   bool over_ = false;
   std::thread clock_;
 };
 
-/// Each with its index.
+/// Sets the index of each.
 std::vector<rdma_double::gid> numbered(std::vector<rdma_double::gid> gids);
 
-// Each puts its functions into the table.
+// Each adds its functions to the table.
 void fill_devices(detail::ibverbs& table);
 void fill_events(detail::ibverbs& table);
 void fill_memory(detail::ibverbs& table);

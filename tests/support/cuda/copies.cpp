@@ -13,13 +13,13 @@ constexpr const char* filling = "cuMemsetD8Async";
 constexpr const char* waiting_for = "cuStreamWaitValue32";
 constexpr const char* writing = "cuStreamWriteValue32";
 
-/// Both ends as they are when the work is done.
+/// Resolves both addresses when the work is executed.
 struct ends {
   std::byte* to = nullptr;
   std::byte* from = nullptr;
 };
 
-/// False: misuse, which is said.
+/// False: misuse, which is recorded.
 bool find_end(world& in, const char* call, std::byte*& into, cu::address at, std::size_t bytes,
               int by, bool& pageable) {
   std::string why;
@@ -58,13 +58,13 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
                                 in.seen.copied_bytes += bytes;
                                 in.seen.pageable_copies += pageable ? 1 : 0;
                               },
-                          .leaves = in.left_by_copy(to, from)});
-    // What is not pinned is copied while the caller waits.
+                          .source_device = in.left_by_copy(to, from)});
+    // Pageable memory is copied synchronously.
     return queued == cu::success && pageable ? in.synchronize(held, where) : queued;
   });
 }
 
-/// Strict: nothing of it is queued where one cannot be.
+/// Strict: if one copy is invalid, none is queued.
 cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std::size_t count,
                      cu::copy_attributes* attributes, std::size_t* attributes_from,
                      std::size_t attributes_count, std::size_t* failed, cu::stream on) {
@@ -96,7 +96,7 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
         {.what = copying_many,
          .run =
              [&in, tos, froms, sizes, by = where->device] {
-               for (std::size_t i = tos.size(); i-- > 0;) {  // in no promised order
+               for (std::size_t i = tos.size(); i-- > 0;) {  // the order is not specified
                  ends found;
                  bool pageable = false;
                  if (!find_end(in, copying_many, found.to, tos[i], sizes[i], by, pageable) ||
@@ -108,7 +108,7 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
                  in.seen.copied_bytes += sizes[i];
                }
              },
-         .leaves = in.left_by_copy(tos[0], froms[0])});
+         .source_device = in.left_by_copy(tos[0], froms[0])});
   });
 }
 
@@ -135,7 +135,7 @@ cu::result fill(cu::address to, unsigned char with, std::size_t bytes, cu::strea
   });
 }
 
-/// The word, or null: misuse, which is said.
+/// The word, or null: misuse, which is recorded.
 std::uint32_t* find_word(world& in, const char* call, cu::address at, int by) {
   bool pageable = false;
   std::byte* found = nullptr;
@@ -156,7 +156,7 @@ cu::result wait_value(cu::stream which, cu::address at, std::uint32_t value, uns
     if (find_word(in, waiting_for, at, where->device) == nullptr) return cu::invalid_value;
     const auto reached = [&in, at, value, device = where->device] {
       std::uint32_t* const word = find_word(in, waiting_for, at, device);
-      if (word == nullptr) return true;  // said; nothing would ever come
+      if (word == nullptr) return true;  // misuse is recorded; it would never become ready
       const std::uint32_t now = std::atomic_ref(*word).load(std::memory_order_acquire);
       return static_cast<std::int32_t>(now - value) >= 0;
     };

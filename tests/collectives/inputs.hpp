@@ -7,19 +7,19 @@
 
 namespace tandem::test {
 
-/// What each rank multiplies by in a premultiplied_sum: its own, and one that every type holds.
+/// Factor of a rank in a premultiplied_sum: different for each rank, representable in every type.
 inline double factor_of(int rank) {
   return rank + 2;
 }
 
-/// Elements that a rank brings: those of floating point mostly of one size, so that they round, the
-/// others anything.
+/// Input elements of a rank: floating-point ones mostly of one magnitude, so that sums round;
+/// others arbitrary.
 std::vector<element> elements_of(data_type type, int rank, std::size_t count);
 
-/// Brought by `ranks` ranks, times their factors where the operation says so.
+/// The inputs of all ranks, times their factors where the operation has factors.
 std::vector<std::vector<element>> prepared(data_type type, reduce_op op,
-                                           std::vector<std::vector<element>> brought);
-/// The last step of a reduction.
+                                           std::vector<std::vector<element>> inputs);
+/// Last step of a reduction: the division of an average.
 element finished(data_type type, reduce_op op, element combined, int ranks);
 
 }  // namespace tandem::test

@@ -2,7 +2,7 @@
 
 #include "support/rdma/world.hpp"
 
-// What a request does where it arrives.
+// The execution of a request at the responder.
 namespace tandem::test::rdma {
 namespace {
 
@@ -37,7 +37,7 @@ void decide(send_request& request, ibv_wc_status outcome, bool local = false) {
   request.local = local;
 }
 
-/// Packets of one are too long for the other, if the message fills any.
+/// The packets of one end exceed the other's MTU, if the message fills any.
 bool differ_in_mtu(const qp& a, const qp& b, std::size_t bytes) {
   const ibv_mtu least = std::min(a.attr.path_mtu, b.attr.path_mtu);
   return a.attr.path_mtu != b.attr.path_mtu && bytes > (std::size_t{128} << least);
@@ -57,7 +57,7 @@ world::progress world::transmit(qp& from, send_request& request, qp& at) {
     return progress::made;
   }
   const std::size_t bytes = total(data);
-  if (at.now == IBV_QPS_RTR && !at.established) tell(at, IBV_EVENT_COMM_EST);
+  if (at.now == IBV_QPS_RTR && !at.established) post_event(at, IBV_EVENT_COMM_EST);
   at.established = true;
   if (differ_in_mtu(from, at, bytes)) {
     reject(request, IBV_WC_REM_INV_REQ_ERR, at, IBV_EVENT_QP_REQ_ERR);
@@ -91,20 +91,20 @@ world::progress world::wait(const qp& from, send_request& request) {
   return progress::made;
 }
 
-/// False: the receive did not take it.
+/// False: the receive rejected it.
 bool world::send(send_request& request, qp& at, const spans& data) {
   const receive_request& receive = at.receives.front();
   spans into;
-  ibv_wc_status here = IBV_WC_SUCCESS;
+  ibv_wc_status receive_status = IBV_WC_SUCCESS;
   if (!resolve(at, receive.parts, true, into)) {
-    here = IBV_WC_LOC_PROT_ERR;
+    receive_status = IBV_WC_LOC_PROT_ERR;
     decide(request, IBV_WC_REM_OP_ERR);
   } else if (total(into) < total(data)) {
-    here = IBV_WC_LOC_LEN_ERR;
+    receive_status = IBV_WC_LOC_LEN_ERR;
     decide(request, IBV_WC_REM_INV_REQ_ERR);
   }
-  if (here != IBV_WC_SUCCESS) {
-    complete_receive(at, receive, here, {}, false);
+  if (receive_status != IBV_WC_SUCCESS) {
+    complete_receive(at, receive, receive_status, {}, false);
     at.receives.pop_front();
     break_pair(at);
     return false;
@@ -148,7 +148,7 @@ world::progress world::read(const qp& from, send_request& request, qp& at, const
 void world::reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what) {
   decide(request, why);
   break_pair(at);
-  tell(at, what);
+  post_event(at, what);
 }
 
 }  // namespace tandem::test::rdma

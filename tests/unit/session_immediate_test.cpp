@@ -1,12 +1,12 @@
-// The short way of a short message: from a send that nothing stands before, to a receive that
-// waits.
+// The immediate path of a short message: from a send with nothing queued before it to a receive
+// that is already posted.
 #include "unit/session_fixture.hpp"
 
 namespace tandem::test {
 namespace {
 
-struct session_at_once_test : session_test {
-  /// One way or the other, the message that is on the wire comes to that receive.
+struct session_immediate_test : session_test {
+  /// The message on the wire completes the receive, on either path.
   void expect_received(scripted& receive, const std::string& text) {
     EXPECT_TRUE(receive.is_over());
     EXPECT_FALSE(receive.result);
@@ -15,7 +15,7 @@ struct session_at_once_test : session_test {
   }
 };
 
-TEST_F(session_at_once_test, leaves_and_fills) {
+TEST_F(session_immediate_test, sends_and_completes_immediately) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, std::string(10, ' '));
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -31,7 +31,7 @@ TEST_F(session_at_once_test, leaves_and_fills) {
   EXPECT_EQ(pair.end(1).stats().unexpected_bytes_peak, 0u);
 }
 
-TEST_F(session_at_once_test, an_empty_message) {
+TEST_F(session_immediate_test, an_empty_message) {
   scripted send(kind::send, 1, ""), receive(kind::recv, 1, "");
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -39,7 +39,7 @@ TEST_F(session_at_once_test, an_empty_message) {
   expect_received(receive, "");
 }
 
-TEST_F(session_at_once_test, meets_the_long_way_on_either_side) {
+TEST_F(session_immediate_test, interoperates_with_queued_operations) {
   scripted one(kind::send, 1, "one"), two(kind::send, 1, "two");
   scripted first(kind::recv, 1, "???"), second(kind::recv, 1, "???");
   ASSERT_TRUE(pair.send_at_once(0, one));
@@ -53,7 +53,7 @@ TEST_F(session_at_once_test, meets_the_long_way_on_either_side) {
   expect_received(second, "two");
 }
 
-TEST_F(session_at_once_test, nothing_overtakes_a_send_that_waits) {
+TEST_F(session_immediate_test, does_not_overtake_pending_send) {
   scripted waits(kind::send, 2, "first"), send(kind::send, 1, "second");
   start(0, waits);
   EXPECT_FALSE(pair.send_at_once(0, send));
@@ -62,7 +62,7 @@ TEST_F(session_at_once_test, nothing_overtakes_a_send_that_waits) {
   EXPECT_TRUE(pair.send_at_once(0, send));
 }
 
-TEST_F(session_at_once_test, nothing_overtakes_an_answer) {
+TEST_F(session_immediate_test, does_not_overtake_pending_answer) {
   scripted announced(kind::send, 1, std::string(120, 'x')),
       receive(kind::recv, 1, announced.bytes_of);
   scripted back(kind::send, 2, "back");
@@ -70,18 +70,18 @@ TEST_F(session_at_once_test, nothing_overtakes_an_answer) {
   start(0, announced);
   EXPECT_EQ(next(0), frame_type::announce);
   deliver(0);
-  EXPECT_FALSE(pair.send_at_once(1, back)) << "the accept has not left";
+  EXPECT_FALSE(pair.send_at_once(1, back)) << "the accept was not sent";
   EXPECT_EQ(next(1), frame_type::accept);
   EXPECT_TRUE(pair.send_at_once(1, back));
 }
 
-TEST_F(session_at_once_test, a_long_message_takes_the_long_way) {
+TEST_F(session_immediate_test, long_message_is_queued) {
   scripted send(kind::send, 1, std::string(101, 'x'));
   EXPECT_FALSE(pair.send_at_once(0, send));
-  EXPECT_TRUE(is_silent(0)) << "half of it has begun";
+  EXPECT_TRUE(is_silent(0)) << "half of it has been started";
 }
 
-TEST_F(session_at_once_test, stops_where_the_credits_do) {
+TEST_F(session_immediate_test, stops_without_credits) {
   int sent = 0;
   for (;; ++sent) {
     scripted send(kind::send, 1, std::string(100, 'x'));
@@ -96,18 +96,18 @@ TEST_F(session_at_once_test, stops_where_the_credits_do) {
     start(1, receive);
     ASSERT_TRUE(pair.deliver_at_once(0));
   }
-  scripted answer(kind::send, 1, "and back"), hears(kind::recv, 1, std::string(10, ' '));
-  start(0, hears);
+  scripted answer(kind::send, 1, "and back"), answered(kind::recv, 1, std::string(10, ' '));
+  start(0, answered);
   start(1, answer);
   while (pair.write(1) != nullptr) {
   }
   while (!pair.on_wire[1].empty()) deliver(1);
-  expect_received(hears, "and back");
+  expect_received(answered, "and back");
   scripted again(kind::send, 1, std::string(100, 'x'));
   EXPECT_TRUE(pair.send_at_once(0, again)) << "the credits came with the answer";
 }
 
-TEST_F(session_at_once_test, its_credits_ride_along) {
+TEST_F(session_immediate_test, piggybacks_credits) {
   for (int i = 0; i < 50; ++i) {
     scripted send(kind::send, 1, std::string(100, 'x')), receive(kind::recv, 1, send.bytes_of);
     const int from = i % 2;
@@ -118,7 +118,7 @@ TEST_F(session_at_once_test, its_credits_ride_along) {
   EXPECT_TRUE(is_silent(0) && is_silent(1));
 }
 
-TEST_F(session_at_once_test, what_is_wrong_is_said_the_long_way) {
+TEST_F(session_immediate_test, errors_use_the_queued_path) {
   scripted send(kind::send, 1, "hello"), too_short(kind::recv, 1, "1234");
   start(1, too_short);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -135,7 +135,7 @@ TEST_F(session_at_once_test, what_is_wrong_is_said_the_long_way) {
   EXPECT_EQ(plain.result, errc::call_mismatch);
 }
 
-TEST_F(session_at_once_test, a_lie_about_credits_is_a_violation) {
+TEST_F(session_immediate_test, invalid_credits_are_a_violation) {
   scripted send(kind::send, 1, "hello"), receive(kind::recv, 1, "12345");
   start(1, receive);
   ASSERT_TRUE(pair.send_at_once(0, send));
@@ -145,7 +145,7 @@ TEST_F(session_at_once_test, a_lie_about_credits_is_a_violation) {
   EXPECT_NE(pair.end(1).violation().find("credit"), std::string::npos);
 }
 
-TEST_F(session_at_once_test, not_beyond_the_flows_that_are_allowed) {
+TEST_F(session_immediate_test, respects_the_flow_limit) {
   for (flow_id flow = 0; flow < small.max_flows; ++flow) {
     scripted send(kind::send, flow, "x");
     EXPECT_TRUE(pair.send_at_once(0, send)) << flow;
@@ -156,7 +156,7 @@ TEST_F(session_at_once_test, not_beyond_the_flows_that_are_allowed) {
   EXPECT_EQ(send.result, errc::limit_exceeded);
 }
 
-TEST_F(session_at_once_test, not_once_it_has_failed_or_the_peer_has_gone) {
+TEST_F(session_immediate_test, refused_after_failure_or_close) {
   scripted send(kind::send, 1, "x");
   protocol::frame close_frame;
   close_frame.type = frame_type::close;

@@ -1,4 +1,4 @@
-// Frames of data that bring several chunks at once, in order and in any order.
+// Data frames that carry several chunks, in order and in any order.
 #include <boost/asio/error.hpp>
 
 #include "unit/session_fixture.hpp"
@@ -6,8 +6,8 @@
 namespace tandem::test {
 namespace {
 
-struct session_wide_test : session_test {
-  /// Chunks of 50 bytes: the last one of this has 20.
+struct session_coalesced_test : session_test {
+  /// Chunks of 50 bytes: the last one has 20.
   const std::string text = [] {
     std::string made(220, ' ');
     for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<char>('a' + i % 23);
@@ -24,7 +24,7 @@ struct session_wide_test : session_test {
     announce_and_accept();
   }
 
-  /// The next frame, widened to at most so many bytes. False: there is none.
+  /// The next frame with chunks coalesced up to this many bytes. False if there is none.
   bool give(protocol::outgoing_frame& out, std::uint64_t most_bytes) {
     if (!pair.end(0).next(out)) return false;
     pair.end(0).coalesce_chunks(out, most_bytes);
@@ -44,7 +44,7 @@ struct session_wide_test : session_test {
   }
 };
 
-TEST_F(session_wide_test, all_of_a_message_in_one) {
+TEST_F(session_coalesced_test, whole_message_in_one_frame) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   EXPECT_EQ(out.header.payload_bytes, 220u);
@@ -58,7 +58,7 @@ TEST_F(session_wide_test, all_of_a_message_in_one) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_wide_test, whole_chunks_in_any_order) {
+TEST_F(session_coalesced_test, whole_chunks_in_any_order) {
   protocol::outgoing_frame out;
   std::vector<packet> all;
   while (give(out, 110)) all.push_back(leave(out));
@@ -70,19 +70,19 @@ TEST_F(session_wide_test, whole_chunks_in_any_order) {
   EXPECT_EQ(receive.received(), text);
 }
 
-TEST_F(session_wide_test, no_wider_than_a_chunk_where_no_other_fits) {
+TEST_F(session_coalesced_test, single_chunk_where_no_other_fits) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 99));
   EXPECT_EQ(out.header.payload_bytes, 50u);
 }
 
-TEST_F(session_wide_test, others_keep_their_turns) {
+TEST_F(session_coalesced_test, other_messages_keep_their_turns) {
   scripted other(kind::send, 2, std::string(150, 'y')), into(kind::recv, 2, std::string(150, ' '));
   start(1, into);
   start(0, other);
   const packet* announced = pair.write(0);
   while (announced != nullptr && announced->header.type != frame_type::announce) {
-    announced = pair.write(0);  // chunks of the first
+    announced = pair.write(0);  // chunks of the first message
   }
   ASSERT_NE(announced, nullptr);
   while (!pair.on_wire[0].empty()) deliver(0);
@@ -99,7 +99,7 @@ TEST_F(session_wide_test, others_keep_their_turns) {
   EXPECT_EQ(into.received(), other.bytes_of);
 }
 
-TEST_F(session_wide_test, what_has_arrived_may_not_come_again_nor_what_is_no_whole_chunk) {
+TEST_F(session_coalesced_test, duplicates_and_partial_chunks_are_refused) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   packet p = leave(out);
@@ -109,7 +109,7 @@ TEST_F(session_wide_test, what_has_arrived_may_not_come_again_nor_what_is_no_who
   EXPECT_FALSE(arrive(again));
 }
 
-TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
+TEST_F(session_coalesced_test, partial_chunk_is_refused) {
   packet p;
   p.header.type = frame_type::data;
   p.header.flow = 1;
@@ -121,8 +121,8 @@ TEST_F(session_wide_test, a_part_of_a_chunk_is_refused) {
   EXPECT_FALSE(arrive(p));
 }
 
-/// A peer that lies: the end of one landing finds the message whole, and that of the other nothing.
-TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
+/// An incorrect peer: the first landing to end completes the message, the other finds nothing.
+TEST_F(session_coalesced_test, same_chunks_begun_twice_are_tolerated) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   const packet p = leave(out);
@@ -136,14 +136,14 @@ TEST_F(session_wide_test, the_same_chunks_begun_twice_break_nothing) {
   EXPECT_TRUE(receive.is_over());
 }
 
-TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) {
+TEST_F(session_coalesced_test, cancelled_send_withdraws_when_idle) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 100));
   pair.end(0).cancel(send);
   EXPECT_FALSE(send.is_over()) << "what is being written is still its view";
   protocol::outgoing_frame other = out;
   pair.end(0).coalesce_chunks(other, 1000);
-  EXPECT_EQ(other.header.payload_bytes, 100u) << "of what is cancelled no more leaves";
+  EXPECT_EQ(other.header.payload_bytes, 100u) << "nothing more of a cancelled message is sent";
   pair.end(0).sent(out);
   EXPECT_EQ(send.result, boost::asio::error::operation_aborted);
   pair.forget_done(0);
@@ -152,7 +152,7 @@ TEST_F(session_wide_test, a_cancelled_send_withdraws_once_nothing_is_under_way) 
   EXPECT_EQ(receive.result, errc::message_cancelled);
 }
 
-TEST_F(session_wide_test, what_could_not_be_read_spoils_the_message_once) {
+TEST_F(session_coalesced_test, read_failure_fails_the_message_once) {
   protocol::outgoing_frame out;
   ASSERT_TRUE(give(out, 1000));
   pair.end(0).fail_payload(out, error(errc::device_failed, "unplugged"));

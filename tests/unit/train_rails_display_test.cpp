@@ -1,4 +1,4 @@
-// What `tandem train` shows of its rails: the progress line and the page, checked as text.
+// The rails in the progress line and on the page of `tandem train`, checked as text.
 #include <gtest/gtest.h>
 
 #include "page.hpp"
@@ -11,8 +11,8 @@ namespace tandem::train {
 namespace {
 
 using test::count;
-/// Every element is closed where it was opened, and no attribute is left open. Empty where that is
-/// so, else what is wrong.
+/// Checks that elements are properly nested and attributes are quoted. Returns the first error;
+/// empty if there is none.
 std::string fault_of(const std::string& html) {
   std::vector<std::string> open;
   for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {
@@ -56,7 +56,7 @@ const std::vector<nic_status> mixed{{"eth0", 2, 2, rail_state::up, 1.23e9},
                                     {"eth2", 2, 0, rail_state::lost, 8},
                                     {"eth3", 1, 0, rail_state::suspect, 1234}};
 
-TEST(rail_text, says_each_rail_and_then_less_and_less) {
+TEST(rail_text, abbreviates_as_rails_increase) {
   const std::vector<std::string> texts = rail_texts(mixed);
   ASSERT_EQ(texts.size(), 4U);
   EXPECT_EQ(texts[0], "eth0 up 1.2 GB/s  eth1 1/2 up 57 MB/s  eth2 lost  eth3 suspect 1 kB/s");
@@ -66,7 +66,7 @@ TEST(rail_text, says_each_rail_and_then_less_and_less) {
   EXPECT_TRUE(rail_texts({}).empty());
 }
 
-TEST(rail_text, has_three_digits_at_most) {
+TEST(rail_text, has_at_most_three_digits) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");
   EXPECT_EQ(bytes_text(1.25e6), "1.2 MB");
@@ -74,7 +74,7 @@ TEST(rail_text, has_three_digits_at_most) {
   EXPECT_EQ(rate_text(1.25e12), "1.2 TB/s");
 }
 
-TEST(rails_in_the_progress_line, never_exceed_the_terminal) {
+TEST(rails_in_the_progress_line, fit_the_terminal) {
   std::vector<nic_status> many;
   for (int i = 0; i < 16; ++i) many.push_back({"eth" + std::to_string(i), 1, 1, {}, 1e9});
   many[7] = {"eth7", 1, 0, rail_state::lost, 0};
@@ -90,7 +90,7 @@ TEST(rails_in_the_progress_line, never_exceed_the_terminal) {
   }
 }
 
-TEST(rails_in_the_progress_line, go_before_the_waiting_where_room_is_short) {
+TEST(rails_in_the_progress_line, replace_waiting_time_where_space_is_short) {
   const std::vector<nic_status> two{{"eth0", 1, 1, rail_state::up, 1.2e9},
                                     {"eth1", 1, 0, rail_state::lost, 0}};
   const progress_state state{"4 ranks", 50, 200, 3.14159, 12345, 0.257, 31.2, rail_texts(two)};
@@ -105,7 +105,7 @@ TEST(rails_in_the_progress_line, go_before_the_waiting_where_room_is_short) {
   EXPECT_EQ(progress_line(state, 60).find("eth"), std::string::npos);
 }
 
-TEST(rails_in_the_progress_line, are_asked_only_when_it_is_shown) {
+TEST(rails_in_the_progress_line, are_queried_only_when_shown) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   int asked = 0;
@@ -125,7 +125,7 @@ TEST(rails_in_the_progress_line, are_asked_only_when_it_is_shown) {
   EXPECT_EQ(count(text, "  r1 up\n"), 21) << text;
 }
 
-TEST(rails_on_the_page, are_all_there_and_the_lost_one_visibly_so) {
+TEST(rails_on_the_page, are_complete_and_mark_the_lost_one) {
   const std::string html = render(page_with(records_with_a_loss()));
   EXPECT_EQ(fault_of(html), "");
   EXPECT_EQ(count(html, "<h2>Rails</h2>"), 1);
@@ -143,7 +143,7 @@ TEST(rails_on_the_page, are_all_there_and_the_lost_one_visibly_so) {
   EXPECT_EQ(html.find("inf"), std::string::npos);
 }
 
-TEST(rails_on_the_page, are_half_grey_where_some_of_a_nic_are_lost) {
+TEST(rails_on_the_page, are_half_grey_for_partially_lost_nic) {
   std::vector<rail_record> rails = records_with_a_loss();
   rails.push_back(rails[1]);
   rails.back().second = 3;
@@ -168,7 +168,7 @@ TEST(rails_on_the_page, are_escaped_and_shortened) {
   EXPECT_NE(html.find(">enp193s0f0np0 - enp193s…<"), std::string::npos);
 }
 
-TEST(rails_on_the_page, have_no_section_without_rails_and_survive_a_run_of_no_time) {
+TEST(rails_on_the_page, handle_no_rails_and_zero_duration) {
   EXPECT_EQ(render(page_with({})).find("Rails"), std::string::npos);
   std::vector<rail_record> rails = records_with_a_loss();
   for (rail_record& one : rails) one.points.clear();
@@ -179,7 +179,7 @@ TEST(rails_on_the_page, have_no_section_without_rails_and_survive_a_run_of_no_ti
   EXPECT_EQ(fault_of(render(page_with(rails))), "");
 }
 
-TEST(rails_on_the_page, repeat_colours_rather_than_lose_a_rail) {
+TEST(rails_on_the_page, reuse_colours_for_many_rails) {
   std::vector<rail_record> rails;
   for (int i = 0; i < 20; ++i) {
     rails.push_back(records_with_a_loss()[0]);
@@ -194,7 +194,7 @@ TEST(rails_on_the_page, repeat_colours_rather_than_lose_a_rail) {
   EXPECT_EQ(count(html, "class='f8'"), 0);
 }
 
-TEST(well_formedness, has_a_checker_that_can_fail) {
+TEST(well_formedness, checker_detects_errors) {
   EXPECT_EQ(fault_of("<!doctype html>\n<p><meta x='a>b'><br/></p>"), "");
   EXPECT_NE(fault_of("<p><b></p>"), "");
   EXPECT_NE(fault_of("<p>"), "");

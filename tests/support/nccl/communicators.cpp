@@ -7,7 +7,7 @@
 namespace tandem::test::nccl {
 namespace {
 
-constexpr std::chrono::seconds patience{20};
+constexpr std::chrono::seconds init_timeout{20};
 
 nc::result version(int* into) {
   *into = nccl_double::version;
@@ -50,20 +50,20 @@ nc::result init_rank(nc::comm* into, int ranks, nc::unique_id id, int rank) {
     if (device == nullptr || rank < 0 || rank >= ranks) return invalid_argument;
     std::shared_ptr<clique>& known = own.cliques[id.bytes];
     if (!known) known = std::make_shared<clique>();
-    const std::shared_ptr<clique> mine = known;
-    mine->size = ranks;
-    if (std::ranges::count(mine->devices, device->ordinal) > 0) return invalid_usage;
-    mine->devices.push_back(device->ordinal);
-    if (++mine->arrived == ranks) own.cliques.erase(id.bytes);
+    const std::shared_ptr<clique> own_part = known;
+    own_part->size = ranks;
+    if (std::ranges::count(own_part->devices, device->ordinal) > 0) return invalid_usage;
+    own_part->devices.push_back(device->ordinal);
+    if (++own_part->arrived == ranks) own.cliques.erase(id.bytes);
     own.arrivals.notify_all();
     const bool has_ended = own.arrivals.wait_for(
-        held, patience, [&] { return mine->arrived == mine->size || own.is_ending; });
-    if (!has_ended || mine->arrived != mine->size) return nc::system_error;
+        held, init_timeout, [&] { return own_part->arrived == own_part->size || own.is_ending; });
+    if (!has_ended || own_part->arrived != own_part->size) return nc::system_error;
     auto made = std::make_shared<end>();
-    made->of = mine;
+    made->of = own_part;
     made->rank = rank;
     made->device = device->ordinal;
-    ++mine->open;
+    ++own_part->open;
     own.last_handle += 16;
     *into = reinterpret_cast<nc::comm>(own.last_handle);
     own.ends.emplace(*into, std::move(made));
@@ -77,7 +77,7 @@ nc::result finish(const char* name, nc::comm which) {
     if (!found) return invalid_argument;
     found->aborted = true;
     own.ends.erase(which);
-    if (--found->of->open == 0) {  // nobody is left to meet
+    if (--found->of->open == 0) {  // the last one has left
       found->of->collectives.clear();
       found->of->messages.clear();
     }

@@ -1,6 +1,6 @@
 #include "support/rdma/world.hpp"
 
-// When what was posted moves, and whether anybody is there to receive it.
+// When posted requests are executed, and whether the responder can receive them.
 namespace tandem::test::rdma {
 namespace {
 
@@ -12,7 +12,7 @@ bool has(const device& which, const rdma_double::gid& what) {
   });
 }
 
-/// Whom the address of the queue pair names, if there is somebody and the own one still holds.
+/// The queue pair at the address, if it exists and the local address is still valid.
 device* addressed(const std::vector<std::unique_ptr<device>>& devices, const qp& from) {
   const ibv_ah_attr& to = from.attr.ah_attr;
   rdma_double::gid wanted{.type = from.source.type};
@@ -34,7 +34,7 @@ world::target world::target_of(const qp& from) const {
     if (&one->from() != to.at || one->qp_num != from.attr.dest_qp_num) continue;
     if (one->now == IBV_QPS_ERR) break;
     to.ready = one->now == IBV_QPS_RTR || one->now == IBV_QPS_RTS;
-    // Packets of strangers, and those out of sequence, get no answer.
+    // Packets of other queue pairs, and those out of sequence, are not answered.
     if (to.ready && (one->attr.dest_qp_num != from.qp_num || one->attr.rq_psn != from.attr.sq_psn ||
                      addressed(devices, *one) != &from.from())) {
       break;
@@ -92,7 +92,7 @@ world::progress world::step(qp& of) {
   return got != progress::made && first.decided ? progress::stuck : got;
 }
 
-void world::give_up(qp& of) {
+void world::fail_unanswered(qp& of) {
   if (of.from().packets_late) keep_late(of);
   send_request& first = of.sends.front();
   first.outcome = IBV_WC_RETRY_EXC_ERR;
@@ -100,7 +100,7 @@ void world::give_up(qp& of) {
   of.stuck_since = {};
 }
 
-/// With what it would have carried: the sender may do with the memory what it likes now.
+/// Keeps its data: the sender may reuse the memory now.
 void world::keep_late(const qp& of) {
   const target to = target_of(of);
   if (to.pair == nullptr) return;
@@ -136,13 +136,13 @@ bool world::advance(qp& of) {
     of.stuck_since = {};
     return got == progress::made;
   }
-  const bool times = patience_.count() > 0;
+  const bool times = retry_time_.count() > 0;
   if (times && of.stuck_since == clock::time_point{}) {
     of.stuck_since = clock::now();
-    time_passes_.notify_all();
+    timer_changed_.notify_all();
   }
-  const bool enough = times ? clock::now() >= of.stuck_since + patience_ : got == progress::stuck;
-  if (enough) give_up(of);
+  const bool enough = times ? clock::now() >= of.stuck_since + retry_time_ : got == progress::stuck;
+  if (enough) fail_unanswered(of);
   return enough;
 }
 
@@ -169,7 +169,7 @@ std::size_t world::pump(std::size_t most, const std::string& device) {
   while (done < most) {
     if (!next([&](qp& one) { return step(one) == progress::made; }) && !next([&](qp& one) {
           const bool stuck = step(one) == progress::stuck;
-          if (stuck) give_up(one);
+          if (stuck) fail_unanswered(one);
           return stuck;
         })) {
       break;
@@ -179,7 +179,7 @@ std::size_t world::pump(std::size_t most, const std::string& device) {
   return done;
 }
 
-/// Nobody polls before it is told to: whom the next steps may concern is woken now.
+/// A completion queue is polled only when signalled: signals those that the next steps may affect.
 void world::announce() {
   for (const auto& one : qps) {
     if (is_held(*one)) continue;
@@ -199,7 +199,7 @@ void world::announce() {
   }
 }
 
-void world::kick() {
+void world::make_progress() {
   if (when == delivery::at_post) run();
   if (when == delivery::at_poll) announce();
 }
@@ -209,35 +209,35 @@ void world::break_pair(qp& which) {
 }
 
 void world::kill(device& which) {
-  tell(which, IBV_EVENT_DEVICE_FATAL);
+  post_event(which, IBV_EVENT_DEVICE_FATAL);
   for (const auto& one : contexts) {
     if (&one->from() == &which) one->lost = true;
   }
   for (const auto& one : qps) {
     if (&one->from() == &which) break_pair(*one);
   }
-  kick();
+  make_progress();
 }
 
 void world::retry_for(std::chrono::milliseconds how_long) {
-  patience_ = how_long;
-  if (how_long.count() > 0 && !clock_.joinable()) clock_ = std::thread([this] { keep_time(); });
+  retry_time_ = how_long;
+  if (how_long.count() > 0 && !clock_.joinable()) clock_ = std::thread([this] { run_timer(); });
 }
 
-/// Gives up what nobody has answered for long enough, when nobody else comes by.
-void world::keep_time() {
+/// Fails requests that were not answered for long enough, if no call does.
+void world::run_timer() {
   std::unique_lock lock(mutex);
   while (!over_) {
     auto first = clock::time_point::max();
     for (const auto& one : qps) {
       if (one->stuck_since != clock::time_point{}) {
-        first = std::min(first, one->stuck_since + patience_);
+        first = std::min(first, one->stuck_since + retry_time_);
       }
     }
     if (first == clock::time_point::max()) {
-      time_passes_.wait(lock);
+      timer_changed_.wait(lock);
     } else if (clock::now() < first) {
-      time_passes_.wait_until(lock, first);
+      timer_changed_.wait_until(lock, first);
     } else {
       run();
     }

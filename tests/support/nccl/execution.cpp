@@ -11,7 +11,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Null: misuse, which is said.
+/// Null: misuse, which is recorded.
 std::byte* memory_of(cuda::world& in, const side& whose, cu::address at, std::size_t length) {
   bool pageable = false;
   std::string why;
@@ -50,11 +50,11 @@ reduction reduction_of(int op, double factor) {
   }
 }
 
-/// What NCCL makes of floating point by fmin, fmax and their like: of a number and NaN the number.
-/// Of zeros the one that CUDA's instructions take, -0 being the lesser one.
-void take_extremes(data_type type, bool greatest, bytes& result, const bytes& brought) {
+/// NCCL's results of floating point with fmin, fmax and similar functions: of a number and NaN the
+/// number. Of two zeros the one that CUDA's instructions return, with -0 the smaller one.
+void combine_extremes(data_type type, bool greatest, bytes& result, const bytes& contribution) {
   std::vector<element> all = unpacked(type, result.data(), result.size() / bytes_of(type));
-  const std::vector<element> others = unpacked(type, brought.data(), all.size());
+  const std::vector<element> others = unpacked(type, contribution.data(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double a = slow_value(type, all[i]), b = slow_value(type, others[i]);
     const bool is_less = b < a || (a == b && std::signbit(b));
@@ -63,25 +63,25 @@ void take_extremes(data_type type, bool greatest, bytes& result, const bytes& br
   result = packed(type, all);
 }
 
-/// What all bring from there on, the first rank first.
-bytes combined(cuda::world& in, const meeting& what, std::size_t offset, std::size_t length) {
+/// Combines all ranks' contributions from there on, the first rank first.
+bytes combined(cuda::world& in, const shared_call& what, std::size_t offset, std::size_t length) {
   const int ranks = static_cast<int>(what.sides.size());
-  const data_type type = *type_of(what.says.type);
-  const bool is_extreme = what.says.op == nc::maximum || what.says.op == nc::minimum;
+  const data_type type = *type_of(what.parameters.type);
+  const bool is_extreme = what.parameters.op == nc::maximum || what.parameters.op == nc::minimum;
   bytes result;
   for (const auto& each : what.sides) {
-    const detail::reducer by(type, reduction_of(what.says.op, each->factor), ranks);
-    bytes brought = read(in, *each, offset, length);
-    if (by.prepares()) by.prepare(mutable_view(brought));
+    const detail::reducer by(type, reduction_of(what.parameters.op, each->factor), ranks);
+    bytes contribution = read(in, *each, offset, length);
+    if (by.prepares()) by.prepare(mutable_view(contribution));
     if (result.empty()) {
-      result = std::move(brought);
+      result = std::move(contribution);
     } else if (is_extreme && !is_integer(type)) {
-      take_extremes(type, what.says.op == nc::maximum, result, brought);
+      combine_extremes(type, what.parameters.op == nc::maximum, result, contribution);
     } else {
-      by.combine_after(result.data(), brought.data(), length);
+      by.combine_after(result.data(), contribution.data(), length);
     }
   }
-  const detail::reducer last(type, reduction_of(what.says.op, 1), ranks);
+  const detail::reducer last(type, reduction_of(what.parameters.op, 1), ranks);
   last.finish(mutable_view(result));
   return result;
 }
@@ -103,15 +103,15 @@ double value_of(data_type type, const void* element) {
   return static_cast<double>(static_cast<std::int64_t>(bits));
 }
 
-/// Everything is read before anything is written.
-void carry_out(cuda::world& in, const meeting& what) {
-  const std::size_t length = what.says.count * bytes_of(*type_of(what.says.type));
+/// All inputs are read before any output is written.
+void execute(cuda::world& in, const shared_call& what) {
+  const std::size_t length = what.parameters.count * bytes_of(*type_of(what.parameters.type));
   if (length == 0) return;
-  const auto at_root = static_cast<std::size_t>(what.says.root);
+  const auto at_root = static_cast<std::size_t>(what.parameters.root);
   const auto to_all = [&](const bytes& result) {
     for (const auto& each : what.sides) write(in, *each, result);
   };
-  switch (what.says.what) {
+  switch (what.parameters.what) {
     case kind::message:
       return write(in, *what.sides[1], read(in, *what.sides[0], 0, length));
     case kind::broadcast:

@@ -8,29 +8,29 @@
 #include <tandem/settings.hpp>
 #include <type_traits>
 
-/// What a test and a process that has the other end of its channel say to each other. Both are of
+/// The messages between a test and the process that has the other end of its channel. Both are of
 /// one build.
 namespace tandem::test::far {
 
-enum class word : std::uint8_t {
+enum class message_type : std::uint8_t {
   // To the far end:
-  open,    // settings; its answer is `opened` with a port
-  up,      // once the lanes are; its answer is `up` with limits
+  open,    // settings; answered by `opened` with a port
+  up,      // when the lanes are up; answered by `up` with limits
   start,   // an operation
   cancel,  // an operation
   fail,    // the channel
-  stats,   // its answer is `stats`
-  drop,    // the channel; no more words
-  // And back:
+  stats,   // answered by `stats`
+  drop,    // the channel; the last message
+  // From the far end:
   opened,
-  heard,  // start, cancel and fail are carried out
-  done,   // an operation
+  acknowledged,  // start, cancel or fail was carried out
+  done,          // an operation
 };
 
-/// A frame: its length, a word, and what belongs to it.
+/// A message: its length, its type, and its content.
 class packer {
  public:
-  explicit packer(word what) : bytes_(sizeof(std::uint32_t), '\0') { put(what); }
+  explicit packer(message_type what) : bytes_(sizeof(std::uint32_t), '\0') { put(what); }
   template <class T>
   packer& put(const T& value) requires std::is_trivially_copyable_v<T> {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));

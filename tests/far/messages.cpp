@@ -1,4 +1,4 @@
-#include "far/words.hpp"
+#include "far/messages.hpp"
 
 namespace tandem::test::far {
 
@@ -34,7 +34,7 @@ error take_error(unpacker& from) {
   return error(code, std::move(at));
 }
 
-/// What is not as it is by default.
+/// The options that differ from their defaults.
 void put_settings(packer& into, const settings& options) {
   const settings usual;
   std::vector<const option*> changed;

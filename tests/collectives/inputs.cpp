@@ -1,4 +1,4 @@
-#include "collectives/brought.hpp"
+#include "collectives/inputs.hpp"
 
 namespace tandem::test {
 
@@ -15,12 +15,12 @@ std::vector<element> elements_of(data_type type, int rank, std::size_t count) {
 }
 
 std::vector<std::vector<element>> prepared(data_type type, reduce_op op,
-                                           std::vector<std::vector<element>> brought) {
-  if (op != reduce_op::premultiplied_sum) return brought;
-  for (std::size_t r = 0; r < brought.size(); ++r) {
-    for (element& e : brought[r]) e = slow_multiply(type, e, factor_of(static_cast<int>(r)));
+                                           std::vector<std::vector<element>> inputs) {
+  if (op != reduce_op::premultiplied_sum) return inputs;
+  for (std::size_t r = 0; r < inputs.size(); ++r) {
+    for (element& e : inputs[r]) e = slow_multiply(type, e, factor_of(static_cast<int>(r)));
   }
-  return brought;
+  return inputs;
 }
 
 element finished(data_type type, reduce_op op, element combined, int ranks) {
