@@ -149,43 +149,39 @@ struct island_member {
 /// from NCCL and documents nothing else. Here a NaN reaches every rank, as `reduce_op` defines.
 /// Minimum and maximum of integers use the library.
 ///
-/// @par Cost  To make it: a split, an all_gather of 64 bytes per rank, two more splits, and the
+/// @par Cost To make it: a split, an all_gather of 64 bytes per rank, two more splits, and the
 ///   initialisation of the library: seconds. Of calls, where B is the bytes of the longest view:
 ///   - all_reduce: in slices, so that both levels work at the same time; each leader sends and
 ///     receives about B / P between islands.
 ///   - broadcast: each leader of the root's island sends B / P to the other islands.
 ///   - reduce: level after level, to the leaders of each island, B / P from each leader to the
-///   root's
-///     island, and from its leaders to the root. Scratch: B / P.
+///     root's island, and from its leaders to the root. Scratch: B / P.
 ///   - all_gather: members send their blocks to the leaders, which exchange them with the leaders
-///   of
-///     other islands, while each block is broadcast inside its own island; then the leaders
-///     broadcast the received blocks. Each leader receives about B / P from other islands. Scratch:
-///     B / P; none for a rank alone in its island if the ranks of each island are consecutive.
+///     of other islands, while each block is broadcast inside its own island; then the leaders
+///     broadcast the received blocks. Each leader receives about B / P from other islands.
+///     Scratch: B / P; none for a rank alone in its island if the ranks of each island are
+///     consecutive.
 ///   - reduce_scatter: level after level, each block is reduced inside each island at one leader,
-///   then
-///     across islands at the leader with the same index in the island of its rank, which forwards
-///     it to that rank. Each leader sends about B / P between islands. Scratch: B / P.
-///   - all_to_all: between islands every pair of ranks exchanges blocks directly over channels, all
-///   at
-///     once and concurrently with the library inside islands: nothing is combined and every block
-///     has one receiver, so each byte crosses once in any case, and a detour through the leaders
-///     would only add copies. n messages of n ranks, no scratch.
-///
-///   Scratch memory is on the device and grows to the longest call.
-/// @par Streams  The contents of the views are complete when a call starts, and the result when it
+///     then across islands at the leader with the same index in the island of its rank, which
+///     forwards it to that rank. Each leader sends about B / P between islands. Scratch: B / P.
+///   - all_to_all: between islands every pair of ranks exchanges blocks directly over channels,
+///     all at once and concurrently with the library inside islands: nothing is combined and every
+///     block has one receiver, so each byte crosses once in any case, and a detour through the
+///     leaders would only add copies. n messages of n ranks, no scratch.
+///   - scratch memory is on the device and grows to the longest call.
+/// @par Streams The contents of the views are complete when a call starts, and the result when it
 ///   completes; `device_watch` connects both to streams.
-/// @par Same bits  On every rank: each part is combined once and copied. From run to run as far as
+/// @par Same bits On every rank: each part is combined once and copied. From run to run as far as
 ///   the vendor's library is deterministic.
 /// @par Errors `errc::unsupported_memory`: this rank has no such device; those of
 ///   `communicator::split`; `device_failed` on every rank if the library fails to initialise. Of
 ///   calls: `device_failed` includes the library's error text.
-/// @par Failure  As under communicator. A rank that waits inside the vendor's library for a lost
-/// rank
-///   is notified by Tandem, aborts the library's communicators and fails with that error. A
+/// @par Failure As under communicator. A rank that waits inside the vendor's library for a lost
+///   rank is notified by Tandem, aborts the library's communicators and fails with that error. A
 ///   cancelled call ends only when nothing accesses its views any more; if it waits inside the
 ///   library, that is when the other ranks have joined the call or have failed.
-/// @par Concurrency  One call on device memory at a time, and any on host memory beside it.
+/// @par Concurrency One call on device memory at a time, and any on host memory beside it.
+/// @par Executor That of `all`.
 asio::awaitable<std::unique_ptr<communicator>> make_island_communicator(communicator& all,
                                                                         island_member mine);
 
