@@ -40,9 +40,6 @@ asio::awaitable<void> two_level_all_gather(call& c, const_view mine, mutable_vie
 /// Scratch: the longest block, for each host.
 asio::awaitable<void> two_level_reduce_scatter(call& c, const_view all, mutable_view mine,
                                                reducer by, blocks cut, std::size_t chunk_bytes);
-/// Takes a call from the pool of `part` as level `level` of `parent`; levels count from 1.
-lease acquire_level(const call& parent, std::shared_ptr<group> part, unsigned level,
-                    const char* name, std::size_t scratch_bytes);
 constexpr auto inside_host = "inside the host";
 constexpr auto across_hosts = "across hosts";
 

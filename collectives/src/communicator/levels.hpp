@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "communicator/group.hpp"
+#include "communicator/call.hpp"
 #include "plan/layout.hpp"
 
 namespace tandem::detail {
@@ -39,5 +39,9 @@ class levels {
   std::vector<int> ranks_across_;
   std::map<int, std::shared_ptr<group>> leaders_;  // by root; -1: any root that is a first rank
 };
+
+/// Takes a call from the pool of `part` as level `level` of `parent`; levels count from 1.
+lease acquire_level(const call& parent, std::shared_ptr<group> part, unsigned level,
+                    const char* name, std::size_t scratch_bytes);
 
 }  // namespace tandem::detail

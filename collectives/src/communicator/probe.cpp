@@ -15,7 +15,7 @@ using clock = std::chrono::steady_clock;
 constexpr std::uint16_t probe_tag = 0xffff;
 constexpr std::size_t short_bytes = 8;
 constexpr std::size_t min_bytes = 64 * 1024;
-constexpr std::size_t max_bytes = 4 * 1024 * 1024, max_device_bytes = 64 * 1024 * 1024;
+constexpr std::size_t max_host_bytes = 4 * 1024 * 1024, max_device_bytes = 64 * 1024 * 1024;
 constexpr int warm_trips = 5, short_trips = 101, long_trips = 4;
 /// The 20th percentile: up to half of the trips may have shared their core with another rank.
 constexpr int sampled_trip = short_trips / 5;
@@ -120,7 +120,7 @@ asio::awaitable<std::string> probe(communicator& all, const layout& where, const
   };
   if (!is_in(within) && !is_in(across)) co_return found;
   // Devices are so much faster that messages of the host's length would measure only latency.
-  const buffer scratch(on_devices ? max_device_bytes : max_bytes, like.kind, like.device);
+  const buffer scratch(on_devices ? max_device_bytes : max_host_bytes, like.kind, like.device);
   if (is_in(within) && within->first == all.rank()) {
     found += co_await measure_pair(all, within->second, "within", scratch);
   } else if (is_in(within)) {
