@@ -71,6 +71,9 @@ std::optional<error> check_other_memory(const call_backend& by, const char* call
   return error_from(call, [&] { by.channels->queue_for(data); });
 }
 
+namespace {
+
+/// Checks type, operation, length and alignment, for any memory.
 std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
                                      reduction what) {
   const std::size_t element_bytes = bytes_of(type);
@@ -97,6 +100,8 @@ std::optional<error> check_reduction(const char* call, const const_view& data, d
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 std::optional<error> check_elements(const call_backend& by, const char* call,
                                     const const_view& data, data_type type, reduction what) {

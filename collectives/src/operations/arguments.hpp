@@ -48,9 +48,6 @@ inline std::optional<error> check_memory(const call_backend& by, const char* cal
   if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
   return check_other_memory(by, call, data);
 }
-/// Checks type, operation, length and alignment, for any memory.
-std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
-                                     reduction what);
 /// Checks memory, type, operation, length and alignment.
 std::optional<error> check_elements(const call_backend& by, const char* call,
                                     const const_view& data, data_type type, reduction what);

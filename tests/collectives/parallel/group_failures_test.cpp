@@ -63,10 +63,8 @@ TEST_F(ParallelFailure, MissingDeviceIsReportedOnAllRanks) {
 
 TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
   ASSERT_EQ(rig.make("pipeline=2,tensor=2"), "");
-  std::vector<std::byte> here(1024);
-  const mutable_view elsewhere(here);
-  const buffer memory(1024, memory_kind::cuda, 0);
-  const mutable_view data = memory.view();
+  const buffer memory(1024, memory_kind::cuda, 0), other(1024, memory_kind::cuda, 1);
+  const mutable_view data = memory.view(), elsewhere = other.view();
   const auto code_of = [this](asio::awaitable<void> call) {
     std::vector<asio::awaitable<void>> one;
     one.push_back(std::move(call));

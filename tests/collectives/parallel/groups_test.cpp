@@ -70,6 +70,14 @@ TEST_P(ParallelGroups, SendAndReceiveByTheirChannels) {
   }
 }
 
+TEST_P(ParallelGroups, ReduceHostMemoryToo) {
+  const island_call sum(collective::all_reduce, 37, data_type::float64);
+  for (const std::string& name : names()) {
+    const auto call = [&](int r) { return test::check(rig.of(r).group(name), nullptr, sum); };
+    EXPECT_EQ(rig.jobs->run(call), "") << name;
+  }
+}
+
 asio::awaitable<void> mean(communicator& in, accelerator* device) {
   const buffer memory = test::memory_of(device, sizeof(double));
   double value = 2.0 + in.rank();
