@@ -11,12 +11,8 @@
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
-#include "devices/devices.hpp"
-#include "perf/perf.hpp"
-#include "plan/plan.hpp"
-#include "rails/rails.hpp"
+#include "commands.hpp"
 #include "run/run.hpp"
-#include "train/train.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -1,11 +1,9 @@
-#include "cli/island_list.hpp"
 
 #include <fmt/format.h>
 
 #include <tandem/error.hpp>
 
-#include "cli/parse_integer.hpp"
-#include "cli/split_commas.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::cli {
 

@@ -8,7 +8,7 @@
 #include <tandem/error.hpp>
 #include <vector>
 
-#include "cli/split_commas.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::cli {
 namespace {

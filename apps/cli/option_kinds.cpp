@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/split_commas.hpp"
+#include "cli/text.hpp"
 #include "command_line_state.hpp"
 
 namespace tandem::cli {

@@ -1,5 +1,3 @@
-#include "devices/devices.hpp"
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,7 +6,8 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 #include "cli/output_file.hpp"
-#include "devices/table.hpp"
+#include "commands.hpp"
+#include "devices/inventory.hpp"
 
 namespace tandem::inventory {
 namespace {

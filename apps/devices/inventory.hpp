@@ -32,4 +32,10 @@ struct vendor {
 /// @par Errors `device_failed` where a driver cannot enumerate its devices.
 std::vector<vendor> take_inventory();
 
+/// Human-readable: a paragraph for each device, a reason for each missing capability.
+std::string table(const std::vector<vendor>& all);
+
+/// One device as one line of JSON, without end of line.
+std::string json(const device& one);
+
 }  // namespace tandem::inventory

@@ -1,8 +1,7 @@
-#include "devices/table.hpp"
-
 #include <fmt/format.h>
 
-#include "cli/json_text.hpp"
+#include "cli/text.hpp"
+#include "devices/inventory.hpp"
 
 namespace tandem::inventory {
 namespace {

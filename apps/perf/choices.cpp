@@ -1,11 +1,11 @@
-#include "perf/choices.hpp"
-
 #include <fmt/format.h>
 
 #include <string_view>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
+
+#include "perf/options.hpp"
 
 namespace tandem::perf {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "perf/checked_data.hpp"
-#include "perf/choices.hpp"
 #include "perf/exercise.hpp"
+#include "perf/options.hpp"
 
 namespace tandem::perf {
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/job_fabric.hpp"
-#include "perf/choices.hpp"
 #include "perf/device_mirror.hpp"
 #include "perf/exercise.hpp"
-#include "perf/shared_memory.hpp"
+#include "perf/operation.hpp"
 
 namespace tandem::perf {
 
@@ -20,6 +20,13 @@ namespace {
 constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
 constexpr std::string_view shared_memory_name = "shared";
 constexpr std::int64_t max_iterations = 1'000'000'000;
+
+/// A `memory_source` of shared buffers, which peers of this host map.
+/// @par Errors thrown: `limit_exceeded`.
+std::shared_ptr<std::byte> shared_memory(std::size_t bytes) {
+  const auto made = std::make_shared<shm::shared_buffer>(bytes);
+  return {made, made->data()};
+}
 
 error usage_error(std::string what, std::string advice = {}) {
   return error(errc::bad_option, std::move(what), std::move(advice));

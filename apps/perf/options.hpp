@@ -39,6 +39,16 @@ struct perf_options {
   std::size_t element_bytes() const { return op->reduces ? bytes_of(type) : 1; }
 };
 
+/// The operation of that name. @par Errors `errc::bad_option`, with the closest name.
+const operation* parse_operation(const std::string& word);
+
+/// The collective that an operation calls; empty if it calls none.
+std::optional<collective> collective_of(const operation& op) noexcept;
+
+/// The algorithm of that name. @par Errors `errc::bad_option` if the operation has no such
+/// algorithm, with those that it has.
+algorithm parse_algorithm(const operation& op, const std::string& word);
+
 /// Parses a command line and sets defaults that depend on the operation (sizes, depth). Empty if
 /// help was printed.
 /// @par Errors `errc::bad_option`, one line.

@@ -1,13 +1,12 @@
-#include "perf/perf.hpp"
-
 #include <fmt/format.h>
 
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 
-#include "cli/early_checks.hpp"
+#include "cli/job_fabric.hpp"
+#include "commands.hpp"
+#include "perf/measure.hpp"
 #include "perf/options.hpp"
-#include "perf/ranks.hpp"
 #include "perf/report.hpp"
 #include "perf/terms.hpp"
 #include "run/run.hpp"

@@ -1,5 +1,3 @@
-#include "perf/ranks.hpp"
-
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>

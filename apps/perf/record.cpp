@@ -9,7 +9,7 @@
 #include <ctime>
 #include <numeric>
 
-#include "cli/json_text.hpp"
+#include "cli/text.hpp"
 #include "perf/operation.hpp"
 
 namespace tandem::perf {

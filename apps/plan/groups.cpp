@@ -1,12 +1,10 @@
-#include "plan/groups.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tandem/channels.hpp>
 #include <tandem/detail/crc32c.hpp>
 
-#include "plan/table.hpp"
+#include "plan/plan.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -1,5 +1,3 @@
-#include "plan/job.hpp"
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <exception>
@@ -12,6 +10,7 @@
 
 #include "cli/job_fabric.hpp"
 #include "cli/memory_location.hpp"
+#include "plan/plan.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -8,10 +8,9 @@
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
-#include "cli/island_list.hpp"
 #include "cli/job_fabric.hpp"
 #include "cli/memory_location.hpp"
-#include "cli/parse_integer.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::planner {
 namespace {

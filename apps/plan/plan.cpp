@@ -6,12 +6,10 @@
 #include <tandem/launch.hpp>
 
 #include "cli/console.hpp"
-#include "cli/early_checks.hpp"
+#include "cli/job_fabric.hpp"
 #include "cli/output_file.hpp"
-#include "plan/groups.hpp"
-#include "plan/job.hpp"
+#include "commands.hpp"
 #include "plan/options.hpp"
-#include "plan/table.hpp"
 
 namespace tandem::planner {
 namespace {

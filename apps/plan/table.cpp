@@ -1,11 +1,11 @@
-#include "plan/table.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <tandem/parallel.hpp>
 #include <vector>
+
+#include "plan/plan.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -1,5 +1,3 @@
-#include "rails/rails.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 #include "cli/output_file.hpp"
+#include "commands.hpp"
 #include "rails/table.hpp"
 
 namespace tandem::rails {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/json_text.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::rails {
 namespace {

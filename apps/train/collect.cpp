@@ -5,8 +5,8 @@
 #include <array>
 #include <tandem/collectives.hpp>
 
+#include "page.hpp"
 #include "trainer.hpp"
-#include "transports.hpp"
 
 namespace tandem::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cli/json_text.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::train {
 namespace {

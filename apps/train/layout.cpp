@@ -6,8 +6,7 @@
 #include <numeric>
 #include <tandem/error.hpp>
 
-#include "cli/parse_integer.hpp"
-#include "cli/split_commas.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::train {
 namespace {

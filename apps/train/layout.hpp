@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/island_list.hpp"
+#include "cli/text.hpp"
 
 namespace tandem::train {
 

@@ -9,7 +9,6 @@
 #include <tandem/version.hpp>
 
 #include "json.hpp"
-#include "transports.hpp"
 
 namespace tandem::train {
 namespace {

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <string>
+#include <tandem/fabric.hpp>
+#include <vector>
+
 #include "job.hpp"
 #include "session.hpp"
 
@@ -20,5 +24,16 @@ report page_of(const job& what, const outcome& distributed, const history& refer
 
 /// Machine-readable: one JSON object. Losses also as hexadecimal floats, which keep every bit.
 std::string json_of(const job& what, const outcome& distributed, const history& reference);
+
+/// Transports in use, by `fabric::kind_to`: "shm", or "shm, tcp"; empty: none.
+struct transports {
+  std::string inside;   ///< within islands
+  std::string between;  ///< from island to island
+};
+
+/// Transports of this rank's channels.
+transports transports_of(const layout& who, fabric& over);
+/// Transports of all ranks' channels.
+transports transports_of(const std::vector<rank_record>& ranks);
 
 }  // namespace tandem::train

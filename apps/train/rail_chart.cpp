@@ -1,10 +1,9 @@
-#include "rail_chart.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "rail_text.hpp"
+#include "rail_log.hpp"
+#include "rail_tracks.hpp"
 #include "svg.hpp"
 
 namespace tandem::train {

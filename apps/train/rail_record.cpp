@@ -7,8 +7,8 @@
 #include <map>
 #include <tuple>
 
-#include "cli/json_text.hpp"
-#include "rail_text.hpp"
+#include "cli/text.hpp"
+#include "rail_log.hpp"
 
 namespace tandem::train {
 namespace {

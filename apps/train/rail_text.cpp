@@ -1,6 +1,6 @@
-#include "rail_text.hpp"
-
 #include <fmt/format.h>
+
+#include "rail_log.hpp"
 
 namespace tandem::train {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <tandem/error.hpp>
 
-#include "rail_chart.hpp"
+#include "rail_tracks.hpp"
 #include "report_style.hpp"
 
 namespace tandem::train {

@@ -12,7 +12,7 @@
 
 #include "cli/job_fabric.hpp"
 #include "progress.hpp"
-#include "rail_text.hpp"
+#include "rail_log.hpp"
 #include "trainer.hpp"
 
 namespace tandem::train {

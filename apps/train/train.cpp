@@ -1,5 +1,3 @@
-#include "train.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,10 +10,11 @@
 #include <tandem/version.hpp>
 #include <thread>
 
-#include "cli/early_checks.hpp"
+#include "cli/job_fabric.hpp"
 #include "cli/output_file.hpp"
+#include "commands.hpp"
 #include "job.hpp"
-#include "model/processor.hpp"
+#include "model/stage.hpp"
 #include "options.hpp"
 #include "page.hpp"
 #include "run/run.hpp"

@@ -1,19 +1,33 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <tandem/communicator.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/pipeline.hpp>
 #include <vector>
 
 #include "compute.hpp"
-#include "groups.hpp"
 #include "job.hpp"
 #include "model/stage.hpp"
 #include "rail_watch.hpp"
 #include "report.hpp"
 
 namespace tandem::train {
+
+/// Communicators of one rank.
+struct groups {
+  communicator world;
+  std::unique_ptr<communicator> pipeline;  ///< the stages of its replica, by stage
+  std::unique_ptr<communicator> replicas;  ///< the replicas of its stage, by replica
+};
+
+/// Collective over all ranks. With a profile (`settings::profile`) the collectives follow the plan
+/// derived from it, else `plan::standard`: a plan from a probe may choose another algorithm in the
+/// next run, which sums in another order, so that runs would not be bitwise reproducible.
+/// @par Errors Those of `make_communicator` and `split`.
+asio::awaitable<groups> make_groups(const job& what, fabric& over);
 
 /// One rank of a training. Each step:
 ///   pipeline over the micro-batches -> sum of gradients over the stage's replicas -> exchange of

@@ -1,9 +1,9 @@
-#include "transports.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <set>
+
+#include "page.hpp"
 
 namespace tandem::train {
 namespace {

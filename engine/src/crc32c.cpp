@@ -2,8 +2,6 @@
 #include <cstring>
 #include <tandem/detail/crc32c.hpp>
 
-#include "crc32c_folding.hpp"
-
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #endif

@@ -1,4 +1,4 @@
-#include "crc32c_folding.hpp"
+#include <tandem/detail/crc32c.hpp>
 
 #if defined(__x86_64__)
 

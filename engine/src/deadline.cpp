@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <memory>
 #include <tandem/async.hpp>
 #include <tandem/detail/cancellable.hpp>
@@ -81,6 +83,16 @@ asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
                                   .advice = std::move(advice)});
   }
   if (result.failure) std::rethrow_exception(result.failure);
+}
+
+asio::awaitable<void> async_condition::wait() {
+  // Both a notification and a cancellation end the timer's wait; the coroutine's state tells them
+  // apart.
+  co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
+  const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+  if (state.cancelled() != asio::cancellation_type::none) {
+    throw boost::system::system_error(asio::error::operation_aborted);
+  }
 }
 
 }  // namespace tandem

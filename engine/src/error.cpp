@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
@@ -145,6 +146,13 @@ std::string describe(std::exception_ptr failure) {
   } catch (...) {
     return "an exception that is not a std::exception";
   }
+}
+
+std::string detail::to_text(std::chrono::nanoseconds time) {
+  const double time_s = std::chrono::duration<double>(time).count();
+  if (time.count() > 0 && time_s < 0.001) return "less than 0.001 s";
+  if (time_s >= 999.5) return fmt::format("{:.0f} s", time_s);
+  return fmt::format("{:.3g} s", time_s);
 }
 
 }  // namespace tandem

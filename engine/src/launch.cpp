@@ -1,7 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <string_view>
 #include <tandem/error.hpp>
@@ -366,6 +369,15 @@ std::optional<launch_info> find_launch(const environment& get) {
   if (!found) found = from_slurm(get);
   if (!found) refuse_partial_set(get);
   return found;
+}
+
+std::string host_name(const settings& options) {
+  if (!options.host.empty()) return options.host;
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{}:{}", name.data(), boot);
 }
 
 }  // namespace tandem

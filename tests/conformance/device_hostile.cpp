@@ -7,7 +7,6 @@
 #include <functional>
 #include <tandem/channels.hpp>
 
-#include "devices/flows.hpp"
 #include "devices/link.hpp"
 #include "support/channel_case.hpp"
 #include "support/device_views.hpp"

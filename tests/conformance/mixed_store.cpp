@@ -4,7 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <map>
 
-#include "mixed/shared_store.hpp"
+#include "mixed/fabric.hpp"
 #include "support/channel_case.hpp"
 
 namespace tandem::test {

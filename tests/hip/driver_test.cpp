@@ -6,8 +6,7 @@
 #include <filesystem>
 #include <tandem/detail/hip.hpp>
 
-#include "drivers/hip_unavailable.hpp"
-#include "drivers/open_library.hpp"
+#include "drivers/symbols.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/text.hpp"
 

@@ -1,10 +1,10 @@
-#include "tcp/congestion.hpp"
-
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 
 #include <boost/asio/io_context.hpp>
 #include <tandem/error.hpp>
+
+#include "tcp/connect.hpp"
 
 namespace tandem::tcp {
 namespace {

@@ -5,8 +5,6 @@
 #include <tandem/detail/crc32c.hpp>
 #include <vector>
 
-#include "crc32c_folding.hpp"
-
 namespace tandem {
 namespace {
 

@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "model/layer.hpp"
-#include "model/processor.hpp"
 #include "model/stage.hpp"
 
 namespace tandem::train {

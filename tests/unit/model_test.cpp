@@ -7,7 +7,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "model/processor.hpp"
 #include "model/stage.hpp"
 #include "model/tensors.hpp"
 

@@ -5,8 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "perf/choices.hpp"
 #include "perf/collective_data.hpp"
+#include "perf/operation.hpp"
+#include "perf/options.hpp"
 #include "perf/terms.hpp"
 
 namespace tandem::perf {

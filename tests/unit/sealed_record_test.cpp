@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sealed/keys.hpp"
+#include "sealed/connection.hpp"
 #include "sealed/record.hpp"
 #include "support/pattern.hpp"
 #include "support/sealed_parts.hpp"

@@ -7,7 +7,7 @@
 
 #include "shm/mapped_buffers.hpp"
 #include "shm/offered_buffers.hpp"
-#include "shm/shared_buffers.hpp"
+#include "shm/shared_pages.hpp"
 #include "support/pattern.hpp"
 
 namespace tandem::shm {

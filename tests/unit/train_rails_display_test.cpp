@@ -3,7 +3,7 @@
 
 #include "page.hpp"
 #include "progress.hpp"
-#include "rail_text.hpp"
+#include "rail_log.hpp"
 #include "support/text.hpp"
 #include "unit/train_rails.hpp"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/kernels/built_for.hpp"
 #include "model/kernels/kernels.hpp"
 #include "model/stage_state.hpp"
 
@@ -199,5 +200,18 @@ void basic_stage<Scalar>::apply(int step, double learning_rate, double clip_scal
 
 template class basic_stage<float>;
 template class basic_stage<double>;
+
+const char* unsupported_processor() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  if (kernels::built_for.avx2 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")))
+    return "the trainer was built for CPUs with AVX2 and FMA, which this CPU lacks: build it with "
+           "-DTANDEM_TRAINER_ARCH=";
+  if (kernels::built_for.avx512 && !__builtin_cpu_supports("avx512f"))
+    return "the trainer was built for CPUs with AVX-512, which this CPU lacks: build it with "
+           "-DTANDEM_TRAINER_ARCH=x86-64-v3";
+#endif
+  return nullptr;
+}
 
 }  // namespace tandem::train

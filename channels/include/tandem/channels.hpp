@@ -214,6 +214,7 @@ struct device_direct_nic {
   bool reaches = false;
   std::string why;  ///< how, or why not and what is missing
 };
+/// The RDMA devices of this machine, or why there are none.
 struct device_direct_nics {
   std::vector<device_direct_nic> all;
   std::string why_none;  ///< "no RDMA here: ...", one line with what to do; empty: there are some

@@ -8,7 +8,6 @@
 #include <tandem/log.hpp>
 #include <utility>
 
-#include "devices/flows.hpp"
 #include "devices/handshake.hpp"
 
 namespace tandem::devices {

@@ -5,7 +5,6 @@
 #include <boost/asio/error.hpp>
 #include <cstring>
 
-#include "devices/flows.hpp"
 #include "devices/handshake.hpp"
 #include "devices/link.hpp"
 

@@ -1,7 +1,6 @@
 // Sending frames and the payloads of the second flow.
 #include <cstring>
 
-#include "devices/flows.hpp"
 #include "devices/link.hpp"
 
 namespace tandem::devices {

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <tandem/log.hpp>
 
-#include "devices/flows.hpp"
 #include "devices/link.hpp"
 
 namespace tandem::devices {

@@ -6,6 +6,8 @@
 #include <tandem/channels.hpp>
 #include <utility>
 
+#include "tcp/fabric_handle.hpp"
+
 namespace tandem::devices {
 namespace {
 
@@ -99,6 +101,11 @@ void mesh::close() noexcept {
   for (const pair& each : pairs_) {
     if (each.handle) each.handle->close();
   }
+}
+
+std::unique_ptr<fabric> make_fabric(std::unique_ptr<fabric> over, settings options) {
+  return std::make_unique<tcp::fabric_handle<mesh>>(
+      std::make_shared<mesh>(std::move(over), std::move(options)));
 }
 
 }  // namespace tandem::devices

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <tandem/accelerator.hpp>
+#include <utility>
 
 #include "shm/shared_pages.hpp"
 
@@ -14,8 +15,17 @@ using shm::shared_pages;
 class pinned_pages {
  public:
   /// @par Errors thrown: `device_failed`.
-  pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages);
-  ~pinned_pages();
+  pinned_pages(accelerator& of, std::shared_ptr<const shared_pages> pages)
+      : of_(of), pages_(std::move(pages)) {
+    of_.pin(pages_->data(), pages_->size());
+    try {
+      device_address_ = static_cast<std::byte*>(of_.device_pointer(pages_->data()));
+    } catch (const error&) {
+      of_.unpin(pages_->data());
+      throw;
+    }
+  }
+  ~pinned_pages() { of_.unpin(pages_->data()); }
   pinned_pages(const pinned_pages&) = delete;
   pinned_pages& operator=(const pinned_pages&) = delete;
 

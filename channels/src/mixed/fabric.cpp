@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "mixed/composite_fabric.hpp"
-#include "mixed/shared_store.hpp"
 #include "rails/mesh.hpp"
 #include "shm/mesh.hpp"
 #include "tcp/fabric_handle.hpp"

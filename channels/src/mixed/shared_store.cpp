@@ -1,8 +1,8 @@
-#include "mixed/shared_store.hpp"
-
 #include <boost/asio/post.hpp>
 #include <optional>
 #include <utility>
+
+#include "mixed/fabric.hpp"
 
 namespace tandem::mixed {
 namespace {

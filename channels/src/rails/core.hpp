@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "rails/dma_tracker.hpp"
+#include "rails/lane_shares.hpp"
+#include "rails/lane_table.hpp"
 #include "rails/memory_registrar.hpp"
 #include "rails/reassembly.hpp"
 #include "rails/send_window.hpp"
@@ -45,13 +47,6 @@ struct lane_write {
 /// One end of a channel over rails, without I/O: a session over many lanes that delivers each
 /// message once and in order as long as one lane is up.
 ///
-/// | lane state | meaning                                            | carries new chunks        |
-/// |------------|----------------------------------------------------|---------------------------|
-/// | absent     | never connected                                    | no                        |
-/// | up         | received from within `timeouts::suspect`           | yes                       |
-/// | suspect    | silent for longer                                  | while no other lane is up |
-/// | lost       | closed here; a reconnect comes with a higher epoch | no                        |
-///
 /// A lost lane is fenced: each end closes it, then reports over any lane that is up which packets
 /// it has received, and only then are missing ones sent again. So no byte of the old lane can
 /// arrive after its retransmission.
@@ -62,7 +57,6 @@ struct lane_write {
 class core final : private protocol::remote_write_grants {
  public:
   using time_point = std::chrono::steady_clock::time_point;
-  enum class state : std::uint8_t { absent, up, suspect, lost };
 
   core(const protocol::limits& agreed, protocol::identity who,
        std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
@@ -88,22 +82,24 @@ class core final : private protocol::remote_write_grants {
   ///   views are returned, only after `lane_quiesced`
   void lane_lost(std::uint16_t lane, bool is_quiesced = true);
   void lane_quiesced(std::uint16_t lane, std::uint32_t epoch);
-  bool must_close(std::uint16_t lane) const noexcept { return lanes_[lane].closing; }
+  bool must_close(std::uint16_t lane) const noexcept { return lanes_.must_close(lane); }
   std::size_t lanes() const noexcept { return lanes_.size(); }
-  state lane_state(std::uint16_t lane) const noexcept { return lanes_[lane].at; }
-  std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_[lane].epoch; }
+  lane_table::state lane_state(std::uint16_t lane) const noexcept { return lanes_.at(lane); }
+  std::uint32_t lane_epoch(std::uint16_t lane) const noexcept { return lanes_.epoch(lane); }
   double measured_bytes_per_s(std::uint16_t lane) const noexcept {
-    return lanes_[lane].bytes_per_s;
+    return shares_.measured_bytes_per_s(lane);
   }
   /// Bytes of packets received completely on a lane, headers included, since the beginning.
   std::uint64_t received_bytes(std::uint16_t lane) const noexcept {
-    return lanes_[lane].received_bytes;
+    return traffic_[lane].received_bytes;
   }
-  bool is_live(std::uint16_t lane) const noexcept;
+  bool is_live(std::uint16_t lane) const noexcept { return lanes_.is_live(lane); }
   /// True where this epoch of a lane is newer than every earlier one, at either end.
-  bool accepts_epoch(std::uint16_t lane, std::uint32_t epoch) const noexcept;
-  std::uint32_t next_epoch(std::uint16_t lane) const noexcept;
-  bool any_live() const noexcept;
+  bool accepts_epoch(std::uint16_t lane, std::uint32_t epoch) const noexcept {
+    return lanes_.accepts_epoch(lane, epoch);
+  }
+  std::uint32_t next_epoch(std::uint16_t lane) const noexcept { return lanes_.next_epoch(lane); }
+  bool any_live() const noexcept { return lanes_.any_live(); }
 
   // Writing.
   bool next(std::uint16_t lane, lane_write& out, time_point now);
@@ -142,37 +138,17 @@ class core final : private protocol::remote_write_grants {
   const reassembly& received() const noexcept { return reassembly_; }
 
  private:
-  struct lane_record {
-    state at = state::absent;
-    bool closing = false;
-    bool is_standby = false;
-    std::uint32_t epoch = 0;
-    std::optional<std::uint32_t> closed_epoch;       // up to here, this end reads nothing more
-    std::optional<std::uint32_t> peer_closed_epoch;  // up to here, the peer's fence was received
-    bool awaits_peer_fence = false;                  // the peer's fence has not been received yet
-    bool fence_due = false;                          // our own fence is to be sent, or sent again
-    int draining = 0;  // lost epochs that are not yet quiesced: the fence waits for them
+  struct lane_traffic {
     bool report_due = false;
     inbound* incoming = nullptr;
     std::uint64_t received_bytes = 0;
     time_point received_at, wrote_at;
-    // Rate, measured while something is in flight.
-    double bytes_per_s = 0;
-    std::uint64_t measured_bytes = 0;
-    time_point measured_at;
-    std::optional<time_point> passed_over_at;  // no chunk since then, because of its rate
   };
 
   bool next_fence(lane_write& out);
   bool next_report(std::uint16_t lane, lane_write& out);
   void write_envelope(envelope e, lane_write& out) const;
-  bool may_take_chunk(std::uint16_t lane, time_point now);
-  static void pass_over(lane_record& l, time_point now) noexcept;
-  double rate(std::uint16_t lane, time_point now, double unknown_bytes_per_s) const;
-  double mean_rate() const noexcept;
-  std::size_t lanes_up() const noexcept;
-  bool any_active_up() const noexcept;
-  void measure(time_point now);
+  bool next_packet(std::uint16_t lane, lane_write& out, time_point now);
   void place(std::uint16_t lane, lane_write& out);
   bool prepare_payload(lane_write& out);
   static void write_frame(lane_write& out);
@@ -190,13 +166,13 @@ class core final : private protocol::remote_write_grants {
   memory_registrar* registrar_ = nullptr;
   dma_tracker dma_tracker_;
   const timeouts bounds_;
-  std::vector<lane_record> lanes_;
+  lane_table lanes_;
+  lane_shares shares_;
+  std::vector<lane_traffic> traffic_;  // by lane
   std::optional<time_point> ticked_;
   time_point received_at_;
   bool peer_silent_ = false;
   std::string why_;
 };
-
-std::string_view name(core::state of) noexcept;
 
 }  // namespace tandem::rails

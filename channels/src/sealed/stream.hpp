@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sealed/keys.hpp"
+#include "sealed/connection.hpp"
 
 namespace tandem::sealed {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <string>
 
-#include "shm/mapping.hpp"
 #include "shm/ring.hpp"
+#include "shm/sealed_file.hpp"
 
 namespace tandem::shm {
 

@@ -1,6 +1,6 @@
 #include "shm/offered_buffers.hpp"
 
-#include "shm/shared_buffers.hpp"
+#include "shm/shared_pages.hpp"
 
 namespace tandem::shm {
 

@@ -5,7 +5,7 @@
 #include <tandem/channels.hpp>
 #include <utility>
 
-#include "shm/shared_buffers.hpp"
+#include "shm/shared_pages.hpp"
 
 namespace tandem::shm {
 namespace {

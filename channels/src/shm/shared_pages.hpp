@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
-#include "shm/mapping.hpp"
+#include "shm/sealed_file.hpp"
 
 namespace tandem::shm {
 
@@ -50,5 +51,9 @@ class shared_pages {
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// The pages of the `shared_buffer` of this process that contains all of these bytes; null where
+/// there is none. Any thread. @par Cost  a map look-up under a mutex.
+std::shared_ptr<const shared_pages> find_shared_pages(const void* data, std::size_t bytes);
 
 }  // namespace tandem::shm

@@ -1,5 +1,3 @@
-#include "tcp/congestion.hpp"
-
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -9,6 +7,8 @@
 #include <string>
 #include <system_error>
 #include <tandem/error.hpp>
+
+#include "tcp/connect.hpp"
 
 namespace tandem::tcp {
 namespace {

@@ -16,8 +16,6 @@
 #include <tandem/detail/quiet.hpp>
 #include <tandem/detail/resources.hpp>
 
-#include "tcp/congestion.hpp"
-
 namespace tandem::tcp {
 namespace {
 

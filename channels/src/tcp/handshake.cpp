@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "tcp/connect.hpp"
+#include "tcp/handshake_server_body.hpp"
+
 namespace tandem::tcp {
 
 std::optional<bool> parse_hello(std::span<const std::byte> so_far, hello& fields,
@@ -37,5 +40,7 @@ void check_answer(hello& answer, const hello& local, const std::string& where) {
     answer.answer = same_trust ? handshake_status::not_sealed : handshake_status::not_trusted;
   throw refusal(answer, local, where);
 }
+
+template class basic_handshake_server<asio::ip::tcp::socket>;
 
 }  // namespace tandem::tcp

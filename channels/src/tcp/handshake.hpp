@@ -10,7 +10,7 @@
 #include <string>
 #include <tandem/detail/quiet.hpp>
 
-#include "sealed/keys.hpp"
+#include "sealed/connection.hpp"
 #include "tcp/hello.hpp"
 #include "tcp/proof.hpp"
 

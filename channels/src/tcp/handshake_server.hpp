@@ -11,7 +11,7 @@
 #include <tandem/detail/log_digest.hpp>
 #include <tandem/settings.hpp>
 
-#include "sealed/keys.hpp"
+#include "sealed/connection.hpp"
 #include "tcp/handshake.hpp"
 #include "tcp/hello.hpp"
 #include "tcp/spare_descriptor.hpp"

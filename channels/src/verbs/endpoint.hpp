@@ -14,6 +14,9 @@
 #include "nic/lane_connection.hpp"
 #include "verbs/adapter.hpp"
 #include "verbs/qp_info.hpp"
+#include "verbs/queue_pair.hpp"
+#include "verbs/receive_queue.hpp"
+#include "verbs/send_queue.hpp"
 #include "verbs/slab.hpp"
 
 namespace tandem::verbs {
@@ -25,13 +28,6 @@ namespace tandem::verbs {
 /// of its head) goes from a registered view into a view granted by the peer, without CPU copies.
 class endpoint {
  public:
-  /// Received bytes, valid until `release_front`.
-  struct received_record {
-    std::span<const std::byte> bytes;
-    std::uint32_t receive = 0;  ///< the posted receive that it consumed
-    bool is_chunk = false;
-  };
-
   /// Creates everything and posts the receives. @par Errors `errc::unreachable`: the call and the
   /// reason; `limit_exceeded`: memory that may not be locked, and how to allow it.
   endpoint(std::shared_ptr<adapter> on, const queue_depths& wanted);
@@ -63,13 +59,13 @@ class endpoint {
   bool place(std::span<const std::byte> record, const rails::placement& what);
   std::size_t max_placed_bytes() const noexcept { return max_placed_bytes_; }
   /// Tokens of completed placements, whose memory the NIC no longer reads, since the last call.
-  std::vector<std::uint64_t>& ended_placements() noexcept { return ended_; }
+  std::vector<std::uint64_t>& ended_placements() noexcept { return sends_.ended_placements(); }
   /// A registration of memory, for one message where needed; null: none.
   std::shared_ptr<const rails::registered_memory> registration_for(mutable_view what, bool by_peer);
   /// True for memory in a registered region.
   bool is_zero_copy(const const_view& what) { return on_->memory().is_zero_copy(what); }
   /// All posted sends have completed: the peer's NIC has acknowledged them.
-  bool is_drained() const noexcept { return retired_ == posted_ && updates_in_flight_ == 0; }
+  bool is_drained() const noexcept { return sends_.is_empty() && updates_in_flight_ == 0; }
 
   /// Posts a signalled request, whose completion covers all requests before it.
   void flush();
@@ -78,8 +74,8 @@ class endpoint {
   /// Polls the completion queue; true where there was a completion. After a failure nothing more
   /// is received.
   bool poll();
-  bool any_arrived() const noexcept { return arrived_count_ > 0; }
-  const received_record& front() const noexcept { return arrived_[arrived_first_]; }
+  bool any_arrived() const noexcept { return arrived_.any(); }
+  const received_record& front() const noexcept { return arrived_.front(); }
   /// The front was read: posts its receive again, and returns the credit in time.
   void release_front();
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
@@ -100,46 +96,33 @@ class endpoint {
   /// Drops requests that the device has not flushed; nothing is transferred any more.
   void destroy_queue_pairs() noexcept;
   /// Every posted request has completed or was flushed.
-  bool is_quiesced() const noexcept { return posted_receives_ == 0 && is_drained(); }
+  bool is_quiesced() const noexcept {
+    return record_receives_.is_empty() && update_receives_.is_empty() && is_drained();
+  }
   bool owns(const ibv_qp* pair) const noexcept {
     return pair == data_.get() || pair == control_.get();
   }
 
  private:
-  enum class kind : std::uint8_t { record_in, update_in, data_out, update_out };
-  enum class payload_kind : std::uint8_t { record, chunk, bytes };
-  struct posted_send {
-    payload_kind of = payload_kind::record;
-    bool ends_placement = false;
-    std::uint64_t token = 0;
-    std::uint32_t bytes = 0;  // of a placement
-  };
-
   void make_queue_pairs();
-  owned_qp make_queue_pair(std::uint32_t sends, std::uint32_t receives, std::uint32_t inline_bytes);
   void post_receives();
-  void to_init(ibv_qp* pair, unsigned access);
-  void to_ready(ibv_qp* pair, std::uint32_t remote_qpn, std::uint32_t remote_psn,
-                std::uint32_t local_psn);
-  void post_record_receive(std::uint32_t slot);
-  void post_update_receive(std::uint32_t slot);
-  void post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into);
+  void post_receive(receive_queue& of, std::uint32_t slot);
+  receive_queue& receives_of(request_kind what) noexcept {
+    return what == request_kind::record_in ? record_receives_ : update_receives_;
+  }
   std::size_t send_record(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_chunk(std::span<const iovec> parts, std::size_t bytes);
   std::size_t send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                        ibv_send_wr& wr, const posted_send& what);
-  bool post_data(ibv_send_wr& wr, const posted_send& what, bool is_signalled);
-  bool post(ibv_qp* pair, ibv_send_wr& wr);
-  bool may_place(std::size_t bytes) const noexcept;
+                        ibv_send_wr& wr, const send_queue::request& what);
+  bool post_data(ibv_send_wr& wr, const send_queue::request& what, bool is_signalled);
+  bool post(queue_pair& pair, ibv_send_wr& wr);
   void send_due_update();
   void post_update();
   void on_completion(const ibv_wc& wc);
   void on_record(const ibv_wc& wc, std::uint32_t slot);
   void on_update(const ibv_wc& wc, std::uint32_t slot);
   bool apply_update(std::span<const std::byte> record, std::uint32_t body_bytes);
-  void retire(std::uint32_t number);
-  std::uint32_t& in_flight(payload_kind of) noexcept;
-  void failed(kind what, ibv_wc_status status);
+  void failed(const request_id& id, ibv_wc_status status);
 
   const std::shared_ptr<adapter> on_;
   const queue_depths has_;
@@ -147,25 +130,17 @@ class endpoint {
   owned_channel channel_;
   owned_cq cq_;
   owned_mr local_mr_, chunks_mr_;
-  owned_qp data_, control_;
+  queue_pair data_, control_;
   qp_info local_info_, remote_info_;
   std::optional<credits> credits_;
   std::size_t record_body_bytes_ = 0, chunk_body_bytes_ = 0;
-  std::uint32_t inline_bytes_ = 0;
-
-  std::uint32_t posted_ = 0, retired_ = 0;  // on the data pair, ever
-  std::vector<posted_send> outgoing_;       // posted and not yet completed, by number
-  std::vector<std::uint64_t> ended_;        // tokens of completed placements
   std::size_t max_placed_bytes_ = 0;
-  std::uint32_t unsignalled_ = 0;
-  std::uint32_t records_out_ = 0, chunks_out_ = 0, updates_out_ = 0;  // ever
-  std::uint32_t records_in_flight_ = 0, chunks_in_flight_ = 0, updates_in_flight_ = 0;
-  std::uint32_t placed_in_flight_ = 0;
-  std::uint64_t placed_bytes_in_flight_ = 0;
-  std::uint32_t posted_receives_ = 0;
-  std::vector<std::uint32_t> generations_;  // of the receives, records before credit updates
-  std::vector<received_record> arrived_;    // a ring with an entry for each receive
-  std::size_t arrived_first_ = 0, arrived_count_ = 0;
+
+  send_queue sends_;               // of the data pair
+  std::uint32_t updates_out_ = 0;  // of the control pair, ever
+  std::uint32_t updates_in_flight_ = 0;
+  receive_queue record_receives_, update_receives_;  // of the data and the control pair
+  received_records arrived_;
   std::uint64_t received_bytes_ = 0;
   unsigned unacked_events_ = 0;
   bool data_path_works_ = false, control_path_works_ = false;

@@ -11,15 +11,7 @@
 namespace tandem::verbs {
 namespace {
 
-/// Maximum number of unsignalled sends in a row: the entries of a send queue are freed only by a
-/// later signalled completion.
-constexpr std::uint32_t max_unsignalled = 8;
 constexpr int completions_per_poll = 16;
-
-/// The work request id: the kind of request, its slot, and how often that was posted.
-std::uint64_t request_id(std::uint8_t what, std::uint32_t slot, std::uint32_t generation) noexcept {
-  return std::uint64_t{what} << 56 | std::uint64_t{slot & 0xffffff} << 32 | generation;
-}
 
 std::size_t total_of(std::span<const iovec> parts) noexcept {
   std::size_t bytes = 0;
@@ -39,37 +31,18 @@ void copy_parts(std::span<const iovec> parts, std::byte* to, std::size_t bytes) 
 }  // namespace
 
 void endpoint::post_receives() {
-  for (std::uint32_t i = 0; i < has_.records; ++i) post_record_receive(i);
-  for (std::uint32_t i = 0; i < has_.updates; ++i) post_update_receive(i);
+  for (receive_queue* const of : {&record_receives_, &update_receives_}) {
+    for (std::uint32_t i = 0; i < of->size(); ++i) post_receive(*of, i);
+  }
   if (!failure_.empty()) {
     throw error(errc::unreachable, failure_, "compare the device's limits (ibv_devinfo -v)");
   }
 }
 
-void endpoint::post_record_receive(std::uint32_t slot) {
-  post_receive(data_.get(), kind::record_in, slot,
-               {reinterpret_cast<std::uint64_t>(memory_.record_in(slot)), has_.record_bytes,
-                local_mr_->lkey});
-}
-
-void endpoint::post_update_receive(std::uint32_t slot) {
-  post_receive(control_.get(), kind::update_in, slot,
-               {reinterpret_cast<std::uint64_t>(memory_.update_in(slot)), credit_update_bytes,
-                local_mr_->lkey});
-}
-
-void endpoint::post_receive(ibv_qp* pair, kind what, std::uint32_t slot, ibv_sge into) {
-  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
-  ibv_recv_wr wr{};
-  wr.wr_id = request_id(static_cast<std::uint8_t>(what), slot, ++generations_[index]);
-  wr.sg_list = &into;
-  wr.num_sge = 1;
-  ibv_recv_wr* bad = nullptr;
-  if (const int failure = ibv_post_recv(pair, &wr, &bad); failure != 0) {
+void endpoint::post_receive(receive_queue& of, std::uint32_t slot) {
+  if (const int failure = of.post(slot); failure != 0) {
     fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), std::strerror(failure)));
-    return;
   }
-  ++posted_receives_;
 }
 
 std::size_t endpoint::send(std::span<const iovec> parts) {
@@ -80,16 +53,16 @@ std::size_t endpoint::send(std::span<const iovec> parts) {
 }
 
 std::size_t endpoint::send_record(std::span<const iovec> parts, std::size_t bytes) {
-  if (!credits_->may_send_record() || records_in_flight_ == has_.records) return 0;
+  if (!credits_->may_send_record() || !sends_.has_room_for_record()) return 0;
   credits_->record_sent();
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
-  if (credit_update_bytes + bytes <= inline_bytes_) wr.send_flags = IBV_SEND_INLINE;
-  return send_slot(memory_.record_out(records_out_++ % has_.records), parts, bytes, wr, {});
+  if (credit_update_bytes + bytes <= data_.inline_bytes()) wr.send_flags = IBV_SEND_INLINE;
+  return send_slot(memory_.record_out(sends_.next_record_slot()), parts, bytes, wr, {});
 }
 
 std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes) {
-  if (!credits_->may_send_chunk() || chunks_in_flight_ == has_.chunks) return 0;
+  if (!credits_->may_send_chunk() || !sends_.has_room_for_chunk()) return 0;
   const std::uint32_t to = credits_->chunk_sent();
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -97,14 +70,15 @@ std::size_t endpoint::send_chunk(std::span<const iovec> parts, std::size_t bytes
   wr.wr.rdma.remote_addr =
       remote_info_.chunks_at + std::uint64_t{to} * remote_info_.has.chunk_bytes;
   wr.wr.rdma.rkey = remote_info_.key;
-  return send_slot(memory_.chunk_out(chunks_out_++ % has_.chunks), parts,
-                   std::min(bytes, chunk_body_bytes_), wr, {payload_kind::chunk, false, 0, 0});
+  return send_slot(memory_.chunk_out(sends_.next_chunk_slot()), parts,
+                   std::min(bytes, chunk_body_bytes_), wr,
+                   {send_queue::payload_kind::chunk, false, 0, 0});
 }
 
 /// The completion of the record covers the write before it.
 bool endpoint::place(std::span<const std::byte> record, const rails::placement& what) {
   if (!failure_.empty() || !credits_ || record.size() > record_body_bytes_) return false;
-  if (!may_place(what.from.bytes)) return false;
+  if (!credits_->may_send_record() || !sends_.has_room_for_placement(what.from.bytes)) return false;
   ibv_sge from{reinterpret_cast<std::uint64_t>(what.from.data),
                static_cast<std::uint32_t>(what.from.bytes), what.local_key};
   ibv_send_wr wr{};
@@ -113,35 +87,22 @@ bool endpoint::place(std::span<const std::byte> record, const rails::placement& 
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = what.to;
   wr.wr.rdma.rkey = what.remote_key;
-  const posted_send written{payload_kind::bytes, false, 0, from.length};
+  const send_queue::request written{send_queue::payload_kind::bytes, false, 0, from.length};
   if (!post_data(wr, written, false)) return false;
-  placed_bytes_in_flight_ += from.length;
   credits_->record_sent();
   const iovec part{const_cast<std::byte*>(record.data()), record.size()};
   ibv_send_wr head{};
   head.opcode = IBV_WR_SEND;
-  if (credit_update_bytes + record.size() <= inline_bytes_) head.send_flags = IBV_SEND_INLINE;
+  if (credit_update_bytes + record.size() <= data_.inline_bytes())
+    head.send_flags = IBV_SEND_INLINE;
   // If this fails the lane is lost, and the memory is released once it is quiesced.
-  send_slot(memory_.record_out(records_out_++ % has_.records), {&part, 1}, record.size(), head,
-            {payload_kind::record, true, what.token, 0});
+  send_slot(memory_.record_out(sends_.next_record_slot()), {&part, 1}, record.size(), head,
+            {send_queue::payload_kind::record, true, what.token, 0});
   return true;
 }
 
-/// Limited to the bytes of the slots, but at least one placement: urgent data waits behind it.
-bool endpoint::may_place(std::size_t bytes) const noexcept {
-  const std::uint64_t max_bytes = std::uint64_t{has_.chunks} * has_.chunk_bytes;
-  return credits_->may_send_record() && records_in_flight_ < has_.records &&
-         placed_in_flight_ < has_.chunks &&
-         (placed_in_flight_ == 0 || placed_bytes_in_flight_ + bytes <= max_bytes);
-}
-
-std::uint32_t& endpoint::in_flight(payload_kind of) noexcept {
-  if (of == payload_kind::record) return records_in_flight_;
-  return of == payload_kind::chunk ? chunks_in_flight_ : placed_in_flight_;
-}
-
 std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, std::size_t bytes,
-                                ibv_send_wr& wr, const posted_send& what) {
+                                ibv_send_wr& wr, const send_queue::request& what) {
   copy_parts(parts, slot + credit_update_bytes, bytes);
   credit_update update = credits_->next_update();
   update.body_bytes = static_cast<std::uint32_t>(bytes);
@@ -150,26 +111,20 @@ std::size_t endpoint::send_slot(std::byte* slot, std::span<const iovec> parts, s
                static_cast<std::uint32_t>(credit_update_bytes + bytes), local_mr_->lkey};
   wr.sg_list = &from;
   wr.num_sge = 1;
-  const bool is_signalled =
-      what.of == payload_kind::chunk || what.ends_placement || unsignalled_ + 1 >= max_unsignalled;
-  return post_data(wr, what, is_signalled) ? bytes : 0;
+  return post_data(wr, what, sends_.must_signal(what)) ? bytes : 0;
 }
 
 /// @param is_signalled  by a completion, which covers all requests before it
-bool endpoint::post_data(ibv_send_wr& wr, const posted_send& what, bool is_signalled) {
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::data_out), 0, posted_ + 1);
+bool endpoint::post_data(ibv_send_wr& wr, const send_queue::request& what, bool is_signalled) {
+  wr.wr_id = encode(request_id{request_kind::data_out, 0, sends_.next_number()});
   if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
-  if (!post(data_.get(), wr)) return false;
-  ++posted_;
-  outgoing_[posted_ % outgoing_.size()] = what;
-  ++in_flight(what.of);
-  unsignalled_ = is_signalled ? 0 : unsignalled_ + 1;
+  if (!post(data_, wr)) return false;
+  sends_.posted(what, is_signalled);
   return true;
 }
 
-bool endpoint::post(ibv_qp* pair, ibv_send_wr& wr) {
-  ibv_send_wr* bad = nullptr;
-  const int failure = ibv_post_send(pair, &wr, &bad);
+bool endpoint::post(queue_pair& pair, ibv_send_wr& wr) {
+  const int failure = pair.post(wr);
   if (failure == 0) return true;
   fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
   return false;
@@ -177,7 +132,7 @@ bool endpoint::post(ibv_qp* pair, ibv_send_wr& wr) {
 
 /// Only some records are signalled; an empty write completes after all of them.
 void endpoint::flush() {
-  if (unsignalled_ == 0 || !failure_.empty() || !credits_) return;
+  if (!sends_.needs_flush() || !failure_.empty() || !credits_) return;
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.wr.rdma.remote_addr = remote_info_.chunks_at;
@@ -206,12 +161,12 @@ void endpoint::post_update() {
          std::span<std::byte, credit_update_bytes>(slot, credit_update_bytes));
   ibv_sge from{reinterpret_cast<std::uint64_t>(slot), credit_update_bytes, local_mr_->lkey};
   ibv_send_wr wr{};
-  wr.wr_id = request_id(static_cast<std::uint8_t>(kind::update_out), 0, updates_out_);
+  wr.wr_id = encode(request_id{request_kind::update_out, 0, updates_out_});
   wr.sg_list = &from;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_SIGNALED;
-  if (post(control_.get(), wr)) ++updates_in_flight_;
+  if (post(control_, wr)) ++updates_in_flight_;
 }
 
 bool endpoint::poll() {
@@ -224,40 +179,36 @@ bool endpoint::poll() {
 
 /// In a completion with an error only id, status and queue pair number are valid.
 void endpoint::on_completion(const ibv_wc& wc) {
-  const auto what = static_cast<kind>(wc.wr_id >> 56);
-  const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 32 & 0xffffff);
-  const auto generation = static_cast<std::uint32_t>(wc.wr_id);
-  const bool is_receive = what == kind::record_in || what == kind::update_in;
-  if (is_receive) --posted_receives_;
-  if (what == kind::data_out) retire(generation);
-  if (what == kind::update_out) --updates_in_flight_;
+  const request_id id = decode_request_id(wc.wr_id);
+  if (id.is_receive()) receives_of(id.what).retire();
+  if (id.what == request_kind::data_out) sends_.retire(id.generation);
+  if (id.what == request_kind::update_out) --updates_in_flight_;
   if (wc.status != IBV_WC_SUCCESS) {
-    failed(what, wc.status);
+    failed(id, wc.status);
     return;
   }
-  if (what == kind::update_out) send_due_update();  // an update for which the queue was full
-  if (!is_receive || !failure_.empty()) return;
-  const std::uint32_t index = what == kind::record_in ? slot : has_.records + slot;
-  if (index >= generations_.size() || generations_[index] != generation) {
+  // An update for which the queue was full.
+  if (id.what == request_kind::update_out) send_due_update();
+  if (!id.is_receive() || !failure_.empty()) return;
+  if (!receives_of(id.what).is_current(id)) {
     fail(fmt::format("{}: a completion of a request that was completed before", on_->text()));
-  } else if (what == kind::record_in) {
-    on_record(wc, slot);
+  } else if (id.what == request_kind::record_in) {
+    on_record(wc, id.slot);
   } else {
-    on_update(wc, slot);
+    on_update(wc, id.slot);
   }
 }
 
-void endpoint::failed(kind what, ibv_wc_status status) {
+void endpoint::failed(const request_id& id, ibv_wc_status status) {
   if (!failure_.empty()) return;
   const status_text text = text_for(status);
   // For these statuses an asynchronous event may have reported the cause.
   const bool is_cause = status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR;
-  const bool of_data = what == kind::record_in || what == kind::data_out;
-  const bool receives = what == kind::record_in || what == kind::update_in;
+  const bool of_data = id.is_of_data_pair();
   fail(fmt::format("{}, {} pair {:#x} to {:#x}, {}: {} ({}); {}", on_->text(),
-                   of_data ? "data" : "control", (of_data ? data_ : control_)->qp_num,
+                   of_data ? "data" : "control", (of_data ? data_ : control_).local().number,
                    of_data ? remote_info_.data_pair : remote_info_.control_pair,
-                   receives ? "receiving" : "sending", text.what, text.cause, text.advice),
+                   id.is_receive() ? "receiving" : "sending", text.what, text.cause, text.advice),
        is_cause);
 }
 
@@ -281,7 +232,7 @@ void endpoint::on_record(const ibv_wc& wc, std::uint32_t slot) {
   it.bytes = {from + credit_update_bytes, wc.byte_len - credit_update_bytes};
   data_path_works_ = true;
   received_bytes_ += wc.byte_len;
-  arrived_[(arrived_first_ + arrived_count_++) % arrived_.size()] = it;
+  arrived_.push(it);
 }
 
 void endpoint::on_update(const ibv_wc& wc, std::uint32_t slot) {
@@ -293,7 +244,7 @@ void endpoint::on_update(const ibv_wc& wc, std::uint32_t slot) {
   control_path_works_ = true;
   received_bytes_ += credit_update_bytes;
   credits_->update_taken();
-  post_update_receive(slot);
+  post_receive(update_receives_, slot);
   send_due_update();
 }
 
@@ -314,16 +265,6 @@ bool endpoint::apply_update(std::span<const std::byte> record, std::uint32_t bod
   return true;
 }
 
-void endpoint::retire(std::uint32_t number) {
-  while (static_cast<std::int32_t>(number - retired_) > 0) {
-    ++retired_;
-    const posted_send& what = outgoing_[retired_ % outgoing_.size()];
-    --in_flight(what.of);
-    placed_bytes_in_flight_ -= what.bytes;
-    if (what.ends_placement) ended_.push_back(what.token);
-  }
-}
-
 void endpoint::release_front() {
   const received_record& it = front();
   if (it.is_chunk) {
@@ -332,9 +273,8 @@ void endpoint::release_front() {
     credits_->record_taken();
   }
   const std::uint32_t slot = it.receive;
-  arrived_first_ = (arrived_first_ + 1) % arrived_.size();
-  --arrived_count_;
-  post_record_receive(slot);
+  arrived_.pop();
+  post_receive(record_receives_, slot);
   send_due_update();
 }
 

@@ -46,7 +46,9 @@ enum class algorithm : std::uint8_t {
 };
 inline constexpr std::size_t algorithm_count = 11;
 
+/// "all_reduce".
 std::string_view name(collective what) noexcept;
+/// "recursive_doubling".
 std::string_view name(algorithm how) noexcept;
 
 /// The algorithms of an operation, without `automatic`.
@@ -134,6 +136,7 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
 /// Gathers every rank's block on every rank. Algorithms: ring, bruck, direct, two_level.
 asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_view all,
                                  algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable_view all,
                                    std::span<const std::size_t> bytes_of_rank,
                                    algorithm how = algorithm::automatic);
@@ -143,6 +146,7 @@ asio::awaitable<void> all_gather_v(communicator& among, const_view mine, mutable
 asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutable_view mine,
                                      data_type type, reduction what,
                                      algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, mutable_view mine,
                                        std::span<const std::size_t> bytes_of_rank, data_type type,
                                        reduction what, algorithm how = algorithm::automatic);
@@ -151,6 +155,7 @@ asio::awaitable<void> reduce_scatter_v(communicator& among, const_view all, muta
 /// tree (equal blocks only).
 asio::awaitable<void> gather(communicator& among, const_view mine, mutable_view all, int root,
                              algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_view all,
                                std::span<const std::size_t> bytes_of_rank, int root,
                                algorithm how = algorithm::automatic);
@@ -159,6 +164,7 @@ asio::awaitable<void> gather_v(communicator& among, const_view mine, mutable_vie
 /// tree (equal blocks only).
 asio::awaitable<void> scatter(communicator& among, const_view all, mutable_view mine, int root,
                               algorithm how = algorithm::automatic);
+/// The same with a length for each rank.
 asio::awaitable<void> scatter_v(communicator& among, const_view all, mutable_view mine,
                                 std::span<const std::size_t> bytes_of_rank, int root,
                                 algorithm how = algorithm::automatic);

@@ -38,6 +38,7 @@ struct rank_groups {
 /// its ranks only (`choose_backends`).
 class parallel_layout {
  public:
+  /// A dimension and the number of ranks in each of its groups.
   struct dimension {
     std::string name;
     int size = 0;
@@ -108,7 +109,7 @@ using transport_between = std::function<std::string(int from, int to)>;
 /// rank. All ranks in one island: the vendor's library. Some ranks share an island: the library
 /// inside islands and channels between them. Otherwise channels only. Source: differentiated
 /// back-end selection, "Joint Training on AMD and NVIDIA GPUs" (arXiv 2602.18007). Without I/O.
-/// @param said  the facts by rank, for all ranks that the groups name
+/// @param reported  the facts by rank, for all ranks that the groups name
 std::vector<group_choice> choose_backends(const rank_groups& groups,
                                           std::span<const rank_facts> reported,
                                           const transport_between& transport);

@@ -18,10 +18,12 @@ namespace tandem {
 /// forward and one backward alternately, then the remaining backwards (Narayanan et al. 2019,
 /// PipeDream; 2021, Megatron-LM): the same time with fewer stashed micro-batches.
 enum class pipeline_kind : std::uint8_t { gpipe, one_f_one_b };
+/// "gpipe" or "one_f_one_b".
 std::string_view name(pipeline_kind kind) noexcept;
 
 /// One computation of a stage.
 struct pipeline_step {
+  /// The direction of the computation.
   enum kind : std::uint8_t { forward, backward };
   kind what = forward;
   int micro_batch = 0;

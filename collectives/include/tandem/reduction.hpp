@@ -68,7 +68,9 @@ enum class reduce_op : std::uint8_t {
 
 /// The size of one element; 0 for a value outside the enumeration.
 std::size_t bytes_of(data_type type) noexcept;
+/// "float32".
 std::string_view name(data_type type) noexcept;
+/// "sum".
 std::string_view name(reduce_op op) noexcept;
 /// False for a value outside its enumeration, and for a bitwise operation on a type that is not an
 /// integer.

@@ -1,4 +1,7 @@
 #include "table.hpp"
+#if defined(__SSE2__)
+#include "sse2_order.hpp"
+#endif
 
 namespace tandem::detail {
 namespace {
@@ -10,8 +13,23 @@ struct narrow {
   using e5m2 = one_by_one<e5m2_number>;
 };
 
+constexpr kernel_table make_portable_table() {
+  kernel_table table = make_table<narrow>();
+#if defined(__SSE2__)
+  table.combine[at(data_type::float32)][at(reduce_op::minimum)] =
+      sse2_order<float>::combine<minimum>;
+  table.combine[at(data_type::float32)][at(reduce_op::maximum)] =
+      sse2_order<float>::combine<maximum>;
+  table.combine[at(data_type::float64)][at(reduce_op::minimum)] =
+      sse2_order<double>::combine<minimum>;
+  table.combine[at(data_type::float64)][at(reduce_op::maximum)] =
+      sse2_order<double>::combine<maximum>;
+#endif
+  return table;
+}
+
 }  // namespace
 
-constinit const kernel_table portable_kernels = make_table<narrow>();
+constinit const kernel_table portable_kernels = make_portable_table();
 
 }  // namespace tandem::detail

@@ -83,6 +83,7 @@ class accelerator {
   virtual void unpin(void* from) noexcept = 0;
   /// The device address of pinned host memory, for streams and kernels.
   virtual void* device_pointer(void* pinned) = 0;
+  /// An allocation.
   struct range {
     void* base = nullptr;
     std::size_t bytes = 0;
@@ -103,6 +104,7 @@ class accelerator {
   /// Queues a copy between any two of: memory of this device, of an accessible peer device, pinned
   /// host memory.
   virtual void copy(void* to, const void* from, std::size_t bytes, stream on) = 0;
+  /// One of several copies.
   struct piece {
     void* to = nullptr;
     const void* from = nullptr;
@@ -146,12 +148,12 @@ class accelerator {
   /// twice at a time. @par Errors also for a handle that this same process has shared.
   virtual void* open(const handle& shared) = 0;
   virtual void close(void* opened) noexcept = 0;
-  /// A dma-buf descriptor with which NICs register `bytes` from `address`, and the address's offset
-  /// in it. The caller closes the descriptor.
+  /// A dma-buf descriptor, and the offset of an address in it.
   struct dma_buf {
     int descriptor = -1;
     std::size_t offset_bytes = 0;
   };
+  /// A dma-buf with which NICs register `bytes` from `address`. The caller closes the descriptor.
   virtual dma_buf export_dma_buf(const void* address, std::size_t bytes) = 0;
   /// Makes everything that NICs have written so far visible to work that is queued after this call.
   virtual void flush_rdma() = 0;

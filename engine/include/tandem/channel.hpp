@@ -48,6 +48,7 @@ struct operation {
     next->previous = previous;
   }
 
+  /// The direction.
   enum class kind : std::uint8_t { send, recv };
   /// Progress of the operation; appears in an error's context.
   enum class phase : std::uint8_t { idle, queued, announced, moving, done };

@@ -9,6 +9,7 @@
 
 namespace tandem {
 
+/// The code of an error, of this library (`errc`) or of the system.
 using error_code = boost::system::error_code;
 
 /// Error codes. Values are part of the interface and never reused.
@@ -38,7 +39,9 @@ enum class errc {
   used_after_fork = 23,     ///< the object belongs to the parent of this process
 };
 
+/// The category of `errc`.
 const boost::system::error_category& category() noexcept;
+/// The conversion that `error_code` uses.
 error_code make_error_code(errc value) noexcept;
 
 /// Context of an error, in addition to its code. Unset fields are left out of the text.
@@ -73,11 +76,14 @@ error with_context(const error& inner, const error_context& outer);
 /// A readable text of any exception: `error::what()` or the closest equivalent. For Boost's own
 /// errors, the message without the source location that `what()` appends.
 std::string describe(const std::exception& failure);
+/// The same for an exception in a pointer; "no error" if it is null.
 std::string describe(std::exception_ptr failure);
 
 }  // namespace tandem
 
+namespace boost::system {
 template <>
-struct boost::system::is_error_code_enum<tandem::errc> : std::true_type {};
+struct is_error_code_enum<tandem::errc> : std::true_type {};
+}  // namespace boost::system
 
 #pragma GCC visibility pop

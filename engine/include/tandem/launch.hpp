@@ -27,6 +27,7 @@ struct launch_info {
 
 /// Reads an environment variable; empty if it is not set. Tests pass a map.
 using environment = std::function<std::optional<std::string>(const std::string&)>;
+/// The environment of this process.
 environment process_environment();
 
 /// Determines rank, size and address from the launcher's variables. Empty if no launcher is found.

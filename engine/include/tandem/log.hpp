@@ -8,9 +8,12 @@
 
 namespace tandem {
 
+/// The severity of a log record, in ascending order.
 enum class log_level { debug, info, warning, error };
+/// "debug", "info", "warning" or "error".
 std::string_view name(log_level level) noexcept;
 
+/// One line of the log. The texts are valid during the call of the sink only.
 struct log_record {
   log_level level;
   std::string_view component;  ///< the component that logs: "tcp", "rendezvous"
@@ -26,6 +29,7 @@ log_sink set_log_sink(log_sink sink, log_level min_level = log_level::info);
 
 /// True if a record of this level reaches the sink; check before composing an expensive text.
 bool log_enabled(log_level level) noexcept;
+/// Passes a record to the sink, if the sink's level is at most this one. Thread-safe.
 void log(log_level level, std::string_view component, std::string_view text);
 
 }  // namespace tandem

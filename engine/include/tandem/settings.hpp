@@ -102,6 +102,7 @@ struct option {
   std::string (*get)(const settings&);
   void (*set)(settings&, std::string_view);
 };
+/// All options.
 std::span<const option> option_table() noexcept;
 
 /// "64K", "16M", "1G" (powers of 1024) or a plain number of bytes. @par Errors `errc::bad_option`.

@@ -4,7 +4,7 @@
 #include <tandem/accelerator.hpp>
 
 #include "devices/cuda_device.hpp"
-#include "devices/hip_devices.hpp"
+#include "devices/hip_device.hpp"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
-#include "devices/hip_agents.hpp"
-
 #include <array>
 #include <cstdio>
+
+#include "devices/hip_device.hpp"
 
 namespace tandem::devices {
 namespace {

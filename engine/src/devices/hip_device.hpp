@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tandem/accelerator.hpp>
 #include <tandem/detail/hip.hpp>
+#include <vector>
 
 namespace tandem::devices {
 
@@ -110,5 +112,19 @@ class hip_device final : public accelerator {
   int major_ = 0;  ///< major version of HIP
   volatile std::uint32_t* flush_register_ = nullptr;
 };
+
+/// Compilation target ("gfx942") of the GPU at this PCI address; empty: HSA does not report it.
+/// HIP reports it only in a structure whose layout depends on its version, while HSA's numbers are
+/// fixed by its specification. Partitions of one GPU differ in the PCI function only and have one
+/// architecture.
+/// @param pci  "0000:3b:00.0"
+std::string architecture_at(const detail::hsa& from, std::string_view pci);
+
+/// Whether device memory can be exported as dma-buf descriptors, for NICs.
+bool exports_dma_buf(const detail::hsa& from);
+
+/// All devices that HIP reports, in its order (HIP applies HIP_VISIBLE_DEVICES).
+/// @par Errors `device_failed` where HIP cannot count or describe them.
+std::vector<std::unique_ptr<accelerator>> hip_devices(const detail::hip& driver);
 
 }  // namespace tandem::devices

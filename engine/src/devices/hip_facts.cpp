@@ -5,9 +5,7 @@
 #include <filesystem>
 
 #include "devices/driver_calls.hpp"
-#include "devices/hip_agents.hpp"
 #include "devices/hip_device.hpp"
-#include "devices/hip_devices.hpp"
 
 namespace tandem::devices {
 namespace {

@@ -4,9 +4,8 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <tandem/detail/fence.hpp>
 #include <vector>
-
-#include "devices/device_word.hpp"
 
 namespace tandem {
 namespace {
@@ -27,7 +26,7 @@ struct stream_flags::page {
   }
   bool is_quiescent() const noexcept {
     for (std::size_t i = 0; i < flags_per_page; ++i) {
-      if (load(*at(i)) != last_queued[i]) return false;
+      if (detail::load(*at(i)) != last_queued[i]) return false;
     }
     return true;
   }
@@ -81,7 +80,7 @@ std::uint32_t stream_flags::flag::write_next(accelerator& of, accelerator::strea
 
 /// Compares modulo 2^32: the counter wraps around.
 bool stream_flags::flag::has_reached(std::uint32_t value) const noexcept {
-  return static_cast<std::int32_t>(load(*host_word_) - value) >= 0;
+  return static_cast<std::int32_t>(detail::load(*host_word_) - value) >= 0;
 }
 
 void stream_flags::flag::await(accelerator& of, accelerator::stream which,

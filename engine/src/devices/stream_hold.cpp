@@ -2,9 +2,9 @@
 
 #include <cstring>
 #include <tandem/detail/cuda.hpp>
+#include <tandem/detail/fence.hpp>
 #include <utility>
 
-#include "devices/device_word.hpp"
 #include "devices/stream_hold_words.hpp"
 
 namespace tandem {
@@ -26,7 +26,7 @@ bool stream_hold::words::all_read(const pages& in) noexcept {
   for (const pinned_buffer& page : in) {
     auto* const slots = reinterpret_cast<hold_slot*>(page.data());
     for (std::size_t i = 0; i < per_page; ++i) {
-      if (load(slots[i].read) != load(slots[i].released)) return false;
+      if (detail::load(slots[i].read) != detail::load(slots[i].released)) return false;
     }
   }
   return true;

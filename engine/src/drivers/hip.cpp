@@ -3,8 +3,6 @@
 #include <atomic>
 #include <tandem/detail/hip.hpp>
 
-#include "drivers/hip_unavailable.hpp"
-#include "drivers/open_library.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {

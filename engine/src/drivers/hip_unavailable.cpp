@@ -1,11 +1,10 @@
-#include "drivers/hip_unavailable.hpp"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+#include <tandem/detail/hip.hpp>
 
 namespace tandem::detail {
 

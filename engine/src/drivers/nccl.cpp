@@ -4,7 +4,6 @@
 #include <span>
 #include <tandem/detail/nccl.hpp>
 
-#include "drivers/open_library.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {

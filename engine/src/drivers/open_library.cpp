@@ -1,5 +1,3 @@
-#include "drivers/open_library.hpp"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+
+#include "drivers/symbols.hpp"
 
 namespace tandem::detail {
 namespace {

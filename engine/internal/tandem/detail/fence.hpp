@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace tandem::detail {
 
@@ -14,6 +15,11 @@ inline void full_fence() noexcept {
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
+}
+
+/// Acquire load of a word of pinned memory that a device writes: its earlier writes are visible.
+inline std::uint32_t load(std::uint32_t& word) noexcept {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
 }  // namespace tandem::detail

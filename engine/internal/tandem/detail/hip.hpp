@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tandem::detail {
 
@@ -157,5 +158,13 @@ const hip* find_hip(std::string& why);
 void replace_hip(const hip* by) noexcept;
 /// Number of such replacements, to invalidate what was cached about the previous driver.
 unsigned hip_replacements() noexcept;
+
+/// The errno of opening the device file of the amdgpu compute driver. 0: it can be opened.
+int kfd_open_error(const char* path = "/dev/kfd");
+
+/// Why HIP reports no device, and what to do.
+/// @param message  "hipInit returned hipErrorNoDevice"
+/// @param failure  of `kfd_open_error`
+std::string no_device_reason(std::string_view message, int failure);
 
 }  // namespace tandem::detail
