@@ -31,6 +31,7 @@ enum class group_backend : std::uint8_t {
   channels,  ///< channels only: host memory, no two ranks in one island, or no usable library
 };
 
+/// The back-end of a communicator: the same on all of its ranks.
 struct backend_description {
   group_backend how = group_backend::channels;
   std::vector<std::vector<int>> islands;  ///< the ranks of each; none unless made with islands
