@@ -30,12 +30,12 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   const tandem::buffer memory(std::size_t{1} << 20, mine.kind, mine.device);
   tandem::communicator all = co_await tandem::make_communicator(*job, options, memory.view());
 
-  const std::unique_ptr<tandem::islands> islands = co_await tandem::islands::make(all, mine);
+  const auto islands = co_await tandem::make_island_communicator(all, mine);
   const tandem::data_type type = tandem::data_type::float32;
-  co_await islands->all_reduce(memory.view(), type, tandem::reduce_op::sum);
+  co_await tandem::all_reduce(*islands, memory.view(), type, tandem::reduce_op::sum);
   const double share = who.rank + 1;  // of the batch
-  co_await islands->weighted_mean(memory.view(), type, share);
-  std::cout << "reduced on " << islands->text() << '\n';
+  co_await tandem::weighted_mean(*islands, memory.view(), type, share);
+  std::cout << "reduced on " << islands->backend().text << '\n';
   co_await tandem::barrier(all);  // nobody leaves while others still need this rank
 
   job->close();

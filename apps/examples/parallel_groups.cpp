@@ -20,12 +20,12 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   const auto groups = co_await tandem::parallel_groups::make(all, std::move(layout), mine);
   if (who.rank == 0) std::cout << groups->text();
 
-  tandem::parallel_group& data = groups->group("data");
+  tandem::communicator& data = groups->group("data");
   std::vector<float> gradients(256, static_cast<float>(who.rank));
   const tandem::mutable_view view(gradients);
-  co_await data.all_reduce(view, tandem::data_type::float32, tandem::reduce_op::average);
+  co_await tandem::all_reduce(data, view, tandem::data_type::float32, tandem::reduce_op::average);
 
-  tandem::communicator& pipeline = groups->group("pipeline").ranks();
+  tandem::communicator& pipeline = groups->group("pipeline");
   if (pipeline.rank() == 0) {
     co_await pipeline.send(1, view);
   } else {

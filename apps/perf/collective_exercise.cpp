@@ -14,11 +14,9 @@ using clock = std::chrono::steady_clock;
 
 class collective_exercise : public exercise {
  public:
-  /// @param through  null: call the communicator's collectives
-  collective_exercise(communicator& comm, islands* through, const perf_options& o,
-                      const collective_params& mine, memory_location at)
+  collective_exercise(communicator& comm, const perf_options& o, const collective_params& mine,
+                      memory_location at)
       : comm_(comm),
-        islands_(through),
         collective_(*collective_of(*o.op)),
         algorithm_(o.how),
         type_(o.type),
@@ -47,7 +45,6 @@ class collective_exercise : public exercise {
     const mutable_view in = data_.input();
     const mutable_view out = data_.output();
     const mutable_view from_root = comm_.rank() == root ? in : out;
-    if (islands_ != nullptr) return call_through(root, in, out, from_root);
     switch (collective_) {
       case collective::broadcast:
         return broadcast(comm_, from_root, root, algorithm_);
@@ -70,26 +67,8 @@ class collective_exercise : public exercise {
     }
     return barrier(comm_);
   }
-  asio::awaitable<void> call_through(int root, mutable_view in, mutable_view out,
-                                     mutable_view from_root) {
-    switch (collective_) {
-      case collective::all_reduce:
-        return islands_->all_reduce(out, type_, reduction_);
-      case collective::reduce:
-        return islands_->reduce(in, out, type_, reduction_, root);
-      case collective::all_gather:
-        return islands_->all_gather(in, out);
-      case collective::reduce_scatter:
-        return islands_->reduce_scatter(in, out, type_, reduction_);
-      case collective::all_to_all:
-        return islands_->all_to_all(in, out);
-      default:
-        return islands_->broadcast(from_root, root);
-    }
-  }
 
   communicator& comm_;
-  islands* const islands_;
   collective collective_;
   algorithm algorithm_;
   data_type type_;
@@ -106,10 +85,9 @@ bool supports_islands(const operation& op) noexcept {
          what == collective::reduce_scatter || what == collective::all_to_all;
 }
 
-std::unique_ptr<exercise> make_collective(communicator& comm, islands* through,
-                                          const perf_options& o, const collective_params& mine,
-                                          memory_location at) {
-  return std::make_unique<collective_exercise>(comm, through, o, mine, at);
+std::unique_ptr<exercise> make_collective(communicator& comm, const perf_options& o,
+                                          const collective_params& mine, memory_location at) {
+  return std::make_unique<collective_exercise>(comm, o, mine, at);
 }
 
 }  // namespace tandem::perf

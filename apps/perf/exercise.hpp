@@ -6,7 +6,6 @@
 #include <memory>
 #include <tandem/channel.hpp>
 #include <tandem/communicator.hpp>
-#include <tandem/parallel.hpp>
 #include <vector>
 
 #include "perf/collective_data.hpp"
@@ -31,14 +30,12 @@ class exercise {
   std::uint64_t wrong = 0;  ///< found by the quick checks of `iterate`
 };
 
-/// True if `islands` has this operation.
+/// True if islands carry out this operation.
 bool supports_islands(const operation& op) noexcept;
 
 /// The collective `o.op` of all ranks.
-/// @param through  performs it, @pre supports_islands(*o.op); null: the communicator does
-std::unique_ptr<exercise> make_collective(communicator& comm, islands* through,
-                                          const perf_options& o, const collective_params& mine,
-                                          memory_location at);
+std::unique_ptr<exercise> make_collective(communicator& comm, const perf_options& o,
+                                          const collective_params& mine, memory_location at);
 
 /// sendrecv, directly on the channels to the next and the previous rank, which may be the same.
 std::unique_ptr<exercise> make_neighbours(channel& next, channel& previous, const perf_options& o,

@@ -8,6 +8,7 @@
 #include <tandem/collectives.hpp>
 #include <tandem/communicator.hpp>
 #include <tandem/error.hpp>
+#include <tandem/parallel.hpp>
 #include <tandem/version.hpp>
 
 #include "perf/exercise.hpp"
@@ -135,11 +136,10 @@ asio::awaitable<channel*> find_peer(fabric& job) {
   co_return &found.get();
 }
 
-/// The channels and islands that an exercise uses directly.
+/// The channels that an exercise uses directly.
 struct peers {
   channel* across = nullptr;  ///< between the first and the last rank; null on others
   channel *next = nullptr, *previous = nullptr;
-  islands* through = nullptr;
 };
 
 asio::awaitable<peers> find_peers(fabric& job, const perf_options& o) {
@@ -168,7 +168,7 @@ std::unique_ptr<exercise> make_exercise(communicator& all, const peers& found,
         o.type,     o.element_bytes(), o.reduction,
         o.source()};
     if (found.next != nullptr) return make_neighbours(*found.next, *found.previous, o, mine, at);
-    return make_collective(all, found.through, o, mine, at);
+    return make_collective(all, o, mine, at);
   } catch (const std::bad_alloc&) {
     throw error(errc::bad_input,
                 fmt::format("cannot allocate {} message(s) of {} bytes", o.depth, bytes),
@@ -182,19 +182,19 @@ asio::awaitable<std::uint64_t> measure(fabric& job, const perf_options& o, memor
                                        report* out) {
   const const_view like = at.like();
   communicator all = co_await make_communicator(job, o.engine, like);
-  peers found = co_await find_peers(job, o);
-  std::unique_ptr<islands> through;
+  const peers found = co_await find_peers(job, o);
+  std::unique_ptr<communicator> with_islands;
   if (o.islands > 0) {
     const island_member mine(at.kind, at.device, all.rank() / o.island_ranks);
-    through = co_await islands::make(all, mine);
-    found.through = through.get();
+    with_islands = co_await make_island_communicator(all, mine);
   }
+  communicator& measured = with_islands ? *with_islands : all;
   channel* const peer = found.across != nullptr ? found.across : found.next;
   if (out != nullptr) out->print_header(all.size());
-  if (out != nullptr && through != nullptr) out->print_line(through->text());
+  if (out != nullptr && with_islands) out->print_line(with_islands->backend().text);
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < o.bytes.size(); ++i) {
-    const std::unique_ptr<exercise> one = make_exercise(all, found, o, o.bytes[i], at);
+    const std::unique_ptr<exercise> one = make_exercise(measured, found, o, o.bytes[i], at);
     const record line = co_await measure_size(all, o, *one, i, peer);
     if (out != nullptr) out->add(line);
     wrong += line.wrong_bytes;

@@ -108,6 +108,11 @@ void parse_islands(const std::string& text, perf_options& o) {
         fmt::format("--emulate-islands={}: {} is not supported across islands", text, o.op->name),
         "choose allreduce, reduce, broadcast, allgather, reducescatter or alltoall");
   }
+  if (o.how != algorithm::automatic) {
+    throw usage_error(
+        fmt::format("--emulate-islands={}: {} is an algorithm over channels", text, name(o.how)),
+        "leave out --algorithm");
+  }
 }
 
 void check_reduction(const perf_options& o, bool given) {

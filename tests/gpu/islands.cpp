@@ -100,12 +100,12 @@ struct shape {
 };
 
 awaitable<void> check_islands(communicator& all, island_member mine) {
-  const std::unique_ptr<islands> in = co_await islands::make(all, mine);
+  const std::unique_ptr<communicator> in = co_await make_island_communicator(all, mine);
   accelerator& device = accelerator_at(mine.kind, mine.device);
   for (const island_call& each : all_calls(all.size(), all.size() == 2)) {
     std::string wrong;
     try {
-      co_await check(*in, all, device, each);
+      co_await check(*in, &device, each);
     } catch (const std::exception& why) {
       wrong = text(each) + ": " + why.what();
     }
@@ -114,13 +114,14 @@ awaitable<void> check_islands(communicator& all, island_member mine) {
   co_await barrier(all);
 }
 
-awaitable<void> check_group(parallel_group& in, accelerator* device, bool every_type) {
+awaitable<void> check_group(communicator& in, const std::string& what, accelerator* device,
+                            bool every_type) {
   for (const island_call& each : all_calls(in.size(), every_type)) {
     std::string wrong;
     try {
       co_await check(in, device, each);
     } catch (const std::exception& why) {
-      wrong = in.text() + ": " + text(each) + ": " + why.what();
+      wrong = what + ": " + text(each) + ": " + why.what();
     }
     if (!wrong.empty()) throw std::runtime_error(wrong);
   }
@@ -151,7 +152,8 @@ awaitable<void> check_groups(communicator& all, island_member mine, const shape&
   accelerator* const device =
       mine.kind == memory_kind::host ? nullptr : &accelerator_at(mine.kind, mine.device);
   for (const parallel_layout::dimension& each : dimensions) {
-    co_await check_group(groups->group(each.name), device, all.size() == 2);
+    const std::string what = groups->choice(each.name).text();
+    co_await check_group(groups->group(each.name), what, device, all.size() == 2);
   }
   co_await barrier(all);
 }

@@ -169,11 +169,11 @@ awaitable<void> without_end(fabric&, channel& peer, int me, accelerator& gpu) {
 awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu) {
   communicator all = co_await make_communicator(job, settings{});
   const island_member mine(gpu.kind(), gpu.device());
-  const std::unique_ptr<islands> one = co_await islands::make(all, mine);
+  const std::unique_ptr<communicator> one = co_await make_island_communicator(all, mine);
   const buffer memory(most_bytes, gpu.kind(), gpu.device());
   for (bool announced = false;; announced = true) {
     // Minimum and maximum of floating point do not use the library.
-    co_await one->all_reduce(memory.view(), data_type::int32, reduce_op::maximum);
+    co_await all_reduce(*one, memory.view(), data_type::int32, reduce_op::maximum);
     if (!announced) std::cout << "moving" << std::endl;
   }
 }

@@ -79,6 +79,11 @@ bool is_defined(collective what, algorithm how) noexcept;
 /// view must be complete when the call starts (`device_watch::reached` of the stream that writes
 /// them), and the result is complete when the call completes. The first call that combines a type
 /// on a device compiles its kernels, which takes about a second, unless the user's cache has them.
+/// @par Islands  If the communicator has islands (`communicator::backend`), a call without `_v` of
+/// broadcast, reduce, all_reduce, all_gather, reduce_scatter, all_to_all or weighted_mean on device
+/// memory and with `automatic` is carried out by them; then views of other devices than this rank's
+/// are refused. All other calls go over channels. In such a communicator all ranks of a call pass
+/// memory of their devices, or all pass host memory, else `errc::call_mismatch`.
 /// @par Algorithms  `automatic` follows the communicator's plan. All ranks pass the same.
 /// @par Concurrency  Up to 64 may be in progress at once on one communicator; they are matched by
 /// the order in which they start, so start them in the same order on every rank. One more fails
@@ -174,6 +179,15 @@ asio::awaitable<void> all_to_all_v(communicator& among, const_view from,
                                    std::span<const std::size_t> sent, mutable_view into,
                                    std::span<const std::size_t> received,
                                    algorithm how = algorithm::automatic);
+
+/// Replaces every rank's `data` by the mean of all, weighted for example by the share of the batch:
+/// the sum of weight times data, divided by the sum of weights. Each rank passes its own weight,
+/// which may be 0.
+/// @par Errors `errc::bad_input` for a weight that is negative or not finite, a sum of 0, and types
+///   other than floating point.
+/// @par Cost  An all_reduce of 8 bytes of host memory, and one of `data`.
+asio::awaitable<void> weighted_mean(communicator& among, mutable_view data, data_type type,
+                                    double weight);
 
 }  // namespace tandem
 

@@ -5,6 +5,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <tandem/fabric.hpp>
 #include <tandem/memory.hpp>
 #include <tandem/settings.hpp>
@@ -21,6 +22,22 @@ class plan;
 namespace detail {
 class group;
 }
+
+/// What carries the collectives of a communicator.
+enum class group_backend : std::uint8_t {
+  alone,     ///< one rank: nothing is sent
+  library,   ///< one island: the vendor's library only
+  levels,    ///< the library inside islands, channels between them
+  channels,  ///< channels only: host memory, no two ranks in one island, or no usable library
+};
+
+/// The back-end of a communicator: the same on all of its ranks.
+struct backend_description {
+  group_backend how = group_backend::channels;
+  std::vector<std::vector<int>> islands;  ///< the ranks of each; none unless made with islands
+  /// "tcp channels", "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)"
+  std::string text;
+};
 
 /// A group of ranks of one job that communicate: the whole job, a pipeline, the replicas of a
 /// stage.
@@ -55,8 +72,8 @@ class communicator {
                std::uint16_t group_id);
   /// Splits the group, as MPI_Comm_split does: ranks with the same colour form a group, ordered by
   /// key, then by rank in this group. A rank with a negative colour joins none and gets null. Every
-  /// rank calls it, as a collective; the result can be split again. Only one split at a time on a
-  /// rank, because each chooses an id: the highest that is free.
+  /// rank calls it, as a collective; the result has channels only and can be split again. Only one
+  /// split at a time on a rank, because each chooses an id: the highest that is free.
   /// @par Errors Those of the collectives; `errc::limit_exceeded` on every rank if no id is free.
   /// @par Cost  An all_gather of 8 bytes per rank and an all_reduce of 512; where the ranks of a
   ///   part share memory and this group has an agreed plan, also the board of `make_communicator`.
@@ -71,6 +88,9 @@ class communicator {
   /// The plan of its collectives: the one agreed on in `make_communicator`; after `split`, the plan
   /// for the ranks of the part; else `plan::standard`.
   const plan& agreed() const noexcept;
+  /// The back-end of its collectives on device memory: channels unless it was made by
+  /// `make_island_communicator` or `parallel_groups`. All other calls use channels in any case.
+  const backend_description& backend() const noexcept;
 
   /// Sends one message; completes when the view may be reused. The k-th send with a tag matches the
   /// peer's k-th receive with that tag. Cancellation, deadlines and errors as for `channel::send`;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -67,14 +68,6 @@ class parallel_layout {
 /// A compact list of ranks: "0-3,8".
 std::string ranks_text(std::span<const int> ranks);
 
-/// The back-end of the collectives of a parallel group.
-enum class group_backend : std::uint8_t {
-  alone,     ///< one rank: nothing is sent
-  library,   ///< one island: the vendor's library only (`islands`)
-  levels,    ///< the library inside islands, channels between them (`islands`)
-  channels,  ///< channels only: host memory, no two ranks in one island, or no usable library
-};
-
 /// What ranks exchange about themselves before groups are made.
 struct rank_facts {
   /// Version of a library that is present but was not asked for its version, as in a plan computed
@@ -97,7 +90,7 @@ struct group_choice {
   std::string by;   ///< "NCCL 2.28.3", "NCCL 2.28.3 inside, peer copies across", "shm", "nothing"
   std::string why;  ///< "all on cuda, one island", "ranks 0 and 1 share a device"
 
-  /// The collectives use `tandem::islands`.
+  /// The communicator of the group has islands.
   bool has_islands() const noexcept {
     return how == group_backend::library || how == group_backend::levels;
   }
@@ -124,10 +117,6 @@ std::vector<group_choice> choose_backends(const rank_groups& groups,
 /// One line for each choice: the text that ranks compare.
 std::string text_of(std::span<const group_choice> choices);
 
-namespace detail {
-class island_parts;
-}
-
 /// The device that a rank contributes to an island.
 struct island_member {
   island_member() = default;
@@ -140,155 +129,76 @@ struct island_member {
   int colour = 0;
 };
 
-/// Hierarchical collectives on device memory. An island is the ranks of a communicator whose
-/// devices are of one vendor and can use its library (NCCL, RCCL) with each other. A call has two
-/// levels: the vendor's library inside each island, and Tandem between islands, in parallel from P
-/// ranks of each island, its leaders, where P is the size of the smallest island. The idea is that
-/// of HetCCL (arXiv 2601.22585) and of hierarchical collectives before it (see two_level). Islands
-/// may differ in size, and their ranks may be numbered in any order. With a single island, each
-/// call is one call of the library (all_to_all: one group of messages).
+/// Makes a communicator of the same ranks, in the same order, with hierarchical collectives on
+/// device memory. Every rank of `all` calls it, as a collective; the result does not depend on
+/// `all`.
+///
+/// An island is the ranks whose devices are of one vendor and can use its library (NCCL, RCCL) with
+/// each other. A call has two levels: the vendor's library inside each island, and Tandem between
+/// islands, in parallel from P ranks of each island, its leaders, where P is the size of the
+/// smallest island. The idea is that of HetCCL (arXiv 2601.22585) and of hierarchical collectives
+/// before it (see two_level). Islands may differ in size, and their ranks may be numbered in any
+/// order. With a single island, each call is one call of the library (all_to_all: one group of
+/// messages).
 ///
 /// Where an island's ranks cannot use their library (it is missing, versions differ, or two ranks
-/// share a device; `text` reports which), or the library has no such operation (averages, bitwise
-/// operations, 16-bit integers), Tandem's own collectives do the whole call over the communicator's
+/// share a device; `backend_description::text` reports which), or the library has no such operation
+/// (averages, bitwise operations, 16-bit integers), the whole call goes over the communicator's
 /// channels, which must then carry device memory. The same holds for minimum and maximum of
 /// floating point: NCCL computes them with fmin, fmax and the like (src/device/reduce_kernel.h),
 /// which return the other operand if one is NaN, so that a NaN of one rank is lost. RCCL is derived
 /// from NCCL and documents nothing else. Here a NaN reaches every rank, as `reduce_op` defines.
 /// Minimum and maximum of integers use the library.
 ///
-/// @par Costs  B is the bytes of the longest view, n the number of ranks. Several operations keep
-///   scratch memory on the device, which grows to the longest call.
-/// @par Streams  The contents of the views are complete when a call starts, and the result when it
+/// @par Cost To make it: a split, an all_gather of 64 bytes per rank, two more splits, and the
+///   initialisation of the library: seconds. Of calls, where B is the bytes of the longest view:
+///   - all_reduce: in slices, so that both levels work at the same time; each leader sends and
+///     receives about B / P between islands.
+///   - broadcast: each leader of the root's island sends B / P to the other islands.
+///   - reduce: level after level, to the leaders of each island, B / P from each leader to the
+///     root's island, and from its leaders to the root. Scratch: B / P.
+///   - all_gather: members send their blocks to the leaders, which exchange them with the leaders
+///     of other islands, while each block is broadcast inside its own island; then the leaders
+///     broadcast the received blocks. Each leader receives about B / P from other islands.
+///     Scratch: B / P; none for a rank alone in its island if the ranks of each island are
+///     consecutive.
+///   - reduce_scatter: level after level, each block is reduced inside each island at one leader,
+///     then across islands at the leader with the same index in the island of its rank, which
+///     forwards it to that rank. Each leader sends about B / P between islands. Scratch: B / P.
+///   - all_to_all: between islands every pair of ranks exchanges blocks directly over channels,
+///     all at once and concurrently with the library inside islands: nothing is combined and every
+///     block has one receiver, so each byte crosses once in any case, and a detour through the
+///     leaders would only add copies. n messages of n ranks, no scratch.
+///   - scratch memory is on the device and grows to the longest call.
+/// @par Streams The contents of the views are complete when a call starts, and the result when it
 ///   completes; `device_watch` connects both to streams.
-/// @par Same bits  On every rank: each part is combined once and copied. From run to run as far as
+/// @par Same bits On every rank: each part is combined once and copied. From run to run as far as
 ///   the vendor's library is deterministic.
-/// @par Errors  Those of the communicator's collectives: `errc::bad_input` and
-///   `unsupported_memory`, also for memory that is not on this rank's device, change nothing and
-///   affect this rank only. `device_failed` includes the library's error text.
-/// @par Failure  As for the communicator's collectives: it ends the communicator, and every rank
-///   gets the error. A rank that waits inside the vendor's library for a lost rank is notified by
-///   Tandem, aborts the library's communicators and fails with that error; the islands are unusable
-///   afterwards. A cancelled call ends only when nothing accesses its views any more; if it waits
-///   inside the library, that is when the other ranks have joined the call or have failed.
-/// @par Executor  The communicator's. One call at a time.
-class islands {
- public:
-  /// Every rank of `all` calls it, as a collective. `all` outlives it.
-  /// @par Errors `errc::unsupported_memory`: this rank has no such device; those of
-  ///   `communicator::split`; `device_failed` on every rank if the library fails to initialise.
-  /// @par Cost  An all_gather of 64 bytes per rank, two splits, and the initialisation of the
-  ///   library: seconds.
-  static asio::awaitable<std::unique_ptr<islands>> make(communicator& all, island_member mine);
-  islands(const islands&) = delete;
-  islands& operator=(const islands&) = delete;
-  ~islands();
-
-  int count() const noexcept;
-  /// The island of this rank.
-  int island() const noexcept;
-  const std::vector<std::vector<int>>& members() const noexcept;
-  /// "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, cuda (ranks 2, 3) by NCCL 2.28.3"
-  const std::string& text() const noexcept;
-
-  // Same semantics as the collectives with these names, on memory of this rank's device.
-
-  /// In place. In slices, so that both levels work at the same time. Each leader sends and receives
-  /// about B / P between islands.
-  asio::awaitable<void> all_reduce(mutable_view data, data_type type, reduction what);
-  /// Each leader of the root's island sends B / P to the other islands.
-  asio::awaitable<void> broadcast(mutable_view data, int root);
-  /// Writes the result at the root; `result` is ignored elsewhere. In place: `result` is `data`.
-  /// Level after level: reduced to the leaders of each island, B / P from each leader to the root's
-  /// island, and from its leaders to the root. Scratch: B / P.
-  asio::awaitable<void> reduce(const_view data, mutable_view result, data_type type, reduction what,
-                               int root);
-  /// Gathers every rank's block, of equal length, on every rank. In place: `mine` is this rank's
-  /// block in `all`. Members send their blocks to the leaders, which exchange them with the leaders
-  /// of other islands, while each block is broadcast inside its own island; then the leaders
-  /// broadcast the received blocks. Each leader receives about B / P from other islands. Scratch:
-  /// B / P; none for a rank alone in its island if the ranks of each island are consecutive.
-  asio::awaitable<void> all_gather(const_view mine, mutable_view all);
-  /// Combines the ranks' `all` views block by block and writes block r of the result to rank r's
-  /// `mine`. In place: `mine` is this rank's block in `all`, whose other bytes are not changed.
-  /// Level after level: each block is reduced inside each island at one leader, then across islands
-  /// at the leader with the same index in the island of its rank, which forwards it to that rank.
-  /// Each leader sends about B / P between islands. Scratch: B / P.
-  asio::awaitable<void> reduce_scatter(const_view all, mutable_view mine, data_type type,
-                                       reduction what);
-  /// Copies block i of rank r's `from` to block r of rank i's `into`. Not in place. Between islands
-  /// every pair of ranks exchanges blocks directly over channels, all at once and concurrently with
-  /// the library inside islands: nothing is combined and every block has one receiver, so each byte
-  /// crosses once in any case, and a detour through the leaders would only add copies. n messages,
-  /// no scratch.
-  asio::awaitable<void> all_to_all(const_view from, mutable_view into);
-  /// The weighted mean of the ranks' data, for example by their share of the batch: the sum of
-  /// weight times data, divided by the sum of weights. Each rank passes its own weight, which may
-  /// be 0.
-  /// @par Errors `errc::bad_input` for a weight that is negative or not finite, a sum of 0, and
-  ///   types other than floating point.
-  asio::awaitable<void> weighted_mean(mutable_view data, data_type type, double weight);
-
- private:
-  explicit islands(std::unique_ptr<detail::island_parts> made);
-  std::unique_ptr<detail::island_parts> parts_;
-};
-
-/// The group of one rank in one dimension, for example its tensor group. Its collectives use the
-/// group's back-end: `islands` where its ranks share islands, else the communicator (see
-/// collectives).
-///
-/// @par Memory  With islands: memory of the device that this rank passed to `make`, else
-///   `errc::unsupported_memory`. Without: any that the channels carry. To reduce host memory (a few
-///   values) in a group with islands, call `tandem::all_reduce(group.ranks(), ...)` on all of its
-///   ranks.
-/// @par Cost, Errors, Failure, Cancellation  Those of `islands`, or of collectives.
-/// @par Concurrency  One collective of a group at a time; different groups at once as far as the
-///   vendor's library allows concurrent use of its communicators.
-/// @par Executor  The communicator's.
-class parallel_group {
- public:
-  parallel_group(std::unique_ptr<communicator> ranks, std::unique_ptr<islands> by,
-                 group_choice choice) noexcept;
-  parallel_group(const parallel_group&) = delete;
-  parallel_group& operator=(const parallel_group&) = delete;
-  ~parallel_group();
-
-  const std::string& name() const noexcept { return choice_.name; }
-  /// Its communicator: for send, recv and pipelines, which use channels in every group.
-  communicator& ranks() const noexcept { return *ranks_; }
-  int rank() const noexcept { return ranks_->rank(); }
-  int size() const noexcept { return ranks_->size(); }
-  const group_choice& choice() const noexcept { return choice_; }
-  /// "tensor 0, ranks 0-1: NCCL 2.28.3 (all on cuda, one island)"
-  std::string text() const { return choice_.text(); }
-
-  // Same semantics as the functions with these names under collectives and in `islands`.
-
-  asio::awaitable<void> all_reduce(mutable_view data, data_type type, reduction what);
-  asio::awaitable<void> broadcast(mutable_view data, int root);
-  asio::awaitable<void> reduce(const_view data, mutable_view result, data_type type, reduction what,
-                               int root);
-  asio::awaitable<void> all_gather(const_view mine, mutable_view all);
-  asio::awaitable<void> reduce_scatter(const_view all, mutable_view mine, data_type type,
-                                       reduction what);
-  asio::awaitable<void> all_to_all(const_view from, mutable_view into);
-  asio::awaitable<void> weighted_mean(mutable_view data, data_type type, double weight);
-
- private:
-  std::unique_ptr<communicator> ranks_;
-  std::unique_ptr<islands> by_;  // null: channels only
-  group_choice choice_;
-};
+/// @par Errors `errc::unsupported_memory`: this rank has no such device; those of
+///   `communicator::split`; `device_failed` on every rank if the library fails to initialise. Of
+///   calls: `device_failed` includes the library's error text.
+/// @par Failure As under communicator. A rank that waits inside the vendor's library for a lost
+///   rank is notified by Tandem, aborts the library's communicators and fails with that error. A
+///   cancelled call ends only when nothing accesses its views any more; if it waits inside the
+///   library, that is when the other ranks have joined the call or have failed.
+/// @par Concurrency One call on device memory at a time, and any on host memory beside it.
+/// @par Executor That of `all`.
+asio::awaitable<std::unique_ptr<communicator>> make_island_communicator(communicator& all,
+                                                                        island_member mine);
 
 /// The parallel groups of a job, each with the back-end that suits its ranks. All ranks have agreed
 /// on the choice.
 ///
 ///   auto layout = parallel_layout::parse("pipeline=2,data=2,tensor=2");
 ///   const auto groups = co_await parallel_groups::make(all, layout, {memory_kind::cuda, device});
-///   co_await groups->group("tensor").all_reduce(sums, data_type::bfloat16, reduce_op::sum);
+///   co_await all_reduce(groups->group("tensor"), sums, data_type::bfloat16, reduce_op::sum);
 ///
-/// @par Lifetime  The communicator outlives it.
+/// The communicator of a group has islands where its ranks share some. Send, recv and pipelines use
+/// channels in every group.
+///
+/// @par Concurrency  One collective on device memory of a group with islands at a time; different
+///   groups at once as far as the vendor's library allows concurrent use of its communicators.
+/// @par Lifetime  The communicator that it was made from outlives it.
 /// @par Failure  An error that ends the communicator of one group reaches every rank of the job.
 class parallel_groups {
  public:
@@ -302,7 +212,7 @@ class parallel_groups {
   ///   what differs, and on which ranks. `bad_option` on every rank for a layout with another
   ///   number of ranks. `unsupported_memory` if this rank has no such device, and then
   ///   `call_mismatch` with that text on the others. None of these changes anything. Those of
-  ///   `communicator::split` and `islands::make`, which end the communicator.
+  ///   `communicator::split` and `make_island_communicator`, which end the communicator.
   /// @par Cost  An exchange of about 100 bytes per rank; for each dimension a split, an exchange of
   ///   a short text, the hash, and the initialisation of the library: seconds, and device memory
   ///   for each group that uses it.
@@ -318,11 +228,13 @@ class parallel_groups {
   /// key, then by rank. A rank with a negative colour joins none and gets null. Every rank calls it
   /// with the same name, as a collective; the group lives as long as this object.
   /// @par Errors, Cost  Those of `make`; `errc::bad_option` on every rank if the name is in use.
-  asio::awaitable<parallel_group*> add(std::string name, int colour, int key = 0);
+  asio::awaitable<communicator*> add(std::string name, int colour, int key = 0);
 
   /// This rank's group of a dimension, or one that it added.
   /// @par Errors `errc::bad_input`: this rank has no group of that name; the nearest valid name.
-  parallel_group& group(std::string_view name) const;
+  communicator& group(std::string_view name) const { return *find(name).ranks; }
+  /// The ranks of that group, its back-end and the reason for it.
+  const group_choice& choice(std::string_view name) const { return find(name).choice; }
   /// The agreed back-ends of all groups, also of those that this rank is not in.
   const std::vector<group_choice>& agreed() const noexcept { return agreed_; }
   /// One line for each group.
@@ -330,6 +242,11 @@ class parallel_groups {
 
  private:
   parallel_groups(communicator& all, island_member mine, std::vector<rank_facts> reported);
+  struct own_group {
+    group_choice choice;
+    std::unique_ptr<communicator> ranks;
+  };
+  const own_group& find(std::string_view name) const;
   asio::awaitable<void> add_groups(const rank_groups& groups);
 
   communicator& all_;
@@ -337,7 +254,7 @@ class parallel_groups {
   const std::vector<rank_facts> reported_;
   std::vector<std::string> names_;  ///< in use on any rank
   std::vector<group_choice> agreed_;
-  std::vector<std::unique_ptr<parallel_group>> groups_;
+  std::deque<own_group> groups_;  ///< references to each stay valid
 };
 
 }  // namespace tandem

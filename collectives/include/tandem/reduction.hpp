@@ -51,8 +51,9 @@ enum class data_type : std::uint8_t {
 ///   a step, so all NaNs have these bits. A group of one combines nothing: its elements are
 ///   unchanged, except for the multiplication of premultiplied_sum.
 ///
-/// Sums and products that a vendor's library computes (`islands`) are NaN in the same cases; if all
-/// ranks are one island, the library determines the bits of the NaN, the same on all ranks.
+/// Sums and products that a vendor's library computes (`make_island_communicator`) are NaN in the
+/// same cases; if all ranks are one island, the library determines the bits of the NaN, the same on
+/// all ranks.
 enum class reduce_op : std::uint8_t {
   sum,
   product,

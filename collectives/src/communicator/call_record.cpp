@@ -46,7 +46,8 @@ std::string call_record::text() const {
   if (const std::uint64_t root = field(root_shift, 12)) {
     text += fmt::format(" with root {}", root - 1);
   }
-  text += fmt::format(" ({}", tandem::name(static_cast<algorithm>(field(how_shift, 4) - 1)));
+  const auto how = static_cast<algorithm>(field(how_shift, 4) - 1);
+  text += fmt::format(" ({}", how == by_islands ? "islands" : tandem::name(how));
   if (const std::uint64_t type = field(type_shift, 4)) {
     text += fmt::format(", {}", tandem::name(static_cast<data_type>(type - 1)));
   }

@@ -56,6 +56,9 @@ asio::any_io_executor communicator::get_executor() const noexcept {
 const plan& communicator::agreed() const noexcept {
   return group_->agreed();
 }
+const backend_description& communicator::backend() const noexcept {
+  return group_->backend();
+}
 
 asio::awaitable<void> communicator::send(int to, const_view message, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;

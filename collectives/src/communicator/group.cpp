@@ -43,6 +43,11 @@ std::uint32_t first_history(const std::vector<int>& members, std::uint32_t id) n
   return history;
 }
 
+backend_description only_channels(const fabric& over, std::size_t ranks) {
+  if (ranks == 1) return {group_backend::alone, {}, "one rank"};
+  return {group_backend::channels, {}, fmt::format("{} channels", over.kind())};
+}
+
 }  // namespace
 
 group::group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id)
@@ -54,7 +59,8 @@ group::group(fabric& over, const settings& options, std::vector<int> members, st
       options_(options),
       plan_(plan::standard(static_cast<int>(members_.size()), options)),
       calls_(first_history(members_, id)),
-      watch_(std::make_shared<call_watch>(*this)) {
+      watch_(std::make_shared<call_watch>(*this)),
+      backend_(only_channels(over, members_.size())) {
   const auto me = std::ranges::find(members_, over.rank());
   rank_ = static_cast<int>(me - members_.begin());
   ids_in_use_->set(id_);
@@ -69,6 +75,11 @@ void group::adopt(plan agreed) {
   plan_ = std::move(agreed);
   has_adopted_ = true;
   levels_.reset();
+}
+
+void group::set_backend(std::unique_ptr<device_backend> made, backend_description what) noexcept {
+  islands_ = std::move(made);
+  backend_ = std::move(what);
 }
 
 facts group::facts_from(const group& parent) const {

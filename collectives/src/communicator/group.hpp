@@ -13,6 +13,7 @@
 #include "call_log.hpp"
 #include "call_record.hpp"
 #include "call_watch.hpp"
+#include "device_backend.hpp"
 
 namespace tandem::detail {
 
@@ -21,7 +22,7 @@ class device_queue;
 class levels;
 
 /// The state of a communicator, shared with its calls in progress.
-class group {
+class group : public std::enable_shared_from_this<group> {
  public:
   enum class flow_class : std::uint32_t {
     point_to_point = 0,
@@ -59,6 +60,11 @@ class group {
   board* shared_board() const noexcept { return board_.get(); }
   /// @pre all ranks have one, and no call is in progress.
   void set_board(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
+  /// Carries calls on device memory; null: channels do. The same on all ranks.
+  device_backend* islands() const noexcept { return islands_.get(); }
+  const backend_description& backend() const noexcept { return backend_; }
+  /// @pre all ranks do, and no call is in progress. @param made  may be null
+  void set_backend(std::unique_ptr<device_backend> made, backend_description what) noexcept;
   /// `how`, or its replacement if it is `board` and the group has no board, or the length is too
   /// long for one.
   algorithm resolve_algorithm(collective what, algorithm how, std::size_t bytes) const noexcept;
@@ -132,6 +138,8 @@ class group {
   std::uint64_t open_ = 0;  // bit k: the collective with number k is in progress
   bool pipeline_open_ = false;
   std::optional<error> failed_;
+  backend_description backend_;
+  std::unique_ptr<device_backend> islands_;
 };
 
 }  // namespace tandem::detail

@@ -2,10 +2,8 @@
 
 #include "islands/parts.hpp"
 #include "islands/routes.hpp"
-#include "operations/arguments.hpp"
 
-namespace tandem {
-namespace detail {
+namespace tandem::detail {
 namespace {
 
 /// One all_gather through the levels.
@@ -116,23 +114,9 @@ asio::awaitable<void> all_gather_in_levels(island_parts& p, const_view mine, mut
 }
 
 }  // namespace
-}  // namespace detail
 
-asio::awaitable<void> islands::all_gather(const_view mine, mutable_view all) {
-  using namespace detail;
-  constexpr const char* name = "all_gather";
-  island_parts& p = *parts_;
-  if (!p.has_levels()) return tandem::all_gather(p.all, mine, all);
-  const group& g = *p.all.internals();
-  if (const auto wrong = first_error(p.check_view(name, mine), p.check_view(name, all),
-                                     check_equal_blocks(g, name, all, mine))) {
-    return refuse(*wrong);
-  }
-  const blocks cut(mine.bytes, g.size());
-  if (const auto wrong = check_block_position(name, mine, all, cut.at(g.rank())))
-    return refuse(*wrong);
-  if (all.bytes == 0) return empty_call(p.all.internals());
-  return p.run_levels(name, all_gather_in_levels(p, mine, all));
+asio::awaitable<void> island_parts::all_gather(const_view from, mutable_view into) {
+  return run_levels("all_gather", all_gather_in_levels(*this, from, into));
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail

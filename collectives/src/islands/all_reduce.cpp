@@ -5,8 +5,7 @@
 
 #include "islands/level_reduction.hpp"
 
-namespace tandem {
-namespace detail {
+namespace tandem::detail {
 namespace {
 
 /// Slices are not shorter than this, because the start of one would take longer than its transfer.
@@ -32,16 +31,18 @@ struct progress {
 /// One all_reduce through the levels.
 class leveled_all_reduce {
  public:
-  leveled_all_reduce(island_parts& over, mutable_view view, const level_reduction& how)
+  leveled_all_reduce(island_parts& over, const_view data, mutable_view result,
+                     const level_reduction& how)
       : with_(over),
-        data_(view),
+        data_(data),
+        result_(result),
         by_(how),
-        count_(view.bytes / how.element_bytes()),
+        count_(data.bytes / how.element_bytes()),
         slices_(has_level_inside()
-                    ? std::clamp<std::size_t>(view.bytes / min_slice_bytes, 1, max_slices)
+                    ? std::clamp<std::size_t>(data.bytes / min_slice_bytes, 1, max_slices)
                     : 1),
-        combined_(over.all.get_executor()),
-        exchanged_(over.all.get_executor()) {}
+        combined_(over.all.executor()),
+        exchanged_(over.all.executor()) {}
 
   /// Reduces each slice to the leaders of the island.
   asio::awaitable<void> combine();
@@ -55,19 +56,19 @@ class leveled_all_reduce {
   segment slice(std::size_t k) const noexcept {
     return segment_of(count_, static_cast<int>(slices_), static_cast<int>(k));
   }
-  std::byte* at(std::size_t element) const noexcept {
-    return bytes_at(data_, element * by_.element_bytes());
-  }
-  /// This leader's part of a slice; empty if this rank is not a leader.
-  mutable_view part(segment s) const noexcept {
-    if (!with_.is_leader()) return data_.part(0, 0);
+  std::size_t offset(segment s) const noexcept { return s.first * by_.element_bytes(); }
+  /// This leader's part of a slice in one of the views; empty if this rank is not a leader.
+  template <class View>
+  View part(const View& of, segment s) const noexcept {
+    if (!with_.is_leader()) return of.part(0, 0);
     const segment own = segment_of(s.count, with_.ranks.leader_count, with_.local_rank());
     const std::size_t each = by_.element_bytes();
-    return data_.part((s.first + own.first) * each, own.count * each);
+    return of.part((s.first + own.first) * each, own.count * each);
   }
 
   island_parts& with_;
-  const mutable_view data_;
+  const const_view data_;
+  const mutable_view result_;
   const level_reduction& by_;
   const std::size_t count_, slices_;
   progress combined_, exchanged_;
@@ -77,8 +78,9 @@ asio::awaitable<void> leveled_all_reduce::combine() {
   for (std::size_t k = 0; k < slices_; ++k) {
     if (with_.down) {
       const segment s = slice(k);
-      with_.down->reduce_segments(at(s.first), bytes_at(part(s)), s.count, by_.element_bytes(),
-                                  with_.ranks.leader_count, by_.vendor_type(), by_.inside());
+      with_.down->reduce_segments(bytes_at(data_, offset(s)), bytes_at(part(result_, s)), s.count,
+                                  by_.element_bytes(), with_.ranks.leader_count, by_.vendor_type(),
+                                  by_.inside());
       co_await with_.synchronize_group(*with_.down);
     }
     combined_.step();
@@ -89,9 +91,11 @@ asio::awaitable<void> leveled_all_reduce::exchange() {
   for (std::size_t k = 0; k < slices_; ++k) {
     co_await combined_.reach(k + 1);
     if (with_.across) {
-      const mutable_view own = part(slice(k));
+      const mutable_view into = part(result_, slice(k));
+      const_view sums = into;
+      if (!with_.down) sums = part(data_, slice(k));
       const reduction across = by_.across();
-      co_await tandem::all_reduce(*with_.across, own, by_.type(), across);
+      co_await tandem::all_reduce(*with_.across, sums, into, by_.type(), across);
     }
     exchanged_.step();
   }
@@ -102,22 +106,22 @@ asio::awaitable<void> leveled_all_reduce::broadcast_slices() {
   for (std::size_t k = 0; k < slices_; ++k) {
     co_await exchanged_.reach(k + 1);
     const segment s = slice(k);
-    with_.up->broadcast_segments(at(s.first), s.count, by_.element_bytes(),
+    with_.up->broadcast_segments(bytes_at(result_, offset(s)), s.count, by_.element_bytes(),
                                  with_.ranks.leader_count, by_.vendor_type());
   }
   co_await with_.synchronize_group(*with_.up);
 }
 
-asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, data_type type,
-                                           reduction what) {
+asio::awaitable<void> all_reduce_in_levels(island_parts& p, const_view data, mutable_view result,
+                                           data_type type, reduction what) {
   const level_reduction by(p, type, what);
   if (p.islands() == 1) {
     const std::size_t count = data.bytes / by.element_bytes();
-    p.down->all_reduce(bytes_at(data), count, by.vendor_type(), by.inside());
+    p.down->all_reduce(bytes_at(data), bytes_at(result), count, by.vendor_type(), by.inside());
     co_await p.synchronize_group(*p.down);
     co_return;
   }
-  leveled_all_reduce one(p, data, by);
+  leveled_all_reduce one(p, data, result, by);
   std::vector<asio::awaitable<void>> levels;
   levels.push_back(p.level("all_reduce", one.combine()));
   levels.push_back(p.level("all_reduce", one.exchange()));
@@ -126,19 +130,10 @@ asio::awaitable<void> all_reduce_in_levels(island_parts& p, mutable_view data, d
 }
 
 }  // namespace
-}  // namespace detail
 
-/// The choice depends only on what all ranks know, so that all choose the same.
-asio::awaitable<void> islands::all_reduce(mutable_view data, data_type type, reduction what) {
-  detail::island_parts& p = *parts_;
-  if (!detail::level_reduction::is_possible(p, type, what.op)) {
-    return tandem::all_reduce(p.all, data, type, what);
-  }
-  if (const auto wrong = p.check_operands("all_reduce", data, type, what)) {
-    return detail::refuse(*wrong);
-  }
-  if (data.bytes == 0) return detail::empty_call(p.all.internals());
-  return p.run_levels("all_reduce", detail::all_reduce_in_levels(p, data, type, what));
+asio::awaitable<void> island_parts::all_reduce(const_view data, mutable_view result, data_type type,
+                                               reduction what) {
+  return run_levels("all_reduce", all_reduce_in_levels(*this, data, result, type, what));
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail

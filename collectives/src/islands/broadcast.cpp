@@ -1,10 +1,8 @@
 #include <tandem/collectives.hpp>
 
 #include "islands/parts.hpp"
-#include "operations/arguments.hpp"
 
-namespace tandem {
-namespace detail {
+namespace tandem::detail {
 namespace {
 
 /// One island: one broadcast of the library.
@@ -38,19 +36,10 @@ asio::awaitable<void> broadcast_in_levels(island_parts& p, mutable_view data, in
 }
 
 }  // namespace
-}  // namespace detail
 
-asio::awaitable<void> islands::broadcast(mutable_view data, int root) {
-  using namespace detail;
-  island_parts& p = *parts_;
-  if (!p.has_levels()) return tandem::broadcast(p.all, data, root);
-  if (const auto wrong = first_error(check_root(*p.all.internals(), "broadcast", root),
-                                     p.check_view("broadcast", data))) {
-    return refuse(*wrong);
-  }
-  if (data.bytes == 0) return empty_call(p.all.internals());
-  return p.run_levels("broadcast", p.islands() == 1 ? broadcast_inside(p, data, root)
-                                                    : broadcast_in_levels(p, data, root));
+asio::awaitable<void> island_parts::broadcast(mutable_view data, int root) {
+  return run_levels("broadcast", islands() == 1 ? broadcast_inside(*this, data, root)
+                                                : broadcast_in_levels(*this, data, root));
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail

@@ -19,35 +19,34 @@ detail::island_fact detail::own_fact(const island_member& mine) {
   return fact;
 }
 
-islands::islands(std::unique_ptr<detail::island_parts> made) : parts_(std::move(made)) {}
-islands::~islands() = default;
-
-asio::awaitable<std::unique_ptr<islands>> islands::make(communicator& all, island_member mine) {
+asio::awaitable<void> detail::add_islands(communicator& to, island_member mine) {
   accelerator& device = accelerator_at(mine.kind, mine.device);
   std::string why;
-  const detail::nccl* const library = detail::find_nccl(mine.kind, why);
-  detail::island_fact own = detail::own_fact(mine);
-  std::vector<detail::island_fact> reported(static_cast<std::size_t>(all.size()));
+  const nccl* const library = find_nccl(mine.kind, why);
+  island_fact own = own_fact(mine);
+  std::vector<island_fact> reported(static_cast<std::size_t>(to.size()));
   const const_view own_bytes(&own, sizeof own);
   const mutable_view reported_bytes(reported.data(), reported.size() * sizeof own);
-  co_await tandem::all_gather(all, own_bytes, reported_bytes);
+  co_await all_gather(to, own_bytes, reported_bytes);
 
-  auto made = std::make_unique<detail::island_parts>(all, device, reported);
-  co_await made->level("islands::make", made->connect(library));
-  co_return std::unique_ptr<islands>(new islands(std::move(made)));
+  group& g = *to.internals();
+  auto made = std::make_unique<island_parts>(g, device, reported);
+  backend_description what = made->description();
+  if (made->has_levels()) {
+    co_await made->level("make_island_communicator", made->connect(to, library));
+  } else {
+    made.reset();
+  }
+  g.set_backend(std::move(made), std::move(what));
 }
 
-int islands::count() const noexcept {
-  return parts_->islands();
-}
-int islands::island() const noexcept {
-  return parts_->island();
-}
-const std::vector<std::vector<int>>& islands::members() const noexcept {
-  return parts_->ranks.members;
-}
-const std::string& islands::text() const noexcept {
-  return parts_->ranks.text;
+asio::awaitable<std::unique_ptr<communicator>> make_island_communicator(communicator& all,
+                                                                        island_member mine) {
+  // Before anything is sent: other ranks do not notice.
+  accelerator_at(mine.kind, mine.device);
+  std::unique_ptr<communicator> made = co_await all.split(0, all.rank());
+  co_await detail::add_islands(*made, mine);
+  co_return made;
 }
 
 }  // namespace tandem

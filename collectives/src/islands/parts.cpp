@@ -10,7 +10,7 @@
 #include <tandem/plan.hpp>
 #include <utility>
 
-#include "operations/arguments.hpp"
+#include "islands/level_reduction.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -61,25 +61,40 @@ bool is_tandem_error(std::exception_ptr failure) {
 
 }  // namespace
 
-island_parts::island_parts(communicator& over, accelerator& of,
-                           const std::vector<island_fact>& reported)
+island_parts::island_parts(group& over, accelerator& of, const std::vector<island_fact>& reported)
     : all(over),
       device(of),
       ranks(reported),
-      watch(over.get_executor(), of),
+      watch(over.executor(), of),
       own_(of),
-      grace_timer_(over.get_executor()) {}
+      grace_timer_(over.executor()) {}
 
-asio::awaitable<void> island_parts::connect(const nccl* library) {
-  inside = co_await all.split(island());
+backend_description island_parts::description() const {
+  group_backend how = all.size() == 1 ? group_backend::alone : group_backend::channels;
+  if (has_levels()) how = islands() == 1 ? group_backend::library : group_backend::levels;
+  return {how, ranks.members, ranks.text};
+}
+
+bool island_parts::has(data_type type, reduce_op op) const noexcept {
+  return level_reduction::is_possible(*this, type, op);
+}
+
+/// Only leaders send between islands, except in an all_to_all.
+group* island_parts::channels_for(collective what) const noexcept {
+  if (what == collective::all_to_all && islands() > 1) return &all;
+  return across ? across->internals().get() : nullptr;
+}
+
+asio::awaitable<void> island_parts::connect(communicator& over, const nccl* library) {
+  inside = co_await over.split(island());
   if (islands() > 1) {
     const int colour = is_leader() ? local_rank() : -1;
-    across = co_await all.split(colour, island());
+    across = co_await over.split(colour, island());
   }
   if (across && !across->agreed().known().on_devices) {
     across->internals()->adopt(with_long_chunks(across->agreed()));
   }
-  if (!ranks.can_use_libraries() || !has_inside()) co_return;
+  if (!has_inside()) co_return;
   const int next = (inside->rank() + 1) % inside->size();
   co_await inside->internals()->connect(next);
   watch_peer();
@@ -88,28 +103,6 @@ asio::awaitable<void> island_parts::connect(const nccl* library) {
   if (islands() < 2) co_return;
   up = std::make_unique<vendor_group>(device, *library, inside->rank(), inside->size());
   co_await up->start(*inside);
-}
-
-std::optional<error> island_parts::check_view(const char* call, const const_view& data) const {
-  if (across) {
-    if (auto wrong = check_memory(*across->internals(), call, data)) return wrong;
-  }
-  if (data.bytes == 0) return std::nullopt;
-  if (data.data == nullptr) {
-    return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
-  }
-  if (data.kind == device.kind() && data.device == device.device()) return std::nullopt;
-  return error(errc::unsupported_memory,
-               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
-                           name(data.kind), data.device, device.text()),
-               "pass views on the device that this rank passed to `islands::make`");
-}
-
-std::optional<error> island_parts::check_operands(const char* call, const const_view& data,
-                                                  data_type type, reduction what) const {
-  if (auto wrong = check_view(call, data)) return wrong;
-  if (across) return check_elements(*across->internals(), call, data, type, what);
-  return check_reduction(call, data, type, what);
 }
 
 /// A rank that waits inside the library receives no messages, so it needs a watch.
@@ -146,15 +139,14 @@ asio::awaitable<void> island_parts::level(const char* call, asio::awaitable<void
     failure = std::current_exception();
   }
   if (!failure) co_return;
-  const error reported = reported_error(failure, all.internals()->job_rank(), call);
-  all.internals()->fail(reported);
+  const error reported = reported_error(failure, all.job_rank(), call);
+  all.fail(reported);
   abort_group(reported);
   if (is_tandem_error(failure)) throw reported;
   std::rethrow_exception(failure);
 }
 
 asio::awaitable<void> island_parts::run_levels(const char* call, asio::awaitable<void> work) {
-  all.internals()->throw_if_failed();
   std::exception_ptr failure;
   try {
     co_await level(call, std::move(work));

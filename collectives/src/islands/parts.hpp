@@ -14,13 +14,19 @@ namespace tandem::detail {
 /// The facts of this rank. @par Errors `errc::unsupported_memory`: it has no such device.
 island_fact own_fact(const island_member& mine);
 
-/// The state of `islands` on one rank: the division, the groups of both levels, and scratch memory
-/// and a stream for copies between them.
-class island_parts {
+/// Gives the communicator a back-end of islands. Every rank calls it, once, while no other call is
+/// in progress. @par Errors  Those of `make_island_communicator`.
+asio::awaitable<void> add_islands(communicator& to, island_member mine);
+
+/// Hierarchical collectives of the islands of a group, which owns it: on one rank the division, the
+/// groups of both levels, and scratch memory and a stream for copies between them. The elements of
+/// a call are checked, and there are some.
+class island_parts final : public device_backend {
  public:
-  island_parts(communicator& over, accelerator& of, const std::vector<island_fact>& reported);
-  /// Every rank calls it, once. @param library  null: not available on this rank
-  asio::awaitable<void> connect(const nccl* library);
+  island_parts(group& over, accelerator& of, const std::vector<island_fact>& reported);
+  /// Every rank calls it, once. @param over  the group's
+  /// @param library  null: not available on this rank. @pre has_levels
+  asio::awaitable<void> connect(communicator& over, const nccl* library);
 
   int rank() const noexcept { return all.rank(); }
   int island() const noexcept { return ranks.island_of[static_cast<std::size_t>(rank())]; }
@@ -33,14 +39,22 @@ class island_parts {
   bool has_inside() const noexcept { return mine().size() > 1; }
   /// Whether this rank is a leader: it transfers data to and from other islands.
   bool is_leader() const noexcept { return local_rank() < ranks.leader_count; }
-  /// Whether calls use the levels; else the communicator's collectives. The same on all ranks.
+  /// Whether calls can use the levels; else channels carry all. The same on all ranks.
   bool has_levels() const noexcept { return all.size() > 1 && ranks.can_use_libraries(); }
+  backend_description description() const;
 
-  /// Checks a view of a call through the levels: the checks of the communicator's collectives, and
-  /// that the memory is on this rank's device.
-  std::optional<error> check_view(const char* call, const const_view& data) const;
-  std::optional<error> check_operands(const char* call, const const_view& data, data_type type,
-                                      reduction what) const;
+  const accelerator& memory_of() const noexcept override { return device; }
+  bool has(data_type type, reduce_op op) const noexcept override;
+  group* channels_for(collective what) const noexcept override;
+  asio::awaitable<void> all_reduce(const_view data, mutable_view result, data_type type,
+                                   reduction what) override;
+  asio::awaitable<void> broadcast(mutable_view data, int root) override;
+  asio::awaitable<void> reduce(const_view data, mutable_view result, data_type type, reduction what,
+                               int root) override;
+  asio::awaitable<void> all_gather(const_view from, mutable_view into) override;
+  asio::awaitable<void> reduce_scatter(const_view from, mutable_view into, data_type type,
+                                       reduction what) override;
+  asio::awaitable<void> all_to_all(call& c, const_view from, mutable_view into) override;
 
   /// Runs the levels of a call. On failure ends the groups of both levels, reports the failure to
   /// every rank, and throws once nothing accesses a view any more.
@@ -58,7 +72,7 @@ class island_parts {
   /// Waits for all work on the stream of that group.
   asio::awaitable<void> synchronize_group(const vendor_group& which);
 
-  communicator& all;
+  group& all;
   accelerator& device;
   const division ranks;
   device_watch watch;

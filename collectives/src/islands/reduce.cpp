@@ -1,10 +1,8 @@
 #include <tandem/collectives.hpp>
 
 #include "islands/level_reduction.hpp"
-#include "operations/arguments.hpp"
 
-namespace tandem {
-namespace detail {
+namespace tandem::detail {
 namespace {
 
 /// One island: one reduction of the library.
@@ -57,27 +55,10 @@ asio::awaitable<void> reduce_in_levels(island_parts& p, const_view data, mutable
 }
 
 }  // namespace
-}  // namespace detail
 
-asio::awaitable<void> islands::reduce(const_view data, mutable_view result, data_type type,
-                                      reduction what, int root) {
-  using namespace detail;
-  island_parts& p = *parts_;
-  if (!level_reduction::is_possible(p, type, what.op)) {
-    return tandem::reduce(p.all, data, result, type, what, root);
-  }
-  if (const auto wrong = first_error(check_root(*p.all.internals(), "reduce", root),
-                                     p.check_operands("reduce", data, type, what))) {
-    return refuse(*wrong);
-  }
-  if (p.rank() == root) {
-    if (const auto wrong = first_error(p.check_operands("reduce", result, type, what),
-                                       check_result("reduce", data, result))) {
-      return refuse(*wrong);
-    }
-  }
-  if (data.bytes == 0) return empty_call(p.all.internals());
-  return p.run_levels("reduce", reduce_in_levels(p, data, result, type, what, root));
+asio::awaitable<void> island_parts::reduce(const_view data, mutable_view result, data_type type,
+                                           reduction what, int root) {
+  return run_levels("reduce", reduce_in_levels(*this, data, result, type, what, root));
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail

@@ -2,10 +2,8 @@
 
 #include "islands/level_reduction.hpp"
 #include "islands/routes.hpp"
-#include "operations/arguments.hpp"
 
-namespace tandem {
-namespace detail {
+namespace tandem::detail {
 namespace {
 
 /// One reduce_scatter through the levels.
@@ -107,27 +105,10 @@ asio::awaitable<void> reduce_scatter_in_levels(island_parts& p, const_view all, 
 }
 
 }  // namespace
-}  // namespace detail
 
-asio::awaitable<void> islands::reduce_scatter(const_view all, mutable_view mine, data_type type,
-                                              reduction what) {
-  using namespace detail;
-  constexpr const char* name = "reduce_scatter";
-  island_parts& p = *parts_;
-  if (!level_reduction::is_possible(p, type, what.op)) {
-    return tandem::reduce_scatter(p.all, all, mine, type, what);
-  }
-  const group& g = *p.all.internals();
-  if (const auto wrong = first_error(p.check_operands(name, all, type, what),
-                                     p.check_operands(name, mine, type, what),
-                                     check_equal_blocks(g, name, all, mine))) {
-    return refuse(*wrong);
-  }
-  const blocks cut(mine.bytes, g.size());
-  if (const auto wrong = check_block_position(name, mine, all, cut.at(g.rank())))
-    return refuse(*wrong);
-  if (all.bytes == 0) return empty_call(p.all.internals());
-  return p.run_levels(name, reduce_scatter_in_levels(p, all, mine, type, what));
+asio::awaitable<void> island_parts::reduce_scatter(const_view from, mutable_view into,
+                                                   data_type type, reduction what) {
+  return run_levels("reduce_scatter", reduce_scatter_in_levels(*this, from, into, type, what));
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail

@@ -97,10 +97,11 @@ void vendor_group::collect_segments(const std::byte* part, std::byte* data, std:
   calls.end();
 }
 
-void vendor_group::all_reduce(std::byte* data, std::size_t count, int type, int op) {
+void vendor_group::all_reduce(const std::byte* data, std::byte* result, std::size_t count, int type,
+                              int op) {
   throw_if_failed();
   const device_guard on(device_);
-  check_status(lib_.all_reduce(data, data, count, type, op, comm_, stream()), "ncclAllReduce");
+  check_status(lib_.all_reduce(data, result, count, type, op, comm_, stream()), "ncclAllReduce");
 }
 
 void vendor_group::reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count,

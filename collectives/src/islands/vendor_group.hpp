@@ -68,8 +68,7 @@ class vendor_group {
   /// Sends segment k from `part` of rank k to the root's data, which already has the root's own.
   void collect_segments(const std::byte* part, std::byte* data, std::size_t count,
                         std::size_t element_bytes, int leader_count, int type, int root);
-  /// In place.
-  void all_reduce(std::byte* data, std::size_t count, int type, int op);
+  void all_reduce(const std::byte* data, std::byte* result, std::size_t count, int type, int op);
   /// Reduces block k of all ranks' data to `mine` of rank k.
   void reduce_scatter(const std::byte* all, std::byte* mine, std::size_t count, int type, int op);
   void all_gather(const std::byte* mine, std::byte* all, std::size_t count, int type);

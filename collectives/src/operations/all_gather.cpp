@@ -44,8 +44,9 @@ asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_v
                                  algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
+  const call_backend over = backend_for(*g, collective::all_gather, how, all);
   if (auto wrong =
-          first_error(check_memory(*g, "all_gather", mine), check_memory(*g, "all_gather", all),
+          first_error(check_memory(over, "all_gather", mine), check_memory(over, "all_gather", all),
                       check_equal_blocks(*g, "all_gather", all, mine),
                       check_algorithm(collective::all_gather, how))) {
     return refuse(*wrong);
@@ -53,6 +54,10 @@ asio::awaitable<void> all_gather(communicator& among, const_view mine, mutable_v
   blocks cut(mine.bytes, g->size());
   if (auto wrong = check_block_position("all_gather", mine, all, cut.at(g->rank())))
     return refuse(*wrong);
+  if (over.islands != nullptr && all.bytes > 0) {
+    lease slot(g, call_record(collective::all_gather, by_islands, all.bytes));
+    return run_call(std::move(slot), over.islands->all_gather(mine, all));
+  }
   return start_all_gather(g, mine, all, std::move(cut), how);
 }
 

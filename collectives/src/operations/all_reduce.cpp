@@ -23,17 +23,22 @@ asio::awaitable<void> all_reduce(communicator& among, const_view data, mutable_v
   using namespace detail;
   constexpr collective kind = collective::all_reduce;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_error(check_elements(*g, "all_reduce", data, type, what),
+  const call_backend over = backend_for(*g, kind, how, data, type, what.op);
+  if (auto wrong = first_error(check_elements(over, "all_reduce", data, type, what),
                                check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (!is_in_place(data, result)) {
-    if (auto wrong = first_error(check_elements(*g, "all_reduce", result, type, what),
+    if (auto wrong = first_error(check_elements(over, "all_reduce", result, type, what),
                                  check_result("all_reduce", data, result))) {
       return refuse(*wrong);
     }
   }
   if (data.bytes == 0) return empty_call(g);
+  if (over.islands != nullptr) {
+    lease slot(g, call_record(kind, by_islands, data.bytes, type, what.op));
+    return run_call(std::move(slot), over.islands->all_reduce(data, result, type, what));
+  }
   device_queue* const queue = g->queue_for(data);
   const reducer by(type, what, g->size(), queue);
   if (g->size() == 1) return single_rank(g, data, result, by);

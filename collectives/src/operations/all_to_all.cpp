@@ -24,14 +24,20 @@ asio::awaitable<void> all_to_all(communicator& among, const_view from, mutable_v
   const std::shared_ptr<group>& g = among.internals();
   const auto n = static_cast<std::size_t>(g->size());
   const const_view block = into.part(0, into.bytes / n);
+  const call_backend over = backend_for(*g, kind, how, into);
   if (auto wrong = first_error(
-          check_memory(*g, "all_to_all", from), check_memory(*g, "all_to_all", into),
+          check_memory(over, "all_to_all", from), check_memory(over, "all_to_all", into),
           check_separate_views("all_to_all", from, into), check_result("all_to_all", from, into),
           check_equal_blocks(*g, "all_to_all", into, block), check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (into.bytes == 0) return empty_call(g);
   if (n == 1) return single_rank(g, from, into);
+  if (over.islands != nullptr) {
+    lease slot(g, call_record(kind, by_islands, into.bytes));
+    call& c = *slot;
+    return run_call(std::move(slot), over.islands->all_to_all(c, from, into));
+  }
   if (how == algorithm::automatic) how = g->choose(kind, into.bytes).how;
   how = g->resolve_algorithm(kind, how, into.bytes);
   blocks cut(block.bytes, g->size());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <tandem/accelerator.hpp>
+
 #include "reduce/device_queue.hpp"
 #include "reduce/reducer.hpp"
 
@@ -29,6 +31,16 @@ std::optional<error> check_channels(const group& g, const char* call, memory_kin
   return std::nullopt;
 }
 
+std::optional<error> check_device(const device_backend& by, const char* call,
+                                  const const_view& data) {
+  const accelerator& own = by.memory_of();
+  if (data.kind == own.kind() && data.device == own.device()) return std::nullopt;
+  return error(errc::unsupported_memory,
+               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
+                           name(data.kind), data.device, own.text()),
+               "pass views on the device of this rank's `island_member`");
+}
+
 /// The error that `ask` throws, prefixed with the name of the call.
 template <class Ask>
 std::optional<error> error_from(const char* call, Ask ask) {
@@ -44,16 +56,24 @@ std::optional<error> error_from(const char* call, Ask ask) {
 
 }  // namespace
 
-std::optional<error> check_other_memory(group& g, const char* call, const const_view& data) {
+std::optional<error> check_other_memory(const call_backend& by, const char* call,
+                                        const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
   if (data.data == nullptr) {
     return error(errc::bad_input, fmt::format("{}: null address for {} bytes", call, data.bytes));
   }
   if (data.kind == memory_kind::host) return std::nullopt;
-  if (auto wrong = check_channels(g, call, data.kind)) return wrong;
-  return error_from(call, [&] { g.queue_for(data); });
+  if (by.islands != nullptr) {
+    if (auto wrong = check_device(*by.islands, call, data)) return wrong;
+  }
+  if (by.channels == nullptr) return std::nullopt;
+  if (auto wrong = check_channels(*by.channels, call, data.kind)) return wrong;
+  return error_from(call, [&] { by.channels->queue_for(data); });
 }
 
+namespace {
+
+/// Checks type, operation, length and alignment, for any memory.
 std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
                                      reduction what) {
   const std::size_t element_bytes = bytes_of(type);
@@ -81,13 +101,16 @@ std::optional<error> check_reduction(const char* call, const const_view& data, d
   return std::nullopt;
 }
 
-std::optional<error> check_elements(group& g, const char* call, const const_view& data,
-                                    data_type type, reduction what) {
-  if (auto wrong = check_memory(g, call, data)) return wrong;
+}  // namespace
+
+std::optional<error> check_elements(const call_backend& by, const char* call,
+                                    const const_view& data, data_type type, reduction what) {
+  if (auto wrong = check_memory(by, call, data)) return wrong;
   if (auto wrong = check_reduction(call, data, type, what)) return wrong;
   if (data.kind == memory_kind::host || data.bytes == 0) return std::nullopt;
+  if (by.channels == nullptr) return std::nullopt;
   // Compiled here, so that a machine without a kernel compiler fails before anything is sent.
-  return error_from(call, [&] { g.queue_for(data)->prepare(type); });
+  return error_from(call, [&] { by.channels->queue_for(data)->prepare(type); });
 }
 
 std::optional<error> check_algorithm(collective what, algorithm how) {

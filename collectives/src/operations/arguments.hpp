@@ -11,24 +11,46 @@
 /// the error, or nothing if the arguments are valid.
 namespace tandem::detail {
 
+/// What carries out a call: the islands of the group, or an algorithm over its channels.
+struct call_backend {
+  call_backend(group& g) noexcept : channels(&g) {}  // NOLINT: by an algorithm
+  call_backend(device_backend& by, collective what) noexcept
+      : islands(&by), channels(by.channels_for(what)) {}
+
+  device_backend* islands = nullptr;  ///< null: an algorithm over channels
+  group* channels;                    ///< whose channels the data travel on; null: on none
+};
+/// Islands carry out calls on device memory, unless the caller has chosen an algorithm.
+inline call_backend backend_for(group& g, collective what, algorithm how, const const_view& data) {
+  device_backend* const islands = g.islands();
+  if (islands == nullptr || how != algorithm::automatic || data.kind == memory_kind::host) return g;
+  return {*islands, what};
+}
+/// The same of a reduction, which the islands also must have.
+inline call_backend backend_for(group& g, collective what, algorithm how, const const_view& data,
+                                data_type type, reduce_op op) {
+  if (g.islands() == nullptr || !g.islands()->has(type, op)) return g;
+  return backend_for(g, what, how, data);
+}
+
 error invalid_root(const group& g, const char* call, int root);
 inline std::optional<error> check_root(const group& g, const char* call, int root) {
   if (root >= 0 && root < g.size()) return std::nullopt;
   return invalid_root(g, call, root);
 }
 /// Checks a view that is null or not in host memory.
-std::optional<error> check_other_memory(group& g, const char* call, const const_view& data);
-/// Fails for memory of a device that does not exist, or that a channel of the group does not carry.
-inline std::optional<error> check_memory(group& g, const char* call, const const_view& data) {
+std::optional<error> check_other_memory(const call_backend& by, const char* call,
+                                        const const_view& data);
+/// Fails for memory of a device that does not exist, that a channel does not carry, or that is not
+/// the islands'.
+inline std::optional<error> check_memory(const call_backend& by, const char* call,
+                                         const const_view& data) {
   if (data.kind == memory_kind::host && data.data != nullptr) return std::nullopt;
-  return check_other_memory(g, call, data);
+  return check_other_memory(by, call, data);
 }
-/// Checks type, operation, length and alignment, for any memory.
-std::optional<error> check_reduction(const char* call, const const_view& data, data_type type,
-                                     reduction what);
 /// Checks memory, type, operation, length and alignment.
-std::optional<error> check_elements(group& g, const char* call, const const_view& data,
-                                    data_type type, reduction what);
+std::optional<error> check_elements(const call_backend& by, const char* call,
+                                    const const_view& data, data_type type, reduction what);
 std::optional<error> check_algorithm(collective what, algorithm how);
 /// Checks that `all` holds one block of the length of `block` for each rank.
 std::optional<error> check_equal_blocks(const group& g, const char* call, const const_view& all,

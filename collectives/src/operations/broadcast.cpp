@@ -10,11 +10,16 @@ asio::awaitable<void> broadcast(communicator& among, mutable_view data, int root
   using namespace detail;
   constexpr collective kind = collective::broadcast;
   const std::shared_ptr<group>& g = among.internals();
+  const call_backend over = backend_for(*g, kind, how, data);
   if (auto wrong = first_error(check_root(*g, "broadcast", root),
-                               check_memory(*g, "broadcast", data), check_algorithm(kind, how))) {
+                               check_memory(over, "broadcast", data), check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (data.bytes == 0 || g->size() == 1) return empty_call(g);
+  if (over.islands != nullptr) {
+    lease slot(g, call_record(kind, by_islands, data.bytes, root));
+    return run_call(std::move(slot), over.islands->broadcast(data, root));
+  }
   const plan_rule& rule = g->choose(kind, data.bytes);
   if (how == algorithm::automatic) how = rule.how;
   how = g->resolve_algorithm(kind, how, data.bytes);

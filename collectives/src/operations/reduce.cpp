@@ -9,18 +9,23 @@ asio::awaitable<void> reduce(communicator& among, const_view data, mutable_view 
   using namespace detail;
   constexpr collective kind = collective::reduce;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong =
-          first_error(check_root(*g, "reduce", root),
-                      check_elements(*g, "reduce", data, type, what), check_algorithm(kind, how))) {
+  const call_backend over = backend_for(*g, kind, how, data, type, what.op);
+  if (auto wrong = first_error(check_root(*g, "reduce", root),
+                               check_elements(over, "reduce", data, type, what),
+                               check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   if (g->rank() == root) {
-    if (auto wrong = first_error(check_elements(*g, "reduce", result, type, what),
+    if (auto wrong = first_error(check_elements(over, "reduce", result, type, what),
                                  check_result("reduce", data, result))) {
       return refuse(*wrong);
     }
   }
   if (data.bytes == 0) return empty_call(g);
+  if (over.islands != nullptr) {
+    lease slot(g, call_record(kind, by_islands, data.bytes, type, what.op, root));
+    return run_call(std::move(slot), over.islands->reduce(data, result, type, what, root));
+  }
   device_queue* const queue = g->queue_for(data);
   const reducer by(type, what, g->size(), queue);
   if (g->size() == 1) return single_rank(g, data, result, by);

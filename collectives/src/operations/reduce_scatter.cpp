@@ -56,15 +56,21 @@ asio::awaitable<void> reduce_scatter(communicator& among, const_view all, mutabl
                                      data_type type, reduction what, algorithm how) {
   using namespace detail;
   const std::shared_ptr<group>& g = among.internals();
-  if (auto wrong = first_error(check_elements(*g, "reduce_scatter", all, type, what),
-                               check_elements(*g, "reduce_scatter", mine, type, what),
+  constexpr collective kind = collective::reduce_scatter;
+  const call_backend over = backend_for(*g, kind, how, all, type, what.op);
+  if (auto wrong = first_error(check_elements(over, "reduce_scatter", all, type, what),
+                               check_elements(over, "reduce_scatter", mine, type, what),
                                check_equal_blocks(*g, "reduce_scatter", all, mine),
-                               check_algorithm(collective::reduce_scatter, how))) {
+                               check_algorithm(kind, how))) {
     return refuse(*wrong);
   }
   blocks cut(mine.bytes, g->size());
   if (auto wrong = check_block_position("reduce_scatter", mine, all, cut.at(g->rank()))) {
     return refuse(*wrong);
+  }
+  if (over.islands != nullptr && all.bytes > 0) {
+    lease slot(g, call_record(kind, by_islands, all.bytes, type, what.op));
+    return run_call(std::move(slot), over.islands->reduce_scatter(all, mine, type, what));
   }
   return start_reduce_scatter(g, all, mine, std::move(cut), type, what, how);
 }

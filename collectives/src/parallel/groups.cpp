@@ -139,7 +139,7 @@ asio::awaitable<std::unique_ptr<parallel_groups>> parallel_groups::make(communic
   co_return made;
 }
 
-asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colour, int key) {
+asio::awaitable<communicator*> parallel_groups::add(std::string name, int colour, int key) {
   using statement = statements<group_request>;
   std::string text = statement::pack(fmt::format("group {}", name), group_request{colour, key});
   std::vector<std::string> texts = co_await detail::exchange_texts(all_, std::move(text));
@@ -153,7 +153,7 @@ asio::awaitable<parallel_group*> parallel_groups::add(std::string name, int colo
   const std::size_t before = groups_.size();
   const rank_groups groups = groups_of(std::move(name), reported.own);
   co_await add_groups(groups);
-  co_return groups_.size() > before ? groups_.back().get() : nullptr;
+  co_return groups_.size() > before ? groups_.back().ranks.get() : nullptr;
 }
 
 /// A failure on one rank ends the communicator and thereby fails on every rank.
@@ -177,21 +177,19 @@ asio::awaitable<void> parallel_groups::add_groups(const rank_groups& groups) {
 
   names_.push_back(groups.name);
   if (own) {
-    std::unique_ptr<islands> by;
-    if (choices[*own].has_islands()) by = co_await islands::make(*ranks, mine_);
-    groups_.push_back(
-        std::make_unique<parallel_group>(std::move(ranks), std::move(by), choices[*own]));
+    if (choices[*own].has_islands()) co_await detail::add_islands(*ranks, mine_);
+    groups_.push_back({choices[*own], std::move(ranks)});
   }
   agreed_.insert(agreed_.end(), choices.begin(), choices.end());
   // The barrier reports a failed library initialisation also to ranks whose own succeeded.
   if (std::ranges::any_of(choices, &group_choice::has_islands)) co_await barrier(all_);
 }
 
-parallel_group& parallel_groups::group(std::string_view name) const {
+const parallel_groups::own_group& parallel_groups::find(std::string_view name) const {
   std::vector<std::string_view> names;
-  for (const std::unique_ptr<parallel_group>& each : groups_) {
-    if (each->name() == name) return *each;
-    names.push_back(each->name());
+  for (const own_group& each : groups_) {
+    if (each.choice.name == name) return each;
+    names.push_back(each.choice.name);
   }
   throw error(errc::bad_input, fmt::format("{}: this rank has no group of that name", name),
               suggestion_for(name, names));

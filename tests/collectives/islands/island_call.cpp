@@ -165,8 +165,7 @@ struct data_of_rank {
   std::size_t block = 0, offset = 0;  ///< own values of the rank
 };
 
-template <class Calls>
-asio::awaitable<void> check_in_place(Calls& in, accelerator* device, const data_of_rank& d,
+asio::awaitable<void> check_in_place(communicator& in, accelerator* device, const data_of_rank& d,
                                      reduction by) {
   const island_call& c = d.call;
   bytes before = d.from, after = d.into;
@@ -178,33 +177,32 @@ asio::awaitable<void> check_in_place(Calls& in, accelerator* device, const data_
   const mutable_view all = data.view();
   switch (c.what) {
     case collective::all_reduce:
-      co_await in.all_reduce(all, c.type, by);
+      co_await all_reduce(in, all, c.type, by);
       break;
     case collective::broadcast:
-      co_await in.broadcast(all, c.root);
+      co_await broadcast(in, all, c.root);
       break;
     case collective::reduce:
-      co_await in.reduce(all, all, c.type, by, c.root);
+      co_await reduce(in, all, all, c.type, by, c.root);
       if (d.rank != c.root) after = before;
       break;
     case collective::reduce_scatter: {
       const mutable_view mine = all.part(d.offset, d.block);
-      co_await in.reduce_scatter(all, mine, c.type, by);
+      co_await reduce_scatter(in, all, mine, c.type, by);
       after = before;
       std::ranges::copy(d.into, after.begin() + static_cast<std::ptrdiff_t>(d.offset));
       break;
     }
     default: {
       const mutable_view mine = all.part(d.offset, d.block);
-      co_await in.all_gather(mine, all);
+      co_await all_gather(in, mine, all);
     }
   }
   data.expect(after, "in place");
 }
 
-template <class Calls>
-asio::awaitable<void> check_out_of_place(Calls& in, accelerator* device, const data_of_rank& d,
-                                         reduction by) {
+asio::awaitable<void> check_out_of_place(communicator& in, accelerator* device,
+                                         const data_of_rank& d, reduction by) {
   const island_call& c = d.call;
   const bool is_ignored = c.what == collective::reduce && d.rank != c.root;
   const bytes old(d.into.size(), std::byte{0x5a});
@@ -212,33 +210,23 @@ asio::awaitable<void> check_out_of_place(Calls& in, accelerator* device, const d
   const const_view given = from.view();
   const mutable_view result = is_ignored ? mutable_view() : into.view();
   switch (c.what) {
+    case collective::all_reduce:
+      co_await all_reduce(in, given, result, c.type, by);
+      break;
     case collective::reduce:
-      co_await in.reduce(given, result, c.type, by, c.root);
+      co_await reduce(in, given, result, c.type, by, c.root);
       break;
     case collective::reduce_scatter:
-      co_await in.reduce_scatter(given, result, c.type, by);
+      co_await reduce_scatter(in, given, result, c.type, by);
       break;
     case collective::all_gather:
-      co_await in.all_gather(given, result);
+      co_await all_gather(in, given, result);
       break;
     default:
-      co_await in.all_to_all(given, result);
+      co_await all_to_all(in, given, result);
   }
   from.expect(d.from, "what was only to be read");
   into.expect(is_ignored ? old : d.into, "the result");
-}
-
-template <class Calls>
-asio::awaitable<void> check_any(Calls& in, int rank, int ranks, accelerator* device,
-                                island_call c) {
-  const data_of_rank d(c, rank, ranks);
-  const reduction by(c.op, factor_of(rank));
-  const bool has_one_view = c.what == collective::all_reduce || c.what == collective::broadcast;
-  if (c.in_place || has_one_view) {
-    co_await check_in_place(in, device, d, by);
-  } else {
-    co_await check_out_of_place(in, device, d, by);
-  }
 }
 
 }  // namespace
@@ -249,12 +237,14 @@ std::string text(const island_call& c) {
                      c.has_nans ? ", with NaNs" : "");
 }
 
-asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c) {
-  return check_any(in, all.rank(), all.size(), &device, c);
-}
-
-asio::awaitable<void> check(parallel_group& in, accelerator* device, island_call c) {
-  return check_any(in, in.rank(), in.size(), device, c);
+asio::awaitable<void> check(communicator& in, accelerator* device, island_call c) {
+  const data_of_rank d(c, in.rank(), in.size());
+  const reduction by(c.op, factor_of(in.rank()));
+  if (c.in_place || c.what == collective::broadcast) {
+    co_await check_in_place(in, device, d, by);
+  } else {
+    co_await check_out_of_place(in, device, d, by);
+  }
 }
 
 }  // namespace tandem::test

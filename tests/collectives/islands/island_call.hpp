@@ -8,8 +8,8 @@
 
 namespace tandem::test {
 
-/// A call of islands or of a parallel group. Every rank derives its data from its number: integers
-/// so small that every order of reduction gives the same result.
+/// A call of a communicator with islands or of a parallel group. Every rank derives its data from
+/// its number: integers so small that every order of reduction gives the same result.
 struct island_call {
   island_call(collective which, std::size_t elements, data_type of = data_type::uint8,
               reduce_op by = reduce_op::sum, int at = 0, bool same = false)
@@ -34,8 +34,7 @@ std::string text(const island_call& c);
 
 /// Makes the call as this rank on memory of its device. Throws if the result is wrong, if the input
 /// was changed, or if bytes around both were.
-asio::awaitable<void> check(islands& in, communicator& all, accelerator& device, island_call c);
-/// The same on a parallel group. @param device  null for host memory
-asio::awaitable<void> check(parallel_group& in, accelerator* device, island_call c);
+/// @param device  null for host memory
+asio::awaitable<void> check(communicator& in, accelerator* device, island_call c);
 
 }  // namespace tandem::test

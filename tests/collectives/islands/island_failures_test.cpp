@@ -33,7 +33,7 @@ struct IslandFailure : testing::Test {
 };
 
 TEST_F(IslandFailure, ArgumentsAreValidatedLikeTheCommunicator) {
-  islands& in = rig.of(1);
+  communicator& in = rig.of(1);
   communicator& own = rig.jobs->world(1);
   constexpr data_type type = data_type::float32;
   constexpr reduce_op sum = reduce_op::sum;
@@ -43,46 +43,74 @@ TEST_F(IslandFailure, ArgumentsAreValidatedLikeTheCommunicator) {
     EXPECT_EQ(rig.code_of(1, std::move(communicators)), errc::bad_input);
     EXPECT_EQ(reason, why(1));
   };
-  refused(in.broadcast(one, 4), broadcast(own, one, 4));
-  refused(in.reduce(one, two, type, sum, -1), reduce(own, one, two, type, sum, -1));
-  refused(in.reduce(one, two.part(0, 512), type, sum, 1),
+  refused(broadcast(in, one, 4), broadcast(own, one, 4));
+  refused(reduce(in, one, two, type, sum, -1), reduce(own, one, two, type, sum, -1));
+  refused(reduce(in, one, two.part(0, 512), type, sum, 1),
           reduce(own, one, two.part(0, 512), type, sum, 1));
-  refused(in.reduce(one.part(0, 510), two, type, sum, 0),
+  refused(reduce(in, one.part(0, 510), two, type, sum, 0),
           reduce(own, one.part(0, 510), two, type, sum, 0));
-  refused(in.reduce_scatter(one, two, type, sum), reduce_scatter(own, one, two, type, sum));
-  refused(in.reduce_scatter(one, one.part(128, 256), type, sum),
+  refused(reduce_scatter(in, one, two, type, sum), reduce_scatter(own, one, two, type, sum));
+  refused(reduce_scatter(in, one, one.part(128, 256), type, sum),
           reduce_scatter(own, one, one.part(128, 256), type, sum));
-  refused(in.reduce_scatter(one, two.part(1, 256), type, sum),
+  refused(reduce_scatter(in, one, two.part(1, 256), type, sum),
           reduce_scatter(own, one, two.part(1, 256), type, sum));
-  refused(in.reduce_scatter(one, two.part(0, 256), data_type::int8, premultiplied_sum(0.5)),
+  refused(reduce_scatter(in, one, two.part(0, 256), data_type::int8, premultiplied_sum(0.5)),
           reduce_scatter(own, one, two.part(0, 256), data_type::int8, premultiplied_sum(0.5)));
-  refused(in.all_gather(one, two), all_gather(own, one, two));
-  refused(in.all_to_all(one, one), all_to_all(own, one, one));
-  refused(in.all_to_all(one, two.part(0, 512)), all_to_all(own, one, two.part(0, 512)));
-  refused(in.all_to_all(one.part(0, 1022), two.part(0, 1022)),
+  refused(all_gather(in, one, two), all_gather(own, one, two));
+  refused(all_to_all(in, one, one), all_to_all(own, one, one));
+  refused(all_to_all(in, one, two.part(0, 512)), all_to_all(own, one, two.part(0, 512)));
+  refused(all_to_all(in, one.part(0, 1022), two.part(0, 1022)),
           all_to_all(own, one.part(0, 1022), two.part(0, 1022)));
-  refused(in.all_reduce(one.part(2, 512), type, sum), all_reduce(own, one.part(2, 512), type, sum));
+  refused(all_reduce(in, one.part(2, 512), type, sum),
+          all_reduce(own, one.part(2, 512), type, sum));
   expect_harmless();
 }
 
 TEST_F(IslandFailure, MemoryOfAnotherDeviceIsRefused) {
-  islands& in = rig.of(1);
-  std::vector<std::byte> here(1024);
+  communicator& in = rig.of(1);
+  std::vector<std::byte> host_bytes(1024);
   const buffer other(1024, memory_kind::cuda, 0);
-  const mutable_view elsewhere = other.view(), host(here);
+  const mutable_view elsewhere = other.view(), host(host_bytes);
+  constexpr data_type type = data_type::int8;
+  constexpr reduce_op sum = reduce_op::sum;
+  constexpr errc refused = errc::unsupported_memory;
+  EXPECT_EQ(rig.code_of(1, broadcast(in, elsewhere, 0)), refused) << why(1);
+  EXPECT_NE(why(1).find("cuda:1"), std::string::npos) << why(1);
+  EXPECT_EQ(rig.code_of(1, all_reduce(in, elsewhere, type, sum)), refused);
+  EXPECT_EQ(rig.code_of(1, reduce(in, elsewhere, two, type, sum, 0)), refused);
   for (const mutable_view& wrong : {elsewhere, host}) {
-    EXPECT_EQ(rig.code_of(1, in.broadcast(wrong, 0)), errc::unsupported_memory) << why(1);
-    EXPECT_NE(why(1).find("cuda:1"), std::string::npos) << why(1);
-    EXPECT_EQ(rig.code_of(1, in.all_gather(one.part(0, 256), wrong)), errc::unsupported_memory);
-    EXPECT_EQ(rig.code_of(1, in.all_to_all(one, wrong)), errc::unsupported_memory);
-    EXPECT_EQ(rig.code_of(1, in.reduce(wrong, two, data_type::int8, reduce_op::sum, 0)),
-              errc::unsupported_memory);
-    EXPECT_EQ(
-        rig.code_of(1, in.reduce_scatter(wrong, two.part(0, 256), data_type::int8, reduce_op::sum)),
-        errc::unsupported_memory);
+    EXPECT_EQ(rig.code_of(1, all_gather(in, one.part(0, 256), wrong)), refused);
+    EXPECT_EQ(rig.code_of(1, all_to_all(in, one, wrong)), refused);
+    EXPECT_EQ(rig.code_of(1, all_reduce(in, wrong, two, type, sum)), refused);
+    EXPECT_EQ(rig.code_of(1, reduce(in, wrong, two, type, sum, 1)), refused);
+    EXPECT_EQ(rig.code_of(1, reduce_scatter(in, wrong, two.part(0, 256), type, sum)), refused);
   }
   expect_harmless();
 }
+
+/// One rank passes host memory: its call uses channels, which the other ranks do not.
+class IslandMismatch : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(IslandMismatch, OfMemoryFailsOnEveryRank) {
+  island_rig rig{GetParam()};
+  const island_call c(collective::all_reduce, 37, data_type::float32);
+  const auto call = [&](int r) {
+    return test::check(rig.of(r), r == 1 ? nullptr : &rig.device(r), c);
+  };
+  ASSERT_NE(rig.jobs->run(call), "hangs");
+  for (int r = 0; r < rig.size(); ++r) {
+    EXPECT_EQ(rig.jobs->code(r), errc::call_mismatch) << rig.jobs->text(r);
+    EXPECT_NE(rig.jobs->text(r).find("(islands, float32, sum)"), std::string::npos)
+        << rig.jobs->text(r);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, IslandMismatch,
+                         testing::Values(std::vector{0, 0, 0}, std::vector{0, 1},
+                                         std::vector{0, 0, 1, 0}),
+                         [](const testing::TestParamInfo<std::vector<int>>& of) {
+                           return "Ranks" + std::to_string(of.param.size());
+                         });
 
 /// One rank's library refuses a call: all ranks get its rank and error text in that call or, where
 /// their part was already complete, as rank 2's may be, in the next one.
@@ -121,9 +149,7 @@ INSTANTIATE_TEST_SUITE_P(, IslandLibraryFailure,
 TEST_F(IslandFailure, CancellationFailsOtherRanks) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   asio::cancellation_signal stop;
-  const auto call = [&](int r) {
-    return test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
-  };
+  const auto call = [&](int r) { return test::check(rig.of(r), &rig.device(r), c); };
   rig.jobs->start([&](int r) -> asio::awaitable<void> {
     if (r == 1) return test::nothing();
     return r == 2 ? until(stop, call(r)) : call(r);
@@ -141,9 +167,8 @@ TEST_F(IslandFailure, CancellationFailsOtherRanks) {
 
 TEST_F(IslandFailure, LostRankEndsRanksWaitingInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
-  rig.jobs->start([&](int r) {
-    return r == 1 ? test::nothing() : test::check(rig.of(r), rig.jobs->world(r), rig.device(r), c);
-  });
+  rig.jobs->start(
+      [&](int r) { return r == 1 ? test::nothing() : test::check(rig.of(r), &rig.device(r), c); });
   rig.jobs->context.restart();
   rig.jobs->context.run_for(std::chrono::milliseconds(20));
   EXPECT_EQ(rig.jobs->running, 3);

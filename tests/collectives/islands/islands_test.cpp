@@ -97,8 +97,8 @@ TEST_P(Islands, DoNotLeakResourcesOfCalls) {
   expect_right(island_call(collective::reduce_scatter, 100, data_type::float32,
                            reduce_op::premultiplied_sum));
   std::size_t alone = 0;
-  for (const std::vector<int>& members : rig.of(0).members()) alone += members.size() == 1;
-  const std::size_t levels = rig.of(0).count() == 1 ? 1 : 2;
+  for (const std::vector<int>& members : rig.of(0).backend().islands) alone += members.size() == 1;
+  const std::size_t levels = rig.of(0).backend().islands.size() == 1 ? 1 : 2;
   EXPECT_EQ(rig.library.open(), levels * (static_cast<std::size_t>(rig.size()) - alone));
 }
 
@@ -114,20 +114,28 @@ INSTANTIATE_TEST_SUITE_P(, Islands,
                                          shape{0, 1, 0, 1, 0}, shape{0, 1, 2, 0, 2}),
                          name_of_shape);
 
+std::size_t library_calls(const island_rig& rig) {
+  std::size_t sum = 0;
+  for (const char* const function : {"ncclReduce", "ncclReduceScatter", "ncclAllGather",
+                                     "ncclBroadcast", "ncclSend", "ncclRecv"}) {
+    sum += rig.library.calls(function);
+  }
+  return sum;
+}
+
+/// A sum on memory of the device, by an algorithm of the caller's choice.
+asio::awaitable<void> sum_around_ring(communicator& in, accelerator& device) {
+  const buffer memory(4096, device.kind(), device.device());
+  const mutable_view data = memory.view();
+  co_await all_reduce(in, data, data_type::int32, reduce_op::sum, algorithm::ring);
+}
+
 TEST(IslandLevels, AreUsedWhereTheLibrarySupportsTheCall) {
   island_rig rig({0, 0, 1, 1});
-  const auto calls = [&rig] {
-    std::size_t sum = 0;
-    for (const char* const function : {"ncclReduce", "ncclReduceScatter", "ncclAllGather",
-                                       "ncclBroadcast", "ncclSend", "ncclRecv"}) {
-      sum += rig.library.calls(function);
-    }
-    return sum;
-  };
-  const auto asked = [&](const island_call& c) {
-    const std::size_t before = calls();
+  const auto asked = [&rig](const island_call& c) {
+    const std::size_t before = library_calls(rig);
     EXPECT_EQ(rig.check(c), "");
-    return calls() - before;
+    return library_calls(rig) - before;
   };
   for (const collective what :
        {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
@@ -146,6 +154,46 @@ TEST(IslandLevels, AreUsedWhereTheLibrarySupportsTheCall) {
       }
     }
   }
+}
+
+/// Calls that use channels in a communicator with islands.
+TEST(IslandChannels, CarryHostMemoryAndChosenAlgorithms) {
+  island_rig rig({0, 0, 1, 1});
+  for (const collective what :
+       {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
+        collective::reduce_scatter, collective::all_to_all}) {
+    const island_call c(what, 5001, data_type::float32, reduce_op::sum, 1);
+    const std::size_t before = library_calls(rig);
+    EXPECT_EQ(rig.jobs->run([&](int r) { return test::check(rig.of(r), nullptr, c); }), "")
+        << text(c);
+    EXPECT_EQ(library_calls(rig), before) << text(c);
+  }
+  const std::size_t before = library_calls(rig);
+  EXPECT_EQ(rig.jobs->run([&](int r) { return sum_around_ring(rig.of(r), rig.device(r)); }), "");
+  EXPECT_EQ(library_calls(rig), before);
+}
+
+TEST(IslandCommunicator, DescribesItsBackEnd) {
+  const auto described = [](std::vector<int> colours) {
+    island_rig rig(std::move(colours));
+    for (int r = 0; r < rig.size(); ++r) EXPECT_EQ(rig.of(r).rank(), r);
+    EXPECT_EQ(rig.jobs->world(0).backend().how,
+              rig.size() == 1 ? group_backend::alone : group_backend::channels);
+    return rig.of(rig.size() - 1).backend();
+  };
+  const backend_description one = described({0, 0, 0}), two = described({0, 0, 1});
+  EXPECT_EQ(one.how, group_backend::library);
+  EXPECT_EQ(one.text, "1 island: cuda (ranks 0, 1, 2) by NCCL 2.28.3");
+  EXPECT_EQ(two.how, group_backend::levels);
+  EXPECT_EQ(two.islands, (std::vector<std::vector<int>>{{0, 1}, {2}}));
+  EXPECT_EQ(described({0, 1}).how, group_backend::levels);
+  EXPECT_EQ(described({0}).how, group_backend::alone);
+}
+
+TEST(IslandCommunicator, OutlivesTheOneItWasMadeFrom) {
+  island_rig rig({0, 0, 1});
+  for (auto& each : rig.jobs->worlds) each.reset();
+  EXPECT_EQ(rig.check(island_call(collective::all_reduce, 37, data_type::float32)), "");
 }
 
 TEST(OneIsland, MapsEachCallToOneLibraryCall) {
@@ -181,7 +229,7 @@ TEST(OneIsland, MapsEachCallToOneLibraryCall) {
 /// NVIDIA's ranks 0 and 1 use the library; AMD's rank 2 is an island of its own.
 TEST(IslandVendors, TakePartInEveryCall) {
   island_rig rig({0, 0, 0}, 2);
-  EXPECT_EQ(rig.of(0).text(), "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
+  EXPECT_EQ(rig.of(0).backend().text, "2 islands: cuda (ranks 0, 1) by NCCL 2.28.3, hip (rank 2)");
   for (const collective what :
        {collective::all_reduce, collective::broadcast, collective::reduce, collective::all_gather,
         collective::reduce_scatter, collective::all_to_all}) {

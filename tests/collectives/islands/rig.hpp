@@ -27,13 +27,12 @@ class island_rig {
   }
 
   int size() const { return static_cast<int>(colours_.size()); }
-  islands& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
+  communicator& of(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
   accelerator& device(int rank) { return accelerator_at(kind(rank), rank); }
 
   /// The first error of any rank; empty if there is none.
   std::string check(const island_call& c) {
-    return jobs->run(
-        [this, &c](int r) { return test::check(of(r), jobs->world(r), device(r), c); });
+    return jobs->run([this, &c](int r) { return test::check(of(r), &device(r), c); });
   }
   /// Result of a call that only this rank makes.
   error_code code_of(int rank, asio::awaitable<void> call) {
@@ -48,7 +47,7 @@ class island_rig {
   asio::awaitable<void> make(int rank) {
     const auto r = static_cast<std::size_t>(rank);
     const island_member mine(kind(rank), rank, colours_[r]);
-    std::unique_ptr<islands> made = co_await islands::make(jobs->world(rank), mine);
+    std::unique_ptr<communicator> made = co_await make_island_communicator(jobs->world(rank), mine);
     parts[r] = std::move(made);
   }
 
@@ -64,7 +63,7 @@ class island_rig {
   hip_on_cuda hip;
   nccl_double library;
   std::unique_ptr<device_job> jobs;
-  std::vector<std::unique_ptr<islands>> parts;
+  std::vector<std::unique_ptr<communicator>> parts;
 };
 
 }  // namespace tandem::test

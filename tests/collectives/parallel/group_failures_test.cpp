@@ -63,10 +63,8 @@ TEST_F(ParallelFailure, MissingDeviceIsReportedOnAllRanks) {
 
 TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
   ASSERT_EQ(rig.make("pipeline=2,tensor=2"), "");
-  std::vector<std::byte> here(1024);
-  const mutable_view elsewhere(here);
-  const buffer memory(1024, memory_kind::cuda, 0);
-  const mutable_view data = memory.view();
+  const buffer memory(1024, memory_kind::cuda, 0), other(1024, memory_kind::cuda, 1);
+  const mutable_view data = memory.view(), elsewhere = other.view();
   const auto code_of = [this](asio::awaitable<void> call) {
     std::vector<asio::awaitable<void>> one;
     one.push_back(std::move(call));
@@ -74,19 +72,19 @@ TEST_F(ParallelFailure, WrongArgumentsChangeNothing) {
     EXPECT_TRUE(rig.jobs->finish());
     return rig.jobs->code(0);
   };
-  parallel_group& tensor = rig.of(0).group("tensor");
-  parallel_group& pipeline = rig.of(0).group("pipeline");
+  communicator& tensor = rig.of(0).group("tensor");
+  communicator& pipeline = rig.of(0).group("pipeline");
   constexpr data_type type = data_type::float32;
-  EXPECT_EQ(code_of(tensor.all_reduce(elsewhere, type, reduce_op::sum)), errc::unsupported_memory);
-  EXPECT_EQ(code_of(tensor.all_reduce(data.part(0, 6), type, reduce_op::sum)), errc::bad_input);
-  EXPECT_EQ(code_of(pipeline.all_reduce(data.part(0, 6), type, reduce_op::sum)), errc::bad_input);
-  for (parallel_group* const each : {&tensor, &pipeline}) {
-    EXPECT_EQ(code_of(each->broadcast(data, 2)), errc::bad_input);
-    EXPECT_EQ(code_of(each->reduce(data, data, type, reduce_op::sum, -1)), errc::bad_input);
-    EXPECT_EQ(code_of(each->all_gather(data, data)), errc::bad_input);
-    EXPECT_EQ(code_of(each->all_to_all(data, data)), errc::bad_input);
-    EXPECT_EQ(code_of(each->weighted_mean(data, type, -1)), errc::bad_input);
-    EXPECT_EQ(code_of(each->weighted_mean(data, data_type::int32, 1)), errc::bad_input);
+  EXPECT_EQ(code_of(all_reduce(tensor, elsewhere, type, reduce_op::sum)), errc::unsupported_memory);
+  EXPECT_EQ(code_of(all_reduce(tensor, data.part(0, 6), type, reduce_op::sum)), errc::bad_input);
+  EXPECT_EQ(code_of(all_reduce(pipeline, data.part(0, 6), type, reduce_op::sum)), errc::bad_input);
+  for (communicator* const each : {&tensor, &pipeline}) {
+    EXPECT_EQ(code_of(broadcast(*each, data, 2)), errc::bad_input);
+    EXPECT_EQ(code_of(reduce(*each, data, data, type, reduce_op::sum, -1)), errc::bad_input);
+    EXPECT_EQ(code_of(all_gather(*each, data, data)), errc::bad_input);
+    EXPECT_EQ(code_of(all_to_all(*each, data, data)), errc::bad_input);
+    EXPECT_EQ(code_of(weighted_mean(*each, data, type, -1)), errc::bad_input);
+    EXPECT_EQ(code_of(weighted_mean(*each, data, data_type::int32, 1)), errc::bad_input);
   }
   try {
     (void)rig.of(0).group("tensr");

@@ -70,13 +70,21 @@ TEST_P(ParallelGroups, SendAndReceiveByTheirChannels) {
   }
 }
 
-asio::awaitable<void> mean(parallel_group& in, accelerator* device) {
+TEST_P(ParallelGroups, ReduceHostMemoryToo) {
+  const island_call sum(collective::all_reduce, 37, data_type::float64);
+  for (const std::string& name : names()) {
+    const auto call = [&](int r) { return test::check(rig.of(r).group(name), nullptr, sum); };
+    EXPECT_EQ(rig.jobs->run(call), "") << name;
+  }
+}
+
+asio::awaitable<void> mean(communicator& in, accelerator* device) {
   const buffer memory = test::memory_of(device, sizeof(double));
   double value = 2.0 + in.rank();
   test::copy(device, memory.data(), &value, sizeof value);
   const mutable_view data = memory.view();
   const double weight = in.rank() == 0 ? 3 : 1;
-  co_await in.weighted_mean(data, data_type::float64, weight);
+  co_await weighted_mean(in, data, data_type::float64, weight);
   test::copy(device, &value, memory.data(), sizeof value);
   double sum = 3 * 2.0;
   for (int r = 1; r < in.size(); ++r) sum += 2.0 + r;
@@ -97,10 +105,11 @@ TEST_P(ParallelGroups, AreTheSameOnEveryRank) {
     for (std::size_t d = 0; d < layout.dimensions().size(); ++d) {
       const rank_groups groups = layout.groups(d);
       const std::size_t own = *groups.find(r);
-      const parallel_group& mine = rig.of(r).group(groups.name);
-      EXPECT_EQ(mine.choice().ranks, groups.members[own]);
-      EXPECT_EQ(mine.choice().number, own);
-      EXPECT_EQ(mine.ranks().internals()->member(mine.rank()), r);
+      const communicator& mine = rig.of(r).group(groups.name);
+      EXPECT_EQ(rig.of(r).choice(groups.name).ranks, groups.members[own]);
+      EXPECT_EQ(rig.of(r).choice(groups.name).number, own);
+      EXPECT_EQ(mine.internals()->member(mine.rank()), r);
+      EXPECT_EQ(mine.backend().how, rig.of(r).choice(groups.name).how);
     }
   }
 }
@@ -126,7 +135,7 @@ TEST(ParallelPlan, NamesTheBackEndOfEachGroup) {
             "pipeline 1, ranks 1,3: peer copies (2 islands: cuda 1, cuda 3)\n"
             "tensor 0, ranks 0-1: NCCL 2.28.3 (all on cuda, one island)\n"
             "tensor 1, ranks 2-3: NCCL 2.28.3 (all on cuda, one island)\n");
-  EXPECT_EQ(rig.of(3).group("tensor").text(),
+  EXPECT_EQ(rig.of(3).choice("tensor").text(),
             "tensor 1, ranks 2-3: NCCL 2.28.3 (all on cuda, one island)");
 }
 
@@ -160,7 +169,7 @@ TEST(ParallelPlan, CreatesOnlyNeededLibraryCommunicators) {
 struct own_group {
   const char* name;
   int colour = 0, key = 0;
-  parallel_group* made = nullptr;
+  communicator* made = nullptr;
 };
 
 asio::awaitable<void> add(parallel_groups& to, own_group& what) {
@@ -176,7 +185,8 @@ TEST(OwnGroup, IsCreatedByColourAndKey) {
   EXPECT_THROW(rig.of(1).group("ends"), error);
   ASSERT_NE(all[0].made, nullptr);
   EXPECT_EQ(&rig.of(0).group("ends"), all[0].made);
-  EXPECT_EQ(all[0].made->text(), "ends 1, ranks 4,0: peer copies (2 islands: cuda 4, cuda 0)");
+  EXPECT_EQ(rig.of(0).choice("ends").text(),
+            "ends 1, ranks 4,0: peer copies (2 islands: cuda 4, cuda 0)");
   EXPECT_EQ(all[0].made->rank(), 1);
   EXPECT_EQ(rig.of(1).agreed().size(), 3U) << "including those of other processes";
   const island_call sum(collective::all_reduce, 37, data_type::int32);
@@ -191,7 +201,8 @@ TEST(OwnGroup, OfOneIslandUsesTheLibrary) {
   group_rig rig({test::on_cuda(3)}, "data=3");
   own_group all[3] = {{"pair", 0}, {"pair", -1}, {"pair", 0}};
   ASSERT_EQ(rig.jobs->run([&](int r) { return add(rig.of(r), all[r]); }), "");
-  EXPECT_EQ(all[2].made->text(), "pair 0, ranks 0,2: NCCL 2.28.3 (all on cuda, one island)");
+  EXPECT_EQ(rig.of(2).choice("pair").text(),
+            "pair 0, ranks 0,2: NCCL 2.28.3 (all on cuda, one island)");
 }
 
 TEST(OwnGroup, IsRefusedOnEveryRank) {

@@ -28,7 +28,7 @@ inline buffer memory_of(accelerator* device, std::size_t bytes) {
 
 /// Passes a block that is unique to each rank once around the ring of the group; throws if a block
 /// is wrong.
-inline asio::awaitable<void> pass_around(parallel_group& along, accelerator* device) {
+inline asio::awaitable<void> pass_around(communicator& along, accelerator* device) {
   constexpr std::size_t bytes = 40'000;
   const buffer mine = memory_of(device, bytes), got = memory_of(device, bytes);
   std::vector<std::byte> here(bytes, static_cast<std::byte>(along.rank() + 1));
@@ -36,7 +36,7 @@ inline asio::awaitable<void> pass_around(parallel_group& along, accelerator* dev
   const int n = along.size(), next = (along.rank() + 1) % n, before = (along.rank() + n - 1) % n;
   const mutable_view into = got.view();
   const const_view from = mine.view();
-  const std::size_t received = co_await along.ranks().sendrecv(next, from, before, into, 3);
+  const std::size_t received = co_await along.sendrecv(next, from, before, into, 3);
   if (received != bytes) throw std::runtime_error("a message of another length");
   copy(device, here.data(), got.data(), bytes);
   const auto is_right = [before](std::byte each) {

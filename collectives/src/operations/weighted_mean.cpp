@@ -2,14 +2,13 @@
 
 #include <cmath>
 #include <tandem/collectives.hpp>
-#include <tandem/parallel.hpp>
-
-#include "islands/parts.hpp"
-#include "islands/weighted_share.hpp"
+#include <tandem/error.hpp>
 
 namespace tandem {
+namespace {
 
-asio::awaitable<double> detail::weighted_share(communicator& all, data_type type, double weight) {
+/// This rank's weight divided by the sum of all weights.
+asio::awaitable<double> share_of(communicator& among, data_type type, double weight) {
   if (!std::isfinite(weight) || weight < 0) {
     throw error(errc::bad_input, fmt::format("weighted_mean: invalid weight {}", weight),
                 "pass a finite weight of 0 or more, for example the rank's number of samples");
@@ -20,7 +19,7 @@ asio::awaitable<double> detail::weighted_share(communicator& all, data_type type
   }
   double total = weight;
   const mutable_view sum(&total, sizeof total);
-  co_await tandem::all_reduce(all, sum, data_type::float64, reduce_op::sum);
+  co_await all_reduce(among, sum, data_type::float64, reduce_op::sum);
   if (!(total > 0)) {
     throw error(errc::bad_input, fmt::format("weighted_mean: the weights add up to {}", total),
                 "at least one rank needs a positive weight, and the sum must be finite");
@@ -28,10 +27,13 @@ asio::awaitable<double> detail::weighted_share(communicator& all, data_type type
   co_return weight / total;
 }
 
-asio::awaitable<void> islands::weighted_mean(mutable_view data, data_type type, double weight) {
-  const double factor = co_await detail::weighted_share(parts_->all, type, weight);
+}  // namespace
+
+asio::awaitable<void> weighted_mean(communicator& among, mutable_view data, data_type type,
+                                    double weight) {
+  const double factor = co_await share_of(among, type, weight);
   const reduction share = premultiplied_sum(factor);
-  co_await all_reduce(data, type, share);
+  co_await all_reduce(among, data, type, share);
 }
 
 }  // namespace tandem
