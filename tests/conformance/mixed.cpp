@@ -86,8 +86,9 @@ class no_memory final : public tcp::mesh {
   awaitable<void> open() override { throw error(errc::limit_exceeded, "no shared memory"); }
 };
 
-std::shared_ptr<tcp::mesh> make_no_memory(std::shared_ptr<store> part, settings options,
-                                          asio::any_io_executor executor) {
+std::shared_ptr<transport::fabric_base> make_no_memory(std::shared_ptr<store> part,
+                                                       settings options,
+                                                       asio::any_io_executor executor) {
   return std::make_shared<no_memory>(std::move(part), std::move(options), std::move(executor));
 }
 

@@ -151,7 +151,7 @@ RAILS_TEST(a_device_that_cannot_be_read_ends_the_channel) {
   const auto of_send = co_await sender.failure();
   expect_error(of_send, errc::device_failed, {"cuMemcpyAsync"});
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::peer_closed, {"gave up after an error"});
+  expect_error(of_recv, errc::peer_closed, {"closed the channel after an error"});
 }
 
 RAILS_TEST(a_view_that_cannot_be_written_ends_its_receive_alone) {

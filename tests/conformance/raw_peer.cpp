@@ -30,9 +30,9 @@ awaitable<void> send_raw(raw_socket& to, protocol::frame f, std::string payload)
   co_await send_raw(to, bytes + payload);
 }
 
-awaitable<void> send_raw(raw_socket& to, tcp::hello h) {
-  tcp::wire_hello wire;
-  tcp::encode(h, wire);
+awaitable<void> send_raw(raw_socket& to, transport::hello h) {
+  transport::wire_hello wire;
+  transport::encode(h, wire);
   std::string bytes(reinterpret_cast<const char*>(wire.data()), wire.size());
   co_await send_raw(to, std::move(bytes));
 }
@@ -72,12 +72,12 @@ awaitable<hostile_pair> connect_hostile(settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener listener(executor, "127.0.0.1", 0, options);
   raw_socket peer = co_await raw_connect(listener.port());
-  tcp::hello local;
+  transport::hello local;
   local.limits = protocol::offered(options);
   co_await send_raw(peer, local);
   std::unique_ptr<channel> made = co_await listener.accept();
-  const std::string answer = co_await receive_raw(peer, tcp::hello_bytes);
-  require(answer.size() == tcp::hello_bytes, "no answer to the hello");
+  const std::string answer = co_await receive_raw(peer, transport::hello_bytes);
+  require(answer.size() == transport::hello_bytes, "no answer to the hello");
   co_return hostile_pair{std::move(made), std::move(peer)};
 }
 

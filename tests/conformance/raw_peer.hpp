@@ -4,9 +4,9 @@
 #include <span>
 #include <tandem/channels.hpp>
 
+#include "fabric/hello.hpp"
 #include "protocol/frame.hpp"
 #include "support/coroutine_test.hpp"
-#include "tcp/hello.hpp"
 
 namespace tandem::test {
 
@@ -17,7 +17,7 @@ awaitable<raw_socket> raw_connect(std::uint16_t port);
 awaitable<void> send_raw(raw_socket& to, std::string bytes);
 /// Sends a frame with a valid checksum, and its payload.
 awaitable<void> send_raw(raw_socket& to, protocol::frame f, std::string payload = {});
-awaitable<void> send_raw(raw_socket& to, tcp::hello h);
+awaitable<void> send_raw(raw_socket& to, transport::hello h);
 /// Exactly `bytes` bytes, or fewer where the stream ends.
 awaitable<std::string> receive_raw(raw_socket& from, std::size_t bytes);
 /// The next frame that is not data; the payload of eager frames is skipped.

@@ -10,12 +10,12 @@
 #include <tandem/channels.hpp>
 
 #include "conformance/pairs.hpp"
+#include "fabric/proof.hpp"
 #include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 #include "support/rails_rig.hpp"
 #include "support/reserved_port.hpp"
 #include "support/wire_tap.hpp"
-#include "tcp/proof.hpp"
 
 namespace tandem::test {
 namespace {
@@ -116,7 +116,7 @@ TEST(sealed_wire, of_rails_shows_all_where_it_is_not_sealed) {
 
 /// For any byte of a record: length, text or tag.
 awaitable<void> changed_on_tcp(std::size_t byte_of_record) {
-  constexpr std::size_t before = tcp::hello_bytes + trust::digest_bytes;
+  constexpr std::size_t before = transport::hello_bytes + trust::digest_bytes;
   tapped_pair pair = co_await connect_tapped_tcp(with_encryption(true), before + byte_of_record);
   channel& from = *pair.ends.first;
   background receiver(from.get_executor(), receive_words(*pair.ends.second, 0, 1));

@@ -28,9 +28,9 @@ void hostile_memory::ring_doorbell() {
 awaitable<hostile_memory> connect_hostile_memory(settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   shm::listener listener(executor, "", options);
-  tcp::hello local;
+  transport::hello local;
   local.limits = protocol::offered(options);
-  tcp::hello answer;
+  transport::hello answer;
   shm::control_socket peer =
       co_await shm::connect_and_handshake(listener.name(), local, secret(), options, answer);
   std::unique_ptr<channel> made = co_await listener.accept();

@@ -3,8 +3,8 @@
 #include <memory>
 #include <tandem/channels.hpp>
 
-#include "shm/connect.hpp"
 #include "support/channel_case.hpp"
+#include "transports/shm/connect.hpp"
 
 namespace tandem::test {
 

@@ -118,10 +118,10 @@ TEST(shm_trust, another_program) {
 }
 
 std::string plain_hello() {
-  tcp::hello local;
+  transport::hello local;
   local.limits = protocol::offered(small_settings());
-  tcp::wire_hello wire;
-  tcp::encode(local, wire);
+  transport::wire_hello wire;
+  transport::encode(local, wire);
   return std::string(reinterpret_cast<const char*>(wire.data()), wire.size());
 }
 

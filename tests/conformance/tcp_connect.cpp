@@ -97,14 +97,15 @@ awaitable<void> other_version() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener listener(executor, "127.0.0.1", 0);
   raw_socket peer = co_await raw_connect(listener.port());
-  tcp::hello remote;
+  transport::hello remote;
   remote.version = 77;
   co_await send_raw(peer, remote);
   const std::string answer = co_await receive_all(peer);
-  tcp::hello local;
+  transport::hello local;
   const auto* first = reinterpret_cast<const std::byte*>(answer.data());
-  EXPECT_EQ(tcp::decode(std::span(first, answer.size()), local), tcp::decode_status::complete);
-  EXPECT_EQ(local.answer, tcp::handshake_status::wrong_version);
+  EXPECT_EQ(transport::decode(std::span(first, answer.size()), local),
+            transport::decode_status::complete);
+  EXPECT_EQ(local.answer, transport::handshake_status::wrong_version);
   EXPECT_EQ(listener.rejected_connections(), 1u);
 }
 
@@ -170,7 +171,7 @@ awaitable<void> connect_only(std::string host, std::uint16_t port, settings opti
 
 awaitable<void> accept_and_send(asio::ip::tcp::acceptor& at, std::string words) {
   raw_socket incoming = co_await at.async_accept(asio::use_awaitable);
-  co_await receive_raw(incoming, tcp::hello_bytes);
+  co_await receive_raw(incoming, transport::hello_bytes);
   co_await send_raw(incoming, std::move(words));
   co_await receive_all(incoming);
 }
@@ -194,10 +195,10 @@ TEST(tcp_connect, to_another_program) {
 }
 
 TEST(tcp_connect, to_another_version) {
-  tcp::hello other;
+  transport::hello other;
   other.version = 77;
-  tcp::wire_hello wire;
-  tcp::encode(other, wire);
+  transport::wire_hello wire;
+  transport::encode(other, wire);
   std::string bytes(reinterpret_cast<const char*>(wire.data()), wire.size());
   run_test(answered_with(std::move(bytes), errc::version_mismatch,
                          {"version 77", "this program 1", "same Tandem version"}));

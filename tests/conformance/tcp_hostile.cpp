@@ -105,7 +105,7 @@ awaitable<void> run_attack(attack by) {
   co_await turns(2);
   co_await send_raw(pair.peer, by.bytes);
   const auto of_recv = co_await receiver.failure();
-  expect_error(of_recv, errc::protocol_violation, {"invalid data from the peer", by.expected_text});
+  expect_error(of_recv, errc::protocol_violation, {"violated the protocol", by.expected_text});
   const auto of_send = co_await sender.failure();
   expect_error(of_send, errc::protocol_violation, {by.expected_text});
   co_await receive_all(pair.peer);  // the channel closes the connection

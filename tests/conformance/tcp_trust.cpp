@@ -6,9 +6,9 @@
 
 #include "conformance/pairs.hpp"
 #include "conformance/raw_peer.hpp"
+#include "fabric/proof.hpp"
 #include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
-#include "tcp/proof.hpp"
 
 namespace tandem::test {
 namespace {
@@ -71,18 +71,18 @@ std::string as_text(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-tcp::wire_hello as_hello(const std::string& text) {
-  tcp::wire_hello wire;
+transport::wire_hello as_hello(const std::string& text) {
+  transport::wire_hello wire;
   std::memcpy(wire.data(), text.data(), wire.size());
   return wire;
 }
 
 std::string keyed_hello() {
-  tcp::hello local;
+  transport::hello local;
   local.limits = protocol::offered(small_settings());
   local.keyed = true;
-  tcp::wire_hello wire;
-  tcp::encode(local, wire);
+  transport::wire_hello wire;
+  transport::encode(local, wire);
   return as_text(wire);
 }
 
@@ -90,24 +90,26 @@ awaitable<half_open> start_handshake(tcp::listener& listener) {
   raw_socket socket = co_await raw_connect(listener.port());
   const std::string hello = keyed_hello();
   co_await send_raw(socket, hello);
-  const std::string answer = co_await receive_raw(socket, tcp::hello_bytes + trust::digest_bytes);
-  require(answer.size() == tcp::hello_bytes + trust::digest_bytes, "no answer with a proof");
+  const std::string answer =
+      co_await receive_raw(socket, transport::hello_bytes + trust::digest_bytes);
+  require(answer.size() == transport::hello_bytes + trust::digest_bytes, "no answer with a proof");
   co_return half_open{std::move(socket), hello, answer};
 }
 
 enum class forgery { reflected, of_another_key, of_another_step, frames };
 
 std::string forged_proof(forgery what, const half_open& to) {
-  const tcp::wire_hello local = as_hello(to.hello), remote = as_hello(to.answer);
-  const secret right = tcp::pair_key(with_secret());
+  const transport::wire_hello local = as_hello(to.hello), remote = as_hello(to.answer);
+  const secret right = transport::pair_key(with_secret());
   switch (what) {
     case forgery::reflected:
-      return to.answer.substr(tcp::hello_bytes);
+      return to.answer.substr(transport::hello_bytes);
     case forgery::of_another_key:
-      return as_text(tcp::prove(tcp::step::connector, tcp::pair_key(with_secret(other_secret)),
-                                local, remote));
+      return as_text(transport::prove(transport::step::connector,
+                                      transport::pair_key(with_secret(other_secret)), local,
+                                      remote));
     case forgery::of_another_step:
-      return as_text(tcp::prove(tcp::step::accepted, right, local, remote));
+      return as_text(transport::prove(transport::step::accepted, right, local, remote));
     case forgery::frames:
       break;
   }
@@ -141,21 +143,22 @@ awaitable<void> accepts_valid_proof() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   tcp::listener listener(executor, "127.0.0.1", 0, with_secret());
   half_open peer = co_await start_handshake(listener);
-  const tcp::wire_hello local = as_hello(peer.hello), remote = as_hello(peer.answer);
-  const secret key = tcp::pair_key(with_secret());
-  tcp::proof given;
-  std::memcpy(given.data(), peer.answer.data() + tcp::hello_bytes, given.size());
-  EXPECT_TRUE(tcp::is_proof(given, tcp::step::listener, key, local, remote));
-  const std::string valid_proof = as_text(tcp::prove(tcp::step::connector, key, local, remote));
+  const transport::wire_hello local = as_hello(peer.hello), remote = as_hello(peer.answer);
+  const secret key = transport::pair_key(with_secret());
+  transport::proof given;
+  std::memcpy(given.data(), peer.answer.data() + transport::hello_bytes, given.size());
+  EXPECT_TRUE(transport::is_proof(given, transport::step::listener, key, local, remote));
+  const std::string valid_proof =
+      as_text(transport::prove(transport::step::connector, key, local, remote));
   co_await send_raw(peer.socket, valid_proof);
   std::unique_ptr<channel> made = co_await listener.accept();
   const std::string last = co_await receive_raw(peer.socket, trust::digest_bytes);
-  EXPECT_EQ(last, as_text(tcp::prove(tcp::step::accepted, key, local, remote)));
+  EXPECT_EQ(last, as_text(transport::prove(transport::step::accepted, key, local, remote)));
   // Replays the recorded handshake.
   raw_socket again = co_await raw_connect(listener.port());
   co_await send_raw(again, peer.hello + valid_proof);
   const std::string rest = co_await receive_all(again);
-  EXPECT_EQ(rest.size(), tcp::hello_bytes + trust::digest_bytes);
+  EXPECT_EQ(rest.size(), transport::hello_bytes + trust::digest_bytes);
   co_await counted(listener, 1);
 }
 
@@ -183,7 +186,7 @@ TEST(tcp_trust, a_proof_must_arrive_within_five_seconds) {
 /// A listener without the key, or one that replays a recorded answer, gets no frame.
 awaitable<void> impostor(asio::ip::tcp::acceptor& at, std::string words, std::string& received) {
   raw_socket incoming = co_await at.async_accept(asio::use_awaitable);
-  co_await receive_raw(incoming, tcp::hello_bytes);
+  co_await receive_raw(incoming, transport::hello_bytes);
   co_await send_raw(incoming, std::move(words));
   received = co_await receive_all(incoming);
 }
@@ -194,7 +197,7 @@ awaitable<void> impostor_is_refused(bool with_recorded_proof) {
   half_open recorded = co_await start_handshake(listener);
   recorded.socket.close();
   std::string words = recorded.answer;
-  if (!with_recorded_proof) words.resize(tcp::hello_bytes);
+  if (!with_recorded_proof) words.resize(transport::hello_bytes);
   if (!with_recorded_proof) words += std::string(trust::digest_bytes, 'p');
   const asio::ip::tcp::endpoint any(asio::ip::address_v4::loopback(), 0);
   asio::ip::tcp::acceptor acceptor(executor, any);

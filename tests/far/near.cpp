@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "far/messages.hpp"
-#include "protocol/channel_handle.hpp"
+#include "link/channel_handle.hpp"
 
 namespace tandem::test::far {
 namespace {
@@ -239,7 +239,7 @@ awaitable<channel_pair> connect(asio::ip::tcp::endpoint control, lanes_of_pair b
   unpacker limits(std::string_view(*up).substr(1));
   there->run();
   channel_pair pair;
-  pair.first = std::make_unique<protocol::channel_handle<rails::link>>(link);
+  pair.first = std::make_unique<transport::channel_handle<rails::link>>(link);
   pair.second = std::make_unique<far_end>(there, take_limits(limits));
   co_return pair;
 }

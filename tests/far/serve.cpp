@@ -10,7 +10,7 @@
 #include <tandem/detail/quiet.hpp>
 
 #include "far/messages.hpp"
-#include "protocol/channel_handle.hpp"
+#include "link/channel_handle.hpp"
 #include "support/pattern.hpp"
 
 namespace tandem::test::far {
@@ -112,7 +112,7 @@ class test_session : public std::enable_shared_from_this<test_session> {
   void open(const settings& options) {
     const asio::any_io_executor executor = over_.get_executor();
     link_ = make_rig_link(executor, options, by_.there.size(), bounds);
-    end_ = std::make_unique<protocol::channel_handle<rails::link>>(link_);
+    end_ = std::make_unique<transport::channel_handle<rails::link>>(link_);
     auto maker = std::make_shared<const lane_maker>(lane_maker{options, by_.open(executor)});
     const bool is_v6 = over_.local_endpoint().address().is_v6();
     acceptor_ = lane_acceptor::open(link_, std::move(maker),

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "fuzz/targets.hpp"
-#include "nic/pairing.hpp"
-#include "rails/core.hpp"
-#include "rails/lane_reader.hpp"
+#include "transports/rails/core.hpp"
+#include "transports/rails/lane_reader.hpp"
+#include "transports/rails/nic/pairing.hpp"
 
 namespace tandem::fuzz {
 namespace {

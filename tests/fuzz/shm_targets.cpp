@@ -7,8 +7,8 @@
 
 #include "fuzz/targets.hpp"
 #include "protocol/session.hpp"
-#include "shm/frames_in.hpp"
-#include "shm/frames_out.hpp"
+#include "transports/shm/frames_in.hpp"
+#include "transports/shm/frames_out.hpp"
 
 namespace tandem::fuzz {
 namespace {

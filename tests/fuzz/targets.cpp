@@ -10,14 +10,14 @@
 #include <tandem/detail/crc32c.hpp>
 #include <vector>
 
+#include "fabric/hello.hpp"
 #include "fuzz/rails_targets.hpp"
 #include "fuzz/sealed_targets.hpp"
 #include "fuzz/shm_targets.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_protocol.hpp"
-#include "tcp/frame_reader.hpp"
-#include "tcp/hello.hpp"
+#include "transports/tcp/frame_reader.hpp"
 #include "trust/credentials.hpp"
 #include "trust/tls_session.hpp"
 
@@ -58,23 +58,23 @@ void store_wire(bytes input) {
 
 /// With the given checksum and with the right one.
 void hello(bytes input) {
-  tcp::hello decoded;
-  require(tcp::decode(input, decoded) <= tcp::decode_status::damaged);
-  require(tcp::excerpt(input).find('\n') == std::string::npos);
-  if (input.size() < tcp::hello_bytes) return;
-  tcp::wire_hello wire;
+  transport::hello decoded;
+  require(transport::decode(input, decoded) <= transport::decode_status::damaged);
+  require(transport::excerpt(input).find('\n') == std::string::npos);
+  if (input.size() < transport::hello_bytes) return;
+  transport::wire_hello wire;
   std::copy_n(input.begin(), wire.size(), wire.begin());
-  tcp::hello any;
-  tcp::wire_hello right;
-  tcp::encode(any, right);
+  transport::hello any;
+  transport::wire_hello right;
+  transport::encode(any, right);
   std::copy_n(right.begin(), 12, wire.begin());  // the magic word and the version
   protocol::put<std::uint32_t>(wire.data() + 92, crc32c(wire.data(), 92));
-  if (tcp::decode(wire, decoded) != tcp::decode_status::complete) return;
-  tcp::encode(decoded, right);
-  tcp::hello same;
-  require(tcp::decode(right, same) == tcp::decode_status::complete && same.once == decoded.once &&
-          same.job == decoded.job && same.rail == decoded.rail);
-  tcp::validate_hello(decoded, any);
+  if (transport::decode(wire, decoded) != transport::decode_status::complete) return;
+  transport::encode(decoded, right);
+  transport::hello same;
+  require(transport::decode(right, same) == transport::decode_status::complete &&
+          same.once == decoded.once && same.job == decoded.job && same.rail == decoded.rail);
+  transport::validate_hello(decoded, any);
 }
 
 /// Frames with valid magic word, version and checksum, so that later checks are reached.

@@ -4,10 +4,10 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "rails/tcp_lane_connection.hpp"
 #include "support/traffic.hpp"
 #include "support/verbs_rig.hpp"
-#include "verbs/regions.hpp"
+#include "transports/rails/tcp_lane_connection.hpp"
+#include "transports/rails/verbs/regions.hpp"
 
 namespace tandem::test {
 namespace {

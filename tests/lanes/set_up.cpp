@@ -8,9 +8,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
-#include "rails/rdma_lanes.hpp"
 #include "support/rdma/on_loopback.hpp"
 #include "support/verbs_rig.hpp"
+#include "transports/rails/rdma_lanes.hpp"
 
 namespace tandem::test {
 namespace {

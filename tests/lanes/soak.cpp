@@ -10,7 +10,7 @@
 
 #include "support/traffic.hpp"
 #include "support/verbs_rig.hpp"
-#include "verbs/object_counts.hpp"
+#include "transports/rails/verbs/object_counts.hpp"
 
 namespace tandem::test {
 namespace {

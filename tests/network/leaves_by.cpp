@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "nic/bind_nic.hpp"
+#include "transports/rails/nic/bind_nic.hpp"
 
 namespace tandem::rails {
 namespace {

@@ -20,9 +20,9 @@
 #include <tandem/channels.hpp>
 #include <tandem/detail/fork.hpp>
 
-#include "shm/process_watch.hpp"
 #include "support/coroutine_test.hpp"
 #include "support/fabric_maker.hpp"
+#include "transports/shm/process_watch.hpp"
 
 namespace tandem::test {
 namespace {

@@ -21,7 +21,7 @@
 #include <tandem/tandem.hpp>
 
 #include "support/pattern.hpp"
-#include "verbs/object_counts.hpp"
+#include "transports/rails/verbs/object_counts.hpp"
 
 namespace asio = boost::asio;
 using tandem::channel;

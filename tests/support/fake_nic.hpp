@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rails/core.hpp"
+#include "transports/rails/core.hpp"
 
 namespace tandem::test {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "nic/nic.hpp"
-#include "verbs/gid_choice.hpp"
-#include "verbs/ports.hpp"
+#include "transports/rails/nic/nic.hpp"
+#include "transports/rails/verbs/gid_choice.hpp"
+#include "transports/rails/verbs/ports.hpp"
 
 /// RDMA ports and network interfaces that do not exist.
 namespace tandem::verbs::fake {

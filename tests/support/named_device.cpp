@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "verbs/establish.hpp"
+#include "transports/rails/verbs/establish.hpp"
 
 namespace tandem::test {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "support/rig_lanes.hpp"
-#include "verbs/adapter.hpp"
+#include "transports/rails/verbs/adapter.hpp"
 
 namespace tandem::test {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "rails/core.hpp"
-#include "rails/lane_reader.hpp"
 #include "support/fake_nic.hpp"
 #include "support/session_pair.hpp"
+#include "transports/rails/core.hpp"
+#include "transports/rails/lane_reader.hpp"
 
 namespace tandem::test {
 

@@ -5,7 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "protocol/channel_handle.hpp"
+#include "link/channel_handle.hpp"
 
 namespace tandem::test {
 
@@ -32,8 +32,8 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
 
 channel_pair rails_rig::channels() {
   channel_pair pair;
-  pair.first = std::make_unique<protocol::channel_handle<rails::link>>(ends[0]);
-  pair.second = std::make_unique<protocol::channel_handle<rails::link>>(ends[1]);
+  pair.first = std::make_unique<transport::channel_handle<rails::link>>(ends[0]);
+  pair.second = std::make_unique<transport::channel_handle<rails::link>>(ends[1]);
   return pair;
 }
 

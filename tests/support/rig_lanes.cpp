@@ -8,8 +8,8 @@
 #include <boost/asio/write.hpp>
 #include <tandem/detail/quiet.hpp>
 
-#include "rails/tcp_lane_connection.hpp"
-#include "tcp/connect.hpp"
+#include "fabric/tcp_connect.hpp"
+#include "transports/rails/tcp_lane_connection.hpp"
 
 namespace tandem::test {
 namespace {
@@ -41,7 +41,7 @@ awaitable<std::unique_ptr<rails::lane_connection>> connect_lane(
 
 awaitable<std::unique_ptr<rails::lane_connection>> lane_maker::make_connection(
     asio::ip::tcp::socket over, hello lane_hello, sealed::side which) const {
-  tcp::configure(over, options);
+  transport::configure(over, options);
   sealed::connection connection(std::move(over), keys_of(options, lane_hello, which));
   if (!make) co_return std::make_unique<rails::tcp_lane_connection>(std::move(connection));
   const auto lane = static_cast<std::uint16_t>(lane_hello[0]);

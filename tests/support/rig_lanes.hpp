@@ -6,9 +6,9 @@
 #include <memory>
 #include <tandem/settings.hpp>
 
-#include "rails/link.hpp"
 #include "sealed/connection.hpp"
 #include "support/coroutine_test.hpp"
+#include "transports/rails/link.hpp"
 
 namespace tandem::test {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <tandem/async.hpp>
 
-#include "rails/tcp_lane_connection.hpp"
+#include "transports/rails/tcp_lane_connection.hpp"
 
 namespace tandem::test {
 namespace {

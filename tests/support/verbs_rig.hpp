@@ -4,8 +4,8 @@
 
 #include "support/rails_rig.hpp"
 #include "support/rdma/double.hpp"
-#include "verbs/establish.hpp"
-#include "verbs/regions.hpp"
+#include "transports/rails/verbs/establish.hpp"
+#include "transports/rails/verbs/regions.hpp"
 
 namespace tandem::test {
 

@@ -4,9 +4,9 @@
 #include <boost/asio/io_context.hpp>
 #include <tandem/error.hpp>
 
-#include "tcp/connect.hpp"
+#include "fabric/tcp_connect.hpp"
 
-namespace tandem::tcp {
+namespace tandem::transport {
 namespace {
 
 using asio::ip::address_v4;
@@ -78,4 +78,4 @@ TEST(Congestion, IgnoresClosedSocket) {
 }
 
 }  // namespace
-}  // namespace tandem::tcp
+}  // namespace tandem::transport

@@ -1,4 +1,4 @@
-#include "tcp/hello.hpp"
+#include "fabric/hello.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "protocol/frame.hpp"
 
-namespace tandem::tcp {
+namespace tandem::transport {
 namespace {
 
 hello rank_hello(int from, int to, int size = 4) {
@@ -207,4 +207,4 @@ TEST(hello, job_numbers_are_hashed) {
 }
 
 }  // namespace
-}  // namespace tandem::tcp
+}  // namespace tandem::transport

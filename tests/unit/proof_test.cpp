@@ -1,10 +1,10 @@
-#include "tcp/proof.hpp"
+#include "fabric/proof.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace tandem::tcp {
+namespace tandem::transport {
 namespace {
 
 const secret key(std::string_view("0123456789abcdef0123456789abcdef"));
@@ -83,4 +83,4 @@ TEST(proof, pairs_have_their_own_key) {
 }
 
 }  // namespace
-}  // namespace tandem::tcp
+}  // namespace tandem::transport

@@ -5,7 +5,7 @@
 #include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
-#include "nic/bind_nic.hpp"
+#include "transports/rails/nic/bind_nic.hpp"
 
 namespace tandem::rails {
 namespace {

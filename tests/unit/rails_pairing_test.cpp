@@ -3,8 +3,8 @@
 #include <random>
 #include <tandem/error.hpp>
 
-#include "nic/pairing.hpp"
-#include "nic/rail_spec.hpp"
+#include "transports/rails/nic/pairing.hpp"
+#include "transports/rails/nic/rail_spec.hpp"
 
 namespace tandem::rails {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <tandem/error.hpp>
 
-#include "nic/selection.hpp"
+#include "transports/rails/nic/selection.hpp"
 
 namespace tandem::rails {
 namespace {

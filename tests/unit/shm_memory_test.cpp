@@ -4,7 +4,7 @@
 #include <bit>
 #include <tandem/async.hpp>
 
-#include "shm/memory.hpp"
+#include "transports/shm/memory.hpp"
 
 namespace tandem::shm {
 namespace {

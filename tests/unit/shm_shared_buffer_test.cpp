@@ -5,10 +5,10 @@
 #include <tandem/channels.hpp>
 #include <tandem/error.hpp>
 
-#include "shm/mapped_buffers.hpp"
-#include "shm/offered_buffers.hpp"
-#include "shm/shared_pages.hpp"
+#include "shared_memory/shared_pages.hpp"
 #include "support/pattern.hpp"
+#include "transports/shm/mapped_buffers.hpp"
+#include "transports/shm/offered_buffers.hpp"
 
 namespace tandem::shm {
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "support/rdma/double.hpp"
-#include "verbs/capabilities.hpp"
+#include "transports/rails/verbs/capabilities.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "verbs/credits.hpp"
+#include "transports/rails/verbs/credits.hpp"
 
 namespace tandem::verbs {
 namespace {

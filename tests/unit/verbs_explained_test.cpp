@@ -4,7 +4,7 @@
 
 #include "support/expected_log.hpp"
 #include "support/fake_verbs.hpp"
-#include "verbs/local_ports.hpp"
+#include "transports/rails/verbs/local_ports.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "support/fake_ports.hpp"
 #include "support/text.hpp"
-#include "verbs/gid_choice.hpp"
+#include "transports/rails/verbs/gid_choice.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "support/text.hpp"
-#include "verbs/memlock.hpp"
+#include "transports/rails/verbs/memlock.hpp"
 
 namespace tandem::verbs {
 namespace {

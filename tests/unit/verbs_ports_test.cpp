@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "support/fake_verbs.hpp"
-#include "verbs/ports.hpp"
+#include "transports/rails/verbs/ports.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/frame.hpp"
-#include "verbs/qp_info.hpp"
+#include "transports/rails/verbs/qp_info.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "rails/rdma_lanes.hpp"
-#include "verbs/qp_info.hpp"
+#include "transports/rails/rdma_lanes.hpp"
+#include "transports/rails/verbs/qp_info.hpp"
 
 namespace tandem::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "support/fake_ports.hpp"
 #include "support/text.hpp"
-#include "verbs/rdma_nics.hpp"
+#include "transports/rails/verbs/rdma_nics.hpp"
 
 namespace tandem::verbs {
 namespace {

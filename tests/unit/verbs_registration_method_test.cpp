@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "support/temporary_folder.hpp"
-#include "verbs/registration_method.hpp"
+#include "transports/rails/verbs/registration_method.hpp"
 
 namespace tandem::verbs {
 namespace {

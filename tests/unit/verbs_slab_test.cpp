@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "verbs/slab.hpp"
+#include "transports/rails/verbs/slab.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "support/text.hpp"
-#include "verbs/status_text.hpp"
+#include "transports/rails/verbs/status_text.hpp"
 
 namespace tandem::verbs {
 namespace {

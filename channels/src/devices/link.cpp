@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <tandem/log.hpp>
 #include <utility>
 
 #include "devices/handshake.hpp"
@@ -13,7 +11,6 @@
 namespace tandem::devices {
 namespace {
 
-constexpr std::chrono::seconds stall_timeout{1};  // without progress of a late send's current piece
 constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20;
 constexpr std::size_t staged_chunks =
     4;  // each way: one being copied, one on the wire, two of slack
@@ -45,18 +42,16 @@ std::uint32_t requested_flags(const settings& options) noexcept {
 
 link::link(channel& inner, std::shared_ptr<copiers> by, const settings& options,
            protocol::identity who, const process_location& where, std::shared_ptr<nic_memory> nics)
-    : pending_owner(inner.get_executor()),
+    : link_base(inner.get_executor(), "devices", session_),
       inner_(&inner),
-      executor_(inner.get_executor()),
       copiers_(std::move(by)),
       kinds_(copiers::kinds()),
       inline_bytes_(inline_bytes_over(inner)),
       session_(limits_over(inner, options), std::move(who), options.operation_timeout,
                protocol::chunk_order::any),
-      timer_(executor_),
       where_(where),
       requested_flags_(requested_flags(options)),
-      release_timer_(executor_),
+      release_timer_(get_executor()),
       nics_(std::move(nics)),
       staging_out_(staged_chunks * session_.agreed().chunk_bytes,
                    [this](mutable_view made) { return register_with_nics(made); }),
@@ -115,11 +110,7 @@ bool link::start(operation& op) {
     flush();
     if (is_long) make_progress();
   }
-  const bool is_done = session_.take_if_done(op);
-  complete_soon();
-  if (is_done) return true;
-  if (op.due < timer_due_) arm_timer(op.due);
-  return false;
+  return is_done(op);
 }
 
 bool link::spin_wait(operation& op) {
@@ -143,11 +134,9 @@ void link::make_progress() {
   is_polling_inner_ = false;
 }
 
-void link::cancel(operation& op) {
-  session_.cancel(op);
+void link::operations_ended() {
   release_views();
   flush();
-  complete_soon();
 }
 
 /// True: it is complete, and its handler will not be called.
@@ -163,7 +152,7 @@ bool link::start_inner(operation& op) {
 }
 
 void link::begin_async() {
-  if (pending_async_++ == 0) self_ = shared_from_this();
+  if (pending_async_++ == 0) self_ = std::static_pointer_cast<link>(shared_from_this());
 }
 
 std::shared_ptr<link> link::end_async() noexcept {
@@ -176,8 +165,8 @@ std::shared_ptr<link> link::end_async() noexcept {
 /// operation, as only then nothing accesses their views.
 void link::destroyed() noexcept {
   const auto keep = end_async();
-  closed_ = read_ended_ = true;
-  if (pending_async_ == 0) abandon_users();
+  read_ended_ = true;
+  if (pending_async_ == 0) abandon_operations();
 }
 
 void link::flush_and_complete() {
@@ -185,28 +174,24 @@ void link::flush_and_complete() {
   complete_done();
 }
 
-void link::fail(const error& reason, bool fail_inner) {
-  if (closed_) return;
-  closed_ = read_ended_ = true;
-  const auto self = shared_from_this();
+void link::stop(const error& reason, bool /*notify_peer*/) {
+  read_ended_ = true;
   has_current_ = false;
   for (incoming_piece* each : incoming_pieces_) each->is_known = false;
   forget_pulls(false);
   session_.fail(reason);
-  timer_.cancel();
-  if (inner_ != nullptr && fail_inner) inner_->fail(reason);
+  if (inner_ != nullptr) inner_->fail(reason);
   post_payloads();
   send_payloads();
   // A process that has exited reads nothing; one that has only closed may still be reading.
   const bool is_gone = reason.code() == errc::peer_lost && peer_access_ == peer_access::mapped;
   if (is_gone) release_read_requests();
   release_later();
-  complete_soon();
 }
 
 /// Fails this link with the error of the inner channel.
 void link::inner_failed(const operation& op) {
-  if (closed_) return;
+  if (is_over()) return;
   error_context context;
   if (op.failure) context = op.failure->context();
   // An orderly close is handled in order, on the flow of frames.
@@ -214,13 +199,6 @@ void link::inner_failed(const operation& op) {
   context.phase.clear();
   context.bytes_done = context.bytes_total = -1;
   fail(error(op.result, std::move(context)), true);
-}
-
-void link::protocol_violation(const std::string& why) {
-  const error reason(errc::protocol_violation, "the peer violated the protocol: " + why,
-                     "make the fabric the same way on every rank, with one version of Tandem");
-  log(log_level::warning, "devices", reason.what());
-  fail(reason, true);
 }
 
 /// The peer closed in an orderly way, and all that it had sent before has been received.
@@ -231,58 +209,20 @@ void link::on_close() {
   forget_pulls(true);
   session_.handle(close_frame);
   release_later();
-  timer_.cancel();
+  let_loop_end();
   send_payloads();
 }
 
 void link::complete_done() {
   if (is_polling_inner_) return complete_soon();
-  while (operation* op = session_.pop_done()) op->complete(*op);
+  link_base::complete_done();
 }
 
-/// Operations complete on the executor, never inside the call that started them.
-void link::complete_soon() {
-  if (completion_posted_ || !session_.has_done()) return;
-  completion_posted_ = true;
-  asio::post(executor_, [self = shared_from_this()] {
-    self->completion_posted_ = false;
-    self->complete_done();
-  });
-}
-
-void link::arm_timer(operation::time_point when) {
-  timer_due_ = when;
-  if (session_.is_over() || when == operation::time_point::max()) return;
-  timer_.expires_at(when);
-  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
-    const auto self = weak.lock();
-    if (cancelled || !self || self->session_.is_over()) return;
-    const auto now = std::chrono::steady_clock::now();
-    auto found = self->session_.expire(now);
-    if (found.stuck && self->moved_ == self->progress_when_late_) {
-      self->fail(error(errc::timed_out, "the peer takes no more bytes", "is the peer stopped?"),
-                 true);
-    }
-    // The current piece has to be finished; while it makes progress, the channel stays open.
-    self->progress_when_late_ = found.stuck ? self->moved_ : no_late_send;
-    if (found.stuck) found.next = std::min(found.next, now + stall_timeout);
-    self->arm_timer(found.next);
-    self->release_views();
-    self->flush_and_complete();
-  });
-}
-
-void link::abandon_users() noexcept {
-  while (operation* op = session_.pop_any()) {
-    if (op->destroy != nullptr) op->destroy(*op);
-  }
-}
-
-/// While the inner channel or an engine has a view, `destroyed` does this with the last of them.
-void link::abandon() noexcept {
-  const auto self = weak_from_this().lock();
-  closed_ = read_ended_ = true;
-  if (pending_async_ == 0) abandon_users();
+/// While the inner channel or an engine has a view, `destroyed` abandons the operations with the
+/// last of them.
+bool link::abandon_io() noexcept {
+  read_ended_ = true;
+  return pending_async_ == 0;
 }
 
 namespace {

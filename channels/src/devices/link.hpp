@@ -5,7 +5,6 @@
 #include <deque>
 #include <memory>
 #include <tandem/channel.hpp>
-#include <tandem/detail/pending.hpp>
 #include <tandem/settings.hpp>
 #include <vector>
 
@@ -16,7 +15,8 @@
 #include "devices/peer_transfers.hpp"
 #include "devices/staging.hpp"
 #include "devices/transfers.hpp"
-#include "protocol/channel_handle.hpp"
+#include "link/channel_handle.hpp"
+#include "link/link_base.hpp"
 #include "protocol/session.hpp"
 
 namespace tandem::devices {
@@ -38,8 +38,7 @@ constexpr std::size_t max_inline_bytes = 4096;
 /// the inner channel may access are pinned.
 ///
 /// Kept alive by its handle and by pending operations of the inner channel and the copy engines.
-class link final : public std::enable_shared_from_this<link>,
-                   private pending_owner,
+class link final : public transport::link_base,
                    private protocol::view_writer,
                    private protocol::remote_write_grants {
  public:
@@ -54,13 +53,9 @@ class link final : public std::enable_shared_from_this<link>,
   bool start(operation& op);
   bool spin_wait(operation& op);
   void make_progress();
-  void cancel(operation& op);
-  void fail(const error& reason, bool fail_inner);
   /// The inner channel is being destroyed, and completes the operations of this link itself.
   void forget_inner() noexcept { inner_ = nullptr; }
 
-  asio::any_io_executor get_executor() const noexcept { return executor_; }
-  const protocol::session& messages() const noexcept { return session_; }
   const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
   std::vector<rail_stats> rails() const;
   /// How the ends access each other's device memory; `none` until the handshake of the peer.
@@ -81,7 +76,6 @@ class link final : public std::enable_shared_from_this<link>,
   /// In flight at once: enough to keep the peer's engines busy, and few enough that a cancelled
   /// send soon completes.
   static constexpr std::size_t max_read_requests = 64;
-  static constexpr std::uint64_t no_late_send = ~std::uint64_t{0};
 
   // Pending operations of the inner channel and the copy engines keep the link alive.
   bool start_inner(operation& op);
@@ -193,22 +187,19 @@ class link final : public std::enable_shared_from_this<link>,
   bool fill_some(fill_job& job, const std::byte* from);
 
   void inner_failed(const operation& op);
-  void protocol_violation(const std::string& why);
   void on_close();
   void complete_done();
-  void complete_soon();
-  void arm_timer(operation::time_point when);
-  void abandon_users() noexcept;
-  void abandon() noexcept override;
+  /// Fails the inner channel, too, whose own close frame informs the peer.
+  void stop(const error& reason, bool notify_peer) override;
+  void operations_ended() override;
+  std::optional<std::uint64_t> progress() const noexcept override { return moved_; }
+  bool abandon_io() noexcept override;
 
   channel* inner_;
-  const asio::any_io_executor executor_;
   const std::shared_ptr<copiers> copiers_;
   const std::vector<memory_kind> kinds_;
   const std::size_t inline_bytes_;  // the longest inline payload
   protocol::session session_;
-  asio::steady_timer timer_;
-  operation::time_point timer_due_ = operation::time_point::max();
 
   const process_location where_;
   const std::uint32_t requested_flags_;  // flags of the handshake
@@ -265,17 +256,14 @@ class link final : public std::enable_shared_from_this<link>,
   std::size_t pending_async_ = 0;
   std::shared_ptr<link> self_;  // while `pending_async_` > 0
   std::uint64_t moved_ = 0;
-  std::uint64_t progress_when_late_ = no_late_send;
   bool is_agreed_ = false;
   bool peer_has_closed_ = false;
   bool read_ended_ = false;
-  bool closed_ = false;
-  bool completion_posted_ = false;
   bool is_polling_inner_ = false;  // inside `start`: completions are posted
 };
 
 /// The handle of a link whose inner channel a fabric owns.
-using link_channel = protocol::channel_handle<link>;
+using link_channel = transport::channel_handle<link>;
 
 /// A channel over one of its own, for two ends that are no ranks of a fabric.
 std::unique_ptr<channel> make_channel(std::unique_ptr<channel> inner, std::shared_ptr<copiers> by,

@@ -224,7 +224,7 @@ void link::receive_message(const protocol::frame& f) {
 void link::post_payloads() {
   while (first_incoming_ != nullptr) {
     incoming_piece& piece = *first_incoming_;
-    if (closed_) {
+    if (is_over()) {
       first_incoming_ = piece.next;
       close_incoming(piece);
       recycle(piece);
@@ -343,7 +343,7 @@ void link::release_views() noexcept {
 
 /// Handles the close of the peer once all that it had sent has been received.
 void link::conclude() {
-  if (!peer_has_closed_ || closed_ || !incoming_pieces_.empty()) return;
+  if (!peer_has_closed_ || is_over() || !incoming_pieces_.empty()) return;
   peer_has_closed_ = false;
   on_close();
 }

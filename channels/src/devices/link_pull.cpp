@@ -203,7 +203,7 @@ void link::finish_pull(pull& p) {
     session_.end(p.where);
   }
   if (p.op != nullptr) session_.unpin(*std::exchange(p.op, nullptr));
-  if (!closed_) pulled_.push_back(p.what.serial);
+  if (!is_over()) pulled_.push_back(p.what.serial);
   std::erase(pulls_, &p);
   p.is_known = false;
   p.from = {};

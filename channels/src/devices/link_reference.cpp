@@ -184,7 +184,7 @@ void link::release_read_requests() noexcept {
 void link::release_later() {
   if (referred_bytes_ == 0 && granted_views_.empty()) return;
   release_timer_.expires_after(max_copy_time);
-  release_timer_.async_wait([self = shared_from_this()](error_code cancelled) {
+  release_timer_.async_wait([self = self()](error_code cancelled) {
     if (cancelled) return;
     self->release_read_requests();
     self->end_all_grants();

@@ -6,7 +6,7 @@
 #include <tandem/channels.hpp>
 #include <utility>
 
-#include "tcp/fabric_handle.hpp"
+#include "fabric/fabric_handle.hpp"
 
 namespace tandem::devices {
 namespace {
@@ -104,7 +104,7 @@ void mesh::close() noexcept {
 }
 
 std::unique_ptr<fabric> make_fabric(std::unique_ptr<fabric> over, settings options) {
-  return std::make_unique<tcp::fabric_handle<mesh>>(
+  return std::make_unique<transport::fabric_handle<mesh>>(
       std::make_shared<mesh>(std::move(over), std::move(options)));
 }
 

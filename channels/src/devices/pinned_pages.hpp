@@ -5,7 +5,7 @@
 #include <tandem/accelerator.hpp>
 #include <utility>
 
-#include "shm/shared_pages.hpp"
+#include "shared_memory/shared_pages.hpp"
 
 namespace tandem::devices {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tandem/detail/trust.hpp>
 
-#include "shm/connect.hpp"
+#include "fabric/host_identity.hpp"
 
 namespace tandem::devices {
 namespace {
@@ -40,7 +40,7 @@ id this_process() {
 }  // namespace
 
 process_location process_location::here() {
-  static const id host = digest_of(shm::host_identity());
+  static const id host = digest_of(transport::host_identity());
   return {host, this_process()};
 }
 

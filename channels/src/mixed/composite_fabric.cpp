@@ -15,8 +15,8 @@ std::string key_of(int rank) {
 }  // namespace
 
 composite_fabric::composite_fabric(std::shared_ptr<store> meeting, settings options,
-                                   std::shared_ptr<tcp::mesh> intra_host,
-                                   std::shared_ptr<tcp::mesh> inter_host)
+                                   std::shared_ptr<transport::fabric_base> intra_host,
+                                   std::shared_ptr<transport::fabric_base> inter_host)
     : store_(std::move(meeting)),
       options_(std::move(options)),
       intra_host_(std::move(intra_host)),
@@ -27,7 +27,7 @@ composite_fabric::composite_fabric(std::shared_ptr<store> meeting, settings opti
 asio::awaitable<void> composite_fabric::open() {
   const auto self = shared_from_this();
   // Both meshes listen for peers, and each peer is connected by one of them.
-  tcp::reserve_for_rank(rank(), size(), kind(), 2, 1);
+  transport::reserve_for_rank(rank(), size(), kind(), 2, 1);
   local_.inter_host = inter_host_->kind();
   const bool has_intra_host = co_await open_intra_host();
   if (has_intra_host) local_.sharing_domain = local_sharing_domain(options_);
@@ -59,9 +59,9 @@ std::shared_ptr<board> composite_fabric::share_board(std::span<const int> member
 
 asio::awaitable<std::reference_wrapper<channel>> composite_fabric::to(int peer) {
   const auto self = shared_from_this();
-  tcp::mesh* by = inter_host_.get();  // which also reports an invalid peer
+  transport::fabric_base* by = inter_host_.get();  // which also reports an invalid peer
   if (peer >= 0 && peer < size() && peer != rank()) {
-    tcp::mesh*& chosen = chosen_[static_cast<std::size_t>(peer)];
+    transport::fabric_base*& chosen = chosen_[static_cast<std::size_t>(peer)];
     if (chosen == nullptr) {
       const std::optional<error> failure = co_await choose(peer);
       // Once the job has ended, the mesh has the actual reason.

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fabric/fabric_base.hpp"
 #include "mixed/rank_location.hpp"
-#include "tcp/fabric.hpp"
 
 namespace tandem::mixed {
 
@@ -19,7 +19,8 @@ class composite_fabric final : public std::enable_shared_from_this<composite_fab
  public:
   /// @param near, far  not yet open; each on its own part of `meeting`.
   composite_fabric(std::shared_ptr<store> meeting, settings options,
-                   std::shared_ptr<tcp::mesh> intra_host, std::shared_ptr<tcp::mesh> inter_host);
+                   std::shared_ptr<transport::fabric_base> intra_host,
+                   std::shared_ptr<transport::fabric_base> inter_host);
 
   /// Opens both, of which `intra_host` may fail, and publishes this rank's location.
   asio::awaitable<void> open();
@@ -46,11 +47,11 @@ class composite_fabric final : public std::enable_shared_from_this<composite_fab
 
   const std::shared_ptr<store> store_;
   const settings options_;
-  const std::shared_ptr<tcp::mesh> intra_host_;
-  const std::shared_ptr<tcp::mesh> inter_host_;
+  const std::shared_ptr<transport::fabric_base> intra_host_;
+  const std::shared_ptr<transport::fabric_base> inter_host_;
   rank_location local_;
-  std::vector<tcp::mesh*> chosen_;  // by peer; null: not yet
-  std::vector<channel*> found_;     // by peer; null: not yet
+  std::vector<transport::fabric_base*> chosen_;  // by peer; null: not yet
+  std::vector<channel*> found_;                  // by peer; null: not yet
 };
 
 }  // namespace tandem::mixed

@@ -3,21 +3,24 @@
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
+#include "fabric/fabric_handle.hpp"
 #include "mixed/composite_fabric.hpp"
-#include "rails/mesh.hpp"
-#include "shm/mesh.hpp"
-#include "tcp/fabric_handle.hpp"
+#include "transports/rails/mesh.hpp"
+#include "transports/shm/mesh.hpp"
+#include "transports/tcp/mesh.hpp"
 
 namespace tandem::mixed {
 namespace {
 
-std::shared_ptr<tcp::mesh> make_intra_host(std::shared_ptr<store> part, settings options,
-                                           asio::any_io_executor executor) {
+std::shared_ptr<transport::fabric_base> make_intra_host(std::shared_ptr<store> part,
+                                                        settings options,
+                                                        asio::any_io_executor executor) {
   return std::make_shared<shm::mesh>(std::move(part), std::move(options), std::move(executor));
 }
 
-std::shared_ptr<tcp::mesh> make_inter_host(std::shared_ptr<store> part, settings options,
-                                           asio::any_io_executor executor) {
+std::shared_ptr<transport::fabric_base> make_inter_host(std::shared_ptr<store> part,
+                                                        settings options,
+                                                        asio::any_io_executor executor) {
   if (options.rails.empty()) {
     return std::make_shared<tcp::mesh>(std::move(part), std::move(options), std::move(executor));
   }
@@ -34,7 +37,7 @@ asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meet
   const auto made =
       std::make_shared<composite_fabric>(meeting, options, intra_host(parts[0], options, executor),
                                          make_inter_host(parts[1], options, executor));
-  std::unique_ptr<fabric> handle = co_await tcp::open_fabric(made);
+  std::unique_ptr<fabric> handle = co_await transport::open_fabric(made);
   co_return handle;
 }
 

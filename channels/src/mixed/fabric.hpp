@@ -5,13 +5,14 @@
 #include <tandem/store.hpp>
 #include <vector>
 
-#include "tcp/fabric.hpp"
+#include "fabric/fabric_base.hpp"
 
 namespace tandem::mixed {
 
 /// Makes the mesh for peers on the same host.
-using intra_host_maker = std::shared_ptr<tcp::mesh> (*)(std::shared_ptr<store>, settings,
-                                                        asio::any_io_executor);
+using intra_host_maker = std::shared_ptr<transport::fabric_base> (*)(std::shared_ptr<store>,
+                                                                     settings,
+                                                                     asio::any_io_executor);
 
 /// As the public one; `intra_host` replaces shared memory.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,

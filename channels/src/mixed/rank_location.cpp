@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "shm/connect.hpp"
+#include "fabric/host_identity.hpp"
 
 namespace tandem::mixed {
 
@@ -18,7 +18,7 @@ rank_location rank_location::parse(std::string_view text) {
 }
 
 std::string local_sharing_domain(const settings& options) {
-  return fmt::format("{} user {} {}", shm::host_identity(), ::geteuid(), options.host);
+  return fmt::format("{} user {} {}", transport::host_identity(), ::geteuid(), options.host);
 }
 
 bool share_memory(const rank_location& one, const rank_location& other) noexcept {

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <tandem/channel.hpp>
+#include <tandem/detail/fork.hpp>
+#include <utility>
+
+#include "protocol/session.hpp"
+
+namespace tandem::transport {
+
+/// Fails an operation that a child of fork() starts on a channel of its parent.
+inline bool refuse_in_child(operation& op) {
+  op.failure = std::make_shared<const error>(detail::used_after_fork("this channel"));
+  op.result = op.failure->code();
+  op.move_to(operation::phase::done);
+  return true;
+}
+
+/// The user's handle of a link, which runs a session and outlives the handle: destroying the handle
+/// closes the link.
+template <class Link>
+class channel_handle final : public channel {
+ public:
+  explicit channel_handle(std::shared_ptr<Link> over)
+      : link_(std::move(over)), limits_(as_channel_limits(link_->messages().agreed())) {
+    if constexpr (requires { link_->kinds(); }) limits_.kinds = link_->kinds();
+  }
+  ~channel_handle() override { close(); }
+  asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }
+  const channel_limits& limits() const noexcept override { return limits_; }
+  channel_stats stats() const noexcept override { return link_->messages().stats(); }
+  std::vector<rail_stats> rails() const override {
+    if constexpr (requires { link_->rails(); }) {
+      return link_->rails();
+    } else {
+      return {};
+    }
+  }
+  bool is_zero_copy(const const_view& view) override {
+    if constexpr (requires { link_->is_zero_copy(view); }) {
+      return link_->is_zero_copy(view);
+    } else {
+      return false;
+    }
+  }
+  void fail(const error& reason) noexcept override {
+    if (origin_.is_here()) link_->fail(reason, true);
+  }
+  bool start(operation& op) override {
+    return origin_.is_here() ? link_->start(op) : refuse_in_child(op);
+  }
+  bool spin_wait(operation& op) override {
+    if constexpr (requires { link_->spin_wait(op); }) {
+      return link_->spin_wait(op);
+    } else {
+      return false;
+    }
+  }
+  void make_progress() override {
+    if constexpr (requires { link_->make_progress(); }) link_->make_progress();
+  }
+  void cancel(operation& op) noexcept override {
+    if (origin_.is_here()) link_->cancel(op);
+  }
+
+ private:
+  const detail::process_origin origin_;
+  std::shared_ptr<Link> link_;
+  channel_limits limits_;
+};
+
+}  // namespace tandem::transport
