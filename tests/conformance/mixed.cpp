@@ -8,6 +8,7 @@
 #include "mixed/rank_location.hpp"
 #include "support/channel_case.hpp"
 #include "support/fabric_maker.hpp"
+#include "transports/tcp/mesh.hpp"
 
 namespace tandem::test {
 namespace {

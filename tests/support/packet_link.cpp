@@ -52,7 +52,7 @@ void packet_link::flush() {
 /// False: the socket is full. Any other failure is found by reading.
 bool packet_link::write(const protocol::wire_frame& header, const_view payload) {
   std::array<iovec, 2> parts{{{const_cast<std::byte*>(header.data()), header.size()},
-                              {const_cast<std::byte*>(payload.data), payload.bytes}}};
+                              {const_cast<void*>(payload.data), payload.bytes}}};
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();

@@ -152,7 +152,7 @@ bool link::start_inner(operation& op) {
 }
 
 void link::begin_async() {
-  if (pending_async_++ == 0) self_ = std::static_pointer_cast<link>(shared_from_this());
+  if (pending_async_++ == 0) self_ = self();
 }
 
 std::shared_ptr<link> link::end_async() noexcept {

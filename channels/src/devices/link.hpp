@@ -77,6 +77,8 @@ class link final : public transport::link_base,
   /// send soon completes.
   static constexpr std::size_t max_read_requests = 64;
 
+  std::shared_ptr<link> self() { return std::static_pointer_cast<link>(shared_from_this()); }
+
   // Pending operations of the inner channel and the copy engines keep the link alive.
   bool start_inner(operation& op);
   void begin_async();

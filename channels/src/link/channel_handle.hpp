@@ -17,19 +17,18 @@ inline bool refuse_in_child(operation& op) {
   return true;
 }
 
-/// The user's handle of a link, which runs a session and outlives the handle: destroying the handle
-/// closes the link.
+/// The user's handle of a link, which outlives it: destroying the handle closes the link.
 template <class Link>
 class channel_handle final : public channel {
  public:
   explicit channel_handle(std::shared_ptr<Link> over)
-      : link_(std::move(over)), limits_(as_channel_limits(link_->messages().agreed())) {
+      : link_(std::move(over)), limits_(as_channel_limits(link_->agreed())) {
     if constexpr (requires { link_->kinds(); }) limits_.kinds = link_->kinds();
   }
   ~channel_handle() override { close(); }
   asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }
   const channel_limits& limits() const noexcept override { return limits_; }
-  channel_stats stats() const noexcept override { return link_->messages().stats(); }
+  channel_stats stats() const noexcept override { return link_->stats(); }
   std::vector<rail_stats> rails() const override {
     if constexpr (requires { link_->rails(); }) {
       return link_->rails();

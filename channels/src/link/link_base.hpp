@@ -40,6 +40,8 @@ class link_base : public std::enable_shared_from_this<link_base>, private pendin
 
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const protocol::session& messages() const noexcept { return messages_; }
+  const protocol::limits& agreed() const noexcept { return messages_.agreed(); }
+  channel_stats stats() const noexcept { return messages_.stats(); }
   /// It has failed; no operation will be accepted.
   bool is_over() const noexcept { return is_over_; }
 

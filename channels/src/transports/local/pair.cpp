@@ -72,7 +72,7 @@ void end::cancel(operation& op) {
   if (const auto peer = peer_end()) peer->complete_soon();
 }
 
-void end::fail(const error& reason) {
+void end::fail(const error& reason, bool /*notify_peer*/) {
   const std::lock_guard lock(state_->mutex);
   if (own_session().failed()) return;
   own_session().fail(reason);
@@ -147,34 +147,6 @@ void end::abandon() noexcept {
   }
 }
 
-namespace {
-
-class end_channel final : public channel {
- public:
-  explicit end_channel(std::shared_ptr<end> over)
-      : end_(std::move(over)), limits_(protocol::as_channel_limits(end_->agreed())) {}
-  ~end_channel() override { close(); }
-  asio::any_io_executor get_executor() const noexcept override { return end_->get_executor(); }
-  const channel_limits& limits() const noexcept override { return limits_; }
-  channel_stats stats() const noexcept override { return end_->stats(); }
-  void fail(const error& reason) noexcept override {
-    if (origin_.is_here()) end_->fail(reason);
-  }
-  bool start(operation& op) override {
-    return origin_.is_here() ? end_->start(op) : transport::refuse_in_child(op);
-  }
-  void cancel(operation& op) noexcept override {
-    if (origin_.is_here()) end_->cancel(op);
-  }
-
- private:
-  const detail::process_origin origin_;
-  std::shared_ptr<end> end_;
-  channel_limits limits_;
-};
-
-}  // namespace
-
 std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> connect_ranks(
     asio::any_io_executor first, asio::any_io_executor second, int first_rank, int second_rank,
     const settings& options) {
@@ -184,6 +156,7 @@ std::pair<std::unique_ptr<channel>, std::unique_ptr<channel>> connect_ranks(
   const auto a = std::make_shared<end>(shared, 0, std::move(first));
   const auto b = std::make_shared<end>(shared, 1, std::move(second));
   shared->ends = {a, b};
+  using end_channel = transport::channel_handle<end>;
   return {std::make_unique<end_channel>(a), std::make_unique<end_channel>(b)};
 }
 

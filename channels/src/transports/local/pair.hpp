@@ -38,7 +38,7 @@ class end final : public std::enable_shared_from_this<end>, private pending_owne
 
   bool start(operation& op);
   void cancel(operation& op);
-  void fail(const error& reason);
+  void fail(const error& reason, bool notify_peer);  // the peer learns of it in any case
   channel_stats stats() const;
   const protocol::limits& agreed() const noexcept { return own_session().agreed(); }
   asio::any_io_executor get_executor() const noexcept { return executor_; }

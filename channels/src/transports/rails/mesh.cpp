@@ -4,11 +4,8 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <tandem/channels.hpp>
 #include <tandem/detail/duration_text.hpp>
-#include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 
 #include "fabric/fabric_handle.hpp"
@@ -21,7 +18,6 @@
 namespace tandem::rails {
 namespace {
 
-using detail::quiet;
 /// Timeout of one attempt to connect a lane; the next lane is tried then.
 constexpr std::chrono::milliseconds lane_limit{1000};
 
