@@ -10,7 +10,7 @@
 #include "collectives/device_job.hpp"
 #include "collectives/hosts.hpp"
 #include "collectives/nan_call.hpp"
-#include "support/rdma/on_loopback.hpp"
+#include "doubles/rdma/on_loopback.hpp"
 
 namespace tandem {
 namespace {

@@ -4,11 +4,11 @@
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
 
+#include "doubles/rdma/on_loopback.hpp"
 #include "support/channel_case.hpp"
 #include "support/device_views.hpp"
 #include "support/expected_log.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/rdma/on_loopback.hpp"
 
 namespace tandem::test {
 namespace {

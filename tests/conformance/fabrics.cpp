@@ -7,9 +7,9 @@
 #include <tandem/fabric.hpp>
 #include <tandem/store.hpp>
 
+#include "doubles/rdma/on_loopback.hpp"
 #include "support/channel_case.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/rdma/on_loopback.hpp"
 #include "support/reserved_port.hpp"
 
 namespace tandem::test {

@@ -6,10 +6,10 @@
 #include <tandem/async.hpp>
 #include <tandem/fabric.hpp>
 
+#include "doubles/rdma/on_loopback.hpp"
 #include "support/channel_case.hpp"
 #include "support/expected_log.hpp"
 #include "support/fabric_maker.hpp"
-#include "support/rdma/on_loopback.hpp"
 
 namespace tandem::test {
 namespace {

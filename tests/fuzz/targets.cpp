@@ -17,9 +17,9 @@
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_protocol.hpp"
+#include "security/credentials.hpp"
+#include "security/tls_session.hpp"
 #include "transports/tcp/frame_reader.hpp"
-#include "trust/credentials.hpp"
-#include "trust/tls_session.hpp"
 
 namespace tandem::fuzz {
 namespace {

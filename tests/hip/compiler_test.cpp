@@ -1,4 +1,4 @@
-#include "support/hip/compiler.hpp"
+#include "doubles/hip/compiler.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 #include <tandem/accelerator.hpp>
 #include <tandem/error.hpp>
 
+#include "doubles/cuda/double.hpp"
+#include "doubles/hip/hip_on_cuda.hpp"
 #include "support/coroutine_test.hpp"
-#include "support/cuda/double.hpp"
-#include "support/hip/hip_on_cuda.hpp"
 
 namespace tandem::test {
 

@@ -3,8 +3,8 @@
 #include <functional>
 #include <memory>
 
+#include "doubles/rdma/rig.hpp"
 #include "support/verbs_rig.hpp"
-#include "unit/rdma_double_rig.hpp"
 
 namespace tandem::test {
 

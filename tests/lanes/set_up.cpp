@@ -8,7 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
-#include "support/rdma/on_loopback.hpp"
+#include "doubles/rdma/on_loopback.hpp"
 #include "support/verbs_rig.hpp"
 #include "transports/rails/rdma_lanes.hpp"
 

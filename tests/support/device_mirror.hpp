@@ -5,9 +5,9 @@
 #include <tandem/memory.hpp>
 #include <vector>
 
-#include "support/cuda/double.hpp"
+#include "doubles/cuda/double.hpp"
+#include "doubles/kernel_compiler_double.hpp"
 #include "support/environment_variable.hpp"
-#include "support/kernel_compiler_double.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace tandem::test {

@@ -4,8 +4,8 @@
 #include <tandem/channel.hpp>
 #include <tandem/memory.hpp>
 
+#include "doubles/cuda/double.hpp"
 #include "support/coroutine_test.hpp"
-#include "support/cuda/double.hpp"
 #include "support/other_views.hpp"
 
 namespace tandem::test {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/fake_nic.hpp"
+#include "doubles/fake_nic.hpp"
 #include "support/session_pair.hpp"
 #include "transports/rails/core.hpp"
 #include "transports/rails/lane_reader.hpp"

@@ -2,8 +2,8 @@
 
 #include <map>
 
+#include "doubles/rdma/double.hpp"
 #include "support/rails_rig.hpp"
-#include "support/rdma/double.hpp"
 #include "transports/rails/verbs/establish.hpp"
 #include "transports/rails/verbs/regions.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "rendezvous/store_connection.hpp"
 #include "rendezvous/store_protocol.hpp"
-#include "trust/credentials.hpp"
+#include "security/credentials.hpp"
 
 namespace tandem::rendezvous {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <tandem/error.hpp>
 
-#include "trust/tls_session.hpp"
+#include "security/tls_session.hpp"
 
 namespace tandem::rendezvous {
 

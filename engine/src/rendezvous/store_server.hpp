@@ -9,7 +9,7 @@
 
 #include "rendezvous/store_connection.hpp"
 #include "rendezvous/store_core.hpp"
-#include "trust/credentials.hpp"
+#include "security/credentials.hpp"
 
 namespace tandem::rendezvous {
 

@@ -2,9 +2,9 @@
 
 #include "collectives/device_job.hpp"
 #include "collectives/islands/island_call.hpp"
+#include "doubles/hip/hip_on_cuda.hpp"
+#include "doubles/nccl/double.hpp"
 #include "support/device_mirror.hpp"
-#include "support/hip/hip_on_cuda.hpp"
-#include "support/nccl/double.hpp"
 
 namespace tandem::test {
 

@@ -6,10 +6,10 @@
 #include <tandem/error.hpp>
 
 #include "collectives/slow.hpp"
+#include "doubles/kernel_compiler_double.hpp"
 #include "reduce/device_kernels.hpp"
 #include "support/device_kernels.hpp"
 #include "support/environment_variable.hpp"
-#include "support/kernel_compiler_double.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace tandem::detail {

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <mutex>
+#include <tandem/accelerator.hpp>
+
+#include "accelerator/cuda_device.hpp"
+#include "accelerator/hip_device.hpp"
+
+namespace tandem {
+namespace {
+
+/// The devices of one driver. A replaced driver (tests) is probed anew.
+struct probed_devices {
+  std::vector<std::unique_ptr<accelerator>> devices;
+  std::string why_none = "not probed";
+  unsigned replacements = ~0U;
+
+  /// @param find, list  of the driver @param now  how often the driver has been replaced
+  template <class Find, class List>
+  void probe(Find find, List list, unsigned now) {
+    if (replacements == now) return;
+    devices.clear();
+    const auto* const driver = find(why_none);
+    if (driver != nullptr) {
+      devices = list(*driver);
+      why_none = devices.empty() ? "the driver reports no device" : "";
+    }
+    replacements = now;
+  }
+};
+
+accelerators as_list(const probed_devices& of) {
+  accelerators all;
+  all.why_none = of.why_none;
+  for (const std::unique_ptr<accelerator>& each : of.devices) all.found.push_back(each.get());
+  return all;
+}
+
+std::mutex mutex;
+probed_devices probed_cuda;
+probed_devices probed_hip;
+
+}  // namespace
+
+std::string accelerator::text() const {
+  const std::string which = fmt::format("{}:{}", tandem::name(facts_.kind), facts_.device);
+  return facts_.name.empty() ? which : fmt::format("{} ({})", which, facts_.name);
+}
+
+void accelerator::copy_all(std::span<const piece> what, stream on) {
+  for (const piece& each : what) copy(each.to, each.from, each.bytes, on);
+}
+
+accelerators find_accelerators(memory_kind kind) {
+  const std::lock_guard lock(mutex);
+  if (kind == memory_kind::hip) {
+    probed_hip.probe(detail::find_hip, devices::hip_devices, detail::hip_replacements());
+    return as_list(probed_hip);
+  }
+  probed_cuda.probe(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
+  return as_list(probed_cuda);
+}
+
+accelerator& accelerator_at(memory_kind kind, int device) {
+  const accelerators all = find_accelerators(kind);
+  if (device >= 0 && static_cast<std::size_t>(device) < all.found.size()) {
+    return *all.found[static_cast<std::size_t>(device)];
+  }
+  throw error(errc::unsupported_memory,
+              all.found.empty() ? all.why_none
+                                : fmt::format("no device {} of kind {}: there are {}", device,
+                                              name(kind), all.found.size()),
+              "`tandem devices` lists the devices; CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES may "
+              "hide some");
+}
+
+}  // namespace tandem

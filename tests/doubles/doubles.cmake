@@ -1,0 +1,35 @@
+# Simulated RDMA devices. libibverbs is not linked: its header is enough.
+add_library(tandem_rdma_double OBJECT
+  doubles/rdma/completions.cpp
+  doubles/rdma/devices.cpp
+  doubles/rdma/double.cpp
+  doubles/rdma/events.cpp
+  doubles/rdma/responder.cpp
+  doubles/rdma/memory.cpp
+  doubles/rdma/progress.cpp
+  doubles/rdma/on_loopback.cpp
+  doubles/rdma/posting.cpp
+  doubles/rdma/queue_pairs.cpp
+  doubles/rdma/world.cpp)
+target_include_directories(tandem_rdma_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(tandem_rdma_double PUBLIC GTest::gtest tandem_verbs_header)
+tandem_use_in_test(tandem_rdma_double)
+
+# Simulated GPUs.
+add_library(tandem_cuda_double OBJECT
+  doubles/cuda/contexts.cpp
+  doubles/cuda/devices.cpp
+  doubles/cuda/double.cpp
+  doubles/cuda/events.cpp
+  doubles/cuda/execution.cpp
+  doubles/cuda/host_memory.cpp
+  doubles/cuda/ipc.cpp
+  doubles/cuda/memory.cpp
+  doubles/cuda/modules.cpp
+  doubles/cuda/copies.cpp
+  doubles/cuda/names.cpp
+  doubles/cuda/streams.cpp
+  doubles/cuda/world.cpp)
+target_include_directories(tandem_cuda_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(tandem_cuda_double PUBLIC GTest::gtest)
+tandem_use_in_test(tandem_cuda_double)
