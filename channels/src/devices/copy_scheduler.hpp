@@ -33,9 +33,9 @@ namespace tandem::devices {
 /// and copies to the host wait as well (two H200: 8 bytes wait for as long as copies of 16 MiB
 /// follow each other, whatever the stream's priority). Hence the one call at a time while it is
 /// contended.
-class copy_scheduler : public std::enable_shared_from_this<copy_scheduler>,
-                       private pending_owner,
-                       private pollable {
+class copy_scheduler final : public std::enable_shared_from_this<copy_scheduler>,
+                             private pending_owner,
+                             private pollable {
  public:
   /// One that is copying, one queued behind it, and one for what is requested before the completion
   /// of the first is seen.

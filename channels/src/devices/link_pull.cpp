@@ -9,10 +9,10 @@
 namespace tandem::devices {
 pull::pull(link& in) : of(in) {
   landed.owner = this;
-  landed.done = [](device_wait& wait, const std::shared_ptr<const error>& failure) {
+  landed.done = [](device_wait& wait, const std::shared_ptr<const error>& why) {
     auto& p = *static_cast<pull*>(wait.owner);
     const auto keep = p.of.end_async();
-    keep->pull_done(p, failure);
+    keep->pull_done(p, why);
     keep->complete_done();  // before the acknowledgement is sent
     keep->flush_and_complete();
   };

@@ -42,7 +42,9 @@ bool peer_staging::describe(const shared_allocation& what, std::string& why) {
     why = fmt::format("staging {:#x} of {} bytes; expected {}, once", what.id, what.bytes, bytes_);
     return false;
   }
-  entries_[index_of(what.id)].emplace().what = what;
+  entry described;
+  described.what = what;
+  entries_[index_of(what.id)] = std::move(described);
   return true;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "fabric/handshake_server.hpp"
+#include "fabric/tcp_connect.hpp"
 
 namespace tandem::transport {
 
