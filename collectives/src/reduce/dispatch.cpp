@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels.hpp"
 
 #if defined(__x86_64__)
@@ -19,6 +21,19 @@ bool has_avx2() noexcept {
 bool has_avx512() noexcept {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/// The loops of AVX-512, and those of AVX2 over integers of up to 32 bits: there the wider vectors
+/// gain nothing (bench/results/weigh-*.txt, 0.93 to 1.08 of AVX2's rate).
+kernel_table merge_avx512_with_avx2() noexcept {
+  kernel_table merged = avx512_kernels;
+  for (std::size_t type = 0; type < data_type_count; ++type) {
+    if (merged.multiply[type] != nullptr) continue;
+    std::copy_n(avx2_kernels.combine[type], reduce_op_count, merged.combine[type]);
+    merged.multiply[type] = avx2_kernels.multiply[type];
+    merged.divide[type] = avx2_kernels.divide[type];
+  }
+  return merged;
 }
 #endif
 
@@ -46,7 +61,8 @@ std::string_view name(instruction_set which) noexcept {
 const kernel_table* kernels_for(instruction_set which) noexcept {
 #if defined(__x86_64__)
   if (which == instruction_set::avx2) return has_avx2() ? &avx2_kernels : nullptr;
-  if (which == instruction_set::avx512) return has_avx512() ? &avx512_kernels : nullptr;
+  static const kernel_table widest = merge_avx512_with_avx2();
+  if (which == instruction_set::avx512) return has_avx512() && has_avx2() ? &widest : nullptr;
 #endif
   return which == instruction_set::portable ? &portable_kernels : nullptr;
 }

@@ -44,6 +44,7 @@ const kernel_table& kernels() noexcept;
 extern const kernel_table portable_kernels;
 #if defined(__x86_64__)
 extern const kernel_table avx2_kernels;
+/// Without integers of up to 32 bits; `kernels_for` adds AVX2's.
 extern const kernel_table avx512_kernels;
 #endif
 

@@ -39,24 +39,31 @@ constexpr void fill_integer_row(kernel_table& table, data_type type) {
   row[at(reduce_op::bxor)] = unsigned_loops::template combine<bxor>;
 }
 
-/// `Narrow` provides the loops over float16, bfloat16, e4m3 and e5m2.
+/// Without integers of up to 32 bits. `Narrow` provides the loops over float16, bfloat16, e4m3 and
+/// e5m2.
 template <class Narrow>
-constexpr kernel_table make_table() {
+constexpr kernel_table make_table_of_wide() {
   kernel_table table{};
   fill_row<plain<float>, plain<float>>(table, data_type::float32);
   fill_row<plain<double>, plain<double>>(table, data_type::float64);
-  fill_integer_row<std::int8_t>(table, data_type::int8);
-  fill_integer_row<std::int16_t>(table, data_type::int16);
-  fill_integer_row<std::int32_t>(table, data_type::int32);
   fill_integer_row<std::int64_t>(table, data_type::int64);
-  fill_integer_row<std::uint8_t>(table, data_type::uint8);
-  fill_integer_row<std::uint16_t>(table, data_type::uint16);
-  fill_integer_row<std::uint32_t>(table, data_type::uint32);
   fill_integer_row<std::uint64_t>(table, data_type::uint64);
   fill_row<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
   fill_row<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
   fill_row<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
   fill_row<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
+  return table;
+}
+
+template <class Narrow>
+constexpr kernel_table make_table() {
+  kernel_table table = make_table_of_wide<Narrow>();
+  fill_integer_row<std::int8_t>(table, data_type::int8);
+  fill_integer_row<std::int16_t>(table, data_type::int16);
+  fill_integer_row<std::int32_t>(table, data_type::int32);
+  fill_integer_row<std::uint8_t>(table, data_type::uint8);
+  fill_integer_row<std::uint16_t>(table, data_type::uint16);
+  fill_integer_row<std::uint32_t>(table, data_type::uint32);
   return table;
 }
 
