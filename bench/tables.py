@@ -14,6 +14,23 @@ POINT_TO_POINT = ["raw", "raw-polled", "openmpi", "mpich", "gloo"]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall"]
 
 
+def interval(ratios):
+    """The median, and the narrowest interval by order statistics with at least 95 % confidence."""
+    ordered = sorted(ratios)
+    n = len(ordered)
+    tail, skip = 0.5 ** n, 0
+    at_most = tail
+    while skip + 1 < n // 2:
+        choose = 1
+        for i in range(skip + 1):
+            choose = choose * (n - i) // (i + 1)
+        if 2 * (at_most + choose * tail) > 0.05:
+            break
+        at_most += choose * tail
+        skip += 1
+    return statistics.median(ordered), ordered[skip], ordered[n - 1 - skip]
+
+
 @functools.cache
 def load(path):
     """The records of a results file, read-only; an invalid line is an error with its line number."""
