@@ -28,7 +28,7 @@ class link_base : public std::enable_shared_from_this<link_base>, private pendin
   /// right reason.
   using lost_handler = std::function<bool(const error& reason)>;
 
-  /// Ends all operations of the session, and cancels one.
+  /// Cancels one operation; it completes on the executor.
   void cancel(operation& op);
   /// Fails all operations, now and later. Only the first reason counts.
   /// @param notify_peer  sends the peer a close frame, where it can still receive one
