@@ -4,6 +4,7 @@ add_library(tandem_rdma_double OBJECT
   support/rdma/devices.cpp
   support/rdma/double.cpp
   support/rdma/events.cpp
+  support/rdma/faults.cpp
   support/rdma/responder.cpp
   support/rdma/memory.cpp
   support/rdma/progress.cpp
