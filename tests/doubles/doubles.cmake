@@ -4,6 +4,7 @@ add_library(tandem_rdma_double OBJECT
   doubles/rdma/devices.cpp
   doubles/rdma/double.cpp
   doubles/rdma/events.cpp
+  doubles/rdma/faults.cpp
   doubles/rdma/responder.cpp
   doubles/rdma/memory.cpp
   doubles/rdma/progress.cpp

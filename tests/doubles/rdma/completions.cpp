@@ -1,3 +1,5 @@
+#include "doubles/rdma/completions.hpp"
+
 #include <cerrno>
 #include <cstring>
 
@@ -11,7 +13,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* of) {
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "create_comp_channel");
   if (found == nullptr) return errno = EINVAL, nullptr;
-  if ((errno = in.injected(call::create_comp_channel)) != 0) return nullptr;
+  if ((errno = in.faults.take_error(call::create_comp_channel)) != 0) return nullptr;
   if (found->lost) return errno = EIO, nullptr;
   comp_channel& made = in.channels.add(std::make_unique<comp_channel>());
   made.context = of;
@@ -33,7 +35,7 @@ ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* te
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "create_cq");
   if (found == nullptr) return errno = EINVAL, nullptr;
-  if ((errno = in.injected(call::create_cq)) != 0) return nullptr;
+  if ((errno = in.faults.take_error(call::create_cq)) != 0) return nullptr;
   if (found->lost) return errno = EIO, nullptr;
   if (entries < 1 || entries > found->from().spec.max_cqe) return errno = EINVAL, nullptr;
   if (vector < 0 || vector >= of->num_comp_vectors) return errno = EINVAL, nullptr;
@@ -43,7 +45,7 @@ ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* te
     }
     ++tells->refcnt;
   }
-  cq& made = in.cqs.add(std::make_unique<cq>());
+  cq& made = in.completions.add();
   made.context = of;
   made.channel = tells;
   made.cq_context = with;
@@ -54,7 +56,7 @@ ibv_cq* create_cq(ibv_context* of, int entries, void* with, ibv_comp_channel* te
 int destroy_cq(ibv_cq* which) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  cq* const found = in.live(in.cqs, which, "destroy_cq");
+  cq* const found = in.live(in.completions, which, "destroy_cq");
   if (found == nullptr) return EINVAL;
   if (in.qps.any([&](const qp& q) { return q.send_cq == which || q.recv_cq == which; })) {
     return EBUSY;
@@ -72,7 +74,7 @@ int destroy_cq(ibv_cq* which) {
   static_cast<context*>(found->context)->events.forget([&](const ibv_async_event& event) {
     return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == which;
   });
-  in.cqs.remove(which);
+  in.completions.remove(which);
   return 0;
 }
 
@@ -83,7 +85,7 @@ int get_cq_event(ibv_comp_channel* of, ibv_cq** which, void** with) {
     const std::lock_guard lock(in.mutex);
     found = in.live(in.channels, of, "get_cq_event");
     if (found == nullptr) return errno = EINVAL, -1;
-    if ((errno = in.injected(call::get_cq_event)) != 0) return -1;
+    if ((errno = in.faults.take_error(call::get_cq_event)) != 0) return -1;
   }
   return found->events.fetch(in.mutex, *which, [&] {
     ++static_cast<cq*>(*which)->events_fetched;
@@ -94,7 +96,7 @@ int get_cq_event(ibv_comp_channel* of, ibv_cq** which, void** with) {
 void ack_cq_events(ibv_cq* of, unsigned count) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  cq* const found = in.live(in.cqs, of, "ack_cq_events");
+  cq* const found = in.live(in.completions, of, "ack_cq_events");
   if (found == nullptr) return;
   found->comp_events_completed += count;
   if (found->comp_events_completed > found->events_fetched) {
@@ -105,9 +107,9 @@ void ack_cq_events(ibv_cq* of, unsigned count) {
 int req_notify_cq(ibv_cq* which, int solicited_only) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  cq* const found = in.live(in.cqs, which, "req_notify_cq");
+  cq* const found = in.live(in.completions, which, "req_notify_cq");
   if (found == nullptr) return EINVAL;
-  if (const int error = in.injected(call::req_notify_cq)) return error;
+  if (const int error = in.faults.take_error(call::req_notify_cq)) return error;
   if (!solicited_only) {
     found->armed = arming::all;
   } else if (found->armed == arming::none) {
@@ -116,33 +118,14 @@ int req_notify_cq(ibv_cq* which, int solicited_only) {
   return 0;
 }
 
-/// Only polling frees the slots of requests; that of a send also frees all earlier ones.
-void free_slots(world& in, const completion& of) {
-  for (const auto& one : in.qps) {
-    if (one->serial != of.qp_serial) continue;
-    if (of.of_send) {
-      one->freed = std::max(one->freed, of.number + 1);
-    } else {
-      --one->receive_slots;
-    }
-  }
-}
-
 int poll_cq(ibv_cq* which, int most, ibv_wc* into) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  cq* const found = in.live(in.cqs, which, "poll_cq");
+  cq* const found = in.live(in.completions, which, "poll_cq");
   if (found == nullptr) return -EINVAL;
-  if (const int error = in.injected(call::poll_cq)) return -error;
+  if (const int error = in.faults.take_error(call::poll_cq)) return -error;
   if (in.when == delivery::at_poll) in.run();
-  int got = 0;
-  while (got < most && !found->waiting.empty()) {
-    const completion& next = found->waiting.front();
-    std::memcpy(into + got++, &next.wc, sizeof next.wc);
-    free_slots(in, next);
-    found->waiting.pop_front();
-  }
-  return got;
+  return in.completions.poll(*found, most, into);
 }
 
 /// Fields that a completion does not define are random, so that code that reads them fails.
@@ -177,30 +160,37 @@ ibv_wc failed(std::uint64_t wr_id, ibv_wc_status status, std::uint32_t qp_num, b
 
 }  // namespace
 
-void world::notify(cq& of) {
-  of.armed = arming::none;
-  if (of.channel != nullptr) static_cast<comp_channel*>(of.channel)->events.push(&of);
+bool completion_queues::any_in(const ibv_context& of) const {
+  return all_.any([&](const cq& one) { return one.context == &of; });
 }
 
-void world::complete(cq& on, const completion& what) {
+std::size_t completion_queues::unacked_events() const {
+  std::size_t count = 0;
+  for (const auto& one : all_) {
+    count += one->events_fetched - one->comp_events_completed;
+    count += one->async_fetched - one->async_events_completed;
+  }
+  return count;
+}
+
+void completion_queues::complete(cq& on, const completion& what) {
   if (on.broken) return;
   if (on.waiting.size() >= static_cast<std::size_t>(on.cqe)) {
-    ++seen.cq_overruns;
+    ++seen_.cq_overruns;
     on.broken = true;
-    post_event(on, IBV_EVENT_CQ_ERR);
-    for (const auto& one : qps) {
+    events_.post(on, IBV_EVENT_CQ_ERR);
+    for (const auto& one : pairs_) {
       if ((one->send_cq != &on && one->recv_cq != &on) || one->now == IBV_QPS_ERR) continue;
-      break_pair(*one);
-      post_event(*one, IBV_EVENT_QP_FATAL);
+      one->to_error();
+      events_.post(*one, IBV_EVENT_QP_FATAL);
     }
     return;
   }
   on.waiting.push_back(what);
-  const bool solicited = what.solicited || what.wc.status != IBV_WC_SUCCESS;
-  if (on.armed == arming::all || (on.armed == arming::solicited && solicited)) notify(on);
+  if (on.signals(what.solicited || what.wc.status != IBV_WC_SUCCESS)) on.notify();
 }
 
-void world::complete_send(qp& of, const send_request& request, ibv_wc_status status) {
+void completion_queues::complete_send(qp& of, const send_request& request, ibv_wc_status status) {
   const bool good = status == IBV_WC_SUCCESS;
   if (good && !request.signalled) return;
   ibv_wc wc = failed(request.wr_id, status, of.qp_num, true);
@@ -212,8 +202,8 @@ void world::complete_send(qp& of, const send_request& request, ibv_wc_status sta
   complete(static_cast<cq&>(*of.send_cq), {wc, of.serial, true, false, request.number});
 }
 
-void world::complete_receive(qp& of, const receive_request& request, ibv_wc_status status,
-                             ibv_wc with, bool solicited) {
+void completion_queues::complete_receive(qp& of, const receive_request& request,
+                                         ibv_wc_status status, ibv_wc with, bool solicited) {
   ibv_wc wc = failed(request.wr_id, status, of.qp_num, false);
   if (status == IBV_WC_SUCCESS) {
     wc.opcode = with.opcode;
@@ -226,8 +216,31 @@ void world::complete_receive(qp& of, const receive_request& request, ibv_wc_stat
   complete(static_cast<cq&>(*of.recv_cq), {wc, of.serial, false, solicited, 0});
 }
 
-void world::forget_completions(const qp& of) {
-  for (const auto& one : cqs) {
+int completion_queues::poll(cq& from, int most, ibv_wc* into) {
+  int got = 0;
+  while (got < most && !from.waiting.empty()) {
+    const completion& next = from.waiting.front();
+    std::memcpy(into + got++, &next.wc, sizeof next.wc);
+    free_slots(next);
+    from.waiting.pop_front();
+  }
+  return got;
+}
+
+/// Only polling frees the slots of requests; that of a send also frees all earlier ones.
+void completion_queues::free_slots(const completion& of) {
+  for (const auto& one : pairs_) {
+    if (one->serial != of.qp_serial) continue;
+    if (of.of_send) {
+      one->freed = std::max(one->freed, of.number + 1);
+    } else {
+      --one->receive_slots;
+    }
+  }
+}
+
+void completion_queues::forget(const qp& of) {
+  for (const auto& one : all_) {
     std::erase_if(one->waiting, [&](const completion& c) { return c.qp_serial == of.serial; });
   }
 }

@@ -11,7 +11,7 @@ namespace {
 ibv_device** get_device_list(int* count) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  if ((errno = in.injected(call::get_device_list)) != 0) return nullptr;
+  if ((errno = in.faults.take_error(call::get_device_list)) != 0) return nullptr;
   auto& list = in.lists.emplace_back(new ibv_device*[in.devices.size() + 1]);
   std::size_t at = 0;
   for (const auto& one : in.devices) {
@@ -36,7 +36,7 @@ const char* get_device_name(ibv_device* of) {
 ibv_context* open_device(ibv_device* which) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
-  if ((errno = in.injected(call::open_device)) != 0) return nullptr;
+  if ((errno = in.faults.take_error(call::open_device)) != 0) return nullptr;
   if (static_cast<device*>(which)->dead) return errno = EIO, nullptr;
   context& made = in.contexts.add(std::make_unique<context>());
   made.device = which;
@@ -53,7 +53,7 @@ int close_device(ibv_context* which) {
   const std::lock_guard lock(in.mutex);
   if (in.live(in.contexts, which, "close_device") == nullptr) return EINVAL;
   const auto inside = [&](const auto& one) { return one.context == which; };
-  if (in.pds.any(inside) || in.cqs.any(inside) || in.channels.any(inside)) return EBUSY;
+  if (in.pds.any(inside) || in.completions.any_in(*which) || in.channels.any(inside)) return EBUSY;
   in.contexts.remove(which);
   return 0;
 }
@@ -63,7 +63,7 @@ int query_device(ibv_context* of, ibv_device_attr* into) {
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_device");
   if (found == nullptr) return EINVAL;
-  if (const int error = in.injected(call::query_device)) return error;
+  if (const int error = in.faults.take_error(call::query_device)) return error;
   const device& from = found->from();
   if (found->lost) return EIO;
   std::memset(into, 0, sizeof *into);
@@ -94,7 +94,7 @@ int query_port(ibv_context* of, std::uint8_t port, ibv_port_attr* into) {
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_port");
   if (found == nullptr || port != 1) return EINVAL;
-  if (const int error = in.injected(call::query_port)) return error;
+  if (const int error = in.faults.take_error(call::query_port)) return error;
   const device& from = found->from();
   if (found->lost) return EIO;
   into->state = from.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -122,7 +122,7 @@ ssize_t query_gid_table(ibv_context* of, ibv_gid_entry* into, std::size_t most, 
   const std::lock_guard lock(in.mutex);
   context* const found = in.live(in.contexts, of, "query_gid_table");
   if (found == nullptr || flags != 0 || entry_bytes != sizeof *into) return -EINVAL;
-  if (const int error = in.injected(call::query_gid_table)) return -error;
+  if (const int error = in.faults.take_error(call::query_gid_table)) return -error;
   if (found->lost) return -EIO;
   const auto& gids = found->from().spec.gids;
   if (gids.size() > most) return -EINVAL;

@@ -56,7 +56,7 @@ void rdma_double::drop_link(const std::string& device) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   if (!std::exchange(of.up, false)) return;
-  world_->post_event(of, IBV_EVENT_PORT_ERR);
+  world_->events.post(of, IBV_EVENT_PORT_ERR);
   world_->make_progress();
 }
 
@@ -64,7 +64,7 @@ void rdma_double::restore_link(const std::string& device) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   if (std::exchange(of.up, true)) return;
-  world_->post_event(of, IBV_EVENT_PORT_ACTIVE);
+  world_->events.post(of, IBV_EVENT_PORT_ACTIVE);
   world_->make_progress();
 }
 
@@ -107,7 +107,7 @@ void rdma_double::change_gids(const std::string& device, std::vector<gid> to) {
   const std::lock_guard lock(world_->mutex);
   rdma::device& of = world_->named(device);
   of.spec.gids = rdma::numbered(std::move(to));
-  world_->post_event(of, IBV_EVENT_GID_CHANGE);
+  world_->events.post(of, IBV_EVENT_GID_CHANGE);
   world_->make_progress();
 }
 
@@ -119,36 +119,31 @@ void rdma_double::hold(const std::string& device, bool on) {
 
 void rdma_double::fail_next(call which, int error, int after) {
   const std::lock_guard lock(world_->mutex);
-  world_->faults.push_back({which, error, after});
+  world_->faults.fail_next(which, error, after);
 }
 
 void rdma_double::fail_next_wr(ibv_wc_status status, const std::string& device) {
   const std::lock_guard lock(world_->mutex);
-  world_->request_faults.push_back({status, device});
+  world_->faults.fail_next_wr(status, device);
 }
 
 rdma_double::objects rdma_double::open() const {
   const std::lock_guard lock(world_->mutex);
-  objects left{world_->contexts.size(), world_->pds.size(), world_->mrs.size(),
-               world_->channels.size(), world_->cqs.size(), world_->qps.size(),
+  objects left{world_->contexts.size(), world_->pds.size(),         world_->memory.size(),
+               world_->channels.size(), world_->completions.size(), world_->qps.size(),
                world_->lists.size()};
-  for (const auto& one : world_->mrs) left.registered_bytes += one->length;
+  left.registered_bytes = world_->memory.bytes();
+  left.unacked_events = world_->completions.unacked_events();
   for (const auto& one : world_->contexts) left.unacked_events += one->unacked;
   for (const auto& one : world_->qps) {
     left.unacked_events += one->async_fetched - one->events_completed;
-  }
-  for (const auto& one : world_->cqs) {
-    left.unacked_events += one->events_fetched - one->comp_events_completed;
-    left.unacked_events += one->async_fetched - one->async_events_completed;
   }
   return left;
 }
 
 std::size_t rdma_double::waiting_events() const {
   const std::lock_guard lock(world_->mutex);
-  std::size_t count = 0;
-  for (const auto& one : world_->contexts) count += one->events.size();
-  return count;
+  return world_->events.waiting();
 }
 
 rdma_double::traffic rdma_double::seen() const {

@@ -1,3 +1,5 @@
+#include "doubles/rdma/events.hpp"
+
 #include <cerrno>
 
 #include "doubles/rdma/world.hpp"
@@ -27,7 +29,7 @@ int get_async_event(ibv_context* of, ibv_async_event* into) {
     const std::lock_guard lock(in.mutex);
     found = in.live(in.contexts, of, "get_async_event");
     if (found == nullptr) return errno = EINVAL, -1;
-    if ((errno = in.injected(call::get_async_event)) != 0) return -1;
+    if ((errno = in.faults.take_error(call::get_async_event)) != 0) return -1;
   }
   return found->events.fetch(in.mutex, *into, [&] {
     if (is_of_queue(into->event_type)) {
@@ -45,7 +47,7 @@ void ack_async_event(ibv_async_event* which) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (is_of_queue(which->event_type)) {
-    cq* const found = in.live(in.cqs, which->element.cq, "ack_async_event");
+    cq* const found = in.live(in.completions, which->element.cq, "ack_async_event");
     if (found == nullptr) return;
     if (++found->async_events_completed > found->async_fetched) in.fail("acknowledged twice");
     return;
@@ -64,27 +66,33 @@ void ack_async_event(ibv_async_event* which) {
 
 }  // namespace
 
-void world::post_event(device& of, ibv_event_type what) {
+void async_events::post(const device& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.port_num = what == IBV_EVENT_DEVICE_FATAL ? 0 : 1;
   event.event_type = what;
-  for (const auto& one : contexts) {
+  for (const auto& one : contexts_) {
     if (&one->from() == &of) one->events.push(event);
   }
 }
 
-void world::post_event(qp& of, ibv_event_type what) {
+void async_events::post(qp& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.qp = &of;
   event.event_type = what;
   of_pair(of).events.push(event);
 }
 
-void world::post_event(cq& of, ibv_event_type what) {
+void async_events::post(cq& of, ibv_event_type what) {
   ibv_async_event event{};
   event.element.cq = &of;
   event.event_type = what;
   of_queue(of).events.push(event);
+}
+
+std::size_t async_events::waiting() const {
+  std::size_t count = 0;
+  for (const auto& one : contexts_) count += one->events.size();
+  return count;
 }
 
 void fill_events(detail::ibverbs& table) {

@@ -114,6 +114,14 @@ struct cq : ibv_cq {
   bool broken = false;
   std::uint32_t events_fetched = 0;
   std::uint32_t async_fetched = 0;
+
+  bool signals(bool with_solicited) const {
+    return armed == arming::all || (armed == arming::solicited && with_solicited);
+  }
+  void notify() {
+    armed = arming::none;
+    if (channel != nullptr) static_cast<comp_channel*>(channel)->events.push(this);
+  }
 };
 
 struct send_request {
@@ -142,9 +150,13 @@ struct receive_request {
 
 using spans = std::vector<std::span<std::byte>>;
 
+/// What became of a step of a queue pair.
+enum class progress { made, none, waits, stuck };
+
 struct qp : ibv_qp {
   qp() : ibv_qp{} {}
   device& from() const { return static_cast<rdma::context*>(context)->from(); }
+  void to_error() { now = IBV_QPS_ERR; }
 
   std::uint64_t serial = 0;
   ibv_qp_state now = IBV_QPS_RESET;  ///< `state` is only the last one requested

@@ -19,7 +19,7 @@ bool is_known(ibv_wr_opcode opcode) {
 
 /// 0 or errno.
 int may_send(world& in, const qp& by, const ibv_send_wr& wr) {
-  if (const int error = in.injected(call::post_send)) return error;
+  if (const int error = in.faults.take_error(call::post_send)) return error;
   if (by.now != IBV_QPS_RTS && by.now != IBV_QPS_ERR) return EINVAL;
   if (!is_known(wr.opcode)) return EOPNOTSUPP;
   const ibv_qp_cap& cap = by.made_as.cap;
@@ -33,13 +33,10 @@ int may_send(world& in, const qp& by, const ibv_send_wr& wr) {
 
 /// An injected fault for the next request of this device.
 void inject_fault(world& in, const qp& by, send_request& request) {
-  const auto fault = std::find_if(
-      in.request_faults.begin(), in.request_faults.end(),
-      [&](const auto& one) { return one.device.empty() || one.device == by.from().spec.name; });
-  if (fault == in.request_faults.end()) return;
-  request.outcome = fault->status;
+  const auto status = in.faults.take_status(by.from().spec.name);
+  if (!status) return;
+  request.outcome = *status;
   request.decided = request.local = true;
-  in.request_faults.erase(fault);
 }
 
 send_request taken(const ibv_send_wr& wr, qp& by) {
@@ -78,7 +75,7 @@ int post_send(ibv_qp* by, ibv_send_wr* wr, ibv_send_wr** bad) {
 }
 
 int may_receive(world& in, const qp& by, const ibv_recv_wr& wr) {
-  if (const int error = in.injected(call::post_recv)) return error;
+  if (const int error = in.faults.take_error(call::post_recv)) return error;
   if (by.now == IBV_QPS_RESET) return EINVAL;
   const ibv_qp_cap& cap = by.made_as.cap;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge) return EINVAL;

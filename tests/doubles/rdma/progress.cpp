@@ -55,19 +55,19 @@ bool world::concerns(const qp& which, const std::string& name) const {
   return at != nullptr && at->spec.name == name;
 }
 
-world::progress world::flush(qp& of) {
+progress world::flush(qp& of) {
   if (!of.sends.empty()) {
-    complete_send(of, of.sends.front(), IBV_WC_WR_FLUSH_ERR);
+    completions.complete_send(of, of.sends.front(), IBV_WC_WR_FLUSH_ERR);
     of.sends.pop_front();
     return progress::made;
   }
   if (of.receives.empty()) return progress::none;
-  complete_receive(of, of.receives.front(), IBV_WC_WR_FLUSH_ERR, {}, false);
+  completions.complete_receive(of, of.receives.front(), IBV_WC_WR_FLUSH_ERR, {}, false);
   of.receives.pop_front();
   return progress::made;
 }
 
-world::progress world::step(qp& of) {
+progress world::step(qp& of) {
   if (of.now == IBV_QPS_ERR) return flush(of);
   if (of.now != IBV_QPS_RTS || of.sends.empty()) return progress::none;
   const target to = target_of(of);
@@ -76,8 +76,8 @@ world::progress world::step(qp& of) {
   if (first.decided && (first.local || (linked && !of.from().acks_lost))) {
     const send_request done = std::move(first);
     of.sends.pop_front();
-    complete_send(of, done, done.outcome);
-    if (done.outcome != IBV_WC_SUCCESS) break_pair(of);
+    completions.complete_send(of, done, done.outcome);
+    if (done.outcome != IBV_WC_SUCCESS) of.to_error();
     return progress::made;
   }
   progress got = progress::none;
@@ -86,7 +86,7 @@ world::progress world::step(qp& of) {
     if (next.decided) continue;
     got = !linked || to.pair == nullptr ? progress::stuck
           : !to.ready                   ? progress::waits
-                                        : transmit(of, next, *to.pair);
+                                        : responder_.execute(of, next, *to.pair);
     break;
   }
   return got != progress::made && first.decided ? progress::stuck : got;
@@ -107,7 +107,7 @@ void world::keep_late(const qp& of) {
   for (const send_request& request : of.sends) {
     spans data;
     if (request.decided || request.opcode == IBV_WR_RDMA_READ) continue;
-    if (!request.is_inline && !resolve(of, request.parts, false, data)) return;
+    if (!request.is_inline && !memory.resolve(of, request.parts, false, data)) return;
     late_packet kept{&of.from(), of, request, to.pair->serial};
     for (const auto& part : data) {
       kept.request.inlined.insert(kept.request.inlined.end(), part.begin(), part.end());
@@ -123,7 +123,7 @@ void world::land_late(device& of) {
     for (const auto& at : qps) {
       const bool receives = at->now == IBV_QPS_RTR || at->now == IBV_QPS_RTS;
       if (one.by == &of && at->serial == one.to_serial && receives) {
-        transmit(one.sender, one.request, *at);
+        responder_.execute(one.sender, one.request, *at);
       }
     }
   }
@@ -186,16 +186,14 @@ void world::announce() {
     auto& own = static_cast<cq&>(*one->send_cq);
     auto& received = static_cast<cq&>(*one->recv_cq);
     const bool flushes = one->now == IBV_QPS_ERR;
-    if (!one->sends.empty() && own.armed != arming::none) notify(own);
-    if (flushes && !one->receives.empty() && received.armed != arming::none) notify(received);
+    if (!one->sends.empty() && own.armed != arming::none) own.notify();
+    if (flushes && !one->receives.empty() && received.armed != arming::none) received.notify();
     const target to = target_of(*one);
     if (flushes || one->sends.empty() || to.pair == nullptr) continue;
     auto& there = static_cast<cq&>(*to.pair->recv_cq);
     const bool solicited = std::any_of(one->sends.begin(), one->sends.end(),
                                        [](const auto& request) { return request.solicited; });
-    if (there.armed == arming::all || (there.armed == arming::solicited && solicited)) {
-      notify(there);
-    }
+    if (there.signals(solicited)) there.notify();
   }
 }
 
@@ -204,17 +202,13 @@ void world::make_progress() {
   if (when == delivery::at_poll) announce();
 }
 
-void world::break_pair(qp& which) {
-  which.now = IBV_QPS_ERR;
-}
-
 void world::kill(device& which) {
-  post_event(which, IBV_EVENT_DEVICE_FATAL);
+  events.post(which, IBV_EVENT_DEVICE_FATAL);
   for (const auto& one : contexts) {
     if (&one->from() == &which) one->lost = true;
   }
   for (const auto& one : qps) {
-    if (&one->from() == &which) break_pair(*one);
+    if (&one->from() == &which) one->to_error();
   }
   make_progress();
 }

@@ -11,12 +11,12 @@ ibv_qp* create_qp(ibv_pd* where, ibv_qp_init_attr* as) {
   world& in = world::current();
   const std::lock_guard lock(in.mutex);
   if (in.live(in.pds, where, "create_qp") == nullptr) return errno = EINVAL, nullptr;
-  if ((errno = in.injected(call::create_qp)) != 0) return nullptr;
+  if ((errno = in.faults.take_error(call::create_qp)) != 0) return nullptr;
   device& of = static_cast<context*>(where->context)->from();
   if (static_cast<context*>(where->context)->lost) return errno = EIO, nullptr;
   if (as->qp_type != IBV_QPT_RC || as->srq != nullptr) return errno = EOPNOTSUPP, nullptr;
   for (const ibv_cq* const queue : {as->send_cq, as->recv_cq}) {
-    if (queue == nullptr || in.live(in.cqs, queue, "create_qp") == nullptr ||
+    if (queue == nullptr || in.live(in.completions, queue, "create_qp") == nullptr ||
         queue->context != where->context) {
       return errno = EINVAL, nullptr;
     }
@@ -131,7 +131,7 @@ void keep(qp& of, const ibv_qp_attr& to, int mask) {
 
 /// Resets it: posted requests are dropped without completions.
 void reset(world& in, qp& of) {
-  in.forget_completions(of);
+  in.completions.forget(of);
   of.sends.clear();
   of.receives.clear();
   of.posted = of.freed = of.receive_slots = 0;
@@ -144,7 +144,7 @@ int modify_qp(ibv_qp* which, ibv_qp_attr* to, int mask) {
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "modify_qp");
   if (found == nullptr) return EINVAL;
-  if (const int error = in.injected(call::modify_qp)) return error;
+  if (const int error = in.faults.take_error(call::modify_qp)) return error;
   if (static_cast<context*>(found->context)->lost) return EIO;
   const ibv_qp_state next = (mask & IBV_QP_STATE) != 0 ? to->qp_state : found->now;
   if ((mask & IBV_QP_CUR_STATE) != 0 && to->cur_qp_state != found->now) return EINVAL;
@@ -161,7 +161,7 @@ int query_qp(ibv_qp* which, ibv_qp_attr* into, int, ibv_qp_init_attr* made_as) {
   const std::lock_guard lock(in.mutex);
   qp* const found = in.live(in.qps, which, "query_qp");
   if (found == nullptr) return EINVAL;
-  if (const int error = in.injected(call::query_qp)) return error;
+  if (const int error = in.faults.take_error(call::query_qp)) return error;
   *into = found->attr;
   into->qp_state = into->cur_qp_state = found->now;
   into->cap = found->made_as.cap;
@@ -177,7 +177,7 @@ int destroy_qp(ibv_qp* which) {
   if (found->async_fetched != found->events_completed) {
     in.fail("destroy_qp would block for ever: events were fetched and not acknowledged");
   }
-  if (!found->from().spec.keeps_completions) in.forget_completions(*found);
+  if (!found->from().spec.keeps_completions) in.completions.forget(*found);
   static_cast<context*>(found->context)->events.forget([&](const ibv_async_event& event) {
     return event.element.qp == which;
   });

@@ -1,8 +1,7 @@
+#include "doubles/rdma/responder.hpp"
+
 #include <cstring>
 
-#include "doubles/rdma/world.hpp"
-
-// The execution of a request at the responder.
 namespace tandem::test::rdma {
 namespace {
 
@@ -45,11 +44,11 @@ bool differ_in_mtu(const qp& a, const qp& b, std::size_t bytes) {
 
 }  // namespace
 
-world::progress world::transmit(qp& from, send_request& request, qp& at) {
+progress responder::execute(const qp& from, send_request& request, qp& at) {
   spans data;
   if (request.is_inline) {
     data.emplace_back(request.inlined);
-  } else if (!resolve(from, request.parts, request.opcode == IBV_WR_RDMA_READ, data)) {
+  } else if (!memory_.resolve(from, request.parts, request.opcode == IBV_WR_RDMA_READ, data)) {
     decide(request, IBV_WC_LOC_PROT_ERR, true);
     return progress::made;
   } else if (total(data) > from.from().spec.max_msg) {
@@ -57,7 +56,7 @@ world::progress world::transmit(qp& from, send_request& request, qp& at) {
     return progress::made;
   }
   const std::size_t bytes = total(data);
-  if (at.now == IBV_QPS_RTR && !at.established) post_event(at, IBV_EVENT_COMM_EST);
+  if (at.now == IBV_QPS_RTR && !at.established) events_.post(at, IBV_EVENT_COMM_EST);
   at.established = true;
   if (differ_in_mtu(from, at, bytes)) {
     reject(request, IBV_WC_REM_INV_REQ_ERR, at, IBV_EVENT_QP_REQ_ERR);
@@ -65,26 +64,26 @@ world::progress world::transmit(qp& from, send_request& request, qp& at) {
   }
   if (request.opcode == IBV_WR_RDMA_READ) return read(from, request, at, data);
   spans into;
-  if (is_write(request.opcode) && !resolve_remote(at, request.rkey, request.remote_addr, bytes,
-                                                  IBV_ACCESS_REMOTE_WRITE, into)) {
+  if (is_write(request.opcode) && !memory_.resolve_remote(at, request.rkey, request.remote_addr,
+                                                          bytes, IBV_ACCESS_REMOTE_WRITE, into)) {
     reject(request, IBV_WC_REM_ACCESS_ERR, at, IBV_EVENT_QP_ACCESS_ERR);
     return progress::made;
   }
   if (takes_a_receive(request.opcode) && at.receives.empty()) return wait(from, request);
   if (is_write(request.opcode)) {
     copy(data, into);
-    ++seen.writes;
+    ++seen_.writes;
   } else if (!send(request, at, data)) {
     return progress::made;
   }
-  seen.bytes += bytes;
+  seen_.bytes += bytes;
   if (takes_a_receive(request.opcode)) finish_receive(from, request, at, bytes);
   decide(request, IBV_WC_SUCCESS);
   return progress::made;
 }
 
-world::progress world::wait(const qp& from, send_request& request) {
-  if (!request.found_no_receive) ++seen.rnr;
+progress responder::wait(const qp& from, send_request& request) {
+  if (!request.found_no_receive) ++seen_.rnr;
   request.found_no_receive = true;
   if (from.attr.rnr_retry == 7) return progress::none;
   decide(request, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -92,11 +91,11 @@ world::progress world::wait(const qp& from, send_request& request) {
 }
 
 /// False: the receive rejected it.
-bool world::send(send_request& request, qp& at, const spans& data) {
+bool responder::send(send_request& request, qp& at, const spans& data) {
   const receive_request& receive = at.receives.front();
   spans into;
   ibv_wc_status receive_status = IBV_WC_SUCCESS;
-  if (!resolve(at, receive.parts, true, into)) {
+  if (!memory_.resolve(at, receive.parts, true, into)) {
     receive_status = IBV_WC_LOC_PROT_ERR;
     decide(request, IBV_WC_REM_OP_ERR);
   } else if (total(into) < total(data)) {
@@ -104,17 +103,18 @@ bool world::send(send_request& request, qp& at, const spans& data) {
     decide(request, IBV_WC_REM_INV_REQ_ERR);
   }
   if (receive_status != IBV_WC_SUCCESS) {
-    complete_receive(at, receive, receive_status, {}, false);
+    completions_.complete_receive(at, receive, receive_status, {}, false);
     at.receives.pop_front();
-    break_pair(at);
+    at.to_error();
     return false;
   }
   copy(data, into);
-  ++seen.sends;
+  ++seen_.sends;
   return true;
 }
 
-void world::finish_receive(const qp& from, const send_request& request, qp& at, std::size_t bytes) {
+void responder::finish_receive(const qp& from, const send_request& request, qp& at,
+                               std::size_t bytes) {
   ibv_wc wc{};
   wc.opcode = is_write(request.opcode) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
   wc.byte_len = static_cast<std::uint32_t>(bytes);
@@ -123,32 +123,32 @@ void world::finish_receive(const qp& from, const send_request& request, qp& at, 
     wc.wc_flags = IBV_WC_WITH_IMM;
     wc.imm_data = request.imm;
   }
-  complete_receive(at, at.receives.front(), IBV_WC_SUCCESS, wc, request.solicited);
+  completions_.complete_receive(at, at.receives.front(), IBV_WC_SUCCESS, wc, request.solicited);
   at.receives.pop_front();
 }
 
-world::progress world::read(const qp& from, send_request& request, qp& at, const spans& into) {
+progress responder::read(const qp& from, send_request& request, qp& at, const spans& into) {
   spans data;
   if (from.attr.max_rd_atomic == 0) {
     decide(request, IBV_WC_LOC_QP_OP_ERR, true);
   } else if (at.attr.max_dest_rd_atomic == 0) {
     reject(request, IBV_WC_REM_INV_REQ_ERR, at, IBV_EVENT_QP_REQ_ERR);
-  } else if (!resolve_remote(at, request.rkey, request.remote_addr, total(into),
-                             IBV_ACCESS_REMOTE_READ, data)) {
+  } else if (!memory_.resolve_remote(at, request.rkey, request.remote_addr, total(into),
+                                     IBV_ACCESS_REMOTE_READ, data)) {
     reject(request, IBV_WC_REM_ACCESS_ERR, at, IBV_EVENT_QP_ACCESS_ERR);
   } else {
     copy(data, into);
-    ++seen.reads;
-    seen.bytes += total(into);
+    ++seen_.reads;
+    seen_.bytes += total(into);
     decide(request, IBV_WC_SUCCESS);
   }
   return progress::made;
 }
 
-void world::reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what) {
+void responder::reject(send_request& request, ibv_wc_status why, qp& at, ibv_event_type what) {
   decide(request, why);
-  break_pair(at);
-  post_event(at, what);
+  at.to_error();
+  events_.post(at, what);
 }
 
 }  // namespace tandem::test::rdma

@@ -93,21 +93,4 @@ void world::fail(const std::string& why) {
   ADD_FAILURE() << "RDMA double: " << why;
 }
 
-int world::injected(call which) {
-  int error = 0;
-  for (auto at = faults.begin(); at != faults.end();) {
-    if (at->which != which) {
-      ++at;
-    } else if (at->after > 0) {
-      --at++->after;
-    } else if (error == 0) {
-      error = at->error;
-      at = faults.erase(at);
-    } else {
-      ++at;
-    }
-  }
-  return error;
-}
-
 }  // namespace tandem::test::rdma
