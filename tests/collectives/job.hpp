@@ -11,9 +11,9 @@
 #include <string>
 #include <tandem/channels.hpp>
 #include <tandem/communicator.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <vector>
 
-#include "communicator/share_board.hpp"
 #include "support/fabric_maker.hpp"
 
 namespace tandem::test {

@@ -2,7 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/this_coro.hpp>
+#include <cerrno>
+#include <system_error>
 
 #include "link/channel_handle.hpp"
 #include "support/channel_case.hpp"

@@ -15,11 +15,11 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <tandem/channels.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <tandem/store.hpp>
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
-#include "communicator/share_board.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/reserved_port.hpp"
 

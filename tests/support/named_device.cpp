@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "transports/rails/verbs/establish.hpp"
+#include "transports/rails/verbs/lane_connection.hpp"
 
 namespace tandem::test {
 

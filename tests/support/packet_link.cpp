@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <cerrno>
@@ -143,11 +144,8 @@ void packet_link::stop(const error& reason, bool notify_peer) {
     socket_.close(ignored);
     return;
   }
-  protocol::frame close_frame;
-  close_frame.type = protocol::frame_type::close;
-  close_frame.flags = reason.code() == errc::channel_closed ? 0 : protocol::after_error;
   protocol::wire_frame header;
-  protocol::encode(close_frame, header);
+  protocol::encode(protocol::close_frame_for(reason), header);
   asio::co_spawn(get_executor(),
                  with_deadline(close_limit, send_close(header), "send of the close frame"),
                  [self = self()](std::exception_ptr) {

@@ -4,7 +4,7 @@
 
 #include "doubles/rdma/double.hpp"
 #include "support/rails_rig.hpp"
-#include "transports/rails/verbs/establish.hpp"
+#include "transports/rails/verbs/lane_connection.hpp"
 #include "transports/rails/verbs/regions.hpp"
 
 namespace tandem::test {

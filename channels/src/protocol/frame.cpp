@@ -6,6 +6,13 @@
 
 namespace tandem::protocol {
 
+frame close_frame_for(const error& reason) noexcept {
+  frame f;
+  f.type = frame_type::close;
+  f.flags = reason.code() == errc::channel_closed ? 0 : after_error;
+  return f;
+}
+
 void encode(const frame& from, wire_frame& to) noexcept {
   const bool announces = from.type == frame_type::announce;
   std::byte* p = to.data();

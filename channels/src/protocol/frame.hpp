@@ -87,6 +87,9 @@ constexpr bool carries_payload(frame_type type) noexcept {
   return type == frame_type::eager || type == frame_type::data;
 }
 
+/// The frame that closes the channel for this reason.
+frame close_frame_for(const error& reason) noexcept;
+
 void encode(const frame& from, wire_frame& to) noexcept;
 /// Empty if the bytes are not a frame of this version; `why` then holds the reason.
 std::optional<frame> decode(std::span<const std::byte, frame_bytes> from, std::string& why);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <tandem/channel.hpp>
 #include <type_traits>
+
+#include "call_record.hpp"
 
 namespace tandem::detail {
 
@@ -37,6 +40,21 @@ class call_log {
   std::uint64_t count_ = 0;
   std::uint32_t history_;
 };
+inline void call_log::add(std::uint64_t call) noexcept {
+  signatures_[count_ % capacity] = {call, history_};
+  history_ = extend_history(history_, call);
+  ++count_;
+}
+
+inline std::optional<std::uint64_t> call_log::first_difference(
+    const call_log& other) const noexcept {
+  const std::uint64_t last = std::min(count_, other.count_);
+  for (std::uint64_t sequence = std::max(first(), other.first()); sequence < last; ++sequence) {
+    if (at(sequence) != other.at(sequence)) return sequence;
+  }
+  return std::nullopt;
+}
+
 static_assert(std::is_trivially_copyable_v<call_log>);
 
 }  // namespace tandem::detail

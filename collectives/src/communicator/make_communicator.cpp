@@ -2,13 +2,13 @@
 
 #include <tandem/async.hpp>
 #include <tandem/communicator.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <tandem/launch.hpp>
 #include <utility>
 
 #include "communicator/agreement.hpp"
 #include "communicator/group.hpp"
 #include "communicator/probe.hpp"
-#include "communicator/share_board.hpp"
 
 namespace tandem {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <tandem/collectives.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <utility>
 
 #include "group.hpp"
-#include "share_board.hpp"
 
 namespace tandem {
 namespace {

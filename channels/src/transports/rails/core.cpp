@@ -30,10 +30,7 @@ core::core(const protocol::limits& agreed, protocol::identity who,
 void core::fail(const error& reason, bool send_close) {
   if (session_.failed()) return;
   if (send_close && !session_.received_close()) {
-    protocol::frame close_frame;
-    close_frame.type = protocol::frame_type::close;
-    close_frame.flags = reason.code() == errc::channel_closed ? 0 : protocol::after_error;
-    send_window_.send_last(close_frame);
+    send_window_.send_last(protocol::close_frame_for(reason));
   }
   session_.fail(reason);
   send_window_.drop_chunks();

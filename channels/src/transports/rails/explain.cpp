@@ -8,7 +8,7 @@
 #include "transports/rails/nic/nic.hpp"
 #include "transports/rails/nic/selection.hpp"
 #include "transports/rails/verbs/capabilities.hpp"
-#include "transports/rails/verbs/local_ports.hpp"
+#include "transports/rails/verbs/ports.hpp"
 #include "transports/rails/verbs/rdma_nics.hpp"
 
 namespace tandem::rails {

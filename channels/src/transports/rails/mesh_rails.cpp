@@ -20,16 +20,16 @@ void mesh::open_rail(const rail_end& end) {
   published_rail& rail = local_rails_.emplace_back();
   rail.interface = nics_[end.nic].name;
   rail_nics_.push_back(end.nic);
+  const auto accept_with = [this](auto take) {
+    return
+        [weak = weak_from_this(), take](asio::ip::tcp::socket incoming, sealed::keys seal,
+                                        const transport::hello&, const transport::hello& remote) {
+          const auto self = std::static_pointer_cast<mesh>(weak.lock());
+          if (self) take(*self, {std::move(incoming), std::move(seal)}, remote);
+        };
+  };
   for (const nic_address& at : end.addresses) {
     const std::string address = at.where.to_string();
-    const auto accept_with = [this](auto take) {
-      return
-          [weak = weak_from_this(), take](asio::ip::tcp::socket incoming, sealed::keys seal,
-                                          const transport::hello&, const transport::hello& remote) {
-            const auto self = std::static_pointer_cast<mesh>(weak.lock());
-            if (self) take(*self, {std::move(incoming), std::move(seal)}, remote);
-          };
-    };
     listen_endpoint opened{at.where, at.prefix};
     opened.port = listen_over_tcp(
         address, options(),

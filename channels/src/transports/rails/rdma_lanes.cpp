@@ -7,8 +7,7 @@
 #include <tandem/error.hpp>
 #include <tandem/log.hpp>
 
-#include "transports/rails/verbs/establish.hpp"
-#include "transports/rails/verbs/local_ports.hpp"
+#include "transports/rails/verbs/lane_connection.hpp"
 #include "transports/rails/verbs/ports.hpp"
 #include "transports/rails/verbs/regions.hpp"
 

@@ -137,11 +137,8 @@ void link::stop(const error& reason, bool notify_peer) {
     socket_.close(ignored);
     return;
   }
-  protocol::frame close_frame;
-  close_frame.type = protocol::frame_type::close;
-  close_frame.flags = reason.code() == errc::channel_closed ? 0 : protocol::after_error;
   protocol::wire_frame wire;
-  protocol::encode(close_frame, wire);
+  protocol::encode(protocol::close_frame_for(reason), wire);
   final_bytes.insert(final_bytes.end(), wire.begin(), wire.end());
   bytes_.seal_last(final_bytes);
   const ssize_t n = ::send(socket_.native_handle(), final_bytes.data(), final_bytes.size(),

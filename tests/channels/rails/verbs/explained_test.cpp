@@ -4,7 +4,7 @@
 
 #include "doubles/fake_verbs.hpp"
 #include "support/expected_log.hpp"
-#include "transports/rails/verbs/local_ports.hpp"
+#include "transports/rails/verbs/ports.hpp"
 
 namespace tandem::verbs {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "transports/rails/verbs/gid_choice.hpp"
-#include "transports/rails/verbs/gid_table.hpp"
+#include "transports/rails/verbs/port_attributes.hpp"
 #include "transports/rails/verbs/status_text.hpp"
 
 namespace tandem::verbs {

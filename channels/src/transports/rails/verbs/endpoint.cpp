@@ -11,7 +11,7 @@
 
 #include "transports/rails/verbs/capabilities.hpp"
 #include "transports/rails/verbs/memlock.hpp"
-#include "transports/rails/verbs/mtu.hpp"
+#include "transports/rails/verbs/port_attributes.hpp"
 
 namespace tandem::verbs {
 namespace {

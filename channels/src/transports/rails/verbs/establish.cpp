@@ -1,5 +1,3 @@
-#include "transports/rails/verbs/establish.hpp"
-
 #include <sys/socket.h>
 
 #include <boost/asio/steady_timer.hpp>
@@ -9,6 +7,7 @@
 #include <tandem/error.hpp>
 
 #include "sealed/stream.hpp"
+#include "transports/rails/verbs/lane_connection.hpp"
 
 namespace tandem::verbs {
 namespace {

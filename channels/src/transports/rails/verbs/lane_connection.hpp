@@ -1,11 +1,13 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
 
+#include "sealed/connection.hpp"
 #include "transports/rails/nic/lane_connection.hpp"
 #include "transports/rails/verbs/endpoint.hpp"
 
@@ -93,5 +95,16 @@ class lane_connection final : public rails::lane_connection, private adapter::de
   bool has_integrity_check_ = true;  // each packet has its ICRC
   std::size_t front_read_ = 0;       // bytes of the front record
 };
+
+/// Sets up an RDMA lane with the peer over this authenticated connection: exchanges the queue pair
+/// info, connects the queue pairs, waits until both ends are ready, and checks the path by sending
+/// on both queue pairs. Both ends call it.
+///
+/// @par Errors `errc::unreachable`: the device, with the call that failed; `protocol_violation`,
+///   `version_mismatch`: the peer's queue pair info; `peer_closed`: the connection was closed;
+///   `unreachable`: the path does not work, with the reason. No timeout of its own.
+asio::awaitable<std::unique_ptr<lane_connection>> establish(sealed::connection over,
+                                                            std::shared_ptr<adapter> on,
+                                                            queue_depths has);
 
 }  // namespace tandem::verbs

@@ -12,8 +12,7 @@
 #include <system_error>
 #include <tandem/detail/resources.hpp>
 
-#include "transports/rails/verbs/gid_table.hpp"
-#include "transports/rails/verbs/mtu.hpp"
+#include "transports/rails/verbs/port_attributes.hpp"
 
 namespace tandem::verbs {
 namespace {
@@ -219,6 +218,27 @@ std::int64_t lane_speed_mbit(std::uint8_t active_speed, std::uint8_t active_widt
   const std::int64_t speed = meaning(speeds, active_speed);
   const std::int64_t width = meaning(widths, active_width);
   return speed < 0 || width < 0 ? -1 : speed * width;
+}
+
+local_ports find_local_ports(rdma_use asked) {
+  local_ports found;
+  if (asked == rdma_use::off) {
+    found.why_none = "no RDMA here: --rdma or TANDEM_RDMA is off";
+    return found;
+  }
+  const detail::ibverbs* const driver = detail::find_ibverbs(found.why_none);
+  if (driver == nullptr) return found;
+  std::vector<std::string> problems;
+  found.all = find_ports(*driver, &problems);
+  if (!found.all.empty()) {
+    found.problems = std::move(problems);
+  } else if (problems.empty()) {
+    found.why_none = "no RDMA here: no device; rdma link and ibv_devices list them";
+  } else {
+    found.why_none = fmt::format("no RDMA here: {}", problems.front());
+    if (problems.size() > 1) found.why_none += fmt::format(" ({} more)", problems.size() - 1);
+  }
+  return found;
 }
 
 }  // namespace tandem::verbs

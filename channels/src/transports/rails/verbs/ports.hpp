@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tandem/detail/ibverbs.hpp>
+#include <tandem/settings.hpp>
 #include <vector>
 
 /// RDMA through libibverbs, which is opened at run time.
@@ -60,6 +61,17 @@ struct port {
 /// @param only  the device of this name; empty: all
 std::vector<port> find_ports(const detail::ibverbs& driver, std::vector<std::string>* problems,
                              std::string_view only = {});
+
+/// The RDMA ports of this machine.
+struct local_ports {
+  std::vector<port> all;
+  std::string why_none;  ///< "no RDMA here: ...", one line with what to do; empty: there is some
+  /// Devices that could not be read while others could: one line each.
+  std::vector<std::string> problems;
+};
+
+/// Opens libibverbs and queries every device, unless `asked` is `rdma_use::off`. Milliseconds.
+local_ports find_local_ports(rdma_use asked);
 
 /// Mbit/s of a port from its speed and width as encoded in `ibv_port_attr`; -1: unknown.
 std::int64_t lane_speed_mbit(std::uint8_t active_speed, std::uint8_t active_width) noexcept;

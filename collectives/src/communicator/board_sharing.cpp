@@ -1,9 +1,8 @@
-#include "share_board.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <tandem/collectives.hpp>
 #include <tandem/detail/board.hpp>
+#include <tandem/detail/board_sharing.hpp>
 #include <vector>
 
 #include "agreement.hpp"

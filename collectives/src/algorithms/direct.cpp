@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "algorithms/algorithms.hpp"
+#include "partition/fold.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -51,6 +52,38 @@ asio::awaitable<void> direct_scatter(call& c, const_view all, mutable_view mine,
   }
   c.at("with rank", root);
   if (mine.bytes > 0) co_await recv_from(c, root, mine);
+}
+
+asio::awaitable<void> direct_all_reduce(call& c, const_view from, mutable_view data, reducer by) {
+  const int n = c.in->size();
+  const fold as(n, c.in->rank());
+  const blocks cut(data.bytes, n);
+  const mutable_view all = c.scratch(0, cut.total());
+  const mutable_view own = cut.in(all, c.in->rank());
+  by.prepare(own.data, from.data, own.bytes);
+  if (c.outstanding()) co_await c.synchronize();
+  co_await send_to_all(c, own, all, cut);
+  join_folded(as, [&](int lower, int higher, bool is_last) {
+    const mutable_view before = cut.in(all, lower);
+    by.combine(is_last ? data.data : before.data, before.data, cut.in(all, higher).data,
+               data.bytes);
+  });
+  by.finish(data);
+}
+
+asio::awaitable<void> single_rank(std::shared_ptr<group> in, const_view from, mutable_view into) {
+  co_await empty_call(in);
+  device_queue* const queue = in->queue_for(into);
+  copy_block(queue, into, from);
+  if (queue != nullptr && queue->pending()) co_await queue->synchronize();
+}
+
+asio::awaitable<void> single_rank(std::shared_ptr<group> in, const_view from, mutable_view into,
+                                  reducer by) {
+  co_await empty_call(in);
+  device_queue* const queue = in->queue_for(into);
+  by.prepare(into.data, from.data, from.bytes);
+  if (queue != nullptr && queue->pending()) co_await queue->synchronize();
 }
 
 }  // namespace tandem::detail

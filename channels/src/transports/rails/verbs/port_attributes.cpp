@@ -1,4 +1,4 @@
-#include "transports/rails/verbs/gid_table.hpp"
+#include "transports/rails/verbs/port_attributes.hpp"
 
 #include <algorithm>
 #include <cstring>
