@@ -72,9 +72,10 @@ asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
 /// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 60 us at the next
 /// event; polling occupies a core. The budget adapts: it halves each time a spin finds nothing,
 /// down to an eighth (to zero if the loop is crowded), and is restored when a sleep is so short
-/// that spinning would have caught the event.
+/// that spinning would have caught the event. While sleeps last no longer than 16 times `max_spin`,
+/// it doubles up to that, unless the loop is crowded.
 struct spin_policy {
-  std::chrono::microseconds max_spin{50};  ///< longest spin; 0: sleep at once
+  std::chrono::microseconds max_spin{50};  ///< usual longest spin; 0: sleep at once
   int polls_per_yield = 1;                 ///< yield the core after so many empty polls; 0: never
   /// Other loops share this core: the loop's events depend on their running, so it yields the core
   /// after every poll.

@@ -10,11 +10,6 @@ namespace tandem {
 
 using clock = std::chrono::steady_clock;
 
-void spin_budget::caught() noexcept {
-  ++stats_.caught;
-  budget_ = policy_.max_spin;
-}
-
 namespace {
 
 /// Wake-up latency, which is not part of the time until the event: 20 to 60 us, more if a
@@ -25,18 +20,29 @@ constexpr std::chrono::microseconds wakeup_latency{50};
 /// to five times slower, permanently. With a short spin each finds the other still active, and it
 /// costs less than a sleep.
 constexpr int min_budget_divisor = 8;
+/// How far short sleeps raise it. Ranks that wait for each other in a ring add their wake-ups, so
+/// that each sleeps longer than it ever spins, permanently: a ring all_reduce of 256 KiB by eight
+/// ranks took 400 to 800 us with a spin of 50 us, 95 us with 1 ms (16 cores of a Xeon).
+constexpr int max_budget_factor = 16;
 
 }  // namespace
+
+void spin_budget::caught() noexcept {
+  ++stats_.caught;
+  budget_ = std::max<std::chrono::nanoseconds>(budget_, policy_.max_spin);
+}
 
 /// If others share the core, sleeping is what lets them run: there the budget drops to zero.
 void spin_budget::missed(std::chrono::nanoseconds slept) noexcept {
   using std::chrono::nanoseconds;
   ++stats_.missed;
-  if (slept <= policy_.max_spin + (policy_.crowded ? nanoseconds(0) : wakeup_latency)) {
-    budget_ = policy_.max_spin;
+  const nanoseconds usual = policy_.max_spin;
+  if (slept <= usual + (policy_.crowded ? nanoseconds(0) : wakeup_latency)) {
+    budget_ = std::max(budget_, usual);
+  } else if (slept <= max_budget_factor * usual && !policy_.crowded) {
+    budget_ = std::min(std::max(2 * budget_, usual), max_budget_factor * usual);
   } else {
-    const nanoseconds left =
-        policy_.crowded ? nanoseconds(0) : policy_.max_spin / min_budget_divisor;
+    const nanoseconds left = policy_.crowded ? nanoseconds(0) : usual / min_budget_divisor;
     budget_ = std::max(budget_ / 2, left);
   }
 }

@@ -34,10 +34,29 @@ TEST(spin_budget, of_crowded_loop_drops_to_zero) {
 
 TEST(spin_budget, accounts_for_wake_up_latency) {
   spin_budget budget({.max_spin = 40us});
-  budget.missed(91us);
-  EXPECT_EQ(budget.next(), 20us);
+  budget.missed(1s);
   budget.missed(90us);
   EXPECT_EQ(budget.next(), 40us);
+  budget.missed(91us);
+  EXPECT_EQ(budget.next(), 80us);
+}
+
+TEST(spin_budget, grows_while_sleeps_are_short) {
+  spin_budget budget({.max_spin = 40us});
+  for (const auto expected : {80us, 160us, 320us, 640us, 640us}) {
+    budget.missed(640us);
+    EXPECT_EQ(budget.next(), expected);
+  }
+  budget.caught();
+  EXPECT_EQ(budget.next(), 640us);
+  budget.missed(90us);
+  EXPECT_EQ(budget.next(), 640us) << "a spin of that length would have caught it, too";
+  for (const auto expected : {320us, 160us, 80us, 40us, 20us}) {
+    budget.missed(641us);
+    EXPECT_EQ(budget.next(), expected);
+  }
+  budget.missed(640us);
+  EXPECT_EQ(budget.next(), 40us) << "from the usual length again";
 }
 
 TEST(spin_budget, recovers_when_spinning_would_pay) {
